@@ -1,0 +1,70 @@
+# Two commands do all: `make demo` and `make test`.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check
+
+.PHONY: demo test adios2-mpi unit lint types imports wheel bench bless docs clean help
+
+help:            ## what there is to make
+	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 16
+
+# One stamp for each set of packages, remade when the pins or the package's own metadata change.
+$(VENV)/laptop: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing from PyPI into $(VENV): about 300 MB, half a minute or more"
+	$(PIP) install --quiet --constraint constraints.txt --editable '.[laptop]'
+	@touch $@
+
+$(VENV)/dev: pyproject.toml constraints.txt | $(VENV)/laptop
+	@# example 03 is built and run by the tests
+	@command -v g++ >/dev/null || { echo "installing g++"; apt-get update -qq && apt-get install -qq -y g++; } \
+	    || { echo "make test needs g++: install it (Debian: apt-get install g++)"; exit 1; }
+	$(PIP) install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+demo: $(VENV)/laptop  ## install from PyPI, then run example 01 through SST
+	$(BIN)/wf run examples/01-shock-diffraction/pipeline.yaml
+
+test: $(VENV)/dev $(VENV)-mpi/ready lint types imports  ## every check and test, with PyPI's ADIOS2 and with one that has MPI
+	WF_MPI_PYTHON=$(CURDIR)/$(VENV)-mpi/bin/python $(BIN)/python -m pytest
+
+# An environment like $(VENV), but with an ADIOS2 built with MPI. The wheel is kept in a cache outside of the clone.
+$(VENV)-mpi/ready: pyproject.toml constraints.txt tools/adios2_mpi.py
+	test -x $(VENV)-mpi/bin/python || $(PYTHON) -m venv $(VENV)-mpi
+	$(VENV)-mpi/bin/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(VENV)-mpi/bin/python tools/adios2_mpi.py --install
+	@touch $@
+
+adios2-mpi: $(VENV)-mpi/ready  ## build ADIOS2 with MPI once (about 8 minutes), install it into .venv-mpi
+
+unit: $(VENV)/dev  ## the fast tests only
+	$(BIN)/python -m pytest tests/unit tests/specs tests/golden
+
+lint: $(VENV)/dev  ## ruff
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/dev  ## mypy --strict, tests too
+	$(BIN)/mypy
+
+imports: $(VENV)/dev  ## imports go down the house only
+	$(BIN)/lint-imports
+
+# What we compare ourselves with, apart from us: its dependencies are not ours.
+$(VENV)-peers/ready: Makefile
+	$(PYTHON) -m venv $(VENV)-peers
+	$(VENV)-peers/bin/python -m pip --disable-pip-version-check install --quiet parsl==2026.10.26 snakemake==9.27.1
+	@touch $@
+
+bench: $(VENV)/dev $(VENV)-mpi/ready $(VENV)-peers/ready  ## measure, and write docs/benchmarks.md
+	WF_MPI_PYTHON=$(CURDIR)/$(VENV)-mpi/bin/python WF_PEERS_PYTHON=$(CURDIR)/$(VENV)-peers/bin/python $(BIN)/python tests/bench/run.py --write docs/benchmarks.md
+
+bless: $(VENV)/dev  ## rewrite the golden files after a change that is meant
+	$(BIN)/python -m pytest tests/golden tests/specs --bless
+
+docs: $(VENV)/dev  ## rewrite the generated reference pages
+	$(BIN)/python tools/reference.py
+
+clean:           ## remove what make made
+	rm -rf $(VENV) $(VENV)-mpi $(VENV)-peers dist build .mypy_cache .ruff_cache .pytest_cache

@@ -1,0 +1,164 @@
+"""Write the generated reference pages into docs/reference: `make docs`. A test compares them with the code.
+
+Everything on these pages comes from the models, the component.yaml files, the engine lists and the command
+line itself, so that the reference cannot disagree with what `wf` does.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from workflow.spec.engine import EngineParameter
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = ROOT / "docs" / "reference"
+MADE = "<!-- written by `make docs`; do not edit -->\n"
+
+
+def main() -> None:
+    """Write all pages, or with --check exit 1 when one is out of date."""
+    stale = []
+    for name, text in pages().items():
+        path = PAGES / name
+        if "--check" in sys.argv:
+            if not path.exists() or path.read_text() != text:
+                stale.append(name)
+        else:
+            PAGES.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+    if stale:
+        sys.exit(f"out of date: {', '.join(stale)}\n  run `make docs`")
+
+
+def pages() -> dict[str, str]:
+    """File name → Markdown text."""
+    return {
+        "pipeline.md": pipeline_page(),
+        "components.md": components_page(),
+        "engines.md": engines_page(),
+        "commands.md": commands_page(),
+    }
+
+
+def pipeline_page() -> str:
+    """Every key of the pipeline file, a table per part."""
+    from workflow.spec.models import PipelineSpec
+
+    schema = PipelineSpec.model_json_schema(by_alias=True)
+    parts = [("the file", schema), *schema["$defs"].items()]
+    lines = ["# The pipeline file", MADE]
+    lines.append("Unknown keys are refused. Durations and sizes carry units: `10 min`, `30 s`, `2 GiB`, `16 MB`.\n")
+    for name, part in parts:
+        lines.append(f"## {name}\n\n{part.get('description', '').strip()}\n" if name != "the file" else "## The file\n")
+        lines.append("| key | type | default | meaning |\n|---|---|---|---|")
+        for key, field in part.get("properties", {}).items():
+            default = "**required**" if key in part.get("required", []) else _value(field.get("default"))
+            lines.append(f"| `{key}` | {_type(field)} | {default} | {_cell(field.get('description', ''))} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def components_page() -> str:
+    """Each component: parameters and ports."""
+    from workflow.spec.components import known_components, load_component
+
+    lines = ["# Components", MADE]
+    for name in known_components():
+        component = load_component(name)
+        lines += [f"## {name}", "", f"*{component.kind}.* {component.summary}", ""]
+        if component.parameters:
+            lines.append("| parameter | type | default | meaning |\n|---|---|---|---|")
+            for key, parameter in component.parameters.items():
+                default = "**required**" if parameter.required else _value(parameter.default)
+                choices = f" One of {', '.join(map(str, parameter.choices))}." if parameter.choices else ""
+                unit = f" [{parameter.unit}]" if parameter.unit else ""
+                lines.append(f"| `{key}` | {parameter.type}{unit} | {default} | {_cell(parameter.help)}{choices} |")
+            lines.append("")
+        for side, ports in (("Reads", component.reads), ("Writes", component.writes)):
+            for port_name, port in ports.items():
+                optional = " (optional)" if port.optional else ""
+                any_ = ": any variables" if port.any else ""
+                lines.append(f"{side} `{port_name}`{optional}{any_}. {port.help}".rstrip())
+                for variable, fact in port.variables.items():
+                    shape = ", ".join(map(str, fact.shape)) if fact.shape is not None else "any shape"
+                    unit = f" [{fact.unit}]" if fact.unit else ""
+                    lines.append(
+                        f"- `{variable}`: {fact.type or 'any type'} ({shape}){unit} {_cell(fact.help)}".rstrip()
+                    )
+                lines.append("")
+    return "\n".join(lines)
+
+
+def engines_page() -> str:
+    """Each engine: couplings and the parameters that it really reads."""
+    from workflow.spec.presets import known_engines, load_engine
+
+    lines = ["# Engines", MADE, "What `via:` may name, and what `parameters:` of a stream may hold for it.\n"]
+    for name in known_engines():
+        engine = load_engine(name)
+        lines += [f"## {name}", "", f"ADIOS2 engine: {engine.engine}. {engine.summary}", ""]
+        lines += [f"Coupling: {', '.join(engine.couplings)} (the first is the default).", ""]
+        if engine.based_on is not None:
+            values = [f"`{key}` = `{value}`" for key, value in {**engine.write, **engine.read}.items()]
+            lines += [f"All else is that of [{engine.based_on}](#{engine.based_on}). It sets {', '.join(values)}.", ""]
+        elif engine.parameters:
+            lines.append("| parameter | side | type | ADIOS2's default | meaning |\n|---|---|---|---|---|")
+            for key, parameter in engine.parameters.items():
+                kind = "/".join(parameter.choices) if parameter.choices else parameter.type
+                default, meaning = _value(parameter.default), _cell(_meaning(parameter))
+                lines.append(f"| `{key}` | {parameter.side} | {_cell(kind)} | {default} | {meaning} |")
+            lines.append("")
+    return "\n".join(lines)
+
+
+def commands_page() -> str:
+    """`--help` of every verb."""
+    from workflow.cli import wf
+
+    lines = ["# Commands", MADE]
+    for name in sorted(wf.commands):
+        command = wf.commands[name]
+        context = click.Context(command, info_name=f"wf {name}", max_content_width=100)
+        lines += [f"## wf {name}", "", "```text", command.get_help(context), "```", ""]
+    lines.append("Exit codes: 0 it worked; 1 the run failed, or the data differ; 2 bad input; 130 interrupted.\n")
+    return "\n".join(lines)
+
+
+def _meaning(parameter: EngineParameter) -> str:
+    if parameter.managed:
+        return f"{parameter.help}. Set by wf: {parameter.managed}"
+    return f"{parameter.help}. Refused: {parameter.useless}" if parameter.useless else parameter.help
+
+
+def _type(field: dict[str, Any]) -> str:
+    if "$ref" in field:
+        name = field["$ref"].rpartition("/")[2]
+        return f"[{name}](#{name.lower()})"
+    if "allOf" in field:
+        return _type(field["allOf"][0])
+    if "anyOf" in field:
+        return " or ".join(dict.fromkeys(_type(each) for each in field["anyOf"] if each.get("type") != "null"))
+    if "enum" in field or "const" in field:
+        return ", ".join(f"`{value}`" for value in field.get("enum", [field.get("const")]))
+    if field.get("type") == "array":
+        return f"list of {_type(field.get('items', {}))}"
+    if field.get("type") == "object":
+        inner = field.get("additionalProperties") or next(iter(field.get("patternProperties", {}).values()), None)
+        return f"name → {_type(inner)}" if isinstance(inner, dict) else "mapping"
+    return str(field.get("type", "any"))
+
+
+def _value(value: Any) -> str:
+    return "" if value is None or value == "" or value == {} else f"`{value}`"
+
+
+def _cell(text: str) -> str:
+    return " ".join(str(text).split()).replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    main()
