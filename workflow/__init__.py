@@ -1,0 +1,30 @@
+"""wf: couple simulations, analyses and sinks by ADIOS2 streams or files, from one YAML file.
+
+The names below are loaded on first use, so that a stage program that imports `workflow.stage` on ten
+thousand ranks does not pay for YAML and pydantic.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+__version__ = "0.1.0"
+__all__ = ["__version__", "load_pipeline", "make_plan", "read_report", "run_pipeline"]
+
+_HOMES = {
+    "load_pipeline": "workflow.api",
+    "make_plan": "workflow.api",
+    "run_pipeline": "workflow.api",
+    "read_report": "workflow.api",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'workflow' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

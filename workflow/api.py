@@ -1,0 +1,93 @@
+"""The four calls that notebooks and scripts need; the command line is a thin user of them.
+
+>>> from workflow import load_pipeline, make_plan, run_pipeline
+>>> plan = make_plan(load_pipeline("pipeline.yaml", via="bp5"))   # no process, no file written
+>>> report = run_pipeline("pipeline.yaml")                        # runs it, returns the report
+"""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from workflow import __version__
+from workflow.spec.load import Loaded, load_pipeline
+
+if TYPE_CHECKING:
+    from workflow.plan.model import Plan
+    from workflow.report.report import Report
+    from workflow.run.state import RunState
+    from workflow.spec.site import Site
+
+__all__ = ["Loaded", "load_pipeline", "make_plan", "read_report", "run_pipeline", "start_run"]
+
+
+def make_plan(loaded: Loaded, site: Site | None = None) -> Plan:
+    """Decide everything about a loaded pipeline. Pure but for reading the site's file when none is given.
+
+    Raises:
+        SpecError: all that is wrong, with places in the pipeline file.
+    """
+    from workflow.plan.make import make_plan as decide
+    from workflow.spec.machine import find_mpiexec
+    from workflow.spec.presets import load_site
+
+    if site is None:
+        site = load_site(loaded.spec.site)
+    mpiexec = find_mpiexec() or "mpiexec"
+    return decide(loaded, site, python=sys.executable, wf_version=__version__, mpiexec=mpiexec)
+
+
+def start_run(loaded: Loaded, plan: Plan, run_dir: Path | None = None) -> tuple[Path, Iterator[RunState]]:
+    """Write the run directory; return it and the run itself, which advances as it is iterated."""
+    from workflow.run.rundir import create_run_dir
+    from workflow.run.supervisor import supervise
+
+    directory = create_run_dir(plan, loaded, run_dir, command=_command())
+    return directory, supervise(directory)
+
+
+def _command() -> dict[str, object]:
+    """How this run was started: enough to start it again, and to know with what."""
+    return {
+        "argv": sys.argv,
+        "directory": str(Path.cwd()),
+        "python": sys.executable,
+        "python_version": platform.python_version(),
+        "system": f"{platform.system()} {platform.release()}",
+        "wf_version": __version__,
+    }
+
+
+def run_pipeline(
+    path: str | Path,
+    *,
+    profiles: Sequence[str] = (),
+    sets: Sequence[str] = (),
+    via: str | None = None,
+    run_dir: str | Path | None = None,
+) -> Report:
+    """Run a pipeline to its end and return the report. A failed run is a report too: see `report.run.state`.
+
+    Raises:
+        SpecError: the pipeline is wrong; nothing was started.
+        RunError: the run directory cannot be used.
+    """
+    from workflow.report.report import write_report
+
+    loaded = load_pipeline(Path(path), profiles=profiles, sets=sets, via=via)
+    directory, states = start_run(loaded, make_plan(loaded), Path(run_dir) if run_dir else None)
+    for _ in states:
+        pass
+    return write_report(directory)
+
+
+def read_report(run_dir: str | Path | None = None) -> Report:
+    """The report of a run, by default of the newest below `runs/`."""
+    from workflow.report.report import read_report as read
+    from workflow.run.rundir import find_run
+
+    return read(find_run(Path(run_dir) if run_dir else None))

@@ -1,0 +1,1 @@
+"""Decisions, pure: from what the user wrote to the plan."""

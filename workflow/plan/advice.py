@@ -1,0 +1,90 @@
+"""What a careful colleague would mention about a plan. Nothing here is a mistake."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from workflow.plan.decisions import Making
+from workflow.plan.joins import Joined
+from workflow.plan.model import StagePlan, StreamPlan
+from workflow.plan.nodes import node_count
+
+# SST's TCP plane opens a connection per pair of ranks and serves them from one thread per process
+MANY_NODES_FOR_TCP = 16
+
+
+def advise(
+    stages: Sequence[StagePlan],
+    streams: Sequence[StreamPlan],
+    joined: Mapping[str, Joined],
+    told: Mapping[str, set[str]],
+    making: Making,
+) -> None:
+    """Adds advice on streams and stages to the notes, in the file's order.
+
+    `told` names the streams that each stage's command, env or files mention.
+    """
+    by_name = {stage.name: stage for stage in stages}
+    for stream in streams:
+        _on_stream(stream, by_name, making)
+        _on_programs(joined[stream.name], stream, told, making)
+    _on_diamonds(streams, making)
+
+
+def _on_stream(stream: StreamPlan, stages: Mapping[str, StagePlan], making: Making) -> None:
+    ends = [stages[name] for name in (stream.writer, *stream.readers)]
+    name, say = stream.name, making.notes.advise
+    if stream.engine == "SST":
+        if stream.queue is not None and stream.queue.when_full == "discard":
+            say(f"stream {name}: steps are dropped while the queue is full; the report counts them")
+        nodes = sum(node_count(stage.placement) for stage in ends)
+        if nodes > MANY_NODES_FOR_TCP and stream.transport == "tcp":
+            say(f"stream {name}: {nodes} nodes; SST's TCP transport is not meant for so many, prefer `transport: rdma`")
+    spread = {node for stage in ends for node in stage.placement.nodes}
+    if len(spread) > 1 or any(node_count(stage.placement) > 1 for stage in ends):
+        say("stages on several nodes meet through files: the run directory must be on a file system that all nodes see")
+
+
+def _on_programs(joined: Joined, stream: StreamPlan, told: Mapping[str, set[str]], making: Making) -> None:
+    """A program of the user's own has to learn the path and the engine from somewhere."""
+    for port in joined.ports:
+        if making.loaded.spec.stages[port.stage].uses_stage:
+            continue
+        if stream.name not in told[port.stage] and port.dialect not in ("warpx", "picongpu"):  # these are told by wf
+            making.notes.advise(
+                f"stage {port.stage}: nothing in its command, env or files uses "
+                f"`${{{{ streams.{stream.name}.path }}}}`, so the program must know that path by itself"
+            )
+        if port.dialect is None and stream.engine != "file":
+            making.notes.advise(
+                f"stage {port.stage}: no config file for stream {stream.name}, so engine {stream.engine} "
+                "and its parameters are the program's own affair: `config: adios2.xml` writes one"
+            )
+
+
+def _on_diamonds(streams: Sequence[StreamPlan], making: Making) -> None:
+    """Two ways by SST from one stage to another: opened in unlucky orders, all of them wait in a circle."""
+    by_reader: dict[str, list[StreamPlan]] = {}
+    for stream in streams:
+        for reader in stream.readers if stream.engine == "SST" else []:
+            by_reader.setdefault(reader, []).append(stream)
+    for reader, read in by_reader.items():
+        above = [_above(stream.writer, by_reader) for stream in read]
+        for index, one in enumerate(read):
+            for other, sources in zip(read[:index], above[:index], strict=True):
+                common = [name for name in making.loaded.spec.stages if name in sources and name in above[index]]
+                if common:
+                    making.notes.advise(
+                        f"stage {reader} reads {other.name} and {one.name} by SST, and both lead back to {common[0]}: "
+                        f"every open waits for its other end, so {reader} must open first what {common[0]} opens first"
+                    )
+
+
+def _above(stage: str, by_reader: Mapping[str, Sequence[StreamPlan]]) -> set[str]:
+    """The stage and all from which data reaches it by SST."""
+    found, todo = {stage}, [stage]
+    while todo:
+        writers = {stream.writer for stream in by_reader.get(todo.pop(), ())} - found
+        found |= writers
+        todo += writers
+    return found

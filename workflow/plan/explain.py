@@ -1,0 +1,76 @@
+"""`wf plan --explain KEY`: what a value is, where it was written, and why the plan set what nobody wrote."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Protocol
+
+from workflow.errors import WfError
+from workflow.plan.model import Plan
+from workflow.plan.problems import Places
+from workflow.spec.models import PipelineSpec
+from workflow.spec.suggest import did_you_mean, listing
+
+
+class Explainable(Protocol):
+    """What is needed of a loaded pipeline."""
+
+    @property
+    def spec(self) -> PipelineSpec:
+        """What the user wrote."""
+        ...
+
+    @property
+    def origins(self) -> Places:
+        """Where it was written."""
+        ...
+
+
+def explain_key(loaded: Explainable, plan: Plan, key: str) -> str:
+    """The explanation of one key: of the pipeline file, or of the plan (`streams.atoms.write.QueueLimit`).
+
+    Raises:
+        WfError: there is no such key; the message names near ones.
+    """
+    lines = []
+    data = loaded.spec.model_dump(mode="json", by_alias=True)
+    found, value, known = _find(data, key.split("."))
+    if found:
+        lines.append(f"{key} = {json.dumps(value)}\n  from {loaded.origins.of(key)}")
+    decided = _decided(plan)
+    lines += [
+        f"{each} = {decided[each]}"
+        + (f"\n  because {plan.reasons[each]}" if each in plan.reasons else "\n  given as it is")
+        for each in decided
+        if each == key or each.startswith(key + ".")
+    ]
+    lines += [f"{each}\n  because {plan.reasons[each]}" for each in plan.reasons
+              if each not in decided and (each == key or each.startswith(key + "."))]  # fmt: skip
+    if not lines:
+        near = did_you_mean(key.rpartition(".")[2], known) or did_you_mean(key, [*decided, *plan.reasons])
+        hint = near or f"known here: {listing(known)}"
+        raise WfError(f"the pipeline and its plan have no key `{key}`", hint)
+    return "\n".join(lines)
+
+
+def _find(data: Any, parts: list[str]) -> tuple[bool, Any, list[str]]:
+    """(found, value, the keys known where the search ended)."""
+    for part in parts:
+        if isinstance(data, dict) and part in data:
+            data = data[part]
+        elif isinstance(data, list) and part.isdigit() and int(part) < len(data):
+            data = data[int(part)]
+        else:
+            return False, None, list(data) if isinstance(data, dict) else []
+    return True, data, []
+
+
+def _decided(plan: Plan) -> dict[str, str]:
+    """Engine parameters of every end: `streams.NAME.write.PARAMETER`, and `.read.STAGE.PARAMETER` for readers."""
+    values = {}
+    for stage in plan.stages:
+        for end in stage.ends:
+            prefix = f"streams.{end.stream}.write" if end.side == "write" else f"streams.{end.stream}.read.{stage.name}"
+            for name, value in end.parameters.items():
+                values[f"{prefix}.{name}"] = value
+    return values

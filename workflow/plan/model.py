@@ -1,0 +1,134 @@
+"""The plan: everything decided, as data. JSON both ways; no methods that act.
+
+Paths inside the run directory start with the one placeholder that is left, `${{ run.dir }}`: the plan of
+a dry run and of the run that follows are therefore the same bytes. Nodes are indices; the supervisor
+binds them to hosts.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from workflow.spec.dialect import Dialect
+from workflow.spec.models import Deadlines, Queue, Transport, Variable
+
+PLAN_VERSION = 1
+RUN_DIR = "${{ run.dir }}"
+Coupling = Literal["live", "after"]
+
+
+class Part(BaseModel):
+    """Settings that every part of the plan shares."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class EndPlan(Part):
+    """One end of a stream: how this stage opens it."""
+
+    stream: str
+    port: str
+    side: Literal["read", "write"]
+    engine: str = Field(description="ADIOS2's name: SST, BP5, HDF5, …; `file` for a file that wf only hands over")
+    parameters: dict[str, str] = Field(default_factory=dict, description="exactly what is given to the engine")
+    path: str = Field(description="the name that ADIOS2 opens; SST appends .sst to it, openPMD wants it appended")
+    open_timeout_s: float
+    step_timeout_s: float
+    io: str = Field(description="the ADIOS2 io name: the program's own, or the port's")
+    config: str | None = Field(None, description="config file of a program of the user's own, absolute")
+    dialect: Dialect | None = Field(None, description="how a program of the user's own is told engine and parameters")
+    variables: dict[str, Variable] = Field(
+        default_factory=dict, description="contract, checked when the first step is read"
+    )
+    transport: str | None = Field(
+        None,
+        description="SST's data plane as its log names it, evpath for TCP; None: a file, or the program's own choice",
+    )
+
+
+class Placement(Part):
+    """Where a stage's ranks run. Size does not depend on the number of ranks."""
+
+    nodes: list[tuple[int, int]] = Field(description="node index ranges, half open")
+    ranks_per_node: int
+    cores: list[int] = Field(description="core indices on each of these nodes; [] is no binding")
+    cores_per_rank: int
+
+
+class StageMemory(Part):
+    """What the allocator of a stage's processes is told."""
+
+    huge_pages: bool
+    keep_freed: int = Field(description="bytes of freed memory that a rank may keep; 0: the allocator's own rule")
+
+
+class StagePlan(Part):
+    """One stage: what is started, where, and what it opens."""
+
+    name: str
+    kind: Literal["simulation", "analysis", "sink"]
+    component: str | None = None
+    parameters: dict[str, Any] = Field(default_factory=dict)
+    program: list[str] = Field(description="argv without the launcher")
+    argv: list[str] = Field(description="what is executed")
+    launcher: str
+    env: dict[str, str] = Field(description="added to the supervisor's environment")
+    cwd: str
+    ranks: int
+    placement: Placement
+    ends: list[EndPlan]
+    memory: StageMemory | None = Field(None, description="None: the allocator is left alone")
+    starts_after: list[str] = Field(default_factory=list, description="stages that must have succeeded first")
+    files: dict[str, str] = Field(default_factory=dict, description="absolute path → text to write")
+    copies: dict[str, str] = Field(default_factory=dict, description="absolute path → file to copy there unchanged")
+    observed: Literal["metrics", "evidence"] = Field(
+        description="metrics: the program uses workflow.stage; evidence: steps are read off engine logs and files"
+    )
+
+
+class StreamPlan(Part):
+    """One stream, seen from above."""
+
+    name: str
+    writer: str
+    readers: list[str]
+    via: str
+    engine: str
+    coupling: Coupling
+    transport: Transport | None = Field(
+        None, description="how SST moves data; None: files, or the program's own choice"
+    )
+    fallback: bool = Field(True, description="whether another transport than planned is a note; False: the run fails")
+    queue: Queue | None = Field(description="None for files, which hold all steps")
+    path: str
+    on_disk: list[str] = Field(description="files and directories that this stream leaves or uses")
+    keep: bool
+
+
+class Plan(Part):
+    """The whole decided pipeline."""
+
+    plan_version: int = PLAN_VERSION
+    wf_version: str
+    pipeline: str
+    pipeline_file: str
+    site: str
+    stages: list[StagePlan]
+    streams: list[StreamPlan]
+    deadlines: Deadlines
+    reasons: dict[str, str] = Field(default_factory=dict, description="key → why it has its value")
+    advice: list[str] = Field(default_factory=list, description="what a careful colleague would mention")
+
+    def stage(self, name: str) -> StagePlan:
+        """The stage of that name. Raises KeyError."""
+        return {stage.name: stage for stage in self.stages}[name]
+
+    def stream(self, name: str) -> StreamPlan:
+        """The stream of that name. Raises KeyError."""
+        return {stream.name: stream for stream in self.streams}[name]
+
+    def to_json(self) -> str:
+        """The plan as text: what `wf plan --json` prints and `plan.json` holds, byte for byte."""
+        return self.model_dump_json(indent=2) + "\n"

@@ -1,0 +1,150 @@
+"""Which stages run at the same time and which wait for others; cycles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+
+from workflow.plan.joins import Joined
+from workflow.plan.model import Coupling
+from workflow.plan.problems import Problems
+
+Links = dict[str, dict[str, str]]  # writer → reader → stream
+
+
+def find_cycle(nodes: Iterable[str], links: Mapping[str, Iterable[str]]) -> list[str]:
+    """Names along one cycle, the first repeated at the end; empty when there is none. O(nodes + links)."""
+    state: dict[str, int] = {}  # 1: on the path, 2: done
+    for root in nodes:
+        if root in state:
+            continue
+        path, todo = [root], [iter(links.get(root, ()))]
+        state[root] = 1
+        while path:
+            following = next(todo[-1], None)
+            if following is None:
+                state[path.pop()] = 2
+                todo.pop()
+            elif state.get(following) == 1:
+                return [*path[path.index(following) :], following]
+            elif following not in state:
+                state[following] = 1
+                path.append(following)
+                todo.append(iter(links.get(following, ())))
+    return []
+
+
+def check_cycles(
+    stages: Iterable[str], joined: Mapping[str, Joined], couplings: Mapping[str, Coupling], problems: Problems
+) -> bool:
+    """Whether the streams have no cycle; one problem for the first cycle found, naming it."""
+    links: Links = {}
+    for stream in joined.values():
+        for reader in stream.readers:
+            if stream.writer is not None:
+                links.setdefault(stream.writer.stage, {}).setdefault(reader.stage, stream.name)
+    cycle = find_cycle(stages, links)
+    if not cycle:
+        return True
+    closing = links[cycle[-2]][cycle[-1]]
+    arrows = " → ".join(cycle)
+    if len(cycle) == 2:
+        problems.add(f"streams.{closing}", f"stage {cycle[0]} would read its own stream", "a stream needs two stages")
+    elif any(couplings.get(links[a][b]) == "after" for a, b in pairwise(cycle)):
+        problems.add(
+            f"streams.{closing}",
+            f"cycle {arrows}: each of these stages would start after another of them",
+            "remove one of these streams",
+        )
+    else:
+        problems.add(
+            f"streams.{closing}",
+            f"cycle {arrows}: opening a stream waits for its other end, so with live "
+            "streams in a circle every stage would wait for another one for ever",
+            "remove one of these streams, or let one stage do the work of two",
+        )
+    return False
+
+
+def live_groups(
+    stages: Iterable[str], joined: Mapping[str, Joined], couplings: Mapping[str, Coupling]
+) -> dict[str, str]:
+    """Stage → name of its group: stages joined by live streams, which start together."""
+    parent = {stage: stage for stage in stages}
+
+    def root(stage: str) -> str:
+        while parent[stage] != stage:
+            parent[stage] = parent[parent[stage]]
+            stage = parent[stage]
+        return stage
+
+    for stream in joined.values():
+        if couplings.get(stream.name) == "live":
+            for port in stream.ports[1:]:
+                parent[root(port.stage)] = root(stream.ports[0].stage)
+    return {stage: root(stage) for stage in parent}
+
+
+def starts_after(
+    stages: Iterable[str], joined: Mapping[str, Joined], couplings: Mapping[str, Coupling], problems: Problems
+) -> dict[str, list[str]]:
+    """Stage → stages that must have succeeded before it starts.
+
+    A whole live group waits for what any of its stages waits for: a live stream's ends start together.
+    """
+    names = list(stages)
+    group_of = live_groups(names, joined, couplings)
+    waits: dict[str, dict[str, str]] = {}  # group → stage waited for → stream
+    for stream in joined.values():
+        if couplings.get(stream.name) == "after" and stream.writer is not None:
+            for reader in stream.readers:
+                waits.setdefault(group_of[reader.stage], {}).setdefault(stream.writer.stage, stream.name)
+    links = {group: [group_of[stage] for stage in waited] for group, waited in waits.items()}
+    cycle = find_cycle(dict.fromkeys(group_of.values()), links)
+    if cycle:
+        _refuse(cycle, group_of, waits, problems)
+        return {name: [] for name in names}
+    position = {name: index for index, name in enumerate(names)}
+    return {name: sorted(waits.get(group_of[name], {}), key=position.__getitem__) for name in names}
+
+
+def _refuse(cycle: list[str], group_of: dict[str, str], waits: dict[str, dict[str, str]], problems: Problems) -> None:
+    """One group waits for itself: a stage in it is joined live and `after` to the same stages."""
+    group, awaited = cycle[0], cycle[1]
+    writer, stream = next((w, s) for w, s in waits[group].items() if group_of[w] == awaited)
+    members = ", ".join(stage for stage, of in group_of.items() if of == group)
+    problems.add(
+        f"streams.{stream}.coupling",
+        f"the stages {members} start together because live streams join them, so none of them can start "
+        f"after {writer} has ended",
+        "give the streams between these stages the same coupling, all live or all after",
+    )
+
+
+def may_overlap(names: list[str], waits: Mapping[str, list[str]]) -> dict[str, int]:
+    """Stage → bit set (by position in `names`) of the other stages that may run at the same time."""
+    position = {name: index for index, name in enumerate(names)}
+    before = _before(names, waits, position)
+    after = dict.fromkeys(names, 0)
+    for name in names:
+        for index, other in enumerate(names):
+            if before[name] >> index & 1:
+                after[other] |= 1 << position[name]
+    everyone = (1 << len(names)) - 1
+    return {name: everyone & ~before[name] & ~after[name] & ~(1 << position[name]) for name in names}
+
+
+def _before(names: list[str], waits: Mapping[str, list[str]], position: Mapping[str, int]) -> dict[str, int]:
+    """Stage → bit set of all stages that have ended when it starts. No recursion: chains may be long."""
+    before: dict[str, int] = {}
+    todo = list(reversed(names))
+    while todo:
+        missing = [earlier for earlier in waits.get(todo[-1], []) if earlier not in before]
+        if missing:
+            todo += missing
+            continue
+        name = todo.pop()
+        before[name] = 0
+        for earlier in waits.get(name, []):
+            before[name] |= 1 << position[earlier] | before[earlier]
+    return before

@@ -1,0 +1,48 @@
+"""Collects what is wrong, each with its place, so that all mistakes of a pipeline show at once."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from workflow.errors import Problem, SpecError
+
+
+class Places(Protocol):
+    """Where the values of a pipeline were written (`Loaded.origins`)."""
+
+    def of(self, key: str, /) -> str:
+        """`pipeline.yaml:14:9`, `--set …`, `profile NAME (…)` or `default`."""
+        ...
+
+    def place(self, key: str, /) -> tuple[str, int, int]:
+        """(source, line, column) of a key's value, or of its nearest parent that was written."""
+        ...
+
+
+class Problems:
+    """A list of mistakes. `add` never raises; `raise_any` does, once, with all of them."""
+
+    def __init__(self, places: Places) -> None:
+        self._places = places
+        self._found: list[Problem] = []
+
+    def add(self, key: str, message: str, hint: str = "") -> None:
+        """A mistake at `key`, e.g. `streams.atoms.queue`."""
+        source, line, column = self._places.place(key)
+        self.add_at(source, line, column, key, message, hint)
+
+    def add_at(self, source: str, line: int, column: int, key: str, message: str, hint: str = "") -> None:
+        """A mistake in another file, e.g. a template."""
+        problem = Problem(source, line, column, key, message, hint)
+        if problem not in self._found:
+            self._found.append(problem)
+
+    def raise_any(self) -> None:
+        """Raises SpecError when there is anything."""
+        if self._found:
+            raise SpecError(self._found)
+
+    @property
+    def found(self) -> list[Problem]:
+        """All so far."""
+        return list(self._found)

@@ -1,0 +1,196 @@
+"""Which way SST moves the data of each stream, and why.
+
+ADIOS2 replaces a transport that it cannot have by another, in silence (sst/dp/dp.c, SelectDP), and by itself it takes
+whatever it was built with. So the plan always names one; the run holds it against the log (`workflow.run.planes`).
+The order on one node follows docs/how-to/transports.md, measured by tests/bench/bench_transports.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from workflow.plan.decisions import Making
+from workflow.plan.joins import Joined
+from workflow.plan.model import EndPlan, Placement
+from workflow.plan.ports import Side, StagePort
+from workflow.spec.engine import Engine
+from workflow.spec.models import Transport
+
+# what DataTransport is set to → the plane as ADIOS2's log names it (engine/sst/SstParamParser.cpp)
+WORDS: dict[Transport, str] = {"tcp": "WAN", "rdma": "RDMA", "ucx": "UCX", "mpi": "MPI"}
+PLANES: dict[Transport, str] = {"tcp": "evpath", "rdma": "rdma", "ucx": "ucx", "mpi": "mpi"}
+_SPELLINGS: dict[str, Transport] = {
+    "tcp": "tcp", "wan": "tcp", "evpath": "tcp", "rdma": "rdma", "ib": "rdma", "fabric": "rdma",
+    "ucx": "ucx", "mpi": "mpi",
+}  # fmt: skip
+_LIBRARIES: dict[Transport, str] = {"rdma": "libfabric", "ucx": "UCX", "mpi": "MPI", "tcp": "sockets"}
+SHARED_MEMORY = "shm"  # libfabric's provider for one node, and the name of its domain
+BUILD = "`make adios2-mpi` builds one with ucx and rdma"
+MEASURED = "measured: docs/how-to/transports.md"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The transport of one stream. `asked`: another one is a failure, not a note."""
+
+    transport: Transport
+    asked: bool
+    why: str
+    # at both ends, where neither a preset nor the stream says otherwise: name → (value, reason)
+    parameters: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+    def at(self, side: Side) -> dict[str, tuple[str, str]]:
+        """The transport as an engine parameter: the writer decides, the reader follows it (sst/cp/cp_reader.c)."""
+        return (
+            {"DataTransport": (WORDS[self.transport], f"transport {self.transport}: {self.why}")}
+            if side == "write"
+            else {}
+        )
+
+
+def choose_transport(
+    joined: Joined, engine: Engine, placements: Mapping[str, Placement], making: Making
+) -> Choice | None:
+    """The transport of one stream; None where there is nothing to choose. Notes what is wrong with the wish."""
+    name = joined.name
+    if engine.engine != "SST":
+        _refuse_elsewhere(name, engine, making)
+        return None
+    written, where = _asked(name, engine, making)
+    nodes = {node for port in joined.ports for node in placements[port.stage].nodes}
+    one_node = len(nodes) == 1 and all(end - start == 1 for start, end in nodes)
+    if written is not None:
+        known = _SPELLINGS.get(written.lower())
+        if known is None:
+            return None  # a preset with a transport that wf knows nothing of
+        transport, why = known, f"asked for ({where})"
+        _check(name, transport, one_node, joined, making)
+    elif joined.writer is not None and not is_told(joined.writer, making):
+        making.notes.why(f"streams.{name}.transport", f"left to the program of {joined.writer.stage}: no config file")
+        return None
+    else:
+        transport, why = _fastest(one_node, making)
+    parameters = {}
+    if transport == "rdma" and one_node:
+        because = "all ranks are on one node: libfabric's shared-memory provider, the RDMA path without a network"
+        parameters["DataInterface"] = SHARED_MEMORY, because
+    making.notes.why(f"streams.{name}.transport", why)
+    return Choice(transport, written is not None, why, parameters)
+
+
+def is_told(port: StagePort, making: Making) -> bool:
+    """Whether this end opens its stream with the plan's parameters: a component, or a program with a config file."""
+    return making.loaded.spec.stages[port.stage].command is None or port.config is not None
+
+
+def _asked(name: str, engine: Engine, making: Making) -> tuple[str | None, str]:
+    """(the transport that the stream or else its preset names, where); None: the plan chooses."""
+    stream = making.loaded.spec.streams[name]
+    if "transport" in stream.model_fields_set:
+        where = making.loaded.origins.of(f"streams.{name}.transport")
+        return (None if stream.transport == "auto" else stream.transport), where
+    preset = engine.write.get("DataTransport")
+    return (None if preset is None else str(preset)), f"via: {stream.via}"
+
+
+def _fastest(one_node: bool, making: Making) -> tuple[Transport, str]:
+    """(what this site can do best there, why)"""
+    site, planes = making.site, making.site.planes
+    if not planes:
+        seen = site.seen.get("planes", f"site {site.site} does not say `planes:`")
+        return "tcp", f"what the ADIOS2 of this machine can do is not known ({seen}), and every one can do tcp"
+    if one_node:
+        here = "all ranks are on one node"
+        if "ucx" in planes:
+            return "ucx", f"{here}: ucx goes through its memory, 1.6 to 4.8 times tcp ({MEASURED})"
+        if "rdma" in planes:
+            return "rdma", f"{here}, and without ucx libfabric's shm provider is the fastest way ({MEASURED})"
+        return "tcp", f"{here}, but this machine's ADIOS2 has no shared-memory transport; {BUILD}"
+    if "rdma" in planes and site.fabric:
+        return "rdma", f"the ranks are on several nodes of an RDMA network ({site.seen.get('fabric', 'says the site')})"
+    if "rdma" in planes:
+        seen = site.seen.get("fabric", "says the site")
+        return "tcp", f"the ranks are on several nodes, without an RDMA network between them ({seen})"
+    return "tcp", f"the ranks are on several nodes, and this machine's ADIOS2 has no rdma; {BUILD}"
+
+
+def _check(name: str, transport: Transport, one_node: bool, joined: Joined, making: Making) -> None:
+    """Refuses what cannot work here."""
+    site, stream = making.site, making.loaded.spec.streams[name]
+    key = f"streams.{name}.transport" if "transport" in stream.model_fields_set else f"streams.{name}.via"
+    if site.planes and transport not in site.planes:
+        has = f"{', '.join(site.planes)} ({site.seen.get('planes', f'site {site.site}')})"
+        hint = "`transport: auto`" if transport == "mpi" else f"{BUILD}; or `transport: auto`"
+        making.problems.add(
+            key,
+            f"this machine's ADIOS2 is built without {_LIBRARIES[transport]}, "
+            f"so its SST has no {transport}: it has {has}",
+            hint,
+        )
+    elif transport == "rdma" and not one_node and site.planes and not site.fabric:
+        making.problems.add(
+            key,
+            f"the stages are on several nodes and site {site.site} has no RDMA network "
+            f"({site.seen.get('fabric', 'it says `fabric: false`')})",
+            "`transport: tcp`, or `fabric: true` in the site's file when its nodes have one",
+        )
+    elif transport == "mpi":
+        _check_mpi(key, joined.ports, making)
+
+
+def _check_mpi(key: str, ports: Iterable[StagePort], making: Making) -> None:
+    """MPI_Comm_connect between two running programs: plain hydra offers no way to find each other."""
+    site, stages = making.site, making.loaded.spec.stages
+    if site.launcher == "mpiexec":
+        making.problems.add(
+            key,
+            "SST's mpi transport joins two running MPI programs (MPI_Comm_connect), and under plain mpiexec that hangs",
+            "`transport: auto`; mpi needs one MPI over both programs, as Cray's under srun",
+        )
+    alone = [port.stage for port in ports if stages[port.stage].ranks == 1 and not site.launch_single]
+    if site.launcher == "none" or (site.launcher != "mpiexec" and alone):
+        who = " and ".join(dict.fromkeys(alone)) or "every stage"
+        making.problems.add(
+            key,
+            f"SST's mpi transport is for programs that a launcher starts, and here that is not so for {who}",
+            "`transport: auto`, or `launch_single: true` in the site's file",
+        )
+
+
+def _refuse_elsewhere(name: str, engine: Engine, making: Making) -> None:
+    """`transport` and `interface` belong to SST. They may stay in a file that `--via` sends elsewhere."""
+    stream = making.loaded.spec.streams[name]
+    for word in ("transport", "interface"):
+        key = f"streams.{name}.{word}"
+        if word not in stream.model_fields_set:
+            continue
+        kind = "a file" if engine.kind == "file" else engine.engine
+        if making.layer(f"streams.{name}.via") not in ("", making.layer(key)):
+            making.notes.why(key, f"not used with `via: {stream.via}`: {kind} has no {word}")
+        else:
+            making.problems.add(
+                key, f"{word} is about SST, and with `via: {stream.via}` the data go through {kind}",
+                "remove it, or use `via: sst`",
+            )  # fmt: skip
+
+
+def stage_environment(name: str, ends: Sequence[EndPlan], making: Making) -> dict[str, str]:
+    """What a program that does not take the plan's parameters has to be told by its environment."""
+    if making.loaded.spec.stages[name].command is None:
+        return {}
+    rdma = [end for end in ends if end.transport == PLANES["rdma"]]
+    untold = [end.stream for end in rdma if end.config is None and end.parameters.get("DataInterface") == SHARED_MEMORY]
+    if not untold:
+        return {}
+    key = f"stages.{name}.env.FABRIC_IFACE"
+    across = [end.stream for end in rdma if end.parameters.get("DataInterface") != SHARED_MEMORY]
+    if across:
+        making.problems.add(
+            f"streams.{untold[0]}",
+            f"its rdma stays on one node and that of {across[0]} leaves it: the program of {name} has to be told which "
+            "is which",
+            f"give both a config file in stage {name}, or another `transport:` to one of them",
+        )
+    making.notes.why(key, f"its program opens {', '.join(untold)} by itself: the same as DataInterface={SHARED_MEMORY}")
+    return {"FABRIC_IFACE": SHARED_MEMORY}

@@ -1,0 +1,67 @@
+"""Numbers as people read them: `3.2 s`, `312 MB`, `1.4 GB/s`, `93 %`. Decimal units, three figures at most."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+NOTHING = "-"
+
+
+def size(count: float | None) -> str:
+    """Bytes: `312 MB`. None is `-`."""
+    if count is None:
+        return NOTHING
+    for unit in _UNITS:
+        # 999.6 would print as `1000`: such a number belongs to the next unit.
+        if abs(count) < 999.5 or unit == _UNITS[-1]:
+            break
+        count /= 1000
+    return f"{count:.0f} B" if unit == "B" else f"{three_figures(count)} {unit}"
+
+
+def rate(bytes_per_s: float | None) -> str:
+    """Throughput: `1.4 GB/s`. None is `-`."""
+    return NOTHING if bytes_per_s is None else f"{size(bytes_per_s)}/s"
+
+
+def duration(seconds: float | None) -> str:
+    """Time: `12 ms`, `3.21 s`, `4 min 05 s`, `2 h 03 min`. None is `-`."""
+    if seconds is None:
+        return NOTHING
+    if seconds == 0:
+        return "0 s"
+    if seconds < 0.9995:
+        return f"{seconds * 1e3:.0f} ms"
+    if seconds < 99.95:
+        return f"{three_figures(seconds)} s"
+    whole = round(seconds)
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+def percent(share: float | None) -> str:
+    """A share of one: `93 %`. None is `-`."""
+    return NOTHING if share is None else f"{share * 100:.0f} %"
+
+
+def number(count: int | None) -> str:
+    """A count. None is `-`."""
+    return NOTHING if count is None else str(count)
+
+
+def plural(count: int, noun: str) -> str:
+    """`1 step`, `2 steps`."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def moment(unix_s: float | None) -> str:
+    """Local date and time to the second. None is `-`."""
+    return NOTHING if unix_s is None else datetime.fromtimestamp(unix_s).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def three_figures(value: float) -> str:
+    """`1.23`, `12.3`, `123`."""
+    decimals = 0 if abs(value) >= 99.95 else 1 if abs(value) >= 9.995 else 2
+    return f"{value:.{decimals}f}"

@@ -1,0 +1,116 @@
+"""Files of data, found in a run and read step by step through `workflow.stage`.
+
+The only place of the report that reads data; what that takes (numpy, adios2, h5py) is loaded when a file is opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from workflow.errors import RunError, WfError
+
+if TYPE_CHECKING:
+    from workflow.stage import Array, Reader, Shape, Step
+
+HDF5_SUFFIXES = (".h5", ".hdf5")
+BP_SUFFIXES = (".bp", ".bp4", ".bp5")
+
+
+class Kind(NamedTuple):
+    """NumPy's name of a variable's type (or `string`), and its shape."""
+
+    type: str
+    shape: Shape
+
+
+def find_data(directory: Path) -> dict[str, Path]:
+    """Relative path → path of all BP directories and HDF5 files below a directory, sorted."""
+    found: dict[str, Path] = {}
+    waiting = [directory]
+    while waiting:
+        for path in waiting.pop().iterdir():
+            if is_data(path):
+                found[path.relative_to(directory).as_posix()] = path
+            elif path.is_dir() and not path.is_symlink():
+                waiting.append(path)
+    return dict(sorted(found.items()))
+
+
+def is_data(path: Path) -> bool:
+    """A BP directory (whatever its name) or an HDF5 file."""
+    if path.is_dir():
+        return (path / "md.idx").exists()
+    return path.is_file() and path.suffix.lower() in (*HDF5_SUFFIXES, *BP_SUFFIXES)
+
+
+class DataStep:
+    """One step of a file. Errors while reading are RunErrors that name the file."""
+
+    def __init__(self, step: Step, path: Path) -> None:
+        self._step, self._path = step, path
+
+    def kinds(self) -> dict[str, Kind]:
+        """Its variables."""
+        with _named(self._path):
+            return {name: Kind(info.type, info.shape) for name, info in self._step.variables().items()}
+
+    def read(self, name: str, start: Shape, count: Shape) -> Array:
+        """One box of a variable; `()` for all of a scalar."""
+        with _named(self._path):
+            return self._step.read(name, start=start, count=count) if count else self._step.read(name)
+
+    def attributes(self) -> dict[str, Any]:
+        """The attributes known by now; those of a variable are called `variable/name`."""
+        with _named(self._path):
+            return self._step.attributes()
+
+
+@contextmanager
+def open_data(path: Path) -> Iterator[Iterator[DataStep]]:
+    """The steps of a file. Each is valid until the next one is asked for.
+
+    Raises:
+        RunError: the file cannot be read, or breaks off.
+        WfError: a library that it takes is not installed.
+    """
+    try:
+        from workflow.stage import open_reader
+
+        with _named(path):
+            reader = open_reader(path=path, engine=_engine(path))
+    except ModuleNotFoundError as error:
+        raise WfError(f"reading {path.name} needs {error.name}", "pip install 'wf-hpc[laptop]'") from error
+    with reader:
+        yield _steps(reader, path)
+
+
+def _engine(path: Path) -> str | None:
+    if not path.is_dir():
+        return None if path.suffix.lower() in HDF5_SUFFIXES else "BP3"
+    # BP4 has no file of meta-metadata; both call themselves .bp.
+    return "BP5" if (path / "mmd.0").exists() else "BP4"
+
+
+def _steps(reader: Reader, path: Path) -> Iterator[DataStep]:
+    # Not around the `yield`: what goes wrong with the other file of a pair is not thrown into this one.
+    while True:
+        with _named(path):
+            step = next(reader, None)
+        if step is None:
+            return
+        yield DataStep(step, path)
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    from workflow.stage import StageError
+
+    try:
+        yield
+    except (StageError, OSError, RuntimeError) as error:
+        raise RunError(f"{path}: {error}") from error
+    except KeyError as error:
+        raise RunError(f"{path}: holds a type that cannot be read: {error}") from error

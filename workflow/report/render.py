@@ -1,0 +1,299 @@
+"""Everything that is printed in colours or tables. The only module that knows Rich, which it loads on first use.
+
+Every function takes an optional `console`, for tests; by default it prints to the terminal. Colours obey NO_COLOR,
+and text that the terminal cannot show is replaced, never an error.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from workflow.errors import Problem
+from workflow.plan.model import Plan
+from workflow.report import rows
+from workflow.report.amounts import duration, moment, plural
+from workflow.report.pipes import print_plain
+from workflow.report.plain import fit
+from workflow.report.progress import Pace, stage_cells, stream_cells
+from workflow.report.rows import Table
+from workflow.report.summary import fault, places, summary
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.live import Live
+
+    from workflow.report.comparison import Comparison
+    from workflow.report.model import Report
+    from workflow.run.state import RunState
+    from workflow.spec.component import Component
+
+COLOURS = {
+    "succeeded": "green", "failed": "bold red", "died": "bold red", "interrupted": "yellow", "stopped": "yellow",
+    "running": "cyan", "waiting": "dim", "ok": "green", "missing": "bold red", "note": "yellow",
+}  # fmt: skip
+NARROWEST_FOLD = 30
+# Rates change all the time; drawing them takes a processor that the stages need.
+REDRAW_S = 0.4
+GAP = 2
+
+
+class Progress:
+    """Shows a run, state by state: redrawn in place on a terminal, otherwise a line per event and every few seconds."""
+
+    def __init__(self, plan: Plan, run_dir: Path, quiet: bool = False, console: Console | None = None) -> None:
+        self._plan, self._run_dir, self._quiet = plan, run_dir, quiet
+        in_place = sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+        self._console = console or (make_console(stderr=True) if in_place and not quiet else None)
+        self._live: Live | None = None
+        self._drawn: tuple[list[str], float, object] = ([], 0.0, None)
+        self._pace = Pace()
+
+    def __enter__(self) -> Progress:
+        if not self._quiet:
+            self._print(f"{self._plan.pipeline}: {self._run_dir}")
+            if self._console is not None and self._console.is_terminal:
+                from rich.live import Live
+
+                self._live = Live(console=self._console, auto_refresh=False)
+                self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def update(self, state: RunState) -> None:
+        """Show this state, if there is anything new in it."""
+        if self._quiet:
+            return
+        if self._live is None:
+            for line in self._pace.lines(state):
+                self._print(line)
+            return
+        stages = [stage_cells(stage, state.t) for stage in state.stages.values()]
+        streams = [stream_cells(state, stream.name, self._live.console.width) for stream in state.plan.streams]
+        statuses = [status for _, status, _ in stages]
+        old, at, shown = self._drawn
+        if (statuses != old or not 0 <= state.t - at < REDRAW_S) and shown != (stages, streams):
+            self._drawn = statuses, state.t, (stages, streams)
+            self._live.update(_grids(self._live.console, stages, streams), refresh=True)
+
+    def _print(self, line: str) -> None:
+        if self._console is not None:
+            _say(self._console, line)
+        else:
+            self._quiet = not print_plain(sys.stderr, line)
+
+
+class Finding(Protocol):
+    """One line of `wf doctor`."""
+
+    name: str
+    state: Any
+    detail: str
+    hint: str
+
+
+def make_console(stderr: bool = False) -> Console:
+    """The terminal. Characters that it cannot show come out as `?`."""
+    from rich.console import Console
+
+    stream = sys.stderr if stderr else sys.stdout
+    if hasattr(stream, "reconfigure"):
+        stream.reconfigure(errors="replace")
+    return Console(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=False)
+
+
+def show_report(report: Report, console: Console | None = None) -> None:
+    """The whole report."""
+    console = console or make_console()
+    run = report.run
+    _say(console, f"{run.name}: {run.state}", COLOURS.get(run.state, ""))
+    _say(console, f"  {run.directory}, started {moment(run.started)}" + (f" on {run.host}" if run.host else ""))
+    _say(console, f"  {summary(report)}")
+    for line, style in fault(report):
+        _say(console, line, style)
+    _show_table(console, rows.report_stages_short(report))
+    _show_streams(console, report)
+    for note in report.notes:
+        _say(console, f"note: {note}", "dim")
+
+
+def show_status(report: Report, console: Console | None = None) -> None:
+    """How far a run is: a line for the run, one per stage and one per stream."""
+    console = console or make_console()
+    run = report.run
+    reason = f" ({run.reason})" if run.reason else ""
+    _say(console, f"{run.directory}: {run.state}{reason}", COLOURS.get(run.state, ""))
+    stages = [[each.name, each.state, rows.exit_text(each), duration(each.wall_s)] for each in report.stages]
+    head = [rows.text("stage"), rows.text("state"), rows.figure("exit"), rows.figure("time")]
+    _show_table(console, Table(head, stages))
+    _show_streams(console, report)
+
+
+def show_end(report: Report, run_dir: Path, console: Console | None = None) -> None:
+    """What `wf run` says last: the verdict, why, and where everything lies."""
+    bad = report.run.state != "succeeded"
+    stream = sys.stderr if bad else sys.stdout
+    lines = [(f"{report.run.name}: {report.run.state} ({summary(report)})", COLOURS.get(report.run.state, ""))]
+    lines += fault(report)
+    lines += [(f"  {path}", "") for path in places(run_dir)]
+    if console is None and not stream.isatty():
+        # Loading Rich takes longer than all the rest here.
+        for line, _ in lines:
+            print_plain(stream, line)
+        return
+    console = console or make_console(stderr=bad)
+    for line, style in lines:
+        _say(console, line, style)
+
+
+def show_plan(plan: Plan, console: Console | None = None) -> None:
+    """Everything that was decided, for people; `wf plan --json` has it all."""
+    console = console or make_console()
+    stages, streams = plural(len(plan.stages), "stage"), plural(len(plan.streams), "stream")
+    _say(console, f"{plan.pipeline}: {stages}, {streams}, site {plan.site}", "bold")
+    _show_table(console, rows.plan_stages(plan))
+    _show_table(console, rows.plan_streams(plan))
+    _show_table(console, rows.plan_ends(plan))
+    _show_table(console, rows.plan_transports(plan))
+    _show_table(console, rows.plan_environment(plan))
+    _show_table(console, rows.placement(plan))
+    _say(console, "\nlaunch lines", "bold")
+    for stage in plan.stages:
+        _say(console, f"  {stage.name}: {shlex.join(stage.argv)}")
+    show_advice(plan.advice, console)
+
+
+def show_advice(advice: Sequence[str], console: Console | None = None) -> None:
+    """What a careful colleague would mention."""
+    if advice:
+        console = console or make_console()
+        for each in advice:
+            _say(console, f"note: {each}", "yellow")
+
+
+def show_comparison(comparison: Comparison, console: Console | None = None) -> None:
+    """The verdict, then every difference."""
+    console = console or make_console()
+    colour = "green" if comparison.identical else "bold red"
+    _say(console, comparison.to_text(), colour)
+    _say(console, f"  A: {comparison.a}\n  B: {comparison.b}")
+    found = rows.differences(comparison)
+    if found.rows:
+        _show_table(console, found)
+    for side, names in (("A", comparison.only_a), ("B", comparison.only_b)):
+        if names:
+            _say(console, f"only in {side}, not compared: {', '.join(names)}", "dim")
+    for note in comparison.notes:
+        _say(console, f"note: {note}", "yellow")
+
+
+def show_components(found: Sequence[Component], console: Console | None = None) -> None:
+    """All components, one a line."""
+    _show_table(console or make_console(), rows.components(found))
+
+
+def show_component(component: Component, console: Console | None = None) -> None:
+    """One component: what it does, takes, reads and writes."""
+    console = console or make_console()
+    _say(console, f"{component.component} ({component.kind}): {component.summary}", "bold")
+    if component.needs:
+        _say(console, f"  needs the Python modules {', '.join(component.needs)}")
+    for title, content in (
+        ("parameters", rows.parameters(component)),
+        ("reads", rows.port_variables(component.reads)),
+        ("writes", rows.port_variables(component.writes)),
+    ):
+        if content.rows:
+            _say(console, f"\n{title}", "bold")
+            _show_table(console, content)
+
+
+def show_problems(problems: Sequence[Problem], console: Console | None = None) -> None:
+    """Everything that is wrong with an input, each with its place and what to type."""
+    console = console or make_console(stderr=True)
+    for problem in problems:
+        _say(console, str(problem))
+    _say(console, plural(len(problems), "problem"), "bold red")
+
+
+def show_doctor(findings: Sequence[Finding], console: Console | None = None) -> None:
+    """What is installed, and what to type to get the rest."""
+    console = console or make_console()
+    head = [rows.text("what"), rows.text("state"), rows.text("found")]
+    _show_table(console, Table(head, [[each.name, each.state, each.detail] for each in findings]))
+    for each in findings:
+        if each.hint:
+            _say(console, f"{each.name}: {each.hint}")
+
+
+def _show_streams(console: Console, report: Report) -> None:
+    _show_table(console, rows.report_streams_short(report))
+    if any(stream.throughput for stream in report.streams):
+        console.print(fit(console.encoding, f"rate: {rows.PERCEIVED}"), style="dim")
+
+
+def _show_table(console: Console, content: Table) -> None:
+    """A table where it fits; in a narrow terminal a block per row."""
+    if not content.rows:
+        return
+    widths = [
+        max(len(title), *(len(row[column]) for row in content.rows)) for column, (title, _) in enumerate(content.head)
+    ]
+    # The widest column may be folded, the others must have their room.
+    widths.sort()
+    widths[-1] = min(widths[-1], NARROWEST_FOLD)
+    if sum(widths) + GAP * (len(widths) - 1) > console.width:
+        _show_blocks(console, content)
+        return
+    from rich import box
+    from rich.table import Table as RichTable
+
+    table = RichTable(
+        box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, GAP - 1, 0, 0), header_style="dim"
+    )
+    for title, right in content.head:
+        table.add_column(title, justify="right" if right else "left", overflow="fold", no_wrap=right)
+    for row in content.rows:
+        table.add_row(*(_cell(console, title, cell) for (title, _), cell in zip(content.head, row, strict=True)))
+    console.print()
+    console.print(table)
+
+
+def _show_blocks(console: Console, content: Table) -> None:
+    room = max(len(title) for title, _ in content.head) + 2
+    for row in content.rows:
+        _say(console, f"\n{row[0]}", "bold")
+        for (title, _), cell in list(zip(content.head, row, strict=True))[1:]:
+            if cell:
+                _say(console, f"  {title:<{room}}{cell}", COLOURS.get(cell, "") if title == "state" else "")
+
+
+def _grids(console: Console, *blocks: Sequence[tuple[str, ...]]) -> Any:
+    from rich.console import Group
+    from rich.table import Table as RichTable
+
+    grids = []
+    for block in blocks:
+        grid = RichTable.grid(padding=(0, GAP, 0, 0))
+        for row in block:
+            grid.add_row(*(_cell(console, "state", cell) for cell in row))
+        grids.append(grid)
+    return Group(*grids)
+
+
+def _cell(console: Console, title: str, cell: str) -> Any:
+    from rich.text import Text
+
+    return Text(fit(console.encoding, cell), style=COLOURS.get(cell, "") if title == "state" else "")
+
+
+def _say(console: Console, line: str, style: str = "") -> None:
+    # Long lines are left to the terminal, so that paths and commands can be copied whole.
+    console.print(fit(console.encoding, line), style=style or None, soft_wrap=True)

@@ -1,0 +1,1 @@
+"""What a run does to the world: its directory, its processes, its events."""

@@ -1,0 +1,90 @@
+"""The index of a BP file, `md.idx`: how many steps are whole, and whether the writer still has it open.
+
+Layout (ADIOS2 2.12.1, engine/bp5/BP5Writer.cpp WriteMetadataFileIndex and engine/bp4): a header of 64 bytes
+with the version at byte 37 and the active flag at byte 39 (BP4: 38). BP5: records of one type byte, a
+64-bit length and as many bytes; type `s` is a step. BP4: one record of 64 bytes a step. The record of a
+step is the last thing written of it, so a step that is there can be read.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+
+HEADER = 64
+_VERSION = 37
+_ACTIVE = {5: 39, 4: 38}
+_BP4_RECORD = 64
+_BLANK = 256
+_BP5_HEAD = struct.Struct("<cQ")
+
+
+@dataclass(frozen=True)
+class Index:
+    """What the index says; `offset` is where the next record begins."""
+
+    steps: int = 0
+    active: bool = True
+    offset: int = HEADER
+
+
+def read_index(path: Path, known: Index | None = None) -> Index | None:
+    """The index of a BP file, going on from what was `known`. None when there is none yet, or it is not one."""
+    known = known or Index()
+    try:
+        with path.open("rb") as file:
+            header = file.read(HEADER)
+            if len(header) < HEADER or header[_VERSION] not in _ACTIVE:
+                return None
+            file.seek(known.offset)
+            rest = file.read()
+    except OSError:
+        return None
+    version = header[_VERSION]
+    steps, used = _steps(rest, version)
+    return Index(known.steps + steps, header[_ACTIVE[version]] != 0, known.offset + used)
+
+
+def is_blank(path: Path) -> bool:
+    """Whether the BP5 file of this index describes no variable and no attribute up to now: it has no data then.
+
+    ADIOS2 (2.12.1) writes one such step into a file that is closed without any. `mmd.0` describes what the steps
+    hold: 212 bytes for nothing, 244 with a variable of the shortest name (`BPg_x`), 808 with an attribute.
+    """
+    try:
+        with path.with_name("mmd.0").open("rb") as file:
+            start = file.read(_BLANK + 1)
+    except OSError:
+        return False
+    return len(start) <= _BLANK and b"BP" not in start
+
+
+def deactivate(path: Path) -> bool:
+    """Mark the file of a writer that died as ended, so that readers take its whole steps and do not wait.
+
+    Returns whether that was needed (what ADIOS2's adios2_deactivate_bp does).
+    """
+    index = read_index(path)
+    if index is None or not index.active:
+        return False
+    with path.open("r+b") as file:
+        version = os.pread(file.fileno(), 1, _VERSION)[0]
+        os.pwrite(file.fileno(), b"\0", _ACTIVE[version])
+    return True
+
+
+def _steps(data: bytes, version: int) -> tuple[int, int]:
+    """(step records, bytes of whole records) in what follows the header."""
+    if version == 4:
+        count = len(data) // _BP4_RECORD
+        return count, count * _BP4_RECORD
+    steps = used = 0
+    while used + _BP5_HEAD.size <= len(data):
+        kind, length = _BP5_HEAD.unpack_from(data, used)
+        if used + _BP5_HEAD.size + length > len(data):
+            break
+        steps += kind == b"s"
+        used += _BP5_HEAD.size + length
+    return steps, used

@@ -1,0 +1,83 @@
+"""Did a stage do what the plan says? By its exit and by counts: steps read = steps written. Pure.
+
+An exit code of 0 proves little: a writer whose reader died goes on and exits 0, and ADIOS2's own Python
+loop ends quietly, with exit code 0, when the writer died.
+"""
+
+from __future__ import annotations
+
+import signal as signals
+
+from workflow.run.state import EndState, RunState, StageState
+
+
+def judge(state: RunState, name: str) -> str | None:
+    """What is wrong with a stage that has exited: "" when nothing is, None when a writer must end first.
+
+    The text is a predicate: `ended with exit code 1`.
+    """
+    stage = state.stages[name]
+    if stage.signal is not None or stage.code != 0:
+        return exit_text(stage) + _trouble(state, name)
+    pending = False
+    for end in state.ends_of(name):
+        problem = _problem(state, end)
+        if problem:
+            return f"ended with exit code 0, but {problem}"
+        pending = pending or problem is None
+    return None if pending else ""
+
+
+def exit_text(stage: StageState) -> str:
+    """How it ended: `was killed by signal 9 (SIGKILL)`, `ended with exit code 3: note`."""
+    note = f": {stage.note}" if stage.note else ""
+    if stage.signal is not None:
+        return f"was killed by signal {stage.signal} ({signal_name(stage.signal)}){note}"
+    return f"ended with exit code {stage.code}{note}"
+
+
+def signal_name(number: int) -> str:
+    """`SIGKILL` for 9."""
+    try:
+        return signals.Signals(number).name
+    except ValueError:
+        return "unknown signal"
+
+
+def _trouble(state: RunState, name: str) -> str:
+    texts = [end.trouble_text for end in state.ends_of(name) if end.trouble_text]
+    return f": {texts[0]}" if texts else ""
+
+
+def _problem(state: RunState, end: EndState) -> str | None:
+    if not end.counted:
+        missing = end.closed is not None and not end.complete
+        return f"left no {state.plan.stream(end.stream).path}" if missing else ""
+    if end.closed is None:
+        if end.live and end.opened is None:
+            log = not end.reported and state.plan.stream(end.stream).engine == "SST"
+            return f"never opened {end.stream}" + (", as far as SST's log in its stderr tells" if log else "")
+        verb = "writing" if end.side == "write" else "reading"
+        return f"left {end.stream} without closing it, {verb} {_steps(end.steps)}"
+    if not end.complete:
+        return f"{end.stream} broke off after {_steps(end.steps)}{': ' if end.trouble_text else ''}{end.trouble_text}"
+    return _miscount(state, end) if end.side == "read" else ""
+
+
+def _miscount(state: RunState, end: EndState) -> str | None:
+    writer, queue = state.writer(end.stream), state.plan.stream(end.stream).queue
+    if not writer.counted:
+        return ""
+    ended = writer.closed is not None
+    if ended and end.steps > writer.steps:
+        return f"read {_steps(end.steps)} of {end.stream}, of which {writer.stage} wrote only {writer.steps}"
+    if queue is not None and queue.when_full == "discard":
+        return "" if ended else None
+    if end.steps < writer.steps:
+        # A reader that saw the end of the stream has all steps; this one left before.
+        return f"read only {end.steps} of the {_steps(writer.steps)} that {writer.stage} wrote to {end.stream}"
+    return "" if ended else None
+
+
+def _steps(count: int) -> str:
+    return f"{count} step{'' if count == 1 else 's'}"

@@ -1,0 +1,167 @@
+"""The processes of a run: find all of them, end all of them.
+
+Launchers put their ranks into sessions of their own, and what outlives its parent moves to init, so neither
+process groups nor parents find everything. What all inherit is the environment: WF_RUN_DIR names the run.
+
+Run as a program, this is the run's guard: it waits until its standard input closes and, unless it was told
+so before, takes that for the death of the supervisor and ends what is left of the run. It imports only
+the standard library and starts in some milliseconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+RUN_VARIABLE = "WF_RUN_DIR"
+PROC = Path("/proc")
+DONE = b"done"
+_SHARED = b"/dev/shm/mpich_shm_"
+_GONE_S = 3.0
+
+
+def find_members(run_dir: str, groups: Iterable[int] = ()) -> set[int]:
+    """Ids of the living processes of a run: by their environment, session, process group or parent.
+
+    `groups` are the process groups of its stages; where there is no /proc they are all that is known. A process
+    that names another run is none of ours by its group: numbers are used again.
+    """
+    if not PROC.is_dir():
+        return {group for group in groups if _exists(group)}
+    variable = f"{RUN_VARIABLE}=".encode()
+    mark = variable + os.fsencode(run_dir)
+    known, found = set(groups), set()
+    parents: dict[int, int] = {}
+    for entry in os.scandir(PROC):
+        if not entry.name.isdigit():
+            continue
+        pid = int(entry.name)
+        try:
+            state, parent, group, session = _stat(Path(entry.path, "stat"))
+            if state in "ZX" or entry.stat().st_uid != os.getuid():
+                continue
+            parents[pid] = parent
+            named = _named_runs(Path(entry.path, "environ"), variable)
+            if mark in named or (not named and (group in known or session in known)):
+                found.add(pid)
+        except OSError:
+            continue  # ended meanwhile
+    own = os.getpid()
+    found.discard(own)
+    grown = True
+    while grown:
+        more = {pid for pid, parent in parents.items() if parent in found and pid not in found and pid != own}
+        found |= more
+        grown = bool(more)
+    return found
+
+
+def living_groups(groups: Iterable[int]) -> set[int]:
+    """Those of these process groups and sessions in which a process lives. The numbers of the others are free
+    for strangers, at the latest when their leader has been waited for."""
+    known = set(groups)
+    if not PROC.is_dir():
+        return {group for group in known if _exists(group)}
+    living = set[int]()
+    for entry in os.scandir(PROC):
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                state, _, group, session = _stat(Path(entry.path, "stat"))
+                living |= known & {group, session} if state not in "ZX" else set()
+    return living
+
+
+def end_members(run_dir: str, groups: Iterable[int] = (), within_s: float = _GONE_S) -> set[int]:
+    """Kill all that is left of a run and wait until it is gone. Returns what is left then (nothing, but for
+    processes that are stuck in the kernel)."""
+    deadline = time.monotonic() + within_s
+    pause, shared = 0.001, set[str]()
+    while members := find_members(run_dir, groups):
+        shared |= shared_memory(members)
+        for pid in members:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        if time.monotonic() > deadline:
+            return members
+        time.sleep(pause)
+        pause = min(0.05, 2 * pause)
+    remove_shared(shared)
+    return set()
+
+
+def shared_memory(pids: Iterable[int]) -> set[str]:
+    """The files of MPICH's shared memory that these processes use. Killed ranks leave them behind; no setting of
+    MPICH puts them elsewhere, and their names do not tell whose they are."""
+    found = set()
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            for line in (PROC / str(pid) / "maps").read_bytes().splitlines():
+                if _SHARED in line:
+                    found.add(os.fsdecode(line.split(maxsplit=5)[-1].removesuffix(b" (deleted)")))
+    return found
+
+
+def remove_shared(paths: Iterable[str]) -> None:
+    """Remove them, when their processes are gone."""
+    for path in paths:
+        Path(path).unlink(missing_ok=True)
+
+
+def _stat(path: Path) -> tuple[str, int, int, int]:
+    """(state, parent, group, session) of a process."""
+    # The command stands in parentheses and may hold anything; what follows the last one is plain.
+    fields = path.read_bytes().rpartition(b")")[2].split()
+    return fields[0].decode(), int(fields[1]), int(fields[2]), int(fields[3])
+
+
+def _named_runs(environment: Path, variable: bytes) -> list[bytes]:
+    """The run that a process names, as it stands in its environment; [] also where that may not be read."""
+    try:
+        return [word for word in environment.read_bytes().split(b"\0") if word.startswith(variable)]
+    except PermissionError:
+        return []
+
+
+def _exists(pid: int) -> bool:
+    try:
+        os.killpg(pid, 0)
+    except OSError:
+        return False
+    return True
+
+
+def guard(run_dir: str) -> None:
+    """Wait for the supervisor's end; if it was not announced, end the run. Groups of stages come line by line,
+    with a minus when they are gone."""
+    data = b""
+    while chunk := os.read(0, 4096):
+        data += chunk
+    words = data.split()
+    if DONE in words:
+        return
+    groups = set[int]()
+    for number in map(int, words):
+        if number > 0:
+            groups.add(number)
+        else:
+            groups.discard(-number)
+    end_members(run_dir, groups)
+    for contact in (*Path(run_dir, "streams").glob("*.sst"), *Path(run_dir, "streams").glob("*.tmp")):
+        contact.unlink(missing_ok=True)
+    event = {
+        "event": "run_finished", "t": round(time.time(), 6), "state": "failed", "exit_code": 1,
+        "reason": "the supervisor was killed; its guard ended the stages", "stage": "",
+    }  # fmt: skip
+    with Path(run_dir, "events.jsonl").open("ab") as file:
+        # The supervisor may have died within a line.
+        file.write(b"\n" + json.dumps(event).encode() + b"\n")
+
+
+if __name__ == "__main__":
+    guard(sys.argv[1])

@@ -1,0 +1,153 @@
+"""Reading SST's own log in a stage's stderr: which streams are open, how many steps passed, what broke.
+
+Text of ADIOS2 2.12.1 (toolkit/sst/cp), as it prints with the environment variable SstVerbose:
+level 2 tells once that a stream opens and, at its end, the totals; level 3 adds every step, prefixed by
+`Writer (0x…): ` or `Reader (0x…): `, the address standing for one rank's stream. A reader's steps are told when
+they begin, not when they end. Ranks write to one file
+at the same time, so lines may begin in the middle of others. A killed process prints no totals.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from workflow.run.events import Side
+
+FactKind = Literal["plane", "offered", "opened", "steps", "failed", "closed"]
+
+
+@dataclass(frozen=True)
+class Fact:
+    """Something that the log says about one end. `name` is the stream's path as the program gave it, or "".
+
+    `text` of a plane is its name, and why it is not the preferred one, if so: `evpath`, `evpath: rdma not found`.
+    """
+
+    kind: FactKind
+    side: Side
+    name: str
+    steps: int = 0
+    bytes: int = 0
+    complete: bool = True
+    text: str = ""
+
+
+_PREFIX = r"(?:(?P<role>Reader|Writer) \((?P<address>0x[0-9a-f]+)\): )?"
+# At most two values in each.
+_PATTERNS: dict[str, str] = {
+    "not_to_be_had": r'Preferred DataPlane "(\w+)" (?:is )?(not \w+)',
+    "plane": r'Selecting DataPlane "(\w+)"',
+    "writer_opening": r'Opening Stream "([^"]*)"',
+    "opened": r'Finish opening Stream "([^"]*)"',
+    "opened_quietly": r"Writer is using \w+ Connection Communication pattern",
+    "written": r"Sending (?:Empty )?TimestepMetadata for (?:Discarded )?timestep (\d+)",
+    "blocked": r"Blocking on QueueFull condition",
+    "read": r"SstAdvanceStep returning Success on timestep \d+",
+    "failed": r"returning FatalError because of conn\w* failure|Writer failed before returning data",
+    "summary": r'Stream "([^"]*)" \((0x[0-9a-f]+)\) summary info',
+    "created": r"Timesteps Created = (\d+)",
+    "consumed": r"Timesteps Consumed = (\d+)",
+    "received": r"DataBytesReceived = (\d+)",
+}
+_LINE = re.compile(_PREFIX + r"[ \t]*(?:" + "|".join(f"(?P<{name}>{text})" for name, text in _PATTERNS.items()) + ")")
+# What the level asked for adds to a program's stderr: not for people.
+_CHATTER = re.compile(
+    r"(?:DP )?(?:Reader|Writer) \(0x[0-9a-f]+\): |Param -  |(?:Writer|Reader) stream params are:|Selecting DataPlane "
+    r"|mpi_dp priority=|opening fabric with provider |make_progress thread |Writer address: "
+    r"|Calling fi_close|Return fi_close|Returning from fini_fabric"
+    r'|Warning:  Preferred DataPlane "|Opening Stream "|Opening Reader Stream\.'
+    r'|Writer is using \w+ Connection|Stream "[^"]*" \(0x[0-9a-f]+\) summary'
+    r"|ADIOS2 caught SigInt, exiting|SST stream open at exit, unlinking contact file"
+    r"|\t(?:Duration \(secs\)|Timesteps? [A-Z]\w+(?: Received)?|\w*Bytes\w*|Preload\w+|AverageReadRankFanIn) = "
+)
+
+
+@dataclass
+class SstLog:
+    """A reader of one stage's log. Feed it whole lines in any portions."""
+
+    _names: dict[str, str] = field(default_factory=dict)  # address → path
+    _steps: dict[str, int] = field(default_factory=dict)  # address → steps written, or begun by a reader
+    _failed: set[str] = field(default_factory=set)
+    _ending: tuple[str, str] = ("", "")  # address and path of the summary that is being printed
+    _consumed: int = 0
+    _plane: tuple[str, str] = ("", "")  # told before the stream that it is for; why not the preferred one
+
+    def feed(self, text: str) -> Iterator[Fact]:
+        """The facts in these lines, in order."""
+        for match in _LINE.finditer(text):
+            if match.lastgroup == "writer_opening" and self._plane[0]:
+                yield Fact(
+                    "plane", "write", match[(match.lastindex or 0) + 1], text=": ".join(filter(None, self._plane))
+                )
+                self._plane = "", ""
+            fact = self._fact(match)
+            if fact is not None:
+                yield fact
+
+    def _fact(self, match: re.Match[str]) -> Fact | None:
+        address = match["address"] or ""
+        name = self._names.get(address, "")
+        side: Side = "read" if match["role"] == "Reader" else "write"
+        # The last group to close is the pattern itself; its values follow it.
+        place = match.lastindex or 0
+        value = match[place + 1] if place < match.re.groups else None
+        match match.lastgroup:
+            case "not_to_be_had":
+                self._plane = "", f"{value} {match[place + 2]}"
+            case "plane":
+                self._plane = str(value), "" if self._plane[0] else self._plane[1]
+            case "writer_opening":
+                self._names[address] = path = str(value)
+                # Without the prefix the log is at level 2, where a writer's open is not seen to end.
+                return Fact("offered" if address else "opened", "write", path)
+            case "opened":
+                self._names[address] = path = str(value)
+                return Fact("opened", side, path)
+            case "opened_quietly":
+                return None if address else Fact("opened", "read", "")
+            case "written":
+                self._steps[address] = steps = int(value or 0) + 1
+                return Fact("steps", "write", name, steps)
+            case "blocked":  # in the end_step of the next step
+                return Fact("steps", "write", name, self._steps.get(address, 0) + 1)
+            case "read":
+                self._steps[address] = steps = self._steps.get(address, 0) + 1
+                return Fact("steps", "read", name, steps)
+            case "failed":
+                self._failed.add(address)
+                return Fact("failed", "read", name)
+            case "summary":
+                self._ending = match[place + 2], str(value)
+            case "created":
+                return Fact("closed", "write", self._ending[1], int(value or 0))
+            case "consumed":
+                self._consumed = int(value or 0)
+            case "received":
+                complete = not self._failed & {self._ending[0], ""}
+                return Fact("closed", "read", self._ending[1], self._consumed, int(value or 0), complete)
+        return None
+
+
+def is_chatter(line: str) -> bool:
+    """Whether SST wrote this line because its log was asked for."""
+    return _CHATTER.match(line) is not None
+
+
+def last_lines(path: Path, count: int, block: int = 65536) -> list[str]:
+    """The last lines of a stage's output that its program wrote, without SST's log; [] when there are none.
+
+    Reads no more than the last `block` bytes. Blank lines are left out.
+    """
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(0, size - block))
+            lines = file.read().decode("utf-8", errors="replace").splitlines()
+    except OSError:
+        return []
+    return [line for line in lines if line.strip() and not is_chatter(line)][-count:]

@@ -1,0 +1,178 @@
+"""What a run looks like at one moment: a fold of its events over its plan. Frozen; all that a display needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from workflow.plan.model import EndPlan, Plan, StagePlan
+from workflow.run.events import RunFinished, Side, Trouble
+
+Status = Literal["waiting", "starting", "running", "stopping", "succeeded", "failed", "stopped"]
+EndKey = tuple[str, str, Side]  # stream, stage, side
+
+# Steps of programs of the user's own are read off SST's log, which tells them one by one from this level on.
+STEPS_VERBOSITY = 3
+SUMMARY_VERBOSITY = 2
+# A rate is taken over this long, from samples at least this far apart.
+RATE_WINDOW_S = 5.0
+SAMPLE_S = 0.2
+
+
+@dataclass(frozen=True)
+class Sample:
+    """How far an end was at some time."""
+
+    t: float
+    steps: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class EndState:
+    """One end of a stream. Times are Unix seconds, None where it has not happened."""
+
+    stream: str
+    stage: str
+    side: Side
+    live: bool  # its opening and its steps are seen when they happen
+    counted: bool  # its steps are known at the latest when it is closed
+    reported: bool = False  # its stage tells of it by itself, with `workflow.stage`
+    opening: float | None = None
+    offered: float | None = None
+    opened: float | None = None
+    steps: int = 0
+    bytes: int = 0
+    last_step: float | None = None
+    closed: float | None = None
+    complete: bool = False
+    trouble: Trouble | None = None
+    trouble_text: str = ""
+    plane: str = ""  # SST's data plane, at the writing end; why it is not the preferred one
+    plane_why: str = ""
+    samples: tuple[Sample, ...] = ()
+
+    @property
+    def last_sign(self) -> float | None:
+        """When it last opened, stepped or closed."""
+        return max((t for t in (self.opened, self.last_step, self.closed) if t is not None), default=None)
+
+    def rates(self, now: float) -> tuple[float, float]:
+        """(steps per second, bytes per second) over the last seconds up to `now`."""
+        samples = [sample for sample in self.samples if now - sample.t <= RATE_WINDOW_S]
+        if not samples or self.closed is not None:
+            return 0.0, 0.0
+        seconds = now - samples[0].t
+        if seconds <= 0:
+            return 0.0, 0.0
+        return (self.steps - samples[0].steps) / seconds, (self.bytes - samples[0].bytes) / seconds
+
+
+@dataclass(frozen=True)
+class StageState:
+    """One stage."""
+
+    name: str
+    status: Status = "waiting"
+    pid: int | None = None
+    started: float | None = None
+    opened: float | None = None
+    exited: float | None = None
+    code: int | None = None
+    signal: int | None = None
+    note: str = ""
+    reason: str = ""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more is to come from it."""
+        return self.status in ("succeeded", "failed", "stopped")
+
+    @property
+    def runs(self) -> bool:
+        """Whether it has a process."""
+        return self.started is not None and self.exited is None
+
+
+@dataclass(frozen=True)
+class RunState:
+    """The whole run. `finished` holds the verdict, in the last state only."""
+
+    plan: Plan
+    stages: Mapping[str, StageState]
+    ends: Mapping[EndKey, EndState]
+    t: float = 0.0  # of the last event
+    run: str = ""
+    pid: int | None = None
+    host: str = ""
+    started: float | None = None
+    failing: float | None = None  # since the first failure
+    stopping: float | None = None  # since the stop was requested
+    rung: int = 0  # how many steps of the stop's ladder were taken
+    interrupted: str = ""
+    culprit: str = ""
+    reason: str = ""
+    finished: RunFinished | None = None
+    cleaned: tuple[str, ...] = field(default=())
+
+    def writer(self, stream: str) -> EndState:
+        """The writing end. Raises KeyError."""
+        return self.ends[stream, self.plan.stream(stream).writer, "write"]
+
+    def readers(self, stream: str) -> list[EndState]:
+        """The reading ends, in the plan's order."""
+        return [self.ends[stream, stage, "read"] for stage in self.plan.stream(stream).readers]
+
+    def ends_of(self, stage: str) -> list[EndState]:
+        """All ends of a stage, in the plan's order."""
+        return [end for key, end in self.ends.items() if key[1] == stage]
+
+    def queue(self, stream: str) -> int | None:
+        """Steps written that the slowest reader has not finished, at most the queue's limit; None for files."""
+        limit = self.plan.stream(stream).queue
+        if limit is None:
+            return None
+        read = min((end.steps for end in self.readers(stream) if end.closed is None), default=None)
+        return 0 if read is None else min(max(0, self.writer(stream).steps - read), limit.limit)
+
+    def dropped(self, stream: str, reader: str) -> int | None:
+        """Steps that a full queue discarded for a reader; None until both ends are closed."""
+        writer, end = self.writer(stream), self.ends[stream, reader, "read"]
+        if writer.closed is None or end.closed is None or not (writer.counted and end.counted):
+            return None
+        return max(0, writer.steps - end.steps)
+
+    def steps(self, stream: str) -> tuple[int, dict[str, int]]:
+        """(steps written, steps read by each reader). What was read has been written, seen or not."""
+        read = {end.stage: end.steps for end in self.readers(stream)}
+        return max(self.writer(stream).steps, *read.values(), 0), read
+
+
+def initial_state(plan: Plan) -> RunState:
+    """Before anything happened."""
+    ends: dict[EndKey, EndState] = {}
+    for stage in plan.stages:
+        for end in stage.ends:
+            live, counted = visibility(stage, end)
+            reported = stage.observed == "metrics"
+            ends[end.stream, stage.name, end.side] = EndState(end.stream, stage.name, end.side, live, counted, reported)
+    return RunState(plan, {stage.name: StageState(stage.name) for stage in plan.stages}, ends)
+
+
+def visibility(stage: StagePlan, end: EndPlan) -> tuple[bool, bool]:
+    """(steps are seen live, steps are known at the end) for one end.
+
+    A program of the user's own shows SST steps in its log and written steps in the index of a BP file; of
+    what it reads from a file, and of HDF5, nothing is seen, and its exit code has to do.
+    """
+    if end.engine == "file":
+        return False, False
+    if stage.observed == "metrics":
+        return True, True
+    if end.engine == "SST":
+        verbosity = stage.env.get("SstVerbose", "0")
+        level = int(verbosity) if verbosity.isdigit() else 0
+        return level >= STEPS_VERBOSITY, level >= SUMMARY_VERBOSITY
+    is_index = end.side == "write" and end.engine in ("BP5", "BP4")
+    return is_index, is_index

@@ -1,0 +1,1 @@
+"""What the user wrote: the pipeline file, its overlays, components, engines and sites, as checked data."""

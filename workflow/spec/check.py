@@ -1,0 +1,137 @@
+"""All checks of a pipeline that need no decision: schema, components, parameters, engines, references."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from workflow.errors import Problem, SpecError, WfError
+from workflow.spec.component import Component
+from workflow.spec.components import component_dir, load_component, suggestion
+from workflow.spec.engine import Engine
+from workflow.spec.messages import problem_at, validated
+from workflow.spec.models import PipelineSpec, StreamSpec
+from workflow.spec.node import Node
+from workflow.spec.parameters import check_parameters, parameters_model
+from workflow.spec.presets import known_engines, load_engine
+from workflow.spec.references import reference_problems, section, text_at
+from workflow.spec.shipped import find_config, known_configs
+from workflow.spec.suggest import did_you_mean, listing
+
+
+@dataclass
+class Library:
+    """Components and engines read so far: each file is read once, however many stages and profiles name it."""
+
+    base: Path
+    components: dict[str, Component] = field(default_factory=dict)
+    engines: dict[str, Engine] = field(default_factory=dict)
+    broken: dict[str, list[Problem]] = field(default_factory=dict)
+    models: dict[str, type[BaseModel]] = field(default_factory=dict)
+
+    def parameters_model(self, name: str, component: Component) -> type[BaseModel]:
+        """The model of the component's parameters."""
+        if name not in self.models:
+            self.models[name] = parameters_model(component)
+        return self.models[name]
+
+    def component(self, name: str) -> Component | None:
+        """The component, or None when there is none or its file is wrong (see `broken`)."""
+        if name not in self.components and f"component {name}" not in self.broken:
+            try:
+                self.components[name] = load_component(name, self.base)
+            except SpecError as error:
+                self.broken[f"component {name}"] = error.problems
+            except WfError:
+                return None
+        return self.components.get(name)
+
+    def engine(self, via: str) -> Engine | None:
+        """An engine or preset that there is, or None when its file is wrong (see `broken`)."""
+        if via not in self.engines and f"engine {via}" not in self.broken:
+            try:
+                self.engines[via] = load_engine(via)
+            except SpecError as error:
+                self.broken[f"engine {via}"] = error.problems
+        return self.engines.get(via)
+
+
+@dataclass
+class Checked:
+    """What a tree means, and what is wrong with it. `spec` is None when the schema is not met."""
+
+    spec: PipelineSpec | None = None
+    components: dict[str, Component] = field(default_factory=dict)
+    parameters: dict[str, dict[str, Any]] = field(default_factory=dict)
+    engines: dict[str, Engine] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+
+
+def check(root: Node, base: Path, library: Library, *, load_engines: bool = True) -> Checked:
+    """Checks everything, whatever else is wrong.
+
+    Args:
+        root: the pipeline's tree; base: the folder that relative paths start at.
+        load_engines: False to check only their names, which is cheaper.
+    """
+    checked = Checked()
+    checked.spec, checked.problems = validated(PipelineSpec, root)
+    by_stage = {}
+    for name, stage in section(root, "stages").items():
+        component = _check_component(root, name, stage, base, library, checked)
+        if component is not None:
+            by_stage[name] = component
+    for name, stream in section(root, "streams").items():
+        _check_engine(root, name, stream, library if load_engines else None, checked)
+    # A name that is no name at all need not be looked up as well.
+    wrong = {problem.key for problem in checked.problems}
+    checked.problems += [each for each in reference_problems(root, by_stage, base) if each.key not in wrong]
+    checked.problems += [problem for problems in library.broken.values() for problem in problems]
+    _check_site(root, checked)
+    return checked
+
+
+def _check_component(
+    root: Node, stage: str, node: Node, base: Path, library: Library, checked: Checked
+) -> Component | None:
+    name = text_at(node, "component")
+    if name is None:
+        return None
+    component = library.component(name)
+    if component is None:
+        if f"component {name}" not in library.broken:
+            path = ("stages", stage, "component")
+            checked.problems.append(problem_at(root, path, f"there is no component `{name}`", suggestion(name)))
+        return None
+    given = node.child("with") or Node({}, node.place, node.key)
+    if isinstance(given.value, dict):
+        at = ("stages", stage, "with")
+        model = library.parameters_model(name, component)
+        values, problems = check_parameters(component, model, component_dir(name, base), given, at, root, base)
+        checked.parameters[stage] = values
+        checked.problems += problems
+    checked.components[name] = component
+    return component
+
+
+def _check_engine(root: Node, stream: str, node: Node, library: Library | None, checked: Checked) -> None:
+    given = node.child("via")
+    via = StreamSpec.model_fields["via"].default if given is None else given.value
+    if not isinstance(via, str):
+        return
+    known = known_engines()
+    if via not in known:
+        hint = did_you_mean(via, known) or f"engines: {listing(known)}"
+        checked.problems.append(problem_at(root, ("streams", stream, "via"), f"there is no engine `{via}`", hint))
+    elif library is not None and (engine := library.engine(via)) is not None:
+        checked.engines[stream] = engine
+
+
+def _check_site(root: Node, checked: Checked) -> None:
+    name = text_at(root, "site")
+    if name is not None and find_config("sites", name) is None:
+        hint = did_you_mean(name, known_configs("sites")) or f"sites: {listing(known_configs('sites'))}"
+        checked.problems.append(problem_at(root, ("site",), f"there is no site `{name}`", hint))

@@ -1,0 +1,125 @@
+"""A pipeline file with its overlays → a checked pipeline, or everything that is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from workflow.errors import Problem, SpecError
+from workflow.spec.check import Checked, Library, check
+from workflow.spec.component import Component
+from workflow.spec.components import component_dir
+from workflow.spec.engine import Engine
+from workflow.spec.models import PipelineSpec, StageSpec
+from workflow.spec.node import Node
+from workflow.spec.origins import Origins
+from workflow.spec.overlay import Overlaid, lay_profile, overlay
+from workflow.spec.yamlfile import read_yaml
+
+# Above it a file is data, not something with placeholders in it.
+MAX_TEMPLATE_BYTES = 10_000_000
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A pipeline that passed every check which needs no decision. All that the plan is made from, but for the site."""
+
+    spec: PipelineSpec = field(repr=False)
+    path: Path
+    """Absolute."""
+    text: bytes = field(repr=False)
+    """The file as given."""
+    components: dict[str, Component] = field(repr=False)
+    """By name; those that are used."""
+    component_dirs: dict[str, Path] = field(repr=False)
+    """Component name → the folder of its program, absolute."""
+    parameters: dict[str, dict[str, Any]] = field(repr=False)
+    """Stage → its component's parameters, complete: defaults filled in, seconds and bytes, files absolute."""
+    engines: dict[str, Engine] = field(repr=False)
+    """Stream → what its `via` names."""
+    templates: dict[str, dict[str, str]] = field(repr=False)
+    """Stage → name → text of its `files:`. Files that are no text are not in it: they are copied unchanged."""
+    origins: Origins = field(repr=False)
+
+
+def load_pipeline(
+    path: str | Path, *, profiles: Sequence[str] = (), sets: Sequence[str] = (), via: str | None = None
+) -> Loaded:
+    """Reads and checks a pipeline file. Starts nothing and needs neither ADIOS2 nor MPI.
+
+    Args:
+        path: the file; its name in messages is `path` as given.
+        profiles: profiles of the file to lay over it; a later one is stronger.
+        sets: `KEY=VALUE` each, the value in YAML; stronger than everything else.
+        via: an engine for every stream (but those of engine `file`); stronger than profiles.
+
+    Raises:
+        SpecError: all that is wrong, in the file's order, profiles that were not chosen included.
+    """
+    file = Path(path)
+    root, text = read_yaml(file, str(path))
+    base = file.absolute().parent
+    library = Library(base)
+    overlaid = overlay(root, profiles, via, sets)
+    checked = check(overlaid.root, base, library)
+    problems = [*overlaid.problems, *checked.problems, *_other_profiles(root, profiles, base, library)]
+    if problems or checked.spec is None:
+        raise SpecError(_distinct(problems))
+    return Loaded(
+        spec=checked.spec,
+        path=file.absolute(),
+        text=text,
+        components=checked.components,
+        component_dirs={name: component_dir(name, base) for name in checked.components},
+        parameters=checked.parameters,
+        engines=checked.engines,
+        templates={name: _texts(stage, base) for name, stage in checked.spec.stages.items() if stage.files},
+        origins=Origins(overlaid.root),
+    )
+
+
+def _texts(stage: StageSpec, base: Path) -> dict[str, str]:
+    """The files of a stage in which placeholders can be filled. Raises SpecError for one that cannot be read."""
+    texts = {}
+    for name, file in stage.files.items():
+        path = base / file
+        try:
+            if path.stat().st_size <= MAX_TEMPLATE_BYTES:
+                texts[name] = path.read_bytes().decode("utf-8")
+        except UnicodeDecodeError:
+            continue
+        except OSError as error:
+            hint = "check its permissions"
+            raise SpecError([Problem(file, 0, 0, "", f"cannot be read: {error.strerror}", hint)]) from None
+    return texts
+
+
+def _other_profiles(root: Node, chosen: Sequence[str], base: Path, library: Library) -> list[Problem]:
+    """What each profile that was not chosen would break: a typo in it must not wait for the day it is used."""
+    section = root.child("profiles")
+    names = [name for name in (section.mapping() if section else {}) if name not in chosen]
+    before: Checked | None = None
+    found = []
+    for name in names:
+        before = before or check(root, base, library, load_engines=False)
+        alone = Overlaid(root)
+        lay_profile(alone, name)
+        after = [*alone.problems, *check(alone.root, base, library, load_engines=False).problems]
+        found += [_blamed(problem, name) for problem in after if problem not in before.problems]
+    return found
+
+
+def _blamed(problem: Problem, profile: str) -> Problem:
+    """Says that a mistake comes with a profile, which its place does not show."""
+    return replace(problem, message=f"{problem.message} (with profile {profile})")
+
+
+def _distinct(problems: Iterable[Problem]) -> list[Problem]:
+    """One of each mistake: `*` may have put the same value in many places."""
+    seen: dict[tuple[str, int, int, str], Problem] = {}
+    for problem in problems:
+        message = problem.message.split(" (with profile ")[0]
+        seen.setdefault((problem.source, problem.line, problem.column, message), problem)
+    return list(seen.values())

@@ -1,0 +1,123 @@
+"""A YAML value that remembers where it was written. Overlays combine these trees, so places survive them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+KeyPath = tuple[str | int, ...]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where something was written; lines and columns count from 1 and are 0 where there are none (`--set`)."""
+
+    source: str
+    line: int = 0
+    column: int = 0
+
+
+@dataclass(frozen=True)
+class Node:
+    """A scalar, a mapping of nodes or a list of nodes.
+
+    `place` is the value's own place, or that of its key for a mapping or list that begins on the next line
+    (nobody looks for `stages.md` at the first key inside it). `layer` says which overlay the value came
+    from; it is empty for the file itself.
+    """
+
+    value: Any
+    place: Place
+    key: Place | None = None
+    layer: str = ""
+    size: int = field(default=1, compare=False)
+    depth: int = field(default=1, compare=False)
+
+    @property
+    def children(self) -> Mapping[str | int, Node]:
+        """The nodes inside by key or index; empty for a scalar."""
+        if isinstance(self.value, dict):
+            return self.value
+        return dict(enumerate(self.value)) if isinstance(self.value, list) else {}
+
+    def mapping(self) -> dict[str, Node]:
+        """The nodes inside by key; empty when this is no mapping (then the schema check says so)."""
+        return self.value if isinstance(self.value, dict) else {}
+
+    def child(self, key: str) -> Node | None:
+        """The node below a key, if there is one."""
+        return self.mapping().get(key)
+
+    def with_child(self, key: str, node: Node) -> Node:
+        """This mapping with one child put in or exchanged, at its old position."""
+        return replace(self, value={**self.mapping(), key: node})
+
+
+def plain(node: Node) -> Any:
+    """The value without its places. Nothing inside is shared, not even where YAML aliases were."""
+    if isinstance(node.value, dict):
+        return {key: plain(child) for key, child in node.value.items()}
+    if isinstance(node.value, list):
+        return [plain(child) for child in node.value]
+    return node.value
+
+
+def nearest(root: Node, path: KeyPath) -> tuple[KeyPath, Node]:
+    """The node at `path`, or else its nearest parent, with the path of what was found."""
+    node = root
+    for depth, key in enumerate(path):
+        if key not in node.children:
+            return path[:depth], node
+        node = node.children[key]
+    return path, node
+
+
+def relabelled(node: Node, layer: str, place: Place | None = None) -> Node:
+    """The same tree as part of an overlay; with `place`, all of it stands there."""
+    value = node.value
+    if isinstance(value, dict):
+        value = {key: relabelled(child, layer, place) for key, child in value.items()}
+    elif isinstance(value, list):
+        value = [relabelled(child, layer, place) for child in value]
+    return replace(node, value=value, layer=layer, place=place or node.place, key=place or node.key)
+
+
+def key_text(path: KeyPath) -> str:
+    """`('streams', 'a', 'to', 1)` → `streams.a.to[1]`."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text
+
+
+def key_path(root: Node, text: str) -> KeyPath:
+    """The path that a key's text stands for; keys that hold dots themselves (file names) are found in `root`."""
+    path: list[str | int] = []
+    node: Node | None = root
+    rest = text
+    while rest:
+        step, rest = _first_step(rest, node)
+        path.append(step)
+        node = node.children.get(step) if node is not None else None
+    return tuple(path)
+
+
+def _first_step(rest: str, node: Node | None) -> tuple[str | int, str]:
+    """(the key or index that `rest` begins with, what comes after it)"""
+    if rest.startswith("[") and (index := rest[1 : rest.find("]")]).isdigit():
+        return int(index), rest[len(index) + 2 :].removeprefix(".")
+    ends = [match.start() for match in re.finditer(r"(?!^)[.\[]", rest)] + [len(rest)]
+    known = node.mapping() if node is not None else {}
+    end = max((end for end in ends if rest[:end] in known), default=ends[0])
+    step, after = rest[:end], rest[end:].removeprefix(".")
+    in_list = node is not None and isinstance(node.value, list) and step.isdigit()
+    return int(step) if in_list else step, after
+
+
+def walk(node: Node, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Node]]:
+    """Every node of the tree with its path, parents first."""
+    yield path, node
+    for key, child in node.children.items():
+        yield from walk(child, (*path, key))

@@ -1,0 +1,28 @@
+"""Where each value of a loaded pipeline came from."""
+
+from __future__ import annotations
+
+from workflow.spec.node import Node, Place, key_path, nearest
+
+
+class Origins:
+    """Answers for one loaded pipeline. Keys are written like `streams.atoms.queue.limit`."""
+
+    def __init__(self, root: Node) -> None:
+        self._root = root
+
+    def of(self, key: str) -> str:
+        """`pipeline.yaml:14:9`, `--set ranks…`, `profile post-hoc (pipeline.yaml:31:5)`, or `default`."""
+        path = key_path(self._root, key)
+        found, node = nearest(self._root, path)
+        if found != path or not path:
+            return "default"
+        where = f"{node.place.source}:{node.place.line}:{node.place.column}" if node.place.line else node.place.source
+        return f"{node.layer} ({where})" if node.layer and node.place.line else where
+
+    def place(self, key: str) -> tuple[str, int, int]:
+        """(source, line, column) of a key's value, or of its nearest parent that was written."""
+        path = key_path(self._root, key)
+        found, node = nearest(self._root, path)
+        place: Place = node.place if found == path or node.key is None else node.key
+        return place.source, place.line, place.column

@@ -1,0 +1,156 @@
+"""Profiles, `--via` and `--set` laid over the pipeline file; every value keeps its place.
+
+Strongest first: `--set`, `--via`, the profiles (a later one beats an earlier one), the file. `*` stands for
+every stage or stream; in one profile a name beats `*`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from workflow.errors import Problem, SpecError
+from workflow.spec.messages import problem_at
+from workflow.spec.node import KeyPath, Node, Place, key_path, relabelled
+from workflow.spec.suggest import did_you_mean, listing
+from workflow.spec.yamlfile import parse_yaml
+
+SECTIONS = ("stages", "streams")
+# What makes an entry of a profile a whole new stage or stream rather than a change of an existing one.
+_COMPLETE = {"stages": ({"component"}, {"command"}), "streams": ({"from", "to"},)}
+# The stream's engine that only hands over a file: `--via` would turn it into something that no program writes.
+_FILE = "file"
+
+
+@dataclass
+class Overlaid:
+    """The pipeline's tree with all overlays, and what was wrong with them."""
+
+    root: Node
+    problems: list[Problem] = field(default_factory=list)
+
+
+def overlay(root: Node, profiles: Sequence[str], via: str | None, sets: Sequence[str]) -> Overlaid:
+    """The file with its overlays. Problems are collected; what is wrong is left out."""
+    result = Overlaid(root)
+    for name in profiles:
+        lay_profile(result, name)
+    if via is not None:
+        _lay_via(result, via)
+    for text in sets:
+        _lay_set(result, text)
+    return result
+
+
+def lay_profile(result: Overlaid, name: str) -> None:
+    """Lays one profile of the file over it."""
+    section = result.root.child("profiles")
+    known = section.mapping() if section else {}
+    if name not in known:
+        hint = did_you_mean(name, known) or f"profiles of this file: {listing(known)}"
+        result.problems.append(Problem(f"--profile {name}", 0, 0, "", "no such profile", hint))
+        return
+    profile = relabelled(known[name], f"profile {name}")
+    if "profiles" in profile.mapping():
+        path, message = ("profiles", name, "profiles"), "a profile cannot hold profiles"
+        result.problems.append(problem_at(result.root, path, message, "remove it", at_key=True))
+        profile = Node({key: child for key, child in profile.mapping().items() if key != "profiles"}, profile.place)
+    for key in SECTIONS:
+        if (part := profile.child(key)) is not None:
+            profile = profile.with_child(key, _named(result, part, ("profiles", name, key), key))
+    if isinstance(profile.value, dict):  # else the check of the schema says so
+        result.root = _merged(result.root, profile)
+
+
+def _named(result: Overlaid, part: Node, at: KeyPath, section: str) -> Node:
+    """`stages` or `streams` of a profile with `*` written out, and without names that the file does not have."""
+    existing = result.root.child(section)
+    known = existing.mapping() if existing else {}
+    star = part.child("*")
+    named = dict.fromkeys(known, star) if star is not None else {}
+    for name, change in part.mapping().items():
+        if name == "*":
+            continue
+        if name not in known and not any(keys <= set(change.mapping()) for keys in _COMPLETE[section]):
+            one = section.removesuffix("s")
+            message, hint = f"there is no {one} `{name}`", did_you_mean(name, known) or f"{section}: {listing(known)}"
+            result.problems.append(problem_at(result.root, (*at, name), message, hint, at_key=True))
+            continue
+        named[name] = _merged(named[name], change) if name in named else change
+    return Node(named, part.place, part.key, part.layer) if isinstance(part.value, dict) else part
+
+
+def _merged(below: Node, above: Node) -> Node:
+    """Mappings are merged key by key; anything else is exchanged."""
+    if not (isinstance(below.value, dict) and isinstance(above.value, dict)):
+        return above
+    merged = dict(below.value)
+    for key, child in above.value.items():
+        merged[key] = _merged(merged[key], child) if key in merged else child
+    return Node(merged, below.place, below.key, below.layer)
+
+
+def _lay_via(result: Overlaid, via: str) -> None:
+    place = Place(f"--via {via}")
+    streams = result.root.child("streams")
+    for name, stream in (streams.mapping() if streams else {}).items():
+        given = stream.child("via")
+        if given is None or given.value != _FILE:
+            result.root = _with(result.root, ("streams", name, "via"), Node(via, place, place, "--via"))
+
+
+def _lay_set(result: Overlaid, text: str) -> None:
+    key, _, value_text = text.partition("=")
+    place = Place(f"--set {text}")
+    wrong = _key_mistake(result.root, text)
+    if wrong is None:
+        try:
+            # Nothing after the `=` is an empty text; `null` is written out.
+            value = parse_yaml(value_text, place.source) if value_text else Node("", place)
+        except SpecError as error:
+            wrong = f"the value is no YAML: {error.problems[0].message}", error.problems[0].hint
+    if wrong is not None:
+        result.problems.append(Problem(place.source, 0, 0, "", *wrong))
+        return
+    for path in _starred(result.root, key_path(result.root, key)):
+        result.root = _with(result.root, path, relabelled(value, "--set", place))
+
+
+def _key_mistake(root: Node, text: str) -> tuple[str, str] | None:
+    """What is wrong with the key of KEY=VALUE, apart from what the schema knows."""
+    key, equals, _ = text.partition("=")
+    if not equals or not re.fullmatch(r"[^.\s]+(\.[^.\s]+)*", key):
+        return "expected KEY=VALUE", "for example `--set stages.md.ranks=4`"
+    path = key_path(root, key)
+    if path[0] == "profiles":
+        return "profiles are not set", "choose one with `--profile NAME`"
+    if not all(isinstance(part, str) for part in path):
+        return "an entry of a list cannot be set", "give the whole list, for example `[a, b]`"
+    if "*" in path and (path[0] not in SECTIONS or path.index("*") != 1 or len(path) < 3):
+        return "`*` stands for every stage or stream", "for example `--set streams.*.via=bp5`"
+    if path[0] in SECTIONS and len(path) > 1 and path[1] != "*":
+        section, name = root.child(str(path[0])), str(path[1])
+        known = section.mapping() if section else {}
+        if name not in known:
+            hint = did_you_mean(name, known) or f"{path[0]}: {listing(known)}"
+            return f"there is no {str(path[0]).removesuffix('s')} `{name}`", hint
+    return None
+
+
+def _starred(root: Node, path: KeyPath) -> list[KeyPath]:
+    if path[1:2] != ("*",):
+        return [path]
+    section = root.child(str(path[0]))
+    return [(path[0], name, *path[2:]) for name in (section.mapping() if section else {})]
+
+
+def _with(node: Node, path: KeyPath, value: Node) -> Node:
+    """The tree with the value at `path` exchanged, and mappings made on the way where there are none."""
+    if not path:
+        return value
+    key = str(path[0])
+    if not isinstance(node.value, dict):
+        node = Node({}, value.place, value.place, value.layer)
+    below = node.child(key) or Node({}, value.place, value.place, value.layer)
+    return node.with_child(key, _with(below, path[1:], value))

@@ -1,0 +1,64 @@
+"""Where the data that comes with `wf` lies: components, configs and examples.
+
+In a checkout they are at the top of the repository, because users copy from them; an installed `wf`
+carries them in `workflow/shipped`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from workflow.errors import WfError
+from workflow.spec.suggest import did_you_mean, listing
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+_INSTALLED = _PACKAGE / "shipped"
+SHIPPED = _INSTALLED if _INSTALLED.is_dir() else _PACKAGE.parent
+
+# Searched in this order. Tests put their own folders in front.
+COMPONENT_DIRS: list[Path] = [SHIPPED / "components"]
+EXAMPLES_DIR = SHIPPED / "examples"
+
+
+def config_dirs(kind: str) -> list[Path]:
+    """Folders with `engines` or `sites` files, the strongest first: the user's `$WF_CONFIGS`, then the shipped ones."""
+    own = os.environ.get("WF_CONFIGS")
+    return [folder / kind for folder in ([Path(own).expanduser()] if own else []) + [SHIPPED / "configs"]]
+
+
+def find_config(kind: str, name: str) -> Path | None:
+    """The file that describes an engine or a site; the user's own shadows a shipped one."""
+    files = (folder / f"{name}.yaml" for folder in config_dirs(kind))
+    return next((file for file in files if file.is_file()), None)
+
+
+def known_configs(kind: str) -> list[str]:
+    """Names of all engines or sites, sorted."""
+    return sorted({file.stem for folder in config_dirs(kind) for file in folder.glob("*.yaml")})
+
+
+def known_examples() -> list[str]:
+    """Names of the shipped examples, sorted."""
+    return sorted(file.parent.name for file in EXAMPLES_DIR.glob("*/pipeline.yaml"))
+
+
+def copy_example(name: str, directory: Path) -> Path:
+    """Copies an example into a new directory and returns its pipeline file.
+
+    Raises:
+        WfError: no such example; or the directory exists and is not empty.
+    """
+    known = known_examples()
+    if name not in known:
+        raise WfError(f"there is no example `{name}`", did_you_mean(name, known) or f"examples: {listing(known)}")
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        raise WfError(f"{directory} exists and is not empty", "name a new directory")
+    left_out = shutil.ignore_patterns("runs", "__pycache__", "build")
+    try:
+        shutil.copytree(EXAMPLES_DIR / name, directory, dirs_exist_ok=True, ignore=left_out)
+    except OSError as error:
+        message = f"cannot write {directory}: {error.strerror or error}"
+        raise WfError(message, "name a directory that you may write") from None
+    return directory / "pipeline.yaml"

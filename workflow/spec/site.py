@@ -1,0 +1,50 @@
+"""One machine's description, from `configs/sites/*.yaml`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from workflow.spec.models import Name, Spec, Transport
+from workflow.spec.units import Size
+
+MemoryPolicy = Literal["huge_pages", "keep_freed"]
+
+
+class SiteFile(Spec):
+    """A site as written. `auto` is filled from the machine at hand when the file is loaded."""
+
+    site: Name
+    summary: str
+    nodes: Annotated[int, Field(ge=1)] = 1
+    cores_per_node: Annotated[int, Field(ge=1)] | Literal["auto"] = "auto"
+    memory_per_node: Size | Literal["auto"] = "auto"
+    gpus_per_node: int = Field(0, ge=0)
+    launcher: Literal["mpiexec", "srun", "none"] = Field("mpiexec", description="starts stages of more than one rank")
+    launcher_args: list[str] = Field(default_factory=list, description="added to every launch")
+    launch_single: bool = Field(False, description="use the launcher for one-rank stages too")
+    interface: str | None = Field(None, description="network interface that SST listens on")
+    planes: list[Transport] | Literal["auto"] = Field(
+        "auto", description="what the SST of this machine's ADIOS2 can do; auto: seen from what its libraries link"
+    )
+    fabric: bool | Literal["auto"] = Field(
+        "auto", description="whether an RDMA network (InfiniBand, Slingshot, …) joins the nodes"
+    )
+    memory_policy: list[MemoryPolicy] | Literal["auto"] = Field(
+        "auto", description="what stages with streams do about memory by default; [] is nothing"
+    )
+    glibc: str = Field("auto", description="version of the C library, which says how its allocator is told things")
+    env: dict[str, str] = Field(default_factory=dict, description="environment of every stage")
+
+
+class Site(SiteFile):
+    """A site with every number known: what the plan is made from."""
+
+    cores_per_node: int
+    memory_per_node: int
+    planes: list[Transport] = Field(default_factory=list, description="[]: not known")
+    fabric: bool = False
+    memory_policy: list[MemoryPolicy] = Field(default_factory=list)
+    glibc: str = ""
+    seen: dict[str, str] = Field(default_factory=dict, description="key filled from this machine → what was seen")

@@ -1,0 +1,21 @@
+"""Did-you-mean: one place, so that all messages say it the same way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """``did you mean `x`?`` for the nearest of `known`, or the empty string when none is near."""
+    from difflib import get_close_matches  # only mistakes pay for the import
+
+    by_lower = {word.lower(): word for word in known}
+    near = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
+    return f"did you mean `{by_lower[near[0]]}`?" if near else ""
+
+
+def listing(names: Iterable[str], limit: int = 12) -> str:
+    """`a, b, c`: what there is to choose from, cut after `limit`; `none` when there is nothing."""
+    words = sorted(names)
+    rest = f", … ({len(words) - limit} more)" if len(words) > limit else ""
+    return (", ".join(words[:limit]) or "none") + rest

@@ -1,0 +1,49 @@
+"""Durations and sizes with units: `10 min`, `2 GiB`. Plain numbers are seconds and bytes."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, WithJsonSchema
+
+SECONDS = {"ms": 1e-3, "s": 1.0, "sec": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+BYTES = {
+    "B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
+    "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40,
+}  # fmt: skip
+_QUANTITY = re.compile(r"^\s*([0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*([A-Za-z]+)\s*$")
+
+
+def to_seconds(value: Any) -> Any:
+    """`'10 min'` → 600.0; numbers pass unchanged. Raises ValueError naming the known units."""
+    return _in_base_unit(value, SECONDS, "a duration such as `10 min` or `30 s`")
+
+
+def to_bytes(value: Any) -> Any:
+    """`'2 GiB'` → 2147483648; numbers pass unchanged. Raises ValueError naming the known units."""
+    number = _in_base_unit(value, BYTES, "a size such as `2 GiB` or `16 MB`")
+    return int(number) if isinstance(number, float) and not isinstance(value, float) else number
+
+
+def _in_base_unit(value: Any, units: dict[str, Any], expected: str) -> Any:
+    if not isinstance(value, str):
+        return value
+    match = _QUANTITY.match(value)
+    if match is None or match[2] not in units:
+        raise ValueError(f'expected {expected}, got "{value}"; units: {", ".join(units)}')
+    return float(match[1]) * units[match[2]]
+
+
+Duration = Annotated[
+    float,
+    BeforeValidator(to_seconds),
+    Field(gt=0, allow_inf_nan=False),
+    WithJsonSchema({"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "string"}], "examples": ["30 s"]}),
+]
+Size = Annotated[
+    int,
+    BeforeValidator(to_bytes),
+    Field(ge=0),
+    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string"}], "examples": ["16 MB", "2 GiB"]}),
+]

@@ -1,0 +1,33 @@
+"""What a stage program imports to read and write the streams of its pipeline.
+
+    from workflow import stage
+
+    with stage.open_reader("atoms") as atoms, stage.open_writer("pattern") as out:
+        for step in atoms:                                   # raises when the writer dies or falls silent
+            start, count = stage.block(step.shape("position")[0])
+            local = step.read("position", start=(start, 0), count=(count, 3))
+            with out.step():
+                out.write("time", step.read("time"))         # a scalar: rank 0's value
+                out.write("local", local, shape=step.shape("position"), start=(start, 0))
+
+The pipeline decides which streams these are (the file named by the environment variable WF_STAGE); by
+hand, `workflow.program.arguments` does, or `path=`. With a serial ADIOS2 rank 0 reads and writes for all
+ranks; with one built with MPI each rank does so itself. The program is the same.
+"""
+
+from __future__ import annotations
+
+from workflow.stage.blocks import block, block_of, grid
+from workflow.stage.communicator import communicator, rank, size
+from workflow.stage.ends import open_reader, open_writer
+from workflow.stage.errors import ContractError, StageError, StreamFailed, StreamTimeout
+from workflow.stage.reader import Reader
+from workflow.stage.settings import is_joined
+from workflow.stage.step import Step
+from workflow.stage.variables import Array, Info, Shape
+from workflow.stage.writer import Writer
+
+__all__ = [
+    "Array", "ContractError", "Info", "Reader", "Shape", "StageError", "Step", "StreamFailed", "StreamTimeout",
+    "Writer", "block", "block_of", "communicator", "grid", "is_joined", "open_reader", "open_writer", "rank", "size",
+]  # fmt: skip

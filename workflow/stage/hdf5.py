@@ -1,0 +1,171 @@
+"""HDF5 files through h5py, in the layout of ADIOS2's HDF5 engine, which the ADIOS2 from PyPI lacks.
+
+One group `Step0`, `Step1`, … for each step with one dataset per variable; `position/unit` is the attribute `unit`
+of every dataset `position`, other attributes belong to the file and keep their last value. Any other HDF5
+file reads as one step.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from workflow.stage.communicator import own_communicator
+from workflow.stage.errors import StageError
+from workflow.stage.settings import End
+from workflow.stage.source import Status
+from workflow.stage.variables import Array, Block, Info, Selection, Shape
+
+_STEP = re.compile(r"Step(\d+)")
+
+
+class Hdf5Source:
+    """A file opened for reading by this process; several ranks may open the same one."""
+
+    def __init__(self, end: End) -> None:
+        self._h5py, self._file = _open(end, "r")
+        found = [name for name in self._file if _STEP.fullmatch(name)]
+        groups = [self._file[name] for name in sorted(found, key=lambda name: int(name[4:]))]
+        self._left = iter(groups if groups or "NumSteps" in self._file.attrs else [self._file])
+        self._sets: dict[str, Any] = {}
+        self._bytes = 0
+
+    def begin(self, timeout_s: float) -> Status:
+        """See `Source`. A file is whole: there is nothing to wait for."""
+        del timeout_s
+        group = next(self._left, None)
+        if group is None:
+            return Status.ENDED
+        self._sets = {}
+        group.visititems(self._add)
+        return Status.READY
+
+    def end(self) -> int:
+        """See `Source`."""
+        total, self._bytes = self._bytes, 0
+        comm = own_communicator()
+        return total if comm is None else comm.reduce(total) or 0
+
+    def close(self) -> None:
+        """See `Source`."""
+        self._file.close()
+
+    def abandon(self) -> None:
+        """See `Source`."""
+        self._file.close()
+
+    def variables(self) -> dict[str, Info]:
+        """See `Source`."""
+        return {name: _info(dataset) for name, dataset in self._sets.items()}
+
+    def info(self, name: str) -> Info | None:
+        """See `Source`."""
+        return _info(self._sets[name]) if name in self._sets else None
+
+    def attributes(self) -> dict[str, Array | list[str]]:
+        """See `Source`."""
+        found = {str(key): value for key, value in self._file.attrs.items() if key != "NumSteps"}
+        for name, dataset in self._sets.items():
+            found |= {f"{name}/{key}": value for key, value in dataset.attrs.items()}
+        return {name: _from_attribute(value) for name, value in found.items()}
+
+    def get(self, wanted: Sequence[Selection]) -> list[Array]:
+        """See `Source`."""
+        found = []
+        for name, start, extent in wanted:
+            dataset = self._sets[name]
+            if _info(dataset).type == "string":
+                found.append(np.array(dataset.asstr()[()]))
+                continue
+            found.append(np.asarray(dataset[_slices(start, extent)]))
+            self._bytes += found[-1].nbytes
+        return found
+
+    def _add(self, name: str, item: Any) -> None:
+        if isinstance(item, self._h5py.Dataset):
+            self._sets[name] = item
+
+
+class Hdf5Target:
+    """A file opened for writing by this process alone."""
+
+    def __init__(self, end: End) -> None:
+        self._h5py, self._file = _open(end, "w")
+        self._file.attrs["NumSteps"] = np.uint32(0)  # a stream of no steps is not any other HDF5 file
+        self._steps = 0
+        self._group: Any = None
+        self._attributes: dict[str, Array | list[str]] = {}
+
+    def begin(self) -> None:
+        """See `Target`."""
+        self._group = self._file.create_group(f"Step{self._steps}")
+
+    def put(self, block: Block) -> None:
+        """See `Target`."""
+        if block.type == "string":
+            self._group.create_dataset(block.name, data=str(block.values[()]), dtype=self._h5py.string_dtype())
+        else:
+            dataset = self._group.require_dataset(block.name, block.shape, block.values.dtype, exact=True)
+            if block.values.size:
+                dataset[_slices(block.start, block.values.shape)] = block.values
+
+    def put_share(self, block: Block) -> None:
+        """See `Target`."""
+        self.put(block)
+
+    def end(self) -> None:
+        """See `Target`."""
+        for name, value in self._attributes.items():
+            owner, _, label = name.rpartition("/")
+            place = self._group[owner] if owner and owner in self._group else self._file
+            place.attrs[label if place is not self._file else name] = value
+        self._steps += 1
+        self._file.attrs["NumSteps"] = np.uint32(self._steps)
+        self._file.flush()
+        self._group = None
+
+    def close(self) -> None:
+        """See `Target`."""
+        self._file.close()
+
+    def abandon(self) -> None:
+        """See `Target`."""
+        if self._group is not None:
+            del self._file[self._group.name]
+        self._file.close()
+
+    def attribute(self, name: str, value: Array | list[str]) -> None:
+        """See `Target`."""
+        text = isinstance(value, np.ndarray) and value.dtype.kind == "U"
+        self._attributes[name] = str(value[()]) if text else value  # type: ignore[call-overload,assignment]
+
+
+def _open(end: End, mode: str) -> tuple[Any, Any]:
+    try:
+        import h5py
+    except ModuleNotFoundError as error:
+        raise StageError(f"stream {end.stream}: HDF5 files need h5py here (pip install h5py)") from error
+    try:
+        return h5py, h5py.File(end.path, mode)
+    except OSError as error:
+        raise StageError(f"stream {end.stream}: cannot open {end.path} as an HDF5 file: {error}") from error
+
+
+def _info(dataset: Any) -> Info:
+    kind = "string" if dataset.dtype.kind in "OSU" else dataset.dtype.name
+    return Info(kind, tuple(dataset.shape or ()))
+
+
+def _slices(start: Shape, extent: Shape) -> tuple[slice, ...]:
+    return tuple(slice(first, first + length) for first, length in zip(start, extent, strict=True))
+
+
+def _from_attribute(value: Any) -> Array | list[str]:
+    array = np.asarray(value)
+    if array.dtype.kind not in "OSU":
+        return array
+    texts = [item.decode() if isinstance(item, bytes) else str(item) for item in array.reshape(-1).tolist()]
+    return texts if array.ndim else np.array(texts[0])

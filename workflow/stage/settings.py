@@ -1,0 +1,136 @@
+"""What this stage was told: by the run (the file named in WF_STAGE), or by hand on the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from workflow.stage.errors import StageError
+
+Side = Literal["read", "write"]
+OPEN_TIMEOUT_S = 120.0
+STEP_TIMEOUT_S = 600.0
+_ENGINE_OF_SUFFIX = {".bp": "BP5", ".bp5": "BP5", ".bp4": "BP4", ".h5": "HDF5", ".hdf5": "HDF5"}
+# What a plan would choose: a bounded queue, and no data pushed to readers that did not ask for it.
+_BY_HAND = {
+    "write": {"QueueLimit": "2"},
+    "read": {"SpeculativePreloadMode": "Off"},
+    "follow": {"OpenTimeoutSecs": "10", "BeginStepPollingFrequencySecs": "0.1"},
+}
+
+
+@dataclass(frozen=True)
+class End:
+    """One end of a stream, as this stage opens it. `variables` is the contract: name → {type, shape}."""
+
+    stream: str
+    port: str
+    side: Side
+    engine: str
+    path: str
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    open_timeout_s: float = OPEN_TIMEOUT_S
+    step_timeout_s: float = STEP_TIMEOUT_S
+    variables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """This stage of the pipeline. Without a run: no name, no metrics, only the ends given by hand."""
+
+    stage: str = ""
+    ranks: int | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    metrics: str | None = None
+    ends: Sequence[End] = ()
+
+    @property
+    def by_hand(self) -> bool:
+        """True when no run started this program."""
+        return self.ranks is None
+
+
+_current: Settings | None = None
+
+
+def current() -> Settings:
+    """The settings of this process, read once from the file named by WF_STAGE."""
+    global _current
+    if _current is None:
+        path = os.environ.get("WF_STAGE")
+        _current = read_settings(Path(path)) if path else Settings()
+    return _current
+
+
+def use(settings: Settings) -> None:
+    """Take these settings from now on: what `arguments()` does with streams given by hand."""
+    global _current
+    _current = settings
+
+
+def read_settings(path: Path) -> Settings:
+    """The `stage.json` that a run wrote. Raises StageError when it cannot be read."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise StageError(f"WF_STAGE names {path}, which cannot be read ({error}); unset it to run by hand") from error
+    known = End.__dataclass_fields__
+    ends = [End(**{key: value for key, value in end.items() if key in known}) for end in data["ends"]]
+    return Settings(data["stage"], data["ranks"], data["parameters"], data["metrics"], tuple(ends))
+
+
+def find_end(settings: Settings, name: str | None, side: Side) -> End:
+    """The end on this side that `name` means: a port, a stream, or the only one there is.
+
+    A stage with one end on that side takes it whatever its name, so that a program works under any
+    stream name. Raises StageError with what there is instead.
+    """
+    ends = [end for end in settings.ends if end.side == side]
+    named = [end for end in ends if end.port == name] or [end for end in ends if end.stream == name]
+    matches = named or (ends if len(ends) == 1 or name is None else [])
+    if len(matches) == 1:
+        return matches[0]
+    who = f"stage {settings.stage}" if settings.stage else "this program"
+    doing = "reads" if side == "read" else "writes"
+    if matches:
+        several = ", ".join(sorted(end.stream for end in matches))
+        raise StageError(f"{who} {doing} several streams{f' at port {name}' if name else ''}: name one of {several}")
+    there = ", ".join(sorted(end.port for end in ends)) or "no stream"
+    hint = (
+        f"give it with --{side} {name or 'NAME'}=PATH" if settings.by_hand else "see its component.yaml and `streams:`"
+    )
+    raise StageError(f"{who} {doing} {there}, not {name!r}; {hint}")
+
+
+def is_joined(port: str, side: Side | None = None) -> bool:
+    """Whether a stream is joined to this port, for programs with optional ports."""
+    return any(end.port == port and side in (None, end.side) for end in current().ends)
+
+
+def end_by_path(
+    side: Side, path: str | os.PathLike[str], engine: str | None = None, port: str = "", **given: Any
+) -> End:
+    """An end given by hand. The engine follows from the suffix unless it is named: .bp BP5, .h5 HDF5, otherwise SST.
+
+    Files are read as they are, not waited for; a stream's queue is bounded. `given` overrides: fields of End.
+    """
+    target = Path(path)
+    chosen = engine or _ENGINE_OF_SUFFIX.get(target.suffix.lower(), "SST")
+    text = str(target)
+    defaults: dict[str, Any] = {}
+    if chosen.upper() == "SST":
+        # ADIOS2 adds .sst to whatever it is given; people complete file names in the shell.
+        text = text.removesuffix(".sst")
+        defaults = {"parameters": _BY_HAND[side]}
+    elif side == "read":
+        # Of a file that exists ADIOS2 finds out itself whether it is BP4 or BP5; of others it guesses wrong.
+        index = target / "md.idx"
+        chosen = "BPFile" if engine is None and index.exists() and index.stat().st_size else chosen
+        defaults = {"open_timeout_s": 0.0, "step_timeout_s": 0.0, "parameters": _BY_HAND["follow"]}
+    name = port or target.name
+    settings = {**defaults, **{key: value for key, value in given.items() if value is not None}}
+    return End(stream=name, port=name, side=side, engine=chosen, path=text, **settings)

@@ -1,0 +1,119 @@
+"""One step of a stream that is being read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from workflow.stage.contract import near
+from workflow.stage.errors import StageError
+from workflow.stage.source import Source
+from workflow.stage.variables import Array, Info, Selection, Shape, selection
+
+if TYPE_CHECKING:
+    from workflow.stage.reader import Reader
+    from workflow.stage.writer import Writer
+
+Box = tuple[Any, Any]
+
+
+class TakesAttributes(Protocol):
+    """Anything that attributes can be copied to."""
+
+    def attribute(self, name: str, value: Any) -> None:
+        """Takes one: a list of strings, or an array, 0-dimensional for a single value."""
+
+
+class Step:
+    """The data of one step, while the loop is at it. `index` counts from 0 what this reader has seen."""
+
+    def __init__(self, reader: Reader, source: Source, index: int) -> None:
+        self.index = index
+        self._reader, self._source = reader, source
+        self._over = False
+
+    @property
+    def number(self) -> int:
+        """The same as `index`."""
+        return self.index
+
+    def __contains__(self, name: str) -> bool:
+        self._now()
+        return self._source.info(name) is not None
+
+    def names(self) -> list[str]:
+        """The variables of this step, sorted."""
+        return sorted(self.variables())
+
+    def variables(self) -> dict[str, Info]:
+        """Type (NumPy's name, or `string`) and global shape of every variable of this step."""
+        self._now()
+        return self._source.variables()
+
+    def info(self, name: str) -> Info:
+        """Type and global shape of one variable. Raises StageError when this step does not have it."""
+        self._now()
+        found = self._source.info(name)
+        if found is None:
+            missing = f"stream {self._reader.name}: step {self.index} has no variable {name!r}"
+            raise StageError(missing + near(name, self._source.variables()))
+        return found
+
+    def shape(self, name: str) -> Shape:
+        """Global shape of a variable; () for a scalar."""
+        return self.info(name).shape
+
+    def read(self, name: str, start: Any = None, count: Any = None) -> Array:
+        """The box of shape `count` at `start` (all of the variable by default) as an array of this rank's own.
+
+        A scalar comes as a NumPy scalar, a string as a NumPy string. Call it on all ranks: where ADIOS2
+        is serial, rank 0 reads for them all. Raises IndexError when the box does not lie inside the
+        variable, StreamFailed when the writer dies meanwhile.
+        """
+        return self._read([selection(name, self.info(name).shape, start, count)])[0]
+
+    def read_many(self, wanted: Iterable[str] | Mapping[str, Box | None]) -> dict[str, Array]:
+        """Several variables in one exchange, which is faster than one by one: names, or name → (start, count).
+
+        >>> step.read_many(["position", "box"])
+        >>> step.read_many({"position": ((first, 0), (n, 3)), "box": None})
+        """
+        boxes = wanted if isinstance(wanted, Mapping) else dict.fromkeys(wanted)
+        selections = [selection(name, self.info(name).shape, *(box or (None, None))) for name, box in boxes.items()]
+        return dict(zip(boxes, self._read(selections), strict=True))
+
+    def attributes(self, variable: str | None = None) -> dict[str, Any]:
+        """The attributes known by now: strings, lists of strings, numbers, arrays.
+
+        An attribute of a variable is called `variable/name`; with `variable`, only its own, without that prefix.
+        """
+        self._now()
+        prefix = "" if variable is None else f"{variable}/"
+        found = self._source.attributes().items()
+        return {name.removeprefix(prefix): _plain(value) for name, value in found if name.startswith(prefix)}
+
+    def copy_attributes_to(self, writer: Writer | TakesAttributes) -> None:
+        """Give all attributes to a writer, types kept. Cheap when they have not changed since the last step."""
+        self._now()
+        for name, value in self._source.attributes().items():
+            writer.attribute(name, value)
+
+    def finish(self) -> None:
+        """The loop has moved on: the step cannot be used any more."""
+        self._over = True
+
+    def _read(self, selections: list[Selection]) -> list[Array]:
+        # NumPy scalars format and compare like numbers, which 0-dimensional arrays do not.
+        return [array if array.ndim else array[()] for array in self._reader.fetch(selections)]
+
+    def _now(self) -> None:
+        if self._over:
+            raise StageError(
+                f"stream {self._reader.name}: step {self.index} is over; read what you need inside the loop"
+            )
+
+
+def _plain(value: Array | list[str]) -> Any:
+    return value.item() if isinstance(value, np.ndarray) and not value.ndim else value
