@@ -1,0 +1,211 @@
+"""Steps as iterations of an openPMD 1.1.0 file (https://github.com/openPMD/openPMD-standard), group-based, in HDF5.
+
+A stream that an openPMD program wrote keeps its own structure. In any other stream, what has a `position` becomes a
+particle species and all other arrays become meshes; scalars become attributes of their iteration, and `time` its
+time. Numbers stay as they are, bit for bit: `unit` attributes become unitSI and unitDimension.
+
+Written through h5py, not openPMD-api: archive needs nothing more installed than for plain HDF5, decides every byte
+(openPMD-api adds the date of writing, so two runs with the same data would differ), and passes types on unchanged.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+from components.archive.particles import AXES, Component, find_species, species_name
+from components.archive.tree import Described, Part, Tree
+from components.archive.units import Unit, to_unit
+from workflow import __version__
+from workflow.stage import Shape
+
+MESHES, PARTICLES = "meshes/", "particles/"
+MARKS = ("timestep", "step")  # scalars that number the steps
+_TABLE = "__openPMD_groups"
+_OWN = ("__openPMD_groups", "__openPMD_internal")
+_HEADER: dict[str, Any] = {
+    "openPMD": "1.1.0",
+    "openPMDextension": np.uint32(0),
+    "basePath": "/data/%T/",
+    "iterationEncoding": "groupBased",
+    "iterationFormat": "/data/%T/",
+    "software": "wf",
+    "softwareVersion": __version__,
+}
+
+
+class OpenPMD:
+    """The layout. Remembers the last iteration, its time, and what is no particles."""
+
+    def __init__(self) -> None:
+        self._iteration = -1
+        self._time: float | None = None
+        self._fields: set[str] = set()
+
+    def tree(self, step: Described) -> Tree:
+        """See `Layout`."""
+        return copied(step) if step.is_openpmd else self._plain(step)
+
+    def left_out(self, step: Described) -> dict[str, str]:
+        """See `Layout`."""
+        del step
+        return {}
+
+    def _plain(self, step: Described) -> Tree:
+        tree = Tree()
+        mark = next((int(step.scalars[name]) for name in MARKS if _is_whole(step.scalars.get(name))), step.index)
+        self._iteration = mark if mark > self._iteration else self._iteration + 1
+        base = f"/data/{self._iteration}/"
+        tree.describe("/", {**step.general(), **_HEADER})
+        tree.describe(base, {**step.scalars, **self._times(step)})
+        taken: set[str] = set()
+        for folder, (number, components) in find_species(step.arrays, self._fields).items():
+            species = f"{base}{PARTICLES}{word(species_name(folder))}/"
+            _add_species(tree, species, number, components, step)
+            taken |= {component.variable for component in components}
+        for name, info in step.arrays.items():
+            if name not in taken:
+                _add_mesh(tree, f"{base}{MESHES}{word(name)}", name, info.shape, step)
+        return with_paths(tree, base)
+
+    def _times(self, step: Described) -> dict[str, Any]:
+        """The attributes that every iteration must have. dt is the time since the step before, 0 for the first."""
+        given = step.scalars.get("time", step.index)
+        time = float(given) if isinstance(given, float | int | np.number) else float(step.index)
+        before, self._time = self._time, time
+        unit = unit_of(step, "time")
+        dt = 0.0 if before is None else time - before
+        return {"time": np.float64(time), "dt": np.float64(dt), "timeUnitSI": np.float64(unit.si if unit else 1.0)}
+
+
+def copied(step: Described) -> Tree:
+    """A step of an openPMD stream, below its iteration's own group."""
+    tree = Tree()
+    base, number = step.base
+
+    def place(path: str) -> str:
+        return f"/data/{number}{path[len(base) :]}" if f"{path}/".startswith(f"{base}/") else path
+
+    for name in step.arrays:
+        if name.startswith("/data/"):
+            tree.add(place(name), Part(name))
+    there = _present(step)
+    for name, value in step.attributes.items():
+        owner, _, key = name.rpartition("/")
+        if name.startswith(_OWN) or name == "/data/snapshot" or (there is not None and owner not in there):
+            continue
+        if key == "axisLabels":  # ADIOS2's SST loses lists of strings
+            value = _labels(step, owner, value)
+        tree.describe(place(owner) or "/", {key: value})
+    extension = np.uint32(step.attributes.get("/openPMDextension", 0))
+    kept = ("basePath", "iterationEncoding", "iterationFormat")
+    tree.describe("/", {**{name: _HEADER[name] for name in kept}, "openPMDextension": extension})
+    meshes, particles = (str(step.attributes.get(f"/{name}Path", "")) for name in ("meshes", "particles"))
+    return with_paths(tree, f"/data/{number}/", meshes or MESHES, particles or PARTICLES)
+
+
+def _present(step: Described) -> set[str] | None:
+    """Groups and variables of this step; None when the stream has no table of them. Old attributes stay in a stream."""
+    now = step.attributes.get(f"{_TABLE}/")
+    if now is None:
+        return None
+    table = {name[len(_TABLE) :]: value for name, value in step.attributes.items() if name.startswith(f"{_TABLE}/")}
+    return {"", "/data", *step.arrays, *(path for path, value in table.items() if value == now)}
+
+
+def _labels(step: Described, mesh: str, given: Any) -> Any:
+    shape = next((info.shape for name, info in step.arrays.items() if f"{name}/".startswith(f"{mesh}/")), None)
+    labels = [given] if isinstance(given, str) else list(np.ravel(given))
+    if shape is None or (len(labels) == len(shape) and all(labels)):
+        return [str(label) for label in labels]
+    return axis_labels(len(shape))
+
+
+def _add_species(tree: Tree, species: str, number: int, components: list[Component], step: Described) -> None:
+    for record, axis, variable, column in components:
+        path = f"{species}{word(record)}{'/' if axis else ''}{axis}"
+        unit = unit_of(step, variable)
+        tree.add(path, Part(variable, column))
+        tree.describe(f"{species}{word(record)}", {**step.own(variable), **record_attributes(unit)})
+        tree.describe(path, {"unitSI": np.float64(unit.si if unit else 1.0)})
+        if record == "position":
+            offset = f"{species}positionOffset"
+            tree.describe(offset, record_attributes(unit or Unit(1.0, (1, 0, 0, 0, 0, 0, 0))))
+            shape = np.array([number], dtype=np.uint64)
+            si = np.float64(unit.si if unit else 1.0)
+            tree.describe(f"{offset}/{axis}", {"value": np.float64(0), "shape": shape, "unitSI": si})
+
+
+def _add_mesh(tree: Tree, path: str, variable: str, shape: Shape, step: Described) -> None:
+    """One dataset; or one per component of a field [z, y, x, 2 or 3]."""
+    vector = len(shape) == len(AXES) + 1 and shape[-1] in (2, 3)
+    attributes = mesh_attributes(len(shape) - vector, unit_of(step, variable), step.own(variable))
+    if not vector:
+        tree.add(path, Part(variable))
+        tree.describe(path, attributes)
+        return
+    of_component = {name: attributes.pop(name) for name in ("unitSI", "position")}
+    tree.describe(path, attributes)
+    for column in range(shape[-1]):
+        tree.add(f"{path}/{AXES[column]}", Part(variable, column))
+        tree.describe(f"{path}/{AXES[column]}", of_component)
+
+
+def record_attributes(unit: Unit | None) -> dict[str, Any]:
+    """What every record has."""
+    powers = np.array((unit or Unit()).powers, dtype=np.float64)
+    return {"unitDimension": powers, "timeOffset": np.float64(0)}
+
+
+def mesh_attributes(dimensions: int, unit: Unit | None, own: dict[str, Any]) -> dict[str, Any]:
+    """What every mesh of one component has. A grid of cells of size 1 unless the variable's attributes say more."""
+    known: dict[str, Any] = {
+        **record_attributes(unit),
+        "unitSI": np.float64(unit.si if unit else 1.0),
+        "geometry": "cartesian",
+        "dataOrder": "C",
+        "axisLabels": axis_labels(dimensions),
+        "gridSpacing": np.ones(dimensions),
+        "gridGlobalOffset": np.zeros(dimensions),
+        "gridUnitSI": np.float64(1),
+        "position": np.zeros(dimensions),
+    }
+    for name, value in own.items():
+        default = known.get(name)
+        if default is None:
+            known[name] = value
+        elif isinstance(default, np.ndarray | np.float64) and np.shape(value) == np.shape(default):
+            known[name] = np.asarray(value, dtype=np.float64)[()]
+        elif isinstance(default, list) and len(np.ravel(value)) == len(default):
+            known[name] = [str(label) for label in np.ravel(value)]
+    return known
+
+
+def axis_labels(dimensions: int) -> list[str]:
+    """Names of the axes, the slowest first."""
+    return list(AXES[:dimensions][::-1]) if dimensions <= len(AXES) else [f"axis{i}" for i in range(dimensions)]
+
+
+def unit_of(step: Described, variable: str) -> Unit | None:
+    """The unit that the variable's attribute `unit` names, if it is known."""
+    text = step.attributes.get(f"{variable}/unit")
+    return None if text is None else to_unit(str(text))
+
+
+def with_paths(tree: Tree, base: str, meshes: str = MESHES, particles: str = PARTICLES) -> Tree:
+    """The tree with both groups in its iteration: readers look for the groups that the file's head promises."""
+    tree.describe("/", {"meshesPath": meshes, "particlesPath": particles})
+    tree.describe(f"{base}{meshes}", {})
+    tree.describe(f"{base}{particles}", {})
+    return tree
+
+
+def word(name: str) -> str:
+    """A name of letters, digits and `_`, as openPMD wants it."""
+    return re.sub(r"[^A-Za-z0-9_]", "_", name.strip("/"))
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and int(value) >= 0

@@ -1,0 +1,128 @@
+"""What one step becomes in an HDF5 file: datasets and attributes by their paths, decided before any data is read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from workflow.stage import Array, Info, Shape
+
+
+@dataclass(frozen=True)
+class Described:
+    """One step without its arrays: their types and shapes, all scalars and strings, all attributes (types kept).
+
+    `index` counts the steps of the stream, `number` those that are kept.
+    """
+
+    index: int
+    number: int
+    arrays: Mapping[str, Info]
+    scalars: Mapping[str, Any]
+    attributes: Mapping[str, Any]
+
+    def own(self, variable: str) -> dict[str, Any]:
+        """The attributes of one variable, without its name."""
+        prefix = f"{variable}/"
+        return {name[len(prefix) :]: value for name, value in self.attributes.items() if name.startswith(prefix)}
+
+    @property
+    def is_openpmd(self) -> bool:
+        """Whether an openPMD program wrote the stream: its names and attributes then follow the standard."""
+        return "/openPMD" in self.attributes
+
+    def general(self) -> dict[str, Any]:
+        """The attributes that belong to no variable; of an openPMD stream those of the whole series."""
+        if self.is_openpmd:
+            return {name[1:]: value for name, value in self.attributes.items() if name.rfind("/") == 0}
+        owners = (*self.arrays, *self.scalars)
+        return {
+            name: value
+            for name, value in self.attributes.items()
+            if not any(name.startswith(f"{owner}/") for owner in owners)
+        }
+
+    @property
+    def base(self) -> tuple[str, int]:
+        """Where an openPMD program put this step, `/data` or `/data/NUMBER`, and its number."""
+        if self.attributes.get("/iterationEncoding") == "variableBased":
+            return "/data", int(np.ravel(self.attributes.get("/data/snapshot", self.index))[0])
+        found = (re.match(r"/data/(\d+)/", name) for name in self.arrays)
+        number = next((int(match[1]) for match in found if match), self.index)
+        return f"/data/{number}", number
+
+
+class Part(NamedTuple):
+    """A variable, or one column of its last axis; `shape` if it is another one in the file."""
+
+    variable: str
+    column: int | None = None
+    shape: Shape | None = None
+
+
+@dataclass
+class Tree:
+    """Paths → what is written there. A path that has attributes and no dataset is a group."""
+
+    datasets: dict[str, Part] = field(default_factory=dict)
+    attributes: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def describe(self, path: str, attributes: Mapping[str, Any]) -> None:
+        """Adds attributes to what is at `path`."""
+        self.attributes.setdefault(path, {}).update(attributes)
+
+    def add(self, path: str, part: Part) -> None:
+        """Adds a dataset. Raises SystemExit when another variable is there already."""
+        first = self.datasets.setdefault(path, part)
+        if first != part:
+            raise SystemExit(
+                f"archive: {first.variable} and {part.variable} would both be {path}; leave one out with `variables`"
+            )
+
+
+class Layout(Protocol):
+    """A way to lay steps out in a file."""
+
+    def tree(self, step: Described) -> Tree:
+        """Where everything of this step goes. Pure but for what it remembers of earlier steps."""
+
+    def left_out(self, step: Described) -> dict[str, str]:
+        """Variable → why the format has no place for it."""
+
+
+def write_tree(file: Any, tree: Tree, read: Callable[[str], Array]) -> None:
+    """Write one step. `read` is called once per variable, on all ranks alike; `file` is None where nothing is written.
+
+    One variable at a time is in memory.
+    """
+    parts: dict[str, list[tuple[str, Part]]] = {}
+    for path, part in tree.datasets.items():
+        parts.setdefault(part.variable, []).append((path, part))
+    for variable, places in parts.items():
+        values = read(variable)
+        for path, part in places if file is not None else ():
+            data = values if part.column is None else values[..., part.column]
+            file.create_dataset(path, data=data if part.shape is None else data.reshape(part.shape))
+    if file is None:
+        return
+    for path, attributes in tree.attributes.items():
+        place = file[path] if path in file else file.create_group(path)
+        for name, value in attributes.items():
+            place.attrs[name] = to_attribute(value)
+    file.flush()
+
+
+def to_attribute(value: Any) -> Any:
+    """Text as HDF5's fixed-length strings, which openPMD's tools ask for, where it is plain ASCII."""
+    if isinstance(value, np.ndarray) and value.dtype.kind == "U":
+        value = value.tolist()
+    if isinstance(value, list | tuple) and value and all(isinstance(item, str) for item in value):
+        texts = [item.encode() for item in value]
+        return np.array(texts) if all(texts) and all(item.isascii() for item in value) else [str(i) for i in value]
+    if isinstance(value, str):
+        return np.bytes_(value.encode()) if value and value.isascii() else str(value)  # NumPy's own has no HDF5 type
+    return value

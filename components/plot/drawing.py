@@ -1,0 +1,226 @@
+"""The pictures of `plot`: panels one below the other, each for one variable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Literal, NamedTuple
+
+import matplotlib
+import numpy as np
+import numpy.typing as npt
+
+matplotlib.use("Agg")
+from matplotlib import pyplot
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import LogNorm, Normalize
+from matplotlib.figure import Figure
+from matplotlib.gridspec import SubplotSpec
+
+Floats = npt.NDArray[np.float64]
+
+KEPT = 256  # steps of a variable held for the summary; more are thinned out evenly
+STYLE: Any = {
+    "font.size": 9, "axes.titlesize": 9, "figure.titlesize": 11, "axes.spines.top": False, "axes.spines.right": False,
+    "lines.linewidth": 1.3, "savefig.dpi": 150, "image.origin": "lower",
+}  # fmt: skip
+
+
+class Shot(NamedTuple):
+    """A step of one variable: its values, 0- to 2-dimensional, and for 1-D ones the abscissa, [n] or edges [n + 1]."""
+
+    step: int
+    time: float
+    values: Floats
+    x: Floats
+
+
+@dataclass
+class Panel:
+    """One variable and the steps kept of it. `extent` is (left, right, bottom, top) of images with coordinates."""
+
+    name: str
+    label: str
+    dimensions: int
+    shots: list[Shot] = field(default_factory=list)
+    low: float = np.inf
+    high: float = -np.inf
+    extent: tuple[float, float, float, float] | None = None
+    stride: int = 1
+
+    def add(self, shot: Shot) -> None:
+        """Keep a step; the newest is always kept, older ones evenly."""
+        if self.shots and self.shots[-1].step % self.stride:
+            del self.shots[-1]
+        if len(self.shots) >= KEPT:
+            self.stride *= 2
+            self.shots = [kept for kept in self.shots if kept.step % self.stride == 0]
+        self.shots.append(shot)
+        finite = shot.values[np.isfinite(shot.values)]
+        if finite.size:
+            self.low, self.high = min(self.low, float(finite.min())), max(self.high, float(finite.max()))
+
+    def newest(self) -> Panel:
+        """The last step alone, with the limits of all steps so far; a scalar keeps its past."""
+        return replace(self, shots=self.shots[-1:]) if self.dimensions else self
+
+
+class Names(NamedTuple):
+    """Labels of the axes; `moment` is how a point in time is called, as in `time {:g} ps`."""
+
+    x: str
+    time: str
+    moment: str
+    vertical: str
+    horizontal: str
+
+
+def limits(panel: Panel, args: SimpleNamespace) -> tuple[float, float]:
+    """Smallest and largest value to show: as asked for, else those seen; positive when logarithmic."""
+    low, high = args.range or (panel.low, panel.high)
+    if not np.isfinite([low, high]).all():
+        low, high = (1.0, 10.0) if args.log else (0.0, 1.0)
+    if args.log:
+        high = high if high > 0 else 1.0
+        low = max(low, high * 10.0**-args.decades)
+    if low >= high:
+        margin = abs(high) * 0.1 or 1.0
+        low, high = (high / 10, high) if args.log else (low - margin, high + margin)
+    return low, high
+
+
+def colours(panel: Panel, args: SimpleNamespace) -> ScalarMappable:
+    """The colour scale of a panel."""
+    low, high = limits(panel, args)
+    return ScalarMappable(LogNorm(low, high) if args.log else Normalize(low, high), args.colormap)
+
+
+def beyond(panel: Panel, args: SimpleNamespace) -> Literal["neither", "min", "max", "both"]:
+    """At which ends of the colour scale there are values that it does not reach."""
+    low, high = limits(panel, args)
+    below, above = panel.low < low, panel.high > high
+    return "both" if below and above else "min" if below else "max" if above else "neither"
+
+
+def edges_of(centres: Floats) -> Floats:
+    """[n] centres → [n + 1] edges half way between them; a single one gets a width of 1."""
+    if centres.size == 1:
+        return np.array([centres[0] - 0.5, centres[0] + 0.5])
+    middle = (centres[1:] + centres[:-1]) / 2
+    return np.concatenate([[2 * centres[0] - middle[0]], middle, [2 * centres[-1] - middle[-1]]])
+
+
+def draw_map(axes: Axes, panel: Panel, scale: ScalarMappable) -> None:
+    """Values over x and time, a row per step; rows may have each its own x."""
+    rows = edges_of(np.array([shot.time for shot in panel.shots]))
+    columns = [shot.x if shot.x.size == shot.values.size + 1 else edges_of(shot.x) for shot in panel.shots]
+    style: dict[str, Any] = {"norm": scale.norm, "cmap": scale.cmap, "rasterized": True}
+    axes.set_facecolor(scale.cmap(0.0))
+    if all(np.array_equal(columns[0], column) for column in columns):
+        axes.pcolormesh(columns[0], rows, np.array([shot.values for shot in panel.shots]), **style)
+        return
+    for index, (column, shot) in enumerate(zip(columns, panel.shots, strict=True)):
+        axes.pcolormesh(column, rows[index : index + 2], shot.values[None, :], **style)
+    axes.set_xlim(min(column[0] for column in columns), max(column[-1] for column in columns))
+
+
+def draw_curves(figure: Figure, axes: Axes, panel: Panel, args: SimpleNamespace, names: Names) -> None:
+    """One curve per step, or steps where x has the edges of bins; the colour is the time."""
+    first, last = panel.shots[0].time, panel.shots[-1].time
+    # The light end of the colours is hard to see on white.
+    scale = ScalarMappable(Normalize(first, last + 0.15 * (last - first)), args.colormap)
+    for shot in panel.shots:
+        values = np.where(shot.values > 0, shot.values, np.nan) if args.log else shot.values
+        if shot.x.size == values.size + 1:
+            axes.stairs(values, shot.x, color=scale.to_rgba(np.array(shot.time)), baseline=None, linewidth=1.2)
+        else:
+            axes.plot(shot.x, values, color=scale.to_rgba(np.array(shot.time)))
+    axes.set_ylabel(panel.label)
+    if args.log:
+        low, high = limits(panel, args)
+        axes.set(yscale="log", ylim=(low, high * 1.5))
+    if len(panel.shots) > 1:
+        figure.colorbar(scale, ax=axes, label=names.time, pad=0.02).ax.set_ylim(first, last)
+
+
+def draw_lines(figure: Figure, cell: SubplotSpec, panel: Panel, args: SimpleNamespace, names: Names) -> None:
+    """A 1-D variable over the steps."""
+    axes = figure.add_subplot(cell)
+    axes.set_xlabel(names.x)
+    if args.lines == "curves" or len(panel.shots) == 1:
+        draw_curves(figure, axes, panel, args, names)
+        return
+    scale = colours(panel, args)
+    draw_map(axes, panel, scale)
+    axes.set_ylabel(names.time)
+    figure.colorbar(scale, ax=axes, label=panel.label, pad=0.02, extend=beyond(panel, args))
+
+
+def draw_scalar(figure: Figure, cell: SubplotSpec, panel: Panel, names: Names) -> None:
+    """A scalar over the steps; never logarithmic: it is another quantity than the arrays beside it."""
+    axes = figure.add_subplot(cell)
+    axes.plot([shot.time for shot in panel.shots], [float(shot.values) for shot in panel.shots], "o-", markersize=2.5)
+    axes.set(xlabel=names.time, ylabel=panel.label)
+
+
+def draw_images(figure: Figure, cell: SubplotSpec, panel: Panel, args: SimpleNamespace, names: Names) -> None:
+    """Snapshots of a 2-D variable, or of the slice of a 3-D one, side by side with one colour scale."""
+    scale, number = colours(panel, args), shown(panel, args)
+    last = len(panel.shots) - 1
+    chosen = [round(i * last / (number - 1)) for i in range(number)] if number > 1 else [last]
+    places = cell.subgridspec(1, number)
+    style: dict[str, Any] = {"norm": scale.norm, "cmap": scale.cmap, "interpolation": "nearest", "extent": panel.extent}
+    for column, index in enumerate(chosen):
+        axes = figure.add_subplot(places[0, column])
+        axes.imshow(panel.shots[index].values, **style)
+        axes.set_facecolor(scale.cmap(0.0))  # what has no logarithm
+        axes.spines[:].set_visible(False)
+        axes.tick_params(length=2.5, labelleft=column == 0)
+        axes.locator_params(nbins=4)
+        axes.locator_params(axis="x", prune="upper" if column < number - 1 else None)  # labels would meet
+        if number > 1:
+            axes.set_title(names.moment.format(panel.shots[index].time))
+        if panel.extent is not None:
+            axes.set(xlabel=names.horizontal, ylabel="" if column else names.vertical)
+    figure.colorbar(scale, ax=axes, label=panel.label, pad=0.04, aspect=14, extend=beyond(panel, args))
+
+
+def shown(panel: Panel, args: SimpleNamespace) -> int:
+    """How many images of a panel stand side by side."""
+    return min(int(args.snapshots), len(panel.shots)) if panel.dimensions > 1 else 1
+
+
+def height_of(panel: Panel, args: SimpleNamespace, width: float) -> float:
+    """Inches that suit a panel."""
+    if panel.dimensions < 2:
+        return 2.6 if panel.dimensions else 1.8
+    if panel.extent is not None:
+        left, right, bottom, top = panel.extent
+        ratio = abs((top - bottom) / (right - left))
+    else:
+        ratio = panel.shots[-1].values.shape[0] / panel.shots[-1].values.shape[1]
+    labels = 0.35 + 0.2 * (panel.extent is not None) + 0.2 * (shown(panel, args) > 1)
+    return float(np.clip((width - 1.4) / shown(panel, args) * ratio, 0.6, 6.0)) + labels
+
+
+def draw(panels: list[Panel], args: SimpleNamespace, names: Names, title: str, path: Path) -> None:
+    """All panels, one below the other, into a file; through a temporary name, so that no half picture is seen."""
+    width = 7.2 if any(panel.dimensions < 2 or shown(panel, args) > 2 for panel in panels) else 4.6
+    heights = [height_of(panel, args, width) for panel in panels]
+    with pyplot.rc_context(STYLE):
+        figure = pyplot.figure(figsize=(width, sum(heights) + (0.3 if title else 0.0)), layout="constrained")
+        cells = figure.add_gridspec(len(panels), 1, height_ratios=heights)
+        for row, panel in enumerate(panels):
+            if panel.dimensions == 0:
+                draw_scalar(figure, cells[row], panel, names)
+            elif panel.dimensions == 1:
+                draw_lines(figure, cells[row], panel, args, names)
+            else:
+                draw_images(figure, cells[row], panel, args, names)
+        figure.suptitle(title)
+        temporary = path.with_name(f".{path.name}")
+        figure.savefig(temporary, format="png")
+        pyplot.close(figure)
+    temporary.rename(path)
