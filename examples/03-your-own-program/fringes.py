@@ -1,0 +1,68 @@
+"""Interference fringes from a wave field: an analysis in plain adios2 that knows nothing of wf.
+
+Usage: fringes.py INPUT OUTPUT [--average N]
+Reads `pressure` [ny, nx] and `time` from INPUT, averages the intensity p² over the last N steps, and writes
+to OUTPUT the intensity, its line on a screen behind the slits, and the distance of the fringes there.
+How both are opened (engines and parameters) is read from adios2.yaml in the current directory.
+"""
+
+import argparse
+import math
+from collections import deque
+
+import adios2
+import numpy as np
+
+SPONGE = 40  # cells at the right end where the wave is absorbed: the screen stands before them
+
+
+def fringe_distance(screen):
+    """Cells from the central maximum of the line to the next one; nan where there is none."""
+    half = (screen + screen[::-1])[len(screen) // 2 :] / 2  # both sides together, from the middle outwards
+    rises = np.diff(half) > 0
+    falling = int(np.argmax(~rises))  # behind the central maximum
+    valley = falling + int(np.argmax(rises[falling:]))
+    if valley == falling:
+        return math.nan
+    return valley + int(np.argmax(~rises[valley:])) + 0.5 if not rises[valley:].all() else math.nan
+
+
+def expected_distance(wavelength, slits, depth):
+    """Where the paths from both slits differ by one wavelength: on a hyperbola around the slits."""
+    a, b2 = wavelength / 2, (slits**2 - wavelength**2) / 4
+    return a * math.sqrt(1 + depth**2 / b2)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("input")
+    parser.add_argument("output")
+    parser.add_argument("--average", type=int, default=8)
+    args = parser.parse_args()
+
+    adios = adios2.Adios("adios2.yaml")
+    source, sink = adios.declare_io("FieldInput"), adios.declare_io("Fringes")
+    last = deque(maxlen=args.average)
+    with adios2.Stream(source, args.input, "r") as field, adios2.Stream(sink, args.output, "w") as out:
+        for _ in field.steps():
+            pressure, time = field.read("pressure"), field.read("time")
+            last.append(pressure.astype(np.float64) ** 2)
+            intensity = np.mean(last, axis=0)
+            ny, nx = intensity.shape
+            screen = np.ascontiguousarray(intensity[:, nx - SPONGE])
+            distance = fringe_distance(screen)
+            out.begin_step()
+            out.write("intensity", intensity, [ny, nx], [0, 0], [ny, nx])
+            out.write("screen", screen, [ny], [0], [ny])
+            for name, size in (("y", ny), ("x", nx)):
+                out.write(name, np.arange(size, dtype=np.float64), [size], [0], [size])
+            out.write("time", time)
+            out.write("fringe_distance", distance)
+            out.end_step()
+        depth = nx - SPONGE - field.read_attribute("wall")
+        expected = expected_distance(field.read_attribute("wavelength"), field.read_attribute("slit_distance"), depth)
+    print(f"fringes: {distance:.1f} cells apart on the screen, {expected:.1f} expected")
+
+
+if __name__ == "__main__":
+    main()
