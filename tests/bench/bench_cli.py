@@ -1,0 +1,41 @@
+"""The command line's own cost.
+
+CPU seconds (user + system) of whole processes, median of repetitions.
+"""
+
+from __future__ import annotations
+
+import resource
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+EXAMPLE = Path(__file__).parents[2] / "examples/01-shock-diffraction/pipeline.yaml"
+REPETITIONS = 7
+
+
+def measure() -> list[dict[str, Any]]:
+    """`wf --help` and `wf plan` of example 01."""
+    return [
+        row("`wf --help`", 0.15, ["--help"]),
+        row("`wf plan` of example 01", 0.4, ["plan", str(EXAMPLE)]),
+        row("`wf plan --json` of example 01", 0.4, ["plan", str(EXAMPLE), "--json"]),
+        row("`wf check` of example 01", None, ["check", str(EXAMPLE)]),
+    ]
+
+
+def row(name: str, target: float | None, argv: list[str]) -> dict[str, Any]:
+    """One row of the table."""
+    seconds = [cpu_seconds([sys.executable, "-m", "workflow.cli", *argv]) for _ in range(REPETITIONS)]
+    spread = f"{min(seconds):.3f} to {max(seconds):.3f}"
+    return {"name": name, "value": statistics.median(seconds), "unit": "s CPU", "target": target, "detail": spread}
+
+
+def cpu_seconds(argv: list[str]) -> float:
+    """User and system time of one finished child."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(argv, stdout=subprocess.DEVNULL, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime

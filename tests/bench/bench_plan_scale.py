@@ -1,0 +1,81 @@
+"""The plan of a large pipeline: 8 stages on 10,000 nodes with 1,000,000 ranks.
+
+Each size in a process of its own, from the YAML file to the JSON text; CPU time and peak memory include the
+start of Python and all imports; best of three. Growth is shown twice: with nodes and ranks, where there
+should be none, and with stages, where each further one should cost the same.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+CORES_PER_NODE = 128
+PROGRAM = """
+import json, resource, sys, time
+from workflow.plan.make import make_plan
+from workflow.spec.load import load_pipeline
+from workflow.spec.presets import load_site
+loaded = load_pipeline(sys.argv[1])
+text = make_plan(loaded, load_site(loaded.spec.site), python="/env/bin/python", wf_version="0").to_json()
+print(json.dumps({"s": time.process_time(), "bytes": len(text),
+                  "MB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000}))
+"""
+
+
+def measure() -> list[dict[str, Any]]:
+    """Rows of the table."""
+    large = planned(stages=8, nodes=10_000, ranks=1_000_000)
+    small = planned(stages=8, nodes=10, ranks=1_000)
+    some, many = (planned(stages=stages, nodes=10_000, ranks=1_000_000) for stages in (100, 400))
+    first, further = (some["s"] - large["s"]) / (100 - 8), (many["s"] - some["s"]) / (400 - 100)
+    return [
+        row("plan, 8 stages, 10,000 nodes, 1,000,000 ranks", large["s"], "s CPU", 2.0),
+        row("its peak memory", large["MB"], "MB", 500.0),
+        row("its JSON text", large["bytes"] / 1000, "kB", None),
+        row("against 10 nodes, 1,000 ranks", large["s"] / small["s"], "ratio", 1.2),
+        row("100 stages", some["s"], "s CPU", None),
+        row("400 stages", many["s"], "s CPU", None),
+        row("one stage more: from 100 to 400, against from 8 to 100", further / first, "ratio", 1.5),
+    ]
+
+
+def planned(stages: int, nodes: int, ranks: int) -> dict[str, float]:
+    """Best of three plans of a chain of programs: CPU seconds, MB at most, bytes of JSON."""
+    with tempfile.TemporaryDirectory() as folder:
+        write_pipeline(Path(folder), stages, nodes, ranks)
+        env = {"WF_CONFIGS": folder, "PYTHONPATH": str(Path(__file__).parents[2])}
+        argv = [sys.executable, "-c", PROGRAM, f"{folder}/pipeline.yaml"]
+        runs = [json.loads(subprocess.check_output(argv, env=env)) for _ in range(3)]
+    return min(runs, key=lambda run: float(run["s"]))
+
+
+def write_pipeline(folder: Path, stages: int, nodes: int, ranks: int) -> None:
+    """A chain of programs over a whole machine, all live, each on nodes of its own."""
+    (folder / "sites").mkdir()
+    (folder / "sites/large.yaml").write_text(
+        f"site: large\nsummary: a large machine\nnodes: {nodes}\ncores_per_node: {CORES_PER_NODE}\n"
+        "memory_per_node: 512 GiB\nlauncher: srun\nlaunch_single: true\n"
+    )
+    lines = ["wf: 1", "name: large", "site: large", "stages:"]
+    for index in range(stages):
+        reads = f", reads: {{s{index - 1}: {{io: In, config: adios2.xml}}}}" if index else ""
+        writes = f", writes: {{s{index}: {{io: Out, config: adios2.xml}}}}" if index < stages - 1 else ""
+        lines.append(f"  p{index}: {{command: [./prog], ranks: {ranks // stages}{reads}{writes}}}")
+    lines.append("streams:")
+    lines += [f"  s{index}: {{from: p{index}, to: p{index + 1}}}" for index in range(stages - 1)]
+    (folder / "pipeline.yaml").write_text("\n".join(lines) + "\n")
+
+
+def row(name: str, value: float, unit: str, target: float | None) -> dict[str, Any]:
+    """One row of the table."""
+    return {"name": name, "value": value, "unit": unit, "target": target}
+
+
+if __name__ == "__main__":
+    for each in measure():
+        print(json.dumps(each))

@@ -1,0 +1,57 @@
+"""What the how-tos show is run: their programs and pipelines together, and the fragments where they belong."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from workflow import run_pipeline
+from workflow.plan.make import make_plan
+from workflow.spec.components import load_component_file
+from workflow.spec.load import load_pipeline
+from workflow.spec.presets import load_site
+from workflow.stage import open_reader
+
+ROOT = Path(__file__).parents[2]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def blocks(page: str, language: str, first: str) -> list[str]:
+    found = [text for kind, text in BLOCK.findall((ROOT / page).read_text()) if kind == language]
+    return [text for text in found if text.startswith(f"# {first}")]
+
+
+def test_own_analysis_runs_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (program,) = blocks("docs/how-to/own-component.md", "python", "program: mean.py")
+    (pipeline,) = blocks("docs/how-to/own-component.md", "yaml", "pipeline")
+    (tmp_path / "mean.py").write_text(program)
+    (tmp_path / "pipeline.yaml").write_text(pipeline)
+    report = run_pipeline("pipeline.yaml", run_dir="run", sets=["oversubscribe=true"])
+    assert report.run.state == "succeeded", report.run.reason
+    with open_reader(path=str(tmp_path / "run" / "mean.bp")) as archive:
+        shapes = [step.shape("profile") for step in archive]
+    assert shapes == [(32, 32)] * 11
+
+
+def test_component_fragment_is_a_component(tmp_path: Path) -> None:
+    (text,) = blocks("docs/how-to/own-component.md", "yaml", "fragment: a component")
+    folder = tmp_path / "spectrum"
+    folder.mkdir()
+    (folder / "component.yaml").write_text(text)
+    (folder / "program.py").write_text("")
+    assert load_component_file(folder / "component.yaml").kind == "analysis"
+
+
+def test_tutorial_fragment_fits_the_starter(tmp_path: Path) -> None:
+    (text,) = blocks("docs/tutorial.md", "yaml", "fragment: stages of first/pipeline.yaml")
+    starter = yaml.safe_load((ROOT / "examples/00-starter/pipeline.yaml").read_text())
+    starter["stages"] |= yaml.safe_load(text)
+    starter["streams"]["pdf"]["to"] = ["keep", "picture"]
+    (tmp_path / "pipeline.yaml").write_text(yaml.safe_dump(starter))
+    site = load_site("local").model_copy(update={"cores_per_node": 4})
+    plan = make_plan(load_pipeline(tmp_path / "pipeline.yaml"), site, python="python", wf_version="0")
+    assert plan.stream("pdf").readers == ["keep", "picture"]

@@ -1,0 +1,37 @@
+"""What the tests' programs do wrong, when they are told to: `--hold step:3` at step 3, `--exit end:0`, …"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+from pathlib import Path
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--read")
+    parser.add_argument("--write")
+    parser.add_argument("--steps", type=int, default=0)
+    parser.add_argument("--step-s", type=float, default=0.0)
+    parser.add_argument("--hold", default="", help="open | step:N | end: stop there for ever")
+    parser.add_argument("--exit", default="", help="open:CODE | step:N:CODE | end:CODE: leave there, closing nothing")
+    parser.add_argument("--rank", type=int, default=0, help="which rank does it")
+    return parser.parse_args()
+
+
+class Behaviour:
+    def __init__(self, args: argparse.Namespace) -> None:
+        here = args.rank == int(os.environ.get("PMI_RANK", "0"))
+        self.hold: list[str] = args.hold.split(":") if here else [""]
+        self.exit: list[str] = args.exit.split(":") if here else [""]
+
+    def at(self, place: str, step: int | None = None) -> None:
+        here = [place] if step is None else [place, str(step)]
+        if self.hold == here:
+            Path(".held").write_text(str(os.getpid()))
+            Path(".held").rename("held")
+            while True:
+                signal.pause()
+        if self.exit[:-1] == here:
+            os._exit(int(self.exit[-1]))

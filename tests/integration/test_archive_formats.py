@@ -1,0 +1,231 @@
+"""What archive writes as openPMD, H5Part and H5Block: bit for bit, and as the tools of each format read it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import openpmd_api
+import pytest
+from openpmd_viewer import OpenPMDTimeSeries
+
+from tests import openpmd_programs
+from workflow import stage
+
+ROOT = Path(__file__).parents[2]
+ARCHIVE = ROOT / "components/archive/program.py"
+PROGRAMS = ROOT / "tests/openpmd_programs.py"
+MPIEXEC = Path(sys.executable).with_name("mpiexec")
+VALIDATOR = Path(sys.executable).with_name("openPMD_check_h5")
+STEPS = 3
+
+
+def archive(*options: object, cwd: Path, ranks: int = 1, code: int = 0) -> str:
+    launch = [str(MPIEXEC), "-n", str(ranks)] if ranks > 1 else []
+    argv = [*launch, sys.executable, str(ARCHIVE), *map(str, options)]
+    answer = subprocess.run(argv, cwd=cwd, capture_output=True, text=True, timeout=100)
+    assert answer.returncode == code, answer.stdout + answer.stderr
+    assert not list(cwd.glob("*.partial")) or code
+    return answer.stdout + answer.stderr
+
+
+def made(index: int) -> dict[str, Any]:
+    """The arrays of one step; the number of atoms varies."""
+    random, atoms = np.random.default_rng(index), 5 + index
+    return {
+        "position": random.random((atoms, 3)),
+        "velocity": random.random((atoms, 3)).astype(np.float32),
+        "id": np.arange(atoms)[::-1].copy(),
+        "rho": random.random((4, 6, 8)),
+        "vectors/E": random.random((4, 6, 8, 3)),
+        "plane": np.array([[np.nan, 1.0], [-0.0, np.inf], [1e-310, 2.0]]),
+        "line": random.random(7).astype(np.complex128),
+    }
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("source") / "source.bp"
+    with stage.open_writer(path=path) as out:
+        out.attribute("species", ["Cu", "Al"])
+        out.attribute("title", "Ångström")
+        out.attribute("empty", "")
+        for variable, unit in {
+            "position": "angstrom",
+            "velocity": "angstrom/ps",
+            "time": "ps",
+            "rho": "bushel",
+        }.items():
+            out.attribute("unit", unit, variable=variable)
+        for index in range(STEPS):
+            with out.step():
+                for name, values in made(index).items():
+                    out.write(name, values, shape=values.shape, start=(0,) * values.ndim)
+                out.write("time", 0.5 * index)
+                out.write("timestep", 100 * index)
+                out.write("note", f"step {index}")
+    return path
+
+
+def same(found: Any, values: Any) -> bool:
+    return bool(found.dtype == values.dtype) and np.ascontiguousarray(found).tobytes() == values.tobytes()
+
+
+def check_openpmd(path: Path) -> None:
+    """What the validator says: no errors."""
+    answer = subprocess.run([str(VALIDATOR), "-i", str(path)], capture_output=True, text=True, timeout=100)
+    assert "Result: 0 Errors" in answer.stdout, answer.stdout + answer.stderr
+    assert answer.returncode == 0
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_openpmd_bit_for_bit(source: Path, ranks: int, tmp_path: Path) -> None:
+    archive("--read", source, "--path", "kept.h5", "--format", "openpmd", ranks=ranks, cwd=tmp_path)
+    check_openpmd(tmp_path / "kept.h5")
+    with h5py.File(tmp_path / "kept.h5") as file:
+        assert list(file["data"]) == ["0", "100", "200"]
+        assert file.attrs["title"] == "Ångström"
+        for index in range(STEPS):
+            base, data = file[f"data/{100 * index}"], made(index)
+            assert base.attrs["time"] == 0.5 * index
+            assert base.attrs["note"] == f"step {index}".encode()
+            for axis, column in zip("xyz", range(3), strict=True):
+                for record in ("position", "velocity"):
+                    assert same(base[f"particles/particles/{record}/{axis}"][()], data[record][:, column].copy())
+                assert same(base[f"meshes/vectors_E/{axis}"][()], data["vectors/E"][..., column].copy())
+            assert same(base["particles/particles/id"][()], data["id"])
+            for name in ("rho", "plane", "line"):
+                assert same(base[f"meshes/{name}"][()], data[name])
+        assert base["particles/particles/velocity/x"].attrs["unitSI"] == 100.0
+        assert base["meshes/rho"].attrs["unit"] == b"bushel"
+        assert base["meshes/rho"].attrs["unitSI"] == 1.0
+
+
+@pytest.mark.parametrize("chosen", ["openpmd", "h5part", "h5block"])
+def test_ranks_that_read_for_themselves_make_the_same_file(source: Path, chosen: str, tmp_path: Path) -> None:
+    """With an ADIOS2 built for MPI every rank has its own reader; the first one writes."""
+    python = os.environ.get("WF_MPI_PYTHON")
+    if not python:
+        pytest.skip("WF_MPI_PYTHON names no Python with an ADIOS2 built for MPI")
+    archive("--read", source, "--path", "serial.h5", "--format", chosen, cwd=tmp_path)
+    words = ["--read", source, "--path", "parallel.h5", "--format", chosen]
+    argv = [Path(python).with_name("mpiexec"), "-n", 2, python, ARCHIVE, *words]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    answer = subprocess.run(list(map(str, argv)), cwd=tmp_path, env=env, capture_output=True, text=True, timeout=100)
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    assert contents(tmp_path / "serial.h5") == contents(tmp_path / "parallel.h5")
+
+
+def contents(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+
+    def look(name: str, item: Any) -> None:
+        data = item[()].tobytes() if isinstance(item, h5py.Dataset) else b""
+        found[name] = data, {key: str(value) for key, value in item.attrs.items()}
+
+    with h5py.File(path) as file:
+        file.visititems(look)
+    return found
+
+
+@pytest.mark.parametrize("backend", ["h5py", "openpmd-api"])
+def test_openpmd_viewer_reads_it(source: Path, backend: str, tmp_path: Path) -> None:
+    archive("--read", source, "--path", "kept.h5", "--format", "openpmd", cwd=tmp_path)
+    series = OpenPMDTimeSeries(str(tmp_path), backend=backend)
+    assert list(series.iterations) == [0, 100, 200]
+    assert series.t == pytest.approx([0, 0.5e-12, 1e-12])
+    assert series.avail_species == ["particles"]
+    (x,) = series.get_particle(["x"], species="particles", iteration=100)
+    assert x == pytest.approx(made(1)["position"][:, 0] * 1e-10, rel=1e-15)
+    field, about = series.get_field("vectors_E", "y", iteration=200)
+    assert np.array_equal(field, made(2)["vectors/E"][..., 1])
+    assert about.axes == {0: "z", 1: "y", 2: "x"}
+
+
+@pytest.fixture(scope="module", params=["variable_based", "group_based"])
+def openpmd_source(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("source") / "source.bp"
+    openpmd_programs.write(str(path), f'{{"iteration_encoding": "{request.param}", "rank_table": "hostname"}}')
+    return path
+
+
+def test_an_openpmd_stream_stays_what_it_is(openpmd_source: Path, tmp_path: Path) -> None:
+    archive("--read", openpmd_source, "--path", "kept.h5", "--format", "openpmd", cwd=tmp_path)
+    check_openpmd(tmp_path / "kept.h5")
+    openpmd_programs.read(str(tmp_path / "kept.h5"), str(tmp_path / "kept.npz"))
+    with np.load(tmp_path / "kept.npz") as kept:
+        for step, number in enumerate(openpmd_programs.NUMBERS):
+            for path, values in openpmd_programs.expected(step).items():
+                assert same(kept[f"{number}/{path}"], values), path
+    series = openpmd_api.Series(str(tmp_path / "kept.h5"), openpmd_api.Access.read_only)
+    iteration = series.iterations[20]
+    mesh = iteration.meshes["E"]
+    assert (iteration.time, iteration.dt, iteration.time_unit_SI) == (1.0, 0.5, 1e-12)
+    assert (mesh.axis_labels, mesh.grid_spacing, mesh["x"].unit_SI) == (["y", "x"], [2.0, 3.0], 2.0)
+    assert mesh.unit_dimension == [1, 1, -3, -1, 0, 0, 0]
+    offset = iteration.particles["e"]["positionOffset"]["x"]
+    assert (offset.constant, offset.shape) == (True, [5])
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize(("name", "chosen"), [("kept.h5part", "auto"), ("kept.h5", "h5part")])
+def test_h5part_bit_for_bit(source: Path, ranks: int, name: str, chosen: str, tmp_path: Path) -> None:
+    said = archive("--read", source, "--path", name, "--format", chosen, "--every", 2, ranks=ranks, cwd=tmp_path)
+    assert "rho is left out: it is not one value per particle" in said
+    with h5py.File(tmp_path / name) as file:
+        assert sorted(file) == ["Step#0", "Step#1"]  # consecutive, whatever is kept
+        for number, index in enumerate((0, 2)):
+            group, data = file[f"Step#{number}"], made(index)
+            assert sorted(group) == ["id", "vx", "vy", "vz", "x", "y", "z"]
+            for axis, column in zip("xyz", range(3), strict=True):
+                assert same(group[axis][()], data["position"][:, column].copy())
+                assert same(group[f"v{axis}"][()], data["velocity"][:, column].copy())
+            assert same(group["id"][()], data["id"])
+            assert group.attrs["timestep"] == 100 * index
+        assert group["x"].attrs["unit"] == b"angstrom"
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_h5block_bit_for_bit(source: Path, ranks: int, tmp_path: Path) -> None:
+    said = archive("--read", source, "--path", "kept.h5block", ranks=ranks, cwd=tmp_path)
+    assert said.count("left out") == 1
+    with h5py.File(tmp_path / "kept.h5block") as file:
+        for index in range(STEPS):
+            block, data = file[f"Step#{index}/Block"], made(index)
+            assert same(block["rho/0"][()], data["rho"])
+            assert same(block["plane/0"][()], data["plane"][None])
+            for column in range(3):
+                assert same(block[f"E/{column}"][()], data["vectors/E"][..., column].copy())
+            assert same(file[f"Step#{index}/z"][()], data["position"][:, 2].copy())
+        assert list(block["rho"].attrs["__Spacing__"]) == [1, 1, 1]
+
+
+def test_h5part_of_an_openpmd_stream(openpmd_source: Path, tmp_path: Path) -> None:
+    archive("--read", openpmd_source, "--path", "kept.h5block", cwd=tmp_path)
+    with h5py.File(tmp_path / "kept.h5block") as file:
+        group, data = file["Step#2"], openpmd_programs.expected(2)
+        assert (group.attrs["iteration"], group.attrs["time"]) == (20, 1.0)
+        assert same(group["y"][()], data["particles/e/position/y"])
+        assert same(group["Block/E/1"][()], data["meshes/E/y"][None])
+        assert list(group["Block/E"].attrs["__Spacing__"]) == [3, 2, 1]
+        assert "rankTable" not in group["Block"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--path", "a.bp", "--format", "openpmd"], "format openpmd goes into a file that ends in .h5 or .hdf5: a.bp"),
+        (["--path", "a.h5", "--format", "bp5"], "format bp5 goes into a file that ends in .bp or .bp5: a.h5"),
+        (["--path", "a.h5part", "--format", "hdf5"], "format hdf5 goes into a file that ends in .h5 or .hdf5"),
+        (["--path", "a.h5part", "--variables", "rho"], "which arrays are particles?"),
+    ],
+)
+def test_what_does_not_go_together(source: Path, options: list[str], message: str, tmp_path: Path) -> None:
+    said = archive("--read", source, *options, code=1, cwd=tmp_path)
+    assert message in said
+    assert "Traceback" not in said

@@ -1,0 +1,301 @@
+"""`wf compare` on real files: equal runs, and each way in which two files can differ."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from adios2 import Stream
+from numpy.typing import NDArray
+
+from workflow.errors import WfError
+from workflow.report import arrays
+from workflow.report.compare import compare_runs
+from workflow.report.comparison import Comparison
+
+Array = NDArray[Any]
+Data = dict[str, Array]
+Change = Callable[[int, Data], None]
+STEPS = 5
+
+
+def make_step(step: int) -> Data:
+    """What a step of the sample holds: some of each kind."""
+    random = np.random.default_rng(step)
+    position = random.normal(size=(40, 3))
+    position[7, 1] = np.nan
+    return {
+        "position": position,
+        "id": np.arange(40, dtype=np.int64) + 2**60,
+        "amplitude": random.normal(size=6) + 1j * random.normal(size=6),
+        "time": np.array(0.5 * step),
+    }
+
+
+def write_bp(path: Path, change: Change | None = None, steps: int = STEPS, unit: str = "angstrom") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with Stream(str(path), "w") as out:
+        for step in range(steps):
+            data = make_step(step)
+            if change is not None:
+                change(step, data)
+            out.begin_step()
+            for name, values in data.items():
+                array = np.ascontiguousarray(values)
+                if values.ndim:
+                    out.write(name, array, list(values.shape), [0] * values.ndim, list(values.shape))
+                else:
+                    out.write(name, values.item())
+            if step == 0:
+                out.write_attribute("species", ["Cu", "O"])
+                if "position" in data:
+                    out.write_attribute("unit", unit, "position")
+            out.end_step()
+    return path
+
+
+def write_h5(path: Path, change: Change | None = None, steps: int = STEPS) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with h5py.File(path, "w") as file:
+        file.attrs["species"] = ["Cu", "O"]
+        for step in range(steps):
+            data = make_step(step)
+            if change is not None:
+                change(step, data)
+            for name, values in data.items():
+                file[f"Step{step}/{name}"] = values
+            file[f"Step{step}/position"].attrs["unit"] = "angstrom"
+    return path
+
+
+WRITERS = pytest.mark.parametrize(("write", "suffix"), [(write_bp, ".bp"), (write_h5, ".h5")], ids=["bp", "h5"])
+
+
+def compare_changed(tmp_path: Path, write: Callable[..., Path], suffix: str, change: Change) -> Comparison:
+    return compare_runs(write(tmp_path / f"a{suffix}"), write(tmp_path / f"b{suffix}", change))
+
+
+@WRITERS
+def test_equal_files_are_identical(tmp_path: Path, write: Callable[..., Path], suffix: str) -> None:
+    result = compare_runs(write(tmp_path / f"a{suffix}"), write(tmp_path / f"b{suffix}"))
+    assert result.identical, result
+    assert result.exit_code == 0
+    assert (result.files[0].steps, result.files[0].variables) == (STEPS, 4)
+    assert result.files[0].bytes == sum(array.nbytes for step in range(STEPS) for array in make_step(step).values())
+    assert result.to_text() == "identical: 1 file, 5 steps, 4 variables, 6.92 kB"
+    assert json.loads(result.model_dump_json())["identical"] is True
+
+
+@WRITERS
+def test_one_broken_value_is_found(tmp_path: Path, write: Callable[..., Path], suffix: str) -> None:
+    def change(step: int, data: Data) -> None:
+        if step == 3:
+            data["position"][12, 2] += 1e-9
+
+    result = compare_changed(tmp_path, write, suffix, change)
+    assert not result.identical
+    assert result.exit_code == 1
+    (found,) = result.files[0].differences
+    assert (found.what, found.name, found.step, found.steps) == ("values", "position", 3, 1)
+    assert (found.values, found.of, found.where) == (1, 120, [12, 2])
+    assert found.max_abs == pytest.approx(1e-9, rel=1e-6)
+    assert found.max_rel == pytest.approx(1e-9 / abs(make_step(3)["position"][12, 2]), rel=1e-6)
+    assert result.to_text() == "different: 1 of 1 file"
+
+
+@WRITERS
+def test_many_broken_values_are_one_line(tmp_path: Path, write: Callable[..., Path], suffix: str) -> None:
+    def change(step: int, data: Data) -> None:
+        if step >= 1:
+            data["position"][0:step, 0] += step
+
+    (found,) = compare_changed(tmp_path, write, suffix, change).files[0].differences
+    assert (found.step, found.steps, found.values, found.of) == (1, 4, 1 + 2 + 3 + 4, 4 * 120)
+    assert found.max_abs == pytest.approx(4)
+    assert found.where == [0, 0]
+
+
+def test_nan_equals_nan_but_no_number(tmp_path: Path) -> None:
+    def change(step: int, data: Data) -> None:
+        if step == 0:
+            data["position"][7, 1] = 0.0
+
+    (found,) = compare_changed(tmp_path, write_bp, ".bp", change).files[0].differences
+    assert (found.values, found.where, found.max_abs) == (1, [7, 1], None)
+    assert found.message == "nan and 0.0"
+    assert not compare_runs(tmp_path / "a.bp", tmp_path / "b.bp", 0.5).identical
+
+
+def test_large_integers_are_compared_exactly(tmp_path: Path) -> None:
+    def change(step: int, data: Data) -> None:
+        if step == 2:
+            data["id"][39] += 1  # float64 cannot tell these two apart
+
+    (found,) = compare_changed(tmp_path, write_bp, ".bp", change).files[0].differences
+    assert (found.name, found.where, found.max_abs) == ("id", [39], 1.0)
+
+
+def test_complex_and_scalar_variables(tmp_path: Path) -> None:
+    def change(step: int, data: Data) -> None:
+        if step == 1:
+            data["amplitude"][5] += 3 + 4j
+            data["time"] += 0.25
+
+    amplitude, time = compare_changed(tmp_path, write_bp, ".bp", change).files[0].differences
+    assert (amplitude.name, amplitude.where) == ("amplitude", [5])
+    assert amplitude.max_abs == pytest.approx(5.0)
+    assert (time.name, time.message, time.where) == ("time", "0.5 and 0.75", [])
+
+
+def test_tolerance_is_relative(tmp_path: Path) -> None:
+    def change(_: int, data: Data) -> None:
+        data["position"] *= 1 + 1e-6
+
+    exact = compare_changed(tmp_path, write_bp, ".bp", change)
+    assert not exact.identical
+    assert exact.files[0].differences[0].values == STEPS * 119  # all but the NaN
+    loose = compare_runs(tmp_path / "a.bp", tmp_path / "b.bp", tolerance=2e-6)
+    assert loose.identical
+    assert loose.to_text().startswith("equal to 2e-06 relative: 1 file")
+    assert not compare_runs(tmp_path / "a.bp", tmp_path / "b.bp", tolerance=5e-7).identical
+
+
+@pytest.mark.parametrize(
+    ("change", "what", "message"),
+    [
+        (lambda _, data: data.update(position=data["position"][:39]), "shape", "[40, 3] and [39, 3]"),
+        (lambda _, data: data.update(position=data["position"].astype("f4")), "type", "float64 and float32"),
+        (lambda _, data: data.pop("position"), "missing", "only in A"),
+    ],
+    ids=["shape", "type", "missing"],
+)
+def test_other_shape_type_or_none(tmp_path: Path, change: Change, what: str, message: str) -> None:
+    (found, *rest) = compare_changed(tmp_path, write_bp, ".bp", change).files[0].differences
+    assert (found.what, found.name, found.step, found.steps, found.message) == (what, "position", 0, STEPS, message)
+    assert all(each.what == "attribute" for each in rest)
+
+
+def test_attributes_are_compared(tmp_path: Path) -> None:
+    result = compare_runs(write_bp(tmp_path / "a.bp"), write_bp(tmp_path / "b.bp", unit="nm"))
+    (found,) = result.files[0].differences
+    assert (found.what, found.name, found.message) == ("attribute", "position/unit", "'angstrom' and 'nm'")
+
+
+def test_a_missing_step_is_a_difference(tmp_path: Path) -> None:
+    result = compare_runs(write_bp(tmp_path / "a.bp"), write_bp(tmp_path / "b.bp", steps=3))
+    (found,) = result.files[0].differences
+    assert (found.what, found.step, found.message) == ("steps", 3, "5 steps and 3 steps")
+    assert result.files[0].steps == 3
+
+
+def test_a_file_that_was_never_closed_is_unreadable_not_identical(tmp_path: Path) -> None:
+    a, b = write_bp(tmp_path / "a.bp"), write_bp(tmp_path / "b.bp")
+    index = bytearray((b / "md.idx").read_bytes())
+    index[39] = 1  # BP5's flag of a writer at work: what a crash leaves behind
+    (b / "md.idx").write_bytes(index)
+    (found,) = compare_runs(a, b).files[0].differences
+    assert found.what == "unreadable"
+    assert str(b) in found.message
+
+
+def make_runs(*directories: Path) -> None:
+    for directory in directories:
+        (directory / "plan.json").write_text("{}")
+
+
+def test_runs_are_compared_file_by_file(tmp_path: Path) -> None:
+    a, b = tmp_path / "a", tmp_path / "b"
+    write_bp(a / "pattern.bp")
+    write_bp(b / "pattern.bp")
+    write_h5(a / "stages" / "keep" / "work" / "field.h5")
+    write_h5(b / "stages" / "keep" / "work" / "field.h5")
+    write_bp(b / "streams" / "atoms.bp")
+    (a / "events.jsonl").write_text(
+        '{"event": "run_finished", "t": 1, "state": "failed", "exit_code": 1, "reason": "", "stage": ""}\n'
+    )
+    make_runs(a, b)
+    result = compare_runs(a, b)
+    assert result.identical
+    assert [file.path for file in result.files] == ["pattern.bp", "stages/keep/work/field.h5"]
+    assert (result.only_a, result.only_b) == ([], ["streams/atoms.bp"])
+    assert result.notes == [f"{a} failed: its files may be incomplete"]
+
+
+def test_a_result_that_one_run_lacks_is_a_difference(tmp_path: Path) -> None:
+    a, b = tmp_path / "a", tmp_path / "b"
+    for directory in (a, b):
+        write_bp(directory / "streams" / "atoms.bp")
+    write_bp(a / "pattern.bp")
+    make_runs(a, b)
+    result = compare_runs(a, b)
+    assert not result.identical
+    assert result.exit_code == 1
+    assert result.to_text() == "different: only one side has pattern.bp"
+
+
+def test_nothing_in_common_is_not_identical(tmp_path: Path) -> None:
+    a, b = tmp_path / "a", tmp_path / "b"
+    write_bp(a / "one.bp")
+    write_bp(b / "other.bp")
+    make_runs(a, b)
+    result = compare_runs(a, b)
+    assert not result.identical
+    assert result.exit_code == 2
+    assert result.to_text() == "nothing to compare: no file that both have"
+    empty = compare_runs(write_bp(tmp_path / "e.bp", steps=0), write_bp(tmp_path / "f.bp", steps=0))
+    assert (empty.identical, empty.exit_code) == (False, 2)
+    assert empty.to_text() == "nothing to compare: 1 file without data"
+
+
+def test_hdf5_of_another_layout_is_one_step(tmp_path: Path) -> None:
+    for name, value in (("a.h5", 1.0), ("b.h5", 2.0)):
+        with h5py.File(tmp_path / name, "w") as file:
+            file["deep/inside/x"] = np.array([[0.0, value]])
+            file["text"] = "same"
+    (found,) = compare_runs(tmp_path / "a.h5", tmp_path / "b.h5").files[0].differences
+    assert (found.name, found.where, found.max_abs, found.max_rel) == ("deep/inside/x", [0, 1], 1.0, 0.5)
+
+
+def test_wrong_paths_are_refused(tmp_path: Path) -> None:
+    bp = write_bp(tmp_path / "a.bp", steps=1)
+    (tmp_path / "run").mkdir()
+    (tmp_path / "text").write_text("")
+    with pytest.raises(WfError, match="no such file or directory"):
+        compare_runs(bp, tmp_path / "absent.bp")
+    with pytest.raises(WfError, match="neither a run directory nor"):
+        compare_runs(bp, tmp_path / "text")
+    write_bp(tmp_path / "run" / "a.bp", steps=1)
+    with pytest.raises(WfError, match=r"run is not a run: it has no plan\.json"):
+        compare_runs(tmp_path / "run", tmp_path / "run")
+    make_runs(tmp_path / "run")
+    with pytest.raises(WfError, match="compare two of a kind"):
+        compare_runs(bp, tmp_path / "run")
+    with pytest.raises(WfError, match="tolerance"):
+        compare_runs(bp, bp, tolerance=-1)
+
+
+def test_large_arrays_are_read_in_boxes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrays.boxes, "__defaults__", (200,))  # bytes: eight rows of `position` at a time
+
+    def change(step: int, data: Data) -> None:
+        if step == 4:
+            data["position"][(3, 21, 38), (0, 1, 2)] += (0.5, 2.0, 1.0)
+
+    (found,) = compare_changed(tmp_path, write_bp, ".bp", change).files[0].differences
+    assert (found.values, found.of, found.where) == (3, 120, [21, 1])
+    assert found.max_abs == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("shape", [(), (7,), (5, 3), (4, 5, 6), (2, 3, 4, 5), (0, 3)])
+@pytest.mark.parametrize("limit", [8, 24, 100, 10**6])
+def test_boxes_cover_an_array_once(shape: tuple[int, ...], limit: int) -> None:
+    seen = np.zeros(shape, int)
+    for start, count in arrays.boxes(shape, "float64", limit):
+        assert 8 * int(np.prod(count, dtype=int)) <= limit
+        seen[tuple(slice(s, s + c) for s, c in zip(start, count, strict=True))] += 1
+    assert (seen == 1).all()

@@ -1,0 +1,73 @@
+"""Every example is run, by stream and by file in both couplings, and must hold the same data each time."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from workflow.plan.model import Plan
+from workflow.report.compare import compare_runs
+from workflow.report.model import Report
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = sorted(path.parent for path in (ROOT / "examples").glob("*/pipeline.yaml"))
+STREAM: list[str] = []
+AFTER = ["--via", "bp5"]
+LIVE = ["--via", "bp5", "--set", "streams.*.coupling=live"]
+
+
+def wf(*argv: str, cwd: Path, code: int = 0) -> str:
+    env = {**os.environ, "COLUMNS": "100"}
+    answer = subprocess.run(
+        [sys.executable, "-m", "workflow.cli", *argv], capture_output=True, text=True, cwd=cwd, env=env, timeout=240
+    )
+    assert answer.returncode == code, f"wf {' '.join(argv)}\n{answer.stdout}\n{answer.stderr}"
+    return answer.stdout
+
+
+@pytest.fixture(scope="module", autouse=True)
+def built() -> None:
+    """Example 03 has a program to build, as its README says."""
+    folder = ROOT / "examples/03-your-own-program"
+    subprocess.run(["make", f"PYTHON={sys.executable}"], cwd=folder, check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
+def test_dry_run_is_the_plan_that_the_run_writes(example: Path, tmp_path: Path) -> None:
+    pipeline = str(example / "pipeline.yaml")
+    planned = wf("plan", pipeline, "--json", cwd=tmp_path)
+    assert planned == wf("run", pipeline, "--dry-run", cwd=tmp_path)
+    assert Plan.model_validate_json(planned).to_json() == planned
+    assert not list(tmp_path.iterdir()), "a dry run wrote something"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
+def test_stream_and_file_give_the_same_data(example: Path, tmp_path: Path) -> None:
+    pipeline = str(example / "pipeline.yaml")
+    for name, options in {"stream": STREAM, "after": AFTER, "live": LIVE}.items():
+        planned = wf("plan", pipeline, *options, "--json", cwd=tmp_path)
+        wf("run", pipeline, *options, "--run-dir", name, cwd=tmp_path)
+        assert (tmp_path / name / "plan.json").read_text() == planned
+        check_report(tmp_path / name)
+    for name in ("after", "live"):
+        comparison = compare_runs(tmp_path / "stream", tmp_path / name)
+        assert comparison.identical, comparison
+    assert "identical" in wf("compare", "stream", "after", cwd=tmp_path)
+
+
+def check_report(run_dir: Path) -> None:
+    report = Report.model_validate(json.loads((run_dir / "report.json").read_text()))
+    assert report.run.state == "succeeded"
+    for stream in report.streams:
+        assert stream.steps, stream
+        for reader in stream.readers:
+            # A program of one's own that reads a file leaves no trace of how much of it.
+            unseen = report.stage(reader.stage).observed == "evidence" and stream.engine != "SST"
+            assert reader.steps == (None if unseen else stream.steps), stream
+    assert not list(run_dir.rglob("*.sst")), "a contact file was left behind"

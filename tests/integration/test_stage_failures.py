@@ -1,0 +1,252 @@
+"""What a stage meets when the other end dies, is silent, or is not what was agreed; and what it leaves behind."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.stage_programs import BUILDS, SST, STEPS, end, finish, metrics, started
+
+WITHIN_S = 5.0
+# UCX ends the process of a reader whose writer dies while it fetches data, before anybody can say a word.
+TCP = {**SST, "DataTransport": "WAN"}
+
+
+@pytest.mark.parametrize("build", BUILDS)
+@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("how", ["kill", "terminate", "raise", "raise inside", "raise last", "kill last", "exit last"])
+def test_readers_of_a_failing_writer_fail_at_once(tmp_path: Path, how: str, ranks: int, build: str) -> None:
+    path = tmp_path / "stream"
+    ends = {side: [end(side, "SST", path, parameters=TCP)] for side in ("write", "read")}
+    with (
+        started(tmp_path, "write_some", ends["write"], ranks=ranks, build=build, word=how) as writer,
+        started(tmp_path, "read_some", ends["read"], ranks=ranks, build=build) as reader,
+    ):
+        assert finish(writer)[0] != 0
+        died = time.monotonic()
+        code, out, err = finish(reader)
+    assert time.monotonic() - died < WITHIN_S
+    assert code != 0
+    assert "the end" not in out
+    assert "error: stream stream: " in err
+    assert "Traceback" not in err
+    lines = metrics(tmp_path, "read_some")
+    ended = [line for line in lines if line["kind"] in ("error", "close")]
+    if lines[0]["parallel"] and not ended:
+        assert "rank 1 of 2: error: " in err  # the one whose data did not come has ended all
+        return
+    said, closed = ended
+    assert said["kind"] == "error"
+    assert closed["error"] == f"StreamFailed: {said['error']}"
+    assert not closed["complete"]
+    assert closed["steps"] <= 2
+
+
+@pytest.mark.parametrize("build", BUILDS)
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_a_silent_writer_is_a_timeout(tmp_path: Path, ranks: int, build: str) -> None:
+    path = tmp_path / "stream"
+    impatient = end("read", "SST", path, step_timeout_s=1.5)
+    with (
+        started(tmp_path, "write_some", [end("write", "SST", path)], word="wait"),
+        started(tmp_path, "read_some", [impatient], ranks=ranks, build=build) as reader,
+    ):
+        code, out, err = finish(reader)
+    assert code != 0
+    assert "error: stream stream: no new step within 1.5 s, after 2 steps" in err
+    assert out.splitlines() == ["step 0: 0.0", "step 1: 1.0"]
+    assert not metrics(tmp_path, "read_some")[-1].get("complete", False)
+
+
+def test_a_writer_that_wakes_up_in_time_is_read_on(tmp_path: Path) -> None:
+    path = tmp_path / "stream"
+    with (
+        started(tmp_path, "write_some", [end("write", "SST", path)], word="wait") as writer,
+        started(tmp_path, "read_some", [end("read", "SST", path)]) as reader,
+    ):
+        assert reader.stdout is not None
+        assert [reader.stdout.readline() for _ in range(2)] == ["step 0: 0.0\n", "step 1: 1.0\n"]
+        # More than one of the slices in which the reader waits.
+        with pytest.raises(subprocess.TimeoutExpired):
+            writer.wait(timeout=1.5)
+        (tmp_path / "go").touch()
+        code, out, err = finish(reader)
+    assert code == 0, err
+    assert out.splitlines()[-1] == "the end"
+    waits = [line["wait_s"] for line in metrics(tmp_path, "read_some") if line["kind"] == "step"]
+    assert len(waits) == STEPS
+    assert waits[2] > 1.2
+
+
+@pytest.mark.parametrize("engine", ["SST", "BP5"])
+def test_a_waiting_reader_hears_ctrl_c(tmp_path: Path, engine: str) -> None:
+    path = tmp_path / "stream"
+    with (
+        started(tmp_path, "write_some", [end("write", engine, path)], word="wait"),
+        started(tmp_path, "read_some", [end("read", engine, path)]) as reader,
+    ):
+        assert reader.stdout is not None
+        assert [reader.stdout.readline() for _ in range(2)] == ["step 0: 0.0\n", "step 1: 1.0\n"]
+        reader.send_signal(signal.SIGINT)
+        asked = time.monotonic()
+        code, _, err = finish(reader)
+    assert time.monotonic() - asked < WITHIN_S
+    assert code != 0
+    assert err.splitlines()[-1] == "interrupted"
+    closed = metrics(tmp_path, "read_some")[-2]
+    assert (closed["complete"], closed["error"]) == (False, "KeyboardInterrupt")
+
+
+@pytest.mark.parametrize("build", BUILDS)
+@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("engine", ["SST", "BP5"])
+def test_no_writer_is_a_timeout(tmp_path: Path, engine: str, ranks: int, build: str) -> None:
+    nobody = end("read", engine, tmp_path / "stream", open_timeout_s=0.5)
+    with started(tmp_path, "read_some", [nobody], ranks=ranks, build=build) as reader:
+        code, _, err = finish(reader)
+    assert code != 0
+    assert "error: stream stream: no writer has opened" in err
+    assert err.count("error: ") == 1  # one rank speaks for all
+
+
+def test_a_contact_file_left_behind_is_a_failed_stream(tmp_path: Path) -> None:
+    path = tmp_path / "stream"
+    with (
+        started(tmp_path, "write_some", [end("write", "SST", path)], word="kill") as writer,
+        started(tmp_path, "read_some", [end("read", "SST", path)]) as reader,
+    ):
+        finish(writer)
+        finish(reader)
+    assert (tmp_path / "stream.sst").exists()
+    with started(tmp_path, "read_some", [end("read", "SST", path)]) as late:
+        code, _, err = finish(late)
+    assert code != 0
+    assert "error: stream stream: its writer was there" in err
+
+
+def test_a_writer_that_raises_takes_its_contact_file_away(tmp_path: Path) -> None:
+    path = tmp_path / "stream"
+    with (
+        started(tmp_path, "write_some", [end("write", "SST", path)], word="raise") as writer,
+        started(tmp_path, "read_some", [end("read", "SST", path)]) as reader,
+    ):
+        finish(writer)
+        finish(reader)
+    assert not (tmp_path / "stream.sst").exists()
+    closed = metrics(tmp_path, "write_some")[-2]
+    assert (closed["kind"], closed["complete"], closed["steps"]) == ("close", False, 2)
+    assert closed["error"] == "ArithmeticError: between two steps"
+
+
+@pytest.mark.parametrize("build", BUILDS)
+@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("how", ["raise", "raise inside"])
+def test_a_file_keeps_the_whole_steps_of_a_failing_writer(tmp_path: Path, how: str, ranks: int, build: str) -> None:
+    path = tmp_path / "stream"
+    with started(tmp_path, "write_some", [end("write", "BP5", path)], ranks=ranks, build=build, word=how) as writer:
+        assert finish(writer)[0] != 0
+    with started(tmp_path, "read_some", [end("read", "BP5", path, step_timeout_s=0.5)]) as reader:
+        _, out, _ = finish(reader)
+    assert [line for line in out.splitlines() if line.startswith("step")] == ["step 0: 0.0", "step 1: 1.0"]
+
+
+def test_a_file_whose_writer_was_killed_ends_in_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "stream"
+    with started(tmp_path, "write_some", [end("write", "BP5", path)], word="kill") as writer:
+        finish(writer)
+    with started(tmp_path, "read_some", [end("read", "BP5", path, step_timeout_s=0)]) as reader:
+        code, out, err = finish(reader)
+    assert code != 0
+    assert out.splitlines() == ["step 0: 0.0", "step 1: 1.0"]
+    assert "was never closed, its writer died or still runs: it breaks off after 2 steps" in err
+
+
+def test_metrics_of_a_killed_stage_are_whole_lines_up_to_the_last_step(tmp_path: Path) -> None:
+    path = tmp_path / "stream"
+    for how in ("kill", "terminate"):
+        with started(tmp_path, "write_some", [end("write", "BP5", path)], word=how) as writer:
+            finish(writer)
+        lines = metrics(tmp_path, "write_some")
+        assert [line["kind"] for line in lines] == ["start", "opening", "open", "step", "step"]
+        (tmp_path / "write-some.jsonl").unlink()
+
+
+@pytest.mark.parametrize("build", BUILDS)
+@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("side", ["read", "write"])
+def test_a_broken_contract_is_told_at_the_first_step(tmp_path: Path, side: str, ranks: int, build: str) -> None:
+    path = tmp_path / "stream"
+    wrong = {
+        "a": {"type": "int", "shape": [3]},
+        "aa": {"type": "float64", "shape": ["N"]},
+    }
+    ends = {each: end(each, "SST", path, variables=wrong if each == side else {}) for each in ("read", "write")}
+    with (
+        started(tmp_path, "write_some", [ends["write"]], ranks=ranks, build=build) as writer,
+        started(tmp_path, "read_some", [ends["read"]], ranks=ranks, build=build) as reader,
+    ):
+        code, _, err = finish(reader if side == "read" else writer)
+    assert code != 0
+    role = "read_some" if side == "read" else "write_some"
+    who = f"stage {role.replace('_', '-')}"
+    what = f"is not what {who} needs:" if side == "read" else f"of {who} is not what its component promises:"
+    assert f"error: stream stream {what}" in err
+    assert "variable a: expected type int, found float64" in err
+    assert f"variable a: expected shape [3], found [{100 * ranks}] ({100 * ranks} is not 3)" in err
+    assert "variable aa is missing; did you mean 'a'?" in err
+    assert not [line for line in metrics(tmp_path, role) if line["kind"] == "step"]
+
+
+def test_a_contract_that_holds_is_silent(tmp_path: Path) -> None:
+    path = tmp_path / "stream"
+    right = {"a": {"type": "float", "shape": ["N"]}}
+    with (
+        started(tmp_path, "write_some", [end("write", "SST", path, variables=right)]) as writer,
+        started(tmp_path, "read_some", [end("read", "SST", path, variables=right)]) as reader,
+    ):
+        assert finish(writer)[0] == 0
+        assert finish(reader)[0] == 0
+
+
+@pytest.mark.parametrize("build", BUILDS)
+@pytest.mark.parametrize("what", ["raise last", "differ"])
+def test_one_rank_that_fails_does_not_hang_the_others(tmp_path: Path, what: str, build: str) -> None:
+    path = tmp_path / "stream"
+    with started(tmp_path, "write_some", [end("write", "BP5", path)], build=build) as writer:
+        assert finish(writer)[0] == 0
+    with started(tmp_path, "read_badly", [end("read", "BP5", path)], ranks=3, build=build, word=what) as reader:
+        code, out, err = finish(reader)
+    parallel = metrics(tmp_path, "read_badly")[0]["parallel"]
+    if what == "differ":
+        assert (code, "make the same calls on all ranks" in err) == ((0, False) if parallel else (1, True))
+    else:
+        assert code != 0
+        assert "rank 2 of 3: Traceback" in err
+        assert [name for name in out.splitlines() if Path(name).exists()] == []
+        assert "ArithmeticError: while reading" in err
+
+
+def test_leaving_a_loop_early_is_no_error(tmp_path: Path) -> None:
+    path = tmp_path / "stream"
+    with (
+        started(tmp_path, "write_some", [end("write", "SST", path)]) as writer,
+        started(tmp_path, "read_badly", [end("read", "SST", path)], word="break") as reader,
+    ):
+        assert finish(reader)[0] == 0
+        assert finish(writer)[0] == 0
+    closed = metrics(tmp_path, "read_badly")[-2]
+    assert (closed["kind"], closed["complete"], closed["steps"]) == ("close", True, 1)
+
+
+def test_ranks_of_another_mpi_are_told_so(tmp_path: Path) -> None:
+    # A launcher of another MPI starts n times one rank: so do we.
+    with started(tmp_path, "write_some", [end("write", "BP5", tmp_path / "stream")]) as one:
+        settings = tmp_path / "write-some.json"
+        settings.write_text(settings.read_text().replace('"ranks": 1', '"ranks": 2'))
+        code, _, err = finish(one)
+    assert code != 0
+    assert "was planned with 2 ranks, but MPI has 1" in err

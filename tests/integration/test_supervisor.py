@@ -1,0 +1,143 @@
+"""Whole runs of small real stages under the supervisor."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.chains import PROGRAMS, ROOT, Way, chain, make_end, make_plan, make_stage, make_stream, write_run
+from workflow.plan.model import Placement, Plan
+from workflow.run.events import StageExited, StageStarted, read_events
+from workflow.run.fold import state_of
+from workflow.run.rundir import read_filled_plan
+from workflow.run.state import RunState
+from workflow.run.supervisor import supervise
+
+
+def run(plan: Plan, folder: Path) -> tuple[Path, list[RunState]]:
+    run_dir = write_run(plan, folder)
+    states = list(supervise(run_dir))
+    verdict = states[-1].finished
+    logs = {path.parent.name: path.read_text(errors="replace")[-600:] for path in run_dir.glob("stages/*/stderr.log")}
+    assert verdict is not None
+    assert verdict.state == "succeeded", f"{verdict} {logs}"
+    return run_dir, states
+
+
+@pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize("way", ["sst", "live", "after"])
+def test_chain(way: Way, plain: bool, tmp_path: Path) -> None:
+    run_dir, states = run(chain(way, plain=plain, steps=12), tmp_path)
+    last = states[-1]
+    assert {stage.status for stage in last.stages.values()} == {"succeeded"}
+    for stream in ("atoms", "pattern"):
+        written, read = last.steps(stream)
+        assert written == 12
+        if way == "sst" or not plain:
+            assert list(read.values()) == [12]
+            assert sum(end.bytes for end in last.readers(stream)) == 12 * 800
+    assert not list((run_dir / "streams").glob("*.sst"))
+    assert any(state.writer("atoms").steps > 0 and state.stages["md"].runs for state in states), "steps were seen live"
+
+
+def test_state_on_disk_is_the_state_seen(tmp_path: Path) -> None:
+    run_dir, states = run(chain("sst", steps=5), tmp_path)
+
+    def seen(state: RunState) -> object:
+        # Which steps of the way were looked at differs; where it led does not.
+        ends = {key: replace(end, samples=(), last_step=None) for key, end in state.ends.items()}
+        return state.stages, ends, state.finished
+
+    assert seen(state_of(run_dir, read_filled_plan(run_dir))) == seen(states[-1])
+
+
+def test_one_writer_and_two_readers(tmp_path: Path) -> None:
+    def stage(name: str, *options: str, side: str) -> object:
+        end = make_end("data", "write" if side == "write" else "read", readers=2)
+        argv = [sys.executable, str(PROGRAMS / "staged.py"), *options]
+        return make_stage(name, argv, [end], env={"PYTHONPATH": str(ROOT)})
+
+    stages = [stage("a", side="read"), stage("b", side="read"), stage("md", "--steps", "9", side="write")]
+    _, states = run(make_plan(stages, [make_stream("data", "md", ["a", "b"])]), tmp_path)  # type: ignore[arg-type]
+    assert states[-1].steps("data") == (9, {"a": 9, "b": 9})
+
+
+def test_file_that_is_handed_over(tmp_path: Path) -> None:
+    more: Any = {"engine": "file", "path": "${{ run.dir }}/streams/table.txt"}
+    ends = [make_end("table", "write", "after", **more), make_end("table", "read", "after", **more)]
+    stages = [
+        make_stage("make", ["sh", "-c", "echo 42 > ../../../streams/table.txt"], ends[:1]),
+        make_stage("use", ["sh", "-c", "cat ../../../streams/table.txt"], ends[1:], starts_after=["make"]),
+    ]
+    run_dir, _ = run(make_plan(stages, [make_stream("table", "make", ["use"], "after", engine="file")]), tmp_path)
+    assert (run_dir / "stages" / "use" / "stdout.log").read_text() == "42\n"
+
+
+def test_stream_that_is_not_kept(tmp_path: Path) -> None:
+    plan = chain("after", steps=3, sink=False)
+    plan = plan.model_copy(update={"streams": [plan.streams[0].model_copy(update={"keep": False})]})
+    run_dir, states = run(plan, tmp_path)
+    assert not (run_dir / "streams" / "atoms.bp").exists()
+    assert states[-1].cleaned == ("streams/atoms.bp",)
+
+
+def test_what_a_stage_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PMI_RANK", "3")  # wf itself is a rank of something
+    text = (
+        "import json, os, sys; print(json.dumps({'env': dict(os.environ), 'cwd': os.getcwd(), 'session': os.getsid(0),"
+        " 'pid': os.getpid(), 'cores': sorted(os.sched_getaffinity(0)), 'stdin': sys.stdin.read()}))"
+    )
+    cores = Placement(nodes=[(0, 1)], ranks_per_node=1, cores=[0], cores_per_rank=1)
+    stage = make_stage("md", [sys.executable, "-c", text], env={"MINE": "${{ run.dir }}/x"}, placement=cores)
+    run_dir, _ = run(make_plan([stage]), tmp_path)
+    told = json.loads((run_dir / "stages" / "md" / "stdout.log").read_text())
+    assert told["cwd"] == str(run_dir / "stages" / "md" / "work")
+    assert told["session"] == told["pid"]
+    assert told["stdin"] == ""
+    assert told["cores"] == sorted(os.sched_getaffinity(0))[:1]
+    assert told["env"]["MINE"] == f"{run_dir}/x"
+    assert told["env"]["WF_STAGE"] == str(run_dir / "stages" / "md" / "stage.json")
+    assert told["env"]["WF_RUN_DIR"] == str(run_dir)
+    assert "PMI_RANK" not in told["env"]
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_stages_with_sst_get_process_ids_far_apart(ranks: int, tmp_path: Path) -> None:
+    run_dir, _ = run(chain("sst", ranks=ranks, steps=2), tmp_path)
+    pids = [event.pid for event in read_events(run_dir) if isinstance(event, StageStarted)]
+    assert all(abs(a - b) >= 250 for a in pids for b in pids if a is not b), pids
+
+
+def test_next_stage_starts_at_once(tmp_path: Path) -> None:
+    stages = [make_stage(name, ["true"], starts_after=after) for name, after in (("a", []), ("b", ["a"]), ("c", ["b"]))]
+    run_dir, _ = run(make_plan(stages), tmp_path)
+    events = list(read_events(run_dir))
+    ended = {event.stage: event.t for event in events if isinstance(event, StageExited)}
+    started = {event.stage: event.t for event in events if isinstance(event, StageStarted)}
+    # Generous: machines that run tests are busy. The benchmark measures.
+    assert max(started["b"] - ended["a"], started["c"] - ended["b"]) < 0.2
+
+
+def test_signals_are_the_callers_again_afterwards(tmp_path: Path) -> None:
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    run(make_plan([make_stage("a", ["true"])]), tmp_path)
+    assert {number: signal.getsignal(number) for number in before} == before
+    assert signal.set_wakeup_fd(-1) == -1
+
+
+def test_works_in_another_thread(tmp_path: Path) -> None:
+    ended: list[RunState] = []
+    plan = make_plan([make_stage("a", ["true"])])
+    thread = threading.Thread(target=lambda: ended.extend(run(plan, tmp_path)[1][-1:]))
+    thread.start()
+    thread.join(60)
+    assert ended
+    assert ended[0].finished is not None

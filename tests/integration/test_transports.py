@@ -1,0 +1,113 @@
+"""Every transport, in real runs: the one asked for is the one that ran, or the run fails at once and says why."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from workflow.spec.machine import adios2_planes
+
+MPI_PYTHON = os.environ.get("WF_MPI_PYTHON", "")
+PIPELINE = """
+wf: 1
+name: moving
+site: %s
+oversubscribe: true
+stages:
+  make: {component: synthetic, ranks: %d, with: {bytes: 2 MB, steps: 5}}
+  drop: {component: "null"}
+streams:
+  data: {from: make, to: drop, %s}
+"""
+LIAR = """
+site: liar
+summary: says that its ADIOS2 can do more than it can
+planes: [tcp, rdma, ucx]
+"""
+
+
+def run(folder: Path, wiring: str, python: str = sys.executable, site: str = "local", ranks: int = 1) -> Any:
+    """(exit code, report, what was printed) of a run."""
+    (folder / "sites").mkdir(exist_ok=True)
+    (folder / "sites/liar.yaml").write_text(LIAR)
+    (folder / "pipeline.yaml").write_text(PIPELINE % (site, ranks, wiring))
+    # The folder of the sources, so that another Python has this package too.
+    env = {key: value for key, value in os.environ.items() if key != "LD_LIBRARY_PATH"}
+    env |= {"PYTHONPATH": str(Path(__file__).parents[2]), "WF_CONFIGS": str(folder)}
+    argv = [python, "-m", "workflow.cli", "run", str(folder / "pipeline.yaml"), "--run-dir", str(folder / "run"), "-q"]
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=120)
+    report = folder / "run/report.json"
+    return done.returncode, json.loads(report.read_text()) if report.exists() else {}, done.stdout + done.stderr
+
+
+@pytest.fixture
+def mpi_python() -> str:
+    if not MPI_PYTHON:
+        pytest.skip("WF_MPI_PYTHON does not name a Python with the ADIOS2 of `make adios2-mpi`")
+    return MPI_PYTHON
+
+
+def test_tcp_runs_everywhere(tmp_path: Path) -> None:
+    code, report, said = run(tmp_path, "transport: tcp")
+    assert code == 0, said
+    assert report["streams"][0]["transport"] == "tcp"
+    assert report["streams"][0]["readers"][0]["steps"] == 5
+
+
+@pytest.mark.parametrize(
+    ("wiring", "transport"),
+    [("transport: rdma", "rdma"), ("transport: ucx", "ucx"), ("via: sst-tcp", "tcp"), ("transport: auto", "ucx")],
+)
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_with_the_full_adios2(wiring: str, transport: str, ranks: int, mpi_python: str, tmp_path: Path) -> None:
+    code, report, said = run(tmp_path, wiring, mpi_python, ranks=ranks)
+    assert code == 0, said
+    stream = report["streams"][0]
+    assert (stream["transport"], stream["steps"], stream["readers"][0]["steps"]) == (transport, 5, 5)
+    # the data arrived whole, whichever way they went
+    assert stream["readers"][0]["bytes"] == stream["bytes"] > 5 * 2_000_000 * ranks
+    assert not [note for note in report["notes"] if "transport" in note]
+
+
+@pytest.mark.skipif(adios2_planes()[0] != ["tcp"], reason="this adios2 has more than tcp")
+def test_another_transport_than_asked_for_fails_at_once(tmp_path: Path) -> None:
+    code, report, said = run(tmp_path, "transport: ucx", site="liar")
+    assert code == 1, said
+    assert report["run"]["stage"] == "make"
+    assert (
+        "transport ucx was asked for, but ADIOS2 took tcp: ucx is not built into its ADIOS2" in report["run"]["reason"]
+    )
+    assert report["streams"][0]["transport"] == "tcp"
+    assert report["streams"][0]["steps"] in (None, 0, 1)  # it did not go on for long
+
+
+@pytest.mark.skipif(adios2_planes()[0] != ["tcp"], reason="this adios2 has more than tcp")
+def test_another_transport_than_auto_planned_is_a_note(tmp_path: Path) -> None:
+    code, report, said = run(tmp_path, "transport: auto", site="liar")
+    assert code == 0, said
+    assert report["streams"][0]["transport"] == "tcp"
+    assert any("transport ucx was planned, but ADIOS2 took tcp" in note for note in report["notes"])
+
+
+def test_rdma_without_a_network_and_without_shared_memory_is_no_rdma(mpi_python: str, tmp_path: Path) -> None:
+    """A wish that ADIOS2 has built in but cannot fulfil: the other reason in its log."""
+    wiring = "transport: rdma, parameters: {DataInterface: no_such_interface}"
+    code, report, said = run(tmp_path, wiring, mpi_python)
+    assert code == 1, said
+    assert "its ADIOS2 has rdma, but that cannot run here" in report["run"]["reason"]
+
+
+def test_the_memory_policy_reaches_the_processes(tmp_path: Path) -> None:
+    code, _, said = run(tmp_path, "transport: tcp")
+    assert code == 0, said
+    plan = json.loads((tmp_path / "run/plan.json").read_text())
+    for stage in plan["stages"]:
+        told = {key for key in stage["env"] if key.startswith(("GLIBC_TUNABLES", "MALLOC_"))}
+        assert bool(told) == (stage["memory"] is not None)
+        assert plan["reasons"][f"stages.{stage['name']}.memory"]

@@ -1,0 +1,150 @@
+"""Where archive puts variables in openPMD and H5Part files: decided from names, shapes and attributes alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from components.archive.h5part import H5Part
+from components.archive.openpmd import OpenPMD
+from components.archive.particles import find_species
+from components.archive.tree import Described, Part
+from components.archive.units import to_unit
+from workflow.stage import Info
+
+ATOMS = {"position": (5, 3), "velocity": (5, 3), "id": (5,), "box": (2, 3)}
+
+
+def step(arrays: dict[str, tuple[int, ...]], index: int = 0, **more: Any) -> Described:
+    infos = {name: Info("float64", shape) for name, shape in arrays.items()}
+    return Described(index, index, infos, more.get("scalars", {}), more.get("attributes", {}))
+
+
+@pytest.mark.parametrize(
+    ("text", "si", "powers"),
+    [
+        ("angstrom", 1e-10, (1, 0, 0, 0, 0, 0, 0)),
+        ("Å", 1e-10, (1, 0, 0, 0, 0, 0, 0)),
+        ("angstrom/ps", 1e2, (1, 0, -1, 0, 0, 0, 0)),
+        ("1/Å", 1e10, (-1, 0, 0, 0, 0, 0, 0)),
+        ("kg*m/s^2", 1.0, (1, 1, -2, 0, 0, 0, 0)),
+        ("kg m s^-1", 1.0, (1, 1, -1, 0, 0, 0, 0)),
+        ("V/m", 1.0, (1, 1, -3, -1, 0, 0, 0)),
+        ("eV", 1.602176634e-19, (2, 1, -2, 0, 0, 0, 0)),
+        ("1", 1.0, (0, 0, 0, 0, 0, 0, 0)),
+    ],
+)
+def test_units(text: str, si: float, powers: tuple[int, ...]) -> None:
+    unit = to_unit(text)
+    assert unit is not None
+    assert unit.si == pytest.approx(si)
+    assert unit.powers == powers
+
+
+@pytest.mark.parametrize("text", ["", "e.u./atom", "furlong", "m//s", "m^", "sigma"])
+def test_unknown_units_are_not_guessed(text: str) -> None:
+    assert to_unit(text) is None
+
+
+def test_what_lies_beside_a_position_is_of_the_same_species() -> None:
+    arrays = {**ATOMS, "ions/position": (7, 2), "ions/charge": (7,), "ions/patch": (3,), "ions/spin": (7, 3)}
+    found = find_species({name: Info("float64", shape) for name, shape in arrays.items()})
+    assert list(found) == ["", "ions/"]
+    number, components = found["ions/"]
+    assert number == 7
+    names = [(part.record, part.axis, part.column) for part in components]
+    assert names == [
+        ("position", "x", 0), ("position", "y", 1), ("charge", "", None),
+        ("spin", "x", 0), ("spin", "y", 1), ("spin", "z", 2),
+    ]  # fmt: skip
+
+
+def test_an_array_that_is_as_long_as_there_are_particles_by_chance_stays_a_field() -> None:
+    layout = OpenPMD()
+    layout.tree(step({"position": (5, 3), "edges": (7,)}))
+    tree = layout.tree(step({"position": (7, 3), "edges": (7,)}, 1))
+    assert "/data/1/meshes/edges" in tree.datasets
+
+
+def test_openpmd_has_species_meshes_and_times() -> None:
+    layout = OpenPMD()
+    attributes = {"position/unit": "angstrom", "rho/gridSpacing": np.array([2.0, 3.0]), "time/unit": "fs", "title": "t"}
+    arrays = {**ATOMS, "rho": (4, 6), "E field": (2, 4, 6, 3)}
+    first = layout.tree(step(arrays, scalars={"time": 1.5, "step": np.int32(10)}, attributes=attributes))
+    particles = "/data/10/particles/particles"
+    assert first.datasets[f"{particles}/position/z"] == Part("position", 2)
+    assert first.datasets[f"{particles}/id"] == Part("id")
+    assert first.attributes[f"{particles}/position/z"]["unitSI"] == 1e-10
+    assert first.attributes[f"{particles}/positionOffset/x"]["shape"] == [5]
+    assert set(first.datasets) >= {"/data/10/meshes/box", "/data/10/meshes/rho", "/data/10/meshes/E_field/y"}
+    assert list(first.attributes["/data/10/meshes/rho"]["gridSpacing"]) == [2.0, 3.0]
+    assert first.attributes["/"]["title"] == "t"
+    base = first.attributes["/data/10/"]
+    assert (base["time"], base["dt"], base["timeUnitSI"], base["step"]) == (1.5, 0.0, 1e-15, 10)
+    second = layout.tree(step(arrays, 1, scalars={"time": 2.5, "step": np.int32(20)}, attributes=attributes))
+    assert second.attributes["/data/20/"]["dt"] == 1.0
+
+
+def test_iterations_always_grow() -> None:
+    layout = OpenPMD()
+    marks = [3, 3, -1, 9]
+    trees = [layout.tree(step({"a": (2,)}, index, scalars={"timestep": mark})) for index, mark in enumerate(marks)]
+    assert [next(iter(tree.datasets)) for tree in trees] == [f"/data/{n}/meshes/a" for n in (3, 4, 5, 9)]
+
+
+def test_names_that_become_the_same_are_refused() -> None:
+    with pytest.raises(SystemExit, match=r"a/b and a_b would both be /data/0/meshes/a_b; leave one out"):
+        OpenPMD().tree(step({"a/b": (2,), "a_b": (2,)}))
+
+
+def test_h5part_has_the_usual_names() -> None:
+    arrays = {**ATOMS, "momentum": (5, 3), "spin": (5, 2)}
+    layout, known = H5Part(), step(arrays, 2, scalars={"time": 1.0})
+    tree = layout.tree(known)
+    names = [path.removeprefix("/Step#2/") for path in tree.datasets]
+    assert names == ["x", "y", "z", "vx", "vy", "vz", "id", "px", "py", "pz", "spin_x", "spin_y"]
+    assert tree.attributes["/Step#2"] == {"time": 1.0}
+    assert layout.left_out(known) == {"box": "not one value per particle"}
+
+
+def test_h5part_of_plain_columns() -> None:
+    tree = H5Part().tree(step({"x": (4,), "y": (4,), "p": (4, 3), "grid": (2, 2, 2)}))
+    assert list(tree.datasets) == ["/Step#0/x", "/Step#0/y", "/Step#0/p_x", "/Step#0/p_y", "/Step#0/p_z"]
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"a": (4,), "b": (5,)}, r"which arrays are particles\? .* a \[4\], b \[5\]; name those of one length"),
+        ({"grid": (2, 2)}, "which arrays are particles"),
+        ({"i/position": (4, 3), "e/position": (4, 3)}, "holds one species, the stream has i, e: choose `variables`"),
+    ],
+)
+def test_h5part_does_not_guess(arrays: dict[str, tuple[int, ...]], message: str) -> None:
+    with pytest.raises(SystemExit, match=message):
+        H5Part().tree(step(arrays))
+
+
+def test_h5block_has_fields_of_three_dimensions() -> None:
+    arrays = {
+        **ATOMS,
+        "rho": (4, 6, 8),
+        "E": (4, 6, 8, 3),
+        "plane": (6, 8),
+        "/data/meshes/B/y": (4, 6, 8),
+        "line": (3,),
+    }
+    attributes = {"/data/meshes/B/gridSpacing": np.array([3.0, 2.0, 1.0])}
+    layout, known = H5Part(fields=True), step(arrays, attributes=attributes)
+    tree = layout.tree(known)
+    block = {path.removeprefix("/Step#0/Block/"): part for path, part in tree.datasets.items() if "Block" in path}
+    assert block == {
+        "box/0": Part("box", None, (1, 2, 3)), "rho/0": Part("rho"), "E/0": Part("E", 0), "E/1": Part("E", 1),
+        "E/2": Part("E", 2), "plane/0": Part("plane", None, (1, 6, 8)), "B/1": Part("/data/meshes/B/y"),
+    }  # fmt: skip
+    assert list(tree.attributes["/Step#0/Block/B"]["__Spacing__"]) == [1.0, 2.0, 3.0]
+    assert list(tree.attributes["/Step#0/Block/rho"]["__Origin__"]) == [0.0, 0.0, 0.0]
+    assert "/Step#0/x" in tree.datasets
+    assert list(layout.left_out(known)) == ["line"]

@@ -1,0 +1,168 @@
+"""Which transport the plan takes, why, and what it refuses."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.planner import CHAIN, SITE, Planner, end_of
+from workflow.errors import SpecError
+from workflow.spec.models import Transport
+from workflow.spec.site import Site
+
+FOUR_NODES = SITE.model_copy(update={"nodes": 4})
+APART = ("stages.walk.ranks=4", "stages.walk.place.nodes=1", "stages.count.ranks=4")
+ALL: list[Transport] = ["tcp", "rdma", "ucx", "mpi"]
+
+
+def site(planes: list[Transport], base: Site = SITE, **more: object) -> Site:
+    return base.model_copy(update={"planes": planes, **more})
+
+
+@pytest.mark.parametrize(
+    ("where", "planes", "fabric", "expected", "because"),
+    [
+        ("one node", [], False, "tcp", "not known"),
+        ("one node", ["tcp"], False, "tcp", "make adios2-mpi"),
+        ("one node", ["tcp", "rdma"], False, "rdma", "shm provider"),
+        ("one node", ALL, True, "ucx", "goes through its memory"),
+        ("nodes", ALL, False, "tcp", "without an RDMA network"),
+        ("nodes", ["tcp", "ucx"], True, "tcp", "has no rdma"),
+        ("nodes", ALL, True, "rdma", "RDMA network"),
+    ],
+)
+def test_auto_decides_by_placement_and_by_what_there_is(
+    plan_of: Planner, where: str, planes: list[Transport], fabric: bool, expected: str, because: str
+) -> None:
+    base, sets = (SITE, ()) if where == "one node" else (FOUR_NODES, APART)
+    plan = plan_of(site=site(planes, base, fabric=fabric), sets=sets)
+    stream = plan.stream("positions")
+    assert (stream.transport, stream.fallback) == (expected, True)
+    assert because in plan.reasons["streams.positions.transport"]
+    assert because in plan.reasons["streams.positions.write.DataTransport"]
+    word, plane = {"tcp": ("WAN", "evpath"), "rdma": ("RDMA", "rdma"), "ucx": ("UCX", "ucx")}[expected]
+    writer, reader = end_of(plan, "walk", "positions"), end_of(plan, "count", "positions")
+    assert (writer.parameters["DataTransport"], writer.transport, reader.transport) == (word, plane, plane)
+    assert "DataTransport" not in reader.parameters
+
+
+def test_rdma_on_one_node_goes_through_shared_memory_at_both_ends(plan_of: Planner) -> None:
+    plan = plan_of(sets=("streams.positions.transport=rdma",), site=site(ALL))
+    for stage in ("walk", "count"):
+        assert end_of(plan, stage, "positions").parameters["DataInterface"] == "shm"
+        assert "FABRIC_IFACE" not in plan.stage(stage).env
+    assert "one node" in plan.reasons["streams.positions.read.count.DataInterface"]
+    assert "DataInterface" not in end_of(plan, "count", "counts").parameters  # of another stream of that stage
+
+
+def test_rdma_across_nodes_is_left_to_the_fabric(plan_of: Planner) -> None:
+    plan = plan_of(sets=(*APART, "streams.*.transport=rdma"), site=site(ALL, FOUR_NODES, fabric=True))
+    assert "DataInterface" not in end_of(plan, "walk", "positions").parameters
+
+
+def test_one_of_several_readers_on_another_node_is_enough(plan_of: Planner) -> None:
+    text = """
+stages:
+  walk: {component: walker, ranks: 2, place: {cores_per_rank: 1}}
+  near: {component: keep, place: {share: walk}}
+  far: {component: keep, ranks: 1, place: {cores_per_rank: 4}, with: {path: b.bp}}
+streams:
+  positions: {from: walk, to: [near, far]}
+"""
+    assert plan_of(text, site=site(ALL, FOUR_NODES)).stream("positions").transport == "tcp"
+
+
+@pytest.mark.parametrize(("via", "transport"), [("sst-tcp", "tcp"), ("sst-rdma", "rdma"), ("sst-ucx", "ucx")])
+def test_presets_ask(plan_of: Planner, via: str, transport: str) -> None:
+    plan = plan_of(via=via, site=site(ALL))
+    stream = plan.stream("positions")
+    assert (stream.transport, stream.fallback) == (transport, False)
+    assert f"via: {via}" in plan.reasons["streams.positions.transport"]
+
+
+def test_what_the_stream_says_is_stronger_than_its_preset(plan_of: Planner) -> None:
+    plan = plan_of(
+        via="sst-ucx", sets=("streams.positions.transport=tcp", "streams.counts.transport=auto"), site=site(ALL)
+    )
+    assert (plan.stream("positions").transport, plan.stream("positions").fallback) == ("tcp", False)
+    assert (plan.stream("counts").transport, plan.stream("counts").fallback) == ("ucx", True)
+    assert "--set" in plan.reasons["streams.positions.transport"]
+
+
+def test_a_transport_may_be_asked_for_where_nothing_is_known(plan_of: Planner) -> None:
+    """A plan may be made on a laptop without adios2; the run looks again."""
+    assert plan_of(sets=("streams.positions.transport=ucx",)).stream("positions").transport == "ucx"
+
+
+@pytest.mark.parametrize(
+    ("asked", "where", "message", "hint"),
+    [
+        ("ucx", site(["tcp"]), "built without UCX, so its SST has no ucx: it has tcp", "make adios2-mpi"),
+        ("mpi", site(["tcp"]), "built without MPI", "transport: auto"),
+        ("mpi", site(ALL), "under plain mpiexec that hangs", "transport: auto"),
+        ("mpi", site(ALL, launcher="srun"), "not so for walk and count", "launch_single: true"),
+        ("rdma", site(ALL, FOUR_NODES), "site test has no RDMA network", "transport: tcp"),
+    ],
+)
+def test_what_cannot_work_is_refused(plan_of: Planner, asked: str, where: Site, message: str, hint: str) -> None:
+    sets = (*(APART if where.nodes > 1 else ()), f"streams.positions.transport={asked}")
+    with pytest.raises(SpecError, match=re.escape(message)) as caught:
+        plan_of(sets=sets, site=where)
+    assert hint in str(caught.value)
+
+
+def test_mpi_under_a_launcher_that_joins_programs(plan_of: Planner) -> None:
+    where = site(ALL, launcher="srun", launch_single=True)
+    plan = plan_of(sets=("streams.positions.transport=mpi",), site=where)
+    assert end_of(plan, "walk", "positions").parameters["DataTransport"] == "MPI"
+
+
+def test_interface_of_a_stream(plan_of: Planner) -> None:
+    where = SITE.model_copy(update={"interface": "ib0"})
+    plan = plan_of(sets=("streams.positions.interface=lo",), site=where)
+    for stage in ("walk", "count"):
+        assert end_of(plan, stage, "positions").parameters["NetworkInterface"] == "lo"
+    assert end_of(plan, "count", "counts").parameters["NetworkInterface"] == "ib0"
+    assert "--set" in plan.reasons["streams.positions.read.count.NetworkInterface"]
+
+
+def test_transport_stays_in_a_file_that_is_sent_elsewhere(plan_of: Planner) -> None:
+    text = CHAIN.replace("to: count}", "to: count, transport: tcp, interface: lo}")
+    plan = plan_of(text, via="bp5")
+    assert plan.stream("positions").transport is None
+    assert "not used" in plan.reasons["streams.positions.transport"]
+    assert "not used" in plan.reasons["streams.positions.interface"]
+
+
+OWN = """
+stages:
+  sim: {command: [./sim, "${{ streams.field.path }}"], writes: {field: {io: F%s}}}
+  ana: {command: [./ana, "${{ streams.field.path }}"], reads: {field: {io: F%s}}}
+streams:
+  field: {from: sim, to: ana%s}
+"""
+
+
+def test_a_program_without_a_config_file_chooses_by_itself(plan_of: Planner) -> None:
+    plan = plan_of(OWN % ("", "", ""), site=site(ALL))
+    assert plan.stream("field").transport is None
+    assert end_of(plan, "sim", "field").transport is None
+    assert "left to the program of sim" in plan.reasons["streams.field.transport"]
+    asked = plan_of(OWN % ("", "", ", transport: rdma"), site=site(ALL))
+    assert (asked.stream("field").transport, asked.stream("field").fallback) == ("rdma", False)
+
+
+def test_a_program_without_a_config_file_hears_of_shared_memory_by_its_environment(plan_of: Planner) -> None:
+    plan = plan_of(OWN % (", config: adios2.xml", "", ", transport: rdma"), site=site(ALL))
+    assert "FABRIC_IFACE" not in plan.stage("sim").env
+    assert plan.stage("ana").env["FABRIC_IFACE"] == "shm"
+    assert "DataInterface=shm" in plan.reasons["stages.ana.env.FABRIC_IFACE"]
+    assert 'key="DataInterface" value="shm"' in next(iter(plan.stage("sim").files.values()))
+
+
+def test_many_nodes_on_tcp_are_mentioned(plan_of: Planner, tmp_path: Path) -> None:
+    many = site(["tcp"], SITE, nodes=40)
+    plan = plan_of(sets=("stages.walk.ranks=68",), site=many)
+    assert any("prefer `transport: rdma`" in line for line in plan.advice), tmp_path

@@ -1,0 +1,199 @@
+"""What each end of a stream is given."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.planner import CHAIN, SITE, Planner
+from tests.planner import end_of as end
+from workflow.errors import SpecError
+
+
+def test_sst_both_ends(plan_of: Planner) -> None:
+    plan = plan_of()
+    writer, reader = end(plan, "walk", "positions"), end(plan, "count", "positions")
+    assert writer.parameters == {
+        "DataTransport": "WAN", "QueueFullPolicy": "Block", "QueueLimit": "2", "RendezvousReaderCount": "1",
+    }  # fmt: skip
+    assert reader.parameters == {"OpenTimeoutSecs": "120", "SpeculativePreloadMode": "Off"}
+    assert {writer.engine, reader.engine} == {"SST"}
+    assert writer.path == reader.path == "${{ run.dir }}/streams/positions"
+    assert (writer.port, writer.io, reader.port) == ("positions", "positions", "positions")
+    assert (writer.open_timeout_s, writer.step_timeout_s) == (120.0, 600.0)
+    stream = plan.stream("positions")
+    assert stream.on_disk == ["${{ run.dir }}/streams/positions.sst"]
+    assert (stream.writer, stream.readers, stream.coupling) == ("walk", ["count"], "live")
+    assert stream.queue is not None and stream.queue.limit == 2
+
+
+def test_every_reader_is_waited_for(plan_of: Planner) -> None:
+    text = """
+stages:
+  walk: {component: walker}
+  here: {component: keep}
+  there: {component: keep, with: {path: there.bp}}
+streams:
+  positions: {from: walk, to: [here, there.input], queue: {limit: 1, when_full: discard}}
+"""
+    plan = plan_of(text)
+    assert end(plan, "walk", "positions").parameters == {
+        "DataTransport": "WAN", "QueueFullPolicy": "Discard", "QueueLimit": "1", "RendezvousReaderCount": "2",
+    }  # fmt: skip
+    assert "2 stages (here, there)" in plan.reasons["streams.positions.write.RendezvousReaderCount"]
+    assert "at most 2 steps" in plan.reasons["streams.positions.write.QueueLimit"]
+    assert any("dropped" in line for line in plan.advice)
+
+
+def test_deadlines_become_timeouts(plan_of: Planner) -> None:
+    plan = plan_of(CHAIN + "deadlines: {start: 1.5 s, step: 20}\n")
+    reader = end(plan, "count", "positions")
+    assert reader.parameters["OpenTimeoutSecs"] == "2"  # SST takes whole seconds
+    assert (reader.open_timeout_s, reader.step_timeout_s) == (1.5, 20.0)
+    file = end(plan_of(CHAIN + "deadlines: {start: 1.5 s}\n", via="bp5"), "count", "positions")
+    assert file.parameters["OpenTimeoutSecs"] == "1.5"
+
+
+def test_file_after(plan_of: Planner) -> None:
+    plan = plan_of(via="bp5")
+    writer, reader = end(plan, "walk", "positions"), end(plan, "count", "positions")
+    assert writer.parameters == {}
+    assert reader.parameters == {"OpenTimeoutSecs": "120"}
+    assert writer.path == "${{ run.dir }}/streams/positions.bp"
+    assert plan.stage("count").starts_after == ["walk"]
+    assert plan.stage("keep").starts_after == ["count"]
+    assert plan.stream("positions").queue is None
+    assert plan.stream("positions").on_disk == [writer.path]
+    assert "SstVerbose" not in plan.stage("walk").env
+
+
+def test_file_live(plan_of: Planner) -> None:
+    plan = plan_of(via="bp5", sets=("streams.*.coupling=live",))
+    reader = end(plan, "count", "positions")
+    assert reader.engine == "BP5"  # explicit: FileStream would hang on a file that is not there yet
+    assert reader.parameters == {"BeginStepPollingFrequencySecs": "0.1", "OpenTimeoutSecs": "120"}
+    assert plan.stage("count").starts_after == []
+
+
+def test_hdf5(plan_of: Planner) -> None:
+    plan = plan_of(via="hdf5")
+    assert end(plan, "count", "positions").parameters == {}
+    assert end(plan, "count", "positions").path.endswith("/streams/positions.h5")
+
+
+def test_users_parameters_go_to_the_end_that_reads_them(plan_of: Planner) -> None:
+    given = ("streams.positions.parameters={StatsLevel: 1, ControlModule: epoll, SpeculativePreloadMode: on}",)
+    plan = plan_of(sets=given)
+    writer, reader = end(plan, "walk", "positions"), end(plan, "count", "positions")
+    assert writer.parameters["StatsLevel"] == "1"
+    assert "StatsLevel" not in reader.parameters
+    assert writer.parameters["ControlModule"] == reader.parameters["ControlModule"] == "epoll"
+    assert reader.parameters["SpeculativePreloadMode"] == "On"
+    assert "--set" in plan.reasons["streams.positions.read.count.SpeculativePreloadMode"]
+
+
+def test_every_parameter_has_its_reason(plan_of: Planner) -> None:
+    plans = [plan_of(), plan_of(via="bp5"), plan_of(via="bp5", sets=("streams.*.coupling=live",))]
+    for plan in plans:
+        for stage in plan.stages:
+            for each in stage.ends:
+                side = "write" if each.side == "write" else f"read.{stage.name}"
+                for name in each.parameters:
+                    assert plan.reasons[f"streams.{each.stream}.{side}.{name}"]
+
+
+def test_site_interface_and_many_ranks(plan_of: Planner) -> None:
+    site = SITE.model_copy(update={"interface": "ib0", "cores_per_node": 512})
+    plan = plan_of(sets=("stages.walk.ranks=300",), site=site)
+    for stage in ("walk", "count"):
+        parameters = end(plan, stage, "positions").parameters
+        assert parameters["NetworkInterface"] == "ib0"
+        assert parameters["ControlModule"] == "epoll"
+    assert "ControlModule" not in end(plan, "keep", "counts").parameters
+
+
+def test_a_preset_sets_its_values_and_users_win(
+    plan_of: Planner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "configs/engines").mkdir(parents=True)
+    (tmp_path / "configs/engines/eager.yaml").write_text(
+        "engine: SST\nbased_on: sst\nsummary: eager\nwrite: {StatsLevel: 0}\nread: {SpeculativePreloadMode: on}\n"
+    )
+    monkeypatch.setenv("WF_CONFIGS", str(tmp_path / "configs"))
+    plan = plan_of(via="eager", sets=("streams.positions.parameters={StatsLevel: 1}",))
+    assert end(plan, "walk", "positions").parameters["StatsLevel"] == "1"
+    assert end(plan, "count", "counts").parameters["StatsLevel"] == "0"
+    assert end(plan, "keep", "counts").parameters["SpeculativePreloadMode"] == "On"
+    assert "preset eager" in plan.reasons["streams.counts.write.StatsLevel"]
+
+
+FULL = """
+stages:
+  walk:
+    component: walker
+    ranks: 4
+    output: {aggregation: {per_node: 2}, async: naive}
+  keep: {component: keep}
+streams:
+  positions: {from: walk, to: keep, via: %s, %s}
+"""
+
+
+def test_output_policies_of_a_file(plan_of: Planner) -> None:
+    plan = plan_of(FULL % ("bp5", "keep: false"))
+    assert end(plan, "walk", "positions").parameters == {"AsyncWrite": "Naive", "NumAggregators": "2"}
+    assert "2 per node × 1 node" in plan.reasons["streams.positions.write.NumAggregators"]
+    assert not plan.stream("positions").keep
+    count = plan_of(FULL % ("bp5", "keep: false"), sets=("stages.walk.output.aggregation={ratio: 4}",))
+    assert end(count, "walk", "positions").parameters["AggregatorRatio"] == "4"
+
+
+def test_output_policies_wait_for_a_file_engine(plan_of: Planner) -> None:
+    """`--via` switches engines, so a policy for files is no mistake while a stream goes through memory."""
+    plan = plan_of(FULL % ("sst", "keep: true"))
+    assert not {"AsyncWrite", "NumAggregators"} & set(end(plan, "walk", "positions").parameters)
+    assert sum("has no effect on stream positions" in line for line in plan.advice) == 2
+    assert "memory to memory" in plan.reasons["stages.walk.output.aggregation"]
+
+
+def test_async_with_a_live_reader_is_mentioned(plan_of: Planner) -> None:
+    plan = plan_of(FULL % ("bp5", "coupling: live"))
+    assert any("loses its last step" in line for line in plan.advice)
+
+
+def test_queue_and_parameters_of_another_engine_are_left_aside(plan_of: Planner) -> None:
+    """What the file says for SST is no mistake of a user who only adds `--via bp5`."""
+    text = """
+stages:
+  walk: {component: walker}
+  keep: {component: keep}
+streams:
+  positions: {from: walk, to: keep, via: sst, queue: {limit: 4}, parameters: {ControlModule: epoll}}
+profiles:
+  files: {streams: {"*": {via: bp5}}}
+"""
+    assert end(plan_of(text), "walk", "positions").parameters["ControlModule"] == "epoll"
+    for plan in (plan_of(text, via="bp5"), plan_of(text, profile="files")):
+        assert end(plan, "walk", "positions").parameters == {}
+        assert any("ControlModule is not used" in line for line in plan.advice)
+        assert "holds all steps" in plan.reasons["streams.positions.queue"]
+    with pytest.raises(SpecError, match=re.escape("no parameter `ControlModule`")):
+        plan_of(text.replace("via: sst, queue: {limit: 4}", "via: bp5"))
+
+
+def test_a_file_of_any_kind_is_handed_over(plan_of: Planner) -> None:
+    text = """
+stages:
+  make: {command: [sh, -c, "echo 1 > ${{ streams.table.path }}"]}
+  use: {command: [cat, "${{ streams.table.path }}"]}
+streams:
+  table: {from: make, to: use, via: file}
+"""
+    plan = plan_of(text)
+    handed = end(plan, "make", "table")
+    assert (handed.engine, handed.parameters, handed.config) == ("file", {}, None)
+    assert plan.stage("use").starts_after == ["make"]
+    assert plan.stage("use").program == ["cat", "${{ run.dir }}/streams/table"]
+    assert plan.advice == []

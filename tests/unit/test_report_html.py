@@ -1,0 +1,151 @@
+"""report.html: whole in itself, light for long runs, and right about what it shows."""
+
+from __future__ import annotations
+
+import re
+import time
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from tests.sample_run import START, make_events, make_plan, make_stage, simulate, write_run, write_sample
+from workflow.report.metrics import StepRecord
+from workflow.report.report import write_report
+from workflow.report.timeline import Segment, data_rates, shares, step_segments
+
+# The smallest PNG: one transparent pixel.
+PIXEL = bytes.fromhex(
+    "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c4890000000d49444154789c6360000002000001e221bc330000"
+    "000049454e44ae426082"
+)
+VOID = {"meta", "img"}
+
+
+class Strict(HTMLParser):
+    """Fails on tags that do not match; collects what refers to elsewhere, and all titles."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.links: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.links += [value or "" for name, value in attrs if name in ("src", "href")]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, _: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.links += [value or "" for name, value in attrs if name in ("src", "href")]
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def page_of(run_dir: Path) -> str:
+    write_report(run_dir)
+    page = (run_dir / "report.html").read_text(encoding="utf-8")
+    parser = Strict()
+    parser.feed(page)
+    assert parser.open == []
+    assert all(link.startswith("data:image/png;base64,") for link in parser.links)
+    assert not re.search(r"https?://|@import|url\(|<script|<link", page)
+    return page
+
+
+def test_the_page_shows_every_part(tmp_path: Path) -> None:
+    page = page_of(write_sample(tmp_path / "run"))
+    for text in ("shock-diffraction", "✓ succeeded", "md → saxs", "98.4 MB", "QueueFullPolicy = Block", "limited by"):
+        assert text in page, text
+    assert page.count('<rect class="compute"') >= 41
+    assert "atoms, step 40: computing" in page
+    assert "What went wrong" not in page
+    assert "prefers-color-scheme: dark" in page
+
+
+def test_a_long_run_makes_a_light_page_quickly(tmp_path: Path) -> None:
+    run_dir = write_sample(tmp_path / "run", steps=10_000, md_s=0.01, saxs_s=0.009)
+    begin = time.process_time()
+    page = page_of(run_dir)
+    assert len(page) < 150_000
+    assert time.process_time() - begin < 5
+    assert re.search(r"<title>computing \d+ %, moving data \d+ %", page)
+
+
+def test_what_a_program_says_cannot_change_the_page(tmp_path: Path) -> None:
+    metrics = simulate(3, 0.05, 0.05, 0.01)
+    events = make_events(metrics, "failed", "saxs", "it said <script>alert(1)</script>")
+    plan = make_plan(component=None, program=["<b>", "&"])
+    run_dir = write_run(tmp_path / "run", plan, events, metrics)
+    (run_dir / "stages/saxs/stderr.log").write_text("</pre><script>boo</script> & more\n")
+    page = page_of(run_dir)
+    assert "&lt;/pre&gt;&lt;script&gt;boo&lt;/script&gt; &amp; more" in page
+    assert "✗ failed" in page
+    assert "signal 9" in page
+    assert 'class="fault"' in page
+
+
+def test_the_culprit_of_a_hang_has_its_diagnosis_though_it_was_only_stopped(tmp_path: Path) -> None:
+    metrics = simulate(3, 0.05, 0.05, 0.01)
+    events = make_events(metrics)
+    for event in events:
+        if event["event"] == "run_finished":
+            event |= {"state": "failed", "stage": "saxs", "reason": "no step for 5 s: saxs has been computing"}
+        if event["event"] == "stage_succeeded":
+            event["event"] = "stage_stopped"
+    page = page_of(write_run(tmp_path / "run", make_plan(), events, metrics))
+    assert "<h3>saxs</h3><p>no step for 5 s: saxs has been computing</p>" in page
+
+
+def test_at_most_six_pictures_are_embedded(tmp_path: Path) -> None:
+    run_dir = write_sample(tmp_path / "run", steps=3)
+    (run_dir / "pictures/deep").mkdir(parents=True)
+    for number in range(20):
+        (run_dir / f"pictures/deep/pattern-{number:03d}.png").write_bytes(PIXEL)
+    (run_dir / "pictures/summary.png").write_bytes(PIXEL)
+    (run_dir / "pictures/deep/pattern-000.png").write_bytes(PIXEL + bytes(2_000_000))
+    page = page_of(run_dir)
+    shown = re.findall(r"<figcaption>(pictures/[^<]+)", page)
+    assert shown[0] == "pictures/summary.png"
+    assert [shown[1], shown[-1], len(shown)] == ["pictures/deep/pattern-000.png", "pictures/deep/pattern-019.png", 6]
+    assert page.count("data:image/png") == 5
+    assert "too large for this page" in page
+    assert "6 of 21 pictures" in page
+
+
+def test_a_run_without_steps_or_streams_has_a_page(tmp_path: Path) -> None:
+    plan = make_plan().model_copy(update={"streams": [], "stages": [make_stage("alone", "simulation", [])]})
+    page = page_of(write_run(tmp_path / "run", plan, [], {}))
+    assert "This pipeline has no streams." in page
+    assert "Nothing ran yet." in page
+
+
+def test_segments_of_a_step_end_when_it_ended() -> None:
+    times = {"t": 10.0, "bytes": 1, "wait_s": 1.0, "io_s": 0.5, "compute_s": 2.0}
+    read = list(step_segments(StepRecord("a", "read", 0, **times)))  # type: ignore[arg-type]
+    assert [(part.doing, part.start, part.end) for part in read] == [
+        ("wait", 6.5, 7.5), ("io", 7.5, 8.0), ("compute", 8.0, 10.0),
+    ]  # fmt: skip
+    # It wrote to another stream between its reading and its end, from 7 to 8.
+    read = list(step_segments(StepRecord("a", "read", 0, **times), before=5.5))  # type: ignore[arg-type]
+    assert [(part.doing, part.start, part.end) for part in read] == [
+        ("wait", 5.5, 6.5), ("io", 6.5, 7.0), ("compute", 8.0, 10.0),
+    ]  # fmt: skip
+    write = list(step_segments(StepRecord("a", "write", 0, **times)))  # type: ignore[arg-type]
+    assert [part.doing for part in write] == ["compute", "io", "wait"]
+
+
+def test_shares_keep_the_time() -> None:
+    segments = [Segment(START + 0.1, START + 0.75, "compute", 0), Segment(START + 0.75, START + 2.5, "wait", 0)]
+    found = shares(segments, START, START + 2, 20)
+    assert sum(each.get("compute", 0) for each in found) * 0.1 == pytest.approx(0.65)
+    assert sum(each.get("wait", 0) for each in found) * 0.1 == pytest.approx(1.25)
+    assert max(sum(each.values()) for each in found) <= 1 + 1e-6
+    assert shares(segments, START, START, 4) == [{}, {}, {}, {}]
+
+
+def test_data_rates_keep_the_bytes() -> None:
+    steps = [StepRecord("a", "write", n, START + 0.3 * (n + 1), 1000, 0, 0.05, 0.25) for n in range(10)]
+    rates = data_rates(steps, START, START + 4, 160)
+    assert sum(rates) * 4 / 160 == pytest.approx(10_000, rel=1e-3)
+    assert max(rates) == pytest.approx(1000 / 0.3, rel=1e-3)

@@ -1,0 +1,135 @@
+"""Endings as launchers tell them, process ids, and the members of a run."""
+
+from __future__ import annotations
+
+import _thread
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.chains import make_stage
+from workflow.run.apart import use_up_ids
+from workflow.run.members import end_members, find_members, living_groups
+from workflow.run.processes import Crew, Ending, to_ending
+
+KILLED = "YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Killed (signal 9)"
+
+
+@pytest.mark.parametrize(
+    ("code", "launcher", "lines", "ending"),
+    [
+        (0, "none", [], Ending(0, None)),
+        (3, "none", [KILLED], Ending(3, None)),
+        (-15, "none", [], Ending(None, 15)),
+        (137, "none", [], Ending(137, None)),
+        (9, "mpiexec", ["=   EXIT CODE: 9", KILLED], Ending(9, 9, "one of its ranks")),
+        (9, "mpiexec", [], Ending(9, None)),
+        (1, "mpiexec", [KILLED], Ending(1, None)),
+        (139, "srun", [], Ending(139, 11, "one of its ranks")),
+        (255, "srun", [], Ending(255, None)),
+    ],
+)
+def test_endings(code: int, launcher: str, lines: list[str], ending: Ending) -> None:
+    assert to_ending(code, launcher, lines) == ending
+
+
+def new_id() -> int:
+    process = subprocess.Popen(["true"])
+    process.wait()
+    return process.pid
+
+
+def test_ids_are_used_up() -> None:
+    before = new_id()
+    use_up_ids(100)
+    limit = int(Path("/proc/sys/kernel/pid_max").read_text())
+    assert (new_id() - before) % limit >= 100
+
+
+def test_limit_on_threads_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[int] = []
+
+    def start(_function: Callable[[], None], _arguments: tuple[()]) -> int:
+        tried.append(1)
+        if len(tried) == 2:
+            raise RuntimeError("can't start new thread")
+        return 0
+
+    monkeypatch.setattr(_thread, "start_new_thread", start)
+    use_up_ids(3)
+    assert len(tried) == 4
+
+
+def test_members_are_found_and_ended(tmp_path: Path) -> None:
+    program = "import subprocess; subprocess.Popen(['sleep', '100'], start_new_session=True); print(1, flush=True)"
+    process = subprocess.Popen(
+        [sys.executable, "-c", f"{program}; input()"], env={**os.environ, "WF_RUN_DIR": str(tmp_path)},
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    )  # fmt: skip
+    with process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert find_members(str(tmp_path / "other")) == set()
+        assert len(find_members(str(tmp_path))) == 2
+        assert end_members(str(tmp_path)) == set()
+        assert process.wait(5) == -9
+    assert find_members(str(tmp_path)) == set()
+
+
+def sleeper(**environment: str) -> subprocess.Popen[bytes]:
+    """A process in a session of its own."""
+    return subprocess.Popen(["sleep", "100"], env={"PATH": os.environ["PATH"], **environment}, start_new_session=True)
+
+
+def test_process_of_another_run_is_no_member_by_its_number(tmp_path: Path) -> None:
+    other, nameless = sleeper(WF_RUN_DIR=str(tmp_path / "other")), sleeper()
+    try:
+        assert find_members(str(tmp_path), [other.pid, nameless.pid]) == {nameless.pid}
+        assert living_groups([other.pid, nameless.pid, 2**30]) == {other.pid, nameless.pid}
+    finally:
+        other.kill()
+        nameless.kill()
+        other.wait()
+        nameless.wait()
+    assert living_groups([other.pid, nameless.pid]) == set()
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_group_that_has_ended_is_forgotten(tmp_path: Path, killed: bool) -> None:
+    """By the supervisor, and by the guard for when that is killed: what has the number then is a stranger."""
+    with Crew(tmp_path) as crew:
+        crew.start(make_stage("gone", ["true"], cwd=str(tmp_path)), tmp_path)
+        left = "import subprocess; print(subprocess.Popen(['sleep', '100'], env={}).pid)"
+        stays = crew.start(make_stage("left", [sys.executable, "-c", left], cwd=str(tmp_path)), tmp_path)
+        ended = set[str]()
+        while ended != {"gone", "left"}:
+            for name in crew.wait(5):
+                crew.collect(name, tmp_path)
+                ended.add(name)
+        assert crew._groups == {stays}, "what outlived its leader is still ours"
+        orphan = int((tmp_path / "stdout.log").read_text())
+        os.kill(orphan, signal.SIGKILL)
+        while living_groups([stays]):
+            pass
+        crew.end_lost(1e9)
+        assert crew._groups == set()
+        stranger = sleeper()
+        try:
+            # As if the number were used again: told, and taken back.
+            crew._tell(stranger.pid)
+            crew._tell(-stranger.pid)
+            if killed:
+                assert crew._guard.stdin is not None
+                nothing = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nothing, crew._guard.stdin.fileno())
+                os.close(nothing)
+                crew._guard.wait(10)
+                assert stranger.poll() is None
+        finally:
+            stranger.kill()
+            stranger.wait()

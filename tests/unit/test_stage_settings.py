@@ -1,0 +1,91 @@
+"""Which end a name means, and what is said when it means none."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from workflow.plan.model import EndPlan
+from workflow.stage.errors import StageError
+from workflow.stage.settings import End, Settings, end_by_path, find_end, read_settings
+
+
+def end(stream: str, port: str, side: str = "read") -> End:
+    return End(stream, port, "read" if side == "read" else "write", "SST", stream)
+
+
+def test_a_port_is_found_by_its_name_a_stream_by_its_own() -> None:
+    settings = Settings("saxs", 1, ends=(end("md-atoms", "atoms"), end("box", "cell"), end("cell", "out", "write")))
+    assert find_end(settings, "atoms", "read").stream == "md-atoms"
+    assert find_end(settings, "md-atoms", "read").port == "atoms"
+    assert find_end(settings, "cell", "read").stream == "box"
+    assert find_end(settings, "cell", "write").port == "out"
+
+
+def test_the_only_end_of_a_side_has_any_name() -> None:
+    settings = Settings("saxs", 1, ends=(end("x", "y"), end("z", "z", "write")))
+    assert find_end(settings, "whatever", "read").stream == "x"
+    assert find_end(settings, None, "read").stream == "x"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("c", "stage saxs reads a, b, not 'c'"),
+        (None, "stage saxs reads several streams: name one of s, t"),
+    ],
+)
+def test_an_unclear_name_is_refused_with_what_there_is(name: str | None, said: str) -> None:
+    settings = Settings("saxs", 1, ends=(end("s", "a"), end("t", "b")))
+    with pytest.raises(StageError, match=said):
+        find_end(settings, name, "read")
+
+
+def test_by_hand_the_option_to_type_is_told() -> None:
+    with pytest.raises(StageError, match=r"this program writes no stream, not 'atoms'; .*--write atoms=PATH"):
+        find_end(Settings(), "atoms", "write")
+
+
+@pytest.mark.parametrize(
+    ("path", "side", "engine", "opened"),
+    [
+        ("a.bp", "write", "BP5", "a.bp"),
+        ("a.BP5", "write", "BP5", "a.BP5"),
+        ("a.h5", "read", "HDF5", "a.h5"),
+        ("atoms", "write", "SST", "atoms"),
+        ("atoms.sst", "read", "SST", "atoms"),
+        ("run.1/atoms", "read", "SST", "run.1/atoms"),
+    ],
+)
+def test_the_engine_follows_from_the_suffix(path: str, side: Any, engine: str, opened: str) -> None:
+    found = end_by_path(side, path)
+    assert (found.engine, found.path) == (engine, opened)
+
+
+def test_an_engine_that_is_named_wins() -> None:
+    assert end_by_path("write", "a.bp.partial", "BP5").engine == "BP5"
+    assert end_by_path("read", "a.bp", "BP4", open_timeout_s=3.0).open_timeout_s == 3.0
+
+
+def test_what_a_plan_says_of_an_end_is_understood(tmp_path: Path) -> None:
+    plan = EndPlan(
+        stream="atoms", port="input", side="read", engine="BP5", parameters={"OpenTimeoutSecs": "120"},
+        path="/run/atoms.bp", open_timeout_s=120, step_timeout_s=600, io="input", config=None,
+    )  # fmt: skip
+    file = tmp_path / "stage.json"
+    parameters = {"grid": [1, 2]}
+    ends = [plan.model_dump()]
+    text = {"stage": "saxs", "component": "x", "ranks": 2, "run_dir": "/run", "parameters": parameters, "metrics": None}
+    file.write_text(json.dumps({**text, "ends": ends}))
+    settings = read_settings(file)
+    assert (settings.stage, settings.ranks, settings.parameters, settings.by_hand) == ("saxs", 2, parameters, False)
+    (found,) = settings.ends
+    assert (found.path, found.parameters, found.step_timeout_s) == (plan.path, plan.parameters, 600)
+
+
+def test_settings_that_cannot_be_read_name_the_variable(tmp_path: Path) -> None:
+    with pytest.raises(StageError, match=r"WF_STAGE names .*unset it to run by hand"):
+        read_settings(tmp_path / "no.json")
