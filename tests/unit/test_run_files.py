@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.chains import Source, chain, make_plan, make_stage, make_stream
+from tests.chains import Source, chain, make_end, make_plan, make_stage, make_stream
 from workflow.errors import RunError
 from workflow.plan.model import RUN_DIR, Plan
 from workflow.run.bpindex import deactivate, read_index
@@ -67,6 +67,13 @@ def test_stage_settings(plan: Plan, tmp_path: Path) -> None:
     end = settings["ends"][0]
     assert (end["stream"], end["side"], end["path"]) == ("atoms", "write", f"{run_dir}/streams/atoms")
     assert read_filled_plan(run_dir) == fill_plan(plan, run_dir)
+
+
+def test_readers_find_the_directory_of_a_stream_that_lies_deeper(tmp_path: Path) -> None:
+    """openPMD gives up at once on a directory that its writer has not made yet."""
+    deeper = make_end("deeper", "read").model_copy(update={"path": f"{RUN_DIR}/streams/deeper/openpmd"})
+    run_dir = create_run_dir(make_plan([make_stage("saxs", ["saxs"], [deeper])]), Source(), tmp_path / "run")
+    assert (run_dir / "streams/deeper").is_dir()
 
 
 def test_named_directory_must_be_empty(plan: Plan, tmp_path: Path) -> None:
@@ -180,7 +187,8 @@ def test_file_of_a_dead_writer_is_marked_as_ended(make: type, tmp_path: Path) ->
 
 
 def test_clean(tmp_path: Path) -> None:
-    stages = [make_stage("md", ["md"]), make_stage("saxs", ["saxs"])]
+    deeper = make_end("deeper", "write", "sst").model_copy(update={"path": f"{RUN_DIR}/streams/deeper/openpmd"})
+    stages = [make_stage("md", ["md"], [deeper]), make_stage("saxs", ["saxs"])]
     streams = [
         make_stream("kept", "md", ["saxs"], "after"),
         make_stream("gone", "md", ["saxs"], "after", keep=False),
@@ -190,12 +198,14 @@ def test_clean(tmp_path: Path) -> None:
     for folder in ("streams/kept.bp", "streams/gone.bp", "stages/saxs/work/archive.bp", "../outside.bp"):
         (run_dir / folder).mkdir(parents=True)
         (run_dir / folder / "md.idx").write_bytes(bp5(1, True))
-    for name in ("live.sst", "half.sst.tmp", "other.txt"):
+    (run_dir / "streams/deeper").mkdir()
+    for name in ("live.sst", "half.sst.tmp", "other.txt", "deeper/openpmd.sst"):
         (run_dir / "streams" / name).touch()
     touched = clean(run_dir, fill_plan(make_plan(stages, streams), run_dir))
     assert sorted(touched) == [
-        "stages/saxs/work/archive.bp", "streams/gone.bp", "streams/half.sst.tmp", "streams/kept.bp", "streams/live.sst",
+        "stages/saxs/work/archive.bp", "streams/deeper/openpmd.sst",
+        "streams/gone.bp", "streams/half.sst.tmp", "streams/kept.bp", "streams/live.sst",
     ]  # fmt: skip
-    assert sorted(path.name for path in (run_dir / "streams").iterdir()) == ["kept.bp", "other.txt"]
+    assert sorted(path.name for path in (run_dir / "streams").iterdir()) == ["deeper", "kept.bp", "other.txt"]
     assert (tmp_path / "outside.bp").exists()
     assert clean(run_dir, fill_plan(make_plan(stages, streams[:1]), run_dir)) == []

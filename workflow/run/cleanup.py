@@ -20,7 +20,7 @@ def clean(run_dir: Path, plan: Plan) -> list[str]:
     `plan` has its run directory filled in. Returns what was touched, relative to the run directory. Must
     be called when no stage runs any more.
     """
-    touched = [path for path in _contact_files(run_dir) if _remove(path)]
+    touched = [path for path in _contact_files(run_dir, plan) if _remove(path)]
     for stream in plan.streams:
         if not stream.keep:
             inside = (Path(place) for place in stream.on_disk if Path(place).is_relative_to(run_dir / "streams"))
@@ -29,10 +29,11 @@ def clean(run_dir: Path, plan: Plan) -> list[str]:
     return [str(path.relative_to(run_dir)) for path in touched]
 
 
-def _contact_files(run_dir: Path) -> list[Path]:
+def _contact_files(run_dir: Path, plan: Plan) -> list[Path]:
     """SST's, also while they are being written; a killed writer leaves them, and they crash later writers."""
-    streams = run_dir / "streams"
-    return sorted([*streams.glob("*.sst"), *streams.glob("*.sst.tmp"), *streams.glob("*.tmp")])
+    places = {run_dir / "streams"} | {Path(end.path).parent for stage in plan.stages for end in stage.ends}
+    inside = [place for place in places if place.is_relative_to(run_dir / "streams")]
+    return sorted(path for place in inside for ending in ("*.sst", "*.tmp") for path in place.glob(ending))
 
 
 def _indices(folder: str, depth: int) -> Iterator[Path]:

@@ -125,6 +125,10 @@ def _new_name(pipeline: str) -> str:
 def _fill(directory: Path, plan: Plan, source: Source, command: Mapping[str, Any] | None) -> None:
     filled = fill_plan(plan, directory)
     (directory / "streams").mkdir()
+    for end in (end for stage in filled.stages for end in stage.ends):
+        # A stream may lie deeper, and its reader may look there before the writer has come so far.
+        if Path(end.path).is_relative_to(directory):
+            Path(end.path).parent.mkdir(parents=True, exist_ok=True)
     for stage in filled.stages:
         _write_stage(directory, stage)
     _write(directory / "pipeline.yaml", source.text)
