@@ -90,6 +90,7 @@ def test_stream_that_is_not_kept(tmp_path: Path) -> None:
 
 
 def test_what_a_stage_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYDANTIC_DISABLE_PLUGINS", "__all__")  # as `wf` does
     monkeypatch.setenv("PMI_RANK", "3")  # wf itself is a rank of something
     text = (
         "import json, os, sys; print(json.dumps({'env': dict(os.environ), 'cwd': os.getcwd(), 'session': os.getsid(0),"
@@ -107,6 +108,7 @@ def test_what_a_stage_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert told["env"]["WF_STAGE"] == str(run_dir / "stages" / "md" / "stage.json")
     assert told["env"]["WF_RUN_DIR"] == str(run_dir)
     assert "PMI_RANK" not in told["env"]
+    assert "PYDANTIC_DISABLE_PLUGINS" not in told["env"]
 
 
 @pytest.mark.parametrize("ranks", [1, 2])

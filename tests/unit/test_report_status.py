@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.sample_run import make_plan, write_run, write_sample
-from workflow.report.status import is_alive, is_over, run_status
+from workflow.report.report import run_status
+from workflow.report.status import is_alive, is_over
 
 
 def write_started(run_dir: Path, pid: int, t: float, host: str, stage_pid: int = 0) -> Path:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
+from workflow.plan import contracts as plan_contracts
+from workflow.stage import contract as stage_contract
 from workflow.stage.contract import check_contract
 from workflow.stage.errors import ContractError
 from workflow.stage.settings import End
@@ -71,3 +74,12 @@ def test_all_that_is_wrong_comes_at_once() -> None:
     with pytest.raises(ContractError) as caught:
         check_contract(end_with({"a": {}, "id": {"type": "float", "shape": [3]}}), "", FOUND)
     assert len(str(caught.value).splitlines()) == 4
+
+
+def test_families_of_types_are_those_of_the_plan() -> None:
+    """They stand twice: the plan must do without numpy."""
+    assert stage_contract.FAMILIES.keys() == plan_contracts.FAMILIES.keys()
+    for family, names in plan_contracts.FAMILIES.items():
+        members = {name for name in plan_contracts.TYPES if name != "string"}
+        held = {name for name in members if issubclass(np.dtype(name).type, stage_contract.FAMILIES[family])}
+        assert held == set(names), family

@@ -13,6 +13,7 @@ from workflow.report.amounts import plural
 from workflow.report.figures import busy_s, make_stage, make_stream
 from workflow.report.model import Report, RunPart, StagePart, StreamPart
 from workflow.report.records import Records, read_records
+from workflow.report.status import settle
 from workflow.run.planes import difference
 from workflow.run.sstlog import last_lines
 
@@ -46,13 +47,21 @@ def to_report(records: Records) -> Report:
     )
 
 
+def run_status(run_dir: Path) -> Report:
+    """The report of a run that goes on or ended, computed from its files now.
+
+    Raises:
+        RunError: the directory holds no run.
+    """
+    return settle(make_report(run_dir))
+
+
 def write_report(run_dir: Path) -> Report:
     """Compute the report, write report.json and report.html, return it; with a note where that is not allowed.
 
     Raises RunError like `make_report`.
     """
     from workflow.report.html import make_html
-    from workflow.report.status import settle
 
     records = read_records(run_dir)
     report = settle(to_report(records))
@@ -72,8 +81,6 @@ def read_report(run_dir: Path) -> Report:
     Raises:
         RunError: the directory has no plan that can be read.
     """
-    from workflow.report.status import settle
-
     stored = run_dir / "report.json"
     try:
         if stored.stat().st_mtime_ns >= (run_dir / "events.jsonl").stat().st_mtime_ns:

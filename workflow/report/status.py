@@ -1,4 +1,4 @@
-"""How far a run is: the report so far, and whether anybody still works on it."""
+"""Whether anybody still works on a run."""
 
 from __future__ import annotations
 
@@ -15,17 +15,6 @@ from workflow.run.events import EVENTS_FILE
 SLACK_S = 5.0
 # Longer than any event.
 TAIL = 65536
-
-
-def run_status(run_dir: Path) -> Report:
-    """The report of a run that goes on or ended, computed from its files now.
-
-    Raises:
-        RunError: the directory holds no run.
-    """
-    from workflow.report.report import make_report
-
-    return settle(make_report(run_dir))
 
 
 def settle(report: Report) -> Report:

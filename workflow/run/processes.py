@@ -30,6 +30,7 @@ _LOST_S = 1.0
 _LOOK_S = 1.0  # how often to look at groups that have outlived their leader
 # Where wf itself was started by a launcher: a stage started directly must not take itself for a rank of that.
 _FOREIGN = ("PMI_", "PMIX_", "PALS_RANKID", "OMPI_COMM_WORLD_")
+_OWN = ("PYDANTIC_DISABLE_PLUGINS", "__all__")  # what `wf` sets for itself
 
 
 @dataclass(frozen=True)
@@ -175,7 +176,8 @@ def to_ending(code: int, launcher: str, lines: Iterable[str]) -> Ending:
 
 
 def _environment() -> dict[str, str]:
-    return {key: value for key, value in os.environ.items() if not key.startswith(_FOREIGN)}
+    mine = (item for item in os.environ.items() if item != _OWN)
+    return {key: value for key, value in mine if not key.startswith(_FOREIGN)}
 
 
 def _tail(path: Path) -> list[str]:
