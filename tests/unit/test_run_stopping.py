@@ -1,0 +1,70 @@
+"""The lifecycle without processes: how a run is stopped."""
+
+from __future__ import annotations
+
+import signal
+
+from tests.chains import chain, make_plan, make_stage
+from tests.imagined_run import Run, end_all, verdict_of
+from workflow.run.events import (
+    Interrupted,
+    RunStarted,
+    StageExited,
+    StageStarted,
+)
+from workflow.run.lifecycle import Finish, Signal, Start, step
+from workflow.run.state import initial_state
+
+
+def test_kill_is_certain_at_once() -> None:
+    run = Run(chain("sst")).open_all().feed(StageExited(1, "keep", None, signal.SIGKILL))
+    assert run.state.culprit == "keep"
+    assert run.signals == [(1, ("md", "saxs"), signal.SIGINT)]
+
+
+def test_stop_climbs_from_int_over_term_to_kill() -> None:
+    run = Run(chain("sst", stop=3)).open_all().feed(StageExited(10, "md", None, 9))
+    for tenths in range(101, 145):
+        run.tick(tenths / 10)
+    times = [(10, signal.SIGINT), (11, signal.SIGTERM), (13, signal.SIGKILL)]
+    assert run.signals == [(t, ("saxs", "keep"), number) for t, number in times]
+    assert run.verdict.stage == "md", "a process stuck in the kernel holds the run up"
+
+
+def test_stage_that_ends_well_during_the_stop_is_not_blamed() -> None:
+    run = Run(chain("sst")).open_all().steps(atoms_md=3, atoms_saxs=3, pattern_saxs=3, pattern_keep=3)
+    run.feed(StageExited(1, "keep", None, 9), *run.done("md", 3, 1.1), StageExited(1.2, "saxs", 1, None))
+    assert verdict_of(run) == ("failed", "keep", "keep was killed by signal 9 (SIGKILL)")
+    assert [run.state.stages[name].status for name in ("md", "saxs", "keep")] == ["succeeded", "stopped", "failed"]
+
+
+def test_interrupt_stops_all() -> None:
+    run = Run(chain("sst")).open_all().feed(Interrupted(5, "SIGINT"))
+    assert run.signals == [(5, ("md", "saxs", "keep"), signal.SIGINT)]
+    end_all(run, 5.1)
+    assert verdict_of(run) == ("interrupted", "", "interrupted by SIGINT")
+    assert run.verdict.exit_code == 130
+
+
+def test_second_interrupt_kills() -> None:
+    run = Run(chain("sst")).open_all().feed(Interrupted(5, "SIGINT"), Interrupted(5.2, "SIGINT"))
+    assert run.signals[-1] == (5.2, ("md", "saxs", "keep"), signal.SIGKILL)
+    assert end_all(run, 5.3).verdict.state == "interrupted"
+
+
+def test_interrupt_while_a_failure_settles_keeps_the_failure() -> None:
+    run = Run(chain("sst")).open_all().feed(StageExited(1, "keep", 1, None), Interrupted(1.1, "SIGTERM"))
+    assert end_all(run, 1.2).verdict.stage == "keep"
+
+
+def test_stage_started_during_the_stop_is_stopped_too() -> None:
+    plan = make_plan([make_stage("a", ["a"]), make_stage("b", ["b"])])
+    state, actions = step(initial_state(plan), RunStarted(0, "run", 1, 1, "here"))
+    assert actions == [Start("a"), Start("b")]
+    state, _ = step(state, StageExited(0, "a", 127, None, "cannot start a"))
+    assert state.finished is None, "b is being started"
+    state, actions = step(state, StageStarted(0, "b", 7))
+    assert Signal(("b",), signal.SIGTERM) in actions
+    state, actions = step(state, StageExited(0.1, "b", None, signal.SIGTERM))
+    assert isinstance(actions[-1], Finish)
+    assert actions[-1].event.reason == "a ended with exit code 127: cannot start a"
