@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,14 +33,21 @@ planes: [tcp, rdma, ucx]
 """
 
 
-def run(folder: Path, wiring: str, python: str = sys.executable, site: str = "local", ranks: int = 1) -> Any:
+def run(
+    folder: Path,
+    wiring: str,
+    python: str = sys.executable,
+    site: str = "local",
+    ranks: int = 1,
+    path: Sequence[str] = (),
+) -> Any:
     """(exit code, report, what was printed) of a run."""
     (folder / "sites").mkdir(exist_ok=True)
     (folder / "sites/liar.yaml").write_text(LIAR)
     (folder / "pipeline.yaml").write_text(PIPELINE % (site, ranks, wiring))
     # The folder of the sources, so that another Python has this package too.
     env = {key: value for key, value in os.environ.items() if key != "LD_LIBRARY_PATH"}
-    env |= {"PYTHONPATH": str(Path(__file__).parents[2]), "WF_CONFIGS": str(folder)}
+    env |= {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), *path]), "WF_CONFIGS": str(folder)}
     argv = [python, "-m", "workflow.cli", "run", str(folder / "pipeline.yaml"), "--run-dir", str(folder / "run"), "-q"]
     done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=120)
     report = folder / "run/report.json"
@@ -111,3 +119,17 @@ def test_the_memory_policy_reaches_the_processes(tmp_path: Path) -> None:
         told = {key for key in stage["env"] if key.startswith(("GLIBC_TUNABLES", "MALLOC_"))}
         assert bool(told) == (stage["memory"] is not None)
         assert plan["reasons"][f"stages.{stage['name']}.memory"]
+
+
+def test_the_adios2_that_the_site_has_is_used(mpi_python: str, tmp_path: Path) -> None:
+    """A module puts its packages on PYTHONPATH: they come before what is installed beside wf."""
+    where = "import pathlib, adios2, mpi4py; print(*(pathlib.Path(m.__file__).parent for m in (adios2, mpi4py)))"
+    module = tmp_path / "module"
+    module.mkdir()
+    found = subprocess.run([mpi_python, "-c", where], capture_output=True, text=True, check=True).stdout.split()
+    for package in map(Path, found):
+        (module / package.name).symlink_to(package.resolve())
+    code, report, said = run(tmp_path, "via: sst", path=[str(module)])
+    assert code == 0, said
+    assert report["streams"][0]["transport"] == "ucx"
+    assert report["streams"][0]["readers"][0]["steps"] == 5
