@@ -161,9 +161,11 @@ def simulate(args: SimpleNamespace, script: Path) -> None:
         lmp = set_up(words, script)
         describe(lmp, out, args.species)
         write_atoms(lmp, out)
-        for done in range(0, args.run_steps - args.dump_every + 1, args.dump_every):
-            run(lmp, args.dump_every, first=done == 0)
-            write_atoms(lmp, out)
+        for done in range(0, args.run_steps, args.dump_every):
+            steps = min(args.dump_every, args.run_steps - done)
+            run(lmp, steps, first=done == 0)
+            if steps == args.dump_every:  # as LAMMPS's own dumps: a rest is run, not written
+                write_atoms(lmp, out)
         lmp.close()
 
 

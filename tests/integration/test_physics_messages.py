@@ -44,6 +44,20 @@ def test_lammps_says_what_is_wrong(tmp_path: Path, arguments: list[str], message
     assert message in answer.stderr and "Traceback" not in answer.stderr
 
 
+def test_lammps_runs_all_steps_and_writes_every_so_many(tmp_path: Path) -> None:
+    (tmp_path / "atom").write_text(
+        "units metal\nregion all block 0 9 0 9 0 9\ncreate_box 1 all\nmass 1 63.546\ncreate_atoms 1 single 4 4 4\n"
+        "pair_style zero 3.0\npair_coeff * *\nfix move all nve\n"
+    )
+    how = ["--script", "atom", "--run-steps", "12", "--dump-every", "5"]
+    answer = start("lammps", *how, "--write", "atoms=atoms.bp", cwd=tmp_path)
+    assert answer.returncode == 0, answer.stderr
+    with stage.open_reader(path=tmp_path / "atoms.bp") as reader:
+        assert [int(step.read("timestep")) for step in reader] == [0, 5, 10]
+    commands = [line for line in (tmp_path / "log.lammps").read_text().splitlines() if line.startswith("run ")]
+    assert [int(command.split()[1]) for command in commands] == [5, 5, 2]
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two atoms of type 1 and 2, without attributes."""
