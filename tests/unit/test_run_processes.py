@@ -77,7 +77,7 @@ def test_members_are_found_and_ended(tmp_path: Path) -> None:
         assert find_members(str(tmp_path / "other")) == set()
         assert len(find_members(str(tmp_path))) == 2
         assert end_members(str(tmp_path)) == set()
-        assert process.wait(5) == -9
+        assert process.wait(60) == -9
     assert find_members(str(tmp_path)) == set()
 
 
@@ -108,7 +108,7 @@ def test_group_that_has_ended_is_forgotten(tmp_path: Path, killed: bool) -> None
         stays = crew.start(make_stage("left", [sys.executable, "-c", left], cwd=str(tmp_path)), tmp_path)
         ended = set[str]()
         while ended != {"gone", "left"}:
-            for name in crew.wait(5):
+            for name in crew.wait(60):
                 crew.collect(name, tmp_path)
                 ended.add(name)
         assert crew._groups == {stays}, "what outlived its leader is still ours"
@@ -128,7 +128,7 @@ def test_group_that_has_ended_is_forgotten(tmp_path: Path, killed: bool) -> None
                 nothing = os.open(os.devnull, os.O_WRONLY)
                 os.dup2(nothing, crew._guard.stdin.fileno())
                 os.close(nothing)
-                crew._guard.wait(10)
+                crew._guard.wait(60)
                 assert stranger.poll() is None
         finally:
             stranger.kill()
