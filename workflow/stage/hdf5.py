@@ -65,6 +65,10 @@ class Hdf5Source:
         """See `Source`."""
         return _info(self._sets[name]) if name in self._sets else None
 
+    def blocks(self, name: str) -> None:
+        """See `Source`. HDF5 does not keep who wrote what."""
+        del name
+
     def attributes(self) -> dict[str, Array | list[str]]:
         """See `Source`."""
         found = {str(key): value for key, value in self._file.attrs.items() if key != "NumSteps"}
@@ -75,7 +79,7 @@ class Hdf5Source:
     def get(self, wanted: Sequence[Selection]) -> list[Array]:
         """See `Source`."""
         found = []
-        for name, start, extent in wanted:
+        for name, start, extent, _ in wanted:
             dataset = self._sets[name]
             if _info(dataset).type == "string":
                 found.append(np.array(dataset.asstr()[()]))
