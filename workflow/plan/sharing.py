@@ -31,7 +31,7 @@ def decide_share(
     if not port.shares or engine.engine == HANDED_OVER or joined.writer is None:
         return None
     writers, readers = (ranks_of(stage, placements, making) for stage in (joined.writer.stage, port.stage))
-    if engine.engine == NO_BLOCKS:
+    if engine.engine == NO_BLOCKS and stream.strategy not in (HYPERSLAB, ALL):
         strategy, why = HYPERSLAB, f"{NO_BLOCKS} files do not tell which rank wrote what: equal slabs"
     elif asked:
         strategy, why = stream.strategy, f"asked for ({making.loaded.origins.of(f'streams.{name}.strategy')})"
@@ -55,7 +55,8 @@ def _check(name: str, joined: Joined, engine: Engine, making: Making) -> None:
     """A strategy that no reader can follow would be ignored in silence."""
     key, stream = f"streams.{name}.strategy", making.loaded.spec.streams[name]
     deaf = [port for port in joined.readers if not port.shares]
-    if engine.engine in (NO_BLOCKS, HANDED_OVER) and stream.strategy != HYPERSLAB:
+    blind = engine.engine == NO_BLOCKS and stream.strategy in (HYPERSLAB, ALL)
+    if engine.engine in (NO_BLOCKS, HANDED_OVER) and not blind:
         why = f"with `via: {stream.via}` nobody knows which rank wrote what"
         if making.layer(f"streams.{name}.via") not in ("", making.layer(key)):
             making.notes.why(key, f"not used {why}")

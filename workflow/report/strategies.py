@@ -29,7 +29,8 @@ HEAD = [
     text("strategy"), figure("requests"), figure("most"), figure("partners"), figure("mean"), figure("remote"),
     figure("imbalance"), figure("moved"),
 ]  # fmt: skip
-MEANING = """requests: of all readers, and of the one with most; partners: writing ranks that a reader asks, most and mean
+MEANING = """requests: of all readers, and of the one with most
+partners: writing ranks that one reader asks, most and mean
 remote: part of the bytes that comes from another node; imbalance: most ÷ mean of what the readers get
 moved: bytes moved ÷ bytes needed; *: the plan's"""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from workflow.distribution import HYPERSLAB, STRATEGIES, Block, Ranks, distribute, merged
+from workflow.distribution import ALL, HYPERSLAB, STRATEGIES, Block, Ranks, distribute, merged
 from workflow.stage.communicator import rank as this_rank
 from workflow.stage.communicator import size as all_ranks
 from workflow.stage.contract import near
@@ -85,9 +85,10 @@ def _sharing(end: End, strategy: str | None) -> Sharing:
 
 def _own(source: KnowsBlocks, name: str, shape: Shape, sharing: Sharing) -> list[Selection]:
     """This rank's boxes of one variable, with empty ones up to the number that the rank with most of them has."""
-    # Asking costs time, and slabs need it only to know local arrays, which have no shape, from scalars.
-    found = source.blocks(name) if sharing.strategy != HYPERSLAB or not shape else None
-    (blocks, local), strategy = found or Blocks(), sharing.strategy if found else HYPERSLAB
+    # Asking costs time, and where no blocks are needed it only tells local arrays, which have no shape, from scalars.
+    blind = sharing.strategy in (HYPERSLAB, ALL)
+    found = source.blocks(name) if not blind or not shape else None
+    (blocks, local), strategy = found or Blocks(), sharing.strategy if found or blind else HYPERSLAB
     dealt = distribute(strategy, blocks, None if local else shape, sharing.writers, sharing.readers)
     shares = [share if local else merged(share) for share in dealt]
     boxes = [Selection(name, part.start, part.extent, part.block if local else None) for part in shares[this_rank()]]
