@@ -85,25 +85,33 @@ def read(writers: int) -> None:
 def check(step: Any, strategy: str, shapes: dict[str, tuple[int, ...]]) -> None:
     """Every element is there, with its bits, once."""
     found = step.shares(shapes, strategy)
-    found |= {f"{name}, like": pieces for name, pieces in step.shares(["position", "id"], strategy, "position").items()}
+    alike = step.shares(["position", "id"], strategy, like="position")
+    found |= {f"{name}, like": pieces for name, pieces in alike.items()}
+    seen, numbers = [], [len(pieces) for pieces in found.values()]
     for label, pieces in found.items():
         name = label.partition(",")[0]
-        shape = shapes[name]
-        whole, seen = content(name, shape, step.index), np.zeros(shape, np.int64)
+        whole, times = content(name, shapes[name], step.index), np.zeros(shapes[name], np.int64)
         for piece in pieces:
             box = boxes(piece.start, piece.values.shape)
             assert piece.values.dtype == whole.dtype
             assert piece.values.tobytes() == whole[box].tobytes(), (label, strategy, piece.start, piece.values.shape)
-            seen[box] += 1
-        comm, total = stage.communicator(), seen
-        if comm is not None and stage.size() > 1:
-            total = np.empty_like(seen)
-            comm.Allreduce(seen, total)
-            assert len(set(comm.allgather(len(pieces)))) == 1, (label, strategy)
-        times = stage.size() if strategy == ALL else 1
-        assert (total == times).all(), (label, strategy, total)
-    rows_of = [[(piece.start[0], len(piece.values)) for piece in found[f"{name}, like"]] for name in ("position", "id")]
-    assert rows_of[0] == rows_of[1], strategy
+            times[box] += 1
+        seen.append(times.ravel())
+    once = stage.size() if strategy == ALL else 1
+    assert (total(np.concatenate(seen)) == once).all(), strategy
+    assert list(total(np.array(numbers))) == [number * stage.size() for number in numbers], strategy
+    starts = [[(piece.start[0], len(piece.values)) for piece in alike[name]] for name in ("position", "id")]
+    assert starts[0] == starts[1], strategy
+
+
+def total(values: Array) -> Array:
+    """The sum over the ranks, on all of them."""
+    comm = stage.communicator()
+    if comm is None or stage.size() == 1:
+        return values
+    summed = np.empty_like(values)
+    comm.Allreduce(values, summed)
+    return summed
 
 
 def wait_for(file: Path) -> None:

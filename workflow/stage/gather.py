@@ -98,9 +98,9 @@ class GatheredSource:
         """See `Source`."""
         return self._variables.get(name)
 
-    def blocks(self, name: str) -> Blocks | None:
+    def blocks(self, names: Sequence[str]) -> dict[str, Blocks]:
         """See `Source`."""
-        found: Blocks | None = together(lambda: self._source.blocks(name))
+        found: dict[str, Blocks] = together(lambda: self._source.blocks(names))
         return found
 
     def attributes(self) -> Mapping[str, Array | list[str]]:

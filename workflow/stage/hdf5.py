@@ -16,6 +16,7 @@ import numpy as np
 from workflow.stage.communicator import own_communicator
 from workflow.stage.errors import StageError
 from workflow.stage.settings import End
+from workflow.stage.shares import Blocks
 from workflow.stage.source import Status
 from workflow.stage.variables import Array, Block, Info, Selection, Shape
 
@@ -65,9 +66,10 @@ class Hdf5Source:
         """See `Source`."""
         return _info(self._sets[name]) if name in self._sets else None
 
-    def blocks(self, name: str) -> None:
+    def blocks(self, names: Sequence[str]) -> dict[str, Blocks]:
         """See `Source`. HDF5 does not keep who wrote what."""
-        del name
+        del names
+        return {}
 
     def attributes(self) -> dict[str, Array | list[str]]:
         """See `Source`."""

@@ -13,6 +13,8 @@ from workflow.stage.errors import StageError
 from workflow.stage.settings import End
 from workflow.stage.variables import Array, Info, Selection, Shape
 
+BLIND = (HYPERSLAB, ALL)  # what needs to know nothing of the blocks
+
 
 class Piece(NamedTuple):
     """One box of a variable: its values, and where it begins in the global array.
@@ -35,8 +37,8 @@ class Blocks(NamedTuple):
 class KnowsBlocks(Protocol):
     """As much of a source as is needed here."""
 
-    def blocks(self, name: str) -> Blocks | None:
-        """How the writer's ranks put a variable; None where that is not known."""
+    def blocks(self, names: Sequence[str]) -> dict[str, Blocks]:
+        """How the writer's ranks put these variables, as far as it is known."""
 
 
 class Sharing(NamedTuple):
@@ -52,15 +54,18 @@ def share_out(
 ) -> dict[str, list[Selection]]:
     """The boxes of this rank, equally many on every rank, by variable. See `Step.shares`."""
     sharing = _sharing(end, strategy)
-    if like is None:
-        return {name: _own(source, name, info.shape, sharing) for name, info in wanted.items()}
-    if like not in wanted:
+    if like is not None and like not in wanted:
         raise StageError(f"stream {end.stream}: like={like!r} is none of the variables {', '.join(wanted)}")
-    leading = _own(source, like, wanted[like].shape, sharing)
-    return {
-        name: leading if name == like else _rows(name, info.shape, leading, wanted[like].shape)
-        for name, info in wanted.items()
-    }
+    leaders = {name: info.shape for name, info in wanted.items() if like in (None, name)}
+    # Asking costs time, and where no blocks are needed it only tells local arrays, which have no shape, from scalars.
+    asked = [name for name, shape in leaders.items() if not shape or sharing.strategy not in BLIND]
+    known = source.blocks(asked) if asked else {}
+    own = {name: _own(name, shape, known.get(name), sharing) for name, shape in leaders.items()}
+    if like is None:
+        return own
+    shape = leaders[like]
+    rows = {name: _rows(name, info.shape, own[like], shape) for name, info in wanted.items() if name != like}
+    return own | rows
 
 
 def told_blocks(told: Sequence[Mapping[str, str]], local: bool) -> tuple[Block, ...]:
@@ -83,12 +88,10 @@ def _sharing(end: End, strategy: str | None) -> Sharing:
     return Sharing(strategy or told.get("strategy", HYPERSLAB), writers, readers._replace(number=all_ranks()))
 
 
-def _own(source: KnowsBlocks, name: str, shape: Shape, sharing: Sharing) -> list[Selection]:
+def _own(name: str, shape: Shape, found: Blocks | None, sharing: Sharing) -> list[Selection]:
     """This rank's boxes of one variable, with empty ones up to the number that the rank with most of them has."""
-    # Asking costs time, and where no blocks are needed it only tells local arrays, which have no shape, from scalars.
-    blind = sharing.strategy in (HYPERSLAB, ALL)
-    found = source.blocks(name) if not blind or not shape else None
-    (blocks, local), strategy = found or Blocks(), sharing.strategy if found or blind else HYPERSLAB
+    blocks, local = found or Blocks()
+    strategy = sharing.strategy if found or sharing.strategy in BLIND else HYPERSLAB
     dealt = distribute(strategy, blocks, None if local else shape, sharing.writers, sharing.readers)
     shares = [share if local else merged(share) for share in dealt]
     boxes = [Selection(name, part.start, part.extent, part.block if local else None) for part in shares[this_rank()]]

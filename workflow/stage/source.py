@@ -54,8 +54,8 @@ class Source(Protocol):
     def info(self, name: str) -> Info | None:
         """One variable of this step; None if it is not there."""
 
-    def blocks(self, name: str) -> Blocks | None:
-        """How the writer's ranks put a variable that is there; None where that is not known. Collective as `get`."""
+    def blocks(self, names: Sequence[str]) -> dict[str, Blocks]:
+        """How the writer's ranks put these variables, as far as known. Collective where one rank reads for all."""
 
     def attributes(self) -> Mapping[str, Array | list[str]]:
         """All attributes, as one-dimensional arrays or lists of strings; single values are 0-dimensional."""
@@ -176,10 +176,13 @@ class AdiosSource:
         kind = variable.Type()
         return Info(NUMPY_TYPES.get(kind, kind), tuple(variable.Shape()))
 
-    def blocks(self, name: str) -> Blocks:
-        """See `Source`. ADIOS2 says everything as text."""
-        local = self._io.InquireVariable(name).ShapeID() == self._local
-        return Blocks(told_blocks(self._engine.BlocksInfo(name, self._engine.CurrentStep()), local), local)
+    def blocks(self, names: Sequence[str]) -> dict[str, Blocks]:
+        """See `Source`."""
+        found, now = {}, self._engine.CurrentStep()
+        for name in names:
+            local = self._io.InquireVariable(name).ShapeID() == self._local
+            found[name] = Blocks(told_blocks(self._engine.BlocksInfo(name, now), local), local)
+        return found
 
     def attributes(self) -> dict[str, Array | list[str]]:
         """See `Source`."""
