@@ -10,13 +10,16 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 
 from tests.stage_programs import BUILDS, PYTHONS, SST, SUFFIX
+from workflow import stage
 
 ROOT = Path(__file__).parents[2]
 TIMEOUT_S = 120
@@ -69,8 +72,8 @@ def settings(folder: Path, side: str, ranks: int, sides: dict[str, Any], ways: d
         }
         for name, way in ways.items()
     ]  # fmt: skip
-    stage = {"stage": side, "ranks": ranks, "parameters": {}, "metrics": str(folder / f"{side}.jsonl"), "ends": ends}
-    (folder / f"{side}.json").write_text(json.dumps(stage))
+    told = {"stage": side, "ranks": ranks, "parameters": {}, "metrics": str(folder / f"{side}.jsonl"), "ends": ends}
+    (folder / f"{side}.json").write_text(json.dumps(told))
 
 
 @cache
@@ -131,3 +134,42 @@ def test_both_sides_end_well_and_went_where_they_were_sent(
     if build == "mpi":
         for plane in ("evpath", "ucx", "rdma"):
             assert f'Selecting DataPlane "{plane}" (preferred) for use' in result.said
+
+
+PIPELINE = """
+wf: 1
+name: sharing
+oversubscribe: true
+stages:
+  make: {component: synthetic, ranks: 3, with: {grid_points: 1000, particles: 500, steps: 2}}
+  drop: {component: "null", ranks: 2}
+  count: {component: histogram, ranks: 2, with: {variable: grid, bins: 10}}
+  keep: {component: archive, ranks: 2}
+  shape: {component: archive, with: {path: histogram.bp}}
+streams:
+  data: {from: make, to: [drop, count, keep], via: bp5, strategy: hostname}
+  histogram: {from: count, to: shape, via: sst}
+"""
+
+
+@pytest.mark.parametrize("strategy", ["hostname", "round-robin"])
+def test_a_run_shares_out_as_the_pipeline_says(tmp_path: Path, strategy: str) -> None:
+    """From the pipeline's word to the data in the archive and the sum over all ranks."""
+    (tmp_path / "pipeline.yaml").write_text(PIPELINE)
+    argv = [sys.executable, "-m", "workflow.cli", "run", "pipeline.yaml", "--run-dir", "run", "-q"]
+    argv += ["--set", f"streams.data.strategy={strategy}"]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(argv, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=TIMEOUT_S)
+    assert done.returncode == 0, done.stdout + done.stderr
+    report = json.loads((tmp_path / "run/report.json").read_text())
+    data = next(stream for stream in report["streams"] if stream["name"] == "data")
+    # every byte was read once by each stage, of the grid alone by the histogram; the step's number by each of two ranks
+    grid, number = 3000 * 8 * 2, 8 * 2
+    everything = data["bytes"] + number
+    assert [reader["bytes"] for reader in data["readers"]] == [everything, grid + 2 * number, everything]
+    with stage.open_reader(path=tmp_path / "run/archive.bp") as archive:
+        for step in archive:
+            assert np.array_equal(step.read("grid"), np.arange(3000) + step.index)
+            assert step.shape("particles") == (1500, 3)
+    with stage.open_reader(path=tmp_path / "run/histogram.bp") as histogram:
+        assert [list(step.read("counts")) for step in histogram] == [[300] * 10] * 2
