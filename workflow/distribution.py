@@ -20,6 +20,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from itertools import product
 from typing import NamedTuple
 
 from workflow.decomposition import block as slab
@@ -28,6 +29,7 @@ Shape = tuple[int, ...]
 
 AUTO, HOSTNAME, HYPERSLAB, ALL = "auto", "hostname", "hyperslab", "all"
 INNER = "binpacking"  # of `hostname` alone
+CELLS_PER_BOX = 8
 
 
 class Block(NamedTuple):
@@ -127,18 +129,49 @@ def merged(parts: Sequence[Part]) -> tuple[Part, ...]:
         found = joined
 
 
-def is_tiled(blocks: Sequence[Block], shape: Shape) -> bool:
+@lru_cache(maxsize=64)
+def is_tiled(blocks: tuple[Block, ...], shape: Shape) -> bool:
     """Whether the blocks hold every element of the array exactly once."""
     boxes = sorted(block for block in blocks if volume(block.extent))
     if sum(volume(box.extent) for box in boxes) != volume(shape):
         return False
+    disjoint = _disjoint_by_cells(boxes)
+    return _disjoint_by_sweep(boxes) if disjoint is None else disjoint
+
+
+def _disjoint_by_cells(boxes: Sequence[Block]) -> bool | None:
+    """Whether no two boxes overlap, by the cells between all their edges; None where these are too many to look at.
+
+    Fast where blocks are those of a grid, which share their edges.
+    """
+    axes = range(len(boxes[0].start) if boxes else 0)
+    edges = [sorted({edge for box in boxes for edge in (box.start[axis], _end(box, axis))}) for axis in axes]
+    places = [{edge: index for index, edge in enumerate(each)} for each in edges]
+    seen: set[Shape] = set()
+    for box in boxes:
+        spans = [range(places[axis][box.start[axis]], places[axis][_end(box, axis)]) for axis in axes]
+        if volume(tuple(map(len, spans))) + len(seen) > CELLS_PER_BOX * len(boxes):
+            return None
+        for cell in product(*spans):
+            if cell in seen:
+                return False
+            seen.add(cell)
+    return True
+
+
+def _disjoint_by_sweep(boxes: Sequence[Block]) -> bool:
+    """The same, box by box in the order of their first edges."""
     reached: list[Block] = []
     for box in boxes:
-        reached = [other for other in reached if other.start[0] + other.extent[0] > box.start[0]]
+        reached = [other for other in reached if _end(other, 0) > box.start[0]]
         if any(overlap(box, other) is not None for other in reached):
             return False
         reached.append(box)
     return True
+
+
+def _end(box: Block, axis: int) -> int:
+    return box.start[axis] + box.extent[axis]
 
 
 def overlap(one: Block | Part, other: Block | Part) -> tuple[Shape, Shape] | None:

@@ -10,6 +10,7 @@ from typing import Any
 import openpmd_api as io
 import pytest
 
+from workflow import distribution
 from workflow.decomposition import block_of, grid
 from workflow.distribution import (
     ALL,
@@ -108,6 +109,25 @@ def test_bin_packing_is_balanced() -> None:
         loads = [sum(volume(part.extent) for part in share) for share in shares]
         assert max(loads) <= 2 * -(-sum(rows) // readers)
         assert sum(loads) == sum(rows)
+
+
+@pytest.mark.parametrize("cells", [0, 8])
+def test_both_ways_to_find_overlaps_agree(cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By cells where they are few, by a sweep otherwise."""
+    monkeypatch.setattr(distribution, "CELLS_PER_BOX", cells)
+    random.seed(1)
+    for shape, blocks in CASES:
+        distribution.is_tiled.cache_clear()
+        assert is_tiled(blocks, shape)
+        full = [place for place, block in enumerate(blocks) if volume(block.extent)]
+        if len(full) < 2:
+            continue
+        # one block is taken for another of the same size
+        one, other = random.sample([p for p in full if blocks[p].extent == blocks[full[0]].extent] * 2, 2)
+        if one != other:
+            moved = tuple(blocks[other] if place == one else block for place, block in enumerate(blocks))
+            assert not is_tiled(moved, shape)
+    distribution.is_tiled.cache_clear()
 
 
 @pytest.mark.parametrize(

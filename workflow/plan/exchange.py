@@ -7,7 +7,7 @@ needed, a cut across a faster one nearly the whole block.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from workflow.decomposition import block_of, grid
@@ -77,20 +77,31 @@ class Figures:
 
 
 def judge(strategy: str, given: Blocks, writers: Ranks, readers: Ranks) -> Figures:
-    """The figures of one strategy. Time and memory grow with readers × blocks for slabs and `all`."""
+    """The figures of one strategy. Time grows with readers × blocks for slabs."""
     shares = distribute(strategy, given.blocks, given.shape, writers, readers)
-    requests, partners, needed, moved, remote = [], [], [], 0, 0
-    for reader, parts in enumerate(shares):
-        touched = [(block, span(block, *box)) for part in parts for block, box in _touched(part, given.blocks)]
-        requests.append(len(touched))
-        partners.append(len({block.rank for block, _ in touched}))
-        needed.append(sum(volume(part.extent) for part in parts))
-        moved += sum(size for _, size in touched)
-        remote += sum(size for block, size in touched if writers.node(block.rank) != readers.node(reader))
+    # Readers that get the same, as all do of `all`, are counted once.
+    touched = {parts: _touched(parts, given.blocks) for parts in dict.fromkeys(shares)}
+    nodes = {(parts, readers.node(reader)) for reader, parts in enumerate(shares)}
+    far = {
+        (parts, node): sum(size for block, size in touched[parts] if writers.node(block.rank) != node)
+        for parts, node in nodes
+    }
+    requests = {parts: len(found) for parts, found in touched.items()}
+    partners = {parts: len({block.rank for block, _ in found}) for parts, found in touched.items()}
+    needed = {parts: sum(volume(part.extent) for part in parts) for parts in touched}
+    moved = {parts: sum(size for _, size in found) for parts, found in touched.items()}
     return Figures(
-        strategy, sum(requests), max(requests), max(partners), sum(partners) / len(partners), sum(needed), max(needed),
-        moved, remote, len(shares),
-    )  # fmt: skip
+        strategy,
+        requests=sum(requests[parts] for parts in shares),
+        requests_most=max(requests.values()),
+        partners_most=max(partners.values()),
+        partners_mean=sum(partners[parts] for parts in shares) / len(shares),
+        needed=sum(needed[parts] for parts in shares),
+        most=max(needed.values()),
+        moved=sum(moved[parts] for parts in shares),
+        remote=sum(far[parts, readers.node(reader)] for reader, parts in enumerate(shares)),
+        readers=len(shares),
+    )
 
 
 def span(block: Block, start: Shape, extent: Shape) -> int:
@@ -132,12 +143,16 @@ def blocks_of_line(writers: int) -> Blocks:
     return Blocks(made.blocks, made.shape, f"{LINE} elements of each writing rank, side by side")
 
 
-def _touched(part: Part, blocks: Sequence[Block]) -> Iterator[tuple[Block, tuple[Shape, Shape]]]:
-    if part.block is not None:
-        yield blocks[part.block], (part.start, part.extent)
-        return
-    first, end = part.start[0], part.start[0] + part.extent[0]
-    for block in blocks:
-        # most of them end here
-        if block.start[0] < end and first < block.start[0] + block.extent[0] and (box := overlap(part, block)):
-            yield block, box
+def _touched(parts: Sequence[Part], blocks: Sequence[Block]) -> list[tuple[Block, int]]:
+    """(block, elements moved of it) for every request."""
+    found = []
+    for part in parts:
+        if part.block is not None:
+            found.append((blocks[part.block], span(blocks[part.block], part.start, part.extent)))
+            continue
+        first, end = part.start[0], part.start[0] + part.extent[0]
+        for block in blocks:
+            # most of them end here
+            if block.start[0] < end and first < block.start[0] + block.extent[0] and (box := overlap(part, block)):
+                found.append((block, span(block, *box)))
+    return found
