@@ -37,7 +37,7 @@ def decide_share(
         strategy, why = stream.strategy, f"asked for ({making.loaded.origins.of(f'streams.{name}.strategy')})"
     else:
         strategy, why = choose(writers, readers)
-    making.notes.why(f"streams.{name}.read.{port.stage}.strategy", f"{strategy}: {why}")
+    making.notes.why(f"streams.{name}.read.{port.stage}.strategy", why)
     return SharePlan(strategy=strategy, writers=_plan(writers), readers=_plan(readers))
 
 

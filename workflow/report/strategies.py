@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from workflow.distribution import Block, Ranks, Shape
+from workflow.distribution import INNER, Block, Ranks, Shape
 from workflow.errors import WfError
 from workflow.plan.decisions import counted
 from workflow.plan.exchange import (
@@ -59,7 +59,7 @@ def strategies_tables(plan: Plan, stream: str, blocks: str | None, shape: str | 
         sides = f"{_said(writers, 'writing')}, {_said(readers, 'reading')}"
         why = plan.reasons.get(f"streams.{stream}.read.{stage}.strategy", "")
         rows = [_row(judge(each, given, writers, readers), chosen=_chosen(end, each)) for each in STRATEGIES]
-        found.append(([*head, f"{stage}: {sides}", f"  {why}"], Table(HEAD, rows)))
+        found.append(([*head, f"{stage}: {sides}", f"  {_planned(end)}: {why}"], Table(HEAD, rows)))
         head = []
     return found
 
@@ -122,8 +122,11 @@ def _ranks(end: EndPlan, side: str) -> Ranks:
 
 
 def _chosen(end: EndPlan, strategy: str) -> bool:
-    planned = end.share.strategy if end.share is not None else ""
-    return strategy in (planned, f"{planned}:binpacking")
+    return strategy in (_planned(end), f"{_planned(end)}:{INNER}")
+
+
+def _planned(end: EndPlan) -> str:
+    return end.share.strategy if end.share is not None else ""
 
 
 def _row(found: Figures, *, chosen: bool) -> list[str]:
