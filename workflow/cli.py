@@ -8,37 +8,18 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
 from workflow import __version__
-from workflow.completion import complete_component, complete_engine, complete_example
+from workflow.completion import complete_component, complete_example
 from workflow.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, WfError
+from workflow.options import pipeline_options, strategy_options
 
 if TYPE_CHECKING:
     from workflow.spec.load import Loaded
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def pipeline_options(function: F) -> F:
-    """What every verb that reads a pipeline file takes."""
-    for decorate in (
-        click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Override a value: stages.md.ranks=4"),
-        click.option("--profile", "profiles", multiple=True, metavar="NAME", help="Apply a profile of the file"),
-        click.option(
-            "--via",
-            metavar="ENGINE",
-            shell_complete=complete_engine,
-            help="Use this engine for every stream: sst, bp5, …",
-        ),
-        click.argument("pipeline", type=click.Path(path_type=Path)),
-    ):
-        function = decorate(function)
-    return function
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -75,6 +56,7 @@ def check(pipeline: Path, profiles: tuple[str, ...], sets: tuple[str, ...], via:
 @pipeline_options
 @click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON: the very bytes that a run writes")
 @click.option("--explain", metavar="KEY", help="Say where a value comes from, e.g. streams.atoms.queue.limit")
+@strategy_options
 def plan(
     pipeline: Path,
     profiles: tuple[str, ...],
@@ -82,6 +64,9 @@ def plan(
     via: str | None,
     as_json: bool,
     explain: str | None,
+    strategies: str | None,
+    blocks: str | None,
+    shape: str | None,
 ) -> None:
     """Show what a run would do; start nothing."""
     from workflow.api import make_plan
@@ -94,6 +79,14 @@ def plan(
         click.echo(explain_key(loaded, decided, explain))
     elif as_json:
         click.echo(decided.to_json(), nl=False)
+    elif strategies:
+        from workflow.report.render import show_table
+        from workflow.report.strategies import MEANING, strategies_tables
+
+        for lines, table in strategies_tables(decided, strategies, blocks, shape):
+            click.echo("\n".join(lines))
+            show_table(table)
+        click.echo(f"\n{MEANING}")
     else:
         from workflow.report.render import show_plan
 
@@ -214,13 +207,14 @@ def compare(run_a: Path, run_b: Path, tolerance: float, as_json: bool) -> None:
 @click.argument("name", required=False, shell_complete=complete_component)
 def components(name: str | None) -> None:
     """List the components, or describe one: parameters, what it reads and writes."""
-    from workflow.report.render import show_component, show_components
+    from workflow.report import rows
+    from workflow.report.render import show_component, show_table
     from workflow.spec.components import known_components, load_component
 
     if name:
         show_component(load_component(name))
     else:
-        show_components([load_component(each) for each in known_components()])
+        show_table(rows.components([load_component(each) for each in known_components()]))
 
 
 @wf.command()

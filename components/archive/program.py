@@ -88,19 +88,15 @@ def chosen(names: list[str], wanted: list[str]) -> list[str]:
 
 
 def copy_step(step: stage.Step, names: list[str], file: stage.Writer) -> None:
-    """Each rank copies its slab of every variable, along the slowest axis."""
-    shapes = {name: step.shape(name) for name in names}
-    starts, boxes = {}, {}
-    for name, shape in shapes.items():
-        if shape:
-            first, count = stage.block(shape[0])
-            starts[name] = (first, *(0 for _ in shape[1:]))
-            boxes[name] = (starts[name], (count, *shape[1:]))
-    values = step.read_many({name: boxes.get(name) for name in names})
+    """Each rank copies its share of every variable, box by box."""
+    pieces = step.shares(names)
     step.copy_attributes_to(file)
     with file.step():
-        for name, shape in shapes.items():
-            file.write(name, values[name], shape=shape or None, start=starts.get(name), lend=True)
+        for name in names:
+            shape = step.shape(name)
+            for piece in pieces[name]:
+                start = piece.start if shape else None
+                file.write(name, piece.values, shape=shape or None, start=start, lend=True)
 
 
 class _Attributes:

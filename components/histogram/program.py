@@ -71,13 +71,10 @@ def make_edges(fixed: list[float] | None, found: Moments, bins: int) -> Floats:
 
 
 def read_share(step: stage.Step, name: str) -> Floats:
-    """This rank's slab of the field along its slowest axis, flat."""
-    shape = step.shape(name)
-    if not shape:
+    """This rank's share of the field, flat, box after box."""
+    if not step.shape(name):
         raise SystemExit(f"histogram: {name} is a scalar; a histogram needs an array")
-    first, count = stage.block(shape[0])
-    values = step.read(name, start=(first, *(0 for _ in shape[1:])), count=(count, *shape[1:]))
-    return np.asarray(values, dtype=np.float64).ravel()
+    return np.concatenate([np.asarray(piece.values, dtype=np.float64).ravel() for piece in step.share(name)])
 
 
 def write_attributes(out: stage.Writer, step: stage.Step, variable: str) -> None:
@@ -126,7 +123,7 @@ def marks(step: stage.Step) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Read this rank's slab of each step, count, and write the sum over the ranks."""
+    """Read this rank's share of each step, count, and write the sum over the ranks."""
     args = arguments(__file__)
     if args.range and not args.range[0] < args.range[1]:
         raise SystemExit(f"histogram: range needs low < high, got {args.range}")

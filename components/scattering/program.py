@@ -99,12 +99,12 @@ def prepare(args: SimpleNamespace, step: Any) -> tuple[list[str], list[View]]:
 
 def read_atoms(step: Any) -> tuple[Floats, Any, int]:
     """This rank's share of the atoms: positions [n, 3] in Å, types [n]; and the number of all atoms."""
-    atoms = int(step.shape("position")[0])
-    start, count = stage.block(atoms)
-    positions = np.asarray(step.read("position", start=(start, 0), count=(count, 3)), dtype=np.float64)
-    if "type" in step.names():
-        return positions, step.read("type", start=(start,), count=(count,)), atoms
-    return positions, np.ones(count, dtype=np.int32), atoms
+    names = [name for name in ("position", "type") if name in step]
+    pieces = step.shares(names, like="position")
+    found = {name: np.concatenate([piece.values for piece in pieces[name]]) for name in names}
+    positions = np.asarray(found["position"], dtype=np.float64)
+    types = found["type"] if "type" in found else np.ones(len(positions), dtype=np.int32)
+    return positions, types, int(step.shape("position")[0])
 
 
 def total(values: Any) -> Any:

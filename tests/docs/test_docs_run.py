@@ -37,6 +37,19 @@ def test_own_analysis_runs_as_written(tmp_path: Path, monkeypatch: pytest.Monkey
     assert shapes == [(32, 32)] * 11
 
 
+def test_shares_run_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (program,) = blocks("docs/how-to/who-reads-what.md", "python", "program: centre.py")
+    (pipeline,) = blocks("docs/how-to/who-reads-what.md", "yaml", "pipeline")
+    (tmp_path / "centre.py").write_text(program)
+    (tmp_path / "pipeline.yaml").write_text(pipeline)
+    report = run_pipeline("pipeline.yaml", run_dir="run")
+    assert report.run.state == "succeeded", report.run.reason
+    with open_reader(path=str(tmp_path / "run" / "centre.bp")) as archive:
+        centres = [list(step.read("centre")) for step in archive]
+    assert centres == [[1999.5 + step + axis for axis in range(3)] for step in range(3)]
+
+
 def test_component_fragment_is_a_component(tmp_path: Path) -> None:
     (text,) = blocks("docs/how-to/own-component.md", "yaml", "fragment: a component")
     folder = tmp_path / "spectrum"

@@ -70,7 +70,7 @@ def test_everything_can_be_shown_everywhere(tmp_path: Path, width: int, encoding
             render.show_end(report, tmp_path, console)
         render.show_plan(plan, console)
         render.show_comparison(RED, console)
-        render.show_components([component], console)
+        render.show_table(rows.components([component]), console)
         render.show_component(component, console)
         render.show_problems([Problem("a.yaml", 3, 5, "stages.md", "wrong → bad", "type this")], console)
 

@@ -66,11 +66,13 @@ def _find(data: Any, parts: list[str]) -> tuple[bool, Any, list[str]]:
 
 
 def _decided(plan: Plan) -> dict[str, str]:
-    """Engine parameters of every end: `streams.NAME.write.PARAMETER`, and `.read.STAGE.PARAMETER` for readers."""
+    """Of every end its parameters, `streams.NAME.write.PARAMETER`, `.read.STAGE.PARAMETER` of readers, and strategy."""
     values = {}
     for stage in plan.stages:
         for end in stage.ends:
             prefix = f"streams.{end.stream}.write" if end.side == "write" else f"streams.{end.stream}.read.{stage.name}"
             for name, value in end.parameters.items():
                 values[f"{prefix}.{name}"] = value
+            if end.share is not None:
+                values[f"{prefix}.strategy"] = end.share.strategy
     return values

@@ -25,6 +25,22 @@ class Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+class RanksPlan(Part):
+    """The ranks of one side of a stream by node, in the words of `workflow.distribution.Ranks`."""
+
+    number: int
+    first_node: int = Field(description="index of the node of rank 0")
+    per_node: int
+
+
+class SharePlan(Part):
+    """Who reads what, for programs that take any share."""
+
+    strategy: str
+    writers: RanksPlan
+    readers: RanksPlan
+
+
 class EndPlan(Part):
     """One end of a stream: how this stage opens it."""
 
@@ -42,6 +58,7 @@ class EndPlan(Part):
     variables: dict[str, Variable] = Field(
         default_factory=dict, description="contract, checked when the first step is read"
     )
+    share: SharePlan | None = Field(None, description="None: it writes, or its program reads what it likes")
     transport: str | None = Field(
         None,
         description="SST's data plane as its log names it, evpath for TCP; None: a file, or the program's own choice",

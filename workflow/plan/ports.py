@@ -20,7 +20,8 @@ class StagePort:
     """One place of a stage where a stream can be joined.
 
     `variables` is None where nothing is known of the data: a port that takes anything, or a program that
-    declares nothing. `implied` ports were not declared: they are named after their stream.
+    declares nothing. `implied` ports were not declared: they are named after their stream. `shares`: each rank
+    reads its share by the stream's strategy, `once` by one that gives every element to one rank.
     """
 
     stage: str
@@ -32,6 +33,7 @@ class StagePort:
     dialect: Dialect | None = None
     optional: bool = False
     implied: bool = False
+    shares: Literal["once", "any"] | None = None
 
     @property
     def end(self) -> str:
@@ -63,7 +65,7 @@ def stage_ports(
             for port_name, port in declared.items():
                 variables = _component_variables(name, port, parameters, problems)
                 found.on(side_)[port_name] = StagePort(
-                    name, side_, port_name, variables, port_name, optional=port.optional
+                    name, side_, port_name, variables, port_name, optional=port.optional, shares=port.shares
                 )
         else:
             for port_name, program_port in (stage.reads if side_ == "read" else stage.writes).items():
@@ -78,7 +80,11 @@ def _program_port(stage: str, side: Side, name: str, port: ProgramPort) -> Stage
         config = None
     elif port.spoken == "picongpu" and config is None:
         config = f"openPMD-{name}.json"
-    return StagePort(stage, side, name, variables or None, io=port.io or name, config=config, dialect=port.spoken)
+    told = port.io is not None or port.spoken is not None  # else it is opened through workflow.stage
+    return StagePort(
+        stage, side, name, variables or None, io=port.io or name, config=config, dialect=port.spoken,
+        shares=None if told else "any",
+    )  # fmt: skip
 
 
 def _component_variables(

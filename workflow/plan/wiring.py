@@ -18,6 +18,7 @@ from workflow.plan.openpmd import check_told
 from workflow.plan.placeholders import literal
 from workflow.plan.policies import output_parameters
 from workflow.plan.ports import StagePort
+from workflow.plan.sharing import decide_share
 from workflow.plan.transports import PLANES, Choice
 from workflow.spec.engine import Engine
 
@@ -79,7 +80,9 @@ def wire(
         if port.side == "write":
             _check_combination(name, engine, parameters, making)
         check_told(name, port, joined.writer, parameters, users, making)
-        ends.append((port.stage, _to_end(name, port, engine, parameters, contract, choice, making)))
+        end = _to_end(name, port, engine, parameters, contract, choice, making)
+        share = decide_share(name, port, joined, engine, placements, making)
+        ends.append((port.stage, end if share is None else end.model_copy(update={"share": share})))
     return ends
 
 

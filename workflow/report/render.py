@@ -194,9 +194,9 @@ def show_comparison(comparison: Comparison, console: Console | None = None) -> N
         _say(console, f"note: {note}", "yellow")
 
 
-def show_components(found: Sequence[Component], console: Console | None = None) -> None:
-    """All components, one a line."""
-    _show_table(console or make_console(), rows.components(found))
+def show_table(content: Table, console: Console | None = None) -> None:
+    """One table."""
+    _show_table(console or make_console(), content)
 
 
 def show_component(component: Component, console: Console | None = None) -> None:

@@ -43,6 +43,11 @@ class Port(Spec):
 
     any: bool = False
     optional: bool = Field(False, description="the component also runs with nothing joined to this port")
+    shares: Literal["once", "any"] | None = Field(
+        None,
+        description="each rank reads its share (`step.share`), so that `strategy:` has effect; once: not with `all`, "
+        "because the program needs every element once",
+    )
     variables: dict[str, PortVariable] = Field(default_factory=dict)
     help: str = ""
 

@@ -21,6 +21,11 @@ ComponentName = Annotated[str, StringConstraints(pattern=r"^([A-Za-z][A-Za-z0-9_
 Scalar = bool | int | float | str
 # How SST moves data: TCP sockets, libfabric, UCX, MPI itself.
 Transport = Literal["tcp", "rdma", "ucx", "mpi"]
+# Who reads which of the writer's blocks (workflow.distribution).
+Strategy = Literal[
+    "auto", "hostname", "hostname:binpacking", "hostname:round-robin", "hostname:blocks",
+    "binpacking", "round-robin", "blocks", "hyperslab", "all",
+]  # fmt: skip
 
 
 class Spec(BaseModel):
@@ -210,6 +215,11 @@ class StreamSpec(Spec):
         "any other: that one, or the run fails",
     )
     interface: str | None = Field(None, description="network interface that SST listens on, e.g. ib0 (default: site's)")
+    strategy: Strategy = Field(
+        "auto",
+        description="which rank of a reading stage reads what, for programs that take any share (`step.share` of "
+        "workflow.stage). auto: by nodes and numbers of ranks",
+    )
     keep: bool = Field(True, description="keep the file of a file stream after the run")
     parameters: dict[str, Scalar] = Field(
         default_factory=dict, description="engine parameters, checked against the engine's list"

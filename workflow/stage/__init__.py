@@ -23,11 +23,12 @@ from workflow.stage.ends import open_reader, open_writer
 from workflow.stage.errors import ContractError, StageError, StreamFailed, StreamTimeout
 from workflow.stage.reader import Reader
 from workflow.stage.settings import is_joined
+from workflow.stage.shares import Piece
 from workflow.stage.step import Step
 from workflow.stage.variables import Array, Info, Shape
 from workflow.stage.writer import Writer
 
 __all__ = [
-    "Array", "ContractError", "Info", "Reader", "Shape", "StageError", "Step", "StreamFailed", "StreamTimeout",
+    "Array", "ContractError", "Info", "Piece", "Reader", "Shape", "StageError", "Step", "StreamFailed", "StreamTimeout",
     "Writer", "block", "block_of", "communicator", "grid", "is_joined", "open_reader", "open_writer", "rank", "size",
 ]  # fmt: skip

@@ -13,6 +13,7 @@ import numpy as np
 
 from workflow.stage.communicator import own_communicator, wait_patiently
 from workflow.stage.errors import StageError
+from workflow.stage.shares import Blocks
 from workflow.stage.source import Source, Status
 from workflow.stage.target import Target
 from workflow.stage.variables import Array, Block, Info, Selection
@@ -96,6 +97,11 @@ class GatheredSource:
     def info(self, name: str) -> Info | None:
         """See `Source`."""
         return self._variables.get(name)
+
+    def blocks(self, names: Sequence[str]) -> dict[str, Blocks]:
+        """See `Source`."""
+        found: dict[str, Blocks] = together(lambda: self._source.blocks(names))
+        return found
 
     def attributes(self) -> Mapping[str, Array | list[str]]:
         """See `Source`."""

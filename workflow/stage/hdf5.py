@@ -16,6 +16,7 @@ import numpy as np
 from workflow.stage.communicator import own_communicator
 from workflow.stage.errors import StageError
 from workflow.stage.settings import End
+from workflow.stage.shares import Blocks
 from workflow.stage.source import Status
 from workflow.stage.variables import Array, Block, Info, Selection, Shape
 
@@ -65,6 +66,11 @@ class Hdf5Source:
         """See `Source`."""
         return _info(self._sets[name]) if name in self._sets else None
 
+    def blocks(self, names: Sequence[str]) -> dict[str, Blocks]:
+        """See `Source`. HDF5 does not keep who wrote what."""
+        del names
+        return {}
+
     def attributes(self) -> dict[str, Array | list[str]]:
         """See `Source`."""
         found = {str(key): value for key, value in self._file.attrs.items() if key != "NumSteps"}
@@ -75,7 +81,7 @@ class Hdf5Source:
     def get(self, wanted: Sequence[Selection]) -> list[Array]:
         """See `Source`."""
         found = []
-        for name, start, extent in wanted:
+        for name, start, extent, _ in wanted:
             dataset = self._sets[name]
             if _info(dataset).type == "string":
                 found.append(np.array(dataset.asstr()[()]))

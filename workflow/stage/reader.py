@@ -79,6 +79,11 @@ class Reader:
             "close", stream=self.name, side="read", steps=self.steps, complete=not error, ended=self._ended, error=error
         )
 
+    @property
+    def end(self) -> End:
+        """How this end was opened."""
+        return self._end
+
     def fetch(self, wanted: list[Any]) -> list[Any]:
         """What `Step` reads through: the time is I/O, and a writer that dies meanwhile is a StreamFailed."""
         begin = self._metrics.enter()

@@ -16,6 +16,7 @@ from workflow.stage.communicator import own_communicator
 from workflow.stage.errors import StageError
 from workflow.stage.opening import bindings, is_parallel, open_engine
 from workflow.stage.settings import End
+from workflow.stage.shares import Blocks, told_blocks
 from workflow.stage.variables import NUMPY_TYPES, STRING_LISTS, Array, Info, Selection
 
 _SLICE_S = 1.0
@@ -52,6 +53,9 @@ class Source(Protocol):
 
     def info(self, name: str) -> Info | None:
         """One variable of this step; None if it is not there."""
+
+    def blocks(self, names: Sequence[str]) -> dict[str, Blocks]:
+        """How the writer's ranks put these variables, as far as known. Collective where one rank reads for all."""
 
     def attributes(self) -> Mapping[str, Array | list[str]]:
         """All attributes, as one-dimensional arrays or lists of strings; single values are 0-dimensional."""
@@ -172,6 +176,14 @@ class AdiosSource:
         kind = variable.Type()
         return Info(NUMPY_TYPES.get(kind, kind), tuple(variable.Shape()))
 
+    def blocks(self, names: Sequence[str]) -> dict[str, Blocks]:
+        """See `Source`."""
+        found, now = {}, self._engine.CurrentStep()
+        for name in names:
+            local = self._io.InquireVariable(name).ShapeID() == self._local
+            found[name] = Blocks(told_blocks(self._engine.BlocksInfo(name, now), local), local)
+        return found
+
     def attributes(self) -> dict[str, Array | list[str]]:
         """See `Source`."""
         found: dict[str, Array | list[str]] = {}
@@ -194,19 +206,23 @@ class AdiosSource:
     def get(self, wanted: Sequence[Selection]) -> list[Array]:
         """See `Source`. From files all boxes are asked for before any is waited for: ADIOS2 fetches them at once."""
         found, deferred = [], self._adios2.Mode.Deferred
-        for name, start, extent in wanted:
+        for name, start, extent, block in wanted:
             variable = self._io.InquireVariable(name)
             kind = NUMPY_TYPES.get(variable.Type())
-            if kind is None or variable.ShapeID() == self._local:
+            if kind is None or (block is None and variable.ShapeID() == self._local):
                 what = (
-                    f"of type {variable.Type()}" if kind is None else "an array in local blocks, without a global shape"
+                    f"of type {variable.Type()}; workflow.stage cannot read it"
+                    if kind is None
+                    else "an array in local blocks, without a global shape; read it by step.share"
                 )
-                raise StageError(f"variable {name} is {what}; workflow.stage cannot read it")
+                raise StageError(f"variable {name} is {what}")
             if kind == "string":
                 found.append(np.array(self._engine.Get(variable, self._adios2.Mode.Sync)))
                 continue
             values: Array = np.empty(extent, kind)
-            if extent:
+            if block is not None:
+                variable.SetBlockSelection(block)
+            elif extent:
                 variable.SetSelection((start, extent))
             if values.size:
                 self._engine.Get(variable, values, deferred)

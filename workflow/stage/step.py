@@ -9,6 +9,7 @@ import numpy as np
 
 from workflow.stage.contract import near
 from workflow.stage.errors import StageError
+from workflow.stage.shares import Piece, share_out
 from workflow.stage.source import Source
 from workflow.stage.variables import Array, Info, Selection, Shape, selection
 
@@ -83,6 +84,35 @@ class Step:
         boxes = wanted if isinstance(wanted, Mapping) else dict.fromkeys(wanted)
         selections = [selection(name, self.info(name).shape, *(box or (None, None))) for name, box in boxes.items()]
         return dict(zip(boxes, self._read(selections), strict=True))
+
+    def share(self, name: str, strategy: str | None = None) -> list[Piece]:
+        """This rank's share of a variable, as `shares` gives it."""
+        return self.shares([name], strategy)[name]
+
+    def shares(
+        self, names: Iterable[str], strategy: str | None = None, like: str | None = None
+    ) -> dict[str, list[Piece]]:
+        """This rank's share of several variables, in one exchange: for programs to which it is all the same which.
+
+        Each piece has `values`, an array of shape [n, m, …] that is this rank's own, and `start`, where it begins in
+        the global array. All ranks' pieces together are the variable, once (with the strategy `all`: once each). Which
+        are whose is the stream's `strategy:` in the pipeline, or `strategy`; by hand slabs along the first axis. All
+        ranks get equally many pieces, at least one, some of them empty, so that loops over them can make collective
+        calls. `like`: one of `names`; the others have the same first axis, and come in the same rows.
+
+        >>> atoms = step.shares(["position", "type"], like="position")
+        >>> mine = np.concatenate([piece.values for piece in atoms["position"]])
+
+        A scalar or a string is one piece, on every rank. An array in local blocks comes in whole blocks.
+        Call it on all ranks. Raises StageError for what is not there, StreamFailed when the writer dies meanwhile.
+        """
+        wanted = list(names)
+        shared = share_out(self._source, {name: self.info(name) for name in wanted}, self._reader.end, strategy, like)
+        found = iter(self._read([box for name in wanted for box in shared[name]]))
+        return {
+            name: [Piece(next(found), box.start, box.block) for box in shared[name]]
+            for name in wanted
+        }  # fmt: skip
 
     def attributes(self, variable: str | None = None) -> dict[str, Any]:
         """The attributes known by now: strings, lists of strings, numbers, arrays.

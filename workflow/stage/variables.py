@@ -39,11 +39,12 @@ class Info(NamedTuple):
 
 
 class Selection(NamedTuple):
-    """One box of one variable."""
+    """One box of one variable; of a local array, the whole of that block of it."""
 
     name: str
     start: Shape
     extent: Shape
+    block: int | None = None
 
 
 class Block(NamedTuple):
