@@ -25,6 +25,14 @@ class Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+class OperatorPlan(Part):
+    """What ADIOS2 does to a variable on its way out, and how much may be lost by it."""
+
+    type: str
+    parameters: dict[str, str] = Field(default_factory=dict)
+    bound: float = Field(description="largest absolute error of a value that arrives; 0: every bit is kept")
+
+
 class EndPlan(Part):
     """One end of a stream: how this stage opens it."""
 
@@ -41,6 +49,9 @@ class EndPlan(Part):
     dialect: Dialect | None = Field(None, description="how a program of the user's own is told engine and parameters")
     variables: dict[str, Variable] = Field(
         default_factory=dict, description="contract, checked when the first step is read"
+    )
+    operators: dict[str, OperatorPlan] = Field(
+        default_factory=dict, description="of a writing end, by variable; `*`: every other array that it can do"
     )
     transport: str | None = Field(
         None,
@@ -102,6 +113,9 @@ class StreamPlan(Part):
     )
     fallback: bool = Field(True, description="whether another transport than planned is a note; False: the run fails")
     queue: Queue | None = Field(description="None for files, which hold all steps")
+    step_size: int | None = Field(None, description="bytes of one step of all ranks, as stated or by shapes")
+    queue_memory: int | None = Field(None, description="bytes that the writer may hold in all; None: not known")
+    subfiles: int | None = Field(None, description="`data.*` files of a BP5 or BP4 stream; None: not known")
     path: str
     on_disk: list[str] = Field(description="files and directories that this stream leaves or uses")
     keep: bool

@@ -44,6 +44,7 @@ class Port(Spec):
     any: bool = False
     optional: bool = Field(False, description="the component also runs with nothing joined to this port")
     variables: dict[str, PortVariable] = Field(default_factory=dict)
+    bytes_per_rank: str = Field("", description="the parameter that says how many bytes a rank writes in a step, not 0")
     help: str = ""
 
 

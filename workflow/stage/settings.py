@@ -25,7 +25,10 @@ _BY_HAND = {
 
 @dataclass(frozen=True)
 class End:
-    """One end of a stream, as this stage opens it. `variables` is the contract: name → {type, shape}."""
+    """One end of a stream, as this stage opens it. `variables` is the contract: name → {type, shape}.
+
+    `operators`: variable → {type, parameters, bound}, of a writing end; `*` is every other array.
+    """
 
     stream: str
     port: str
@@ -36,6 +39,7 @@ class End:
     open_timeout_s: float = OPEN_TIMEOUT_S
     step_timeout_s: float = STEP_TIMEOUT_S
     variables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    operators: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
