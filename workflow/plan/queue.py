@@ -44,7 +44,7 @@ def step_size(joined: Joined, contract: Contract | None, making: Making) -> Step
     spec, name = making.loaded.spec, joined.name
     stated = spec.streams[name].step_size
     if stated is not None:
-        return StepSize(int(stated), f"step_size ({making.loaded.origins.of(f'streams.{name}.step_size')})")
+        return StepSize(int(stated), "step_size")
     if joined.writer is None:
         return None
     stage = spec.stages[joined.writer.stage]
@@ -90,11 +90,11 @@ def check_memory(queues: Mapping[str, Held], making: Making) -> None:
 
 
 def explain(queue: Held) -> str:
-    """`3 steps × 2 GiB = 6 GiB, at most 3 GiB on a node; step_size (pipeline.yaml:9)`."""
+    """`3 steps × 2 GiB (step_size) = 6 GiB, 3 GiB on a node: the queue and the step that is being filled`."""
     least = "" if queue.size.whole else "at least "
     on_node = f", {_said(queue.on_node)} on a node" if queue.on_node != queue.bytes else ""
-    sum_ = f"{queue.steps} steps × {_said(queue.size.bytes)} = {_said(queue.bytes)}{on_node}"
-    return f"{least}{sum_}: the queue and the step that is being filled; by {queue.size.source}"
+    product = f"{queue.steps} steps × {_said(queue.size.bytes)} ({queue.size.source}) = {_said(queue.bytes)}"
+    return f"{least}{product}{on_node}: the queue and the step that is being filled"
 
 
 def _refuse(biggest: Held, here: list[Held], total: int, making: Making) -> None:
@@ -110,7 +110,7 @@ def _refuse(biggest: Held, here: list[Held], total: int, making: Making) -> None
     together = f" with {_names([one for one in here if one is not biggest])}" if len(here) > 1 else ""
     making.problems.add(
         f"{key}.step_size" if stated else key,
-        f"the queue may take {explain(biggest)}; a node of site {site.site} has {_said(room)}"
+        f"the writer may hold {explain(biggest)}; a node of site {site.site} has {_said(room)}"
         + (f", and{together} it is {_said(total)}" if together else ""),
         ", or ".join(ways),
     )

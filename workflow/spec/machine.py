@@ -37,7 +37,7 @@ def look(site: Mapping[str, Any]) -> dict[str, Any]:
         known["planes"], seen["planes"] = adios2_planes()
     if known["fabric"] == "auto":
         known["fabric"], seen["fabric"] = rdma_fabric()
-    if known["parallel_adios2"] == "auto":
+    if known.get("parallel_adios2") == "auto":
         known["parallel_adios2"] = adios2_parallel()
     if known["glibc"] == "auto":
         known["glibc"] = glibc_version()

@@ -63,7 +63,9 @@ AggregationPolicy = Annotated[
 class Blosc(Spec):
     """C-Blosc2: lossless, fast."""
 
-    codec: Literal["blosclz", "lz4", "lz4hc", "zlib", "zstd"] = "zstd"
+    codec: Literal["blosclz", "lz4", "lz4hc", "zlib", "zstd"] = Field(
+        "zstd", description="lz4 is the fastest, zstd smaller at a good speed"
+    )
     level: int = Field(5, ge=0, le=9, description="0: none; 9: smallest and slowest")
     shuffle: Literal["none", "shuffle", "bitshuffle"] = Field(
         "bitshuffle", description="bytes, or bits, of equal weight together first: numbers get smaller"
@@ -80,15 +82,15 @@ class Zfp(Spec):
 class Bzip2(Spec):
     """bzip2: lossless, small and slow; fails on data that it cannot make smaller."""
 
-    level: int = Field(9, ge=1, le=9)
+    level: int = Field(9, ge=1, le=9, description="9: smallest, most memory")
 
 
 class Compressor(Spec):
     """What a variable is compressed with: one of the operators."""
 
-    blosc: Blosc | None = None
-    zfp: Zfp | None = None
-    bzip2: Bzip2 | None = None
+    blosc: Blosc | None = Field(None, description="lossless and fast: `{codec: zstd, level: 5}`")
+    zfp: Zfp | None = Field(None, description="lossy, for floating point: `{accuracy: 1e-3}`")
+    bzip2: Bzip2 | None = Field(None, description="lossless, small and slow; fails on data that does not get smaller")
     bound: float | None = Field(
         None, ge=0, description="largest error that may arrive, or the run fails; default: the accuracy"
     )
