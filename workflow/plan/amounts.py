@@ -38,7 +38,10 @@ def stream_amounts(
         if queue is not None:
             queues[name] = queue
         end = next(each for each in writer.ends if each.stream == name and each.side == "write")
-        found[name] = Amounts(size and size.bytes, queue and queue.bytes, _subfiles(writer, end, making))
+        # Of part of a step nothing can be said that a measurement could be compared with.
+        whole = size if size is not None and size.whole else None
+        memory = queue.bytes if queue is not None and whole is not None else None
+        found[name] = Amounts(whole and whole.bytes, memory, _subfiles(writer, end, making))
     check_memory(queues, making)
     return found
 

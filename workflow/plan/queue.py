@@ -85,7 +85,7 @@ def check_memory(queues: Mapping[str, Held], making: Making) -> None:
                 f"queues of {_names(here)} may take {_said(total)} of the {_said(room)} that a node of site "
                 f"{site.site} has: `queue: {{limit: 1}}` takes less"
             )
-    for each in queues.values():
+    for each in (queue for queue in queues.values() if queue.size.whole):
         making.notes.why(f"streams.{each.stream}.queue.memory", explain(each))
 
 
