@@ -182,15 +182,16 @@ def bytes_of(file: Path) -> int:
 # Aggregation
 
 POLICIES = [
-    "{per_node: 1}", "{per_node: 2}", "{per_node: 4}", "{per_node: 8}", "{count: 1}", "{count: 3}", "{count: 5}",
-    "{ratio: 1}", "{ratio: 2}", "{ratio: 3}", "{subfiles: 1}", "{subfiles: 2}", "{subfiles: 5}", "auto",
-    "{count: 4, subfiles: 2}", "{count: 4, subfiles: 3}", "{count: 5, subfiles: 2, strategy: TwoLevelShm}",
+    "", "auto", "{per_node: 2}", "{per_node: 8}", "{count: 3}", "{count: 5}", "{ratio: 2}", "{ratio: 3}",
+    "{subfiles: 2}", "{subfiles: 5}", "{count: 4, subfiles: 3}", "{per_gpu: 1}",
+    "{count: 2, strategy: TwoLevelShm}",
     *(
         f"{{{count}strategy: {strategy}}}"
-        for strategy in ("TwoLevelShm", "EveryoneWrites", "EveryoneWritesSerial", "DataSizeBased")
-        for count in ("", "count: 2, ", "count: 3, ", "ratio: 2, ", "per_gpu: 1, ")
+        for strategy in ("EveryoneWrites", "EveryoneWritesSerial", "DataSizeBased")
+        for count in ("", "count: 3, ", "ratio: 2, ")
     ),
 ]  # fmt: skip
+OF_BP4 = ["", "{per_node: 2}", "{count: 3}", "{ratio: 3}"]
 NEEDED = re.compile(r"(per_node|count|ratio): (\d)")
 
 
@@ -203,7 +204,8 @@ def possible(policy: str, ranks: int) -> bool:
 @pytest.mark.parametrize("ranks", range(1, 9))
 def test_the_data_files_on_disk_are_the_plans(ranks: int, mpi_python: str, programs: Path, tmp_path: Path) -> None:
     """Every policy and engine in one start of so many ranks."""
-    cases = [(via, policy) for via in ("bp5", "bp4") for policy in ("", *POLICIES) if possible(policy, ranks)]
+    known = [*(("bp5", policy) for policy in POLICIES), *(("bp4", policy) for policy in OF_BP4)]
+    cases = [(via, policy) for via, policy in known if possible(policy, ranks)]
     stages, streams = "", ""
     for index, (via, policy) in enumerate(cases):
         output = f", output: {{aggregation: {policy}}}" if policy else ""
@@ -229,25 +231,16 @@ def test_the_data_files_on_disk_are_the_plans(ranks: int, mpi_python: str, progr
     assert max(found.values()) == ranks  # there is one that lets all of them write
 
 
-def test_a_run_writes_the_files_that_its_plan_says(mpi_python: str, programs: Path, tmp_path: Path) -> None:
-    """And DataSizeBased, asked for, is what ran: profiling.json has its timers."""
-    output = "{aggregation: {count: 3, strategy: DataSizeBased}, async: guided}"
-    done = wf(tmp_path, mpi_python, chain(programs, mpi_python, "via: bp5", output, writers=4))
-    assert done.returncode == 0, done.stderr
-    assert json.loads((tmp_path / "run/plan.json").read_text())["streams"][0]["subfiles"] == 3
-    assert len(list((tmp_path / "run/streams/field.bp").glob("data.*"))) == 3
-    assert "dsb" in (tmp_path / "run/streams/field.bp/profiling.json").read_text()
-    assert real_error(tmp_path) == 0.0
-
-
 # Asynchronous writing
 
 
 @pytest.mark.parametrize("word", ["off", "guided", "naive"])
 def test_asynchronous_writing_is_in_the_profile(word: str, mpi_python: str, programs: Path, tmp_path: Path) -> None:
     wiring = "via: bp5, coupling: live"
-    done = wf(tmp_path, mpi_python, chain(programs, mpi_python, wiring, f"{{async: {word}}}", readers=1))
+    output = f"{{async: {word}, aggregation: {{count: 2}}}}"
+    done = wf(tmp_path, mpi_python, chain(programs, mpi_python, wiring, output, readers=1))
     assert done.returncode == 0, done.stderr
+    assert len(list((tmp_path / "run/streams/field.bp").glob("data.*"))) == 2
     profile = json.loads((tmp_path / "run/streams/field.bp/profiling.json").read_text())
     waited = ["BS_WaitOnAsync" in rank for rank in profile]
     assert waited == [word != "off"] * 2
@@ -259,7 +252,7 @@ def test_asynchronous_writing_is_in_the_profile(word: str, mpi_python: str, prog
 # Compression
 
 
-@pytest.mark.parametrize("wiring", ["via: sst", "via: bp5", "via: bp4", "via: bp5, coupling: live"])
+@pytest.mark.parametrize("wiring", ["via: sst", "via: bp5", "via: bp5, coupling: live"])
 def test_errors_are_measured_and_within_the_bound(wiring: str, mpi_python: str, programs: Path, tmp_path: Path) -> None:
     done = wf(tmp_path, mpi_python, chain(programs, mpi_python, wiring, PACKED, readers=3))
     assert done.returncode == 0, done.stderr
@@ -284,16 +277,17 @@ def test_errors_are_measured_and_within_the_bound(wiring: str, mpi_python: str, 
 
 
 @pytest.mark.parametrize(
-    "compressor",
-    ["blosc: {codec: zstd, level: 7, shuffle: shuffle, threads: 2}", "blosc: {codec: blosclz}", "bzip2: {level: 3}"],
+    ("via", "compressor"),
+    [("bp5", "blosc: {codec: zstd, level: 7, shuffle: shuffle, threads: 2}"), ("bp4", "bzip2: {level: 3}")],
 )
-def test_lossless_keeps_every_bit(compressor: str, mpi_python: str, programs: Path, tmp_path: Path) -> None:
+def test_lossless_keeps_every_bit(via: str, compressor: str, mpi_python: str, programs: Path, tmp_path: Path) -> None:
     output = f"{{compression: {{density: {{{compressor}}}}}}}"
-    done = wf(tmp_path, mpi_python, chain(programs, mpi_python, "via: bp5", output, readers=1))
+    done = wf(tmp_path, mpi_python, chain(programs, mpi_python, f"via: {via}", output, readers=1))
     assert done.returncode == 0, done.stderr
     assert real_error(tmp_path) == 0.0
     assert accuracy(tmp_path)["density"]["largest"] == 0.0
-    assert compressor.split(":")[0] in operators_in(tmp_path / "run/streams/field.bp", "density")
+    if via == "bp5":  # bpls (2.12.1) lists no operators of BP4
+        assert "blosc" in operators_in(tmp_path / "run/streams/field.bp", "density")
     assert bytes_of(tmp_path / "run/streams/field.bp") < 0.95 * 3 * 8 * SIDE**3
 
 
@@ -316,10 +310,6 @@ def test_an_array_of_nothing_is_an_error_and_no_crash(mpi_python: str, programs:
     assert done.returncode == 1
     assert "density has no elements in this step, and zfp cannot take that" in done.stderr
     assert report_of(tmp_path)["stages"][0]["exit_code"] == 1
-    blosc = text.replace("zfp: {accuracy: 1e-3}", "blosc: {}")
-    (tmp_path / "blosc").mkdir()
-    done = wf(tmp_path / "blosc", mpi_python, blosc)
-    assert "density" not in (json.loads((tmp_path / "blosc/run/report.json").read_text())["run"]["reason"])
 
 
 def test_a_variable_that_the_operator_cannot_do(mpi_python: str, programs: Path, tmp_path: Path) -> None:
