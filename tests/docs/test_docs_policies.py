@@ -34,7 +34,9 @@ def planned(fragment: str, folder: Path) -> EndPlan:
     pipeline = yaml.safe_load(BASE)
     pipeline["stages"]["make"] |= yaml.safe_load(text.replace("1e-3", "0.001"))["stages"]["make"]
     (folder / "pipeline.yaml").write_text(yaml.safe_dump(pipeline))
-    return make_plan(load_pipeline(folder / "pipeline.yaml"), SITE, python="python", wf_version="0").stages[0].ends[0]
+    return (
+        make_plan(load_pipeline(folder / "pipeline.yaml"), SITE, python="python", wf_version="0").stage("make").ends[0]
+    )
 
 
 @pytest.mark.parametrize(
