@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
+from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, model_validator
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 from workflow.operators import LOSSY, OPERATORS
 from workflow.spec.strict import Spec
@@ -53,11 +55,14 @@ def _word(value: Any) -> Any:
     return {"auto": True} if value == "auto" else value
 
 
-AggregationPolicy = Annotated[
-    Aggregation,
-    BeforeValidator(_word),
-    WithJsonSchema({"anyOf": [{"const": "auto"}, Aggregation.model_json_schema()]}),
-]
+class _OrAuto:
+    """What editors and the reference learn of the word."""
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {"anyOf": [{"const": "auto"}, handler(schema)]}
+
+
+AggregationPolicy = Annotated[Aggregation, BeforeValidator(_word), _OrAuto()]
 
 
 class Blosc(Spec):
