@@ -36,7 +36,8 @@ class Reader:
         self._ends = f'"stream": "{end.stream}", "side": "read"'
         self._wait_s = self._io_s = 0.0
         self._comparer: Comparer | None = None
-        self._sampled = False  # whether the samples of this step have been fetched
+        self._has_samples = False  # then every step of the stream has some
+        self._sampled = False  # whether those of this step have been fetched
 
     def __iter__(self) -> Iterator[Step]:
         return self
@@ -54,8 +55,10 @@ class Reader:
         if status is not Status.READY:
             raise self._failed(status)
         self._step = Step(self, self._source, self.steps)
-        if self.steps == 0 and self._end.variables:
-            self._check()
+        if self.steps == 0:
+            self._has_samples = self._source.info(SAMPLES) is not None
+            if self._end.variables:
+                self._check()
         return self._step
 
     def __enter__(self) -> Reader:
@@ -124,7 +127,7 @@ class Reader:
 
     def _compare(self, wanted: list[Selection], found: list[Any]) -> None:
         """What was read with the samples that the writer took of it, where it took some."""
-        if self._source.info(SAMPLES) is None:
+        if not self._has_samples:
             return
         self._comparer = self._comparer or Comparer(own_communicator())
         if not self._sampled:
@@ -135,7 +138,7 @@ class Reader:
 
     def _check_bounds(self) -> None:
         """At the end of a step, on all ranks: did more change on the way than the pipeline allows?"""
-        if self._source.info(SAMPLES) is None:
+        if not self._has_samples:
             return
         self._sampled = False
         self._comparer = self._comparer or Comparer(own_communicator())
