@@ -181,13 +181,14 @@ def bytes_of(file: Path) -> int:
 
 # Aggregation
 
+STRATEGIES = ("EveryoneWrites", "EveryoneWritesSerial", "DataSizeBased")
 POLICIES = [
     "", "auto", "{per_node: 2}", "{per_node: 8}", "{count: 3}", "{count: 5}", "{ratio: 1}", "{ratio: 2}", "{ratio: 3}",
     "{subfiles: 2}", "{subfiles: 5}", "{count: 4, subfiles: 3}", "{per_gpu: 1}",
     "{count: 2, strategy: TwoLevelShm}",
     *(
         f"{{{count}strategy: {strategy}}}"
-        for strategy in ("EveryoneWrites", "EveryoneWritesSerial", "DataSizeBased")
+        for strategy in STRATEGIES
         for count in ("", "count: 3, ", "ratio: 2, ")
     ),
 ]  # fmt: skip
@@ -205,6 +206,8 @@ def possible(policy: str, ranks: int) -> bool:
 def test_the_data_files_on_disk_are_the_plans(ranks: int, mpi_python: str, programs: Path, tmp_path: Path) -> None:
     """Every policy and engine in one start of so many ranks."""
     known = [*(("bp5", policy) for policy in POLICIES), *(("bp4", policy) for policy in OF_BP4)]
+    # which looks at NumSubFiles only, and is told none here
+    known.append(("bp5, parameters: {AggregationType: DataSizeBased}", "{count: 3}"))
     cases = [(via, policy) for via, policy in known if possible(policy, ranks)]
     stages, streams = "", ""
     for index, (via, policy) in enumerate(cases):
@@ -228,6 +231,7 @@ def test_the_data_files_on_disk_are_the_plans(ranks: int, mpi_python: str, progr
     found = {case: len(list((tmp_path / f"streams/s{i}.bp").glob("data.*"))) for i, case in enumerate(cases)}
     assert found == {case: plan.stream(f"s{i}").subfiles for i, case in enumerate(cases)}
     assert found["bp5", ""] == 1
+    assert all(found["bp5", f"{{count: 3, strategy: {each}}}"] == 3 for each in STRATEGIES if ranks >= 3)
     assert max(found.values()) == ranks  # there is one that lets all of them write
 
 

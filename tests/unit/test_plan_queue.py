@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.planner import SITE, Planner
 from workflow.errors import SpecError
+from workflow.plan.make import make_plan
+from workflow.spec.load import load_pipeline
 
 ONE = """
 stages:
@@ -86,6 +90,18 @@ def test_shapes_say_the_size_where_all_are_numbers(plan_of: Planner) -> None:
     more = SHAPED % ", n: {type: int64, shape: [N]}"
     assert plan_of(more).stream("f").step_size is None
     assert "at least 3 steps × 1 GiB" in refused(plan_of, more, SITE.model_copy(update={"memory_per_node": 2**31}))
+
+
+def test_a_components_own_parameter_says_the_size(tmp_path: Path) -> None:
+    """The real synthetic component; without it, nothing is known."""
+    file = tmp_path / "pipeline.yaml"
+    for given, expected in (("bytes: 2 MB", 4_000_000), ("grid_points: 10", None)):
+        file.write_text(
+            f"wf: 1\nname: a\nstages:\n  make: {{component: synthetic, ranks: 2, with: {{{given}}}}}\n"
+            '  drop: {component: "null"}\nstreams:\n  data: {from: make, to: drop}\n'
+        )
+        plan = make_plan(load_pipeline(file), SITE, python="/python", wf_version="0")
+        assert plan.stream("data").step_size == expected
 
 
 def test_much_of_the_memory_is_mentioned(plan_of: Planner) -> None:

@@ -36,7 +36,7 @@ def decide_operators(
         making.notes.why(key, f"no effect on stream {stream}: {engine.engine} has no operators")
         making.notes.advise(f"{key} has no effect on stream {stream}: {engine.engine} has no operators of ADIOS2")
         return {}
-    known = {} if contract is None else contract.writer
+    known: dict[str, Variable] = {**(port.variables or {}), **(contract.writer if contract is not None else {})}
     _check_built(port, wanted.values(), key, making)
     found: dict[str, OperatorPlan] = {}
     for name, compressor in wanted.items():

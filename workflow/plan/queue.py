@@ -55,7 +55,9 @@ def step_size(joined: Joined, contract: Contract | None, making: Making) -> Step
             return StepSize(each * stage.ranks, f"{port.bytes_per_rank} of {joined.writer.stage} × {stage.ranks} ranks")
     sizes = {name: _bytes(variable) for name, variable in (contract.writer if contract else {}).items()}
     known = sum(each for each in sizes.values() if each is not None)
-    whole = joined.writer.variables is not None and None not in sizes.values()
+    declared = joined.writer.variables or {}
+    # Of those that are optional it is not known whether they are there.
+    whole = bool(declared) and None not in sizes.values() and not any(each.optional for each in declared.values())
     return StepSize(known, "the shapes of its variables", whole) if known else None
 
 
