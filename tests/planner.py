@@ -10,7 +10,14 @@ from workflow.spec.load import Loaded, load_pipeline
 from workflow.spec.site import Site
 
 COMPONENTS = Path(__file__).parent / "specs/components"
-SITE = Site(site="test", summary="4 cores", nodes=1, cores_per_node=4, memory_per_node=2**33)
+SITE = Site(
+    site="test",
+    summary="4 cores",
+    nodes=1,
+    cores_per_node=4,
+    memory_per_node=2**33,
+    operators=["blosc", "bzip2", "zfp"],
+)
 HEAD = "wf: 1\nname: test\n"
 # walker → tally → keep, see tests/specs/components
 CHAIN = """

@@ -22,7 +22,10 @@ from workflow.spec.site import Site
 HERE = Path(__file__).parent
 BAD = HERE / "bad"
 # Not this machine's: messages must not depend on it.
-SITE = Site(site="test", summary="4 cores", nodes=1, cores_per_node=4, memory_per_node=2**33, planes=["tcp", "mpi"])
+SITE = Site(
+    site="test", summary="4 cores", nodes=1, cores_per_node=4, memory_per_node=2**33, planes=["tcp", "mpi"],
+    operators=["blosc", "zfp"],
+)  # fmt: skip
 CASES = sorted(path.name for path in BAD.glob("*.yaml"))
 
 

@@ -147,7 +147,8 @@ def test_output_policies_of_a_file(plan_of: Planner) -> None:
     assert "2 per node × 1 node" in plan.reasons["streams.positions.write.NumAggregators"]
     assert not plan.stream("positions").keep
     count = plan_of(FULL % ("bp5", "keep: false"), sets=("stages.walk.output.aggregation={ratio: 4}",))
-    assert end(count, "walk", "positions").parameters["AggregatorRatio"] == "4"
+    assert end(count, "walk", "positions").parameters["NumAggregators"] == "1"
+    assert "one aggregator for 4 ranks" in count.reasons["streams.positions.write.NumAggregators"]
 
 
 def test_output_policies_wait_for_a_file_engine(plan_of: Planner) -> None:

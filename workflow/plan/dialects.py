@@ -26,8 +26,20 @@ def adios2_xml(ends: Sequence[EndPlan]) -> str:
         lines += [
             f"      <parameter key={quoteattr(key)} value={quoteattr(value)}/>" for key, value in end.parameters.items()
         ]
-        lines += ["    </engine>", "  </io>"]
+        lines += ["    </engine>", *_xml_operators(end), "  </io>"]
     return "\n".join([*lines, "</adios-config>", ""])
+
+
+def _xml_operators(end: EndPlan) -> list[str]:
+    lines: list[str] = []
+    for name, operator in end.operators.items():
+        lines += [f"    <variable name={quoteattr(name)}>", f"      <operation type={quoteattr(operator.type)}>"]
+        lines += [
+            f"        <parameter key={quoteattr(key)} value={quoteattr(value)}/>"
+            for key, value in operator.parameters.items()
+        ]
+        lines += ["      </operation>", "    </variable>"]
+    return lines
 
 
 def adios2_yaml(ends: Sequence[EndPlan]) -> str:
@@ -38,6 +50,11 @@ def adios2_yaml(ends: Sequence[EndPlan]) -> str:
         lines.append("  Engine:")
         lines.append(f"    Type: {json.dumps(end.engine)}")
         lines += [f"    {key}: {json.dumps(value)}" for key, value in end.parameters.items()]
+        lines += ["  Variables:"] if end.operators else []
+        for name, operator in end.operators.items():
+            lines += [f"    - Variable: {json.dumps(name)}", "      Operations:"]
+            lines += [f"        - Type: {json.dumps(operator.type)}"]
+            lines += [f"          {key}: {json.dumps(value)}" for key, value in operator.parameters.items()]
     return "\n".join([*lines, ""])
 
 
@@ -54,11 +71,21 @@ def openpmd_toml(ends: Sequence[EndPlan]) -> str:
 def _toml_table(path: tuple[str, ...], table: dict[str, object]) -> list[str]:
     """Values first: whatever follows a header belongs to it."""
     inner = {key: value for key, value in table.items() if isinstance(value, dict)}
-    own = [f"{_toml_key(key)} = {_toml_text(value)}" for key, value in table.items() if key not in inner]
+    own = [f"{_toml_key(key)} = {_toml_value(value)}" for key, value in table.items() if key not in inner]
     lines = ["", f"[{'.'.join(map(_toml_key, path))}]", *own] if path and own else own
     for key, value in inner.items():
         lines += _toml_table((*path, key), value)
     return lines
+
+
+def _toml_value(value: object) -> str:
+    """Tables in a list are written in one line each."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml_value, value))}]"
+    if isinstance(value, dict):
+        inside = ", ".join(f"{_toml_key(key)} = {_toml_value(each)}" for key, each in value.items())
+        return f"{{ {inside} }}" if inside else "{}"
+    return _toml_text(value)
 
 
 def _toml_key(key: str) -> str:

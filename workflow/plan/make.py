@@ -12,6 +12,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from workflow.plan.advice import advise
+from workflow.plan.amounts import stream_amounts
 from workflow.plan.contracts import Contract, check_contract, check_types
 from workflow.plan.coupling import choose_couplings
 from workflow.plan.decisions import Making, Notes
@@ -59,8 +60,9 @@ def make_plan(loaded: Loaded, site: Site, *, python: str, wf_version: str, mpiex
     placements = _place(kinds, joined, waits, making)
     ends: dict[str, list[EndPlan]] = {name: [] for name in spec.stages}
     choices: dict[str, Choice | None] = {}
+    contracts: dict[str, Contract | None] = {}
     for name, stream in joined.items():
-        contract = _contract(stream, making)
+        contract = contracts[name] = _contract(stream, making)
         choices[name] = choose_transport(stream, loaded.engines[name], placements, making)
         for stage, end in wire(name, stream, couplings[name], contract, placements, choices[name], making):
             ends[stage].append(end)
@@ -68,9 +70,13 @@ def make_plan(loaded: Loaded, site: Site, *, python: str, wf_version: str, mpiex
         to_stage_plan(name, kinds[name], ends[name], placements[name], waits.get(name, []), making)
         for name in spec.stages
     ]
+    amounts = stream_amounts(joined, contracts, stages, making)
     check_outputs(stages, making)
     making.problems.raise_any()
-    streams = [to_stream_plan(name, stream, couplings[name], choices[name], making) for name, stream in joined.items()]
+    streams = [
+        to_stream_plan(name, stream, couplings[name], choices[name], amounts[name], making)
+        for name, stream in joined.items()
+    ]
     advise(stages, streams, joined, told, making)
     return Plan(
         wf_version=wf_version,
@@ -96,7 +102,7 @@ def _join(told: dict[str, set[str]], making: Making) -> dict[str, Joined]:
         for side, declared in (("writes", stage.writes), ("reads", stage.reads)):
             for port, program_port in declared.items():
                 check_types(f"stages.{name}.{side}.{port}.variables", program_port.variables, problems)
-        check_policy(name, making)
+        check_policy(name, ports[name], making)
     for name, stream in loaded.spec.streams.items():
         check_types(f"streams.{name}.variables", stream.variables, problems)
     return join_streams(ports, told, making)

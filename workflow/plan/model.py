@@ -41,6 +41,14 @@ class SharePlan(Part):
     readers: RanksPlan
 
 
+class OperatorPlan(Part):
+    """What ADIOS2 does to a variable on its way out, and how much may be lost by it."""
+
+    type: str
+    parameters: dict[str, str] = Field(default_factory=dict)
+    bound: float = Field(description="largest absolute error of a value that arrives; 0: every bit is kept")
+
+
 class EndPlan(Part):
     """One end of a stream: how this stage opens it."""
 
@@ -59,6 +67,9 @@ class EndPlan(Part):
         default_factory=dict, description="contract, checked when the first step is read"
     )
     share: SharePlan | None = Field(None, description="None: it writes, or its program reads what it likes")
+    operators: dict[str, OperatorPlan] = Field(
+        default_factory=dict, description="of a writing end, by variable; `*`: every other array that it can do"
+    )
     transport: str | None = Field(
         None,
         description="SST's data plane as its log names it, evpath for TCP; None: a file, or the program's own choice",
@@ -119,6 +130,9 @@ class StreamPlan(Part):
     )
     fallback: bool = Field(True, description="whether another transport than planned is a note; False: the run fails")
     queue: Queue | None = Field(description="None for files, which hold all steps")
+    step_size: int | None = Field(None, description="bytes of one step of all ranks, as stated or by shapes")
+    queue_memory: int | None = Field(None, description="bytes that the writer may hold in all; None: not known")
+    subfiles: int | None = Field(None, description="`data.*` files of a BP5 or BP4 stream; None: not known")
     path: str
     on_disk: list[str] = Field(description="files and directories that this stream leaves or uses")
     keep: bool

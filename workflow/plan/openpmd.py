@@ -70,8 +70,14 @@ def configuration(end: EndPlan) -> dict[str, object]:
         "backend": "adios2",
         "iteration_encoding": "variable_based",
         "rank_table": "hostname",
-        "adios2": {"attribute_writing_ranks": 0, "engine": engine},
+        "adios2": {"attribute_writing_ranks": 0, "engine": engine, **_dataset(end)},
     }
+
+
+def _dataset(end: EndPlan) -> dict[str, object]:
+    """openPMD-api takes operators for all datasets of a series."""
+    found = [{"type": each.type, "parameters": dict(each.parameters)} for each in end.operators.values()]
+    return {"dataset": {"operators": found}} if found else {}
 
 
 def environment(end: EndPlan) -> dict[str, str]:
@@ -101,9 +107,18 @@ def warpx_lines(end: EndPlan) -> str:
         "openpmd_encoding": "v",
         "adios2_engine.type": end.engine.lower(),
         **{f"adios2_engine.parameters.{key}": value for key, value in end.parameters.items()},
+        **_warpx_operator(end),
     }
     lines = [f"{end.io}.{key} = {_word(value)}" for key, value in values.items()]
     return "\n".join([f"# stream {end.stream}, set by wf: replaces what is said of it above", *lines, ""])
+
+
+def _warpx_operator(end: EndPlan) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for each in end.operators.values():
+        found |= {"adios2_operator.type": each.type}
+        found |= {f"adios2_operator.parameters.{key}": value for key, value in each.parameters.items()}
+    return found
 
 
 def _word(value: str) -> str:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from workflow.plan.amounts import Amounts
+from workflow.plan.compression import decide_operators
 from workflow.plan.contracts import Contract
 from workflow.plan.decisions import Making, counted, work_dir
 from workflow.plan.engines import ParameterError, check_combination, to_text, user_parameter
@@ -29,7 +31,9 @@ POLL_S = 0.1
 Decided = dict[str, tuple[str, str]]  # parameter → (value, reason)
 
 
-def to_stream_plan(name: str, joined: Joined, coupling: Coupling, choice: Choice | None, making: Making) -> StreamPlan:
+def to_stream_plan(
+    name: str, joined: Joined, coupling: Coupling, choice: Choice | None, amounts: Amounts, making: Making
+) -> StreamPlan:
     """The stream seen from above."""
     stream, engine = making.loaded.spec.streams[name], making.loaded.engines[name]
     path = making.stream_path(name)
@@ -43,6 +47,9 @@ def to_stream_plan(name: str, joined: Joined, coupling: Coupling, choice: Choice
         transport=choice.transport if choice else None,
         fallback=choice is None or not choice.asked,
         queue=stream.queue if engine.kind == "stream" else None,
+        step_size=amounts.step_size,
+        queue_memory=amounts.queue_memory,
+        subfiles=amounts.subfiles,
         path=path,
         on_disk=[f"{path}.sst" if engine.engine == "SST" else path],
         keep=stream.keep,
@@ -81,6 +88,8 @@ def wire(
             _check_combination(name, engine, parameters, making)
         check_told(name, port, joined.writer, parameters, users, making)
         end = _to_end(name, port, engine, parameters, contract, choice, making)
+        if port.side == "write":
+            end = end.model_copy(update={"operators": decide_operators(port, name, engine, contract, making)})
         share = decide_share(name, port, joined, engine, placements, making)
         ends.append((port.stage, end if share is None else end.model_copy(update={"share": share})))
     return ends

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from workflow.plan.model import StagePlan, StreamPlan
 from workflow.report.metrics import Side, StageMetrics, StepRecord
-from workflow.report.model import ReaderPart, StagePart, StreamPart
+from workflow.report.model import AccuracyPart, ReaderPart, StagePart, StreamPart
 from workflow.report.queue import longest, queue_history
 from workflow.report.records import Records
 from workflow.run.planes import transport_of
@@ -78,7 +78,7 @@ def make_stream(plan: StreamPlan, records: Records) -> StreamPart:
         name=plan.name, writer=plan.writer, via=plan.via, engine=plan.engine, coupling=plan.coupling,
         queue_limit=plan.queue.limit if plan.queue else None, when_full=plan.queue.when_full if plan.queue else None,
         parameters=dict(parameters[0]) if parameters else {}, transport=transport_of(seen), steps=steps,
-        bytes=volume or fetched, io_s=io_s, wait_s=wait_s,
+        step_size=plan.step_size, queue_memory=plan.queue_memory, bytes=volume or fetched, io_s=io_s, wait_s=wait_s,
         throughput=_rate(volume, (io_s or 0.0) + (wait_s or 0.0)),
         complete=closed.complete if closed else _complete(seen),
         first_step=own[0].t if own else noticed[0] if noticed else None,
@@ -102,6 +102,7 @@ def _make_reader(plan: StreamPlan, name: str, records: Records, written: int | N
         stage=name, steps=steps, bytes=volume, io_s=io_s, wait_s=_sum(own, "wait_s"),
         throughput=_rate(volume, io_s), dropped=max(0, (written or 0) - (steps or 0)) if known else None,
         complete=complete,
+        accuracy=[AccuracyPart.model_validate(each) for each in metrics.accuracy.get(plan.name, [])],
     )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -46,6 +47,7 @@ class StageMetrics:
     steps_of: dict[End, list[StepRecord]] = field(default_factory=dict)
     opened: dict[End, tuple[float, float]] = field(default_factory=dict)  # (when, how long it took)
     closed: dict[End, CloseRecord] = field(default_factory=dict)
+    accuracy: dict[str, list[dict[str, Any]]] = field(default_factory=dict)  # stream → of each variable
     compute_after_s: float = 0.0  # after the last stream call
     unreadable: int = 0
 
@@ -86,6 +88,10 @@ def _add(metrics: StageMetrics, record: dict[str, Any]) -> None:
             metrics.closed[_end(record)] = CloseRecord(
                 float(record["t"]), int(record["steps"]), bool(record["complete"]), str(record.get("error", ""))
             )
+        case "accuracy":
+            told = {key: record[key] for key in ("variable", "operator", "bound", "largest", "compared", "steps")}
+            told["largest"] = None if math.isinf(told["largest"]) else told["largest"]
+            metrics.accuracy.setdefault(str(record["stream"]), []).append(told)
         case "end":
             metrics.compute_after_s = float(record.get("compute_s", 0.0))
 

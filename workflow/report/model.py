@@ -83,6 +83,30 @@ class StagePart(Part):
         return None if seconds is None or not self.wall_s else seconds / self.wall_s
 
 
+class AccuracyPart(Part):
+    """What compression did to a variable on its way to a reader, by values that the writer sent along unchanged."""
+
+    variable: str
+    operator: str
+    bound: float = Field(description="largest absolute error allowed; 0: every bit had to arrive")
+    largest: float | None = Field(description="largest error found; None is infinite: where bits or NaN differ")
+    compared: int = Field(description="values compared, over all steps and ranks")
+    steps: int
+
+    @property
+    def text(self) -> str:
+        """`density: zfp, largest error 2.9e-04 ≤ 1e-03 (4096 values)`."""
+        if not self.compared:
+            return f"{self.variable}: {self.operator}, nothing compared"
+        values = f"({self.compared} values of {self.steps} steps)"
+        if self.bound == self.largest == 0:
+            return f"{self.variable}: {self.operator}, every bit arrived {values}"
+        if self.largest is None:
+            return f"{self.variable}: {self.operator}, infinite error > {self.bound:g} {values}"
+        sign = "≤" if self.largest <= self.bound else ">"
+        return f"{self.variable}: {self.operator}, largest error {self.largest:.2g} {sign} {self.bound:g} {values}"
+
+
 class ReaderPart(Part):
     """One reading end of a stream."""
 
@@ -94,6 +118,7 @@ class ReaderPart(Part):
     throughput: Real | None = Field(None, description="perceived: bytes ÷ io_s (loads and end_step, not the waiting)")
     dropped: int | None = Field(None, description="steps written but never read; None while the stream is open")
     complete: bool | None = Field(None, description="read to the end of the stream; None while it is open")
+    accuracy: list[AccuracyPart] = Field(default_factory=list, description="of the compressed variables that it read")
 
 
 class StreamPart(Part):
@@ -111,6 +136,8 @@ class StreamPart(Part):
         "", description="how SST moved data, by its log: tcp, rdma, ucx, mpi; empty: not SST, or not seen"
     )
     steps: int | None = Field(description="written; None like those of readers")
+    step_size: int | None = Field(None, description="bytes of a step as planned: stated, or by shapes")
+    queue_memory: int | None = Field(None, description="bytes that the queue was planned to hold at most")
     bytes: int | None = Field(None, description="written; of a writer that does not say it, what a reader fetched")
     io_s: Real | None = None
     wait_s: Real | None = Field(None, description="of the writer, for room in the queue")

@@ -17,6 +17,7 @@ from workflow.errors import Problem
 from workflow.plan.model import Plan
 from workflow.report import rows
 from workflow.report.amounts import duration, moment, plural
+from workflow.report.outputs import accuracy_lines
 from workflow.report.pipes import print_plain
 from workflow.report.plain import fit
 from workflow.report.progress import Pace, stage_cells, stream_cells
@@ -120,8 +121,8 @@ def show_report(report: Report, console: Console | None = None) -> None:
         _say(console, line, style)
     _show_table(console, rows.report_stages_short(report))
     _show_streams(console, report)
-    for note in report.notes:
-        _say(console, f"note: {note}", "dim")
+    for line in (*accuracy_lines(report), *(f"note: {note}" for note in report.notes)):
+        _say(console, line, "dim")
 
 
 def show_status(report: Report, console: Console | None = None) -> None:

@@ -12,6 +12,7 @@ from workflow.errors import EXIT_RUN_FAILED
 from workflow.report.amounts import plural
 from workflow.report.figures import busy_s, make_stage, make_stream
 from workflow.report.model import Report, RunPart, StagePart, StreamPart
+from workflow.report.outputs import output_notes
 from workflow.report.records import Records, read_records
 from workflow.report.status import settle
 from workflow.run.planes import difference
@@ -43,7 +44,7 @@ def to_report(records: Records) -> Report:
         run=_make_run(records, stages, streams),
         stages=stages,
         streams=streams,
-        notes=[*_make_notes(records), *_uncounted(streams)],
+        notes=[*_make_notes(records), *_uncounted(streams), *output_notes(records.plan, streams)],
     )
 
 

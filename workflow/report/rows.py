@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from workflow.plan.model import RUN_DIR, Plan, StagePlan, StreamPlan
-from workflow.report.amounts import NOTHING, duration, number, percent, rate, size
+from workflow.plan.model import RUN_DIR, OperatorPlan, Plan, StagePlan, StreamPlan
+from workflow.report.amounts import NOTHING, duration, number, percent, plural, rate, size
 from workflow.report.comparison import Comparison, Difference
 from workflow.report.model import Report, StagePart, StreamPart
 from workflow.spec.component import Component, Port
@@ -145,6 +145,8 @@ def plan_streams(plan: Plan) -> Table:
     rows = []
     for stream in plan.streams:
         queue = f"{stream.queue.limit}, {stream.queue.when_full} when full" if stream.queue else "all steps on disk"
+        queue += f", up to {size(stream.queue_memory)}" if stream.queue_memory else ""
+        queue += f", {plural(stream.subfiles, 'data file')}" if stream.subfiles else ""
         path = stream.path.removeprefix(f"{RUN_DIR}/") + ("" if stream.keep else " (removed after the run)")
         ends = f"{stream.writer} → {', '.join(stream.readers)}"
         rows.append([stream.name, ends, engine_text(stream), stream.coupling, queue, path])
@@ -160,8 +162,13 @@ def plan_ends(plan: Plan) -> Table:
             for end in stage.ends:
                 if end.stream == stream.name:
                     settings = ", ".join(f"{key}={value}" for key, value in sorted(end.parameters.items()))
+                    settings += "".join(f"; {name}: {_operator_text(each)}" for name, each in end.operators.items())
                     rows.append([stream.name, f"{stage.name} {end.side}s", settings or NOTHING])
     return Table(head, rows)
+
+
+def _operator_text(operator: OperatorPlan) -> str:
+    return " ".join([operator.type, *(f"{key}={value}" for key, value in operator.parameters.items())])
 
 
 def plan_environment(plan: Plan) -> Table:

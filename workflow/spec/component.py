@@ -49,6 +49,7 @@ class Port(Spec):
         "because the program needs every element once",
     )
     variables: dict[str, PortVariable] = Field(default_factory=dict)
+    bytes_per_rank: str = Field("", description="the parameter that says how many bytes a rank writes in a step, not 0")
     help: str = ""
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from workflow.errors import Problem, SpecError
+from workflow.spec.built import operators_of
 from workflow.spec.check import Checked, Library, check
 from workflow.spec.component import Component
 from workflow.spec.components import component_dir
@@ -42,6 +43,8 @@ class Loaded:
     templates: dict[str, dict[str, str]] = field(repr=False)
     """Stage → name → text of its `files:`. Files that are no text are not in it: they are copied unchanged."""
     origins: Origins = field(repr=False)
+    built: dict[str, list[str]] = field(repr=False, default_factory=dict)
+    """Stage that compresses → the operators of its ADIOS2, where it was found."""
 
 
 def load_pipeline(
@@ -77,6 +80,7 @@ def load_pipeline(
         engines=checked.engines,
         templates={name: _texts(stage, base) for name, stage in checked.spec.stages.items() if stage.files},
         origins=Origins(overlaid.root),
+        built=operators_of(checked.spec, base),
     )
 
 

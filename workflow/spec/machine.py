@@ -37,6 +37,8 @@ def look(site: Mapping[str, Any]) -> dict[str, Any]:
         known["planes"], seen["planes"] = adios2_planes()
     if known["fabric"] == "auto":
         known["fabric"], seen["fabric"] = rdma_fabric()
+    if known.get("parallel_adios2") == "auto":
+        known["parallel_adios2"] = adios2_parallel()
     if known["glibc"] == "auto":
         known["glibc"] = glibc_version()
     if known["memory_policy"] == "auto":
@@ -46,7 +48,7 @@ def look(site: Mapping[str, Any]) -> dict[str, Any]:
 
 def adios2_planes() -> tuple[list[Transport], str]:
     """(SST transports of the adios2 of this Python, what was seen); [] when that is not known."""
-    library = _core_library()
+    library = core_library()
     if library is None:
         return [], "no adios2 is installed beside this Python"
     links = read_links(library)
@@ -57,8 +59,14 @@ def adios2_planes() -> tuple[list[Transport], str]:
     return found, f"linked by {library.name}"
 
 
-def _core_library() -> Path | None:
-    """The library of the installed adios2 that holds SST."""
+def adios2_parallel() -> bool | None:
+    """Whether the adios2 of this Python is built with MPI; None when there is none."""
+    library = core_library()
+    return None if library is None else any(library.parent.glob("libadios2_core_mpi.so*"))
+
+
+def core_library() -> Path | None:
+    """The library of the installed adios2 that holds SST and the operators."""
     found = importlib.util.find_spec("adios2")
     folders = [Path(place) for place in (found.submodule_search_locations or [])] if found else []
     for folder in folders:

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import Field, StringConstraints, model_validator
 
 from workflow.spec.dialect import NAMELESS, Dialect, dialect_of
+from workflow.spec.output import AggregationPolicy, Compression
+from workflow.spec.strict import Spec as Spec
 from workflow.spec.units import Duration, Size
 
 # Stage and stream names become directory names, placeholder parts and `--set` keys.
@@ -26,12 +28,6 @@ Strategy = Literal[
     "auto", "hostname", "hostname:binpacking", "hostname:round-robin", "hostname:blocks",
     "binpacking", "round-robin", "blocks", "hyperslab", "all",
 ]  # fmt: skip
-
-
-class Spec(BaseModel):
-    """Settings that every part of the file shares."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
 
 class Variable(Spec):
@@ -53,27 +49,16 @@ class Place(Spec):
     share: Name | None = Field(None, description="another stage: same nodes, other cores")
 
 
-class Aggregation(Spec):
-    """How many ranks of a stage write files for the others. Give one key."""
-
-    per_node: Annotated[int, Field(ge=1)] | None = Field(None, description="this many aggregators on each node")
-    count: Annotated[int, Field(ge=1)] | None = Field(None, description="this many aggregators in all")
-    ratio: Annotated[int, Field(ge=1)] | None = Field(None, description="one aggregator for this many ranks")
-
-    @model_validator(mode="after")
-    def _one_way(self) -> Aggregation:
-        if sum(v is not None for v in (self.per_node, self.count, self.ratio)) != 1:
-            raise ValueError("expected exactly one of per_node, count, ratio; for example `{per_node: 1}`")
-        return self
-
-
 class OutputPolicy(Spec):
     """Policies of what a stage writes."""
 
-    aggregation: Aggregation | None = Field(None, description="aggregators of file streams (default: one per node)")
+    aggregation: AggregationPolicy | None = Field(
+        None, description="aggregators of file streams: `auto`, or a mapping (default: one per node)"
+    )
     async_: Literal["off", "guided", "naive"] = Field(
         "off", alias="async", description="overlap file writing with computing (BP5 AsyncWrite)"
     )
+    compression: Compression = Field(default_factory=dict, description="operators, per variable of what is written")
 
 
 class Memory(Spec):
@@ -219,6 +204,10 @@ class StreamSpec(Spec):
         "auto",
         description="which rank of a reading stage reads what, for programs that take any share (`step.share` of "
         "workflow.stage). auto: by nodes and numbers of ranks",
+    )
+    step_size: Size | None = Field(
+        None,
+        description="bytes of one step of all ranks: with it the queue's memory is compared with the node's",
     )
     keep: bool = Field(True, description="keep the file of a file stream after the run")
     parameters: dict[str, Scalar] = Field(

@@ -10,6 +10,7 @@ from workflow.spec.models import Name, Spec, Transport
 from workflow.spec.units import Size
 
 MemoryPolicy = Literal["huge_pages", "keep_freed"]
+Operator = Literal["blosc", "bzip2", "zfp"]
 
 
 class SiteFile(Spec):
@@ -21,6 +22,7 @@ class SiteFile(Spec):
     cores_per_node: Annotated[int, Field(ge=1)] | Literal["auto"] = "auto"
     memory_per_node: Size | Literal["auto"] = "auto"
     gpus_per_node: int = Field(0, ge=0)
+    nics_per_node: int = Field(0, ge=0, description="network adapters; 0: not known")
     launcher: Literal["mpiexec", "srun", "none"] = Field("mpiexec", description="starts stages of more than one rank")
     launcher_args: list[str] = Field(default_factory=list, description="added to every launch")
     launch_single: bool = Field(False, description="use the launcher for one-rank stages too")
@@ -30,6 +32,12 @@ class SiteFile(Spec):
     )
     fabric: bool | Literal["auto"] = Field(
         "auto", description="whether an RDMA network (InfiniBand, Slingshot, …) joins the nodes"
+    )
+    parallel_adios2: bool | Literal["auto"] | None = Field(
+        "auto", description="whether this machine's ADIOS2 is built with MPI; auto: seen beside its library"
+    )
+    operators: list[Operator] | None = Field(
+        None, description="what it can compress with; without it wf looks into its library where a pipeline compresses"
     )
     memory_policy: list[MemoryPolicy] | Literal["auto"] = Field(
         "auto", description="what stages with streams do about memory by default; [] is nothing"
@@ -45,6 +53,7 @@ class Site(SiteFile):
     memory_per_node: int
     planes: list[Transport] = Field(default_factory=list, description="[]: not known")
     fabric: bool = False
+    parallel_adios2: bool | None = Field(None, description="None: not known")
     memory_policy: list[MemoryPolicy] = Field(default_factory=list)
     glibc: str = ""
     seen: dict[str, str] = Field(default_factory=dict, description="key filled from this machine → what was seen")

@@ -6,14 +6,17 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Any
 
-from workflow.stage.communicator import leave_stream
+from workflow.stage.communicator import leave_stream, own_communicator
 from workflow.stage.contract import check_contract
 from workflow.stage.errors import StageError, StreamFailed, StreamTimeout, left_by
 from workflow.stage.metrics import process_metrics
 from workflow.stage.opening import plain
+from workflow.stage.samples import NAME as SAMPLES
+from workflow.stage.samples import BoundBroken, Comparer
 from workflow.stage.settings import End
 from workflow.stage.source import Source, Status
 from workflow.stage.step import Step
+from workflow.stage.variables import Selection
 
 
 class Reader:
@@ -32,6 +35,9 @@ class Reader:
         self._metrics = process_metrics()
         self._ends = f'"stream": "{end.stream}", "side": "read"'
         self._wait_s = self._io_s = 0.0
+        self._comparer: Comparer | None = None
+        self._has_samples = False  # then every step of the stream has some
+        self._sampled = False  # whether those of this step have been fetched
 
     def __iter__(self) -> Iterator[Step]:
         return self
@@ -49,8 +55,10 @@ class Reader:
         if status is not Status.READY:
             raise self._failed(status)
         self._step = Step(self, self._source, self.steps)
-        if self.steps == 0 and self._end.variables:
-            self._check()
+        if self.steps == 0:
+            self._has_samples = self._source.info(SAMPLES) is not None
+            if self._end.variables:
+                self._check()
         return self._step
 
     def __enter__(self) -> Reader:
@@ -75,6 +83,8 @@ class Reader:
         else:
             self._source.close()
         self._metrics.leave()
+        if not error:
+            self._tell_accuracy()
         self._metrics.write(
             "close", stream=self.name, side="read", steps=self.steps, complete=not error, ended=self._ended, error=error
         )
@@ -88,7 +98,9 @@ class Reader:
         """What `Step` reads through: the time is I/O, and a writer that dies meanwhile is a StreamFailed."""
         begin = self._metrics.enter()
         try:
-            return self._source.get(wanted)
+            found = self._source.get(wanted)
+            self._compare(wanted, found)
+            return found
         except (RuntimeError, ValueError) as error:
             if isinstance(error, StageError):
                 raise
@@ -112,10 +124,46 @@ class Reader:
         assert step is not None
         step.finish()
         begin = self._metrics.enter()
+        self._check_bounds()
         nbytes = self._source.end()
         io_s = self._io_s + self._metrics.leave() - begin
         self._metrics.step(self._ends, self.steps, nbytes, self._wait_s, io_s)
         self.steps, self._io_s = self.steps + 1, 0.0
+
+    def _compare(self, wanted: list[Selection], found: list[Any]) -> None:
+        """What was read with the samples that the writer took of it, where it took some."""
+        if not self._has_samples:
+            return
+        self._comparer = self._comparer or Comparer(own_communicator())
+        if not self._sampled:
+            self._comparer.begin(str(self._source.get([Selection(SAMPLES, (), ())])[0]))
+            self._sampled = True
+        infos = {box.name: self._source.info(box.name) for box in wanted}
+        self._comparer.compare(wanted, found, {name: info.shape for name, info in infos.items() if info is not None})
+
+    def _check_bounds(self) -> None:
+        """At the end of a step, on all ranks: did more change on the way than the pipeline allows?"""
+        if not self._has_samples:
+            return
+        self._sampled = False
+        self._comparer = self._comparer or Comparer(own_communicator())
+        for name in self._comparer.end():
+            each = self._comparer.total[name]
+            self._tell_accuracy()
+            raise self._record(
+                BoundBroken(
+                    f"stream {self.name}: step {self.steps} of {name} arrived with an error of {each.largest:.3g}, "
+                    f"{each.operator} was to keep it within {each.bound:g}"
+                )
+            )
+
+    def _tell_accuracy(self) -> None:
+        """A line for each compressed variable."""
+        for name, each in (self._comparer.total if self._comparer else {}).items():
+            self._metrics.write(
+                "accuracy", stream=self.name, side="read", variable=name, operator=each.operator, bound=each.bound,
+                largest=each.largest, compared=each.compared, steps=each.steps,
+            )  # fmt: skip
 
     def _check(self) -> None:
         try:

@@ -28,6 +28,7 @@ class End:
     """One end of a stream, as this stage opens it. `variables` is the contract: name → {type, shape}.
 
     `share`, of an end that reads: the strategy, and the ranks of `writers` and `readers` by node.
+    `operators`: variable → {type, parameters, bound}, of a writing end; `*` is every other array.
     """
 
     stream: str
@@ -40,6 +41,7 @@ class End:
     step_timeout_s: float = STEP_TIMEOUT_S
     variables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     share: Mapping[str, Any] | None = None
+    operators: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import numpy as np
 
 from workflow.stage.contract import near
 from workflow.stage.errors import StageError
+from workflow.stage.samples import NAME as SAMPLES
 from workflow.stage.shares import Piece, share_out
 from workflow.stage.source import Source
 from workflow.stage.variables import Array, Info, Selection, Shape, selection
@@ -51,7 +52,7 @@ class Step:
     def variables(self) -> dict[str, Info]:
         """Type (NumPy's name, or `string`) and global shape of every variable of this step."""
         self._now()
-        return self._source.variables()
+        return {name: info for name, info in self._source.variables().items() if name != SAMPLES}
 
     def info(self, name: str) -> Info:
         """Type and global shape of one variable. Raises StageError when this step does not have it."""

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 from workflow.stage.errors import StageError
 from workflow.stage.opening import bindings, forget_contact_files, is_parallel, open_engine
+from workflow.stage.operators import Operator, Operators
 from workflow.stage.settings import End
 from workflow.stage.variables import STRING_LISTS, Array, Block, Shape, product
 
@@ -52,6 +53,8 @@ class AdiosTarget:
 
     def __init__(self, end: End) -> None:
         self._adios2 = bindings()
+        self._operators = Operators(end)
+        self._operators.check_built()
         self._adios, self._io, self._engine = open_engine(end, "Write")
         self._sync, self._deferred = self._adios2.Mode.Sync, self._adios2.Mode.Deferred
         self._variables: dict[str, _Known] = {}
@@ -74,8 +77,11 @@ class AdiosTarget:
         name, kind, values, shape, start, lent = block
         count = values.shape
         known = self._variables.get(name)
+        operator = self._operators.of(block)
+        if operator is not None:
+            self._operators.check_block(operator, block)
         if known is None:
-            variable = self._define(block)
+            variable = self._define(block, operator)
         else:
             variable = known.variable
             if kind != known.type or len(shape) != len(known.shape):
@@ -139,8 +145,11 @@ class AdiosTarget:
         self._io.RemoveAttribute(name)
         self._io.DefineAttribute(name, value)
 
-    def _define(self, block: Block) -> Any:
+    def _define(self, block: Block, operator: Operator | None) -> Any:
         if block.type == "string":
             return self._io.DefineVariable(block.name)
         # ADIOS2 takes the type from the array and the box from the rest; without a box it is a single value.
-        return self._io.DefineVariable(block.name, block.values, block.shape, block.start, block.values.shape)
+        variable = self._io.DefineVariable(block.name, block.values, block.shape, block.start, block.values.shape)
+        if operator is not None:
+            variable.AddOperation(operator.type, dict(operator.parameters))
+        return variable

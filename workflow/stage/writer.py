@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from workflow.stage.communicator import leave_stream, rank
+from workflow.stage.communicator import leave_stream, own_communicator, rank
 from workflow.stage.contract import check_contract
 from workflow.stage.errors import StageError, StreamFailed, left_by
 from workflow.stage.metrics import process_metrics
 from workflow.stage.opening import plain
+from workflow.stage.operators import Operators
+from workflow.stage.samples import Sampler
 from workflow.stage.settings import End
 from workflow.stage.target import Target
 from workflow.stage.variables import Array, Block, Info, Shape, product, to_array
@@ -32,6 +34,8 @@ class Writer:
         self._is_file = end.engine.upper() != "SST"
         self._rank = rank()
         self._bytes, self._io_s = 0, 0.0
+        self._operators = Operators(end)
+        self._sampler = Sampler(own_communicator()) if self._operators else None
 
     def attribute(self, name: str, value: Any, variable: str | None = None) -> None:
         """Describe the stream, or one variable of it; a new value holds from the current step on.
@@ -80,6 +84,8 @@ class Writer:
             raise type(error)(f"stream {self.name}: {error}") from None
         except (RuntimeError, ValueError) as error:
             raise StageError(f"stream {self.name}: {name} was not written: {plain(error)}") from error
+        if self._sampler is not None and (operator := self._operators.of(block)) is not None:
+            self._sampler.take(block, operator, self.steps)
         self._io_s += self._metrics.leave() - begin
 
     def __enter__(self) -> Writer:
@@ -123,6 +129,8 @@ class Writer:
             self._check()
         begin = self._metrics.enter()
         try:
+            if self._sampler is not None and (samples := self._sampler.block()) is not None:
+                self._target.put(samples)
             self._target.end()
         except RuntimeError as error:
             self._broken = True
