@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -20,6 +21,8 @@ import pytest
 
 from tests.stage_programs import BUILDS, PYTHONS, SST, SUFFIX
 from workflow import stage
+from workflow.distribution import Ranks
+from workflow.plan.exchange import blocks_of_rows, judge
 
 ROOT = Path(__file__).parents[2]
 TIMEOUT_S = 120
@@ -173,3 +176,32 @@ def test_a_run_shares_out_as_the_pipeline_says(tmp_path: Path, strategy: str) ->
             assert step.shape("particles") == (1500, 3)
     with stage.open_reader(path=tmp_path / "run/histogram.bp") as histogram:
         assert [list(step.read("counts")) for step in histogram] == [[300] * 10] * 2
+
+
+COUNTED = """
+wf: 1
+name: counted
+oversubscribe: true
+stages:
+  make: {component: synthetic, ranks: 3, with: {grid_points: 1000, particles: 0, steps: 2}}
+  drop: {component: "null", ranks: 2}
+streams:
+  data: {from: make, to: drop, via: sst, transport: tcp, strategy: %s}
+"""
+
+
+@pytest.mark.parametrize("strategy", ["hyperslab", "blocks", "all"])
+def test_adios2_counts_what_the_plan_foretold(tmp_path: Path, strategy: str) -> None:
+    """Partners and bytes of `wf plan --strategies`, against the summary in SST's log."""
+    if not PYTHONS["mpi"]:
+        pytest.skip("WF_MPI_PYTHON does not name a Python with the ADIOS2 of `make adios2-mpi`")
+    (tmp_path / "pipeline.yaml").write_text(COUNTED % strategy)
+    argv = [PYTHONS["mpi"], "-m", "workflow.cli", "run", "pipeline.yaml", "--run-dir", "run", "-q"]
+    env = {key: value for key, value in os.environ.items() if key != "LD_LIBRARY_PATH"} | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(argv, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=TIMEOUT_S)
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = judge(strategy, blocks_of_rows([1000] * 3, (), 3), Ranks(3), Ranks(2))
+    log = "".join(path.read_text() for path in sorted((tmp_path / "run/stages/drop").glob("*.log")))
+    counted = re.findall(r"(AverageReadRankFanIn|DataBytesReceived) = ([\d.]+)", log)
+    found = {name: float(value) for name, value in counted}
+    assert found == {"AverageReadRankFanIn": told.partners_mean, "DataBytesReceived": told.moved * 8 * 2}
