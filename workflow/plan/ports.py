@@ -31,6 +31,7 @@ class StagePort:
     config: str | None = None
     dialect: Dialect | None = None
     optional: bool = False
+    many: bool = False
     implied: bool = False
 
     @property
@@ -63,7 +64,7 @@ def stage_ports(
             for port_name, port in declared.items():
                 variables = _component_variables(name, port, parameters, problems)
                 found.on(side_)[port_name] = StagePort(
-                    name, side_, port_name, variables, port_name, optional=port.optional
+                    name, side_, port_name, variables, port_name, optional=port.optional, many=port.many
                 )
         else:
             for port_name, program_port in (stage.reads if side_ == "read" else stage.writes).items():

@@ -43,6 +43,7 @@ class Port(Spec):
 
     any: bool = False
     optional: bool = Field(False, description="the component also runs with nothing joined to this port")
+    many: bool = Field(False, description="several streams may be joined to this port")
     variables: dict[str, PortVariable] = Field(default_factory=dict)
     help: str = ""
 

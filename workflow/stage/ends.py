@@ -23,6 +23,8 @@ from workflow.stage.target import AdiosTarget, Target
 from workflow.stage.writer import Writer
 
 _open: weakref.WeakSet[Reader | Writer] = weakref.WeakSet()
+# Opened before the program asked for it; None: the program has it, or had it.
+_planned: dict[tuple[str, Side], Reader | Writer | None] = {}
 _started = False
 
 
@@ -37,6 +39,8 @@ def open_reader(
 ) -> Reader:
     """Open the stream at port `name` for reading; or, with `path`, any file or stream.
 
+    In a run a stage's streams are opened in the pipeline's order, whichever the program asks for first: else stages
+    that read and write several streams could wait for each other for ever.
     The engine of a path follows from its suffix (.bp, .h5, otherwise SST) unless given. A file given by path is
     not waited for: it must be there, and one that its writer never closed raises StreamFailed after its last whole
     step, unless timeouts are given.
@@ -44,6 +48,30 @@ def open_reader(
     StreamFailed when it vanished, StageError when there is no such port.
     """
     end = _end("read", name, path, engine, parameters, open_timeout_s=open_timeout_s, step_timeout_s=step_timeout_s)
+    opened = _in_order(end)
+    assert isinstance(opened, Reader)
+    return opened
+
+
+def _in_order(end: End) -> Reader | Writer:
+    """The end, opened after all that the plan opens before it. Every open meets the other ends of its stream, and
+    all stages take the streams in one order: so none waits for one that waits for it."""
+    order = settings.current().ends
+    key = end.stream, end.side
+    if settings.current().by_hand or not any(end is each for each in order) or key in _planned:
+        return _planned.pop(key, None) or (_open_read(end) if end.side == "read" else _open_write(end))
+    for each in order:
+        here = each.stream, each.side
+        if here not in _planned:
+            _planned[here] = _open_read(each) if each.side == "read" else _open_write(each)
+        if each is end:
+            break
+    opened, _planned[key] = _planned[key], None
+    assert opened is not None
+    return opened
+
+
+def _open_read(end: End) -> Reader:
     begin = _begin(end)
     try:
         together(lambda: wait_for_writer(end))
@@ -68,6 +96,21 @@ def open_writer(
     is no such port or ADIOS2 cannot open it.
     """
     end = _end("write", name, path, engine, parameters)
+    opened = _in_order(end)
+    assert isinstance(opened, Writer)
+    return opened
+
+
+def open_writers(name: str | None = None) -> list[Writer]:
+    """All streams that are joined to a port which takes several, in the pipeline's order."""
+    ends = [end for end in settings.current().ends if end.side == "write" and name in (None, end.port)]
+    if len(ends) < 2:
+        return [open_writer(name)]
+    speak_plainly()
+    return [writer for end in ends if isinstance(writer := _in_order(end), Writer)]
+
+
+def _open_write(end: End) -> Writer:
     begin = _begin(end)
     writer = Writer(end, _open_target(end), settings.current().stage)
     _opened(end, begin, writer)
