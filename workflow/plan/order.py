@@ -39,7 +39,7 @@ def check_cycles(joined: Mapping[str, Joined], couplings: Mapping[str, Coupling]
     """Whether no cycle of streams keeps its stages waiting for each other; one problem for the first one that does.
 
     Stages that open their streams through `workflow.stage` do so in one order, that of the pipeline, so that each
-    open meets its other ends: a circle of live streams between them is fine.
+    open meets its other ends: a circle of SST streams between them is fine.
     """
     stages, problems = making.loaded.spec.stages, making.problems
     links: Links = {}
@@ -52,13 +52,14 @@ def check_cycles(joined: Mapping[str, Joined], couplings: Mapping[str, Coupling]
     fine = {
         stream.name
         for stream in joined.values()
-        if couplings.get(stream.name) == "live" and all(stages[port.stage].uses_stage for port in stream.ports)
+        if making.loaded.engines[stream.name].engine == "SST"
+        and all(stages[port.stage].uses_stage for port in stream.ports)
     }
     cycle = _waiting_cycle(links, fine)
     if not cycle:
         making.notes.advise(
-            "stages read each other's live streams: each must write its first step before it waits for one, or let the "
-            "other do so"
+            "stages read each other's streams in a circle: one of them must write its first step before it reads one, "
+            "and at the end each must leave what it reads before it closes what it writes"
         )
         return True
     closing = links[cycle[-2]][cycle[-1]]
@@ -71,13 +72,22 @@ def check_cycles(joined: Mapping[str, Joined], couplings: Mapping[str, Coupling]
             f"cycle {arrows}: each of these stages would start after another of them",
             "remove one of these streams",
         )
+    elif file := next(
+        (links[a][b] for a, b in pairwise(cycle) if making.loaded.engines[links[a][b]].kind == "file"), ""
+    ):
+        problems.add(
+            f"streams.{file}",
+            f"cycle {arrows}: a live file can be opened when its first step is written, and each of these stages "
+            "opens its streams before it writes",
+            "use `via: sst` for all streams of the circle",
+        )
     else:
-        foreign = next(name for name in cycle if not stages[name].uses_stage)
+        foreign = " and ".join(name for name in dict.fromkeys(cycle) if not stages[name].uses_stage)
         problems.add(
             f"streams.{closing}",
             f"cycle {arrows}: opening a stream waits for its other end, so all must open these streams in the same "
-            f"order, and {foreign} opens them as it likes",
-            f"remove one of these streams, or let {foreign} open its streams through `workflow.stage`",
+            f"order, and wf does not know that of {foreign}",
+            f"remove one of these streams, or let {foreign} open them through `workflow.stage`",
         )
     return False
 

@@ -24,7 +24,7 @@ from workflow.stage.writer import Writer
 
 _open: weakref.WeakSet[Reader | Writer] = weakref.WeakSet()
 # Opened before the program asked for it; None: the program has it, or had it.
-_planned: dict[tuple[str, Side], Reader | Writer | None] = {}
+_ahead: dict[tuple[str, Side], Reader | Writer | None] = {}
 _started = False
 
 
@@ -39,8 +39,8 @@ def open_reader(
 ) -> Reader:
     """Open the stream at port `name` for reading; or, with `path`, any file or stream.
 
-    In a run a stage's streams are opened in the pipeline's order, whichever the program asks for first: else stages
-    that read and write several streams could wait for each other for ever.
+    In a run SST streams are opened in the pipeline's order, whichever the program asks for first: else stages with
+    several streams could wait for each other for ever.
     The engine of a path follows from its suffix (.bp, .h5, otherwise SST) unless given. A file given by path is
     not waited for: it must be there, and one that its writer never closed raises StreamFailed after its last whole
     step, unless timeouts are given.
@@ -54,21 +54,36 @@ def open_reader(
 
 
 def _in_order(end: End) -> Reader | Writer:
-    """The end, opened after all that the plan opens before it. Every open meets the other ends of its stream, and
-    all stages take the streams in one order: so none waits for one that waits for it."""
-    order = settings.current().ends
-    key = end.stream, end.side
-    if settings.current().by_hand or not any(end is each for each in order) or key in _planned:
-        return _planned.pop(key, None) or (_open_read(end) if end.side == "read" else _open_write(end))
-    for each in order:
-        here = each.stream, each.side
-        if here not in _planned:
-            _planned[here] = _open_read(each) if each.side == "read" else _open_write(each)
+    """The end, opened after those that every stage opens before it.
+
+    An open of SST meets the other ends of the stream; a live file can be opened for reading when its first step is
+    written. So all stages open their SST streams in the pipeline's order, then files: none waits for one that waits
+    for it.
+    """
+    planned = settings.current().ends
+    if settings.current().by_hand or not any(end is each for each in planned):
+        return _open_end(end)
+    for each in planned:
         if each is end:
-            break
-    opened, _planned[key] = _planned[key], None
-    assert opened is not None
+            if _meets(end):
+                break
+        elif _meets(each) and _key(each) not in _ahead:
+            _ahead[_key(each)] = _open_end(each)
+    opened = _ahead.get(_key(end)) or _open_end(end)
+    _ahead[_key(end)] = None
     return opened
+
+
+def _meets(end: End) -> bool:
+    return end.engine.upper() == "SST"
+
+
+def _key(end: End) -> tuple[str, Side]:
+    return end.stream, end.side
+
+
+def _open_end(end: End) -> Reader | Writer:
+    return _open_read(end) if end.side == "read" else _open_write(end)
 
 
 def _open_read(end: End) -> Reader:
