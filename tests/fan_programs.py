@@ -45,7 +45,7 @@ def join() -> None:
 
 
 def couple() -> None:
-    """Writes `mine`, then reads `yours`, step by step: the mean of both goes on. Opened in the order of the argument."""
+    """Writes `mine`, then reads `yours`, step by step: the mean of both goes on. The argument is opened first."""
     first_in = sys.argv[2] == "in"
     value = np.full(LENGTH, 1.0 if first_in else 3.0)
     if first_in:

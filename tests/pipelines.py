@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from workflow import read_report
+from workflow.api import read_report
 from workflow.report.model import Report
 
 ROOT = Path(__file__).parents[1]
@@ -39,7 +39,7 @@ class Done(NamedTuple):
 def run(folder: Path, text: str, *options: str, python: str = sys.executable, name: str = "run") -> Done:
     """Run the pipeline with this text below `wf: 1`; every wait of it has a deadline."""
     file = folder / "pipeline.yaml"
-    head = "wf: 1\nname: test\noversubscribe: true\ndeadlines: {start: 60 s, step: 60 s, run: 120 s}\n"
+    head = "wf: 1\nname: test\noversubscribe: true\ndeadlines: {start: 40 s, step: 40 s, run: 100 s}\n"
     file.write_text(head + text)
     env = {key: value for key, value in os.environ.items() if key != "LD_LIBRARY_PATH"} | {"PYTHONPATH": str(ROOT)}
     argv = [python, "-m", "workflow.cli", "run", str(file), "--run-dir", str(folder / name), "-q", *options]

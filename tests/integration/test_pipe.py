@@ -32,12 +32,8 @@ def test_every_type_and_attribute_arrives(via: str, tmp_path: Path) -> None:
     assert done.code == 0, done.said
     pipe, data = done.report.stream("data-pipe"), done.report.stream("data")
     assert (pipe.writer, pipe.engine, pipe.steps, pipe.readers[0].steps) == ("sim", "SST", STEPS, STEPS)
-    assert (data.writer, data.steps, data.readers[0].stage, data.readers[0].steps) == (
-        "data-pipe",
-        STEPS,
-        "check",
-        STEPS,
-    )
+    (check,) = data.readers
+    assert (data.writer, data.steps, check.stage, check.steps) == ("data-pipe", STEPS, "check", STEPS)
     assert data.engine == ("HDF5" if via == "hdf5" else "BP5")
 
 
@@ -92,7 +88,7 @@ stream.close()
 OWN = """
 stages:
   sim:
-    command: ["${{ wf.python }}", "${{ pipeline.dir }}/own.py", "${{ streams.heat.path }}", "${{ stage.dir }}/adios2.xml"]
+    command: ["${{ wf.python }}", "${{ pipeline.dir }}/own.py", "${{ streams.heat.path }}", adios2.xml]
     writes: {heat: {io: Output, config: adios2.xml}}
     output: {async: pipe}
   keep: {component: archive, with: {path: kept.bp}}

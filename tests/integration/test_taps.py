@@ -1,4 +1,4 @@
-"""Taps in real runs: whatever they do, the simulation and its reader get every step, and what a tap misses is counted."""
+"""Taps in real runs: whatever they do, all others get every step, and what a tap misses is counted."""
 
 from __future__ import annotations
 
