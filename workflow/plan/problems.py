@@ -33,7 +33,9 @@ class Problems:
     def add(self, key: str, message: str, hint: str = "") -> None:
         """A mistake at `key`, e.g. `streams.atoms.queue`."""
         source, line, column = self._places.place(key)
-        self.add_at(source, line, column, key, message, hint)
+        # What to type for a stage that wf added, e.g. `--set stages.movie.ranks=1`, goes where it was asked for.
+        stage = ".".join(key.split(".")[:2])
+        self.add_at(source, line, column, key, message, hint.replace(f"{stage}.", f"{self._places.written(stage)}."))
 
     def add_at(self, source: str, line: int, column: int, key: str, message: str, hint: str = "") -> None:
         """A mistake in another file, e.g. a template."""

@@ -61,10 +61,12 @@ class Inserted:
         """The key that the user wrote, for one of a stage or a stream that was added."""
         part, _, rest = key.partition(".")
         name = re.split(r"[.\[]", rest, maxsplit=1)[0]
-        asked = self.stages[name].asked if part == "stages" and name in self.stages else ""
-        asked = asked or (self.streams.get(name, "") if part == "streams" else "")
-        is_tap = part == "stages" and name in self.stages and self.stages[name].role == "tap"
-        return asked + (rest[len(name) :] if is_tap else "") if asked else key
+        found, below = self.stages.get(name) if part == "stages" else None, rest[len(name) :]
+        if found is None:
+            return self.streams.get(name, key) if part == "streams" else key
+        if found.role == "pipe" and below.startswith((".ranks", ".place")):
+            return found.asked.removesuffix("async") + "pipe" + below
+        return found.asked + (below if found.role == "tap" else "")
 
 
 def insert(root: Node, known: Known) -> Inserted:
