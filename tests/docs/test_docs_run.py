@@ -50,6 +50,19 @@ def test_shares_run_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert centres == [[1999.5 + step + axis for axis in range(3)] for step in range(3)]
 
 
+def test_pipes_and_taps_run_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    pipelines = blocks("docs/how-to/taps-and-pipes.md", "yaml", "pipeline")
+    assert len(pipelines) == 2
+    for number, text in enumerate(pipelines):
+        (tmp_path / "pipeline.yaml").write_text(text)
+        report = run_pipeline("pipeline.yaml", run_dir=f"run{number}", sets=["oversubscribe=true"])
+        assert report.run.state == "succeeded", report.run.reason
+    assert (tmp_path / "run0/streams/field.bp").is_dir()
+    with open_reader(path=str(tmp_path / "run1" / "thin.bp")) as archive:
+        assert len(list(archive)) == 3  # steps 0, 5 and 10 of 11
+
+
 def test_component_fragment_is_a_component(tmp_path: Path) -> None:
     (text,) = blocks("docs/how-to/own-component.md", "yaml", "fragment: a component")
     folder = tmp_path / "spectrum"

@@ -23,6 +23,9 @@ class Nowhere:
     def place(self, _: str) -> tuple[str, int, int]:
         return "test", 1, 1
 
+    def written(self, key: str) -> str:
+        return key
+
 
 Given = dict[str, PortVariable]
 

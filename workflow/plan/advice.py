@@ -73,7 +73,8 @@ def _on_diamonds(streams: Sequence[StreamPlan], making: Making) -> None:
         for index, one in enumerate(read):
             for other, sources in zip(read[:index], above[:index], strict=True):
                 common = [name for name in making.loaded.spec.stages if name in sources and name in above[index]]
-                if common:
+                # Those that use `workflow.stage` all open their streams in the pipeline's order.
+                if common and not all(making.loaded.spec.stages[name].uses_stage for name in (reader, common[0])):
                     making.notes.advise(
                         f"stage {reader} reads {other.name} and {one.name} by SST, and both lead back to {common[0]}: "
                         f"every open waits for its other end, so {reader} must open first what {common[0]} opens first"

@@ -108,7 +108,7 @@ def _check_ports(
         for port in stream.ports:
             place = (port.stage, port.side, port.name)
             first = used.setdefault(place, name)
-            if first != name:
+            if first != name and not port.many:
                 _twice(port, first, name, problems)
     for stage, here in ports.items():
         for port in [*here.read.values(), *here.write.values()]:

@@ -18,6 +18,7 @@ from workflow.plan.coupling import choose_couplings
 from workflow.plan.decisions import Making, Notes
 from workflow.plan.files import check_configs, check_outputs
 from workflow.plan.fill import streams_told
+from workflow.plan.inserted import explain_inserted, pass_on
 from workflow.plan.joins import HANDED_OVER, Joined, join_streams
 from workflow.plan.model import EndPlan, Placement, Plan
 from workflow.plan.openpmd import names_by_writer
@@ -51,9 +52,10 @@ def make_plan(loaded: Loaded, site: Site, *, python: str, wf_version: str, mpiex
     told = {name: streams_told(name, stage, making) for name, stage in spec.stages.items()}
     joined = _join(told, making)
     making.named_by_writer.update(names_by_writer(joined.values(), making))
+    explain_inserted(making)
     couplings = choose_couplings(making)
     waits: dict[str, list[str]] = {}
-    if check_cycles(spec.stages, joined, couplings, making.problems):
+    if check_cycles(joined, couplings, making):
         waits = starts_after(spec.stages, joined, couplings, making.problems)
         _note_waits(waits, joined, making)
     kinds = _kinds(joined, making)
@@ -105,7 +107,7 @@ def _join(told: dict[str, set[str]], making: Making) -> dict[str, Joined]:
         check_policy(name, ports[name], making)
     for name, stream in loaded.spec.streams.items():
         check_types(f"streams.{name}.variables", stream.variables, problems)
-    return join_streams(ports, told, making)
+    return pass_on(join_streams(ports, told, making), making)
 
 
 def _note_waits(waits: dict[str, list[str]], joined: dict[str, Joined], making: Making) -> None:

@@ -111,6 +111,7 @@ class StagePlan(Part):
     starts_after: list[str] = Field(default_factory=list, description="stages that must have succeeded first")
     files: dict[str, str] = Field(default_factory=dict, description="absolute path → text to write")
     copies: dict[str, str] = Field(default_factory=dict, description="absolute path → file to copy there unchanged")
+    added: Literal["pipe", "relay", "tap"] | None = Field(None, description="why wf added the stage; None: it did not")
     observed: Literal["metrics", "evidence"] = Field(
         description="metrics: the program uses workflow.stage; evidence: steps are read off engine logs and files"
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 
+from workflow.plan.decisions import Making
 from workflow.plan.joins import Joined
 from workflow.plan.model import Coupling
 from workflow.plan.problems import Problems
@@ -34,17 +35,32 @@ def find_cycle(nodes: Iterable[str], links: Mapping[str, Iterable[str]]) -> list
     return []
 
 
-def check_cycles(
-    stages: Iterable[str], joined: Mapping[str, Joined], couplings: Mapping[str, Coupling], problems: Problems
-) -> bool:
-    """Whether the streams have no cycle; one problem for the first cycle found, naming it."""
+def check_cycles(joined: Mapping[str, Joined], couplings: Mapping[str, Coupling], making: Making) -> bool:
+    """Whether no cycle of streams keeps its stages waiting for each other; one problem for the first one that does.
+
+    Stages that open their streams through `workflow.stage` do so in one order, that of the pipeline, so that each
+    open meets its other ends: a circle of SST streams between them is fine.
+    """
+    stages, problems = making.loaded.spec.stages, making.problems
     links: Links = {}
     for stream in joined.values():
         for reader in stream.readers:
             if stream.writer is not None:
                 links.setdefault(stream.writer.stage, {}).setdefault(reader.stage, stream.name)
-    cycle = find_cycle(stages, links)
+    if not find_cycle(stages, links):
+        return True
+    fine = {
+        stream.name
+        for stream in joined.values()
+        if making.loaded.engines[stream.name].engine == "SST"
+        and all(stages[port.stage].uses_stage for port in stream.ports)
+    }
+    cycle = _waiting_cycle(links, fine)
     if not cycle:
+        making.notes.advise(
+            "stages read each other's streams in a circle: one of them must write its first step before it reads one, "
+            "and at the end each must leave what it reads before it closes what it writes"
+        )
         return True
     closing = links[cycle[-2]][cycle[-1]]
     arrows = " → ".join(cycle)
@@ -56,14 +72,51 @@ def check_cycles(
             f"cycle {arrows}: each of these stages would start after another of them",
             "remove one of these streams",
         )
+    elif file := next(
+        (links[a][b] for a, b in pairwise(cycle) if making.loaded.engines[links[a][b]].kind == "file"), ""
+    ):
+        problems.add(
+            f"streams.{file}",
+            f"cycle {arrows}: a live file can be opened when its first step is written, and each of these stages "
+            "opens its streams before it writes",
+            "use `via: sst` for all streams of the circle",
+        )
     else:
+        foreign = " and ".join(name for name in dict.fromkeys(cycle) if not stages[name].uses_stage)
         problems.add(
             f"streams.{closing}",
-            f"cycle {arrows}: opening a stream waits for its other end, so with live "
-            "streams in a circle every stage would wait for another one for ever",
-            "remove one of these streams, or let one stage do the work of two",
+            f"cycle {arrows}: opening a stream waits for its other end, so all must open these streams in the same "
+            f"order, and wf does not know that of {foreign}",
+            f"remove one of these streams, or let {foreign} open them through `workflow.stage`",
         )
     return False
+
+
+def _waiting_cycle(links: Links, fine: set[str]) -> list[str]:
+    """A cycle with a stream in it that is not fine, or that begins and ends in one stage; [] when there is none."""
+    for writer, readers in links.items():
+        for reader, stream in readers.items():
+            if writer == reader:
+                return [writer, reader]
+            if stream not in fine and (back := _way(reader, writer, links)):
+                return [writer, *back]
+    return []
+
+
+def _way(start: str, goal: str, links: Links) -> list[str]:
+    """The stages on a shortest way from one stage to another, both included; [] when there is none."""
+    came: dict[str, str] = {start: ""}
+    todo = [start]
+    for stage in todo:
+        if stage == goal:
+            way = [stage]
+            while came[way[-1]]:
+                way.append(came[way[-1]])
+            return way[::-1]
+        new = [reader for reader in links.get(stage, ()) if reader not in came]
+        came |= dict.fromkeys(new, stage)
+        todo += new
+    return []
 
 
 def live_groups(

@@ -40,7 +40,10 @@ def output_parameters(
             no_use(f"stages.{stage}.output.aggregation", stream, engine, making)
     elif "NumAggregators" in engine.parameters:
         advise_aggregation(stream, placement, making)
-    if policy.async_ != "off":
+    if policy.async_ == "pipe":
+        if stream not in making.loaded.inserted.streams:  # the one to the pipe itself
+            no_use(f"stages.{stage}.output.async", stream, engine, making)
+    elif policy.async_ != "off":
         if "AsyncWrite" in engine.parameters:
             found["AsyncWrite"] = _async(stage, stream, policy.async_, engine, coupling, making)
         else:

@@ -32,6 +32,7 @@ class StagePort:
     config: str | None = None
     dialect: Dialect | None = None
     optional: bool = False
+    many: bool = False
     implied: bool = False
     shares: Literal["once", "any"] | None = None
 
@@ -65,7 +66,14 @@ def stage_ports(
             for port_name, port in declared.items():
                 variables = _component_variables(name, port, parameters, problems)
                 found.on(side_)[port_name] = StagePort(
-                    name, side_, port_name, variables, port_name, optional=port.optional, shares=port.shares
+                    name,
+                    side_,
+                    port_name,
+                    variables,
+                    port_name,
+                    optional=port.optional,
+                    many=port.many,
+                    shares=port.shares,
                 )
         else:
             for port_name, program_port in (stage.reads if side_ == "read" else stage.writes).items():

@@ -18,6 +18,10 @@ class Places(Protocol):
         """(source, line, column) of a key's value, or of its nearest parent that was written."""
         ...
 
+    def written(self, key: str, /) -> str:
+        """The key that the user wrote, for one of a stage or a stream that wf added."""
+        ...
+
 
 class Problems:
     """A list of mistakes. `add` never raises; `raise_any` does, once, with all of them."""
@@ -29,11 +33,13 @@ class Problems:
     def add(self, key: str, message: str, hint: str = "") -> None:
         """A mistake at `key`, e.g. `streams.atoms.queue`."""
         source, line, column = self._places.place(key)
-        self.add_at(source, line, column, key, message, hint)
+        # What to type for a stage that wf added, e.g. `--set stages.movie.ranks=1`, goes where it was asked for.
+        stage = ".".join(key.split(".")[:2])
+        self.add_at(source, line, column, key, message, hint.replace(f"{stage}.", f"{self._places.written(stage)}."))
 
     def add_at(self, source: str, line: int, column: int, key: str, message: str, hint: str = "") -> None:
         """A mistake in another file, e.g. a template."""
-        problem = Problem(source, line, column, key, message, hint)
+        problem = Problem(source, line, column, self._places.written(key), message, hint)
         if problem not in self._found:
             self._found.append(problem)
 

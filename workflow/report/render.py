@@ -160,6 +160,7 @@ def show_plan(plan: Plan, console: Console | None = None) -> None:
     stages, streams = plural(len(plan.stages), "stage"), plural(len(plan.streams), "stream")
     _say(console, f"{plan.pipeline}: {stages}, {streams}, site {plan.site}", "bold")
     _show_table(console, rows.plan_stages(plan))
+    _show_table(console, rows.plan_added(plan))
     _show_table(console, rows.plan_streams(plan))
     _show_table(console, rows.plan_ends(plan))
     _show_table(console, rows.plan_transports(plan))

@@ -136,7 +136,8 @@ def _plan_stage(stage: StagePlan) -> list[str]:
     place = stage.placement
     starts = f"after {', '.join(stage.starts_after)}" if stage.starts_after else "at once"
     program = stage.component or shlex.join(stage.program)
-    return [stage.name, stage.kind, program, str(stage.ranks), ranges(place.nodes), cores_text(place.cores), starts]
+    kind = f"{stage.kind} ({stage.added})" if stage.added else stage.kind
+    return [stage.name, kind, program, str(stage.ranks), ranges(place.nodes), cores_text(place.cores), starts]
 
 
 def plan_streams(plan: Plan) -> Table:
@@ -169,6 +170,13 @@ def plan_ends(plan: Plan) -> Table:
 
 def _operator_text(operator: OperatorPlan) -> str:
     return " ".join([operator.type, *(f"{key}={value}" for key, value in operator.parameters.items())])
+
+
+def plan_added(plan: Plan) -> Table:
+    """The stages that are not written in the pipeline file, and why they are there."""
+    added = [stage for stage in plan.stages if stage.added]
+    rows = [[stage.name, plan.reasons.get(f"stages.{stage.name}", "")] for stage in added]
+    return Table([text("added"), text("because")], rows)
 
 
 def plan_environment(plan: Plan) -> Table:

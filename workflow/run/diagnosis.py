@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from workflow.run.state import EndState, RunState
+from workflow.run.taps import failed_taps
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,8 @@ def blame(state: RunState) -> str:
     Failure travels downstream: a reader sees its writer die, a writer does not see its reader die. So it is
     a failed stage none of whose live writers failed; of several, one that did not exit 0, then the first.
     """
-    failed = [stage for stage in state.stages.values() if stage.status == "failed"]
+    spare = failed_taps(state)
+    failed = [stage for stage in state.stages.values() if stage.status == "failed" and stage.name not in spare]
     names = {stage.name for stage in failed}
     origins = [stage for stage in failed if not names & set(live_writers(state, stage.name))]
     return min(origins or failed, key=lambda stage: (stage.code == 0, stage.exited or 0.0)).name

@@ -32,6 +32,7 @@ from workflow.run.events import (
     read_events,
 )
 from workflow.run.state import RATE_WINDOW_S, SAMPLE_S, EndState, RunState, Sample, initial_state
+from workflow.run.taps import lets_go_on
 
 
 def state_of(run_dir: Path, plan: Plan) -> RunState:
@@ -66,7 +67,8 @@ def apply(state: RunState, event: Event) -> RunState:
             return with_stage(state, stage, status="stopped")
         case StageFailed(stage=stage, reason=reason):
             state = with_stage(state, stage, status="failed", reason=reason)
-            return state if state.failing is not None else replace(state, failing=t)
+            goes_on = state.failing is not None or lets_go_on(state, stage)
+            return state if goes_on else replace(state, failing=t)
         case Interrupted(signal=signal):
             return state if state.stopping is not None else replace(state, interrupted=signal)
         case StopRequested(reason=reason, stage=stage):

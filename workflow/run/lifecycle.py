@@ -29,6 +29,7 @@ from workflow.run.judgement import judge
 from workflow.run.planes import wrong_transport
 from workflow.run.silence import silent_stage
 from workflow.run.state import RunState
+from workflow.run.taps import failed_taps
 
 # Wait so long after a failure for the death that may have caused it, which can be seen a little later; and
 # longer when a reader says that its writer is gone, but its launcher still lives.
@@ -236,7 +237,10 @@ def _finish(turn: _Turn) -> None:
     for stage in stages:
         if not stage.is_over:
             turn.decide(StageStopped(turn.t, stage.name))
-    if state.stopping is None:
+    if state.stopping is None and (taps := failed_taps(state)):
+        said = f"{taps[0]} {state.stages[taps[0]].reason}; it is a tap, and the stages beside the taps succeeded"
+        verdict = RunFinished(turn.t, "failed", EXIT_RUN_FAILED, said, taps[0])
+    elif state.stopping is None:
         verdict = RunFinished(turn.t, "succeeded", EXIT_OK, "", "")
     elif state.interrupted and not state.culprit:
         verdict = RunFinished(turn.t, "interrupted", EXIT_INTERRUPTED, state.reason, "")

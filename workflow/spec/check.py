@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from workflow.errors import Problem, SpecError, WfError
 from workflow.spec.component import Component
 from workflow.spec.components import component_dir, load_component, suggestion
 from workflow.spec.engine import Engine
+from workflow.spec.inserted import Inserted, insert
 from workflow.spec.messages import problem_at, validated
 from workflow.spec.models import PipelineSpec, StreamSpec
 from workflow.spec.node import Node
@@ -68,6 +69,7 @@ class Checked:
     parameters: dict[str, dict[str, Any]] = field(default_factory=dict)
     engines: dict[str, Engine] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
+    inserted: Inserted | None = None
 
 
 def check(root: Node, base: Path, library: Library, *, load_engines: bool = True) -> Checked:
@@ -79,6 +81,12 @@ def check(root: Node, base: Path, library: Library, *, load_engines: bool = True
     """
     checked = Checked()
     checked.spec, checked.problems = validated(PipelineSpec, root)
+    checked.inserted = inserted = insert(root, library)
+    if inserted.stages:
+        root = inserted.root
+        if checked.spec is not None:
+            checked.spec, checked.problems = validated(PipelineSpec, root)
+    checked.problems += inserted.problems
     by_stage = {}
     for name, stage in section(root, "stages").items():
         component = _check_component(root, name, stage, base, library, checked)
@@ -91,6 +99,8 @@ def check(root: Node, base: Path, library: Library, *, load_engines: bool = True
     checked.problems += [each for each in reference_problems(root, by_stage, base) if each.key not in wrong]
     checked.problems += [problem for problems in library.broken.values() for problem in problems]
     _check_site(root, checked)
+    if inserted.stages:
+        checked.problems = [replace(each, key=inserted.written(each.key)) for each in checked.problems]
     return checked
 
 

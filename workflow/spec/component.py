@@ -48,6 +48,7 @@ class Port(Spec):
         description="each rank reads its share (`step.share`), so that `strategy:` has effect; once: not with `all`, "
         "because the program needs every element once",
     )
+    many: bool = Field(False, description="several streams may be joined to this port")
     variables: dict[str, PortVariable] = Field(default_factory=dict)
     bytes_per_rank: str = Field("", description="the parameter that says how many bytes a rank writes in a step, not 0")
     help: str = ""

@@ -13,6 +13,7 @@ from workflow.spec.check import Checked, Library, check
 from workflow.spec.component import Component
 from workflow.spec.components import component_dir
 from workflow.spec.engine import Engine
+from workflow.spec.inserted import Inserted, retold
 from workflow.spec.models import PipelineSpec, StageSpec
 from workflow.spec.node import Node
 from workflow.spec.origins import Origins
@@ -43,6 +44,8 @@ class Loaded:
     templates: dict[str, dict[str, str]] = field(repr=False)
     """Stage → name → text of its `files:`. Files that are no text are not in it: they are copied unchanged."""
     origins: Origins = field(repr=False)
+    inserted: Inserted = field(repr=False)
+    """Stages and streams that the user asked for without writing them: pipes, taps, relays."""
     built: dict[str, list[str]] = field(repr=False, default_factory=dict)
     """Stage that compresses → the operators of its ADIOS2, where it was found."""
 
@@ -68,7 +71,7 @@ def load_pipeline(
     overlaid = overlay(root, profiles, via, sets)
     checked = check(overlaid.root, base, library)
     problems = [*overlaid.problems, *checked.problems, *_other_profiles(root, profiles, base, library)]
-    if problems or checked.spec is None:
+    if problems or checked.spec is None or checked.inserted is None:
         raise SpecError(_distinct(problems))
     return Loaded(
         spec=checked.spec,
@@ -78,10 +81,21 @@ def load_pipeline(
         component_dirs={name: component_dir(name, base) for name in checked.components},
         parameters=checked.parameters,
         engines=checked.engines,
-        templates={name: _texts(stage, base) for name, stage in checked.spec.stages.items() if stage.files},
-        origins=Origins(overlaid.root),
+        templates=_templates(checked.spec, checked.inserted, base),
+        origins=Origins(checked.inserted.root, checked.inserted.written),
+        inserted=checked.inserted,
         built=operators_of(checked.spec, base),
     )
+
+
+def _templates(spec: PipelineSpec, inserted: Inserted, base: Path) -> dict[str, dict[str, str]]:
+    """Stage → name → text of its files, which speak of the streams that the stage really writes."""
+    found = {}
+    for name, stage in spec.stages.items():
+        if stage.files:
+            renamed = inserted.renamed.get(name, {})
+            found[name] = {file: retold(text, renamed) for file, text in _texts(stage, base).items()}
+    return found
 
 
 def _texts(stage: StageSpec, base: Path) -> dict[str, str]:

@@ -49,16 +49,29 @@ class Place(Spec):
     share: Name | None = Field(None, description="another stage: same nodes, other cores")
 
 
+class Pipe(Spec):
+    """The stage that writes the files of another one (`async: pipe`)."""
+
+    ranks: int = Field(1, ge=1, description="MPI ranks that write; several need an ADIOS2 built with MPI to be of use")
+    place: Place = Field(
+        default_factory=Place, description="by default on the nodes of the writer, without cores of its own"
+    )
+
+
 class OutputPolicy(Spec):
     """Policies of what a stage writes."""
 
     aggregation: AggregationPolicy | None = Field(
         None, description="aggregators of file streams: `auto`, or a mapping (default: one per node)"
     )
-    async_: Literal["off", "guided", "naive"] = Field(
-        "off", alias="async", description="overlap file writing with computing (BP5 AsyncWrite)"
+    async_: Literal["off", "guided", "naive", "pipe"] = Field(
+        "off",
+        alias="async",
+        description="overlap file writing with computing: BP5's AsyncWrite (guided, naive); or pipe: a stage that wf "
+        "adds takes the steps by SST and writes the files",
     )
     compression: Compression = Field(default_factory=dict, description="operators, per variable of what is written")
+    pipe: Pipe = Field(default_factory=lambda: Pipe(), description="the stage that `async: pipe` adds")
 
 
 class Memory(Spec):
@@ -182,6 +195,34 @@ class Queue(Spec):
     )
 
 
+class TapQueue(Queue):
+    """Steps that are held for a tap."""
+
+    when_full: Literal["block", "discard"] = Field(
+        "discard", description="discard: the newest step is dropped for the tap, and counted; block: all wait for it"
+    )
+
+
+class Tap(Spec):
+    """A reader that a stream gets without a word in the stages that it joins, and that does not slow them."""
+
+    component: ComponentName = Field(description="what reads: plot, archive, null, …, or the folder of your own")
+    with_: dict[str, Any] = Field(default_factory=dict, alias="with", description="the component's parameters")
+    every: int = Field(1, ge=1, description="it gets one step of so many, beginning with the first")
+    latest: bool = Field(False, description="it gets the newest step whenever it asks, and never an older one")
+    queue: TapQueue = Field(default_factory=TapQueue, description="steps held for it")
+    ranks: int = Field(1, ge=1, description="MPI ranks")
+    place: Place = Field(default_factory=Place, description="where the ranks go")
+    env: dict[str, Scalar] = Field(default_factory=dict, description="environment variables")
+    memory: Memory = Field(default_factory=Memory, description="memory policy of its processes")
+
+    @model_validator(mode="after")
+    def _one_queue(self) -> Tap:
+        if self.latest and "queue" in self.model_fields_set:
+            raise ValueError("latest holds no older steps; remove `queue`, or remove `latest`")
+        return self
+
+
 class StreamSpec(Spec):
     """A named, step-wise data connection from one stage to one or several."""
 
@@ -214,6 +255,7 @@ class StreamSpec(Spec):
         default_factory=dict, description="engine parameters, checked against the engine's list"
     )
     variables: dict[str, Variable] = Field(default_factory=dict, description="contract that both ends must meet")
+    tap: dict[Name, Tap] = Field(default_factory=dict, description="more readers, which never slow the others")
 
     @property
     def readers(self) -> list[str]:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from workflow.spec.node import Node, Place, key_path, nearest
 
 
 class Origins:
     """Answers for one loaded pipeline. Keys are written like `streams.atoms.queue.limit`."""
 
-    def __init__(self, root: Node) -> None:
+    def __init__(self, root: Node, written: Callable[[str], str] = str) -> None:
         self._root = root
+        self._written = written
+
+    def written(self, key: str) -> str:
+        """The key that the user wrote, for one of a stage or a stream that wf added."""
+        return self._written(key)
 
     def of(self, key: str) -> str:
         """`pipeline.yaml:14:9`, `--set ranks…`, `profile post-hoc (pipeline.yaml:31:5)`, or `default`."""

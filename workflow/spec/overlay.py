@@ -133,9 +133,21 @@ def _key_mistake(root: Node, text: str) -> tuple[str, str] | None:
         section, name = root.child(str(path[0])), str(path[1])
         known = section.mapping() if section else {}
         if name not in known:
-            hint = did_you_mean(name, known) or f"{path[0]}: {listing(known)}"
+            taps = [key for key, each in _streams(root).items() if name in _taps(each)]
+            asked = f"it is a tap: `--set streams.{taps[0]}.tap.{name}.…`" if taps and path[0] == "stages" else ""
+            hint = asked or did_you_mean(name, known) or f"{path[0]}: {listing(known)}"
             return f"there is no {str(path[0]).removesuffix('s')} `{name}`", hint
     return None
+
+
+def _streams(root: Node) -> dict[str, Node]:
+    streams = root.child("streams")
+    return streams.mapping() if streams is not None else {}
+
+
+def _taps(stream: Node) -> dict[str, Node]:
+    taps = stream.child("tap")
+    return taps.mapping() if taps is not None else {}
 
 
 def _starred(root: Node, path: KeyPath) -> list[KeyPath]:

@@ -19,9 +19,10 @@ from __future__ import annotations
 
 from workflow.stage.blocks import block, block_of, grid
 from workflow.stage.communicator import communicator, rank, size
-from workflow.stage.ends import open_reader, open_writer
+from workflow.stage.ends import open_reader, open_writer, open_writers
 from workflow.stage.errors import ContractError, StageError, StreamFailed, StreamTimeout
 from workflow.stage.reader import Reader
+from workflow.stage.reading import UnevenSteps, in_step
 from workflow.stage.settings import is_joined
 from workflow.stage.shares import Piece
 from workflow.stage.step import Step
@@ -30,5 +31,6 @@ from workflow.stage.writer import Writer
 
 __all__ = [
     "Array", "ContractError", "Info", "Piece", "Reader", "Shape", "StageError", "Step", "StreamFailed", "StreamTimeout",
-    "Writer", "block", "block_of", "communicator", "grid", "is_joined", "open_reader", "open_writer", "rank", "size",
+    "UnevenSteps", "Writer", "block", "block_of", "communicator", "grid", "in_step", "is_joined", "open_reader",
+    "open_writer", "open_writers", "rank", "size",
 ]  # fmt: skip

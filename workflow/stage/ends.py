@@ -23,6 +23,8 @@ from workflow.stage.target import AdiosTarget, Target
 from workflow.stage.writer import Writer
 
 _open: weakref.WeakSet[Reader | Writer] = weakref.WeakSet()
+# Opened before the program asked for it; None: the program has it, or had it.
+_ahead: dict[tuple[str, Side], Reader | Writer | None] = {}
 _started = False
 
 
@@ -37,6 +39,8 @@ def open_reader(
 ) -> Reader:
     """Open the stream at port `name` for reading; or, with `path`, any file or stream.
 
+    In a run SST streams are opened in the pipeline's order, whichever the program asks for first: else stages with
+    several streams could wait for each other for ever.
     The engine of a path follows from its suffix (.bp, .h5, otherwise SST) unless given. A file given by path is
     not waited for: it must be there, and one that its writer never closed raises StreamFailed after its last whole
     step, unless timeouts are given.
@@ -44,6 +48,45 @@ def open_reader(
     StreamFailed when it vanished, StageError when there is no such port.
     """
     end = _end("read", name, path, engine, parameters, open_timeout_s=open_timeout_s, step_timeout_s=step_timeout_s)
+    opened = _in_order(end)
+    assert isinstance(opened, Reader)
+    return opened
+
+
+def _in_order(end: End) -> Reader | Writer:
+    """The end, opened after those that every stage opens before it.
+
+    An open of SST meets the other ends of the stream; a live file can be opened for reading when its first step is
+    written. So all stages open their SST streams in the pipeline's order, then files: none waits for one that waits
+    for it.
+    """
+    planned = settings.current().ends
+    if settings.current().by_hand or not any(end is each for each in planned):
+        return _open_end(end)
+    for each in planned:
+        if each is end:
+            if _meets(end):
+                break
+        elif _meets(each) and _key(each) not in _ahead:
+            _ahead[_key(each)] = _open_end(each)
+    opened = _ahead.get(_key(end)) or _open_end(end)
+    _ahead[_key(end)] = None
+    return opened
+
+
+def _meets(end: End) -> bool:
+    return end.engine.upper() == "SST"
+
+
+def _key(end: End) -> tuple[str, Side]:
+    return end.stream, end.side
+
+
+def _open_end(end: End) -> Reader | Writer:
+    return _open_read(end) if end.side == "read" else _open_write(end)
+
+
+def _open_read(end: End) -> Reader:
     begin = _begin(end)
     try:
         together(lambda: wait_for_writer(end))
@@ -68,6 +111,21 @@ def open_writer(
     is no such port or ADIOS2 cannot open it.
     """
     end = _end("write", name, path, engine, parameters)
+    opened = _in_order(end)
+    assert isinstance(opened, Writer)
+    return opened
+
+
+def open_writers(name: str | None = None) -> list[Writer]:
+    """All streams that are joined to a port which takes several, in the pipeline's order."""
+    ends = [end for end in settings.current().ends if end.side == "write" and name in (None, end.port)]
+    if len(ends) < 2:
+        return [open_writer(name)]
+    speak_plainly()
+    return [writer for end in ends if isinstance(writer := _in_order(end), Writer)]
+
+
+def _open_write(end: End) -> Writer:
     begin = _begin(end)
     writer = Writer(end, _open_target(end), settings.current().stage)
     _opened(end, begin, writer)

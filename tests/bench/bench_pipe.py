@@ -1,0 +1,72 @@
+"""How much of the time of file writing `async: pipe` hides.
+
+A simulation computes between dumps (it keeps its core busy) and writes each to a BP5 file: by itself, and through a
+pipe, a stage that takes the steps by SST and writes the file. The time of file writing that the simulation sees is
+that from its open to its close, less the computing; hidden is what the pipe takes away of it. The runs take turns.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+# With the ADIOS2 of `make adios2-mpi`, where there is one: the pipe then reads through shared memory.
+PYTHON = os.environ.get("WF_MPI_PYTHON") or sys.executable
+REPETITIONS = 3
+STEPS, COMPUTE_S = 12, 0.5
+SIZES = {"16 MB": 16_000_000, "64 MB": 64_000_000}
+PIPELINE = """
+wf: 1
+name: pipe
+oversubscribe: true
+stages:
+  sim:
+    component: synthetic
+    with: {{bytes: {size}, steps: {steps}, compute_time: {compute}, spin: true}}
+    output: {{async: {how}}}
+  count: {{component: "null", with: {{read_data: false}}}}
+streams:
+  data: {{from: sim, to: count, via: bp5, keep: false}}
+"""
+
+
+def measure() -> list[dict[str, Any]]:
+    """The share that is hidden, for two sizes of a dump."""
+    return [row for name, size in SIZES.items() for row in rows(name, size)]
+
+
+def rows(name: str, size: int) -> list[dict[str, Any]]:
+    """One size."""
+    with tempfile.TemporaryDirectory() as folder:
+        seen = [{how: visible_s(Path(folder), how, size) for how in ("off", "pipe")} for _ in range(REPETITIONS)]
+    alone, piped = (statistics.median(each[how] for each in seen) for how in ("off", "pipe"))
+    shares = sorted(100 * (1 - each["pipe"] / each["off"]) for each in seen)
+    detail = (
+        f"{STEPS} dumps of {name}, {COMPUTE_S:g} s of computing before each: {alone:.2f} s of writing by itself, "
+        f"{piped:.2f} s left with a pipe; {REPETITIONS} runs: {', '.join(f'{share:.0f}' for share in shares)} %"
+    )
+    return [
+        {"name": f"file time hidden by a pipe, {name}", "value": statistics.median(shares), "unit": "%",
+         "better": "higher", "detail": detail}
+    ]  # fmt: skip
+
+
+def visible_s(folder: Path, how: str, size: int) -> float:
+    """Seconds of the simulation from open to close that it did not compute."""
+    from workflow.report.metrics import read_metrics
+
+    file, run_dir = folder / "pipeline.yaml", folder / "run"
+    file.write_text(PIPELINE.format(size=size, steps=STEPS, compute=COMPUTE_S, how=how))
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    argv = [PYTHON, "-m", "workflow.cli", "run", str(file), "--run-dir", str(run_dir), "-q"]
+    subprocess.run(argv, check=True, stdout=subprocess.DEVNULL, env=env)
+    metrics = read_metrics(run_dir / "stages/sim/metrics.jsonl")
+    subprocess.run(["rm", "-r", str(run_dir)], check=True)
+    ((opened, _),), (closed,) = metrics.opened.values(), metrics.closed.values()
+    return closed.t - opened - sum(step.compute_s for step in metrics.steps)

@@ -1,0 +1,68 @@
+"""Stage programs that read or write several streams, for tests. Run as `python fan_programs.py ROLE [NUMBER]`."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+
+from workflow import stage
+
+STEPS = 6
+LENGTH = 1000
+
+
+def content(stream: str, step: int) -> np.ndarray:
+    """What a stream holds at a step, [LENGTH]."""
+    return np.arange(LENGTH) * (1.0 + step) + sum(map(ord, stream))
+
+
+def one() -> None:
+    """Writes the stream that its port has, for as many steps as it is told."""
+    count = int(sys.argv[2])
+    with stage.open_writer() as out:
+        for step in range(count):
+            with out.step():
+                out.write("a", content(out.name, step))
+
+
+def two() -> None:
+    """Writes y and x, opened in this order."""
+    with stage.open_writer("y") as y, stage.open_writer("x") as x:
+        for step in range(STEPS):
+            for out in (x, y):
+                with out.step():
+                    out.write("a", content(out.name, step))
+
+
+def join() -> None:
+    """Reads x and y side by side, opened in this order."""
+    with stage.open_reader("x") as x, stage.open_reader("y") as y:
+        for left, right in stage.in_step(x, y):
+            for reader, step in ((x, left), (y, right)):
+                np.testing.assert_array_equal(step.read("a"), content(reader.name, step.index), strict=True)
+            print(left.index, right.index, flush=True)
+
+
+def couple() -> None:
+    """Writes `mine`, then reads `yours`, step by step: the mean of both goes on. The argument is opened first."""
+    first_in = sys.argv[2] == "in"
+    value = np.full(LENGTH, 1.0 if first_in else 3.0)
+    if first_in:
+        yours = stage.open_reader("yours")
+        mine = stage.open_writer("mine")
+    else:
+        mine = stage.open_writer("mine")
+        yours = stage.open_reader("yours")
+    # What is read is left first: closing a stream waits until its readers have given all steps back.
+    with mine, yours:
+        for step in range(STEPS):
+            with mine.step():
+                mine.write("a", value)
+            other = next(yours).read("a")
+            value = (value + other) / 2 + step
+    print(value[0], flush=True)
+
+
+if __name__ == "__main__":
+    {"one": one, "two": two, "join": join, "couple": couple}[sys.argv[1]]()

@@ -1,0 +1,45 @@
+"""A reader whose pace a test decides: no clock is involved."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+from workflow import stage
+from workflow.program import arguments
+
+DEADLINE_S = 60
+
+
+def wait_for(path: Path, text: str) -> None:
+    """Return when there is such a file, with this text in it."""
+    deadline = time.monotonic() + DEADLINE_S
+    while not (path.exists() and (not text or text in path.read_text())):
+        if time.monotonic() > deadline:
+            raise SystemExit(f"holding: there is no {path} after {DEADLINE_S} s")
+        time.sleep(0.01)
+
+
+def main() -> None:
+    """Take the steps."""
+    args = arguments(__file__)
+    if args.fail == "early":
+        raise SystemExit("holding: failed before opening")
+    with stage.open_reader("input") as stream:
+        for step in stream:
+            print(int(step.read("step")), flush=True)
+            if step.index == args.at:
+                if args.touch:
+                    Path(args.touch).touch()
+                if args.until:
+                    wait_for(Path(args.until), args.holds)
+                if args.fail == "raise":
+                    raise ArithmeticError("as the test wishes")
+                if args.fail == "kill":
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main()

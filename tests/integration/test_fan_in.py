@@ -1,0 +1,109 @@
+"""Stages with several streams, in real runs: whatever order they open them in, they meet; steps go side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.fan_programs import STEPS
+from tests.pipelines import HOLDING, ROOT, run
+from workflow.run.rundir import read_filled_plan
+
+START = f'["${{{{ wf.python }}}}", {ROOT}/tests/fan_programs.py, '
+
+
+def program(role: str, *words: object) -> str:
+    return "command: " + START + ", ".join(map(str, (role, *words))) + "]"
+
+
+TWO_WRITERS = f"""
+stages:
+  left: {{{program("one", "%d")}, writes: {{x: {{}}}}}}
+  right: {{{program("one", "%d")}, writes: {{y: {{}}}}}}
+  both: {{{program("join")}, reads: {{x: {{}}, y: {{}}}}}}
+streams:
+  %s
+  %s
+"""
+X, Y = "x: {from: left, to: both, via: %s}", "y: {from: right, to: both, via: %s}"
+
+
+@pytest.mark.parametrize("via", ["sst", "bp5, coupling: live", "bp5"])
+@pytest.mark.parametrize("turned", [False, True])
+def test_two_writers_one_reader(via: str, turned: bool, tmp_path: Path) -> None:
+    streams = [X % via, Y % via]
+    if turned:
+        streams.reverse()
+    done = run(tmp_path, TWO_WRITERS % (STEPS, STEPS, *streams))
+    assert done.code == 0, done.said
+    assert done.printed("both") == [f"{step} {step}" for step in range(STEPS)]
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_one_stage_writes_two_streams_and_another_opens_them_the_other_way_round(turned: bool, tmp_path: Path) -> None:
+    """Opened as the programs do, both would wait in their first open for ever."""
+    streams = ["x: {from: sim, to: both}", "y: {from: sim, to: both}"]
+    if turned:
+        streams.reverse()
+    stages = f"""
+stages:
+  sim: {{{program("two")}, writes: {{x: {{}}, y: {{}}}}}}
+  both: {{{program("join")}, reads: {{x: {{}}, y: {{}}}}}}
+streams:
+  {streams[0]}
+  {streams[1]}
+"""
+    done = run(tmp_path, stages)
+    assert done.code == 0, done.said
+    assert done.printed("both") == [f"{step} {step}" for step in range(STEPS)]
+
+
+@pytest.mark.parametrize(("left", "right"), [(3, 5), (5, 3)])
+def test_one_stream_ends_before_the_other(left: int, right: int, tmp_path: Path) -> None:
+    done = run(tmp_path, TWO_WRITERS % (left, right, X % "sst", Y % "sst"))
+    assert done.code == 1
+    ended, other = ("x", "y") if left < right else ("y", "x")
+    said = f"stream {ended} ended after 3 steps, but {other}, read side by side with it, goes on"
+    assert said in done.report.run.reason
+    assert done.report.run.stage == "both"
+
+
+@pytest.mark.parametrize("orders", [("in", "in"), ("out", "out"), ("in", "out")])
+def test_two_stages_that_read_each_other(orders: tuple[str, str], tmp_path: Path) -> None:
+    """A circle of SST streams, whichever each program opens first."""
+    stages = f"""
+stages:
+  fluid: {{{program("couple", orders[0])}, writes: {{mine: {{}}}}, reads: {{yours: {{}}}}}}
+  solid: {{{program("couple", orders[1])}, writes: {{mine: {{}}}}, reads: {{yours: {{}}}}}}
+streams:
+  force: {{from: fluid.mine, to: solid.yours}}
+  shape: {{from: solid.mine, to: fluid.yours}}
+"""
+    done = run(tmp_path, stages)
+    assert done.code == 0, done.said
+    # Both begin with 1 or 3 and then have the mean of the two, and 0 + 1 + 2 + …
+    begin = sum(1.0 if order == "in" else 3.0 for order in orders) / 2
+    assert done.printed("fluid") == done.printed("solid") == [str(begin + sum(range(STEPS)))]
+
+
+def test_one_writer_many_readers(tmp_path: Path) -> None:
+    """The writer waits for all of them, and each gets every step."""
+    stages = f"""
+stages:
+  sim: {{component: synthetic, with: {{grid_points: 2000, particles: 10, steps: {STEPS}}}}}
+  one: {{component: {HOLDING}}}
+  two: {{component: {HOLDING}}}
+  three: {{component: {HOLDING}}}
+streams:
+  data: {{from: sim, to: [one, two, three]}}
+"""
+    done = run(tmp_path, stages)
+    assert done.code == 0, done.said
+    end = read_filled_plan(tmp_path / "run").stage("sim").ends[0]
+    assert end.parameters["RendezvousReaderCount"] == "3"
+    readers = done.report.stream("data").readers
+    assert [(reader.stage, reader.steps, reader.dropped) for reader in readers] == [
+        (name, STEPS, 0) for name in ("one", "two", "three")
+    ]
+    assert all(done.numbers(name) == list(range(STEPS)) for name in ("one", "two", "three"))

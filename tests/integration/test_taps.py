@@ -1,0 +1,154 @@
+"""Taps in real runs: whatever they do, all others get every step, and what a tap misses is counted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import adios2
+import numpy as np
+import pytest
+
+from tests.pipelines import HOLDING, Done, run
+from workflow.run.rundir import read_filled_plan
+
+STEPS = 30
+PIPELINE = """
+stages:
+  sim: {component: synthetic, with: {grid_points: 5000, particles: 300, steps: %d}}
+  keep: {component: %s}
+streams:
+  data:
+    from: sim
+    to: keep
+    via: %s
+    tap: %s
+"""
+
+
+def tapped(folder: Path, tap: str, via: str = "sst", keep: str = "archive, with: {path: kept.bp}", **how: Any) -> Done:
+    return run(folder, PIPELINE % (STEPS, keep, via, tap.replace("HOLDING", str(HOLDING))), **how)
+
+
+def steps_of(path: Path) -> list[dict[str, Any]]:
+    """All steps of a file, read by adios2 alone."""
+    with adios2.Stream(str(path), "r") as stream:
+        return [{name: stream.read(name) for name in stream.available_variables()} for _ in stream.steps()]
+
+
+def assert_synthetic(path: Path, numbers: list[int]) -> None:
+    """The file holds these steps of component synthetic, bit for bit, and nothing else."""
+    steps = steps_of(path)
+    assert [int(step["step"]) for step in steps] == numbers
+    for step in steps:
+        number = int(step["step"])
+        grid, index = np.arange(5000, dtype=np.uint64) + np.uint64(number), np.arange(300)
+        particles = (index[:, None] + np.arange(3) + number).astype(np.float32)
+        assert sorted(step) == ["grid", "particles", "step"]
+        np.testing.assert_array_equal(step["grid"], grid, strict=True)
+        np.testing.assert_array_equal(step["particles"], particles, strict=True)
+
+
+def assert_counted(done: Done, tap: str, written: int) -> int:
+    """What was created for a tap is what it read and what was dropped. Returns the latter."""
+    stream = done.report.stream(tap)
+    (reader,) = stream.readers
+    assert reader.stage == tap
+    assert reader.steps is not None
+    assert reader.dropped is not None
+    assert (stream.steps, reader.steps + reader.dropped) == (written, written)
+    return reader.dropped
+
+
+def test_a_slow_tap_slows_nobody(tmp_path: Path) -> None:
+    """It holds its first step until the archive is whole, which it could never be if anybody waited for the tap."""
+    kept = tmp_path / "run" / "kept.bp"
+    done = tapped(tmp_path, f"{{slow: {{component: HOLDING, with: {{at: 0, until: {kept}}}}}}}")
+    assert done.code == 0, done.said
+    assert_synthetic(kept, list(range(STEPS)))
+    reads = {reader.stage: reader.steps for reader in done.report.stream("data").readers}
+    assert reads == {"keep": STEPS, "data-relay": STEPS}
+    # The queue had room for two; SST dropped what came then.
+    assert assert_counted(done, "slow", STEPS) >= STEPS - 4
+    assert done.numbers("slow")[:2] == [0, 1]
+
+
+def test_a_tap_may_ask_to_be_waited_for(tmp_path: Path) -> None:
+    done = tapped(tmp_path, "{all: {component: HOLDING, queue: {when_full: block}}}")
+    assert done.code == 0, done.said
+    assert done.numbers("all") == list(range(STEPS))
+    assert [stage.name for stage in done.report.stages] == ["sim", "keep", "all"]
+
+
+@pytest.mark.parametrize("via", ["sst", "bp5", "bp5\n    coupling: live"])
+def test_every_tenth_step(via: str, tmp_path: Path) -> None:
+    tap = "{thin: {component: archive, every: 10, queue: {when_full: block}, with: {path: thin.bp}}}"
+    done = tapped(tmp_path, tap, via)
+    assert done.code == 0, done.said
+    assert_synthetic(tmp_path / "run/kept.bp", list(range(STEPS)))
+    assert_synthetic(tmp_path / "run/thin.bp", [0, 10, 20])
+    assert assert_counted(done, "thin", 3) == 0
+
+
+def test_of_a_file_a_tap_is_a_reader(tmp_path: Path) -> None:
+    done = tapped(tmp_path, "{all: {component: archive, with: {path: all.bp}}}", "bp5")
+    assert done.code == 0, done.said
+    assert_synthetic(tmp_path / "run/all.bp", list(range(STEPS)))
+    assert [reader.stage for reader in done.report.stream("data").readers] == ["keep", "all"]
+    assert len(done.report.streams) == 1
+
+
+def test_the_latest_step_is_a_new_one(tmp_path: Path) -> None:
+    """The tap holds its first step until its neighbour is at step 15; what it gets then is no step from before."""
+    at15, noted = tmp_path / "at15", tmp_path / "run/stages/last/metrics.jsonl"
+    # The neighbour goes on when the tap has given its step back: then it asks for another one.
+    given_back = """'"kind": "step"'"""
+    keep = f"{HOLDING}, with: {{at: 15, touch: {at15}, until: {noted}, holds: {given_back}}}"
+    tap = f"{{last: {{component: HOLDING, latest: true, with: {{at: 0, until: {at15}}}}}}}"
+    done = tapped(tmp_path, tap, keep=keep)
+    assert done.code == 0, done.said
+    assert done.numbers("keep") == list(range(STEPS))
+    numbers = done.numbers("last")
+    assert numbers[0] == 0
+    assert len(numbers) > 1
+    # The relay may lag behind its neighbour by the queue of the simulation: two steps, and the one that is underway.
+    assert all(number >= 12 for number in numbers[1:]), numbers
+    assert numbers == sorted(set(numbers))
+    assert assert_counted(done, "last", STEPS) == STEPS - len(numbers) >= 10
+
+
+@pytest.mark.parametrize(("how", "reason"), [("raise", "ended with exit code 1"), ("kill", "was killed by signal 9")])
+def test_a_tap_that_fails_is_reported_and_the_others_go_on(how: str, reason: str, tmp_path: Path) -> None:
+    done = tapped(tmp_path, f"{{weak: {{component: HOLDING, with: {{at: 2, fail: {how}}}}}}}")
+    assert done.code == 1
+    assert_synthetic(tmp_path / "run/kept.bp", list(range(STEPS)))
+    run_ = done.report.run
+    assert (run_.state, run_.stage) == ("failed", "weak")
+    assert reason in run_.reason
+    assert "it is a tap, and the stages beside the taps succeeded" in run_.reason
+    states = {stage.name: stage.state for stage in done.report.stages}
+    assert states == {"sim": "succeeded", "keep": "succeeded", "weak": "failed", "data-relay": "succeeded"}
+
+
+def test_a_tap_that_fails_before_it_opens_stops_the_run_at_once(tmp_path: Path) -> None:
+    done = tapped(tmp_path, "{wrong: {component: HOLDING, with: {fail: early}}}")
+    assert done.code == 1
+    assert done.report.run.stage == "wrong"
+    assert "exit code 1" in done.report.run.reason
+    assert done.report.stage("sim").state == "stopped"
+
+
+def test_several_taps_share_a_relay(tmp_path: Path) -> None:
+    """Each has a queue of its own: a slow one costs the other nothing."""
+    kept = tmp_path / "run" / "kept.bp"
+    taps = f"""
+      slow: {{component: HOLDING, with: {{at: 0, until: {kept}}}}}
+      third: {{component: archive, every: 3, queue: {{limit: {STEPS}}}, with: {{path: third.bp}}}}
+"""
+    done = tapped(tmp_path, taps)
+    assert done.code == 0, done.said
+    assert_synthetic(tmp_path / "run/third.bp", list(range(0, STEPS, 3)))
+    assert assert_counted(done, "third", STEPS // 3) == 0
+    assert assert_counted(done, "slow", STEPS) > 0
+    plan = read_filled_plan(tmp_path / "run")
+    assert [stage.name for stage in plan.stages if stage.added == "relay"] == ["data-relay"]

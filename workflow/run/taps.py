@@ -1,0 +1,25 @@
+"""A tap that fails is reported, and the others go on. Pure."""
+
+from __future__ import annotations
+
+from workflow.plan.model import Plan
+from workflow.run.state import RunState
+
+
+def is_spare(plan: Plan, name: str) -> bool:
+    """Whether nothing else depends on a stage: a tap that no stream begins at."""
+    return plan.stage(name).added == "tap" and all(stream.writer != name for stream in plan.streams)
+
+
+def lets_go_on(state: RunState, name: str) -> bool:
+    """Whether the others go on without a stage that failed.
+
+    One that fails before its stream is open stops the run: a mistake in what was asked for shows at once, and its
+    relay would wait for it for ever.
+    """
+    return is_spare(state.plan, name) and state.stages[name].opened is not None
+
+
+def failed_taps(state: RunState) -> list[str]:
+    """Failed stages without which the others went on."""
+    return [stage.name for stage in state.stages.values() if stage.status == "failed" and lets_go_on(state, stage.name)]
