@@ -121,10 +121,7 @@ def _pipe(writer: str, output: Node, place: Place, known: Known, done: Inserted)
         done.streams[new] = done.stages[new].asked
     if names:
         done.renamed[writer] = names
-        stage_node = section(done.root, "stages")[writer]
-        kept = {key: node for key, node in output.mapping().items() if key in _OF_THE_STAGE}
-        stage_node = stage_node.with_child("output", replace(output, value=kept))
-        _set(done, "stages", writer, _retold(stage_node, names))
+        _set(done, "stages", writer, _retold(section(done.root, "stages")[writer], names))
 
 
 def _tap(name: str, stream: Node, taps: Node, known: Known, done: Inserted) -> None:
