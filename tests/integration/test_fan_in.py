@@ -29,8 +29,9 @@ streams:
 X, Y = "x: {from: left, to: both, via: %s}", "y: {from: right, to: both, via: %s}"
 
 
-@pytest.mark.parametrize("via", ["sst", "bp5, coupling: live", "bp5"])
-@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize(
+    ("via", "turned"), [("sst", False), ("sst", True), ("bp5, coupling: live", True), ("bp5", False)]
+)
 def test_two_writers_one_reader(via: str, turned: bool, tmp_path: Path) -> None:
     streams = [X % via, Y % via]
     if turned:
@@ -59,17 +60,14 @@ streams:
     assert done.printed("both") == [f"{step} {step}" for step in range(STEPS)]
 
 
-@pytest.mark.parametrize(("left", "right"), [(3, 5), (5, 3)])
-def test_one_stream_ends_before_the_other(left: int, right: int, tmp_path: Path) -> None:
-    done = run(tmp_path, TWO_WRITERS % (left, right, X % "sst", Y % "sst"))
+def test_one_stream_ends_before_the_other(tmp_path: Path) -> None:
+    done = run(tmp_path, TWO_WRITERS % (5, 3, X % "sst", Y % "sst"))
     assert done.code == 1
-    ended, other = ("x", "y") if left < right else ("y", "x")
-    said = f"stream {ended} ended after 3 steps, but {other}, read side by side with it, goes on"
-    assert said in done.report.run.reason
+    assert "stream y ended after 3 steps, but x, read side by side with it, goes on" in done.report.run.reason
     assert done.report.run.stage == "both"
 
 
-@pytest.mark.parametrize("orders", [("in", "in"), ("out", "out"), ("in", "out")])
+@pytest.mark.parametrize("orders", [("in", "in"), ("out", "in")])
 def test_two_stages_that_read_each_other(orders: tuple[str, str], tmp_path: Path) -> None:
     """A circle of SST streams, whichever each program opens first."""
     stages = f"""

@@ -74,6 +74,19 @@ with stage.open_reader("field") as field:
 with open(f"error-{stage.rank()}.json", "w") as file:
     json.dump({"worst": worst, "steps": field.steps}, file)
 """,
+    # Neither does this one: its options come from a file of openPMD-api's own kind.
+    "openpmd.py": """
+import sys
+import numpy as np
+import openpmd_api as io
+series = io.Series(sys.argv[1], io.Access.create, "@openpmd.json")
+mesh = series.snapshots()[0].meshes["E"]["x"]
+values = np.sin(np.arange(100000) / 1000)
+mesh.reset_dataset(io.Dataset(values.dtype, values.shape))
+mesh[:] = values
+series.snapshots()[0].close()
+series.close()
+""",
     # Knows nothing of wf: engine and operators come from its config file.
     "plain.py": """
 import sys
@@ -343,6 +356,28 @@ streams:
     assert bytes_of(tmp_path / "run/streams/wave.bp") < 0.5 * 800_000
     (note,) = [each for each in report_of(tmp_path)["notes"] if "compression" in each]
     assert note == "what compression did to wave was not checked for drop: make does not use workflow.stage"
+
+
+def test_an_openpmd_program_is_told(programs: Path, tmp_path: Path) -> None:
+    """The wheel of openPMD-api has an ADIOS2 of its own, with zfp."""
+    text = f"""
+wf: 1
+name: openpmd
+stages:
+  make:
+    command: [{sys.executable}, {programs}/openpmd.py, "${{{{ streams.wave.path }}}}"]
+    writes: {{wave: {{config: openpmd.json}}}}
+    output: {{compression: {{"*": {{zfp: {{accuracy: 1e-4}}}}}}}}
+  drop: {{component: "null", with: {{read_data: false}}}}
+streams:
+  wave: {{from: make, to: drop, via: bp5}}
+"""
+    done = wf(tmp_path, sys.executable, text)
+    assert done.returncode == 0, done.stderr
+    assert bytes_of(tmp_path / "run/streams/wave.bp") < 0.5 * 800_000
+    assert any(
+        "not known which operators" in line for line in json.loads((tmp_path / "run/plan.json").read_text())["advice"]
+    )
 
 
 # An ADIOS2 that lacks the operator

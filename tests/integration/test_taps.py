@@ -71,6 +71,8 @@ def test_a_slow_tap_slows_nobody(tmp_path: Path) -> None:
     # The queue had room for two; SST dropped what came then.
     assert assert_counted(done, "slow", STEPS) >= STEPS - 4
     assert done.numbers("slow")[:2] == [0, 1]
+    missed = done.report.stream("slow").readers[0].dropped
+    assert f"slow missed {missed} of the {STEPS} steps of slow: the queue was full, and discards" in done.report.notes
 
 
 def test_a_tap_may_ask_to_be_waited_for(tmp_path: Path) -> None:

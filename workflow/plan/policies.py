@@ -33,6 +33,8 @@ def output_parameters(
     """Name → (value, reason) that the writing stage's `output:` gives this stream."""
     spec = making.loaded.spec.stages[stage]
     policy, found = spec.output, dict[str, tuple[str, str]]()
+    if policy.async_ == "pipe" and stream in making.loaded.inserted.streams:
+        return {}  # to the pipe, which has the policies of the file
     if policy.aggregation is not None:
         if "NumAggregators" in engine.parameters:
             found.update(aggregation_parameters(stage, stream, engine, placement, making))
@@ -41,8 +43,7 @@ def output_parameters(
     elif "NumAggregators" in engine.parameters:
         advise_aggregation(stream, placement, making)
     if policy.async_ == "pipe":
-        if stream not in making.loaded.inserted.streams:  # the one to the pipe itself
-            no_use(f"stages.{stage}.output.async", stream, engine, making)
+        no_use(f"stages.{stage}.output.async", stream, engine, making)
     elif policy.async_ != "off":
         if "AsyncWrite" in engine.parameters:
             found["AsyncWrite"] = _async(stage, stream, policy.async_, engine, coupling, making)

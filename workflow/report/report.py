@@ -44,7 +44,7 @@ def to_report(records: Records) -> Report:
         run=_make_run(records, stages, streams),
         stages=stages,
         streams=streams,
-        notes=[*_make_notes(records), *_uncounted(streams), *output_notes(records.plan, streams)],
+        notes=[*_make_notes(records), *_uncounted(streams), *_dropped(streams), *output_notes(records.plan, streams)],
     )
 
 
@@ -108,7 +108,13 @@ def _make_run(records: Records, stages: list[StagePart], streams: list[StreamPar
     wall_s = None if state.started is None else state.t - state.started
     verdict = state.finished.state if state.finished else "unfinished"
     live = any(stream.coupling == "live" for stream in streams)
-    work = {stage.name: (stage.compute_s or 0) + (stage.io_s or 0) for stage in stages if stage.compute_s is not None}
+    # Nobody waits for a tap.
+    taps = {stage.name for stage in plan.stages if stage.added == "tap"}
+    work = {
+        stage.name: (stage.compute_s or 0) + (stage.io_s or 0)
+        for stage in stages
+        if stage.compute_s is not None and stage.name not in taps
+    }
     # Of a run that broke off, or moved nothing, the share of its start and end would be shown.
     told = live and verdict == "succeeded" and any(stream.steps for stream in streams)
     longest = max(work, key=lambda name: work[name], default="") if told and len(work) > 1 else ""
@@ -130,6 +136,17 @@ def _uncounted(streams: list[StreamPart]) -> list[str]:
         for stream in streams
         for reader in stream.readers
         if reader.steps is None
+    ]
+
+
+def _dropped(streams: list[StreamPart]) -> list[str]:
+    """What readers missed because a full queue discards."""
+    return [
+        f"{reader.stage} missed {reader.dropped} of the {plural(stream.steps or 0, 'step')} of {stream.name}: "
+        "the queue was full, and discards"
+        for stream in streams
+        for reader in stream.readers
+        if reader.dropped and stream.when_full == "discard"
     ]
 
 

@@ -25,6 +25,7 @@ RELAY = "relay"  # the component
 _OF_THE_STAGE = ("async", "pipe")  # of `output:`; all else is about the files, and goes where they are written
 _OF_THE_TAP = ("component", "with", "ranks", "place", "env", "memory")
 _OF_THE_STREAM = ("via", "transport", "interface")
+_ALL_STEPS = {"every": 1, "latest": False}  # of a tap
 _LONGEST_NAME = 63
 
 
@@ -121,10 +122,7 @@ def _pipe(writer: str, output: Node, place: Place, known: Known, done: Inserted)
         done.streams[new] = done.stages[new].asked
     if names:
         done.renamed[writer] = names
-        stage_node = section(done.root, "stages")[writer]
-        kept = {key: node for key, node in output.mapping().items() if key in _OF_THE_STAGE}
-        stage_node = stage_node.with_child("output", replace(output, value=kept))
-        _set(done, "stages", writer, _retold(stage_node, names))
+        _set(done, "stages", writer, _retold(section(done.root, "stages")[writer], names))
 
 
 def _tap(name: str, stream: Node, taps: Node, known: Known, done: Inserted) -> None:
@@ -178,9 +176,6 @@ def _as_is(tap: Node) -> bool:
     return all((child := tap.child(key)) is None or child.value == plain for key, plain in _ALL_STEPS.items())
 
 
-_ALL_STEPS = {"every": 1, "latest": False}
-
-
 def _when_full(tap: Node, otherwise: str) -> str:
     queue = tap.child("queue")
     return (text_at(queue, "when_full") if queue is not None else None) or otherwise
@@ -213,10 +208,8 @@ def _is_free(name: str, at: KeyPath, done: Inserted, of_user: bool = False) -> b
         hint = "a tap becomes a stage: give it another name" if of_user else f"rename the {one} `{name}`"
         done.problems.append(problem_at(done.root, at, message, hint, at_key=of_user))
     elif len(name) > _LONGEST_NAME:
-        message, hint = (
-            f"wf would add a stage `{name}`, a name of {len(name)} letters",
-            "give the stream a shorter name",
-        )
+        message = f"wf would add a stage `{name}`, a name of {len(name)} letters"
+        hint = f"give the stream a shorter name: {_LONGEST_NAME} letters at most"
         done.problems.append(problem_at(done.root, at, message, hint))
     else:
         return True
