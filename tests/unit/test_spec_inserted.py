@@ -52,6 +52,12 @@ def test_a_pipe_writes_the_file_under_its_name(plan_of: Planner) -> None:
     assert plan.stage("positions-pipe").ranks == 2
 
 
+def test_a_pipe_compresses_what_its_writer_does_not(plan_of: Planner) -> None:
+    plan = plan_of(PIPED.replace("aggregation: {count: 2}", "compression: {position: {blosc: {codec: zstd}}}"))
+    assert end_of(plan, "positions-pipe", "positions").operators.keys() == {"position"}
+    assert not end_of(plan, "walk", "positions-pipe").operators
+
+
 def test_the_contract_goes_through_a_pipe(plan_of: Planner) -> None:
     assert end_of(plan_of(PIPED), "count", "positions").variables["position"].type == "float64"
     with pytest.raises(SpecError, match="needs `positon`"):

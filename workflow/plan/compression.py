@@ -28,9 +28,10 @@ def decide_operators(
     port: StagePort, stream: str, engine: Engine, contract: Contract | None, making: Making
 ) -> dict[str, OperatorPlan]:
     """Variable → operator of one writing end. Notes what cannot be."""
-    wanted = making.loaded.spec.stages[port.stage].output.compression
-    if not wanted:
-        return {}
+    output = making.loaded.spec.stages[port.stage].output
+    wanted = output.compression
+    if not wanted or (output.async_ == "pipe" and stream in making.loaded.inserted.streams):
+        return {}  # to the pipe, which compresses
     key = f"stages.{port.stage}.output.compression"
     if engine.engine not in ENGINES:
         making.notes.why(key, f"no effect on stream {stream}: {engine.engine} has no operators")

@@ -24,7 +24,7 @@ Role = Literal["pipe", "relay", "tap"]
 RELAY = "relay"  # the component
 _OF_THE_STAGE = ("async", "pipe")  # of `output:`; all else is about the files, and goes where they are written
 _OF_THE_TAP = ("component", "with", "ranks", "place", "env", "memory")
-_OF_THE_STREAM = ("via", "transport", "interface")
+_OF_THE_STREAM = ("via", "transport", "interface", "step_size")
 _ALL_STEPS = {"every": 1, "latest": False}  # of a tap
 _LONGEST_NAME = 63
 
@@ -116,7 +116,9 @@ def _pipe(writer: str, output: Node, place: Place, known: Known, done: Inserted)
             parts[key] = replace(child, value={**parts[key].mapping(), **child.mapping()}) if both else child
         _add(done, "stages", new, Node(parts, place, place), after=writer)
         start = _with_port(text_at(stream, "from") or "", name, done.root, known)
-        _add(done, "streams", new, _node({"from": start, "to": new, "via": "sst"}, place), before=name)
+        joined = _node({"from": start, "to": new, "via": "sst"}, place)
+        size = stream.child("step_size")
+        _add(done, "streams", new, joined if size is None else joined.with_child("step_size", size), before=name)
         _set(done, "streams", name, stream.with_child("from", _node(new, place)))
         done.stages[new] = Insertion("pipe", name, f"stages.{writer}.output.async")
         done.streams[new] = done.stages[new].asked
