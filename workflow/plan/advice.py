@@ -66,7 +66,7 @@ def _on_diamonds(streams: Sequence[StreamPlan], making: Making) -> None:
     """Two ways by SST from one stage to another: opened in unlucky orders, all of them wait in a circle."""
     by_reader: dict[str, list[StreamPlan]] = {}
     for stream in streams:
-        for reader in stream.readers if stream.engine == "SST" else []:
+        for reader in stream.readers if stream.engine in ("SST", "SSC") else []:
             by_reader.setdefault(reader, []).append(stream)
     for reader, read in by_reader.items():
         above = [_above(stream.writer, by_reader) for stream in read]
@@ -75,7 +75,7 @@ def _on_diamonds(streams: Sequence[StreamPlan], making: Making) -> None:
                 common = [name for name in making.loaded.spec.stages if name in sources and name in above[index]]
                 if common:
                     making.notes.advise(
-                        f"stage {reader} reads {other.name} and {one.name} by SST, and both lead back to {common[0]}: "
+                        f"stage {reader} reads {other.name} and {one.name} by {one.engine}, and both lead back to {common[0]}: "
                         f"every open waits for its other end, so {reader} must open first what {common[0]} opens first"
                     )
 

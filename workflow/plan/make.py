@@ -17,6 +17,7 @@ from workflow.plan.coupling import choose_couplings
 from workflow.plan.decisions import Making, Notes
 from workflow.plan.files import check_configs, check_outputs
 from workflow.plan.fill import streams_told
+from workflow.plan.groups import launch_together
 from workflow.plan.joins import HANDED_OVER, Joined, join_streams
 from workflow.plan.model import EndPlan, Placement, Plan
 from workflow.plan.openpmd import names_by_writer
@@ -69,6 +70,7 @@ def make_plan(loaded: Loaded, site: Site, *, python: str, wf_version: str, mpiex
         for name in spec.stages
     ]
     check_outputs(stages, making)
+    stages, groups = launch_together(stages, joined, making)
     making.problems.raise_any()
     streams = [to_stream_plan(name, stream, couplings[name], choices[name], making) for name, stream in joined.items()]
     advise(stages, streams, joined, told, making)
@@ -79,6 +81,7 @@ def make_plan(loaded: Loaded, site: Site, *, python: str, wf_version: str, mpiex
         site=site.site,
         stages=stages,
         streams=streams,
+        groups=groups,
         deadlines=spec.deadlines,
         reasons=making.notes.reasons,
         advice=making.notes.advice,

@@ -1,0 +1,138 @@
+"""This stage's part of a launch line that starts several stages, and its talk with the others of that line.
+
+The stages are split without any of them waiting for a slow one, and wait for each other asleep: MPI's own waiting
+spins, and may last for a step's whole computation. Uses MPI_COMM_WORLD, which in such a line belongs to this package.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import time
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+
+from workflow.stage import settings
+from workflow.stage.errors import StageError
+from workflow.stage.settings import End
+
+# While a partner is quick, sleeping would take longer than it: the system's shortest sleep is some 50 µs.
+_SPIN_S = 2e-4
+_LONGEST_PAUSE_S = 5e-3
+_FIRST_TAG = 1000
+
+_opened: set[str] = set()
+
+
+class Word(IntEnum):
+    """What the two ends of a stream tell each other beside the data."""
+
+    HERE = 1  # both: about to open
+    BEGIN = 2  # writer: beginning a step
+    STEP = 3  # writer: about to send it
+    HEADED = 4  # writer: the same, and what does not fit into arrays follows
+    EMPTY = 5  # writer: about to send a step that counts for nothing
+    END = 6  # writer: about to close
+    RELEASED = 7  # reader: done with the step
+    FETCH = 8  # reader: about to get arrays
+    FETCHED = 9  # reader: has got them
+
+
+def own_part() -> Any:
+    """The communicator of this stage's ranks. Collective over these alone.
+
+    Raises StageError when MPI has given this process another rank than the plan.
+    """
+    from mpi4py import MPI
+
+    current, world = settings.current(), MPI.COMM_WORLD
+    assert current.group is not None
+    first, count = current.group.ranks[current.stage]
+    planned = sum(ranks for _, ranks in current.group.ranks.values())
+    rank, found = world.Get_rank(), world.Get_size()
+    if found != planned or not first <= rank < first + count:
+        raise StageError(
+            f"stage {current.stage} was planned as ranks {first} to {first + count - 1} of {planned}, but MPI says "
+            f"rank {rank} of {found}: its launcher and its mpi4py are not of the same MPI (`wf doctor` shows both)"
+        )
+    atexit.register(_leave)
+    return world.Create_group(world.group.Incl(range(first, first + count)), tag=first)
+
+
+class Partner:
+    """The ranks at the other end of a stream. Each rank has one that tells it things, and tells some."""
+
+    def __init__(self, end: End) -> None:
+        from mpi4py import MPI
+
+        current = settings.current()
+        if current.group is None or end.stream not in current.group.streams:
+            raise StageError(
+                f"stream {end.stream}: SSC joins programs that one launch line has started, which `wf run` does for "
+                "streams with `via: ssc`"
+            )
+        self._world = MPI.COMM_WORLD
+        writer, reader = current.group.streams[end.stream]
+        own, other = (writer, reader) if end.side == "write" else (reader, writer)
+        first, count = current.group.ranks[own]
+        self.first, number = current.group.ranks[other]
+        rank = self._world.Get_rank() - first
+        self._hears = self.first + rank % number
+        self._tells = [self.first + each for each in range(number) if each % count == rank]
+        self.tag = _FIRST_TAG + 2 * sorted(current.group.streams).index(end.stream)
+        self._heard = np.zeros(1, np.int32)
+        self._sent: list[tuple[Any, Any]] = []
+        _opened.add(end.stream)
+
+    def say(self, word: Word) -> None:
+        """Tell the other end. Does not wait."""
+        self._sent = [(request, kept) for request, kept in self._sent if not request.Test()]
+        text = np.array([word], np.int32)
+        self._sent += [(self._world.Isend(text, rank, self.tag), text) for rank in self._tells]
+
+    def hear(self, timeout_s: float, *, awake: bool = False) -> Word | None:
+        """What the other end says next; None when it says nothing for so long.
+
+        `awake`: let MPI go on with whatever it is asked for meanwhile, at the price of a busy core.
+        """
+        begin = time.monotonic()
+        while not self._world.Iprobe(self._hears, self.tag):
+            waited = time.monotonic() - begin
+            if waited >= timeout_s:
+                return None
+            if awake or waited < _SPIN_S:
+                os.sched_yield()
+            else:
+                time.sleep(min(_LONGEST_PAUSE_S, waited / 50))
+        self._world.Recv(self._heard, self._hears, self.tag)
+        return Word(int(self._heard[0]))
+
+    def send_header(self, header: Any) -> None:
+        """From the first rank here to the first there; does not wait."""
+        self._sent.append((self._world.isend(header, self.first, self.tag + 1), None))
+
+    def take_header(self) -> Any:
+        """On the first rank here, after `HEADED`."""
+        return self._world.recv(source=self.first, tag=self.tag + 1)
+
+
+def _leave() -> None:
+    """At exit: wait, asleep, until all have come so far, because leaving MPI waits too. Nobody must leave too early."""
+    from mpi4py import MPI
+
+    from workflow.stage.communicator import wait_patiently
+
+    current = settings.current()
+    assert current.group is not None
+    missing = [
+        name for name, ends in current.group.streams.items() if current.stage in ends and name not in _opened
+    ]  # fmt: skip
+    sys.stdout.flush()
+    if missing:
+        sys.stderr.write(f"error: stage {current.stage} exits and has not opened {', '.join(missing)}\n")
+        sys.stderr.flush()
+        os._exit(1)
+    wait_patiently(MPI.COMM_WORLD)
