@@ -19,8 +19,9 @@ from workflow.stage import settings
 from workflow.stage.errors import StageError
 from workflow.stage.settings import End
 
-# While a partner is quick, sleeping would take longer than it: the system's shortest sleep is some 50 µs.
-_SPIN_S = 2e-4
+# While a partner is quick, sleeping would take longer than it: the system's shortest sleep is some 50 µs. Yielding
+# instead costs milliseconds on a busy machine.
+_SPIN_S = 1e-4
 _LONGEST_PAUSE_S = 5e-3
 _FIRST_TAG = 1000
 
@@ -31,14 +32,13 @@ class Word(IntEnum):
     """What the two ends of a stream tell each other beside the data."""
 
     HERE = 1  # both: about to open
-    BEGIN = 2  # writer: beginning a step
-    STEP = 3  # writer: about to send it
-    HEADED = 4  # writer: the same, and what does not fit into arrays follows
-    EMPTY = 5  # writer: about to send a step that counts for nothing
-    END = 6  # writer: about to close
-    RELEASED = 7  # reader: done with the step
-    FETCH = 8  # reader: about to get arrays
-    FETCHED = 9  # reader: has got them
+    STEP = 2  # writer: about to send a step
+    HEADED = 3  # writer: the same, and what does not fit into arrays follows
+    EMPTY = 4  # writer: about to send a step that counts for nothing
+    END = 5  # writer: about to close
+    FETCH = 6  # reader: about to get arrays
+    FETCHED = 7  # reader: has got them
+    RELEASED = 8  # reader: done with the step
 
 
 def own_part() -> Any:
@@ -103,9 +103,7 @@ class Partner:
             waited = time.monotonic() - begin
             if waited >= timeout_s:
                 return None
-            if awake or waited < _SPIN_S:
-                os.sched_yield()
-            else:
+            if not awake and waited > _SPIN_S:
                 time.sleep(min(_LONGEST_PAUSE_S, waited / 50))
         self._world.Recv(self._heard, self._hears, self.tag)
         return Word(int(self._heard[0]))

@@ -49,13 +49,11 @@ class SscTarget(AdiosTarget):
         self._steps = self._bytes = 0
         self._released = True
         self._values: dict[str, Array] = {}
+        self._blocks: list[Block] = []
         self._attributes: dict[str, Array | list[str]] = {}
 
     def begin(self) -> None:
-        """See `Target`. Waits until the reader is through with the step before."""
-        self._wait_for_reader()
-        self._partner.say(Word.BEGIN)
-        self._engine.BeginStep()
+        """See `Target`. The reader may still be at the step before, whose arrays SSC holds: these are kept here."""
         self._bytes = 0
 
     def put(self, block: Block) -> None:
@@ -70,16 +68,15 @@ class SscTarget(AdiosTarget):
             raise StageError(
                 f"variable {block.name}: with SSC a rank writes less than 2 GiB a step; give it more ranks, or `via: sst`"
             )
-        super().put(block)
+        self._blocks.append(block if block.lent else block._replace(values=block.values.copy()))
 
     def end(self) -> None:
-        """See `Target`."""
+        """See `Target`. Waits until the reader is through with the step before."""
         self._send(Word.STEP)
 
     def close(self) -> None:
         """See `Target`."""
         if not self._steps:
-            self.begin()
             self._send(Word.EMPTY)
         self._wait_for_reader()
         self._partner.say(Word.END)
@@ -94,14 +91,17 @@ class SscTarget(AdiosTarget):
 
     def _send(self, word: Word) -> None:
         header = (self._values, self._attributes)
-        if any(header):
-            self._partner.say(Word.HEADED if word is Word.STEP else word)
-            if word is Word.STEP:
-                self._partner.send_header(header)
-        else:
-            self._partner.say(word)
-        self._values, self._attributes = {}, {}
+        self._wait_for_reader()
+        headed = word is Word.STEP and any(header)
+        self._partner.say(Word.HEADED if headed else word)
+        if headed:
+            self._partner.send_header(header)
+        self._engine.BeginStep()
+        for block in self._blocks:
+            super().put(block)
         self._engine.EndStep()
+        self._values, self._attributes = {}, {}
+        self._blocks.clear()
         self._lent.clear()
         self._steps += 1
         self._released = False
@@ -198,12 +198,10 @@ class SscSource(AdiosSource):
     def _next(self, timeout_s: float) -> Word | None:
         """What the writer is about to do: send a step, or close. In both cases SSC's last step ends first."""
         word = self._partner.hear(timeout_s)
-        if word is None:
-            return None
-        if self._held:
+        if self._held and word is not None:
             self._engine.EndStep()
             self._held = False
-        return self._partner.hear(timeout_s) if word is Word.BEGIN else word
+        return word
 
     def _enter(self) -> Status:
         self._io.RemoveAllVariables()

@@ -31,7 +31,7 @@ class Writer:
         self._ends = f'"stream": "{end.stream}", "side": "write"'
         self._is_file = end.engine.upper() not in ("SST", "SSC")
         self._rank = rank()
-        self._bytes, self._io_s, self._begin_s = 0, 0.0, 0.0
+        self._bytes, self._io_s = 0, 0.0
 
     def attribute(self, name: str, value: Any, variable: str | None = None) -> None:
         """Describe the stream, or one variable of it; a new value holds from the current step on.
@@ -112,7 +112,7 @@ class Writer:
             raise StageError(f"stream {self.name}: no new step: {'it is closed' if self._closed else broken}")
         begin = self._metrics.enter()
         self._target.begin()
-        self._begin_s, self._io_s = self._metrics.leave() - begin, 0.0
+        self._io_s = self._metrics.leave() - begin
         self._inside, self._bytes = True, 0
         self._written.clear()
 
@@ -130,8 +130,7 @@ class Writer:
                 StreamFailed(f"stream {self.name}: step {self.steps} was not written: {plain(error)}")
             ) from error
         seconds = self._metrics.leave() - begin
-        # A file's end_step writes; a stream's hands over, and blocks while the queue is full. SSC blocks in begin_step.
-        seconds += self._begin_s
+        # A file's end_step writes; a stream's hands over, and blocks while the queue is full.
         wait_s, io_s = (0.0, self._io_s + seconds) if self._is_file else (seconds, self._io_s)
         self._metrics.step(self._ends, self.steps, self._bytes, wait_s, io_s)
         self.steps += 1
