@@ -6,7 +6,7 @@ SSC (ADIOS2 2.12.1, engine/ssc) finds the other end in MPI_COMM_WORLD, so both m
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from workflow.plan.decisions import Making, counted, stage_dir
 from workflow.plan.joins import Joined
@@ -28,27 +28,27 @@ def launch_together(
 ) -> tuple[list[StagePlan], list[GroupPlan]]:
     """The stages with what each executes in its launch line, and the lines. Notes what cannot be in one."""
     streams = {name: stream for name, stream in joined.items() if making.loaded.engines[name].engine == SSC}
-    ends: dict[str, tuple[str, str]] = {}
+    ends: dict[str, list[str]] = {}
     for name, stream in streams.items():
         if _check(name, stream, making) and stream.writer is not None and stream.readers:
-            ends[name] = stream.writer.stage, stream.readers[0].stage
+            ends[name] = [port.stage for port in stream.ports]
     grouped: dict[str, StagePlan] = {}
     groups = []
     for members in _components([stage.name for stage in stages], ends.values()):
         inside = [_wrapped(stage, making) for stage in stages if stage.name in members]
         grouped |= {stage.name: stage for stage in inside}
-        own = {name: pair for name, pair in ends.items() if pair[0] in members}
+        own = {name: joins for name, joins in ends.items() if joins[0] in members}
         groups.append(_group(inside, own, making))
     return [grouped.get(stage.name, stage) for stage in stages], groups
 
 
-def _components(stages: Sequence[str], pairs: object) -> list[set[str]]:
-    """The sets of stages that pairs join, in the order of the stages."""
+def _components(stages: Sequence[str], joins: Iterable[Sequence[str]]) -> list[set[str]]:
+    """The sets of stages that streams join, in the order of the stages."""
     found: list[set[str]] = []
-    for pair in pairs:  # type: ignore[attr-defined]
-        touched = [members for members in found if members & set(pair)]
-        found = [members for members in found if not members & set(pair)]
-        found.append(set(pair).union(*touched))
+    for ends in joins:
+        touched = [members for members in found if members & set(ends)]
+        found = [members for members in found if not members & set(ends)]
+        found.append(set(ends).union(*touched))
     return sorted(found, key=lambda members: min(stages.index(name) for name in members))
 
 
@@ -58,7 +58,7 @@ def _wrapped(stage: StagePlan, making: Making) -> StagePlan:
     return stage.model_copy(update={"argv": argv, "launcher": making.site.launcher})
 
 
-def _group(stages: Sequence[StagePlan], ends: dict[str, tuple[str, str]], making: Making) -> GroupPlan:
+def _group(stages: Sequence[StagePlan], ends: dict[str, list[str]], making: Making) -> GroupPlan:
     name, site = stages[0].name, making.site
     ranks, first = {}, 0
     for stage in stages:
@@ -128,12 +128,6 @@ def _check(name: str, stream: Joined, making: Making) -> bool:
     """Whether SSC can do this at all; notes why not."""
     site, key = making.site, f"streams.{name}.via"
     before = len(making.problems.found)
-    if len(stream.readers) > 1:
-        readers = " and ".join(port.stage for port in stream.readers)
-        making.problems.add(
-            f"streams.{name}.to", f"SSC joins one writer with one reader, and {readers} read this stream",
-            "use `via: sst`",
-        )  # fmt: skip
     if site.launcher == "none":
         making.problems.add(
             key, f"SSC joins programs of one MPI launch, and site {site.site} has no launcher",

@@ -94,7 +94,7 @@ class GroupPlan(Part):
     name: str
     stages: list[str]
     ranks: dict[str, tuple[int, int]] = Field(description="stage → (its first rank in the world, number of ranks)")
-    streams: dict[str, tuple[str, str]] = Field(description="stream between two of them → (writer, reader)")
+    streams: dict[str, list[str]] = Field(description="stream between them → its writer, then its readers")
     launcher: str
     argv: list[str] = Field(description="what is executed")
     files: dict[str, str] = Field(default_factory=dict, description="absolute path → text to write")

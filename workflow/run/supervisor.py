@@ -29,8 +29,8 @@ from workflow.run.events import (
     Tick,
 )
 from workflow.run.follow import Follower
-from workflow.run.lifecycle import Action, Finish, Record, Signal, Start, step, wake_at
 from workflow.run.groups import Launches
+from workflow.run.lifecycle import Action, Finish, Record, Signal, Start, step, wake_at
 from workflow.run.processes import NOT_STARTED, Crew, Ending
 from workflow.run.rundir import has_started, read_filled_plan, stage_dir
 from workflow.run.signals import Signals

@@ -62,27 +62,35 @@ def own_part() -> Any:
     return world.Create_group(world.group.Incl(range(first, first + count)), tag=first)
 
 
-class Partner:
-    """The ranks at the other end of a stream. Each rank has one that tells it things, and tells some."""
+def readers_of(end: End) -> list[str]:
+    """The stages that read this stream. Raises StageError for a stream that is not of this launch line."""
+    group = settings.current().group
+    if group is None or end.stream not in group.streams:
+        raise StageError(
+            f"stream {end.stream}: SSC joins programs that one launch line has started, which `wf run` does for "
+            "streams with `via: ssc`"
+        )
+    return list(group.streams[end.stream][1:])
 
-    def __init__(self, end: End) -> None:
+
+class Partner:
+    """The ranks at the other end of a stream, of one reader. Each has one here that tells it things, and tells some."""
+
+    def __init__(self, end: End, reader: str) -> None:
         from mpi4py import MPI
 
-        current = settings.current()
-        if current.group is None or end.stream not in current.group.streams:
-            raise StageError(
-                f"stream {end.stream}: SSC joins programs that one launch line has started, which `wf run` does for "
-                "streams with `via: ssc`"
-            )
+        group = settings.current().group
+        assert group is not None
         self._world = MPI.COMM_WORLD
-        writer, reader = current.group.streams[end.stream]
+        writer = group.streams[end.stream][0]
         own, other = (writer, reader) if end.side == "write" else (reader, writer)
-        first, count = current.group.ranks[own]
-        self.first, number = current.group.ranks[other]
+        first, count = group.ranks[own]
+        self.first, number = group.ranks[other]
         rank = self._world.Get_rank() - first
         self._hears = self.first + rank % number
         self._tells = [self.first + each for each in range(number) if each % count == rank]
-        self.tag = _FIRST_TAG + 2 * sorted(current.group.streams).index(end.stream)
+        lines = sorted((name, each) for name, ends in group.streams.items() for each in ends[1:])
+        self.tag = _FIRST_TAG + 2 * lines.index((end.stream, reader))
         self._heard = np.zeros(1, np.int32)
         self._sent: list[tuple[Any, Any]] = []
         _opened.add(end.stream)

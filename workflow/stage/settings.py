@@ -43,7 +43,7 @@ class Group:
     """The stages that one launch line starts with this one, and so share MPI_COMM_WORLD with it."""
 
     ranks: Mapping[str, Sequence[int]]  # stage → (its first rank in the world, number of ranks)
-    streams: Mapping[str, Sequence[str]]  # stream between two of them → (writer, reader)
+    streams: Mapping[str, Sequence[str]]  # stream between them → writer, readers
 
 
 @dataclass(frozen=True)

@@ -19,17 +19,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
+from workflow.stage import settings
 from workflow.stage.communicator import own_communicator
 from workflow.stage.errors import StageError, StreamTimeout
 from workflow.stage.metrics import process_metrics
-from workflow.stage.mpmd import Partner, Word
+from workflow.stage.mpmd import Partner, Word, readers_of
 from workflow.stage.settings import End
 from workflow.stage.source import AdiosSource, Status
 from workflow.stage.target import AdiosTarget
-from workflow.stage.variables import Array, Block, Info, Selection
+from workflow.stage.variables import Array, Block, Info, Selection, product
 
 _LARGEST = 2**31 - 2  # bytes of one rank in one step: one more is SSC's own, and MPI counts in int
 _LONGEST_NAME = 255
@@ -37,42 +39,86 @@ _LONGEST_NAME = 255
 _LINGER_S = 0.01
 
 
-class SscTarget(AdiosTarget):
-    """One engine opened for writing by this process, in a launch line with its reader."""
+class SscTarget:
+    """A stream for writing, in a launch line with its readers: SSC knows only one, so each has an engine of its own."""
 
     def __init__(self, end: End) -> None:
-        self._partner = _meet(end)
-        super().__init__(end)
-        self._engine.BeginStep()
-        self._engine.EndStep()
-        self._name = end.stream
-        self._steps = self._bytes = 0
-        self._released = True
-        self._values: dict[str, Array] = {}
-        self._blocks: list[Block] = []
-        self._attributes: dict[str, Array | list[str]] = {}
+        self._bytes = 0
+        self._lines = [_Line(end, reader) for reader in readers_of(end)]
 
     def begin(self) -> None:
-        """See `Target`. The reader may still be at the step before, whose arrays SSC holds: these are kept here."""
+        """See `Target`. Readers may still be at the step before, whose arrays SSC holds: these are kept here."""
         self._bytes = 0
 
     def put(self, block: Block) -> None:
-        """See `Target`. Single values and strings go with the announcement of the step."""
-        if block.type == "string" or not block.shape:
-            self._values[block.name] = np.array(block.values)
-            return
+        """See `Target`."""
         if len(block.name.encode()) > _LONGEST_NAME:
             raise StageError(f"variable {block.name[:40]}…: with SSC a name has at most {_LONGEST_NAME} bytes")
         self._bytes += block.values.nbytes
         if self._bytes > _LARGEST:
             raise StageError(
-                f"variable {block.name}: with SSC a rank writes less than 2 GiB a step; give it more ranks, or `via: sst`"
+                f"variable {block.name}: with SSC a rank writes less than 2 GiB a step: more ranks, or `via: sst`"
             )
-        self._blocks.append(block if block.lent else block._replace(values=block.values.copy()))
+        # Once for all readers; they need no copies of their own.
+        kept = block if block.lent else block._replace(values=np.array(block.values), lent=True)
+        for line in self._lines:
+            line.put(kept)
+
+    def put_share(self, block: Block) -> None:
+        """See `Target`. Empty blocks are left out, except that an array of no elements at all must exist."""
+        if block.values.size or not product(block.shape):
+            self.put(block)
 
     def end(self) -> None:
-        """See `Target`. Waits until the reader is through with the step before."""
+        """See `Target`. Waits until the readers are through with the step before."""
+        for line in self._lines:
+            line.end()
+        for line in self._lines:
+            line.linger()
+
+    def close(self) -> None:
+        """See `Target`."""
+        for line in self._lines:
+            line.close()
+
+    def abandon(self) -> None:
+        """See `Target`. Closing needs the readers: the end of the process, and so of all of the launch, must do."""
+
+    def attribute(self, name: str, value: Array | list[str]) -> None:
+        """See `Target`."""
+        for line in self._lines:
+            line.attribute(name, value)
+
+
+class _Line(AdiosTarget):
+    """One engine opened for writing by this process, and its reader."""
+
+    def __init__(self, end: End, reader: str) -> None:
+        end = replace(end, path=f"{end.path}.{reader}")
+        self._partner = _meet(end, reader)
+        super().__init__(end)
+        self._engine.BeginStep()
+        self._engine.EndStep()
+        self._steps = 0
+        self._released = True
+        self._values: dict[str, Array] = {}
+        self._blocks: list[Block] = []
+        self._attributes: dict[str, Array | list[str]] = {}
+
+    def put(self, block: Block) -> None:
+        """See `Target`. Single values and strings go with the announcement of the step."""
+        if block.type == "string" or not block.shape:
+            self._values[block.name] = block.values
+        else:
+            self._blocks.append(block)
+
+    def end(self) -> None:
+        """See `Target`."""
         self._send(Word.STEP)
+
+    def linger(self) -> None:
+        """Serve the gets that follow at once."""
+        self._listen(_LINGER_S, awake=True)
 
     def close(self) -> None:
         """See `Target`."""
@@ -81,9 +127,6 @@ class SscTarget(AdiosTarget):
         self._wait_for_reader()
         self._partner.say(Word.END)
         self._engine.Close()
-
-    def abandon(self) -> None:
-        """See `Target`. Closing needs the reader: the end of the process, and so of all of the launch, must do."""
 
     def attribute(self, name: str, value: Array | list[str]) -> None:
         """See `Target`."""
@@ -105,7 +148,6 @@ class SscTarget(AdiosTarget):
         self._lent.clear()
         self._steps += 1
         self._released = False
-        self._listen(_LINGER_S, awake=True)
 
     def _wait_for_reader(self) -> None:
         """Until it is through with the last step."""
@@ -124,7 +166,10 @@ class SscSource(AdiosSource):
     """One engine opened for reading by this process, in a launch line with its writer."""
 
     def __init__(self, end: End) -> None:
-        self._partner = _meet(end)
+        reader = settings.current().stage
+        readers_of(end)
+        end = replace(end, path=f"{end.path}.{reader}")
+        self._partner = _meet(end, reader)
         super().__init__(end)
         self._ask(0.0)
         self._engine.EndStep()
@@ -210,22 +255,22 @@ class SscSource(AdiosSource):
     def _take_header(self, word: Word) -> None:
         """Single values, strings and changed attributes of this step, on all ranks."""
         header: tuple[dict[str, Array], Mapping[str, Array | list[str]]] | None = None
-        if word is Word.HEADED:  # said to the first rank alone
-            header = self._partner.take_header()
         comm = own_communicator()
+        if word is Word.HEADED and (comm is None or comm.Get_rank() == 0):
+            header = self._partner.take_header()
         header = header if comm is None else comm.bcast(header)
         if header is not None:
             self._values = header[0]
             self._known.update(header[1])
 
 
-def _meet(end: End) -> Partner:
+def _meet(end: End, reader: str) -> Partner:
     """The other end, once it is about to open the stream as well. Raises StreamTimeout."""
-    partner = Partner(end)
+    partner = Partner(end, reader)
     partner.say(Word.HERE)
     if partner.hear(end.open_timeout_s) is None:
-        other = "writer" if end.side == "read" else "reader"
-        error = StreamTimeout(f"stream {end.stream}: no {other} has opened it within {end.open_timeout_s:g} s")
+        other = "its writer" if end.side == "read" else reader
+        error = StreamTimeout(f"stream {end.stream}: {other} has not opened it within {end.open_timeout_s:g} s")
         process_metrics().error(end.stream, error)
         raise error
     return partner
