@@ -1,4 +1,4 @@
-"""Runs of small pipelines through SSC: for the tests of data and of faults. Needs the Python that WF_MPI_PYTHON names."""
+"""Runs of small pipelines through SSC, for the tests of data and of faults, by the Python that WF_MPI_PYTHON names."""
 
 from __future__ import annotations
 
@@ -49,11 +49,13 @@ def run(folder: Path, text: str, *options: str) -> tuple[int, Any, str]:
 
 
 @contextmanager
-def running(folder: Path, text: str) -> Iterator[subprocess.Popen[str]]:
+def running(folder: Path, text: str, *options: str) -> Iterator[subprocess.Popen[str]]:
     """A run of the pipeline with this text below its head, while the context lasts."""
     (folder / "pipeline.yaml").write_text(HEAD + text)
     pipe = subprocess.PIPE
-    process = subprocess.Popen(argv(folder), env=environment(), stdout=pipe, stderr=pipe, text=True, cwd=folder)
+    process = subprocess.Popen(
+        argv(folder, *options), env=environment(), stdout=pipe, stderr=pipe, text=True, cwd=folder
+    )
     try:
         yield process
     finally:

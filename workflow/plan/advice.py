@@ -75,8 +75,8 @@ def _on_diamonds(streams: Sequence[StreamPlan], making: Making) -> None:
                 common = [name for name in making.loaded.spec.stages if name in sources and name in above[index]]
                 if common:
                     making.notes.advise(
-                        f"stage {reader} reads {other.name} and {one.name} by {one.engine}, and both lead back to {common[0]}: "
-                        f"every open waits for its other end, so {reader} must open first what {common[0]} opens first"
+                        f"stage {reader} reads {other.name} and {one.name} by {one.engine}, and both lead back to "
+                        f"{common[0]}: every open waits for its other end, so {reader} must open first what {common[0]} opens first"
                     )
 
 

@@ -7,6 +7,7 @@ SSC (ADIOS2 2.12.1, engine/ssc) finds the other end in MPI_COMM_WORLD, so both m
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 
 from workflow.plan.decisions import Making, counted, stage_dir
 from workflow.plan.joins import Joined
@@ -98,7 +99,7 @@ def _common_launch(stages: Sequence[StagePlan], ends: Mapping[str, object], maki
     if nodes > 1:
         per_node = {place.ranks_per_node for place in places}
         follow = sum(node_count(place) for place in places) == nodes and all(
-            one.nodes[-1][1] <= two.nodes[0][0] for one, two in zip(places, places[1:], strict=False)
+            one.nodes[-1][1] <= two.nodes[0][0] for one, two in pairwise(places)
         )
         if not follow or len(per_node) > 1:
             making.problems.add(

@@ -77,8 +77,8 @@ def multi_mpiexec(launch: Launch, segments: list[Segment], extra: list[str], mpi
 def multi_srun(launch: Launch, segments: list[Segment], extra: list[str], file: str) -> tuple[list[str], str]:
     """(Slurm's line, the text of `file`: which ranks run which program).
 
-    Slurm's own `A : B` is for jobs whose parts were asked for apart. Without --kill-on-bad-exit the ranks of one program
-    would wait for those of another that has failed (https://slurm.schedmd.com/srun.html).
+    Slurm's own `A : B` is for jobs whose parts were asked for apart. Without --kill-on-bad-exit the ranks of one
+    program would wait for those of another that has failed (https://slurm.schedmd.com/srun.html).
     """
     lines, first = [], 0
     for segment in segments:
