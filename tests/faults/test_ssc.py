@@ -1,4 +1,4 @@
-"""What goes wrong in a launch line of several stages: all of it ends within seconds, and the stage at fault is named."""
+"""What goes wrong in a launch line of several stages: all of it ends within seconds, and who is at fault is named."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_killed_stage_is_named(victim: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("moment", ["open", "step:5"])
 @pytest.mark.parametrize("victim", ["md", "saxs", "keep"])
 def test_exit_code_of_the_stage_at_fault(victim: str, moment: str, tmp_path: Path) -> None:
-    with running(tmp_path, pipeline(**{victim: f"--exit {moment}:3"})) as process:
+    with running(tmp_path, pipeline(1, **{victim: f"--exit {moment}:3"})) as process:
         wait_until(lambda: (tmp_path / "run/events.jsonl").exists(), "a start", tmp_path)
         wait_until(lambda: process.poll() is not None, "the end", tmp_path)
         report = end_of(tmp_path, process)

@@ -76,7 +76,8 @@ def _on_diamonds(streams: Sequence[StreamPlan], making: Making) -> None:
                 if common:
                     making.notes.advise(
                         f"stage {reader} reads {other.name} and {one.name} by {one.engine}, and both lead back to "
-                        f"{common[0]}: every open waits for its other end, so {reader} must open first what {common[0]} opens first"
+                        f"{common[0]}: every open waits for its other end, so {reader} must open first what "
+                        f"{common[0]} opens first"
                     )
 
 
