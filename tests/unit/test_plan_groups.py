@@ -57,7 +57,9 @@ def test_without_ssc_there_are_no_groups(plan_of: Planner) -> None:
 
 
 def test_several_readers_are_in_the_group(plan_of: Planner) -> None:
-    text = CHAIN.replace("  keep: {component: keep}", "  keep: {component: keep}\n  too: {component: keep, with: {path: b}}")
+    text = CHAIN.replace(
+        "  keep: {component: keep}", "  keep: {component: keep}\n  too: {component: keep, with: {path: b}}"
+    )
     plan = plan_of(text.replace("to: keep", "to: [keep, too]"), sets=SSC)
     assert plan.groups[0].streams["counts"] == ["count", "keep", "too"]
 

@@ -105,7 +105,7 @@ def _common_launch(stages: Sequence[StagePlan], ends: Mapping[str, object], maki
             making.problems.add(
                 key,
                 f"one launch line of {making.site.launcher} lays out all ranks alike, and {_layout(stages)}",
-                "put all on one node (`place: {share: STAGE}`), or give them equally many ranks per node; or `via: sst`",
+                "put all on one node (`place: {share: STAGE}`), or equally many ranks on each node; or `via: sst`",
             )
     if making.site.launcher == "srun" and len(cores - {0}) > 1:
         making.problems.add(
