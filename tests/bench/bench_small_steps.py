@@ -1,8 +1,8 @@
 """The cost of a small step: 10 kB from one writer to one reader, through SST's transports and through SSC.
 
 Raw adios2 programs (SSC without locked definitions, as any program may write), and the same by `wf run` through
-`workflow.stage` with the components synthetic and null. A step's time is the median from one step to the next, seen by
-the reader after the first hundred; all ways are measured in turn, and the ratios are taken within one run of all.
+`workflow.stage`, one array a step. A step's time is the median from one step to the next, seen by the reader
+after the first hundred; all ways are measured in turn, and the ratios are taken within one run of all.
 Takes the Python that WF_MPI_PYTHON names; without it there is no SSC, and nothing is measured.
 """
 
@@ -29,10 +29,10 @@ wf: 1
 name: small
 oversubscribe: true
 stages:
-  make: {component: synthetic, with: {bytes: 10 kB, steps: %d}}
-  drop: {component: "null"}
+  make: {command: %s, writes: {data: {}}}
+  take: {command: %s, reads: {data: {}}}
 streams:
-  data: {from: make, to: drop, via: %s}
+  data: {from: make, to: take, via: %s}
 """
 
 
@@ -79,16 +79,16 @@ def raw(folder: Path, _via: str, word: str) -> float | None:
 
 def staged(folder: Path, via: str, _word: str) -> float | None:
     """Seconds a step of the same by `wf run`; None where the plan refuses it."""
-    (folder / "pipeline.yaml").write_text(PIPELINE % (STEPS + WARM, via))
+    (folder / "pipeline.yaml").write_text(
+        PIPELINE % (*(json.dumps([PYTHON, __file__, side]) for side in ("stage-write", "stage-read")), via)
+    )
     argv = [PYTHON, "-m", "workflow.cli", "run", "pipeline.yaml", "-q", "--run-dir", "run"]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(argv, cwd=folder, env=env, capture_output=True, text=True, timeout=TIMEOUT_S)
     if done.returncode:
         print(done.stdout + done.stderr, file=sys.stderr)
         return None
-    lines = (folder / "run/stages/drop/metrics.jsonl").read_text().splitlines()
-    records = [json.loads(line) for line in lines]
-    return middle([record["t"] for record in records if record["kind"] == "step"])
+    return float((folder / "run/stages/take/stdout.log").read_text().split()[1])
 
 
 def middle(times: list[float]) -> float:
@@ -104,10 +104,12 @@ def program(side: str, word: str, path: str) -> None:
     if word == "SSC":
         from mpi4py import MPI
 
-        io = adios2.ADIOS(MPI.COMM_WORLD.Split(int(side == "read"))).DeclareIO("data")
+        adios = adios2.ADIOS(MPI.COMM_WORLD.Split(int(side == "read")))
+        io = adios.DeclareIO("data")
         io.SetEngine("SSC")
     else:
-        io = adios2.ADIOS().DeclareIO("data")
+        adios = adios2.ADIOS()
+        io = adios.DeclareIO("data")
         io.SetEngine("SST")
         io.SetParameters({"DataTransport": word, "QueueLimit": "2", "SpeculativePreloadMode": "Off"})
     engine = io.Open(path, adios2.Mode.Write if side == "write" else adios2.Mode.Read)
@@ -131,9 +133,34 @@ def program(side: str, word: str, path: str) -> None:
         print("step", middle(times))
 
 
+def stage_program(side: str) -> None:
+    """One end, with `workflow.stage`."""
+    import numpy as np
+
+    from workflow import stage
+
+    times = []
+    if side == "stage-write":
+        values = np.zeros(VALUES)
+        with stage.open_writer("data") as out:
+            for index in range(STEPS + WARM):
+                values[:] = index
+                with out.step():
+                    out.write("x", values)
+    else:
+        with stage.open_reader("data") as data:
+            for step in data:
+                if not np.array_equal(step.read("x"), np.full(VALUES, step.index)):
+                    raise RuntimeError(f"step {step.index} is not as it was written")
+                times.append(time.perf_counter())
+        print("step", middle(times))
+
+
 if __name__ == "__main__":
     if sys.argv[1:2] in (["write"], ["read"]):
         program(*sys.argv[1:])
+    elif len(sys.argv) > 1:
+        stage_program(sys.argv[1])
     else:
         for row in measure():
             print(f"{row['name']:32} {row['value']:8.0f} {row['unit']}  {row['detail']}")
