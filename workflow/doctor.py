@@ -89,8 +89,13 @@ def _adios2() -> list[Finding]:
     return [
         Finding("adios2", "ok", f"{found['version']}, {'MPI' if found['mpi'] else 'serial'}", serial),
         Finding("SST transports", "ok" if found["planes"] else "missing", ", ".join(found["planes"]) or "none works"),
+        Finding("SSC", "ok" if found["mpi"] else "note", _ssc(found["mpi"])),
         Finding("operators", "ok" if found["operators"] else "note", ", ".join(found["operators"]) or "none built in"),
     ]
+
+
+def _ssc(mpi: bool) -> str:
+    return "`via: ssc` joins stages of one MPI launch" if mpi else "no `via: ssc`: it needs an ADIOS2 built with MPI"
 
 
 def _mpi_launcher() -> Finding:

@@ -66,7 +66,7 @@ def _on_diamonds(streams: Sequence[StreamPlan], making: Making) -> None:
     """Two ways by SST from one stage to another: opened in unlucky orders, all of them wait in a circle."""
     by_reader: dict[str, list[StreamPlan]] = {}
     for stream in streams:
-        for reader in stream.readers if stream.engine == "SST" else []:
+        for reader in stream.readers if stream.engine in ("SST", "SSC") else []:
             by_reader.setdefault(reader, []).append(stream)
     for reader, read in by_reader.items():
         above = [_above(stream.writer, by_reader) for stream in read]
@@ -76,8 +76,9 @@ def _on_diamonds(streams: Sequence[StreamPlan], making: Making) -> None:
                 # Those that use `workflow.stage` all open their streams in the pipeline's order.
                 if common and not all(making.loaded.spec.stages[name].uses_stage for name in (reader, common[0])):
                     making.notes.advise(
-                        f"stage {reader} reads {other.name} and {one.name} by SST, and both lead back to {common[0]}: "
-                        f"every open waits for its other end, so {reader} must open first what {common[0]} opens first"
+                        f"stage {reader} reads {other.name} and {one.name} by {one.engine}, and both lead back to "
+                        f"{common[0]}: every open waits for its other end, so {reader} must open first what "
+                        f"{common[0]} opens first"
                     )
 
 

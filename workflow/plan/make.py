@@ -18,6 +18,7 @@ from workflow.plan.coupling import choose_couplings
 from workflow.plan.decisions import Making, Notes
 from workflow.plan.files import check_configs, check_outputs
 from workflow.plan.fill import streams_told
+from workflow.plan.groups import launch_together
 from workflow.plan.inserted import explain_inserted, pass_on
 from workflow.plan.joins import HANDED_OVER, Joined, join_streams
 from workflow.plan.model import EndPlan, Placement, Plan
@@ -74,6 +75,7 @@ def make_plan(loaded: Loaded, site: Site, *, python: str, wf_version: str, mpiex
     ]
     amounts = stream_amounts(joined, contracts, stages, making)
     check_outputs(stages, making)
+    stages, groups = launch_together(stages, joined, making)
     making.problems.raise_any()
     streams = [
         to_stream_plan(name, stream, couplings[name], choices[name], amounts[name], making)
@@ -87,6 +89,7 @@ def make_plan(loaded: Loaded, site: Site, *, python: str, wf_version: str, mpiex
         site=site.site,
         stages=stages,
         streams=streams,
+        groups=groups,
         deadlines=spec.deadlines,
         reasons=making.notes.reasons,
         advice=making.notes.advice,

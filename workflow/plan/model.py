@@ -117,6 +117,18 @@ class StagePlan(Part):
     )
 
 
+class GroupPlan(Part):
+    """Stages that one launch line starts, so that they share MPI_COMM_WORLD: the first is rank 0 and so on."""
+
+    name: str
+    stages: list[str]
+    ranks: dict[str, tuple[int, int]] = Field(description="stage → (its first rank in the world, number of ranks)")
+    streams: dict[str, list[str]] = Field(description="stream between them → its writer, then its readers")
+    launcher: str
+    argv: list[str] = Field(description="what is executed")
+    files: dict[str, str] = Field(default_factory=dict, description="absolute path → text to write")
+
+
 class StreamPlan(Part):
     """One stream, seen from above."""
 
@@ -149,6 +161,7 @@ class Plan(Part):
     site: str
     stages: list[StagePlan]
     streams: list[StreamPlan]
+    groups: list[GroupPlan] = Field(default_factory=list, description="stages that share a launch line")
     deadlines: Deadlines
     reasons: dict[str, str] = Field(default_factory=dict, description="key → why it has its value")
     advice: list[str] = Field(default_factory=list, description="what a careful colleague would mention")
@@ -160,6 +173,10 @@ class Plan(Part):
     def stream(self, name: str) -> StreamPlan:
         """The stream of that name. Raises KeyError."""
         return {stream.name: stream for stream in self.streams}[name]
+
+    def group_of(self, stage: str) -> GroupPlan | None:
+        """The launch line that this stage shares with others; None where it has its own."""
+        return next((group for group in self.groups if stage in group.stages), None)
 
     def to_json(self) -> str:
         """The plan as text: what `wf plan --json` prints and `plan.json` holds, byte for byte."""

@@ -14,6 +14,7 @@ from workflow.plan.compression import decide_operators
 from workflow.plan.contracts import Contract
 from workflow.plan.decisions import Making, counted, work_dir
 from workflow.plan.engines import ParameterError, check_combination, to_text, user_parameter
+from workflow.plan.groups import ONE_STEP, SSC
 from workflow.plan.joins import HANDED_OVER, Joined
 from workflow.plan.model import Coupling, EndPlan, Placement, StreamPlan
 from workflow.plan.openpmd import check_told
@@ -46,12 +47,12 @@ def to_stream_plan(
         coupling=coupling,
         transport=choice.transport if choice else None,
         fallback=choice is None or not choice.asked,
-        queue=stream.queue if engine.kind == "stream" else None,
+        queue=ONE_STEP if engine.engine == SSC else stream.queue if engine.kind == "stream" else None,
         step_size=amounts.step_size,
         queue_memory=amounts.queue_memory,
         subfiles=amounts.subfiles,
         path=path,
-        on_disk=[f"{path}.sst" if engine.engine == "SST" else path],
+        on_disk=[] if engine.engine == SSC else [f"{path}.sst" if engine.engine == "SST" else path],
         keep=stream.keep,
     )
 
@@ -152,7 +153,7 @@ def _writer(name: str, joined: Joined, engine: Engine, making: Making) -> Decide
 def _reader(engine: Engine, making: Making) -> Decided:
     found: Decided = {}
     start_s = making.loaded.spec.deadlines.start
-    if "OpenTimeoutSecs" in engine.parameters:
+    if "OpenTimeoutSecs" in engine.parameters and not engine.parameters["OpenTimeoutSecs"].useless:
         whole = engine.parameters["OpenTimeoutSecs"].type == "int"
         value = str(math.ceil(start_s)) if whole else f"{start_s:.12g}"
         found["OpenTimeoutSecs"] = value, f"deadlines.start is {start_s:g} s"
@@ -215,14 +216,13 @@ def _for_another_engine(name: str, place: str, making: Making) -> bool:
 
 def _check_queue(name: str, engine: Engine, making: Making) -> None:
     stream, key = making.loaded.spec.streams[name], f"streams.{name}.queue"
-    if engine.kind == "stream" or "queue" not in stream.model_fields_set:
+    if (engine.kind == "stream" and engine.engine != SSC) or "queue" not in stream.model_fields_set:
         return
+    holds = "SSC has none and holds one step" if engine.engine == SSC else "a file holds all steps"
     if _for_another_engine(name, key, making):
-        making.notes.why(key, f"not used with `via: {stream.via}`: a file holds all steps")
+        making.notes.why(key, f"not used with `via: {stream.via}`: {holds}")
         return
-    making.problems.add(
-        key, f"a queue is of no use with `via: {stream.via}`: a file holds all steps", "remove it, or use `via: sst`"
-    )
+    making.problems.add(key, f"a queue is of no use with `via: {stream.via}`: {holds}", "remove it, or use `via: sst`")
 
 
 def _check_handed_over(name: str, joined: Joined, engine: Engine, making: Making) -> None:

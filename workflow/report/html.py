@@ -119,8 +119,8 @@ def _environment(run_dir: Path, plan: Plan, report: Report, metrics: dict[str, S
     if versions := sorted({each.adios2 for each in metrics.values() if each.adios2}):
         facts["adios2 in the stages"] = ", ".join(versions)
     facts |= {str(key).replace("_", " "): _text(value) for key, value in _command(run_dir).items()}
-    for stage in plan.stages:
-        facts[f"stage {stage.name}"] = " ".join(stage.argv)
+    for names, argv in rows.launch_lines(plan):
+        facts[f"stage {names.strip()}"] = " ".join(argv)
     return table_of(facts)
 
 

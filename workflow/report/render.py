@@ -167,8 +167,8 @@ def show_plan(plan: Plan, console: Console | None = None) -> None:
     _show_table(console, rows.plan_environment(plan))
     _show_table(console, rows.placement(plan))
     _say(console, "\nlaunch lines", "bold")
-    for stage in plan.stages:
-        _say(console, f"  {stage.name}: {shlex.join(stage.argv)}")
+    for names, argv in rows.launch_lines(plan):
+        _say(console, f"  {names}: {shlex.join(argv)}")
     show_advice(plan.advice, console)
 
 

@@ -74,6 +74,19 @@ def _with_share(stage: StagePart, part: str) -> str:
     return seconds if share is None else f"{seconds} ({percent(share)})"
 
 
+def launch_lines(plan: Plan) -> list[tuple[str, list[str]]]:
+    """(stages, what is executed): one line for stages that are started together, and what each of them then runs."""
+    lines = []
+    for stage in plan.stages:
+        group = plan.group_of(stage.name)
+        if group is not None and stage.name == group.stages[0]:
+            lines.append((", ".join(group.stages), group.argv))
+        lines.append(
+            (stage.name if group is None else f"  {stage.name} there", stage.argv if group is None else stage.program)
+        )
+    return lines
+
+
 def exit_text(stage: StagePart) -> str:
     """`0`, `signal 9`, or `-`."""
     return f"signal {stage.signal}" if stage.signal else number(stage.exit_code)

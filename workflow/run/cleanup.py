@@ -22,6 +22,8 @@ def clean(run_dir: Path, plan: Plan) -> list[str]:
     """
     touched = [path for path in _contact_files(run_dir, plan) if _remove(path)]
     for stream in plan.streams:
+        if stream.engine == "SSC":
+            touched += [path for path in _handshakes(Path(stream.path)) if _remove(path)]
         if not stream.keep:
             inside = (Path(place) for place in stream.on_disk if Path(place).is_relative_to(run_dir / "streams"))
             touched += [path for path in inside if _remove(path)]
@@ -34,6 +36,11 @@ def _contact_files(run_dir: Path, plan: Plan) -> list[Path]:
     places = {run_dir / "streams"} | {Path(end.path).parent for stage in plan.stages for end in stage.ends}
     inside = [place for place in places if place.is_relative_to(run_dir / "streams")]
     return sorted(path for place in inside for ending in ("*.sst", "*.tmp") for path in place.glob(ending))
+
+
+def _handshakes(stream: Path) -> list[Path]:
+    """What SSC's two ends leave beside a stream when they are killed while they look for each other."""
+    return sorted(path for end in "rw" for path in stream.parent.glob(f"{stream.name}.*.{end}*"))
 
 
 def _indices(folder: str, depth: int) -> Iterator[Path]:

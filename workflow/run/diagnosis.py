@@ -93,7 +93,7 @@ def _open_wait(state: RunState, end: EndState) -> Wait | None:
 def is_in_open(state: RunState, end: EndState) -> bool:
     """Whether this writer waits in open until its readers have come."""
     begun = end.offered is not None or end.opening is not None
-    return begun and end.live and end.opened is None and state.plan.stream(end.stream).engine == "SST"
+    return begun and end.live and end.opened is None and state.plan.stream(end.stream).engine in ("SST", "SSC")
 
 
 def _room_wait(state: RunState, end: EndState) -> Wait | None:

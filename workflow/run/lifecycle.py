@@ -132,10 +132,18 @@ def _judge(turn: _Turn) -> None:
             turn.decide(StageStopped(turn.t, stage.name))
         elif problem == "":
             turn.decide(StageSucceeded(turn.t, stage.name))
+        elif problem is not None and _ended_with_others(turn.state, stage.name):
+            turn.decide(StageStopped(turn.t, stage.name))
         elif problem is not None:
             turn.decide(StageFailed(turn.t, stage.name, problem))
         elif turn.state.stopping is not None:
             turn.decide(StageStopped(turn.t, stage.name))
+
+
+def _ended_with_others(state: RunState, name: str) -> bool:
+    """Whether a stage that shares its launch line has failed before: the launcher then ends all that it has started."""
+    group = state.plan.group_of(name)
+    return group is not None and any(state.stages[other].status == "failed" for other in group.stages)
 
 
 def _check_transports(turn: _Turn) -> None:

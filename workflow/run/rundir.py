@@ -18,9 +18,10 @@ from typing import Any, Protocol
 from pydantic import ValidationError
 
 from workflow.errors import RunError
-from workflow.plan.model import Plan, StagePlan
+from workflow.plan.model import GroupPlan, Plan, StagePlan
 from workflow.plan.placeholders import fill_all
 from workflow.run.events import EVENTS_FILE
+from workflow.run.launched import LAUNCH_FILE
 
 RUNS = "runs"
 LATEST = "latest"
@@ -104,7 +105,7 @@ def fill_plan(plan: Plan, run_dir: Path) -> Plan:
     """The plan with the run directory put in for its placeholder."""
     data = plan.model_dump(mode="python")
     # reasons and advice are for people, and speak of placeholders
-    filled = fill_all({part: data[part] for part in ("stages", "streams")}, str(run_dir))
+    filled = fill_all({part: data[part] for part in ("stages", "streams", "groups")}, str(run_dir))
     return Plan.model_validate({**data, **filled})
 
 
@@ -116,6 +117,11 @@ def has_started(run_dir: Path) -> bool:
 def stage_dir(run_dir: Path, stage: str) -> Path:
     """Where the files of a stage are."""
     return run_dir / "stages" / stage
+
+
+def group_dir(run_dir: Path, group: str) -> Path:
+    """Where the files of a launch line of several stages are."""
+    return run_dir / "launches" / group
 
 
 def _new_name(pipeline: str) -> str:
@@ -130,14 +136,16 @@ def _fill(directory: Path, plan: Plan, source: Source, command: Mapping[str, Any
         if Path(end.path).is_relative_to(directory):
             Path(end.path).parent.mkdir(parents=True, exist_ok=True)
     for stage in filled.stages:
-        _write_stage(directory, stage)
+        _write_stage(directory, stage, filled.group_of(stage.name))
+    for group in filled.groups:
+        _write_group(directory, group)
     _write(directory / "pipeline.yaml", source.text)
     _write(directory / "command.json", _to_json(command or {}))
     # Last: a directory with a plan is whole.
     _write(directory / PLAN_FILE, plan.to_json().encode())
 
 
-def _write_stage(directory: Path, stage: StagePlan) -> None:
+def _write_stage(directory: Path, stage: StagePlan, group: GroupPlan | None) -> None:
     folder = stage_dir(directory, stage.name)
     (folder / "work").mkdir(parents=True)
     Path(stage.cwd).mkdir(parents=True, exist_ok=True)
@@ -150,12 +158,23 @@ def _write_stage(directory: Path, stage: StagePlan) -> None:
         "metrics": str(folder / "metrics.jsonl"),
         "ends": [end.model_dump(mode="json") for end in stage.ends],
     }
+    if group is not None:
+        settings["group"] = {"ranks": group.ranks, "streams": group.streams}
+        launch = {"program": stage.program, "cwd": stage.cwd, "env": stage.env, "cores": stage.placement.cores}
+        _write(folder / LAUNCH_FILE, _to_json(launch))
     _write(folder / "stage.json", _to_json(settings))
     for place, text in stage.files.items():
         _write(Path(place), text.encode())
     for place, original in stage.copies.items():
         Path(place).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(original, place)  # with its permissions: it may be a program
+
+
+def _write_group(directory: Path, group: GroupPlan) -> None:
+    """Where the launcher of several stages leaves its own output."""
+    group_dir(directory, group.name).mkdir(parents=True)
+    for place, text in group.files.items():
+        _write(Path(place), text.encode())
 
 
 def _to_json(value: Mapping[str, Any]) -> bytes:

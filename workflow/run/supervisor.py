@@ -29,8 +29,9 @@ from workflow.run.events import (
     Tick,
 )
 from workflow.run.follow import Follower
+from workflow.run.groups import Launches
 from workflow.run.lifecycle import Action, Finish, Record, Signal, Start, step, wake_at
-from workflow.run.processes import NOT_STARTED, Crew
+from workflow.run.processes import NOT_STARTED, Crew, Ending
 from workflow.run.rundir import has_started, read_filled_plan, stage_dir
 from workflow.run.signals import Signals
 from workflow.run.state import RunState, initial_state
@@ -71,6 +72,7 @@ class _Watch:
         self.state = initial_state(plan)
         self.log = EventLog(run_dir)
         self.followers: dict[str, Follower] = {}
+        self.launches = Launches(plan, run_dir)
         self.events: deque[Event] = deque()
         self.logged: dict[tuple[str, str, str], float] = {}
         self.polled = 0.0
@@ -117,7 +119,9 @@ class _Watch:
             case Start(stage=name):
                 self.start(name)
             case Signal(stages=stages, number=number):
-                self.crew.signal(stages, number)
+                launches = [self.launches.of(name) for name in stages]
+                lines = {launch.process.name for launch in launches if launch is not None}
+                self.crew.signal([*lines, *stages], number)
             case Record(event=event):
                 self.write(event)
             case Finish(event=event):
@@ -126,10 +130,14 @@ class _Watch:
     def start(self, name: str) -> None:
         """Start a stage; that this failed is an event as well."""
         stage, folder = self.plan.stage(name), stage_dir(self.run_dir, name)
+        launch = self.launches.of(name)
         try:
-            pid = self.crew.start(stage, folder)
+            if launch is None:
+                pid = self.crew.start(stage, folder)
+            else:
+                launch.pid = pid = launch.pid or self.crew.start(launch.process, launch.folder)
         except OSError as error:
-            text = f"cannot start {stage.argv[0]}: {error.strerror}"
+            text = f"cannot start {(launch.process if launch else stage).argv[0]}: {error.strerror}"
             with (folder / "stderr.log").open("a") as file:
                 file.write(f"wf: {text}\n")
             self.events.append(StageExited(time.time(), name, NOT_STARTED, None, text))
@@ -154,11 +162,19 @@ class _Watch:
         self.crew.end_lost(now)
         for name in set(self.followers) - set(ended):
             self.events += self.followers[name].poll(now)
+        for stage, ending in self.launches.poll():
+            self.tell_end(now, stage, ending)
         for name in ended:
-            ending = self.crew.collect(name, stage_dir(self.run_dir, name))
-            succeeded = ending.code == 0 and ending.signal is None
-            self.events += self.followers.pop(name).last(now, succeeded)
-            self.events.append(StageExited(now, name, ending.code, ending.signal, ending.note))
+            launch = self.launches.named(name)
+            ending = self.crew.collect(name, launch.folder if launch else stage_dir(self.run_dir, name))
+            for stage, its in launch.last(self.run_dir, ending) if launch else [(name, ending)]:
+                self.tell_end(now, stage, its)
+
+    def tell_end(self, now: float, stage: str, ending: Ending) -> None:
+        """A stage has ended: what it did until then, and how it ended."""
+        succeeded = ending.code == 0 and ending.signal is None
+        self.events += self.followers.pop(stage).last(now, succeeded)
+        self.events.append(StageExited(now, stage, ending.code, ending.signal, ending.note))
 
     def finish(self, verdict: RunFinished) -> None:
         """End all that is left, tidy up, and bring the verdict."""

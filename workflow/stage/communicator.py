@@ -13,22 +13,29 @@ from types import TracebackType
 from typing import Any
 
 from workflow.stage import settings
-from workflow.stage.errors import StageError
+from workflow.stage.errors import StageError, StreamTimeout
+from workflow.stage.mpmd import own_part
 
 # What the launchers tell their ranks: MPICH, Cray and Slurm (PMI), PMIx, Open MPI, PALS.
 _LAUNCHED = ("PMI_SIZE", "PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_SIZE", "PALS_RANKID")
+_DIAGNOSIS_S = 2.0
 _exit_code: int | None = None
 
 
 @lru_cache(maxsize=1)
 def communicator() -> Any:
-    """`mpi4py.MPI.COMM_WORLD` of this stage, or None for one rank that no launcher started.
+    """All ranks of this stage, or None for one rank that no launcher started.
 
+    `mpi4py.MPI.COMM_WORLD`; where one launch line starts several stages (`via: ssc`), this stage's part of it.
     With several ranks an exception that nobody catches ends all of them (with the traceback of the
     one at fault) instead of leaving the others waiting. Raises StageError when MPI's number of ranks is
     not the planned one: the program was started by a launcher of another MPI.
     """
     planned = settings.current().ranks
+    if settings.current().group is not None:
+        part = own_part()
+        _end_together(part)
+        return part
     if planned == 1 or (planned is None and not any(name in os.environ for name in _LAUNCHED)):
         return None
     from mpi4py import MPI
@@ -79,7 +86,8 @@ def leave_stream(error: BaseException | None) -> None:
     Exceptions that nobody catches end all ranks anyway; `sys.exit` says nothing, so the exit itself must.
     """
     global _exit_code
-    if isinstance(error, SystemExit) and error.code and size() > 1:
+    alone = size() == 1 and settings.current().group is None
+    if isinstance(error, SystemExit) and error.code and not alone:
         _exit_code = error.code if isinstance(error.code, int) else 1
 
 
@@ -96,7 +104,10 @@ def _end_together(comm: Any) -> None:
             time.sleep(2.0)
         told = isinstance(error, StageError)
         text = plainly(error) if told else "".join(traceback.format_exception(kind, error, trace))
-        sys.stderr.write(f"rank {comm.Get_rank()} of {comm.Get_size()}: {text}")
+        sys.stderr.write(f"rank {comm.Get_rank()} of {comm.Get_size()}: {text}" if comm.Get_size() > 1 else text)
+        if isinstance(error, StreamTimeout) and settings.current().group is not None:
+            # Who is waited for is the one at fault, and the supervisor can tell while all of them live.
+            time.sleep(_DIAGNOSIS_S)
         _abort(comm, 1)
 
     sys.excepthook = print_and_abort
@@ -133,6 +144,10 @@ def _abort(comm: Any, code: int) -> None:
         for line in Path("/proc/self/maps").read_text(errors="replace").splitlines():
             if "/dev/shm/mpich_shm_" in line:
                 Path(line.split(maxsplit=5)[-1]).unlink(missing_ok=True)
+    if settings.current().group is not None:
+        # What started this process notes whose exit code it is, and then the launcher ends the others. MPI's own
+        # Abort would end all at once, and nobody could tell who did it.
+        os._exit(code)
     # Launchers do not wait for the output of ranks that they end: let them pass it on first.
     time.sleep(0.2)
     comm.Abort(code)

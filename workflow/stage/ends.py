@@ -19,6 +19,7 @@ from workflow.stage.opening import bindings, is_parallel, wait_for_writer
 from workflow.stage.reader import Reader
 from workflow.stage.settings import End, Side
 from workflow.stage.source import AdiosSource, Source
+from workflow.stage.ssc import SscSource, SscTarget
 from workflow.stage.target import AdiosTarget, Target
 from workflow.stage.writer import Writer
 
@@ -135,10 +136,14 @@ def _open_write(end: End) -> Writer:
 def _open_source(end: End) -> Source:
     if end.engine.upper() == "HDF5":
         return Hdf5Source(end)
+    if end.engine.upper() == "SSC":
+        return SscSource(end)
     return AdiosSource(end) if size() == 1 or is_parallel() else GatheredSource(lambda: AdiosSource(end))
 
 
 def _open_target(end: End) -> Target:
+    if end.engine.upper() == "SSC":
+        return SscTarget(end)
     try:
         return AdiosTarget(end) if size() == 1 or is_parallel() else GatheredTarget(lambda: AdiosTarget(end))
     except StageError:
@@ -160,9 +165,10 @@ def _begin(end: End) -> float:
     global _started
     if not _started:
         _started = True
-        atexit.register(_at_exit)
         adios2 = bindings()
         ranks, parallel = size(), is_parallel()
+        # After the ranks are known: what they register to leave each other must come last, and the order is reversed.
+        atexit.register(_at_exit)
         process_metrics().write(
             "start", stage=settings.current().stage, ranks=ranks, adios2=adios2.__version__,
             mpi=bool(adios2.is_built_with_mpi), parallel=parallel,

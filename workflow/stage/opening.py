@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from workflow.stage.communicator import own_communicator, size
+from workflow.stage.communicator import communicator, own_communicator, size
 from workflow.stage.errors import StageError, StreamFailed, StreamTimeout
 from workflow.stage.settings import End
 
@@ -35,7 +35,14 @@ def open_engine(end: End, mode: str) -> tuple[Any, Any, Any]:
     the writer vanished meanwhile, StageError when this ADIOS2 cannot open it.
     """
     adios2 = bindings()
-    adios = adios2.ADIOS(own_communicator()) if is_parallel() else adios2.ADIOS()
+    if end.engine.upper() == "SSC":
+        if not adios2.is_built_with_mpi:
+            raise StageError(
+                f"stream {end.stream}: this Python's ADIOS2 has no MPI, and SSC needs it: `make adios2-mpi` builds one"
+            )
+        adios = adios2.ADIOS(own_communicator() or communicator())
+    else:
+        adios = adios2.ADIOS(own_communicator()) if is_parallel() else adios2.ADIOS()
     io = adios.DeclareIO(end.port)
     io.SetEngine(end.engine)
     io.SetParameters({key: str(value) for key, value in end.parameters.items()})
@@ -83,6 +90,8 @@ def awaited_path(end: End) -> Path | None:
     if engine == "SST":
         by_file = end.parameters.get("RegistrationMethod", "File").lower() == "file"
         return Path(f"{end.path}.sst") if by_file else None
+    if engine == "SSC":
+        return None
     return path / "md.idx" if engine in ("BP5", "BP4") else path
 
 

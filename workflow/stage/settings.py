@@ -45,6 +45,14 @@ class End:
 
 
 @dataclass(frozen=True)
+class Group:
+    """The stages that one launch line starts with this one, and so share MPI_COMM_WORLD with it."""
+
+    ranks: Mapping[str, Sequence[int]]  # stage → (its first rank in the world, number of ranks)
+    streams: Mapping[str, Sequence[str]]  # stream between them → writer, readers
+
+
+@dataclass(frozen=True)
 class Settings:
     """This stage of the pipeline. Without a run: no name, no metrics, only the ends given by hand."""
 
@@ -53,6 +61,7 @@ class Settings:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     metrics: str | None = None
     ends: Sequence[End] = ()
+    group: Group | None = None
 
     @property
     def by_hand(self) -> bool:
@@ -86,7 +95,8 @@ def read_settings(path: Path) -> Settings:
         raise StageError(f"WF_STAGE names {path}, which cannot be read ({error}); unset it to run by hand") from error
     known = End.__dataclass_fields__
     ends = [End(**{key: value for key, value in end.items() if key in known}) for end in data["ends"]]
-    return Settings(data["stage"], data["ranks"], data["parameters"], data["metrics"], tuple(ends))
+    group = Group(**data["group"]) if data.get("group") else None
+    return Settings(data["stage"], data["ranks"], data["parameters"], data["metrics"], tuple(ends), group)
 
 
 def find_end(settings: Settings, name: str | None, side: Side) -> End:

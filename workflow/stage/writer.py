@@ -31,7 +31,7 @@ class Writer:
         self._attributes: dict[str, Array | list[str]] = {}
         self._metrics = process_metrics()
         self._ends = f'"stream": "{end.stream}", "side": "write"'
-        self._is_file = end.engine.upper() != "SST"
+        self._is_file = end.engine.upper() not in ("SST", "SSC")
         self._rank = rank()
         self._bytes, self._io_s = 0, 0.0
         self._operators = Operators(end)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import signal
 from pathlib import Path
@@ -20,9 +21,17 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def first_rank() -> int:
+    """Where the ranks of this stage begin in MPI_COMM_WORLD: it may share that with others."""
+    if "WF_STAGE" not in os.environ:
+        return 0
+    told = json.loads(Path(os.environ["WF_STAGE"]).read_text())
+    return int(told["group"]["ranks"][told["stage"]][0]) if "group" in told else 0
+
+
 class Behaviour:
     def __init__(self, args: argparse.Namespace) -> None:
-        here = args.rank == int(os.environ.get("PMI_RANK", "0"))
+        here = args.rank == int(os.environ.get("PMI_RANK", "0")) - first_rank()
         self.hold: list[str] = args.hold.split(":") if here else [""]
         self.exit: list[str] = args.exit.split(":") if here else [""]
 
