@@ -6,6 +6,7 @@ import pytest
 
 from tests.planner import CHAIN, SITE, Planner, end_of
 from workflow.errors import SpecError
+from workflow.report.rows import launch_lines
 from workflow.spec.site import Site
 
 SSC = ("streams.*.via=ssc",)
@@ -107,3 +108,10 @@ def test_a_queue_of_the_file_may_stay_when_via_is_chosen_over_it(plan_of: Planne
     text = CHAIN.replace("to: keep}", "to: keep, queue: {limit: 3}, transport: tcp}")
     plan = plan_of(text, via="ssc")
     assert "SSC has none and holds one step" in plan.reasons["streams.counts.queue"]
+
+
+def test_people_see_one_line_and_what_each_stage_is_there(plan_of: Planner) -> None:
+    lines = launch_lines(plan_of(TWO_PAIRS))
+    assert [names.strip() for names, _ in lines] == ["walk, count", "walk there", "count there", "keep"]
+    assert lines[0][1][:3] == ["/env/bin/mpiexec", "-n", "1"]
+    assert lines[1][1][-1].endswith("walker/program.py")
