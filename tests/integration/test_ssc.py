@@ -121,3 +121,27 @@ def wf(*words: str, cwd: Path) -> str:
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+SHARED = """
+stages:
+  make: {component: synthetic, ranks: 3, with: {grid_points: 1000, particles: 500, steps: 3}}
+  keep: {component: archive, ranks: 2, with: {path: kept.bp}}
+streams:
+  data: {from: make, to: keep, via: ssc, strategy: blocks, tap: {look: {component: "null"}}}
+"""
+
+
+def test_strategies_and_taps_work_through_ssc_as_through_sst(tmp_path: Path) -> None:
+    runs = {}
+    for via in ("ssc", "sst"):
+        (tmp_path / via).mkdir()
+        code, report, said = run(tmp_path / via, SHARED, "--via", via)
+        assert code == 0, said
+        runs[via] = str(tmp_path / via / "run")
+        # The tap has a queue of its own, which SSC has not.
+        assert [stream["engine"] for stream in report["streams"]] == [via.upper(), "SST"]
+    compare = [MPI_PYTHON, "-m", "workflow.cli", "compare", *runs.values()]
+    done = subprocess.run(compare, env=environment(), capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "identical: 1 file, 3 steps" in done.stdout

@@ -154,16 +154,17 @@ def _tap(name: str, stream: Node, taps: Node, known: Known, done: Inserted) -> N
         _add(done, "stages", relay, Node(parts, place, place))
         done.stages[relay] = Insertion("relay", name, f"streams.{name}.tap")
         for tap, node in reversed(relayed):
-            _add(done, "streams", tap, _own_stream(relay, tap, node, stream, on_file), after=name)
+            _add(done, "streams", tap, _own_stream(relay, tap, node, stream, engine), after=name)
             done.streams[tap] = f"streams.{name}.tap.{tap}"
     _set(done, "streams", name, stream.with_child("to", Node(readers, *_where(stream, taps))))
 
 
-def _own_stream(relay: str, tap: str, node: Node, stream: Node, on_file: bool) -> Node:
+def _own_stream(relay: str, tap: str, node: Node, stream: Node, engine: Engine | None) -> Node:
     """From the relay to one tap: as the tapped stream goes, with the tap's own queue."""
-    place = node.key or node.place
+    place, on_file = node.key or node.place, engine is not None and engine.kind == "file"
     parts = _node({"from": relay, "to": tap}, place).mapping()
-    if not on_file:
+    # Not by SSC, whose writer waits for its readers: by SST then.
+    if not on_file and (engine is None or engine.engine != "SSC"):
         parts |= {key: child for key in _OF_THE_STREAM if (child := stream.child(key)) is not None}
     # With room for one step, the one that the tap is at, SST drops all that come meanwhile: the next is a new one.
     latest = (node.child("latest") or _node(False, place)).value is True
