@@ -3,9 +3,9 @@
 Raw adios2 programs, started with the engine parameters and the environment that `wf plan` makes for the same ranks;
 "by default" is the same program with none of both but `DataTransport` and a bound on the queue; "by workflow.stage" is
 as planned, but written with `workflow.stage`: it reads into fresh memory as it is, where `adios2.Stream.read` fills it
-with zeros first. Throughput is the bytes of a step ÷ the median time from one step to the next, as the first reader sees it
-after some steps of warming up. All ways take turns; a value is the median over the turns, a ratio is taken within each
-turn. `memcpy` is numpy's copy of one array. "plain MPI" is messages between the same ranks of one MPI job, from one
+with zeros first. Throughput is the bytes of a step ÷ the median time from step to step, seen by the first reader, after
+some steps of warming up. All ways take turns; a value is the median over the turns, a ratio is taken within each turn.
+`memcpy` is numpy's copy of one array. "plain MPI" is messages between the same ranks of one MPI job, from one
 array into one array again and again, so that small ones stay in the processor's cache; "plain MPI, copied" makes a copy
 first, which no stream can save whose writer goes on computing meanwhile.
 Takes the Python that WF_MPI_PYTHON names, else this one; transports that its ADIOS2 lacks are left out.
@@ -158,7 +158,9 @@ PROGRAMS: dict[str, streams.Program] = {"write": write, "read": read, "file": wr
 # starting them
 
 
-def stream_s(shape: tuple[int, int], nbytes: int, transport: str, *, planned: bool = True, api: str = "raw") -> float:
+def stream_s(
+    shape: tuple[int, int], nbytes: int, transport: str, *, planned: bool = True, api: str = "raw", steps: int = 0
+) -> float:
     """Median seconds per step through SST: as the plan has it, or as ADIOS2 gives it by default."""
     plan = streams.plan_of(PIPELINE % (shape[0], nbytes, STEPS, shape[1], "sst", f"transport: {transport}"))
     ends = [stage["ends"][0] for stage in plan["stages"]]
@@ -170,7 +172,7 @@ def stream_s(shape: tuple[int, int], nbytes: int, transport: str, *, planned: bo
         # ADIOS2 has no shared-memory provider without being told
         parameters[1] = parameters[0] = {**parameters[0], **_interface(ends[0]["parameters"])}
     with tempfile.TemporaryDirectory() as folder:
-        settings = {"engine": "SST", "path": f"{folder}/data", "bytes": nbytes, "steps": _steps(), "api": api}
+        settings = {"engine": "SST", "path": f"{folder}/data", "bytes": nbytes, "steps": steps or _steps(), "api": api}
         writer = streams.launch(__file__, "write", shape[0], {**settings, "parameters": parameters[0]}, env[0])
         reader = streams.launch(__file__, "read", shape[1], {**settings, "parameters": parameters[1]}, env[1])
         return streams.median(streams.results(reader, writer)[0])
@@ -192,9 +194,9 @@ def file_s(nbytes: int, *, planned: bool) -> float:
         return streams.median(streams.alone(__file__, "file", settings, env=streams.told(stage) if planned else {}))
 
 
-def messages_s(shape: tuple[int, int], nbytes: int, *, copied: bool = False) -> float:
+def messages_s(shape: tuple[int, int], nbytes: int, *, copied: bool = False, steps: int = 0) -> float:
     """Median seconds per step by plain messages."""
-    settings = {"bytes": nbytes, "steps": _steps(), "writers": shape[0], "copied": copied}
+    settings = {"bytes": nbytes, "steps": steps or _steps(), "writers": shape[0], "copied": copied}
     return streams.median(streams.alone(__file__, "messages", settings, ranks=sum(shape)))
 
 
