@@ -164,7 +164,7 @@ def compression() -> list[Row]:
     last: dict[str, dict[str, Any]] = {}
 
     def speed(name: str) -> float:
-        last[name] = found = written(8 * MB, {}, 4, operator=OPERATORS[name] if name != "none" else None)
+        last[name] = found = written(8 * MB, {}, 3, operator=OPERATORS[name] if name != "none" else None)
         return 8 * MB / float(found["step_s"]) / 1e9
 
     found = streams.take_turns({name: partial(speed, name) for name in OPERATORS}, streams.repetitions(3))

@@ -22,7 +22,7 @@ from typing import Any
 from tests.bench import streams
 from tests.bench.streams import Row
 
-REPETITIONS = 7
+REPETITIONS = 5
 # size → bytes per rank, steps, target
 CASES = {"16 MB": (16_000_000, 40, 1.03), "10 kB": (10_000, 2000, 1.25)}
 SST = {"RendezvousReaderCount": "1", "QueueLimit": "2", "SpeculativePreloadMode": "Off"}

@@ -82,9 +82,19 @@ def results(*processes: Any) -> list[Any]:
             found.append(json.loads(lines[0]) if lines else None)
     finally:
         for process in processes:
-            process.kill()
-            process.communicate()
+            _stop(process)
     return found
+
+
+def _stop(process: Any) -> None:
+    """End a program. Asked to end, mpiexec takes its ranks along; killed, it leaves them, and a hung one spins on."""
+    if process.poll() is None:
+        process.terminate()
+    try:
+        process.communicate(timeout=10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
 
 
 def alone(script: str, program: str, settings: Mapping[str, Any], *, ranks: int = 1, env: Any = None) -> Any:
