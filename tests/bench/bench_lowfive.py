@@ -6,9 +6,10 @@ axis, so that each needs a part of every producer's block, and the particles eve
 what `wf plan` gives them, against hand-written messages of mpi4py between the same ranks, which LowFive is held against
 too. The time is that from one consumed step to the next; by file, one after the other, that of writing and of reading
 in sum. Every value of the first and of the last step is checked, outside of what is measured. Files lie in the page
-cache. By memory is slower than plain MPI because ADIOS2 (2.12.1) fetches arrays of more than one dimension into a buffer
-and copies them from there: `perf` saw the consumer copy as much there as it fetched (25 % and 24 % of its samples), and
-48 MB from three writers took 11 ms of its CPU time as 3-D blocks, but 6 ms as a 1-D array. Workload: O. Yildiz et al., "LowFive: In Situ Data Transport for High-Performance Workflows", IPDPS 2023.
+cache. By memory is slower than plain MPI because ADIOS2 (2.12.1) fetches arrays of more than one dimension into a
+buffer and copies them from there: `perf` saw the consumer copy as much there as it fetched (24 % and 25 % of its
+samples), and 48 MB from three writers took 11 ms of its CPU time as 3-D blocks, but 6 ms as a 1-D array.
+Workload: O. Yildiz et al., "LowFive: In Situ Data Transport for High-Performance Workflows", IPDPS 2023.
 """
 
 from __future__ import annotations

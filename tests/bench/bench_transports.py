@@ -5,11 +5,11 @@ Raw adios2 programs, started with the engine parameters and the environment that
 as planned, but written with `workflow.stage`: it reads into fresh memory as it is, where `adios2.Stream.read` fills it
 with zeros first. Throughput is the bytes of a step ÷ the median time from step to step, seen by the first reader, after
 some steps of warming up. All ways take turns; a value is the median over the turns, a ratio is taken within each turn.
-`memcpy` is numpy's copy of one array. "plain MPI" is messages between the same ranks of one MPI job, from one
-array into one array again and again, so that small ones stay in the processor's cache; "plain MPI, copied" makes a copy
-first, which no stream can save whose writer goes on computing meanwhile. With 2→2 and 16 MB, all in the cache, plain MPI
-was four times SST on a machine that did nothing else; what SST's reader did, `perf` says, is copying (21 % of its samples),
-waiting for the other rank (27 %) and `adios2.Stream.read`'s zeros (10 %); no page faults were left.
+`memcpy` is numpy's copy of one array. "plain MPI" is messages between the same ranks of one MPI job, from one array
+into one array again and again, so that small ones stay in the processor's cache; "plain MPI, copied" copies first, which no stream can save whose writer goes on computing meanwhile. Where a cache holds all that plain MPI moves (2→2,
+16 MB) SST can fall below half of it: its queue is larger than that. `perf` of SST's reader there: 21 % of the samples
+in fetching the data, a quarter in waiting for the other rank, 10 % in `adios2.Stream.read`'s zeros; page faults did not
+grow with the number of steps.
 Takes the Python that WF_MPI_PYTHON names, else this one; transports that its ADIOS2 lacks are left out.
 """
 
