@@ -6,7 +6,8 @@ as planned, but written with `workflow.stage`: it reads into fresh memory as it 
 with zeros first. Throughput is the bytes of a step ÷ the median time from step to step, seen by the first reader, after
 some steps of warming up. All ways take turns; a value is the median over the turns, a ratio is taken within each turn.
 `memcpy` is numpy's copy of one array. "plain MPI" is messages between the same ranks of one MPI job, from one array
-into one array again and again, so that small ones stay in the processor's cache; "plain MPI, copied" copies first, which no stream can save whose writer goes on computing meanwhile. Where a cache holds all that plain MPI moves (2→2,
+into one array again and again, so that small ones stay in the processor's cache; "plain MPI, copied" copies first,
+which no stream can save whose writer goes on computing meanwhile. Where a cache holds all that plain MPI moves (2→2,
 16 MB) SST can fall below half of it: its queue is larger than that. `perf` of SST's reader there: 21 % of the samples
 in fetching the data, a quarter in waiting for the other rank, 10 % in `adios2.Stream.read`'s zeros; page faults did not
 grow with the number of steps.
