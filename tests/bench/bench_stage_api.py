@@ -247,7 +247,7 @@ def compare(engine: str, ranks: int, size: str, nbytes: int, steps: int, target:
             ours, theirs = (1e6 * statistics.median(found[each]) for each in ("stage", api))
             detail = f"{ours:.0f} µs a step against {theirs:.0f} µs"
             row = streams.against(f"{name}, against {other}", found["stage"], found[api], target, better="lower")
-            rows.append({**row, "detail": f"{row['detail']}. {detail}"})
+            rows.append({**row, "detail": ". ".join(filter(None, [row["detail"], detail]))})
     return rows
 
 
