@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: demo test adios2-mpi unit lint types imports wheel bench bless docs clean help
+.PHONY: demo test adios2-mpi unit lint types imports wheel bench pictures bless docs clean help
 
 help:            ## what there is to make
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 16
@@ -57,8 +57,12 @@ $(VENV)-peers/ready: Makefile
 	$(VENV)-peers/bin/python -m pip --disable-pip-version-check install --quiet parsl==2026.10.26 snakemake==9.27.1
 	@touch $@
 
-bench: $(VENV)/dev $(VENV)-mpi/ready $(VENV)-peers/ready  ## measure, and write docs/benchmarks.md
-	WF_MPI_PYTHON=$(CURDIR)/$(VENV)-mpi/bin/python WF_PEERS_PYTHON=$(CURDIR)/$(VENV)-peers/bin/python $(BIN)/python tests/bench/run.py --write docs/benchmarks.md
+bench: $(VENV)/dev $(VENV)-mpi/ready $(VENV)-peers/ready  ## measure, and write docs/benchmarks.md and its pictures; some alone: BENCH='transports lowfive', short: BENCH=--quick
+	WF_MPI_PYTHON=$(CURDIR)/$(VENV)-mpi/bin/python WF_PEERS_PYTHON=$(CURDIR)/$(VENV)-peers/bin/python $(BIN)/python tests/bench/run.py --write docs/benchmarks.md $(BENCH)
+	$(BIN)/python tests/bench/pictures.py
+
+pictures: $(VENV)/dev  ## draw docs/pictures from what `make bench` measured last
+	$(BIN)/python tests/bench/pictures.py
 
 bless: $(VENV)/dev  ## rewrite the golden files after a change that is meant
 	$(BIN)/python -m pytest tests/golden tests/specs --bless

@@ -12,8 +12,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tests.bench.streams import repetitions
+
 EXAMPLE = Path(__file__).parents[2] / "examples/01-shock-diffraction/pipeline.yaml"
-REPETITIONS = 7
+REPETITIONS = repetitions(7)
 
 
 def measure() -> list[dict[str, Any]]:

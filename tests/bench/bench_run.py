@@ -16,6 +16,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from tests.bench.streams import repetitions
+
 PIPELINE = """
 wf: 1
 name: overhead
@@ -32,9 +34,9 @@ streams:
 
 def measure() -> list[dict[str, Any]]:
     """A pipeline of almost nothing, and one of 20 s."""
-    nothing, script = pairs(steps=2, compute=0.0, repetitions=7)
+    nothing, script = pairs(steps=2, compute=0.0, repeat=repetitions(7))
     extra = statistics.median(a - b for a, b in zip(nothing, script, strict=True))
-    long, long_script = pairs(steps=100, compute=0.19, repetitions=3)
+    long, long_script = pairs(steps=100, compute=0.19, repeat=repetitions(3))
     share = 100 * (statistics.median(a / b for a, b in zip(long, long_script, strict=True)) - 1)
     return [
         {"name": "more than the script, in all", "value": extra, "unit": "s", "target": 0.35,
@@ -44,13 +46,13 @@ def measure() -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def pairs(steps: int, compute: float, repetitions: int) -> tuple[list[float], list[float]]:
+def pairs(steps: int, compute: float, repeat: int) -> tuple[list[float], list[float]]:
     """Wall seconds of `wf run` and of the script, alternating; the first pair warms the caches and is dropped."""
     ours, theirs = [], []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "pipeline.yaml").write_text(PIPELINE.format(steps=steps, compute=compute))
-        for index in range(repetitions + 1):
+        for index in range(repeat + 1):
             seconds = timed(
                 [sys.executable, "-m", "workflow.cli", "run", "pipeline.yaml", "--run-dir", f"run{index}"], folder
             )

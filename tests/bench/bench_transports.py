@@ -1,34 +1,38 @@
 """SST's transports between programs on one node, and what the memory policy gains.
 
 Raw adios2 programs, started with the engine parameters and the environment that `wf plan` makes for the same ranks;
-"by default" is the same program with none of both but `DataTransport`. Throughput is the bytes of a step ÷ the median
-time from one step to the next, seen by the first reader after ten steps of warming up. `memcpy` is numpy's copy of
-one array, "plain MPI" messages between the same ranks of one MPI job.
+"by default" is the same program with none of both but `DataTransport` and a bound on the queue; "by workflow.stage" is
+as planned, but written with `workflow.stage`: it reads into fresh memory as it is, where `adios2.Stream.read` fills it
+with zeros first. Throughput is the bytes of a step ÷ the median time from step to step, seen by the first reader, after
+some steps of warming up. All ways take turns; a value is the median over the turns, a ratio is taken within each turn.
+`memcpy` is numpy's copy of one array. "plain MPI" is messages between the same ranks of one MPI job, from one array
+into one array again and again, so that small ones stay in the processor's cache; "plain MPI, copied" copies first,
+which no stream can save whose writer goes on computing meanwhile. Where a cache holds all that plain MPI moves (2→2,
+16 MB) SST can fall below half of it: its queue is larger than that. `perf` of SST's reader there: 21 % of the samples
+in fetching the data, a quarter in waiting for the other rank, 10 % in `adios2.Stream.read`'s zeros; page faults did not
+grow with the number of steps.
 Takes the Python that WF_MPI_PYTHON names, else this one; transports that its ADIOS2 lacks are left out.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
-import shutil
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
+from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[2]
-PYTHON = os.environ.get("WF_MPI_PYTHON") or sys.executable
-REPEAT = int(os.environ.get("WF_BENCH_REPEAT", "3"))
+from tests.bench import streams
+from tests.bench.streams import Row
+
 SHAPES = [(1, 1), (2, 1), (2, 2)]
 SIZES = {"16 MB": 16_000_000, "64 MB": 64_000_000}
 TRANSPORTS = ["tcp", "ucx", "rdma"]
-WARM, STEPS, SMALL_STEPS = 10, 40, 1000
-TIMEOUT_S = 180
+WARM, STEPS = 6, 22
 PIPELINE = """
 wf: 1
 name: bench
@@ -44,67 +48,56 @@ streams:
 # the programs
 
 
-def comm() -> Any:
-    """The ranks of this program; None with a serial adios2."""
-    import adios2
-
-    if not adios2.is_built_with_mpi:
-        return None
-    from mpi4py import MPI
-
-    return MPI.COMM_WORLD
-
-
-def open_io(settings: dict[str, Any]) -> tuple[Any, Any]:
-    """(communicator, io) with the engine and its parameters."""
-    import adios2
-
-    ranks = comm()
-    io = (adios2.Adios(ranks) if ranks is not None else adios2.Adios()).declare_io("data")
-    io.set_engine(settings["engine"])
-    io.set_parameters(settings["parameters"])
-    return ranks, io
-
-
-def write(settings: dict[str, Any]) -> list[float]:
-    """Writes the steps; times from the begin of each to its end."""
+def write(settings: dict[str, Any]) -> None:
+    """Writes the steps."""
     import adios2
     import numpy as np
 
     ranks, io = open_io(settings)
     rank, size = (ranks.rank, ranks.size) if ranks is not None else (0, 1)
     data = np.full(settings["bytes"] // 8, 1.0 + rank)
-    times = []
-    args = (io, settings["path"], "w", ranks) if ranks is not None else (io, settings["path"], "w")
-    with adios2.Stream(*args) as stream:
+    box = [data.size * size], [data.size * rank], [data.size]
+    if settings["api"] == "stage":
+        from workflow import stage
+
+        with stage.open_writer(path=settings["path"], engine="SST", parameters=settings["parameters"]) as out:
+            for _ in range(settings["steps"]):
+                with out.step():
+                    out.write("x", data, shape=tuple(box[0]), start=tuple(box[1]))
+        return
+    with adios2.Stream(*([io, settings["path"], "w"] + ([ranks] if ranks is not None else []))) as stream:
         for step in stream.steps(settings["steps"]):
-            begin = time.perf_counter()
-            step.write("x", data, [data.size * size], [data.size * rank], [data.size])
-            times.append(time.perf_counter() - begin)
-    return times if rank == 0 else []
+            step.write("x", data, *box)
 
 
-def read(settings: dict[str, Any]) -> list[float]:
-    """Reads this rank's share of each step; times from one step's end to the next one's."""
+def read(settings: dict[str, Any]) -> list[float] | None:
+    """Reads this rank's share of each step; seconds from one step's end to the next one's."""
     import adios2
 
     ranks, io = open_io(settings)
     rank, size = (ranks.rank, ranks.size) if ranks is not None else (0, 1)
-    times, last = [], 0.0
-    args = (io, settings["path"], "r", ranks) if ranks is not None else (io, settings["path"], "r")
-    with adios2.Stream(*args) as stream:
-        for step in stream.steps():
-            share = step.inquire_variable("x").shape()[0] // size
-            step.read("x", [share * rank], [share])
-            now = time.perf_counter()
-            if last:
-                times.append(now - last)
-            last = now
-    return times if rank == 0 else []
+    ends = []
+    if settings["api"] == "stage":
+        from workflow import stage
+
+        with stage.open_reader(
+            path=settings["path"], engine="SST", parameters=settings["parameters"], open_timeout_s=60
+        ) as data:
+            for step in data:
+                share = step.shape("x")[0] // size
+                step.read("x", (share * rank,), (share,))
+                ends.append(time.perf_counter())
+    else:
+        with adios2.Stream(*([io, settings["path"], "r"] + ([ranks] if ranks is not None else []))) as stream:
+            for step in stream.steps():
+                share = step.inquire_variable("x").shape()[0] // size
+                step.read("x", [share * rank], [share])
+                ends.append(time.perf_counter())
+    return _between(ends) if rank == 0 else None
 
 
 def write_file(settings: dict[str, Any]) -> list[float]:
-    """Writes a file; times of whole steps, begin to end."""
+    """Writes a file; seconds of whole steps, begin to end."""
     import adios2
     import numpy as np
 
@@ -119,111 +112,95 @@ def write_file(settings: dict[str, Any]) -> list[float]:
         engine.end_step()
         times.append(time.perf_counter() - begin)
     engine.close()
-    return times
+    return times[WARM:]
 
 
-def messages(settings: dict[str, Any]) -> list[float]:
+def messages(settings: dict[str, Any]) -> list[float] | None:
     """The same data between the same ranks by MPI_Send and MPI_Recv; times as in `read`."""
     import numpy as np
     from mpi4py import MPI
 
     world, writers = MPI.COMM_WORLD, settings["writers"]
-    readers, count = world.size - writers, settings["bytes"] // 8
-    data = np.ones(count)
-    times, last = [], 0.0
+    readers = world.size - writers
+    data, send = np.ones((2, settings["bytes"] // 8))
+    ends = []
     for _ in range(settings["steps"]):
         if world.rank < writers:
-            world.Send(data, dest=writers + world.rank % readers)
+            if settings["copied"]:
+                np.copyto(send, data)
+            world.Send(send, dest=writers + world.rank % readers)
             continue
-        own = [rank for rank in range(writers) if rank % readers == world.rank - writers]
-        for rank in own:
+        for rank in range(world.rank - writers, writers, readers):
             world.Recv(data, source=rank)
-        now = time.perf_counter()
-        if last:
-            times.append(now - last)
-        last = now
-    # the first reader alone prints
-    return times if world.rank == writers else []
+        ends.append(time.perf_counter())
+    return _between(ends) if world.rank == writers else None
 
 
-PROGRAMS = {"write": write, "read": read, "file": write_file, "messages": messages}
+def open_io(settings: dict[str, Any]) -> tuple[Any, Any]:
+    """(communicator, None with a serial adios2; io with the engine and its parameters)"""
+    import adios2
+
+    ranks = None
+    if adios2.is_built_with_mpi:
+        from mpi4py import MPI
+
+        ranks = MPI.COMM_WORLD
+    io = (adios2.Adios(ranks) if ranks is not None else adios2.Adios()).declare_io("data")
+    io.set_engine(settings["engine"])
+    io.set_parameters(settings["parameters"])
+    return ranks, io
+
+
+def _between(ends: list[float]) -> list[float]:
+    return [after - before for before, after in pairwise(ends)][WARM:]
+
+
+PROGRAMS: dict[str, streams.Program] = {"write": write, "read": read, "file": write_file, "messages": messages}
 
 
 # starting them
 
 
-def launch(program: str, ranks: int, settings: dict[str, Any], env: dict[str, str]) -> subprocess.Popen[str]:
-    """One of the programs in its own process, or under mpiexec."""
-    beside = Path(PYTHON).with_name("mpiexec")
-    mpiexec = str(beside) if beside.exists() else shutil.which("mpiexec") or "mpiexec"
-    argv = [PYTHON, __file__, program, json.dumps(settings)]
-    clean = {key: value for key, value in os.environ.items() if key != "LD_LIBRARY_PATH"}
-    return subprocess.Popen(
-        [mpiexec, "-n", str(ranks), *argv] if ranks > 1 else argv, env={**clean, **env}, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-
-
-def times_of(process: subprocess.Popen[str]) -> list[float]:
-    """What it measured, without the warming up."""
-    said = process.communicate(timeout=TIMEOUT_S)[0]
-    if process.returncode:
-        raise RuntimeError(f"{process.args!r}: exit code {process.returncode}")
-    line = next(line for line in said.splitlines() if line.startswith("[") and len(line) > 2)
-    found: list[float] = json.loads(line)
-    return found[WARM:]
-
-
-def plan_of(writers: int, readers: int, nbytes: int, via: str, wiring: str) -> dict[str, Any]:
-    """The plan that `wf plan --json` makes under the Python that is measured."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "pipeline.yaml"
-        file.write_text(PIPELINE % (writers, nbytes, STEPS, readers, via, wiring))
-        argv = [PYTHON, "-m", "workflow.cli", "plan", str(file), "--json"]
-        env = {**os.environ, "PYTHONPATH": str(ROOT)}
-        done = subprocess.run(argv, env=env, check=True, capture_output=True, text=True, timeout=TIMEOUT_S)
-    plan: dict[str, Any] = json.loads(done.stdout)
-    return plan
-
-
-def stream_s(shape: tuple[int, int], nbytes: int, transport: str, *, planned: bool, steps: int = STEPS) -> float:
+def stream_s(
+    shape: tuple[int, int], nbytes: int, transport: str, *, planned: bool = True, api: str = "raw", steps: int = 0
+) -> float:
     """Median seconds per step through SST: as the plan has it, or as ADIOS2 gives it by default."""
-    plan = plan_of(*shape, nbytes, "sst", f"transport: {transport}")
+    plan = streams.plan_of(PIPELINE % (shape[0], nbytes, STEPS, shape[1], "sst", f"transport: {transport}"))
     ends = [stage["ends"][0] for stage in plan["stages"]]
-    tell = [
-        {key: stage["env"][key] for key in stage["env"] if key.startswith(("GLIBC", "MALLOC"))}
-        for stage in plan["stages"]
-    ]
+    env = [streams.told(stage) if planned else {} for stage in plan["stages"]]
+    parameters = [end["parameters"] for end in ends]
     if not planned:
-        word, tell = ends[0]["parameters"]["DataTransport"], [{}, {}]
         # but for a bound on the queue: without one all steps would be held in memory
-        parameters = [{"DataTransport": word, "QueueLimit": "2"}, {}]
-    else:
-        parameters = [end["parameters"] for end in ends]
+        parameters = [{"DataTransport": parameters[0]["DataTransport"], "QueueLimit": "2"}, {}]
+        # ADIOS2 has no shared-memory provider without being told
+        parameters[1] = parameters[0] = {**parameters[0], **_interface(ends[0]["parameters"])}
     with tempfile.TemporaryDirectory() as folder:
-        settings = {"engine": "SST", "path": f"{folder}/data", "bytes": nbytes, "steps": steps}
-        writer = launch("write", shape[0], {**settings, "parameters": parameters[0]}, tell[0])
-        reader = launch("read", shape[1], {**settings, "parameters": parameters[1]}, tell[1])
-        try:
-            return statistics.median(times_of(reader))
-        finally:
-            reader.kill()
-            writer.wait(TIMEOUT_S)
+        settings = {"engine": "SST", "path": f"{folder}/data", "bytes": nbytes, "steps": steps or _steps(), "api": api}
+        writer = streams.launch(__file__, "write", shape[0], {**settings, "parameters": parameters[0]}, env[0])
+        reader = streams.launch(__file__, "read", shape[1], {**settings, "parameters": parameters[1]}, env[1])
+        return streams.median(streams.results(reader, writer)[0])
+
+
+def _interface(parameters: dict[str, str]) -> dict[str, str]:
+    return {key: value for key, value in parameters.items() if key == "DataInterface"}
+
+
+def _steps() -> int:
+    return 14 if streams.QUICK else STEPS
 
 
 def file_s(nbytes: int, *, planned: bool) -> float:
     """Median seconds per step of BP5 writing into the page cache."""
-    stage = plan_of(1, 1, nbytes, "bp5", "keep: false")["stages"][0]
-    env = {key: stage["env"][key] for key in stage["env"] if planned and key.startswith(("GLIBC", "MALLOC"))}
+    stage = streams.plan_of(PIPELINE % (1, nbytes, STEPS, 1, "bp5", "keep: false"))["stages"][0]
     with tempfile.TemporaryDirectory() as folder:
-        settings = {"engine": "BP5", "path": f"{folder}/x.bp", "bytes": nbytes, "steps": 25, "parameters": {}}
-        return statistics.median(times_of(launch("file", 1, settings, env)))
+        settings = {"engine": "BP5", "path": f"{folder}/x.bp", "bytes": nbytes, "steps": _steps(), "parameters": {}}
+        return streams.median(streams.alone(__file__, "file", settings, env=streams.told(stage) if planned else {}))
 
 
-def messages_s(shape: tuple[int, int], nbytes: int) -> float:
+def messages_s(shape: tuple[int, int], nbytes: int, *, copied: bool = False, steps: int = 0) -> float:
     """Median seconds per step by plain messages."""
-    settings = {"bytes": nbytes, "steps": STEPS, "writers": shape[0]}
-    return statistics.median(times_of(launch("messages", sum(shape), settings, {})))
+    settings = {"bytes": nbytes, "steps": steps or _steps(), "writers": shape[0], "copied": copied}
+    return streams.median(streams.alone(__file__, "messages", settings, ranks=sum(shape)))
 
 
 def memcpy_s(nbytes: int) -> float:
@@ -235,116 +212,83 @@ def memcpy_s(nbytes: int) -> float:
         begin = time.perf_counter()
         np.copyto(target, source)
         times.append(time.perf_counter() - begin)
-    return statistics.median(times)
+    return streams.median(times)
 
 
 # the page
 
 
-def measure() -> list[dict[str, Any]]:
+def measure() -> list[Row]:
     """All rows."""
-    planes = subprocess.run(
-        [PYTHON, "-c", "from workflow.spec.machine import adios2_planes as a; print(*a()[0])"],
-        env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True, capture_output=True, text=True,
-    ).stdout.split()  # fmt: skip
-    have = [name for name in TRANSPORTS if name in planes]
-    shapes = SHAPES if "mpi" in planes else SHAPES[:1]
-    rows = [row(f"memcpy, {size}", rate(nbytes, memcpy_s(nbytes)), "GB/s") for size, nbytes in SIZES.items()]
-    for shape in shapes:
-        for size, nbytes in SIZES.items():
-            rows += throughput(shape, size, nbytes, have, "mpi" in planes)
-    rows += files() + latencies(have) + [whole_run()]
-    return rows
-
-
-def throughput(shape: tuple[int, int], size: str, nbytes: int, have: list[str], with_mpi: bool) -> list[dict[str, Any]]:
-    """One shape and size: all transports and what they are held against, taking turns."""
-    moved, name = nbytes * shape[0], f"{shape[0]}→{shape[1]}, {size}"
-    ways: dict[str, list[float]] = {}
-    for _ in range(REPEAT):
-        ways.setdefault("tcp by default", []).append(stream_s(shape, nbytes, "tcp", planned=False))
-        for transport in have:
-            if transport != "tcp":
-                ways.setdefault(f"{transport} by default", []).append(stream_s(shape, nbytes, transport, planned=False))
-            ways.setdefault(transport, []).append(stream_s(shape, nbytes, transport, planned=True))
-        if with_mpi:
-            ways.setdefault("plain MPI", []).append(messages_s(shape, nbytes))
-    found = {way: rate(moved, statistics.median(times)) for way, times in ways.items()}
-    spread = {way: f"{rate(moved, max(times)):.2g} to {rate(moved, min(times)):.2g}" for way, times in ways.items()}
-    rows = [row(f"{name}: {way}", value, "GB/s", detail=spread[way]) for way, value in found.items()]
-    best = max(have, key=lambda way: found[way])
-    rows.append(row(f"{name}: {best} ÷ tcp by default", found[best] / found["tcp by default"], "", 3))
-    if with_mpi:
-        rows.append(row(f"{name}: {best} ÷ plain MPI", found[best] / found["plain MPI"], "", 0.5))
-    return rows
-
-
-def files() -> list[dict[str, Any]]:
-    """BP5 with and without the memory policy, taking turns."""
-    nbytes = SIZES["64 MB"]
-    plain, planned = [], []
-    for _ in range(REPEAT):
-        plain.append(file_s(nbytes, planned=False))
-        planned.append(file_s(nbytes, planned=True))
-    rates = [rate(nbytes, statistics.median(times)) for times in (plain, planned)]
-    return [
-        row("BP5 writing, 64 MB: by default", rates[0], "GB/s"),
-        row("BP5 writing, 64 MB: with the memory policy", rates[1], "GB/s"),
-        row("BP5 writing: with ÷ without", rates[1] / rates[0], "", 1.5),
-    ]
-
-
-def latencies(have: list[str]) -> list[dict[str, Any]]:
-    """Time of a 10 kB step."""
     rows = []
-    for transport in have:
-        times = [stream_s((1, 1), 10_000, transport, planned=True, steps=SMALL_STEPS) for _ in range(REPEAT)]
-        rows.append(row(f"1→1, 10 kB: {transport}", statistics.median(times) * 1e6, "µs", better="lower"))
+    for shape in SHAPES if "mpi" in streams.planes() else SHAPES[:1]:
+        for size, nbytes in SIZES.items():
+            if not streams.QUICK or (shape, size) in (((1, 1), "64 MB"), ((2, 2), "16 MB")):
+                rows += throughput(shape, size, nbytes)
+    return rows + files() + [whole_run()]
+
+
+def throughput(shape: tuple[int, int], size: str, nbytes: int) -> list[Row]:
+    """One shape and size: all transports and what they are held against."""
+    name = f"{shape[0]}→{shape[1]}, {size}"
+    have = [transport for transport in TRANSPORTS if transport in streams.planes()]
+    ways: dict[str, Callable[[], float]] = {"tcp by default": lambda: stream_s(shape, nbytes, "tcp", planned=False)}
+    for each in have:
+        if each != "tcp" and shape == (1, 1):
+            ways[f"{each} by default"] = lambda each=each: stream_s(shape, nbytes, each, planned=False)  # type: ignore[misc]
+        ways[each] = lambda each=each: stream_s(shape, nbytes, each)  # type: ignore[misc]
+    fastest = have[-1] if "ucx" not in have else "ucx"
+    ours = f"{fastest} by workflow.stage"
+    ways[ours] = lambda: stream_s(shape, nbytes, fastest, api="stage")
+    if "mpi" in streams.planes():
+        ways["plain MPI"] = lambda: messages_s(shape, nbytes)
+        ways["plain MPI, copied"] = lambda: messages_s(shape, nbytes, copied=True)
+    ways["memcpy"] = lambda: memcpy_s(nbytes)
+    moved = {way: nbytes if way == "memcpy" else nbytes * shape[0] for way in ways}
+    seconds = streams.take_turns(ways, streams.repetitions(5))
+    found = {way: [moved[way] / each / 1e9 for each in times] for way, times in seconds.items()}
+    rows = [
+        streams.measured(f"{name}: {way}", values, "GB/s", picture="transports", group=name, curve=way)
+        for way, values in found.items()
+    ]
+    best = max((way for way in found if way in (*have, ours)), key=lambda way: statistics.median(found[way]))
+    rows.append(streams.against(f"{name}: {best} ÷ tcp by default", found[best], found["tcp by default"], 3))
+    if "plain MPI" in found:
+        rows.append(streams.against(f"{name}: {best} ÷ plain MPI", found[best], found["plain MPI"], 0.5))
+        rows.append(streams.against(f"{name}: {best} ÷ plain MPI, copied", found[best], found["plain MPI, copied"]))
+    rows.append(streams.against(f"{name}: {best} ÷ memcpy", found[best], found["memcpy"]))
     return rows
 
 
-def whole_run() -> dict[str, Any]:
+def files() -> list[Row]:
+    """BP5 with and without the memory policy."""
+    nbytes = SIZES["64 MB"]
+    ways = {"by default": lambda: file_s(nbytes, planned=False), "as planned": lambda: file_s(nbytes, planned=True)}
+    seconds = streams.take_turns(ways, streams.repetitions(7))
+    found = {way: [nbytes / each / 1e9 for each in times] for way, times in seconds.items()}
+    name = "BP5 writing, 64 MB"
+    rows = [
+        streams.measured(f"{name}: {way}", values, "GB/s", picture="transports", group=name, curve=way)
+        for way, values in found.items()
+    ]
+    return [*rows, streams.against(f"{name}: as planned ÷ by default", found["as planned"], found["by default"], 1.5)]
+
+
+def whole_run() -> Row:
     """`wf run` of synthetic → null, once, as the plan has it."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "pipeline.yaml"
         file.write_text(PIPELINE % (1, SIZES["16 MB"], 100, 1, "sst", "transport: auto"))
-        argv = [PYTHON, "-m", "workflow.cli", "run", str(file), "--run-dir", f"{folder}/run", "-q"]
+        argv = [streams.PYTHON, "-m", "workflow.cli", "run", str(file), "--run-dir", f"{folder}/run", "-q"]
         subprocess.run(
-            argv, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True, stdout=subprocess.DEVNULL, timeout=TIMEOUT_S
+            argv, env=streams.environment({}), check=True, stdout=subprocess.DEVNULL, timeout=streams.TIMEOUT_S
         )
         report = json.loads((Path(folder) / "run/report.json").read_text())
     stream = report["streams"][0]
     seconds = stream["last_step"] - stream["first_step"]
     detail = f"transport {stream['transport']}, {stream['steps']} steps, synthetic makes its data anew for each"
-    return row("wf run synthetic → null, 16 MB", rate(stream["bytes"], seconds), "GB/s", detail=detail)
-
-
-def rate(nbytes: float, seconds: float) -> float:
-    """GB/s."""
-    return nbytes / seconds / 1e9
-
-
-def row(
-    name: str, value: float, unit: str, target: float | None = None, better: str = "higher", detail: str = ""
-) -> dict[str, Any]:
-    """One line of the page."""
-    return {"name": name, "value": value, "unit": unit, "target": target, "better": better, "detail": detail}
-
-
-def main() -> None:
-    """`PROGRAM SETTINGS`: be one of the programs; nothing: measure."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("program", nargs="?", choices=PROGRAMS)
-    parser.add_argument("settings", nargs="?", type=json.loads)
-    args = parser.parse_args()
-    if args.program is None:
-        for each in measure():
-            print(f"{each['name']:50} {each['value']:8.3g} {each['unit']:5} {each['detail']}", flush=True)
-        return
-    times = PROGRAMS[args.program](args.settings)
-    if times:
-        print(json.dumps(times), flush=True)
+    return streams.row("wf run synthetic → null, 16 MB", stream["bytes"] / seconds / 1e9, "GB/s", detail=detail)
 
 
 if __name__ == "__main__":
-    main()
+    streams.serve(PROGRAMS, measure)

@@ -1,7 +1,8 @@
 """Run every benchmark and write one Markdown page: `make bench`.
 
 A benchmark is a file `bench_*.py` beside this one with `measure() -> list[Row]`; each compares two things
-in one run, so that the machine's speed divides out.
+in one run, so that the machine's speed divides out. What was measured is kept beside the page as JSON: a run of some
+benchmarks renews their sections alone, and `pictures.py` draws from it.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import argparse
 import datetime
 import importlib.util
+import json
+import os
 import platform
 import sys
 import time
@@ -20,6 +23,7 @@ HEADER = """# Benchmarks
 
 Written by `make bench`; do not edit. Ratios are taken within one run on one machine, against the alternative that
 is named; medians of repetitions, with the range where it is wide. Nothing here is asserted by a test.
+What some of it looks like: [what each setting does to your run](explanation/what-each-setting-does.md).
 
 | | |
 |---|---|
@@ -27,30 +31,60 @@ is named; medians of repetitions, with the range where it is wide. Nothing here 
 | machine | {machine} |
 | Python | {python} |
 """
+SHORT = "One run of the short form (`--quick`): each thing measured once."
 
 
 def main() -> None:
     """Measure all, or those named, and print or write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help="part of a file's name; default: all")
-    parser.add_argument("--write", type=Path, help="write the page here")
+    parser.add_argument("--quick", action="store_true", help="everything once, and less of it: to see that it works")
+    parser.add_argument("--write", type=Path, help="write the page here, and what was measured beside it as JSON")
     args = parser.parse_args()
-    sections = []
+    if args.quick:
+        os.environ["WF_BENCH_QUICK"] = "1"
+    # The benchmarks import each other, and start programs that do.
+    sys.path.insert(0, str(HERE.parents[1]))
+    sections = {}
     for path in sorted(HERE.glob("bench_*.py")):
         if args.names and not any(name in path.name for name in args.names):
             continue
         print(f"{path.name} …", file=sys.stderr, flush=True)
-        start = time.monotonic()
-        module = _load(path)
-        rows = module.measure()
-        print(f"{path.name}: {time.monotonic() - start:.0f} s", file=sys.stderr, flush=True)
-        sections.append(_section(path, (module.__doc__ or path.stem).strip(), rows))
-    page = HEADER.format(
-        when=datetime.date.today().isoformat(), machine=_machine(), python=platform.python_version()
-    ) + "".join(sections)
-    if args.write:
-        args.write.write_text(page)
-    print(page)
+        sections[path.stem] = _measure(path, quick=args.quick)
+        print(f"{path.name}: {sections[path.stem]['seconds']} s", file=sys.stderr, flush=True)
+        if args.write:
+            keep(sections, args.write)  # after each: what was measured is not lost with the next one
+    if not args.write:
+        print(page_of(sections))
+
+
+def keep(sections: dict[str, Any], page: Path) -> None:
+    """Write the page, with the sections measured before of those that are not among these."""
+    store = page.with_suffix(".json")
+    before = json.loads(store.read_text()) if store.exists() else {}
+    kept = {stem: section for stem, section in before.items() if (HERE / f"{stem}.py").exists()}
+    every = dict(sorted({**kept, **sections}.items()))
+    store.write_text(json.dumps(every, indent=1, ensure_ascii=False) + "\n")
+    page.write_text(page_of(every))
+
+
+def page_of(sections: dict[str, Any]) -> str:
+    """The page as Markdown."""
+    about = {key: " and ".join(sorted({each[key] for each in sections.values()})) for key in ("machine", "python")}
+    days = sorted({each["when"] for each in sections.values()})
+    when = " to ".join(days[:1] + days[-1:] if len(days) > 1 else days)
+    return HEADER.format(when=when, **about) + "".join(_section(stem, each) for stem, each in sections.items())
+
+
+def _measure(path: Path, *, quick: bool) -> dict[str, Any]:
+    start = time.monotonic()
+    module = _load(path)
+    rows = module.measure()
+    return {
+        "title": (module.__doc__ or path.stem).strip(), "when": datetime.date.today().isoformat(),
+        "machine": _machine(), "python": platform.python_version(), "seconds": round(time.monotonic() - start),
+        "quick": quick, "rows": rows,
+    }  # fmt: skip
 
 
 def _load(path: Path) -> Any:
@@ -63,14 +97,13 @@ def _load(path: Path) -> Any:
     return module
 
 
-def _section(path: Path, title: str, rows: list[dict[str, Any]]) -> str:
-    headline, _, explanation = title.partition("\n")
-    lines = (
-        [f"\n## {headline.rstrip('.')}\n", explanation.strip(), ""] if explanation.strip() else [f"\n## {headline}\n"]
-    )
+def _section(stem: str, section: dict[str, Any]) -> str:
+    headline, _, explanation = section["title"].partition("\n")
+    lines = [f"\n## {headline.rstrip('.')}\n"]
+    lines += [text + "\n" for text in (explanation.strip(), SHORT if section["quick"] else "") if text]
     lines += ["| what | value | target | met | detail |", "|---|---:|---:|:-:|---|"]
-    lines += [_row(row) for row in rows]
-    lines += ["", f"`python tests/bench/run.py {path.stem}`", ""]
+    lines += [_row(row) for row in section["rows"]]
+    lines += ["", f"`python tests/bench/run.py {stem}`: {section['seconds']} s on {section['when']}", ""]
     return "\n".join(lines)
 
 

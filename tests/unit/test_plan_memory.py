@@ -22,7 +22,7 @@ def test_on_by_default_for_stages_with_streams(plan_of: Planner) -> None:
         tunables = f"glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold={kept}:glibc.malloc.trim_threshold={kept}"
         assert stage.env["GLIBC_TUNABLES"] == tunables
         why = plan.reasons[f"stages.{stage.name}.env.GLIBC_TUNABLES"]
-        assert "up to 682 MiB" in why and "docs/how-to/transports.md" in why
+        assert "up to 682 MiB" in why and "docs/benchmarks.md" in why
     assert plan_of(site=NEW, via="bp5").stage("walk").memory is not None
 
 

@@ -20,7 +20,7 @@ _ENGINES = ("SST", "SSC", "BP5", "BP4")
 _SHARE, _MOST, _LEAST = 4, 8 * 2**30, 64 * 2**20
 # Until glibc 2.35 malloc ignores a larger threshold for mapping blocks: HEAP_MAX_SIZE/2 (malloc/malloc.c).
 _OLD_LIMIT = 32 * 2**20
-_MEASURED = "SST at 0.9 to 3.8 times its throughput, mostly 1.5, and BP5 at 1.8 (docs/how-to/transports.md)"
+_MEASURED = "with big steps SST and BP5 mostly run 1.5 to several times as fast (docs/benchmarks.md)"
 
 
 def decide_memory(name: str, ends: Sequence[EndPlan], making: Making) -> StageMemory | None:

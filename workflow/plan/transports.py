@@ -2,7 +2,7 @@
 
 ADIOS2 replaces a transport that it cannot have by another, in silence (sst/dp/dp.c, SelectDP), and by itself it takes
 whatever it was built with. So the plan always names one; the run holds it against the log (`workflow.run.planes`).
-The order on one node follows docs/how-to/transports.md, measured by tests/bench/bench_transports.py.
+The order on one node is what tests/bench/bench_transports.py measured (docs/benchmarks.md).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SPELLINGS: dict[str, Transport] = {
 _LIBRARIES: dict[Transport, str] = {"rdma": "libfabric", "ucx": "UCX", "mpi": "MPI", "tcp": "sockets"}
 SHARED_MEMORY = "shm"  # libfabric's provider for one node, and the name of its domain
 BUILD = "`make adios2-mpi` builds one with ucx and rdma"
-MEASURED = "measured: docs/how-to/transports.md"
+MEASURED = "measured: docs/benchmarks.md"
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def _fastest(one_node: bool, making: Making) -> tuple[Transport, str]:
     if one_node:
         here = "all ranks are on one node"
         if "ucx" in planes:
-            return "ucx", f"{here}: ucx goes through its memory, 1.6 to 4.8 times tcp ({MEASURED})"
+            return "ucx", f"{here}: ucx goes through its memory, with big steps several times tcp ({MEASURED})"
         if "rdma" in planes:
             return "rdma", f"{here}, and without ucx libfabric's shm provider is the fastest way ({MEASURED})"
         return "tcp", f"{here}, but this machine's ADIOS2 has no shared-memory transport; {BUILD}"

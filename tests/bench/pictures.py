@@ -1,0 +1,189 @@
+"""Draw docs/pictures/*.svg from what `make bench` measured (docs/benchmarks.json).
+
+    python tests/bench/pictures.py [--from docs/benchmarks.json] [--to docs/pictures] [--format svg]
+
+A benchmark's row says with `picture`, `curve` and `x` where it belongs; bars of a range are its lowest and highest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+from matplotlib import pyplot
+from matplotlib.axes import Axes
+
+ROOT = Path(__file__).parents[2]
+# Text as outlines, and no date: the same figures give the same file on every machine.
+STYLE: Any = {
+    "svg.hashsalt": "wf", "figure.dpi": 110, "font.size": 9.5, "axes.spines.top": False, "axes.spines.right": False,
+    "axes.grid": True, "grid.alpha": 0.3, "axes.axisbelow": True, "legend.frameon": False, "axes.titlesize": 10,
+}  # fmt: skip
+COLOURS = {
+    "tcp by default": "#999999", "tcp": "#0072b2", "ucx": "#d55e00", "rdma": "#009e73", "plain MPI": "#000000",
+    "without": "#999999", "with": "#d55e00", "TwoLevelShm": "#999999", "EveryoneWrites": "#0072b2",
+    "reader now and then slow, block": "#0072b2", "reader always slower, block": "#d55e00",
+    "reader always slower, discard": "#009e73", "stream (sst)": "#d55e00", "file (bp5), reading": "#0072b2",
+    "off": "#999999", "guided": "#0072b2", "naive": "#56b4e9",
+}  # fmt: skip
+LABELS = {"zfp 1e-2": (-14, 26), "zfp 1e-3": (6, 13)}  # points from the mark, where two are close
+
+Rows = list[dict[str, Any]]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Draw those pictures whose figures are there."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--from", dest="source", type=Path, default=ROOT / "docs/benchmarks.json")
+    parser.add_argument("--to", type=Path, default=ROOT / "docs/pictures")
+    parser.add_argument("--format", default="svg", choices=["svg", "png"])
+    args = parser.parse_args(arguments)
+    sections = json.loads(args.source.read_text())
+    rows = [row for section in sections.values() for row in section["rows"] if "picture" in row]
+    args.to.mkdir(parents=True, exist_ok=True)
+    for name, draw in PICTURES.items():
+        own = [row for row in rows if row["picture"] == name]
+        if own:
+            with pyplot.rc_context(STYLE):
+                figure = draw(own)
+                metadata = {"Date": None} if args.format == "svg" else None
+                figure.savefig(args.to / f"{name}.{args.format}", metadata=metadata, bbox_inches="tight")
+            pyplot.close(figure)
+
+
+def transports(rows: Rows) -> Any:
+    """The memory policy: bars with and without, for one writer and one reader and for BP5."""
+    found = {(row["group"], row["curve"]): row for row in rows}
+    shape = "1→1, 64 MB"
+    pairs = {f"sst {each}": ((shape, f"{each} by default"), (shape, each)) for each in ("tcp", "ucx", "rdma")}
+    pairs["bp5, writing"] = ("BP5 writing, 64 MB", "by default"), ("BP5 writing, 64 MB", "as planned")
+    bars = {
+        name: {"without": found[without], "with": found[planned]}
+        for name, (without, planned) in pairs.items() if without in found and planned in found
+    }  # fmt: skip
+    figure, axes = pyplot.subplots(figsize=(6.4, 3.2))
+    _grouped(axes, bars)
+    axes.set(ylabel="GB/s", title="64 MB steps from one rank to another: the memory policy")
+    axes.legend()
+    return figure
+
+
+def sizes(rows: Rows) -> Any:
+    """Throughput by the size of a step."""
+    figure, axes = pyplot.subplots(figsize=(6.4, 3.6))
+    _curves(axes, rows)
+    axes.set(
+        xscale="log", yscale="log", xlabel="bytes of a step", ylabel="GB/s",
+        title="One writer, one reader, one node: transports by size",
+    )  # fmt: skip
+    axes.legend()
+    return figure
+
+
+def aggregation(rows: Rows) -> Any:
+    """Time of a step by the number of aggregators, with the files that are left."""
+    figure, axes = pyplot.subplots(figsize=(6.4, 3.2))
+    counts = sorted({row["x"] for row in rows})
+    bars = {}
+    for count in counts:
+        own = [row for row in rows if row["x"] == count]
+        bars[f"aggregators: {count},\ndata files: {own[0]['files']}"] = {row["curve"]: row for row in own}
+    _grouped(axes, bars)
+    axes.set(ylabel="ms per step (slowest rank)", title="Four ranks write 16 MB each into the page cache (BP5)")
+    axes.legend()
+    return figure
+
+
+def asynchronous(rows: Rows) -> Any:
+    """What the writer waits per step."""
+    figure, axes = pyplot.subplots(figsize=(6.4, 2.2))
+    for place, row in enumerate(rows):
+        axes.barh(place, row["value"], 0.6, xerr=_error(row), color=COLOURS[row["curve"]], capsize=3)
+    axes.set_yticks(range(len(rows)), [f"async: {row['curve']}" for row in rows])
+    axes.invert_yaxis()
+    axes.set(xlabel="ms that a step costs the writer", title="64 MB a step, 100 ms of computing between (BP5)")
+    return figure
+
+
+def compression(rows: Rows) -> Any:
+    """Speed against size."""
+    figure, axes = pyplot.subplots(figsize=(6.4, 3.4))
+    for row in rows:
+        kind = row["curve"].split()[0]
+        colour = {"none": "#999999", "blosc": "#0072b2", "zfp": "#d55e00", "bzip2": "#009e73"}[kind]
+        axes.errorbar(row["x"], row["value"], yerr=_error(row), fmt="o", color=colour, capsize=3)
+        place = LABELS.get(row["curve"], (7, 5))
+        axes.annotate(row["curve"], (row["x"], row["value"]), place, textcoords="offset points", color=colour)
+    axes.set(
+        yscale="log", xlim=(0, 1.15), xlabel="size on disk ÷ size of the data", ylabel="GB/s of data written",
+        title="A smooth float32 field, written by one rank: speed against size",
+    )  # fmt: skip
+    axes.set_ylim(top=3 * max(row["value"] for row in rows))
+    return figure
+
+
+def queue(rows: Rows) -> Any:
+    """Holding the writer, and dropping steps, by the limit."""
+    figure, (left, right) = pyplot.subplots(1, 2, figsize=(8.4, 3.2))
+    _curves(left, rows)
+    left.set(xlabel="queue limit (steps)", ylabel="ms that a step holds the writer", title="What the writer waits")
+    dropped = [{**row, "value": row["lost"], "low": row["lost"], "high": row["lost"]} for row in rows]
+    _curves(right, [row for row in dropped if row["curve"] != "reader always slower, block"])
+    right.set(xlabel="queue limit (steps)", ylabel="% of the steps", title="What is dropped", ylim=(-4, 100))
+    for axes in (left, right):
+        axes.set_xticks(sorted({row["x"] for row in rows}))
+    left.legend(loc="lower center", bbox_to_anchor=(1.1, 1.1), ncols=3)
+    return figure
+
+
+def cut(rows: Rows) -> Any:
+    """Time of a step by the axis along which readers cut."""
+    figure, axes = pyplot.subplots(figsize=(6.4, 3.2))
+    names = {0: "axis 0, slowest\n(as the writers)", 1: "axis 1", 2: "axis 2, fastest"}
+    _grouped(axes, {name: {row["curve"]: row for row in rows if row["x"] == axis} for axis, name in names.items()})
+    axes.set(ylabel="ms per step", title="Two readers of a 200³ grid (64 MB): along which axis they cut it")
+    axes.legend()
+    return figure
+
+
+PICTURES: dict[str, Callable[[Rows], Any]] = {
+    "transports": transports, "sizes": sizes, "aggregation": aggregation, "async": asynchronous,
+    "compression": compression, "queue": queue, "cut": cut,
+}  # fmt: skip
+
+
+def _curves(axes: Axes, rows: Rows) -> None:
+    for name in dict.fromkeys(row["curve"] for row in rows):
+        own = sorted((row for row in rows if row["curve"] == name), key=lambda row: float(row["x"]))
+        low, high = ([abs(row["value"] - row[end]) for row in own] for end in ("low", "high"))
+        axes.errorbar(
+            [row["x"] for row in own], [row["value"] for row in own], yerr=[low, high], fmt="o-", markersize=4,
+            capsize=2.5, label=name, color=COLOURS[name],
+        )  # fmt: skip
+
+
+def _grouped(axes: Axes, bars: dict[str, dict[str, dict[str, Any]]]) -> None:
+    kinds = list(dict.fromkeys(kind for each in bars.values() for kind in each))
+    width = 0.8 / len(kinds)
+    for number, kind in enumerate(kinds):
+        own = [(place, each[kind]) for place, each in enumerate(bars.values()) if kind in each]
+        places = [place + (number - (len(kinds) - 1) / 2) * width for place, _ in own]
+        values = [row["value"] for _, row in own]
+        errors = [[abs(row["value"] - row[end]) for _, row in own] for end in ("low", "high")]
+        axes.bar(places, values, width * 0.92, yerr=errors, label=kind, color=COLOURS[kind], capsize=3)
+    axes.set_xticks(range(len(bars)), list(bars))
+    axes.grid(axis="x", visible=False)
+
+
+def _error(row: dict[str, Any]) -> list[list[float]]:
+    return [[row["value"] - row["low"]], [row["high"] - row["value"]]]
+
+
+if __name__ == "__main__":
+    main()
