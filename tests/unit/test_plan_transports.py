@@ -48,6 +48,19 @@ def test_auto_decides_by_placement_and_by_what_there_is(
     assert "DataTransport" not in reader.parameters
 
 
+def test_ucx_is_left_where_it_would_hang(plan_of: Planner) -> None:
+    """Where one process may not read another's memory."""
+    no_rdma: list[Transport] = ["tcp", "ucx"]
+    for planes, expected in ((ALL, "rdma"), (no_rdma, "tcp")):
+        plan = plan_of(site=site(planes, peer_memory=False))
+        assert plan.stream("positions").transport == expected
+        assert "ucx would hang" in plan.reasons["streams.positions.transport"]
+    with pytest.raises(SpecError, match="on one node ucx would hang"):
+        plan_of(sets=("streams.positions.transport=ucx",), site=site(ALL, peer_memory=False))
+    far = plan_of(sets=(*APART, "streams.positions.transport=ucx"), site=site(ALL, FOUR_NODES, peer_memory=False))
+    assert far.stream("positions").transport == "ucx"
+
+
 def test_rdma_on_one_node_goes_through_shared_memory_at_both_ends(plan_of: Planner) -> None:
     plan = plan_of(sets=("streams.positions.transport=rdma",), site=site(ALL))
     for stage in ("walk", "count"):

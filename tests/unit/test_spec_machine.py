@@ -11,7 +11,7 @@ import pytest
 
 from workflow.spec import machine
 from workflow.spec.elf import Links, read_links
-from workflow.spec.machine import adios2_planes, look, memory_policy, parse_version, rdma_fabric
+from workflow.spec.machine import adios2_planes, look, memory_policy, parse_version, peer_memory, rdma_fabric
 
 
 def write_library(path: Path, needed: list[str], runpath: str = "") -> None:
@@ -85,6 +85,17 @@ def test_a_fabric_is_a_device_of_the_kernel(tmp_path: Path, monkeypatch: pytest.
     assert found and "mlx5_0" in seen
 
 
+@pytest.mark.parametrize(("scope", "allowed"), [("0", True), ("1", True), ("2", False), ("3", False), (None, True)])
+def test_memory_of_neighbours_by_the_kernels_rules(
+    scope: str | None, allowed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if scope is not None:
+        (tmp_path / "scope").write_text(f"{scope}\n")
+    monkeypatch.setattr(machine, "_PTRACE", tmp_path / "scope")
+    found, seen = peer_memory()
+    assert found is allowed, seen
+
+
 @pytest.mark.parametrize(
     ("glibc", "pages", "expected"),
     [
@@ -112,7 +123,7 @@ def test_memory_policy_leaves_users_settings_alone() -> None:
 
 
 def test_what_a_site_says_is_not_looked_up() -> None:
-    said = {"planes": ["tcp"], "fabric": True, "glibc": "2.28", "memory_policy": []}
+    said = {"planes": ["tcp"], "fabric": True, "peer_memory": True, "glibc": "2.28", "memory_policy": []}
     assert look(said) == {**said, "seen": {}}
 
 

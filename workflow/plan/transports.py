@@ -102,10 +102,13 @@ def _fastest(one_node: bool, making: Making) -> tuple[Transport, str]:
         return "tcp", f"what the ADIOS2 of this machine can do is not known ({seen}), and every one can do tcp"
     if one_node:
         here = "all ranks are on one node"
-        if "ucx" in planes:
+        closed = "" if site.peer_memory or "ucx" not in planes else f"; ucx would hang: {_closed(making)}"
+        if "ucx" in planes and not closed:
             return "ucx", f"{here}: ucx goes through its memory, with big steps several times tcp ({MEASURED})"
         if "rdma" in planes:
-            return "rdma", f"{here}, and without ucx libfabric's shm provider is the fastest way ({MEASURED})"
+            return "rdma", f"{here}, and without ucx libfabric's shm provider is the fastest way ({MEASURED}){closed}"
+        if closed:
+            return "tcp", f"{here}, but this machine's ADIOS2 has no rdma{closed}"
         return "tcp", f"{here}, but this machine's ADIOS2 has no shared-memory transport; {BUILD}"
     if "rdma" in planes and site.fabric:
         return "rdma", f"the ranks are on several nodes of an RDMA network ({site.seen.get('fabric', 'says the site')})"
@@ -128,6 +131,11 @@ def _check(name: str, transport: Transport, one_node: bool, joined: Joined, maki
             f"so its SST has no {transport}: it has {has}",
             hint,
         )
+    elif transport == "ucx" and one_node and not site.peer_memory:
+        making.problems.add(
+            key, f"on one node ucx would hang: {_closed(making)}",
+            "`transport: auto`, or `peer_memory: true` in the site's file when its compute nodes differ",
+        )  # fmt: skip
     elif transport == "rdma" and not one_node and site.planes and not site.fabric:
         making.problems.add(
             key,
@@ -137,6 +145,11 @@ def _check(name: str, transport: Transport, one_node: bool, joined: Joined, maki
         )
     elif transport == "mpi":
         _check_mpi(key, joined.ports, making)
+
+
+def _closed(making: Making) -> str:
+    seen = making.site.seen.get("peer_memory", f"site {making.site.site} says `peer_memory: false`")
+    return f"processes may not read each other's memory here ({seen})"
 
 
 def _check_mpi(key: str, ports: Iterable[StagePort], making: Making) -> None:

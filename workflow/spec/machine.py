@@ -21,6 +21,7 @@ from workflow.spec.models import Transport
 _LINKED: dict[str, Transport] = {"libfabric": "rdma", "libucp": "ucx", "libmpi": "mpi"}
 # InfiniBand and RoCE; Slingshot; Omni-Path announces itself as the first.
 _FABRICS = ("/sys/class/infiniband", "/sys/class/cxi")
+_PTRACE = Path("/proc/sys/kernel/yama/ptrace_scope")
 _HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 # What users set themselves to tell the allocator: not to be overridden.
 ALLOCATOR_VARIABLES = (
@@ -35,6 +36,8 @@ def look(site: Mapping[str, Any]) -> dict[str, Any]:
     known, seen = dict(site), dict[str, str]()
     if known["planes"] == "auto":
         known["planes"], seen["planes"] = adios2_planes()
+    if known["peer_memory"] == "auto":
+        known["peer_memory"], seen["peer_memory"] = peer_memory()
     if known["fabric"] == "auto":
         known["fabric"], seen["fabric"] = rdma_fabric()
     if known.get("parallel_adios2") == "auto":
@@ -104,6 +107,30 @@ def rdma_fabric() -> tuple[bool, str]:
         if devices:
             return True, f"{place} has {', '.join(devices)}"
     return False, f"nothing in {' and '.join(_FABRICS)}"
+
+
+def peer_memory() -> tuple[bool, str]:
+    """(whether processes may read each other's memory, what was seen), by the rule of UCX (uct/sm/scopy/cma/cma_md.c).
+
+    SST over UCX waits for ever where ranks of one node may not.
+    """
+    try:
+        scope = _PTRACE.read_text().strip()
+    except OSError:
+        scope = "0"
+    if scope not in ("0", "1"):  # with 1 UCX lets others in
+        return False, f"kernel.yama.ptrace_scope is {scope}"
+    import ctypes
+
+    here, there = ctypes.create_string_buffer(b"?"), ctypes.create_string_buffer(b"!")
+    parts = [(ctypes.c_void_p * 2)(ctypes.addressof(each), 1) for each in (here, there)]
+    try:
+        read = ctypes.CDLL(None, use_errno=True).process_vm_readv
+    except AttributeError:
+        return False, "the C library has no process_vm_readv"
+    if read(os.getpid(), parts[0], 1, parts[1], 1, 0) == 1:
+        return True, f"process_vm_readv works, kernel.yama.ptrace_scope is {scope}"
+    return False, f"process_vm_readv: {os.strerror(ctypes.get_errno())}"
 
 
 def memory_policy(glibc: str, environment: Mapping[str, str]) -> tuple[list[str], str]:

@@ -39,6 +39,10 @@ class SiteFile(Spec):
     operators: list[Operator] | None = Field(
         None, description="what it can compress with; without it wf looks into its library where a pipeline compresses"
     )
+    peer_memory: bool | Literal["auto"] = Field(
+        "auto",
+        description="whether processes of one node may read each other's memory (process_vm_readv), as UCX must there",
+    )
     memory_policy: list[MemoryPolicy] | Literal["auto"] = Field(
         "auto", description="what stages with streams do about memory by default; [] is nothing"
     )
@@ -53,6 +57,7 @@ class Site(SiteFile):
     memory_per_node: int
     planes: list[Transport] = Field(default_factory=list, description="[]: not known")
     fabric: bool = False
+    peer_memory: bool = True
     parallel_adios2: bool | None = Field(None, description="None: not known")
     memory_policy: list[MemoryPolicy] = Field(default_factory=list)
     glibc: str = ""
