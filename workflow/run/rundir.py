@@ -160,7 +160,9 @@ def _write_stage(directory: Path, stage: StagePlan, group: GroupPlan | None) -> 
     }
     if group is not None:
         settings["group"] = {"ranks": group.ranks, "streams": group.streams}
-        launch = {"program": stage.program, "cwd": stage.cwd, "env": stage.env, "cores": stage.placement.cores}
+        # srun binds by itself; of hydra's ranks each stage takes its own cores.
+        cores = stage.placement.cores if group.launcher == "mpiexec" else []
+        launch = {"program": stage.program, "cwd": stage.cwd, "env": stage.env, "cores": cores}
         _write(folder / LAUNCH_FILE, _to_json(launch))
     _write(folder / "stage.json", _to_json(settings))
     for place, text in stage.files.items():
