@@ -109,7 +109,7 @@ def _why_not(name: str, has_streams: bool, making: Making) -> str:
 def _why(name: str, streams: Sequence[str], huge: bool, kept: int, making: Making) -> str:
     ranks = making.loaded.spec.stages[name].ranks
     what = [*(["huge pages"] if huge else []), *(["freed memory is kept"] if kept else [])]
-    about = f"big buffers of {', '.join(dict.fromkeys(streams))} are reused ({' and '.join(what)})" if streams else ""
+    about = f"big buffers of streams are reused ({' and '.join(what)})" if streams else ""
     keeps = f"each of its {ranks} ranks keeps" if ranks > 1 else "it keeps"
     price = f"{keeps} what it freed for the next step, up to {_size(kept)} at the end of its heap" if kept else ""
     limit = ""

@@ -1,7 +1,6 @@
-"""Everything that is printed in colours or tables. The only module that knows Rich, which it loads on first use.
+"""What is printed, in colours and tables: the plan, a run as it goes on, its report.
 
-Every function takes an optional `console`, for tests; by default it prints to the terminal. Colours obey NO_COLOR,
-and text that the terminal cannot show is replaced, never an error.
+Every function takes an optional `console`, for tests; by default it prints to the terminal.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from workflow.errors import Problem
 from workflow.plan.model import Plan
 from workflow.report import rows
 from workflow.report.amounts import duration, moment, plural
@@ -23,24 +21,17 @@ from workflow.report.plain import fit
 from workflow.report.progress import Pace, stage_cells, stream_cells
 from workflow.report.rows import Table
 from workflow.report.summary import fault, places, summary
+from workflow.report.terminal import COLOURS, draw_table, make_console, make_grids, make_live, say
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.live import Live
-
     from workflow.report.comparison import Comparison
     from workflow.report.model import Report
+    from workflow.report.terminal import Console, Live
     from workflow.run.state import RunState
     from workflow.spec.component import Component
 
-COLOURS = {
-    "succeeded": "green", "failed": "bold red", "died": "bold red", "interrupted": "yellow", "stopped": "yellow",
-    "running": "cyan", "waiting": "dim", "ok": "green", "missing": "bold red", "note": "yellow",
-}  # fmt: skip
-NARROWEST_FOLD = 30
 # Rates change all the time; drawing them takes a processor that the stages need.
 REDRAW_S = 0.4
-GAP = 2
 
 
 class Progress:
@@ -58,9 +49,7 @@ class Progress:
         if not self._quiet:
             self._print(f"{self._plan.pipeline}: {self._run_dir}")
             if self._console is not None and self._console.is_terminal:
-                from rich.live import Live
-
-                self._live = Live(console=self._console, auto_refresh=False)
+                self._live = make_live(self._console)
                 self._live.start()
         return self
 
@@ -82,11 +71,11 @@ class Progress:
         old, at, shown = self._drawn
         if (statuses != old or not 0 <= state.t - at < REDRAW_S) and shown != (stages, streams):
             self._drawn = statuses, state.t, (stages, streams)
-            self._live.update(_grids(self._live.console, stages, streams), refresh=True)
+            self._live.update(make_grids(self._live.console, stages, streams), refresh=True)
 
     def _print(self, line: str) -> None:
         if self._console is not None:
-            _say(self._console, line)
+            say(self._console, line)
         else:
             self._quiet = not print_plain(sys.stderr, line)
 
@@ -100,29 +89,19 @@ class Finding(Protocol):
     hint: str
 
 
-def make_console(stderr: bool = False) -> Console:
-    """The terminal. Characters that it cannot show come out as `?`."""
-    from rich.console import Console
-
-    stream = sys.stderr if stderr else sys.stdout
-    if hasattr(stream, "reconfigure"):
-        stream.reconfigure(errors="replace")
-    return Console(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=False)
-
-
 def show_report(report: Report, console: Console | None = None) -> None:
     """The whole report."""
     console = console or make_console()
     run = report.run
-    _say(console, f"{run.name}: {run.state}", COLOURS.get(run.state, ""))
-    _say(console, f"  {run.directory}, started {moment(run.started)}" + (f" on {run.host}" if run.host else ""))
-    _say(console, f"  {summary(report)}")
+    say(console, f"{run.name}: {run.state}", COLOURS.get(run.state, ""))
+    say(console, f"  {run.directory}, started {moment(run.started)}" + (f" on {run.host}" if run.host else ""))
+    say(console, f"  {summary(report)}")
     for line, style in fault(report):
-        _say(console, line, style)
-    _show_table(console, rows.report_stages_short(report))
+        say(console, line, style)
+    draw_table(console, rows.report_stages_short(report))
     _show_streams(console, report)
     for line in (*accuracy_lines(report), *(f"note: {note}" for note in report.notes)):
-        _say(console, line, "dim")
+        say(console, line, "dim")
 
 
 def show_status(report: Report, console: Console | None = None) -> None:
@@ -130,10 +109,10 @@ def show_status(report: Report, console: Console | None = None) -> None:
     console = console or make_console()
     run = report.run
     reason = f" ({run.reason})" if run.reason else ""
-    _say(console, f"{run.directory}: {run.state}{reason}", COLOURS.get(run.state, ""))
+    say(console, f"{run.directory}: {run.state}{reason}", COLOURS.get(run.state, ""))
     stages = [[each.name, each.state, rows.exit_text(each), duration(each.wall_s)] for each in report.stages]
     head = [rows.text("stage"), rows.text("state"), rows.figure("exit"), rows.figure("time")]
-    _show_table(console, Table(head, stages))
+    draw_table(console, Table(head, stages))
     _show_streams(console, report)
 
 
@@ -151,24 +130,24 @@ def show_end(report: Report, run_dir: Path, console: Console | None = None) -> N
         return
     console = console or make_console(stderr=bad)
     for line, style in lines:
-        _say(console, line, style)
+        say(console, line, style)
 
 
 def show_plan(plan: Plan, console: Console | None = None) -> None:
     """Everything that was decided, for people; `wf plan --json` has it all."""
     console = console or make_console()
     stages, streams = plural(len(plan.stages), "stage"), plural(len(plan.streams), "stream")
-    _say(console, f"{plan.pipeline}: {stages}, {streams}, site {plan.site}", "bold")
-    _show_table(console, rows.plan_stages(plan))
-    _show_table(console, rows.plan_added(plan))
-    _show_table(console, rows.plan_streams(plan))
-    _show_table(console, rows.plan_ends(plan))
-    _show_table(console, rows.plan_transports(plan))
-    _show_table(console, rows.plan_environment(plan))
-    _show_table(console, rows.placement(plan))
-    _say(console, "\nlaunch lines", "bold")
+    say(console, f"{plan.pipeline}: {stages}, {streams}, site {plan.site}", "bold")
+    draw_table(console, rows.plan_stages(plan))
+    draw_table(console, rows.plan_added(plan))
+    draw_table(console, rows.plan_streams(plan))
+    draw_table(console, rows.plan_ends(plan))
+    draw_table(console, rows.plan_transports(plan))
+    draw_table(console, rows.plan_environment(plan))
+    draw_table(console, rows.placement(plan))
+    say(console, "\nlaunch lines", "bold")
     for names, argv in rows.launch_lines(plan):
-        _say(console, f"  {names}: {shlex.join(argv)}")
+        say(console, f"  {names}: {shlex.join(argv)}")
     show_advice(plan.advice, console)
 
 
@@ -177,125 +156,57 @@ def show_advice(advice: Sequence[str], console: Console | None = None) -> None:
     if advice:
         console = console or make_console()
         for each in advice:
-            _say(console, f"note: {each}", "yellow")
+            say(console, f"note: {each}", "yellow")
 
 
 def show_comparison(comparison: Comparison, console: Console | None = None) -> None:
     """The verdict, then every difference."""
     console = console or make_console()
     colour = "green" if comparison.identical else "bold red"
-    _say(console, comparison.to_text(), colour)
-    _say(console, f"  A: {comparison.a}\n  B: {comparison.b}")
+    say(console, comparison.to_text(), colour)
+    say(console, f"  A: {comparison.a}\n  B: {comparison.b}")
     found = rows.differences(comparison)
     if found.rows:
-        _show_table(console, found)
+        draw_table(console, found)
     for side, names in (("A", comparison.only_a), ("B", comparison.only_b)):
         if names:
-            _say(console, f"only in {side}, not compared: {', '.join(names)}", "dim")
+            say(console, f"only in {side}, not compared: {', '.join(names)}", "dim")
     for note in comparison.notes:
-        _say(console, f"note: {note}", "yellow")
+        say(console, f"note: {note}", "yellow")
 
 
 def show_table(content: Table, console: Console | None = None) -> None:
     """One table."""
-    _show_table(console or make_console(), content)
+    draw_table(console or make_console(), content)
 
 
 def show_component(component: Component, console: Console | None = None) -> None:
     """One component: what it does, takes, reads and writes."""
     console = console or make_console()
-    _say(console, f"{component.component} ({component.kind}): {component.summary}", "bold")
+    say(console, f"{component.component} ({component.kind}): {component.summary}", "bold")
     if component.needs:
-        _say(console, f"  needs the Python modules {', '.join(component.needs)}")
+        say(console, f"  needs the Python modules {', '.join(component.needs)}")
     for title, content in (
         ("parameters", rows.parameters(component)),
         ("reads", rows.port_variables(component.reads)),
         ("writes", rows.port_variables(component.writes)),
     ):
         if content.rows:
-            _say(console, f"\n{title}", "bold")
-            _show_table(console, content)
-
-
-def show_problems(problems: Sequence[Problem], console: Console | None = None) -> None:
-    """Everything that is wrong with an input, each with its place and what to type."""
-    console = console or make_console(stderr=True)
-    for problem in problems:
-        _say(console, str(problem))
-    _say(console, plural(len(problems), "problem"), "bold red")
+            say(console, f"\n{title}", "bold")
+            draw_table(console, content)
 
 
 def show_doctor(findings: Sequence[Finding], console: Console | None = None) -> None:
     """What is installed, and what to type to get the rest."""
     console = console or make_console()
     head = [rows.text("what"), rows.text("state"), rows.text("found")]
-    _show_table(console, Table(head, [[each.name, each.state, each.detail] for each in findings]))
+    draw_table(console, Table(head, [[each.name, each.state, each.detail] for each in findings]))
     for each in findings:
         if each.hint:
-            _say(console, f"{each.name}: {each.hint}")
+            say(console, f"{each.name}: {each.hint}")
 
 
 def _show_streams(console: Console, report: Report) -> None:
-    _show_table(console, rows.report_streams_short(report))
+    draw_table(console, rows.report_streams_short(report))
     if any(stream.throughput for stream in report.streams):
         console.print(fit(console.encoding, f"rate: {rows.PERCEIVED}"), style="dim")
-
-
-def _show_table(console: Console, content: Table) -> None:
-    """A table where it fits; in a narrow terminal a block per row."""
-    if not content.rows:
-        return
-    widths = [
-        max(len(title), *(len(row[column]) for row in content.rows)) for column, (title, _) in enumerate(content.head)
-    ]
-    # The widest column may be folded, the others must have their room.
-    widths.sort()
-    widths[-1] = min(widths[-1], NARROWEST_FOLD)
-    if sum(widths) + GAP * (len(widths) - 1) > console.width:
-        _show_blocks(console, content)
-        return
-    from rich import box
-    from rich.table import Table as RichTable
-
-    table = RichTable(
-        box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, GAP - 1, 0, 0), header_style="dim"
-    )
-    for title, right in content.head:
-        table.add_column(title, justify="right" if right else "left", overflow="fold", no_wrap=right)
-    for row in content.rows:
-        table.add_row(*(_cell(console, title, cell) for (title, _), cell in zip(content.head, row, strict=True)))
-    console.print()
-    console.print(table)
-
-
-def _show_blocks(console: Console, content: Table) -> None:
-    room = max(len(title) for title, _ in content.head) + 2
-    for row in content.rows:
-        _say(console, f"\n{row[0]}", "bold")
-        for (title, _), cell in list(zip(content.head, row, strict=True))[1:]:
-            if cell:
-                _say(console, f"  {title:<{room}}{cell}", COLOURS.get(cell, "") if title == "state" else "")
-
-
-def _grids(console: Console, *blocks: Sequence[tuple[str, ...]]) -> Any:
-    from rich.console import Group
-    from rich.table import Table as RichTable
-
-    grids = []
-    for block in blocks:
-        grid = RichTable.grid(padding=(0, GAP, 0, 0))
-        for row in block:
-            grid.add_row(*(_cell(console, "state", cell) for cell in row))
-        grids.append(grid)
-    return Group(*grids)
-
-
-def _cell(console: Console, title: str, cell: str) -> Any:
-    from rich.text import Text
-
-    return Text(fit(console.encoding, cell), style=COLOURS.get(cell, "") if title == "state" else "")
-
-
-def _say(console: Console, line: str, style: str = "") -> None:
-    # Long lines are left to the terminal, so that paths and commands can be copied whole.
-    console.print(fit(console.encoding, line), style=style or None, soft_wrap=True)
