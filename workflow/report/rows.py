@@ -79,11 +79,11 @@ def launch_lines(plan: Plan) -> list[tuple[str, list[str]]]:
     lines = []
     for stage in plan.stages:
         group = plan.group_of(stage.name)
-        if group is not None and stage.name == group.stages[0]:
+        if group is None:
+            lines.append((stage.name, stage.argv))
+        elif stage.name == group.stages[0]:
             lines.append((", ".join(group.stages), group.argv))
-        lines.append(
-            (stage.name if group is None else f"  {stage.name} there", stage.argv if group is None else stage.program)
-        )
+            lines += [(f"  {name} there", plan.stage(name).program) for name in group.stages]
     return lines
 
 
