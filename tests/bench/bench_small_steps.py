@@ -20,7 +20,6 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 PYTHON = os.environ.get("WF_MPI_PYTHON", "")
-REPEAT = int(os.environ.get("WF_BENCH_REPEAT", "3"))
 VALUES, STEPS, WARM = 1250, 1000, 100
 TIMEOUT_S = 180
 WAYS = {"ssc": "SSC", "sst-tcp": "WAN", "sst-ucx": "UCX", "sst-rdma": "RDMA"}
@@ -38,10 +37,12 @@ streams:
 
 def measure() -> list[dict[str, Any]]:
     """A row per way, raw and through `workflow.stage`."""
+    from tests.bench import streams  # not where this file is one of the programs
+
     if not PYTHON:
         return []
     seen: dict[tuple[str, str], list[float]] = {}
-    for _ in range(REPEAT):
+    for _ in range(streams.repetitions(3)):
         for via, word in WAYS.items():
             for how, run in (("raw", raw), ("workflow.stage", staged)):
                 with tempfile.TemporaryDirectory() as folder:
@@ -52,7 +53,7 @@ def measure() -> list[dict[str, Any]]:
     return [
         {
             "name": f"10 kB step, {via}, {how}", "value": statistics.median(values), "unit": "µs", "target": None,
-            "better": "lower",
+            "better": "lower", "picture": "latency", "group": via, "curve": how, "low": min(values), "high": max(values),
             "detail": f"{min(values):.0f} to {max(values):.0f} in {len(values)} runs; "
             f"{statistics.median(values) / base[how]:.2f} of sst-tcp the same way",
         }

@@ -30,7 +30,7 @@ COLOURS = {
     "without": "#999999", "with": "#d55e00", "TwoLevelShm": "#999999", "EveryoneWrites": "#0072b2",
     "reader now and then slow, block": "#0072b2", "reader always slower, block": "#d55e00",
     "reader always slower, discard": "#009e73", "stream (sst)": "#d55e00", "file (bp5), reading": "#0072b2",
-    "off": "#999999", "guided": "#0072b2", "naive": "#56b4e9",
+    "raw": "#999999", "workflow.stage": "#0072b2", "pipe": "#d55e00", "off": "#999999", "guided": "#0072b2", "naive": "#56b4e9",
 }  # fmt: skip
 LABELS = {"zfp 1e-2": (-14, 26), "zfp 1e-3": (6, 13)}  # points from the mark, where two are close
 
@@ -142,6 +142,24 @@ def queue(rows: Rows) -> Any:
     return figure
 
 
+def latency(rows: Rows) -> Any:
+    """Time of a small step by engine and transport."""
+    figure, axes = pyplot.subplots(figsize=(6.4, 3.2))
+    _grouped(axes, _by_group(rows))
+    axes.set(ylabel="µs per step", title="10 kB steps from one rank to another")
+    axes.legend(loc="upper left")
+    return figure
+
+
+def pipe(rows: Rows) -> Any:
+    """What is left of the file writing for the simulation."""
+    figure, axes = pyplot.subplots(figsize=(6.4, 3.2))
+    _grouped(axes, {f"dumps of {name}": own for name, own in _by_group(rows).items()})
+    axes.set(ylabel="s in a run of 12 dumps", title="Time of file writing that the simulation sees")
+    axes.legend([f"async: {word}" for word in ("off", "pipe")], loc="upper left")
+    return figure
+
+
 def cut(rows: Rows) -> Any:
     """Time of a step by the axis along which readers cut."""
     figure, axes = pyplot.subplots(figsize=(6.4, 3.2))
@@ -155,6 +173,7 @@ def cut(rows: Rows) -> Any:
 PICTURES: dict[str, Callable[[Rows], Any]] = {
     "transports": transports, "sizes": sizes, "aggregation": aggregation, "async": asynchronous,
     "compression": compression, "queue": queue, "cut": cut,
+    "latency": latency, "pipe": pipe,
 }  # fmt: skip
 
 
@@ -166,6 +185,13 @@ def _curves(axes: Axes, rows: Rows) -> None:
             [row["x"] for row in own], [row["value"] for row in own], yerr=[low, high], fmt="o-", markersize=4,
             capsize=2.5, label=name, color=COLOURS[name],
         )  # fmt: skip
+
+
+def _by_group(rows: Rows) -> dict[str, dict[str, dict[str, Any]]]:
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for row in rows:
+        found.setdefault(row["group"], {})[row["curve"]] = row
+    return found
 
 
 def _grouped(axes: Axes, bars: dict[str, dict[str, dict[str, Any]]]) -> None:
