@@ -45,9 +45,8 @@ def measure() -> list[dict[str, Any]]:
 def rows(name: str, size: int) -> list[dict[str, Any]]:
     """One size."""
     with tempfile.TemporaryDirectory() as folder:
-        seen = [
-            {how: visible_s(Path(folder), how, size) for how in ("off", "pipe")} for _ in range(streams.repetitions(3))
-        ]
+        turns = range(streams.repetitions(3))
+        seen = [{how: visible_s(Path(folder), how, size) for how in ("off", "pipe")} for _ in turns]
     times = {how: sorted(each[how] for each in seen) for how in ("off", "pipe")}
     alone, piped = (statistics.median(times[how]) for how in ("off", "pipe"))
     shares = sorted(100 * (1 - each["pipe"] / each["off"]) for each in seen)

@@ -53,7 +53,8 @@ def measure() -> list[dict[str, Any]]:
     return [
         {
             "name": f"10 kB step, {via}, {how}", "value": statistics.median(values), "unit": "µs", "target": None,
-            "better": "lower", "picture": "latency", "group": via, "curve": how, "low": min(values), "high": max(values),
+            "better": "lower", "picture": "latency", "group": via, "curve": how,
+            "low": min(values), "high": max(values),
             "detail": f"{min(values):.0f} to {max(values):.0f} in {len(values)} runs; "
             f"{statistics.median(values) / base[how]:.2f} of sst-tcp the same way",
         }

@@ -30,7 +30,8 @@ COLOURS = {
     "without": "#999999", "with": "#d55e00", "TwoLevelShm": "#999999", "EveryoneWrites": "#0072b2",
     "reader now and then slow, block": "#0072b2", "reader always slower, block": "#d55e00",
     "reader always slower, discard": "#009e73", "stream (sst)": "#d55e00", "file (bp5), reading": "#0072b2",
-    "raw": "#999999", "workflow.stage": "#0072b2", "pipe": "#d55e00", "off": "#999999", "guided": "#0072b2", "naive": "#56b4e9",
+    "raw": "#999999", "workflow.stage": "#0072b2", "pipe": "#d55e00",
+    "off": "#999999", "guided": "#0072b2", "naive": "#56b4e9",
 }  # fmt: skip
 LABELS = {"zfp 1e-2": (-14, 26), "zfp 1e-3": (6, 13)}  # points from the mark, where two are close
 

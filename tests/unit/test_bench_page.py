@@ -75,6 +75,8 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
         *rows("compression", ["none", "zfp 1e-2"], (0,)),
         *rows("queue", ["reader always slower, block", "reader always slower, discard"], (1, 2), lost=4),
         *rows("cut", ["stream (sst)"], (0, 1, 2)),
+        *rows("latency", ["raw", "workflow.stage"], (0,), group="ssc"),
+        *rows("pipe", ["off", "pipe"], (0,), group="64 MB"),
     ]
     (folder / "figures.json").write_text(json.dumps({"bench_x": section(*figures)}))
     pictures.main(["--from", str(folder / "figures.json"), "--to", str(folder)])
