@@ -37,6 +37,7 @@ $(VENV)-mpi/ready: pyproject.toml constraints.txt tools/adios2_mpi.py
 	@touch $@
 
 adios2-mpi: $(VENV)-mpi/ready  ## build ADIOS2 with MPI once (about 8 minutes), install it into .venv-mpi
+	@echo "ready: run $(VENV)-mpi/bin/wf, or type . $(VENV)-mpi/bin/activate"
 
 unit: $(VENV)/dev  ## the fast tests only
 	$(BIN)/python -m pytest tests/unit tests/specs tests/golden
