@@ -36,12 +36,13 @@ def two() -> None:
 
 
 def join() -> None:
-    """Reads x and y side by side, opened in this order."""
+    """Reads x and y side by side, opened in this order; with an argument, asks y for its steps first."""
     with stage.open_reader("x") as x, stage.open_reader("y") as y:
-        for left, right in stage.in_step(x, y):
-            for reader, step in ((x, left), (y, right)):
+        readers = (y, x) if sys.argv[2:] else (x, y)
+        for steps in stage.in_step(*readers):
+            for reader, step in zip(readers, steps, strict=True):
                 np.testing.assert_array_equal(step.read("a"), content(reader.name, step.index), strict=True)
-            print(left.index, right.index, flush=True)
+            print(*(step.index for step in steps), flush=True)
 
 
 def couple() -> None:

@@ -41,16 +41,22 @@ def test_two_writers_one_reader(via: str, turned: bool, tmp_path: Path) -> None:
     assert done.printed("both") == [f"{step} {step}" for step in range(STEPS)]
 
 
+@pytest.mark.parametrize("back", [(), ("back",)])
 @pytest.mark.parametrize("turned", [False, True])
-def test_one_stage_writes_two_streams_and_another_opens_them_the_other_way_round(turned: bool, tmp_path: Path) -> None:
-    """Opened as the programs do, both would wait in their first open for ever."""
+def test_one_stage_writes_two_streams_and_another_opens_them_the_other_way_round(
+    turned: bool, back: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Opened as the programs do, both would wait in their first open for ever.
+
+    The writer closes x first and waits there for its last step, also when the reader asks y first whether it goes on.
+    """
     streams = ["x: {from: sim, to: both}", "y: {from: sim, to: both}"]
     if turned:
         streams.reverse()
     stages = f"""
 stages:
   sim: {{{program("two")}, writes: {{x: {{}}, y: {{}}}}}}
-  both: {{{program("join")}, reads: {{x: {{}}, y: {{}}}}}}
+  both: {{{program("join", *back)}, reads: {{x: {{}}, y: {{}}}}}}
 streams:
   {streams[0]}
   {streams[1]}

@@ -45,8 +45,7 @@ class Reader:
     def __next__(self) -> Step:
         if self._closed:
             raise StopIteration
-        if self._step is not None:
-            self._finish_step()
+        self.give_back()
         status = self._wait()
         if status is Status.ENDED:
             self._ended = True
@@ -88,6 +87,11 @@ class Reader:
         self._metrics.write(
             "close", stream=self.name, side="read", steps=self.steps, complete=not error, ended=self._ended, error=error
         )
+
+    def give_back(self) -> None:
+        """Be done with the step that the loop is at: its writer need not keep it until the next one is asked for."""
+        if self._step is not None:
+            self._finish_step()
 
     @property
     def end(self) -> End:

@@ -25,6 +25,9 @@ def in_step(*readers: Reader) -> Iterator[tuple[Step, ...]]:
     Raises UnevenSteps when one stream ends before the others, and what the readers raise.
     """
     while True:
+        # All of them first: a writer that closes one stream waits for its last step, and has not closed the others yet.
+        for reader in readers:
+            reader.give_back()
         steps = [next(reader, None) for reader in readers]
         here = tuple(step for step in steps if step is not None)
         if len(here) < len(readers):
