@@ -20,6 +20,9 @@ class Counted:
     def __iter__(self) -> Iterator[int]:
         return self
 
+    def give_back(self) -> None:
+        """Nothing to give back."""
+
     def __next__(self) -> int:
         number = next(self._numbers)
         self.steps = number + 1
@@ -45,6 +48,7 @@ def test_one_ends_early(counts: tuple[int, int], ended: str, other: str) -> None
         next(steps)
 
 
+@pytest.mark.parametrize("meeting", ["SST", "SSC"])
 @pytest.mark.parametrize(
     ("asked", "opened"),
     [
@@ -57,10 +61,10 @@ def test_one_ends_early(counts: tuple[int, int], ended: str, other: str) -> None
     ],
 )
 def test_streams_are_opened_in_the_pipelines_order(
-    asked: list[str], opened: list[str], monkeypatch: pytest.MonkeyPatch
+    asked: list[str], opened: list[str], meeting: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     planned = [End(name, name, "read", engine, name) for name, engine in
-               (("first", "SST"), ("second", "BP5"), ("third", "SST"))]  # fmt: skip
+               (("first", "SST"), ("second", "BP5"), ("third", meeting))]  # fmt: skip
     done: list[str] = []
 
     def note(end: End) -> Any:

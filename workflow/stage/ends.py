@@ -40,8 +40,8 @@ def open_reader(
 ) -> Reader:
     """Open the stream at port `name` for reading; or, with `path`, any file or stream.
 
-    In a run SST streams are opened in the pipeline's order, whichever the program asks for first: else stages with
-    several streams could wait for each other for ever.
+    In a run SST and SSC streams are opened in the pipeline's order, whichever the program asks for first: else stages
+    with several streams could wait for each other for ever.
     The engine of a path follows from its suffix (.bp, .h5, otherwise SST) unless given. A file given by path is
     not waited for: it must be there, and one that its writer never closed raises StreamFailed after its last whole
     step, unless timeouts are given.
@@ -57,9 +57,9 @@ def open_reader(
 def _in_order(end: End) -> Reader | Writer:
     """The end, opened after those that every stage opens before it.
 
-    An open of SST meets the other ends of the stream; a live file can be opened for reading when its first step is
-    written. So all stages open their SST streams in the pipeline's order, then files: none waits for one that waits
-    for it.
+    An open of SST or SSC meets the other ends of the stream; a live file can be opened for reading when its first step
+    is written. So all stages open their streams from memory to memory in the pipeline's order, then files: none waits
+    for one that waits for it.
     """
     planned = settings.current().ends
     if settings.current().by_hand or not any(end is each for each in planned):
@@ -76,7 +76,7 @@ def _in_order(end: End) -> Reader | Writer:
 
 
 def _meets(end: End) -> bool:
-    return end.engine.upper() == "SST"
+    return end.engine.upper() in ("SST", "SSC")
 
 
 def _key(end: End) -> tuple[str, Side]:
