@@ -81,13 +81,19 @@ def check_cycles(joined: Mapping[str, Joined], couplings: Mapping[str, Coupling]
             "opens its streams before it writes",
             "use `via: sst` for all streams of the circle",
         )
-    else:
-        foreign = " and ".join(name for name in dict.fromkeys(cycle) if not stages[name].uses_stage)
+    elif foreign := " and ".join(name for name in dict.fromkeys(cycle) if not stages[name].uses_stage):
         problems.add(
             f"streams.{closing}",
             f"cycle {arrows}: opening a stream waits for its other end, so all must open these streams in the same "
             f"order, and wf does not know that of {foreign}",
             f"remove one of these streams, or let {foreign} open them through `workflow.stage`",
+        )
+    else:
+        coupled = next(links[a][b] for a, b in pairwise(cycle) if links[a][b] not in fine)
+        problems.add(
+            f"streams.{coupled}",
+            f"cycle {arrows}: a reader of SSC leaves its stream only when that ends, so none of these stages would",
+            "use `via: sst` for all streams of the circle",
         )
     return False
 
