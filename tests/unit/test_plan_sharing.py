@@ -81,6 +81,16 @@ def test_a_program_of_ones_own_may_take_everything(plan_of: Planner) -> None:
     assert share.strategy == "all"
 
 
+def test_one_rank_gets_everything_once_by_any_strategy(plan_of: Planner) -> None:
+    """As the relay of a tap, which nobody can tell another strategy."""
+    both = CHAIN.replace("to: count}", "to: count, strategy: all}")
+    share = end_of(plan_of(both), "count", "positions").share
+    assert share is not None
+    assert share.strategy == "all"
+    with pytest.raises(WfError, match="every rank of count would get everything"):
+        plan_of(both, sets=("stages.count.ranks=2",))
+
+
 # --- figures ---
 
 SQUARE = tuple(Block((2 * (rank // 2), 2 * (rank % 2)), (2, 2), rank) for rank in range(4))  # 4 x 4 in four quarters

@@ -69,7 +69,9 @@ def _check(name: str, joined: Joined, engine: Engine, making: Making) -> None:
             f"{' and '.join(_deaf(port, making) for port in deaf)}: a strategy would have no effect",
             "remove it; a program that reads by `step.share` of workflow.stage can be told",
         )
-    summing = [port.stage for port in joined.readers if port.shares == "once"]
+    stages = making.loaded.spec.stages
+    # One rank alone gets everything once by any strategy.
+    summing = [port.stage for port in joined.readers if port.shares == "once" and stages[port.stage].ranks > 1]
     if stream.strategy == ALL and summing:
         making.problems.add(
             key,
