@@ -6,7 +6,7 @@ import pytest
 
 from tests.chains import Way, make_end, make_plan, make_stage, make_stream
 from tests.imagined_run import Run
-from workflow.plan.model import Plan
+from workflow.plan.model import GroupPlan, Plan
 from workflow.run.events import StageExited, StageOpen, StreamClosed
 
 
@@ -52,7 +52,20 @@ def test_a_tap_that_never_opened_stops_the_run() -> None:
     assert run.state.failing == 1.0
 
 
-@pytest.mark.parametrize("plan", [tapped(None), tapped(more=True)], ids=["no tap", "something depends on it"])
+def launched() -> Plan:
+    """One launch line starts all: it ends them all when one fails."""
+    group = GroupPlan(
+        name="sim", stages=["sim", "keep", "tap"], ranks={"sim": (0, 1), "keep": (1, 1), "tap": (2, 1)},
+        streams={"data": ["sim", "keep", "tap"]}, launcher="mpiexec", argv=["mpiexec"], files={},
+    )  # fmt: skip
+    return tapped().model_copy(update={"groups": [group]})
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [tapped(None), tapped(more=True), launched()],
+    ids=["no tap", "something depends on it", "one launch line starts all"],
+)
 def test_a_stage_that_is_needed_stops_the_run(plan: Plan) -> None:
     run = Run(plan).open_all()
     run.feed(StageExited(1.0, "tap", 3, None))

@@ -7,8 +7,9 @@ from workflow.run.state import RunState
 
 
 def is_spare(plan: Plan, name: str) -> bool:
-    """Whether nothing else depends on a stage: a tap that no stream begins at."""
-    return plan.stage(name).added == "tap" and all(stream.writer != name for stream in plan.streams)
+    """Whether nothing else depends on a stage: a tap that no stream begins at, and that has a launcher of its own."""
+    alone = all(name not in group.stages for group in plan.groups)
+    return alone and plan.stage(name).added == "tap" and all(stream.writer != name for stream in plan.streams)
 
 
 def lets_go_on(state: RunState, name: str) -> bool:
