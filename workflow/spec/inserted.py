@@ -67,6 +67,8 @@ class Inserted:
             return self.streams.get(name, key) if part == "streams" else key
         if found.role == "pipe" and below.startswith((".ranks", ".place")):
             return found.asked.removesuffix("async") + "pipe" + below
+        if found.role == "pipe" and below.startswith(".output."):
+            return found.asked.removesuffix(".output.async") + below
         return found.asked + (below if found.role == "tap" else "")
 
 
