@@ -13,6 +13,7 @@ import pytest
 from workflow.operators import built_into
 from workflow.spec.built import operators_of
 from workflow.spec.load import load_pipeline
+from workflow.spec.machine import core_library
 
 MPI_PYTHON = os.environ.get("WF_MPI_PYTHON", "")
 
@@ -43,10 +44,25 @@ def test_the_full_adios2_has_what_its_tool_says(tmp_path: Path) -> None:
     assert loaded.built == {"s": names}
 
 
-def test_scripts_are_not_known(tmp_path: Path) -> None:
-    (tmp_path / "pipeline.yaml").write_text(
-        f"wf: 1\nname: a\nstages:\n  s: {{command: [{sys.executable}], writes: {{f: {{io: f, config: a.xml}}}}, "
-        'output: {compression: {x: {blosc: {}}}}}\n  k: {component: "null"}\nstreams:\n  f: {from: s, to: k}\n'
+def built_for(folder: Path, program: str, config: str) -> dict[str, list[str]]:
+    (folder / "pipeline.yaml").write_text(
+        f"wf: 1\nname: a\nstages:\n  s: {{command: ['{program}'], writes: {{f: {config}}}, "
+        'output: {compression: {"*": {blosc: {}}}}}\n  k: {component: "null"}\nstreams:\n  f: {from: s, to: k}\n'
     )
-    loaded = load_pipeline(tmp_path / "pipeline.yaml")
-    assert loaded.built == operators_of(loaded.spec, tmp_path) == {}
+    loaded = load_pipeline(folder / "pipeline.yaml")
+    assert operators_of(loaded.spec, folder) == loaded.built
+    return dict(loaded.built)
+
+
+@pytest.mark.parametrize("program", [sys.executable, "${{ wf.python }}"])
+def test_a_script_of_this_python_has_its_adios2(program: str, tmp_path: Path) -> None:
+    library = core_library()
+    assert library is not None
+    assert built_for(tmp_path, program, "{io: f, config: a.xml}") == {"s": built_into(library)}
+    # openPMD-api's wheel has an ADIOS2 of its own
+    assert built_for(tmp_path, program, "{config: a.json}") == {}
+
+
+def test_other_scripts_are_not_known(tmp_path: Path) -> None:
+    (tmp_path / "script").write_text("#!/bin/sh\n")
+    assert built_for(tmp_path, "./script", "{io: f, config: a.xml}") == {}

@@ -5,15 +5,19 @@ Looked up for stages that compress only, because it takes some 20 ms.
 
 from __future__ import annotations
 
+import re
 import shutil
+import sys
 from pathlib import Path
 
 from workflow.operators import built_into
+from workflow.spec.dialect import OPENPMD
 from workflow.spec.elf import read_links
 from workflow.spec.machine import core_library
 from workflow.spec.models import PipelineSpec, StageSpec
 
 _CORE = "libadios2_core.so"
+_OWN_PYTHON = re.compile(r"\$\{\{\s*wf\.python\s*\}\}")
 # Libraries between a program and ADIOS2's core, e.g. its C++ bindings.
 _MOST_LIBRARIES = 50
 
@@ -25,12 +29,22 @@ def operators_of(spec: PipelineSpec, base: Path) -> dict[str, list[str]]:
 
 
 def _of(stage: StageSpec, base: Path) -> list[str] | None:
-    library = core_library() if stage.uses_stage else _linked(_program(stage, base))
+    library = core_library() if stage.uses_stage else _library(stage, base)
     return built_into(library) if library is not None else None
+
+
+def _library(stage: StageSpec, base: Path) -> Path | None:
+    program = _program(stage, base)
+    if program is None or program.parent != Path(sys.executable).parent or not program.name.startswith("python"):
+        return _linked(program)
+    # A script of this Python has its adios2; but openPMD-api's wheel brings one of its own.
+    return None if any(port.spoken in OPENPMD for port in stage.writes.values()) else core_library()
 
 
 def _program(stage: StageSpec, base: Path) -> Path | None:
     word = str((stage.command or [""])[0])
+    if _OWN_PYTHON.fullmatch(word):
+        return Path(sys.executable)
     found = str(base / word) if "/" in word and "$" not in word else shutil.which(word)
     return Path(found) if found else None
 
