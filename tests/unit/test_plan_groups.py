@@ -86,6 +86,16 @@ def test_srun_lays_out_all_alike_or_not_at_all(plan_of: Planner) -> None:
     assert "gives all ranks equally many cores" in message
 
 
+def test_no_stage_ends_in_the_middle_of_a_node(plan_of: Planner) -> None:
+    """Else the first rank of count would come to the second node, beside the last one of walk."""
+    hydra = SITE.model_copy(update={"nodes": 4})
+    apart = ("stages.walk.place.nodes=2", "stages.count.ranks=2", "stages.count.place.nodes=1")
+    with pytest.raises(SpecError, match="lays out all ranks alike"):
+        plan_of(TWO_PAIRS, sets=(*apart, "stages.walk.ranks=3"), site=hydra)
+    (group,) = plan_of(TWO_PAIRS, sets=(*apart, "stages.walk.ranks=4"), site=hydra).groups
+    assert group.argv[:5] == ["/env/bin/mpiexec", "-ppn", "2", "-n", "4"]
+
+
 def test_needs_a_launcher(plan_of: Planner) -> None:
     message = refused(plan_of, SITE.model_copy(update={"launcher": "none"}))
     assert "SSC joins programs of one MPI launch, and site test has no launcher" in message

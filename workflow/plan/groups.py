@@ -101,7 +101,9 @@ def _common_launch(stages: Sequence[StagePlan], ends: Mapping[str, object], maki
         follow = sum(node_count(place) for place in places) == nodes and all(
             one.nodes[-1][1] <= two.nodes[0][0] for one, two in pairwise(places)
         )
-        if not follow or len(per_node) > 1:
+        # One stage's last ranks would share their node with the next one's first.
+        full = all(stage.ranks % stage.placement.ranks_per_node == 0 for stage in stages[:-1])
+        if not follow or not full or len(per_node) > 1:
             making.problems.add(
                 key,
                 f"one launch line of {making.site.launcher} lays out all ranks alike, and {_layout(stages)}",
@@ -119,8 +121,8 @@ def _common_launch(stages: Sequence[StagePlan], ends: Mapping[str, object], maki
 
 def _layout(stages: Sequence[StagePlan]) -> str:
     return " and ".join(
-        f"{stage.name} has {counted(stage.placement.ranks_per_node, 'rank')} of "
-        f"{counted(stage.placement.cores_per_rank, 'core')} on each of {counted(node_count(stage.placement), 'node')}"
+        f"{stage.name} has {counted(stage.ranks, 'rank')} of {counted(stage.placement.cores_per_rank, 'core')}, "
+        f"{stage.placement.ranks_per_node} to a node, on {counted(node_count(stage.placement), 'node')}"
         for stage in stages
     )
 
