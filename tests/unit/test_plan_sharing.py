@@ -81,6 +81,14 @@ def test_a_program_of_ones_own_may_take_everything(plan_of: Planner) -> None:
     assert share.strategy == "all"
 
 
+def test_nothing_is_near_where_rank_0_moves_the_data_of_all(plan_of: Planner) -> None:
+    plan = plan_of(sets=MEET, site=FOUR_NODES.model_copy(update={"parallel_adios2": False}))
+    share = end_of(plan, "count", "positions").share
+    assert share is not None
+    assert share.strategy == "hyperslab"
+    assert "rank 0 moves the data" in plan.reasons["streams.positions.read.count.strategy"]
+
+
 def test_one_rank_gets_everything_once_by_any_strategy(plan_of: Planner) -> None:
     """As the relay of a tap, which nobody can tell another strategy."""
     both = CHAIN.replace("to: count}", "to: count, strategy: all}")

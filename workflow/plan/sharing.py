@@ -37,6 +37,8 @@ def decide_share(
         strategy, why = stream.strategy, f"asked for ({making.loaded.origins.of(f'streams.{name}.strategy')})"
     else:
         strategy, why = choose(writers, readers)
+        if strategy != HYPERSLAB and making.site.parallel_adios2 is False:
+            strategy, why = HYPERSLAB, "rank 0 moves the data of all ranks: this ADIOS2 is built without MPI"
     making.notes.why(f"streams.{name}.read.{port.stage}.strategy", why)
     return SharePlan(strategy=strategy, writers=_plan(writers), readers=_plan(readers))
 
