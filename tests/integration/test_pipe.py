@@ -9,6 +9,7 @@ import pytest
 
 from tests.pipelines import ROOT, run
 from tests.stage_programs import STEPS
+from workflow.run.rundir import read_filled_plan
 
 MPI_PYTHON = os.environ.get("WF_MPI_PYTHON", "")
 START = f'["${{{{ wf.python }}}}", {ROOT}/tests/stage_programs.py, '
@@ -35,6 +36,39 @@ def test_every_type_and_attribute_arrives(via: str, tmp_path: Path) -> None:
     (check,) = data.readers
     assert (data.writer, data.steps, check.stage, check.steps) == ("data-pipe", STEPS, "check", STEPS)
     assert data.engine == ("HDF5" if via == "hdf5" else "BP5")
+
+
+def test_the_pipe_compresses_and_what_arrives_is_checked(tmp_path: Path) -> None:
+    """All policies at once, with a tap on the file: two ranks pack what three have made into two files."""
+    if not MPI_PYTHON:
+        pytest.skip("WF_MPI_PYTHON does not name a Python with the ADIOS2 of `make adios2-mpi`")
+    packed = 'compression: {grid: {blosc: {}}, "*": {zfp: {accuracy: 1e-3}}}'
+    done = run(
+        tmp_path,
+        f"""
+stages:
+  sim:
+    component: synthetic
+    ranks: 3
+    with: {{grid_points: 50000, particles: 1000, steps: 4}}
+    output: {{async: pipe, pipe: {{ranks: 2}}, aggregation: {{count: 2}}, {packed}}}
+  count: {{component: "null", ranks: 2}}
+streams:
+  data: {{from: sim, to: count, via: bp5, tap: {{look: {{component: "null"}}}}}}
+""",
+        python=MPI_PYTHON,
+    )
+    assert done.code == 0, done.said
+    files = list((tmp_path / "run/streams/data.bp").glob("data.*"))
+    assert len(files) == read_filled_plan(tmp_path / "run").stream("data").subfiles == 2
+    written = done.report.stream("data").bytes
+    assert written is not None
+    assert sum(file.stat().st_size for file in files) < 0.5 * written
+    assert done.report.stream("data-pipe").readers[0].accuracy == []  # plain until the pipe has it
+    for reader in done.report.stream("data").readers:
+        found = {each.variable: (each.operator, each.steps) for each in reader.accuracy}
+        assert found == {"grid": ("blosc", 4), "particles": ("zfp", 4)}
+        assert all(each.largest is not None and each.largest <= each.bound for each in reader.accuracy)
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
