@@ -1,6 +1,6 @@
 """How many ranks write, and how many files that makes: on nodes that this machine does not have.
 
-With 1 to 8 ranks on one node the same function is held against real files in tests/integration/test_output_policies.py.
+With 1 to 8 ranks on one node the same function is held against real files in tests/integration/test_output_files.py.
 """
 
 from __future__ import annotations
