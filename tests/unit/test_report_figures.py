@@ -78,7 +78,9 @@ def limited(writer: str, reader: str, by: str) -> StreamPart:
 
 
 def test_short_waits_limit_nobody(tmp_path: Path) -> None:
-    report = make_report(write_sample(tmp_path / "run", steps=4, md_s=0.001, saxs_s=0.012))
+    metrics = simulate(4, 0.001, 0.002, 0.0005)
+    report = make_report(write_run(tmp_path / "run", make_plan(), make_events(metrics), metrics))
+    assert (report.stream("atoms").idle or 0) > 0.8
     assert (report.run.limited_by, {stream.limited_by for stream in report.streams}) == ("", {""})
 
 
