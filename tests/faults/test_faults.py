@@ -151,7 +151,8 @@ def test_killed_rank_fails_its_stage(tmp_path: Path) -> None:
 def test_killed_launcher_takes_its_ranks_along(tmp_path: Path) -> None:
     plan = chain("sst", ranks=2, steps=50, options={"md": ["--hold", "step:5"]})
     outcome = run_and_hurt(plan, tmp_path, held("md"), kill("md"))
-    check_failed(outcome, "md", "killed by signal 9")
+    launcher = outcome.state.stages["md"].pid
+    check_failed(outcome, "md", "killed by signal 9", f"its launcher (mpiexec, process {launcher}) was killed")
     assert outcome.seconds < 5
 
 

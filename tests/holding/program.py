@@ -27,6 +27,8 @@ def main() -> None:
     args = arguments(__file__)
     if args.fail == "early":
         raise SystemExit("holding: failed before opening")
+    if args.after:
+        wait_for(Path(args.after), args.holds)
     with stage.open_reader("input") as stream:
         for step in stream:
             print(int(step.read("step")), flush=True)

@@ -72,7 +72,9 @@ def test_a_broken_bound_fails_the_run(mpi_python: str, programs: Path, tmp_path:
     assert done.returncode == 1, done.stdout
     report = report_of(tmp_path)
     assert report["run"]["stage"] == "look"
-    assert re.search(r"density arrived with an error of 0\.0\d+, zfp was to keep it within 1e-06", done.stderr)
+    assert re.search(
+        r"density arrived with an error of 0\.0\d+, zfp was to keep it within 1e-06; raise `bound`", done.stderr
+    )
     density = accuracy(tmp_path)["density"]
     assert density["largest"] > density["bound"] == 1e-6
 

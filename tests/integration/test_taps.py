@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,25 @@ def test_a_slow_tap_slows_nobody(tmp_path: Path) -> None:
     assert done.numbers("slow")[:2] == [0, 1]
     missed = done.report.stream("slow").readers[0].dropped
     assert f"slow missed {missed} of the {STEPS} steps of slow: the queue was full, and discards" in done.report.notes
+
+
+def test_a_tap_that_starts_slowly_is_waited_for_in_the_rendezvous(tmp_path: Path) -> None:
+    """It opens its stream when the simulation is already in open: which then lasts, and no step waits."""
+    begun = tmp_path / "run/stages/sim/metrics.jsonl"
+    given = f"""{{after: {begun}, holds: '"kind": "opening"'}}"""
+    done = tapped(tmp_path, f"{{late: {{component: HOLDING, with: {given}}}}}")
+    assert done.code == 0, done.said
+    assert done.numbers("late")[0] == 0
+    (asked,) = [each["t"] for each in lines_of(tmp_path, "late") if each["kind"] == "opening"]
+    (opened,) = [each["t"] for each in lines_of(tmp_path, "sim") if each["kind"] == "open"]
+    assert asked < opened
+    assert_counted(done, "late", STEPS)
+
+
+def lines_of(folder: Path, stage: str) -> list[dict[str, Any]]:
+    """What a stage noted."""
+    text = (folder / "run/stages" / stage / "metrics.jsonl").read_text()
+    return [json.loads(line) for line in text.splitlines()]
 
 
 def test_a_tap_may_ask_to_be_waited_for(tmp_path: Path) -> None:

@@ -10,8 +10,9 @@ import pytest
 
 from tests.sample_run import START, Record, make_events, make_plan, simulate, write_lines, write_run, write_sample
 from workflow.errors import RunError
+from workflow.report.limits import run_limit
 from workflow.report.metrics import read_metrics
-from workflow.report.model import Report
+from workflow.report.model import ReaderPart, Report, StreamPart
 from workflow.report.report import make_report, read_report, write_report
 from workflow.report.timeline import make_lane
 
@@ -57,6 +58,30 @@ def test_who_limits_a_stream(tmp_path: Path, md_s: float, saxs_s: float, limits:
     idle = report.stream("atoms").idle
     assert idle is not None
     assert (idle > 0.4) == (limits == "saxs")
+
+
+def test_the_run_is_limited_by_what_limits_its_streams(tmp_path: Path) -> None:
+    """By the one that itself waits for nobody, and by none where nobody waits."""
+    report = make_report(write_sample(tmp_path / "run"))
+    assert [run_limit([limited(*each) for each in named], report.stages) for named in (
+        [("md", "saxs", "saxs"), ("saxs", "keep", "keep")],
+        [("md", "saxs", "md"), ("saxs", "keep", "saxs")],
+        [("md", "saxs", ""), ("saxs", "keep", "")],
+    )] == ["keep", "md", ""]  # fmt: skip
+
+
+def limited(writer: str, reader: str, by: str) -> StreamPart:
+    return StreamPart(
+        name=f"{writer}-{reader}", writer=writer, via="sst", engine="SST", coupling="live", steps=3, limited_by=by,
+        readers=[ReaderPart(stage=reader, steps=3, bytes=8)],
+    )  # fmt: skip
+
+
+def test_short_waits_limit_nobody(tmp_path: Path) -> None:
+    metrics = simulate(4, 0.001, 0.002, 0.0005)
+    report = make_report(write_run(tmp_path / "run", make_plan(), make_events(metrics), metrics))
+    assert (report.stream("atoms").idle or 0) > 0.8
+    assert (report.run.limited_by, {stream.limited_by for stream in report.streams}) == ("", {""})
 
 
 def test_a_failed_run_names_the_stage_and_shows_its_last_lines(tmp_path: Path) -> None:

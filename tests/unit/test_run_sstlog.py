@@ -85,7 +85,10 @@ def test_all_of_it_is_chatter(path: Path) -> None:
 def test_last_lines_are_the_programs_own(tmp_path: Path) -> None:
     file = tmp_path / "stderr.log"
     chatter = (LOGS / "writer_killed.txt").read_bytes()
-    end = b"ADIOS2 caught SigInt, exiting with error\n"
+    end = b'SST Writer "/a b/atoms" Destroyed without a prior Close().\n'
+    end += b"This may result in loss of data and/or disconnect warnings for a connected SST Reader.\n"
+    end += b'BP5 Writer "x.bp" Destroyed without a prior Close().\nThis may result in corrupt output.\n'
+    end += b"ADIOS2 caught SigInt, exiting with error\n"
     file.write_bytes(b"one\n\n" + chatter + b"Traceback\nValueError: \xcc\n" + end)
     assert last_lines(file, 2) == ["Traceback", "ValueError: �"]
     assert last_lines(file, 9) == ["one", "Traceback", "ValueError: �"]

@@ -82,6 +82,16 @@ def test_taps_of_a_stream(plan_of: Planner) -> None:
     assert [stage.added for stage in plan.stages] == [None, None, "tap", "tap", "tap", "relay"]
 
 
+def test_a_relay_meets_its_taps_before_it_takes_a_step(plan_of: Planner) -> None:
+    """SST streams are opened in the plan's order."""
+    relay = plan_of(TAPPED % "sst").stage("positions-relay")
+    assert [(end.stream, end.side) for end in relay.ends] == [
+        ("more", "write"),
+        ("last", "write"),
+        ("positions", "read"),
+    ]
+
+
 def test_taps_of_a_file_lose_nothing(plan_of: Planner) -> None:
     plan = plan_of(TAPPED % "bp5")
     assert plan.stream("positions").readers == ["keep", "all", "positions-relay"]

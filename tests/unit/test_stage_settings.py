@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,22 @@ def test_an_unclear_name_is_refused_with_what_there_is(name: str | None, said: s
     settings = Settings("saxs", 1, ends=(end("s", "a"), end("t", "b")))
     with pytest.raises(StageError, match=said):
         find_end(settings, name, "read")
+
+
+@pytest.mark.parametrize(
+    ("component", "said"),
+    [
+        (
+            None,
+            "did you mean 'right'? its ports are named by `reads:` of the stage, and by `streams:`, in the pipeline",
+        ),
+        ("tally", "did you mean 'right'? see its component.yaml and `streams:`"),
+    ],
+)
+def test_where_the_ports_of_a_stage_are_named(component: str | None, said: str) -> None:
+    settings = Settings("saxs", 1, ends=(end("s", "left"), end("t", "right")), component=component)
+    with pytest.raises(StageError, match=re.escape(f"saxs reads left, right, not 'rihgt'; {said}")):
+        find_end(settings, "rihgt", "read")
 
 
 def test_by_hand_the_option_to_type_is_told() -> None:

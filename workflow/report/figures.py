@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from workflow.plan.model import StagePlan, StreamPlan
+from workflow.report.limits import stream_limit, waiting
 from workflow.report.metrics import Side, StageMetrics, StepRecord
 from workflow.report.model import AccuracyPart, ReaderPart, StagePart, StreamPart
 from workflow.report.queue import longest, queue_history
@@ -15,8 +16,6 @@ from workflow.run.planes import transport_of
 from workflow.run.state import EndState, RunState, StageState
 
 Interval = tuple[float, float]
-# Below this share of its time a waiting end says nothing about the other one.
-WAITS_MUCH = 0.05
 
 
 def make_stage(plan: StagePlan, records: Records, last_lines: list[str]) -> StagePart:
@@ -70,7 +69,7 @@ def make_stream(plan: StreamPlan, records: Records) -> StreamPart:
     noticed = [t for t, count in records.seen.get((plan.name, plan.writer, "write"), []) if count]
     closed = metrics.closed.get((plan.name, "write"))
     live = plan.coupling == "live" and plan.engine != "file"
-    idle = _waiting(metrics, plan.name, "write")
+    idle = waiting(metrics, plan.name, "write")
     parameters = [end.parameters for end in records.plan.stage(plan.writer).ends if end.stream == plan.name]
     readers = [_make_reader(plan, name, records, steps) for name in plan.readers]
     fetched = max((reader.bytes for reader in readers if reader.bytes), default=None)
@@ -83,7 +82,7 @@ def make_stream(plan: StreamPlan, records: Records) -> StreamPart:
         complete=closed.complete if closed else _complete(seen),
         first_step=own[0].t if own else noticed[0] if noticed else None,
         last_step=own[-1].t if own else seen.last_step,
-        idle=idle, limited_by=_limiter(plan, idle, records.metrics) if live else "",
+        idle=idle, limited_by=stream_limit(plan, records.metrics) if live else "",
         longest_queue=longest(queue_history(plan, records)) if live else None,
         readers=readers,
     )  # fmt: skip
@@ -104,27 +103,6 @@ def _make_reader(plan: StreamPlan, name: str, records: Records, written: int | N
         complete=complete,
         accuracy=[AccuracyPart.model_validate(each) for each in metrics.accuracy.get(plan.name, [])],
     )  # fmt: skip
-
-
-def _limiter(plan: StreamPlan, idle: float | None, metrics: dict[str, StageMetrics]) -> str:
-    """The end that the other one waits for. Of several readers it is the one that waits least."""
-    waits = {name: wait for name in plan.readers if (wait := _waiting(metrics[name], plan.name, "read")) is not None}
-    if idle is None or not waits:
-        return ""
-    slowest = min(waits, key=lambda name: waits[name])
-    if max(idle, waits[slowest]) < WAITS_MUCH:
-        return ""
-    return slowest if idle > waits[slowest] else plan.writer
-
-
-def _waiting(metrics: StageMetrics, stream: str, side: Side) -> float | None:
-    """Share of the time from open to close of an end that was spent waiting for the other."""
-    steps, opened = metrics.of(stream, side), metrics.opened.get((stream, side))
-    if not steps or opened is None:
-        return None
-    closed = metrics.closed.get((stream, side))
-    span = (closed.t if closed else steps[-1].t) - opened[0]
-    return min(1.0, sum(step.wait_s for step in steps) / span) if span > 0 else None
 
 
 def _in_open_s(plan: StagePlan, state: RunState) -> float:

@@ -20,8 +20,8 @@ from workflow.report.records import Records
 MOST_PICTURES = 6
 MOST_BYTES = 1_500_000  # per picture; larger ones are named, not embedded
 HINTS = {
-    "overlap": "time that the stage with most work did not wait ÷ time of the run: 100 % when all else hides behind it",
-    "limited by": "the stage with most work: make this one faster",
+    "overlap": "time that the limiting stage did not wait ÷ time of the run: 100 % when all else hides behind it",
+    "limited by": "the stage that the others wait for: make this one faster",
 }
 SIGNS = {"succeeded": "✓", "failed": "✗", "died": "✗", "interrupted": "■", "running": "…", "unfinished": "…"}
 

@@ -42,10 +42,14 @@ class RunPart(Part):
     site: str = ""
     wf_version: str = ""
     overlap: Real | None = Field(
-        None, description="time that the stage `limited_by` did not wait ÷ wall_s: 1 when all else hides behind it"
+        None,
+        description="time that the stage `limited_by`, or else the one with most work, did not wait ÷ wall_s: "
+        "1 when all else hides behind it",
     )
     limited_by: str = Field(
-        "", description="the stage with most work (compute and I/O), in a run that succeeded with live streams"
+        "",
+        description="the stage that the others wait for in the end: it limits a stream and waits much in none; "
+        "empty when none waits much, or the run failed",
     )
 
 

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from workflow.errors import EXIT_RUN_FAILED
 from workflow.report.amounts import plural
 from workflow.report.figures import busy_s, make_stage, make_stream
+from workflow.report.limits import run_limit
 from workflow.report.model import Report, RunPart, StagePart, StreamPart
 from workflow.report.outputs import output_notes
 from workflow.report.records import Records, read_records
@@ -117,7 +118,8 @@ def _make_run(records: Records, stages: list[StagePart], streams: list[StreamPar
     }
     # Of a run that broke off, or moved nothing, the share of its start and end would be shown.
     told = live and verdict == "succeeded" and any(stream.steps for stream in streams)
-    longest = max(work, key=lambda name: work[name], default="") if told and len(work) > 1 else ""
+    limiter = run_limit(streams, stages) if told else ""
+    longest = limiter or (max(work, key=lambda name: work[name], default="") if told and len(work) > 1 else "")
     busy = next((busy_s(stage) for stage in stages if stage.name == longest), None)
     return RunPart(
         name=plan.pipeline, directory=records.run_dir.resolve().name, state=verdict,
@@ -125,7 +127,7 @@ def _make_run(records: Records, stages: list[StagePart], streams: list[StreamPar
         reason=state.reason, stage=state.culprit, started=state.started,
         ended=None if state.started is None else state.t, wall_s=wall_s,
         host=state.host, pid=state.pid, site=plan.site, wf_version=plan.wf_version,
-        overlap=busy / wall_s if busy is not None and wall_s else None, limited_by=longest,
+        overlap=busy / wall_s if busy is not None and wall_s else None, limited_by=limiter,
     )  # fmt: skip
 
 

@@ -52,6 +52,7 @@ class Crew:
         self._looked = 0.0
         self._shared: dict[str, set[str]] = {}  # launched stage → its shared memory
         self._lost: dict[str, float] = {}  # launchers that had children → since when they have none
+        self._ended: set[str] = set()  # stages whose launcher was killed here for that
         self._selector = selectors.DefaultSelector()
         self._guard = _start_guard(run_dir)
 
@@ -107,6 +108,7 @@ class Crew:
             elif name in self._lost:
                 self._lost[name] = min(self._lost[name], now)
                 if now - self._lost[name] > _LOST_S:
+                    self._ended.add(name)
                     with contextlib.suppress(OSError):
                         process.kill()
 
@@ -124,8 +126,10 @@ class Crew:
                 self._selector.unregister(key.fd)
                 os.close(key.fd)
         code = process.wait()
-        if code == -signal.SIGKILL and self._lost.get(name, math.inf) < math.inf:
-            return Ending(None, signal.SIGKILL, "its launcher had lost its ranks")
+        if code < 0 and stage.launcher != "none":
+            lost = "its launcher had lost its ranks"
+            itself = f"its launcher ({stage.launcher}, process {process.pid}) was killed"
+            return Ending(None, -code, lost if name in self._ended else itself)
         return to_ending(code, stage.launcher, [*_tail(folder / "stdout.log"), *_tail(folder / "stderr.log")])
 
     def _forget_groups(self) -> None:

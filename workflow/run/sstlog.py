@@ -54,13 +54,16 @@ _PATTERNS: dict[str, str] = {
     "received": r"DataBytesReceived = (\d+)",
 }
 _LINE = re.compile(_PREFIX + r"[ \t]*(?:" + "|".join(f"(?P<{name}>{text})" for name, text in _PATTERNS.items()) + ")")
-# What the level asked for adds to a program's stderr: not for people.
+# What the level asked for adds to a program's stderr: not for people. So does a program that leaves a stream open:
+# who broke off is told by the run.
 _CHATTER = re.compile(
     r"(?:DP )?(?:Reader|Writer) \(0x[0-9a-f]+\): |Param -  |(?:Writer|Reader) stream params are:|Selecting DataPlane "
     r"|mpi_dp priority=|opening fabric with provider |make_progress thread |Writer address: "
     r"|Calling fi_close|Return fi_close|Returning from fini_fabric"
     r'|Warning:  Preferred DataPlane "|Opening Stream "|Opening Reader Stream\.'
     r'|Writer is using \w+ Connection|Stream "[^"]*" \(0x[0-9a-f]+\) summary'
+    r'|\w+ (?:Reader|Writer|Engine) ".*" [Dd]estroyed without a prior Close\(\)\.'
+    r'|This may (?:have negative consequences|result in (?:loss of data|corrupt output|"unexpected close" or "failed))'
     r"|ADIOS2 caught SigInt, exiting|SST stream open at exit, unlinking contact file"
     r"|\t(?:Duration \(secs\)|Timesteps? [A-Z]\w+(?: Received)?|\w*Bytes\w*|Preload\w+|AverageReadRankFanIn) = "
 )
@@ -134,7 +137,7 @@ class SstLog:
 
 
 def is_chatter(line: str) -> bool:
-    """Whether SST wrote this line because its log was asked for."""
+    """Whether ADIOS2 wrote this line: because SST's log was asked for, or since the program left a stream open."""
     return _CHATTER.match(line) is not None
 
 

@@ -155,8 +155,10 @@ def _tap(name: str, stream: Node, taps: Node, known: Known, done: Inserted) -> N
         parts["with"] = Node({"every": Node(every, place, place)}, place, place)
         _add(done, "stages", relay, Node(parts, place, place))
         done.stages[relay] = Insertion("relay", name, f"streams.{name}.tap")
-        for tap, node in reversed(relayed):
-            _add(done, "streams", tap, _own_stream(relay, tap, node, stream, engine), after=name)
+        for tap, node in relayed:
+            # Before the tapped stream, as all open SST streams in this order: a tap that starts slowly is waited for
+            # in the rendezvous, where the simulation still waits too, and not when it has steps to hand over.
+            _add(done, "streams", tap, _own_stream(relay, tap, node, stream, engine), before=name)
             done.streams[tap] = f"streams.{name}.tap.{tap}"
     _set(done, "streams", name, stream.with_child("to", Node(readers, *_where(stream, taps))))
 

@@ -157,7 +157,8 @@ class Reader:
             raise self._record(
                 BoundBroken(
                     f"stream {self.name}: step {self.steps} of {name} arrived with an error of {each.largest:.3g}, "
-                    f"{each.operator} was to keep it within {each.bound:g}"
+                    f"{each.operator} was to keep it within {each.bound:g}; "
+                    + ("raise `bound`, or lower `accuracy`" if each.bound else "compare with another operator")
                 )
             )
 

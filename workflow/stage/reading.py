@@ -40,7 +40,10 @@ def in_step(*readers: Reader) -> Iterator[tuple[Step, ...]]:
 def _uneven(readers: tuple[Reader, ...], steps: list[Step | None]) -> UnevenSteps:
     ended = next(reader for reader, step in zip(readers, steps, strict=True) if step is None)
     other = next(reader for reader, step in zip(readers, steps, strict=True) if step is not None)
-    text = f"stream {ended.name} ended after {ended.steps} steps, but {other.name}, read side by side with it, goes on"
+    text = (
+        f"stream {ended.name} ended after {ended.steps} steps, but {other.name}, read side by side with it, goes on; "
+        "give both writers the same number of steps"
+    )
     error = UnevenSteps(text)
     process_metrics().error(other.name, error)
     return error

@@ -62,6 +62,7 @@ class Settings:
     metrics: str | None = None
     ends: Sequence[End] = ()
     group: Group | None = None
+    component: str | None = None  # None: a command of the user's own
 
     @property
     def by_hand(self) -> bool:
@@ -96,7 +97,9 @@ def read_settings(path: Path) -> Settings:
     known = End.__dataclass_fields__
     ends = [End(**{key: value for key, value in end.items() if key in known}) for end in data["ends"]]
     group = Group(**data["group"]) if data.get("group") else None
-    return Settings(data["stage"], data["ranks"], data["parameters"], data["metrics"], tuple(ends), group)
+    return Settings(
+        data["stage"], data["ranks"], data["parameters"], data["metrics"], tuple(ends), group, data.get("component")
+    )
 
 
 def find_end(settings: Settings, name: str | None, side: Side) -> End:
@@ -115,11 +118,27 @@ def find_end(settings: Settings, name: str | None, side: Side) -> End:
     if matches:
         several = ", ".join(sorted(end.stream for end in matches))
         raise StageError(f"{who} {doing} several streams{f' at port {name}' if name else ''}: name one of {several}")
-    there = ", ".join(sorted(end.port for end in ends)) or "no stream"
-    hint = (
-        f"give it with --{side} {name or 'NAME'}=PATH" if settings.by_hand else "see its component.yaml and `streams:`"
+    ports = sorted(end.port for end in ends)
+    raise StageError(
+        f"{who} {doing} {', '.join(ports) or 'no stream'}, not {name!r}; {_hint(settings, name or '', side, ports)}"
     )
-    raise StageError(f"{who} {doing} {there}, not {name!r}; {hint}")
+
+
+def _hint(settings: Settings, name: str, side: Side, ports: Sequence[str]) -> str:
+    """What to type next."""
+    if settings.by_hand:
+        return f"give it with --{side} {name or 'NAME'}=PATH"
+    near = _nearest(name, ports)
+    if settings.component is not None:
+        return f"{near}see its component.yaml and `streams:`"
+    return f"{near}its ports are named by `{side}s:` of the stage, and by `streams:`, in the pipeline file"
+
+
+def _nearest(name: str, known: Sequence[str]) -> str:
+    from difflib import get_close_matches  # only mistakes pay for the import
+
+    near = get_close_matches(name, known, n=1)
+    return f"did you mean {near[0]!r}? " if near else ""
 
 
 def is_joined(port: str, side: Side | None = None) -> bool:
