@@ -57,7 +57,7 @@ def choose_transport(
     if engine.engine != "SST":
         _refuse_elsewhere(name, engine, making)
         return None
-    written, where = _asked(name, engine, making)
+    written, where, key = _asked(name, engine, making)
     nodes = {node for port in joined.ports for node in placements[port.stage].nodes}
     one_node = len(nodes) == 1 and all(end - start == 1 for start, end in nodes)
     if written is not None:
@@ -65,7 +65,7 @@ def choose_transport(
         if known is None:
             return None  # a preset with a transport that wf knows nothing of
         transport, why = known, f"asked for ({where})"
-        _check(name, transport, one_node, joined, making)
+        _check(key, transport, one_node, joined, making)
     elif joined.writer is not None and not is_told(joined.writer, making):
         making.notes.why(f"streams.{name}.transport", f"left to the program of {joined.writer.stage}: no config file")
         return None
@@ -84,14 +84,32 @@ def is_told(port: StagePort, making: Making) -> bool:
     return making.loaded.spec.stages[port.stage].command is None or port.config is not None
 
 
-def _asked(name: str, engine: Engine, making: Making) -> tuple[str | None, str]:
-    """(the transport that the stream or else its preset names, where); None: the plan chooses."""
+def _asked(name: str, engine: Engine, making: Making) -> tuple[str | None, str, str]:
+    """(the transport that the stream or its preset names, where, key of that); None: the plan chooses.
+
+    The stronger layer wins: `--via sst-tcp` over a file's `transport:`. In one layer the two must agree.
+    """
     stream = making.loaded.spec.streams[name]
-    if "transport" in stream.model_fields_set:
-        where = making.loaded.origins.of(f"streams.{name}.transport")
-        return (None if stream.transport == "auto" else stream.transport), where
-    preset = engine.write.get("DataTransport")
-    return (None if preset is None else str(preset)), f"via: {stream.via}"
+    of_stream, of_preset = f"streams.{name}.transport", f"streams.{name}.via"
+    preset = str(engine.write["DataTransport"]) if "DataTransport" in engine.write else None
+    by_preset = preset, f"via: {stream.via}", of_preset
+    if "transport" not in stream.model_fields_set:
+        return by_preset
+    where = making.loaded.origins.of(of_stream)
+    by_stream = (None if stream.transport == "auto" else stream.transport), where, of_stream
+    if preset is None:
+        return by_stream
+    named = _SPELLINGS.get(preset.lower(), preset)
+    stronger = making.strength(of_preset) - making.strength(of_stream)
+    if stronger > 0:
+        over = f", over `transport: {stream.transport}` at {where}" if stream.transport != named else ""
+        return preset, f"via: {stream.via}, {making.layer(of_preset)}{over}", of_preset
+    if not stronger and stream.transport not in ("auto", named):
+        making.problems.add(
+            of_stream, f"`via: {stream.via}` is transport {named}, and `transport:` says {stream.transport}; keep one",
+            f"`via: sst` with `transport: {stream.transport}`, or `via: {stream.via}` alone",
+        )  # fmt: skip
+    return by_stream
 
 
 def _fastest(one_node: bool, making: Making) -> tuple[Transport, str]:
@@ -118,10 +136,9 @@ def _fastest(one_node: bool, making: Making) -> tuple[Transport, str]:
     return "tcp", f"the ranks are on several nodes, and this machine's ADIOS2 has no rdma; {BUILD}"
 
 
-def _check(name: str, transport: Transport, one_node: bool, joined: Joined, making: Making) -> None:
+def _check(key: str, transport: Transport, one_node: bool, joined: Joined, making: Making) -> None:
     """Refuses what cannot work here."""
-    site, stream = making.site, making.loaded.spec.streams[name]
-    key = f"streams.{name}.transport" if "transport" in stream.model_fields_set else f"streams.{name}.via"
+    site = making.site
     if site.planes and transport not in site.planes:
         has = f"{', '.join(site.planes)} ({site.seen.get('planes', f'site {site.site}')})"
         hint = "`transport: auto`" if transport == "mpi" else f"{BUILD}; or `transport: auto`"
