@@ -157,6 +157,23 @@ def test_interface_of_a_stream(plan_of: Planner) -> None:
     assert "--set" in plan.reasons["streams.positions.read.count.NetworkInterface"]
 
 
+def test_an_interface_that_this_machine_does_not_have(plan_of: Planner) -> None:
+    """Known only where the site is this machine."""
+    here = SITE.model_copy(update={"interfaces": ["eth0", "lo"]})
+    with pytest.raises(SpecError, match=r"no network interface `ib9`\n *interfaces here: eth0, lo"):
+        plan_of(sets=("streams.positions.interface=ib9",), site=here)
+    with pytest.raises(SpecError, match="did you mean `eth0`"):
+        plan_of(sets=("streams.positions.interface=eht0",), site=here)
+    assert plan_of(sets=("streams.positions.interface=lo",), site=here).stages
+    assert plan_of(sets=("streams.positions.interface=ib9",)).stages
+
+
+def test_interface_does_not_govern_ucx_on_one_node(plan_of: Planner) -> None:
+    plan = plan_of(sets=("streams.positions.interface=lo",), site=site(ALL))
+    assert any("streams.positions.interface does not govern ucx" in line for line in plan.advice)
+    assert not any("does not govern" in line for line in plan_of(site=site(ALL)).advice)
+
+
 def test_transport_stays_in_a_file_that_is_sent_elsewhere(plan_of: Planner) -> None:
     text = CHAIN.replace("to: count}", "to: count, transport: tcp, interface: lo}")
     plan = plan_of(text, via="bp5")

@@ -16,6 +16,7 @@ from workflow.plan.model import EndPlan, Placement
 from workflow.plan.ports import Side, StagePort
 from workflow.spec.engine import Engine
 from workflow.spec.models import Transport
+from workflow.spec.suggest import did_you_mean, listing
 
 # what DataTransport is set to → the plane as ADIOS2's log names it (engine/sst/SstParamParser.cpp)
 WORDS: dict[Transport, str] = {"tcp": "WAN", "rdma": "RDMA", "ucx": "UCX", "mpi": "MPI"}
@@ -57,6 +58,7 @@ def choose_transport(
     if engine.engine != "SST":
         _refuse_elsewhere(name, engine, making)
         return None
+    _check_interface(name, making)
     written, where, key = _asked(name, engine, making)
     nodes = {node for port in joined.ports for node in placements[port.stage].nodes}
     one_node = len(nodes) == 1 and all(end - start == 1 for start, end in nodes)
@@ -72,6 +74,11 @@ def choose_transport(
     else:
         transport, why = _fastest(one_node, making)
     parameters = {}
+    if transport == "ucx" and one_node and making.loaded.spec.streams[name].interface:
+        making.notes.advise(
+            f"streams.{name}.interface does not govern ucx on one node, which goes through shared memory: only where "
+            "its two ends first meet"
+        )
     if transport == "rdma" and one_node:
         because = "all ranks are on one node: libfabric's shared-memory provider, the RDMA path without a network"
         parameters["DataInterface"] = SHARED_MEMORY, because
@@ -162,6 +169,16 @@ def _check(key: str, transport: Transport, one_node: bool, joined: Joined, makin
         )
     elif transport == "mpi":
         _check_mpi(key, joined.ports, making)
+
+
+def _check_interface(name: str, making: Making) -> None:
+    """Where the site is this machine, its interfaces are known. EVPath (ip_config.c) takes the beginning of a name."""
+    wanted, known = making.loaded.spec.streams[name].interface, making.site.interfaces
+    if wanted and known and not any(each.startswith(wanted) for each in known):
+        making.problems.add(
+            f"streams.{name}.interface", f"this machine has no network interface `{wanted}`",
+            did_you_mean(wanted, known) or f"interfaces here: {listing(known)}",
+        )  # fmt: skip
 
 
 def _closed(making: Making) -> str:
