@@ -81,6 +81,13 @@ def check_cycles(joined: Mapping[str, Joined], couplings: Mapping[str, Coupling]
             "opens its streams before it writes",
             "use `via: sst` for all streams of the circle",
         )
+    elif ssc := next((links[a][b] for a, b in pairwise(cycle) if _engine(links[a][b], making) == "SSC"), ""):
+        problems.add(
+            f"streams.{ssc}",
+            f"cycle {arrows}: a circle with SSC streams in it cannot work: its ends meet in collective calls of "
+            "MPI at every step, and in a circle they would wait there for each other",
+            "use `via: sst` for all streams of the circle",
+        )
     else:
         foreign = " and ".join(name for name in dict.fromkeys(cycle) if not stages[name].uses_stage)
         problems.add(
@@ -90,6 +97,10 @@ def check_cycles(joined: Mapping[str, Joined], couplings: Mapping[str, Coupling]
             f"remove one of these streams, or let {foreign} open them through `workflow.stage`",
         )
     return False
+
+
+def _engine(stream: str, making: Making) -> str:
+    return making.loaded.engines[stream].engine
 
 
 def _waiting_cycle(links: Links, fine: set[str]) -> list[str]:
