@@ -10,7 +10,7 @@ from workflow.plan.contracts import Contract
 from workflow.plan.decisions import Making, counted
 from workflow.plan.joins import Joined
 from workflow.plan.model import EndPlan, StagePlan
-from workflow.plan.queue import Held, check_memory, held, step_size
+from workflow.plan.queue import Held, check_memory, check_ssc_step, held, step_size
 
 
 class Amounts(NamedTuple):
@@ -37,6 +37,7 @@ def stream_amounts(
         queue = held(stream, size, writer.placement, making)
         if queue is not None:
             queues[name] = queue
+            check_ssc_step(queue, writer.ranks, making)
         end = next(each for each in writer.ends if each.stream == name and each.side == "write")
         # Of part of a step nothing can be said that a measurement could be compared with.
         whole = size if size is not None and size.whole else None
