@@ -27,7 +27,8 @@ _SPELLINGS: dict[str, Transport] = {
 }  # fmt: skip
 _LIBRARIES: dict[Transport, str] = {"rdma": "libfabric", "ucx": "UCX", "mpi": "MPI", "tcp": "sockets"}
 SHARED_MEMORY = "shm"  # libfabric's provider for one node, and the name of its domain
-BUILD = "`make adios2-mpi` builds one with ucx and rdma"
+BUILD = "`make adios2-mpi` builds one with {}, then run `.venv-mpi/bin/wf`"
+_BUILD = BUILD.format("ucx and rdma")
 MEASURED = "measured: docs/benchmarks.md"
 
 
@@ -134,13 +135,13 @@ def _fastest(one_node: bool, making: Making) -> tuple[Transport, str]:
             return "rdma", f"{here}, and without ucx libfabric's shm provider is the fastest way ({MEASURED}){closed}"
         if closed:
             return "tcp", f"{here}, but this machine's ADIOS2 has no rdma{closed}"
-        return "tcp", f"{here}, but this machine's ADIOS2 has no shared-memory transport; {BUILD}"
+        return "tcp", f"{here}, but this machine's ADIOS2 has no shared-memory transport; {_BUILD}"
     if "rdma" in planes and site.fabric:
         return "rdma", f"the ranks are on several nodes of an RDMA network ({site.seen.get('fabric', 'says the site')})"
     if "rdma" in planes:
         seen = site.seen.get("fabric", "says the site")
         return "tcp", f"the ranks are on several nodes, without an RDMA network between them ({seen})"
-    return "tcp", f"the ranks are on several nodes, and this machine's ADIOS2 has no rdma; {BUILD}"
+    return "tcp", f"the ranks are on several nodes, and this machine's ADIOS2 has no rdma; {_BUILD}"
 
 
 def _check(key: str, transport: Transport, one_node: bool, joined: Joined, making: Making) -> None:
@@ -148,7 +149,7 @@ def _check(key: str, transport: Transport, one_node: bool, joined: Joined, makin
     site = making.site
     if site.planes and transport not in site.planes:
         has = f"{', '.join(site.planes)} ({site.seen.get('planes', f'site {site.site}')})"
-        hint = "`transport: auto`" if transport == "mpi" else f"{BUILD}; or `transport: auto`"
+        hint = "`transport: auto`" if transport == "mpi" else f"{_BUILD}; or `transport: auto`"
         making.problems.add(
             key,
             f"this machine's ADIOS2 is built without {_LIBRARIES[transport]}, "
