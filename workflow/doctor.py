@@ -84,7 +84,10 @@ def _adios2() -> list[Finding]:
         last = answer.stderr.strip().splitlines()[-1:] or ["no message"]
         return [Finding("adios2", "missing", f"installed, but it cannot be used: {last[0]}", LAPTOP, required=True)]
     found = json.loads(answer.stdout)
-    rest = "`make adios2-mpi` in a clone of wf builds one with MPI, UCX, libfabric, blosc, zfp, bzip2"
+    rest = (
+        "`make adios2-mpi` in a clone of wf builds one with MPI, UCX, libfabric, blosc, zfp, bzip2, "
+        "then run `.venv-mpi/bin/wf`"
+    )
     serial = "" if found["mpi"] else "stages of several ranks gather on rank 0. " + rest
     return [
         Finding("adios2", "ok", f"{found['version']}, {'MPI' if found['mpi'] else 'serial'}", serial),

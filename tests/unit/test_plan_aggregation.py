@@ -79,6 +79,8 @@ def test_a_serial_adios2_writes_one_file(plan_of: Planner) -> None:
     plan = plan_of(FILE % (4, "{count: 2}", "", "bp5"), site=serial)
     assert plan.stream("positions").subfiles == 1
     assert "built without MPI" in plan.reasons["streams.positions.subfiles"]
+    assert any("rank 0 writes for all; aggregation has no effect" in line for line in plan.advice)
+    assert not any("no effect" in line for line in plan_of(FILE % (4, "{count: 2}", "", "bp5")).advice)
 
 
 def test_streams_have_no_files(plan_of: Planner) -> None:

@@ -10,6 +10,7 @@ import pytest
 from tests.planner import SITE, Planner, end_of
 from workflow.errors import SpecError
 from workflow.operators import refusal
+from workflow.report.rows import plan_ends
 
 COMPONENT = """
 stages:
@@ -45,6 +46,11 @@ def test_operators_of_a_component(plan_of: Planner) -> None:
     assert found["*"].bound == 0.0
     assert end_of(plan, "keep", "positions").operators == {}
     assert "errors of at most 0.001" in plan.reasons["streams.positions.write.operators.position"]
+
+
+def test_wf_plan_shows_operators_without_engine_parameters(plan_of: Planner) -> None:
+    plan = plan_of(COMPONENT % (f"{{position: {ZFP}}}", "bp5"))
+    assert plan_ends(plan).rows[0][2] == "position: zfp accuracy=0.001"
 
 
 def test_a_bound_of_ones_own(plan_of: Planner) -> None:

@@ -104,7 +104,7 @@ def test_needs_a_launcher(plan_of: Planner) -> None:
 def test_needs_an_adios2_with_mpi(plan_of: Planner) -> None:
     message = refused(plan_of, SITE.model_copy(update={"planes": ["tcp"], "seen": {"planes": "linked by lib.so"}}))
     assert "the ADIOS2 of this Python has no MPI (linked by lib.so), and SSC moves data by it" in message
-    assert "`make adios2-mpi`" in message
+    assert "`make adios2-mpi` builds one with MPI, then run `.venv-mpi/bin/wf`; or `via: sst`" in message
 
 
 def test_its_ends_hold_one_step_and_leave_nothing(plan_of: Planner) -> None:

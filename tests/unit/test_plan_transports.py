@@ -95,13 +95,29 @@ def test_presets_ask(plan_of: Planner, via: str, transport: str) -> None:
     assert f"via: {via}" in plan.reasons["streams.positions.transport"]
 
 
-def test_what_the_stream_says_is_stronger_than_its_preset(plan_of: Planner) -> None:
-    plan = plan_of(
-        via="sst-ucx", sets=("streams.positions.transport=tcp", "streams.counts.transport=auto"), site=site(ALL)
-    )
+def test_the_stronger_layer_decides_between_preset_and_transport(plan_of: Planner) -> None:
+    """`--via` over the file's `transport:`, and `--set` over the file's preset."""
+    ucx = CHAIN.replace("to: count}", "to: count, transport: ucx}")
+    plan = plan_of(ucx, via="sst-tcp", site=site(ALL))
     assert (plan.stream("positions").transport, plan.stream("positions").fallback) == ("tcp", False)
-    assert (plan.stream("counts").transport, plan.stream("counts").fallback) == ("ucx", True)
+    assert end_of(plan, "walk", "positions").parameters["DataTransport"] == "WAN"
+    assert re.search("--via, over `transport: ucx` at .*yaml:9", plan.reasons["streams.positions.transport"])
+    profile = ucx + "profiles: {slow: {streams: {positions: {via: sst-tcp}}}}\n"
+    assert plan_of(profile, profile="slow", site=site(ALL)).stream("positions").transport == "tcp"
+    own = CHAIN.replace("to: count}", "to: count, via: sst-tcp}")
+    plan = plan_of(own, sets=("streams.positions.transport=ucx",), site=site(ALL))
+    assert plan.stream("positions").transport == "ucx"
     assert "--set" in plan.reasons["streams.positions.transport"]
+    plan = plan_of(via="sst-ucx", sets=("streams.counts.transport=auto",), site=site(["tcp", "rdma", "ucx"]))
+    assert (plan.stream("counts").transport, plan.stream("counts").fallback) == ("ucx", True)
+
+
+def test_preset_and_transport_of_one_layer_must_agree(plan_of: Planner) -> None:
+    told = "`via: sst-ucx` is transport ucx, and `transport:` says tcp; keep one"
+    with pytest.raises(SpecError, match=re.escape(told)):
+        plan_of(via="sst-ucx", sets=("streams.positions.transport=tcp",), site=site(ALL))
+    agreed = plan_of(via="sst-ucx", sets=("streams.positions.transport=ucx",), site=site(ALL))
+    assert agreed.stream("positions").transport == "ucx"
 
 
 def test_a_transport_may_be_asked_for_where_nothing_is_known(plan_of: Planner) -> None:
@@ -139,6 +155,23 @@ def test_interface_of_a_stream(plan_of: Planner) -> None:
         assert end_of(plan, stage, "positions").parameters["NetworkInterface"] == "lo"
     assert end_of(plan, "count", "counts").parameters["NetworkInterface"] == "ib0"
     assert "--set" in plan.reasons["streams.positions.read.count.NetworkInterface"]
+
+
+def test_an_interface_that_this_machine_does_not_have(plan_of: Planner) -> None:
+    """Known only where the site is this machine."""
+    here = SITE.model_copy(update={"interfaces": ["eth0", "lo"]})
+    with pytest.raises(SpecError, match=r"no network interface `ib9`\n *interfaces here: eth0, lo"):
+        plan_of(sets=("streams.positions.interface=ib9",), site=here)
+    with pytest.raises(SpecError, match="did you mean `eth0`"):
+        plan_of(sets=("streams.positions.interface=eht0",), site=here)
+    assert plan_of(sets=("streams.positions.interface=lo",), site=here).stages
+    assert plan_of(sets=("streams.positions.interface=ib9",)).stages
+
+
+def test_interface_does_not_govern_ucx_on_one_node(plan_of: Planner) -> None:
+    plan = plan_of(sets=("streams.positions.interface=lo",), site=site(ALL))
+    assert any("streams.positions.interface does not govern ucx" in line for line in plan.advice)
+    assert not any("does not govern" in line for line in plan_of(site=site(ALL)).advice)
 
 
 def test_transport_stays_in_a_file_that_is_sent_elsewhere(plan_of: Planner) -> None:

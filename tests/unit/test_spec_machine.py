@@ -12,6 +12,7 @@ import pytest
 from workflow.spec import machine
 from workflow.spec.elf import Links, read_links
 from workflow.spec.machine import adios2_planes, look, memory_policy, parse_version, peer_memory, rdma_fabric
+from workflow.spec.presets import load_site
 
 
 def write_library(path: Path, needed: list[str], runpath: str = "") -> None:
@@ -130,3 +131,8 @@ def test_what_a_site_says_is_not_looked_up() -> None:
 @pytest.mark.parametrize(("text", "version"), [("2.36", (2, 36)), ("2.36.9000", (2, 36)), ("", ()), ("musl", ())])
 def test_versions(text: str, version: tuple[int, ...]) -> None:
     assert parse_version(text) == version
+
+
+def test_interfaces_are_looked_up_where_the_site_is_this_machine() -> None:
+    assert "lo" in load_site("local").interfaces
+    assert not load_site("example-slurm").interfaces

@@ -57,7 +57,7 @@ def aggregation_parameters(stage: str, stream: str, engine: Engine, placement: P
 def advise_aggregation(stream: str, placement: Placement, making: Making) -> None:
     """A line where ADIOS2's default is known to be slow."""
     nodes, ranks = node_count(placement), placement.ranks_per_node
-    if nodes <= FEW_NODES and ranks > RANKS_PER_AGGREGATOR:
+    if nodes <= FEW_NODES and ranks > RANKS_PER_AGGREGATOR and making.site.parallel_adios2 is not False:
         making.notes.advise(
             f"stream {stream}: ADIOS2 lets one rank per node write for its {ranks}; on so few nodes more may be "
             "faster: `output: {aggregation: auto}`"

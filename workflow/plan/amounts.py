@@ -10,7 +10,10 @@ from workflow.plan.contracts import Contract
 from workflow.plan.decisions import Making, counted
 from workflow.plan.joins import Joined
 from workflow.plan.model import EndPlan, StagePlan
-from workflow.plan.queue import Held, check_memory, held, step_size
+from workflow.plan.queue import Held, check_memory, check_ssc_step, held, step_size
+from workflow.plan.transports import BUILD
+
+SERIAL = "this ADIOS2 is built without MPI"
 
 
 class Amounts(NamedTuple):
@@ -37,6 +40,7 @@ def stream_amounts(
         queue = held(stream, size, writer.placement, making)
         if queue is not None:
             queues[name] = queue
+            check_ssc_step(queue, writer.ranks, making)
         end = next(each for each in writer.ends if each.stream == name and each.side == "write")
         # Of part of a step nothing can be said that a measurement could be compared with.
         whole = size if size is not None and size.whole else None
@@ -47,16 +51,36 @@ def stream_amounts(
 
 
 def _subfiles(stage: StagePlan, end: EndPlan, making: Making) -> int | None:
-    gathered = stage.ranks > 1 and stage.observed == "metrics" and making.site.parallel_adios2 is False
+    gathered = _gathered(stage, end, making)
     ranks = 1 if gathered else stage.ranks
     count = count_subfiles(end.engine, end.parameters, ranks, min(ranks, stage.placement.ranks_per_node))
     key = f"streams.{end.stream}.subfiles"
+    if gathered:
+        making.notes.why(
+            f"streams.{end.stream}.blocks",
+            f"all blocks are rank 0's, which writes for all {stage.ranks}: {SERIAL}",
+        )
     if count is not None and gathered:
-        making.notes.why(key, f"rank 0 writes for all {stage.ranks}: this ADIOS2 is built without MPI")
+        _advise_serial(end, making)
+        making.notes.why(key, f"rank 0 writes for all {stage.ranks}: {SERIAL}")
     elif count is not None:
         making.notes.why(key, f"written by {counted(ranks, 'rank')} with these engine parameters")
         _advise_stripes(end.stream, count, stage, making)
     return count
+
+
+def _gathered(stage: StagePlan, end: EndPlan, making: Making) -> bool:
+    """Whether workflow.stage gathers the data of all ranks on rank 0, since only that one can open the stream."""
+    by_adios2 = end.engine in ("SST", "BP5", "BP4")
+    return by_adios2 and stage.ranks > 1 and stage.observed == "metrics" and making.site.parallel_adios2 is False
+
+
+def _advise_serial(end: EndPlan, making: Making) -> None:
+    if any(key in end.parameters for key in ("NumAggregators", "NumSubFiles", "AggregationType")):
+        making.notes.advise(
+            f"stream {end.stream}: ADIOS2 without MPI: rank 0 writes for all; aggregation has no effect; "
+            f"{BUILD.format('MPI')}"
+        )
 
 
 def _advise_stripes(stream: str, count: int, stage: StagePlan, making: Making) -> None:

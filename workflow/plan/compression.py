@@ -13,6 +13,7 @@ from workflow.plan.contracts import Contract
 from workflow.plan.decisions import Making
 from workflow.plan.model import OperatorPlan
 from workflow.plan.ports import StagePort
+from workflow.plan.transports import BUILD
 from workflow.spec.dialect import OPENPMD
 from workflow.spec.engine import Engine
 from workflow.spec.models import Variable
@@ -98,7 +99,7 @@ def _check_built(port: StagePort, wanted: Iterable[Compressor], key: str, making
             making.problems.add(
                 key,
                 f"the ADIOS2 of stage {port.stage} is built without {operator}: {has}",
-                "`make adios2-mpi` builds one with blosc, bzip2 and zfp; or use another operator",
+                f"{BUILD.format('blosc, bzip2 and zfp')}; or use another operator",
             )
 
 

@@ -65,6 +65,11 @@ class Making:
             return said.split()[0]
         return " ".join(said.split()[:2]) if said.startswith("profile ") else ""
 
+    def strength(self, key: str) -> int:
+        """Of the layer that says `key`: 0 the file and the defaults, 1 a profile, 2 the command line."""
+        layer = self.layer(key)
+        return 2 if layer.startswith("--") else 1 if layer else 0
+
 
 def stage_dir(stage: str) -> str:
     """The stage's folder in the run directory, as a plan string."""

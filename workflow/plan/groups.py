@@ -139,7 +139,9 @@ def _check(name: str, stream: Joined, making: Making) -> bool:
     if site.planes and "mpi" not in site.planes:
         seen = site.seen.get("planes", f"site {site.site}")
         making.problems.add(
-            key, f"the ADIOS2 of this Python has no MPI ({seen}), and SSC moves data by it", f"{BUILD}; or `via: sst`"
+            key,
+            f"the ADIOS2 of this Python has no MPI ({seen}), and SSC moves data by it",
+            f"{BUILD.format('MPI')}; or `via: sst`",
         )
     for port in stream.ports:
         if not making.loaded.spec.stages[port.stage].uses_stage:

@@ -1,6 +1,7 @@
 """What the queues of writers may take of their nodes' memory, compared with what the nodes have. Pure.
 
-SST holds `limit` finished steps and the one that is being filled (sst/cp/cp_writer.c of ADIOS2 2.12.1).
+SST holds `limit` finished steps and the one that is being filled (sst/cp/cp_writer.c of ADIOS2 2.12.1); SSC one
+finished step and the one that is being filled, each rank's in one buffer of MPI, which counts bytes by an int.
 """
 
 from __future__ import annotations
@@ -11,13 +12,16 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from workflow.plan.contracts import Contract
-from workflow.plan.decisions import Making
+from workflow.plan.decisions import Making, counted
+from workflow.plan.groups import ONE_STEP, SSC
 from workflow.plan.joins import Joined
 from workflow.plan.model import Placement
 from workflow.spec.models import Variable
 
 # More of a node's memory than this leaves too little for the programs themselves.
 MUCH = 0.5
+# Bytes of one rank's step that SSC cannot move any more.
+SSC_MOST = 2**31
 
 
 class StepSize(NamedTuple):
@@ -37,6 +41,7 @@ class Held(NamedTuple):
     nodes: list[tuple[int, int]]
     size: StepSize
     steps: int
+    engine: str = "SST"
 
 
 def step_size(joined: Joined, contract: Contract | None, making: Making) -> StepSize | None:
@@ -63,13 +68,26 @@ def step_size(joined: Joined, contract: Contract | None, making: Making) -> Step
 
 def held(joined: Joined, size: StepSize | None, placement: Placement, making: Making) -> Held | None:
     """What the writer's queue may hold; None where there is no queue, or the size is not known."""
-    if size is None or joined.writer is None or making.loaded.engines[joined.name].engine != "SST":
+    engine = making.loaded.engines[joined.name].engine
+    if size is None or joined.writer is None or engine not in ("SST", SSC):
         return None
-    steps = making.loaded.spec.streams[joined.name].queue.limit + 1
+    queue = ONE_STEP if engine == SSC else making.loaded.spec.streams[joined.name].queue
+    steps = queue.limit + 1
     ranks = making.loaded.spec.stages[joined.writer.stage].ranks
     all_ranks = steps * size.bytes
-    return Held(
-        joined.name, all_ranks, all_ranks * placement.ranks_per_node // ranks, list(placement.nodes), size, steps
+    on_node = all_ranks * placement.ranks_per_node // ranks
+    return Held(joined.name, all_ranks, on_node, list(placement.nodes), size, steps, engine)
+
+
+def check_ssc_step(queue: Held, ranks: int, making: Making) -> None:
+    """Refuses a step of SSC of which some rank of `ranks` has more than MPI moves at once."""
+    if queue.engine != SSC or queue.size.bytes < ranks * SSC_MOST:
+        return
+    making.problems.add(
+        _key(queue, making),
+        f"{'' if queue.size.whole else 'at least '}{_said(queue.size.bytes)} a step ({queue.size.source}) from "
+        f"{counted(ranks, 'rank')}: by SSC a rank's part of a step must be less than {_said(SSC_MOST)}",
+        f"`via: sst`, or at least {queue.size.bytes // SSC_MOST + 1} writing ranks, or smaller steps",
     )
 
 
@@ -83,9 +101,10 @@ def check_memory(queues: Mapping[str, Held], making: Making) -> None:
         if total > room:
             _refuse(biggest, here, total, making)
         elif total > MUCH * room:
+            less = "`queue: {limit: 1}` takes less" if biggest.engine != SSC else "smaller steps take less"
             making.notes.advise(
                 f"queues of {_names(here)} may take {_said(total)} of the {_said(room)} that a node of site "
-                f"{site.site} has: `queue: {{limit: 1}}` takes less"
+                f"{site.site} has: {less}"
             )
     for each in (queue for queue in queues.values() if queue.size.whole):
         making.notes.why(f"streams.{each.stream}.queue.memory", explain(each))
@@ -96,22 +115,27 @@ def explain(queue: Held) -> str:
     least = "" if queue.size.whole else "at least "
     on_node = f", {_said(queue.on_node)} on a node" if queue.on_node != queue.bytes else ""
     product = f"{queue.steps} steps × {_said(queue.size.bytes)} ({queue.size.source}) = {_said(queue.bytes)}"
-    return f"{least}{product}{on_node}: the queue and the step that is being filled"
+    finished = "the step that is read" if queue.engine == SSC else "the queue"
+    return f"{least}{product}{on_node}: {finished} and the step that is being filled"
+
+
+def _key(queue: Held, making: Making) -> str:
+    """Where the size was said, or else the stream."""
+    stated = making.loaded.spec.streams[queue.stream].step_size is not None
+    return f"streams.{queue.stream}.step_size" if stated else f"streams.{queue.stream}"
 
 
 def _refuse(biggest: Held, here: list[Held], total: int, making: Making) -> None:
     site, room = making.site, making.site.memory_per_node
-    key = f"streams.{biggest.stream}"
-    stated = making.loaded.spec.streams[biggest.stream].step_size is not None
     others = total - biggest.on_node
     each = math.ceil(biggest.on_node / biggest.steps)
     fits = (room - others) // each - 1
-    ways = [f"`queue: {{limit: {fits}}}`"] if fits >= 1 else []
+    ways = [f"`queue: {{limit: {fits}}}`"] if fits >= 1 and biggest.engine != SSC else []
     ways += ["more nodes for its writer (`place: {nodes: N}`)"] if site.nodes > 1 else []
     ways += ["smaller steps", "`via: bp5`, which keeps steps on disk"]
     together = f" with {_names([one for one in here if one is not biggest])}" if len(here) > 1 else ""
     making.problems.add(
-        f"{key}.step_size" if stated else key,
+        _key(biggest, making),
         f"the writer may hold {explain(biggest)}; a node of site {site.site} has {_said(room)}"
         + (f", and{together} it is {_said(total)}" if together else ""),
         ", or ".join(ways),

@@ -16,6 +16,7 @@ from workflow.plan.model import EndPlan, Placement
 from workflow.plan.ports import Side, StagePort
 from workflow.spec.engine import Engine
 from workflow.spec.models import Transport
+from workflow.spec.suggest import did_you_mean, listing
 
 # what DataTransport is set to → the plane as ADIOS2's log names it (engine/sst/SstParamParser.cpp)
 WORDS: dict[Transport, str] = {"tcp": "WAN", "rdma": "RDMA", "ucx": "UCX", "mpi": "MPI"}
@@ -26,7 +27,8 @@ _SPELLINGS: dict[str, Transport] = {
 }  # fmt: skip
 _LIBRARIES: dict[Transport, str] = {"rdma": "libfabric", "ucx": "UCX", "mpi": "MPI", "tcp": "sockets"}
 SHARED_MEMORY = "shm"  # libfabric's provider for one node, and the name of its domain
-BUILD = "`make adios2-mpi` builds one with ucx and rdma"
+BUILD = "`make adios2-mpi` builds one with {}, then run `.venv-mpi/bin/wf`"
+_BUILD = BUILD.format("ucx and rdma")
 MEASURED = "measured: docs/benchmarks.md"
 
 
@@ -57,7 +59,8 @@ def choose_transport(
     if engine.engine != "SST":
         _refuse_elsewhere(name, engine, making)
         return None
-    written, where = _asked(name, engine, making)
+    _check_interface(name, making)
+    written, where, key = _asked(name, engine, making)
     nodes = {node for port in joined.ports for node in placements[port.stage].nodes}
     one_node = len(nodes) == 1 and all(end - start == 1 for start, end in nodes)
     if written is not None:
@@ -65,13 +68,18 @@ def choose_transport(
         if known is None:
             return None  # a preset with a transport that wf knows nothing of
         transport, why = known, f"asked for ({where})"
-        _check(name, transport, one_node, joined, making)
+        _check(key, transport, one_node, joined, making)
     elif joined.writer is not None and not is_told(joined.writer, making):
         making.notes.why(f"streams.{name}.transport", f"left to the program of {joined.writer.stage}: no config file")
         return None
     else:
         transport, why = _fastest(one_node, making)
     parameters = {}
+    if transport == "ucx" and one_node and making.loaded.spec.streams[name].interface:
+        making.notes.advise(
+            f"streams.{name}.interface does not govern ucx on one node, which goes through shared memory: only where "
+            "its two ends first meet"
+        )
     if transport == "rdma" and one_node:
         because = "all ranks are on one node: libfabric's shared-memory provider, the RDMA path without a network"
         parameters["DataInterface"] = SHARED_MEMORY, because
@@ -84,14 +92,32 @@ def is_told(port: StagePort, making: Making) -> bool:
     return making.loaded.spec.stages[port.stage].command is None or port.config is not None
 
 
-def _asked(name: str, engine: Engine, making: Making) -> tuple[str | None, str]:
-    """(the transport that the stream or else its preset names, where); None: the plan chooses."""
+def _asked(name: str, engine: Engine, making: Making) -> tuple[str | None, str, str]:
+    """(the transport that the stream or its preset names, where, key of that); None: the plan chooses.
+
+    The stronger layer wins: `--via sst-tcp` over a file's `transport:`. In one layer the two must agree.
+    """
     stream = making.loaded.spec.streams[name]
-    if "transport" in stream.model_fields_set:
-        where = making.loaded.origins.of(f"streams.{name}.transport")
-        return (None if stream.transport == "auto" else stream.transport), where
-    preset = engine.write.get("DataTransport")
-    return (None if preset is None else str(preset)), f"via: {stream.via}"
+    of_stream, of_preset = f"streams.{name}.transport", f"streams.{name}.via"
+    preset = str(engine.write["DataTransport"]) if "DataTransport" in engine.write else None
+    by_preset = preset, f"via: {stream.via}", of_preset
+    if "transport" not in stream.model_fields_set:
+        return by_preset
+    where = making.loaded.origins.of(of_stream)
+    by_stream = (None if stream.transport == "auto" else stream.transport), where, of_stream
+    if preset is None:
+        return by_stream
+    named = _SPELLINGS.get(preset.lower(), preset)
+    stronger = making.strength(of_preset) - making.strength(of_stream)
+    if stronger > 0:
+        over = f", over `transport: {stream.transport}` at {where}" if stream.transport != named else ""
+        return preset, f"via: {stream.via}, {making.layer(of_preset)}{over}", of_preset
+    if not stronger and stream.transport not in ("auto", named):
+        making.problems.add(
+            of_stream, f"`via: {stream.via}` is transport {named}, and `transport:` says {stream.transport}; keep one",
+            f"`via: sst` with `transport: {stream.transport}`, or `via: {stream.via}` alone",
+        )  # fmt: skip
+    return by_stream
 
 
 def _fastest(one_node: bool, making: Making) -> tuple[Transport, str]:
@@ -109,22 +135,21 @@ def _fastest(one_node: bool, making: Making) -> tuple[Transport, str]:
             return "rdma", f"{here}, and without ucx libfabric's shm provider is the fastest way ({MEASURED}){closed}"
         if closed:
             return "tcp", f"{here}, but this machine's ADIOS2 has no rdma{closed}"
-        return "tcp", f"{here}, but this machine's ADIOS2 has no shared-memory transport; {BUILD}"
+        return "tcp", f"{here}, but this machine's ADIOS2 has no shared-memory transport; {_BUILD}"
     if "rdma" in planes and site.fabric:
         return "rdma", f"the ranks are on several nodes of an RDMA network ({site.seen.get('fabric', 'says the site')})"
     if "rdma" in planes:
         seen = site.seen.get("fabric", "says the site")
         return "tcp", f"the ranks are on several nodes, without an RDMA network between them ({seen})"
-    return "tcp", f"the ranks are on several nodes, and this machine's ADIOS2 has no rdma; {BUILD}"
+    return "tcp", f"the ranks are on several nodes, and this machine's ADIOS2 has no rdma; {_BUILD}"
 
 
-def _check(name: str, transport: Transport, one_node: bool, joined: Joined, making: Making) -> None:
+def _check(key: str, transport: Transport, one_node: bool, joined: Joined, making: Making) -> None:
     """Refuses what cannot work here."""
-    site, stream = making.site, making.loaded.spec.streams[name]
-    key = f"streams.{name}.transport" if "transport" in stream.model_fields_set else f"streams.{name}.via"
+    site = making.site
     if site.planes and transport not in site.planes:
         has = f"{', '.join(site.planes)} ({site.seen.get('planes', f'site {site.site}')})"
-        hint = "`transport: auto`" if transport == "mpi" else f"{BUILD}; or `transport: auto`"
+        hint = "`transport: auto`" if transport == "mpi" else f"{_BUILD}; or `transport: auto`"
         making.problems.add(
             key,
             f"this machine's ADIOS2 is built without {_LIBRARIES[transport]}, "
@@ -145,6 +170,16 @@ def _check(name: str, transport: Transport, one_node: bool, joined: Joined, maki
         )
     elif transport == "mpi":
         _check_mpi(key, joined.ports, making)
+
+
+def _check_interface(name: str, making: Making) -> None:
+    """Where the site is this machine, its interfaces are known. EVPath (ip_config.c) takes the beginning of a name."""
+    wanted, known = making.loaded.spec.streams[name].interface, making.site.interfaces
+    if wanted and known and not any(each.startswith(wanted) for each in known):
+        making.problems.add(
+            f"streams.{name}.interface", f"this machine has no network interface `{wanted}`",
+            did_you_mean(wanted, known) or f"interfaces here: {listing(known)}",
+        )  # fmt: skip
 
 
 def _closed(making: Making) -> str:

@@ -175,9 +175,10 @@ def plan_ends(plan: Plan) -> Table:
         for stage in plan.stages:
             for end in stage.ends:
                 if end.stream == stream.name:
-                    settings = ", ".join(f"{key}={value}" for key, value in sorted(end.parameters.items()))
-                    settings += "".join(f"; {name}: {_operator_text(each)}" for name, each in end.operators.items())
-                    rows.append([stream.name, f"{stage.name} {end.side}s", settings or NOTHING])
+                    settings = [", ".join(f"{key}={value}" for key, value in sorted(end.parameters.items()))]
+                    settings += [f"{name}: {_operator_text(each)}" for name, each in end.operators.items()]
+                    said = "; ".join(each for each in settings if each)
+                    rows.append([stream.name, f"{stage.name} {end.side}s", said or NOTHING])
     return Table(head, rows)
 
 

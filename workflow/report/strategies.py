@@ -53,6 +53,8 @@ def strategies_tables(plan: Plan, stream: str, blocks: str | None, shape: str | 
     head = [f"{stream}: {given.said}"]
     if not given.tiled:
         head.append("these blocks overlap or leave holes: they cannot be dealt out, and slabs are read instead")
+    if gathered := plan.reasons.get(f"streams.{stream}.blocks"):
+        head += [f"here {gathered}", "the figures are those of an ADIOS2 with MPI"]
     found = []
     for stage, end in ends:
         readers = _ranks(end, "readers")

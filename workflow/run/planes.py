@@ -11,7 +11,7 @@ _REASONS = {
     "not available": "its ADIOS2 has {name}, but that cannot run here",
 }
 _WAYS = {
-    "not found": "`make adios2-mpi` builds an ADIOS2 with it; or `transport: auto`",
+    "not found": "`make adios2-mpi` builds an ADIOS2 with it, then run `.venv-mpi/bin/wf`; or `transport: auto`",
     "not available": "`transport: auto` takes what there is; docs/how-to/transports.md says what {name} needs",
 }
 

@@ -21,6 +21,7 @@ from workflow.spec.models import Transport
 _LINKED: dict[str, Transport] = {"libfabric": "rdma", "libucp": "ucx", "libmpi": "mpi"}
 # InfiniBand and RoCE; Slingshot; Omni-Path announces itself as the first.
 _FABRICS = ("/sys/class/infiniband", "/sys/class/cxi")
+_INTERFACES = Path("/sys/class/net")
 _PTRACE = Path("/proc/sys/kernel/yama/ptrace_scope")
 _HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 # What users set themselves to tell the allocator: not to be overridden.
@@ -47,6 +48,14 @@ def look(site: Mapping[str, Any]) -> dict[str, Any]:
     if known["memory_policy"] == "auto":
         known["memory_policy"], seen["memory_policy"] = memory_policy(known["glibc"], os.environ)
     return {**known, "seen": seen}
+
+
+def interfaces() -> list[str]:
+    """Names of this machine's network interfaces, sorted; [] where they cannot be seen."""
+    try:
+        return sorted(path.name for path in _INTERFACES.iterdir() if path.is_dir())
+    except OSError:
+        return []
 
 
 def adios2_planes() -> tuple[list[Transport], str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from workflow.errors import Problem, SpecError, WfError
 from workflow.spec.engine import Engine
-from workflow.spec.machine import look
+from workflow.spec.machine import interfaces, look
 from workflow.spec.messages import problem_at, validated
 from workflow.spec.node import Node
 from workflow.spec.shipped import find_config, known_configs
@@ -52,6 +52,7 @@ def load_site(name: str) -> Site:
     known: dict[str, Any] = file.model_dump()
     if file.cores_per_node == "auto":
         known["cores_per_node"] = len(os.sched_getaffinity(0))
+        known["interfaces"] = interfaces()  # stages run here: elsewhere they may be others
     if file.memory_per_node == "auto":
         known["memory_per_node"] = _memory_bytes()
     return Site(**look(known))

@@ -38,7 +38,8 @@ def open_engine(end: End, mode: str) -> tuple[Any, Any, Any]:
     if end.engine.upper() == "SSC":
         if not adios2.is_built_with_mpi:
             raise StageError(
-                f"stream {end.stream}: this Python's ADIOS2 has no MPI, and SSC needs it: `make adios2-mpi` builds one"
+                f"stream {end.stream}: this Python's ADIOS2 has no MPI, and SSC needs it: `make adios2-mpi` builds "
+                "one, then run `.venv-mpi/bin/wf`"
             )
         adios = adios2.ADIOS(own_communicator() or communicator())
     else:

@@ -59,7 +59,7 @@ class Operators:
                 has = f"it has {', '.join(built)}" if built else "it has none"
                 raise StageError(
                     f"stream {self._stream}: this ADIOS2 is built without {each.type}: {has}; `make adios2-mpi` builds "
-                    "one with blosc, bzip2 and zfp"
+                    "one with blosc, bzip2 and zfp, then run `.venv-mpi/bin/wf`"
                 )
 
 
