@@ -233,7 +233,7 @@ class StreamSpec(Spec):
         description="which rank of a reading stage reads what, for programs that take any share (`step.share` of "
         "workflow.stage). auto: by nodes and numbers of ranks",
     )
-    step_size: Size | None = Field(
+    step_size: Annotated[Size, Field(ge=1)] | None = Field(
         None,
         description="bytes of one step of all ranks: with it the queue's memory is compared with the node's",
     )
