@@ -16,7 +16,7 @@ import click
 from workflow import __version__
 from workflow.completion import complete_component, complete_example
 from workflow.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, WfError
-from workflow.options import pipeline_options, strategy_options
+from workflow.options import check_strategy_options, pipeline_options, strategy_options
 
 if TYPE_CHECKING:
     from workflow.spec.load import Loaded
@@ -71,18 +71,22 @@ def plan(
     """Show what a run would do; start nothing."""
     from workflow.api import make_plan
 
+    check_strategy_options(strategies, blocks, shape)
     loaded = load(pipeline, profiles, sets, via)
     decided = make_plan(loaded)
     if explain:
         from workflow.plan.explain import explain_key
 
         click.echo(explain_key(loaded, decided, explain))
-    elif as_json:
+    elif as_json and not strategies:
         click.echo(decided.to_json(), nl=False)
     elif strategies:
         from workflow.report.render import show_table
-        from workflow.report.strategies import MEANING, strategies_tables
+        from workflow.report.strategies import MEANING, strategies_json, strategies_tables
 
+        if as_json:
+            click.echo(strategies_json(decided, strategies, blocks, shape))
+            return
         for lines, table in strategies_tables(decided, strategies, blocks, shape):
             click.echo("\n".join(lines))
             show_table(table)

@@ -42,7 +42,8 @@ class Problem:
 
     def __str__(self) -> str:
         place = f"{self.source}:{self.line}:{self.column}" if self.line else self.source
-        where = f"{place}: {self.key}: " if self.key else f"{place}: "
+        named = not self.key or self.source.startswith(f"--set {self.key}=")
+        where = f"{place}: " if named else f"{place}: {self.key}: "
         return where + self.message + (f"\n    {self.hint}" if self.hint else "")
 
 

@@ -43,3 +43,10 @@ def strategy_options(function: F) -> F:
     ):
         function = decorate(function)
     return function
+
+
+def check_strategy_options(strategies: str | None, blocks: str | None, shape: str | None) -> None:
+    """Refuses what says something about a table that was not asked for."""
+    if strategies is None and (blocks or shape):
+        option = "--blocks" if blocks else "--shape"
+        raise click.UsageError(f"{option} is about --strategies: add `--strategies STREAM`")

@@ -9,6 +9,7 @@ import pytest
 from tests.planner import SITE, Planner
 from workflow.errors import SpecError
 from workflow.plan.model import StageMemory
+from workflow.spec.machine import memory_policy
 
 NEW = SITE.model_copy(update={"glibc": "2.36", "memory_policy": ["huge_pages", "keep_freed"]})
 OLD = SITE.model_copy(update={"glibc": "2.28", "memory_policy": ["keep_freed"]})
@@ -76,3 +77,29 @@ def test_the_users_own_variables_stay(plan_of: Planner) -> None:
 def test_huge_pages_where_there_are_none(plan_of: Planner) -> None:
     with pytest.raises(SpecError, match=re.escape("its glibc is 2.28, 2.35 is needed")):
         plan_of(sets=("stages.walk.memory.huge_pages=true",), site=OLD)
+
+
+def test_the_short_form_is_both_keys(plan_of: Planner) -> None:
+    assert plan_of(sets=("stages.walk.memory=false",), site=NEW).stage("walk").memory is None
+    on = plan_of(sets=("stages.walk.memory=true",), site=NEW).stage("walk").memory
+    assert on == StageMemory(huge_pages=True, keep_freed=SHARE // 2**20 * 2**20)
+
+
+def test_a_size_that_a_node_does_not_have(plan_of: Planner) -> None:
+    ranks = ("stages.walk.ranks=2", "stages.walk.place.cores_per_rank=1")
+    with pytest.raises(SpecError, match=re.escape("keep up to 5 GiB; a node of site test has 8 GiB for 2 ranks")):
+        plan_of(sets=(*ranks, "stages.walk.memory.keep_freed=5 GiB"), site=NEW)
+    assert plan_of(sets=(*ranks, "stages.walk.memory.keep_freed=4 GiB"), site=NEW).stage("walk").memory
+
+
+def test_a_size_that_is_of_no_use(plan_of: Planner) -> None:
+    plan = plan_of(sets=("stages.walk.memory.keep_freed=8 KiB",), site=NEW)
+    assert "up to 8 KiB" in plan.reasons["stages.walk.memory"]
+    assert any("stages.walk.memory.keep_freed: 8 KiB is little" in line for line in plan.advice)
+
+
+def test_what_the_shell_says_is_shown(plan_of: Planner) -> None:
+    told = SITE.model_copy(update={"seen": {"memory_policy": memory_policy("2.36", {"MALLOC_ARENA_MAX": "1"})[1]}})
+    line = "the memory policy of stages is left alone: MALLOC_ARENA_MAX is set in this environment"
+    assert line in plan_of(site=told).advice
+    assert line not in plan_of(sets=("stages.*.memory=false",), site=told).advice

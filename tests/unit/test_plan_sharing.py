@@ -230,3 +230,35 @@ def test_without_mpi_all_blocks_are_rank_0s(plan_of: Planner) -> None:
     assert any("here all blocks are rank 0's, which writes for all 2" in line for line in lines)
     ((lines, _),) = strategies_tables(plan_of(sets=sets), "positions", None, "40x3")
     assert not any("rank 0" in line for line in lines)
+
+
+def test_the_size_is_taken_from_where_it_is_known(plan_of: Planner) -> None:
+    def said(sets: tuple[str, ...]) -> str:
+        return strategies_tables(plan_of(sets=sets), "positions", None, None)[0][0][0]
+
+    assert said(()) == "positions: assumed: 1048576 elements of each writing rank, side by side; give --shape"
+    assert said(("streams.positions.step_size=8 kB", "stages.walk.ranks=2")) == (
+        "positions: 4000 bytes of each writing rank, side by side"
+    )
+    shaped = said(("streams.positions.variables={position: {shape: [40, 3]}}",))
+    assert shaped.startswith("positions: position: 40 x 3 elements")
+
+
+def test_strategies_as_json_and_shape_without_them(tmp_path: Path) -> None:
+    file = tmp_path / "pipeline.yaml"
+    file.write_text("""wf: 1
+name: t
+stages:
+  make: {component: synthetic, with: {steps: 1}}
+  drop: {component: "null"}
+streams: {data: {from: make, to: drop}}
+""")
+    result = CliRunner().invoke(wf, ["plan", str(file), "--strategies", "data", "--shape", "90", "--json"])
+    assert result.exit_code == 0, result.output
+    (stage,) = json.loads(result.output)
+    assert stage["stage"] == "drop" and sum(each["planned"] for each in stage["strategies"]) == 1
+    assert {each["requests"] for each in stage["strategies"]} == {1}
+    for option in ("--shape", "--blocks"):
+        alone = CliRunner().invoke(wf, ["plan", str(file), option, "90"])
+        assert alone.exit_code == 2
+        assert f"{option} is about --strategies: add `--strategies STREAM`" in alone.output

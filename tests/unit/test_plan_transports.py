@@ -180,6 +180,7 @@ def test_transport_stays_in_a_file_that_is_sent_elsewhere(plan_of: Planner) -> N
     assert plan.stream("positions").transport is None
     assert "not used" in plan.reasons["streams.positions.transport"]
     assert "not used" in plan.reasons["streams.positions.interface"]
+    assert "streams.positions.transport is not used with `via: bp5`: a file has no transport" in plan.advice
 
 
 OWN = """

@@ -198,3 +198,11 @@ streams:
     assert plan.stage("use").starts_after == ["make"]
     assert plan.stage("use").program == ["cat", "${{ run.dir }}/streams/table"]
     assert plan.advice == []
+
+
+def test_a_queue_that_a_file_does_not_have_is_mentioned(plan_of: Planner) -> None:
+    text = CHAIN.replace("to: count}", "to: count, queue: {limit: 1%s}}")
+    line = "streams.positions.queue is not used with `via: bp5`: a file holds all steps"
+    assert line in plan_of(text % "", via="bp5").advice
+    assert f"{line}, and none is dropped" in plan_of(text % ", when_full: discard", via="bp5").advice
+    assert line not in plan_of(text % "").advice

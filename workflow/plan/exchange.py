@@ -140,7 +140,7 @@ def blocks_of_rows(rows: Sequence[int], rest: Shape, writers: int) -> Blocks:
 def blocks_of_line(writers: int) -> Blocks:
     """Equal blocks along one axis, where nothing else is said."""
     made = blocks_of_rows([LINE] * writers, (), writers)
-    return Blocks(made.blocks, made.shape, f"{LINE} elements of each writing rank, side by side")
+    return Blocks(made.blocks, made.shape, f"assumed: {LINE} elements of each writing rank, side by side; give --shape")
 
 
 def _touched(parts: Sequence[Part], blocks: Sequence[Block]) -> list[tuple[Block, int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, Protocol
 
 from workflow.errors import WfError
@@ -36,7 +37,8 @@ def explain_key(loaded: Explainable, plan: Plan, key: str) -> str:
     data = loaded.spec.model_dump(mode="json", by_alias=True)
     found, value, known = _find(data, key.split("."))
     if found:
-        lines.append(f"{key} = {json.dumps(value)}\n  from {loaded.origins.of(key)}")
+        lines.append(f"{key} = {json.dumps(_given(value))}\n  from {loaded.origins.of(key)}")
+        lines += _queue_of_plan(key, value, plan)
     decided = _decided(plan)
     lines += [
         f"{each} = {decided[each]}"
@@ -47,10 +49,43 @@ def explain_key(loaded: Explainable, plan: Plan, key: str) -> str:
     lines += [f"{each}\n  because {plan.reasons[each]}" for each in plan.reasons
               if each not in decided and (each == key or each.startswith(key + "."))]  # fmt: skip
     if not lines:
-        near = did_you_mean(key.rpartition(".")[2], known) or did_you_mean(key, [*decided, *plan.reasons])
+        near = _near(data, key) or did_you_mean(key, [*decided, *plan.reasons])
         hint = near or f"known here: {listing(known)}"
         raise WfError(f"the pipeline and its plan have no key `{key}`", hint)
     return "\n".join(lines)
+
+
+def _queue_of_plan(key: str, written: Any, plan: Plan) -> list[str]:
+    """What holds instead of a stream's `queue`, where its engine has none or one of its own."""
+    parts = key.split(".")
+    if parts[0] != "streams" or parts[2:3] != ["queue"]:
+        return []
+    stream = plan.stream(parts[1])
+    if stream.queue is None:
+        return [f"  not used with `via: {stream.via}`: {stream.engine} has no queue"]
+    planned = _find({"queue": stream.queue.model_dump(mode="json")}, parts[2:])[1]
+    return [] if planned == written else [f"  in the plan {json.dumps(planned)}: that is how {stream.engine} works"]
+
+
+def _near(data: Any, key: str) -> str:
+    """The key of the pipeline file that was meant; empty when none is near."""
+    parts, done = key.split("."), 0
+    while done < len(parts):
+        found, _, known = _find(data, parts[: done + 1])
+        if not found:
+            meant = re.search("`(.*)`", did_you_mean(parts[done], known))
+            if meant is None:
+                return ""
+            parts[done] = meant[1]
+        done += 1
+    return f"did you mean `{'.'.join(parts)}`?"
+
+
+def _given(value: Any) -> Any:
+    """Without the keys that are not given."""
+    if isinstance(value, dict):
+        return {key: _given(each) for key, each in value.items() if each is not None}
+    return value
 
 
 def _find(data: Any, parts: list[str]) -> tuple[bool, Any, list[str]]:

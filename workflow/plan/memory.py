@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from workflow.plan.decisions import Making
-from workflow.plan.model import EndPlan, StageMemory
-from workflow.spec.machine import ALLOCATOR_VARIABLES, TUNABLES_GLIBC, parse_version
+from workflow.plan.decisions import Making, counted
+from workflow.plan.model import EndPlan, Placement, StageMemory
+from workflow.spec.machine import ALLOCATOR_VARIABLES, SET_HERE, TUNABLES_GLIBC, parse_version
 
 # The engines whose speed was seen to hang on it (tests/bench/bench_transports.py).
 _ENGINES = ("SST", "SSC", "BP5", "BP4")
@@ -23,7 +23,7 @@ _OLD_LIMIT = 32 * 2**20
 _MEASURED = "with big steps SST and BP5 mostly run 1.5 to several times as fast (docs/benchmarks.md)"
 
 
-def decide_memory(name: str, ends: Sequence[EndPlan], making: Making) -> StageMemory | None:
+def decide_memory(name: str, ends: Sequence[EndPlan], placement: Placement, making: Making) -> StageMemory | None:
     """What a stage's processes do about memory; None where the allocator is left alone. Notes what cannot be had."""
     stage, site, key = making.loaded.spec.stages[name], making.site, f"stages.{name}.memory"
     wanted = stage.memory
@@ -45,11 +45,30 @@ def decide_memory(name: str, ends: Sequence[EndPlan], making: Making) -> StageMe
     huge = wanted.huge_pages if wanted.huge_pages is not None else "huge_pages" in by_default
     keep = wanted.keep_freed if wanted.keep_freed is not None else "keep_freed" in by_default
     kept = _share(making) if keep is True else int(keep)
+    if keep is not True:
+        _check_kept(f"{key}.keep_freed", kept, placement.ranks_per_node, making)
     if not huge and not kept:
+        if streams and not wanted.model_fields_set and SET_HERE in (seen := site.seen.get("memory_policy", "")):
+            making.notes.advise(f"the memory policy of stages is left alone: {seen}")
         making.notes.why(key, _why_not(name, bool(streams), making))
         return None
     making.notes.why(key, _why(name, streams, huge, kept, making))
     return StageMemory(huge_pages=huge, keep_freed=kept)
+
+
+def _check_kept(key: str, kept: int, ranks: int, making: Making) -> None:
+    """A size that was written. `ranks` are those of the stage on one node."""
+    site, room = making.site, making.site.memory_per_node
+    most = room // ranks
+    if kept > most:
+        making.problems.add(
+            key,
+            f"each rank would keep up to {_size(kept)}; a node of site {site.site} has {_size(room)} for "
+            f"{counted(ranks, 'rank')}",
+            f"at most `{key.rpartition('.')[2]}: {most // 2**20} MiB`, or `true`",
+        )
+    elif 0 < kept < 2**20:
+        making.notes.advise(f"{key}: {_size(kept)} is little: larger buffers go back to the system after each step")
 
 
 def memory_environment(name: str, memory: StageMemory | None, making: Making) -> dict[str, str]:
@@ -122,4 +141,6 @@ def _why(name: str, streams: Sequence[str], huge: bool, kept: int, making: Makin
 
 
 def _size(count: int) -> str:
-    return f"{count / 2**30:.3g} GiB" if count >= 2**30 else f"{count / 2**20:.0f} MiB"
+    if count >= 2**30:
+        return f"{count / 2**30:.3g} GiB"
+    return f"{count / 2**20:.0f} MiB" if count >= 2**20 else f"{count / 2**10:.3g} KiB"

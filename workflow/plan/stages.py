@@ -44,7 +44,7 @@ def to_stage_plan(
     program = [*_program(name, stage, filler, making), *picongpu_arguments(ends)]
     launcher, argv = _launch(name, stage, placement, program, making)
     configs = config_files(ends)
-    memory = decide_memory(name, ends, making)
+    memory = decide_memory(name, ends, placement, making)
     written, copied = user_files(name, filler, configs, ends, making)
     return StagePlan(
         name=name,

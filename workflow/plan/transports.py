@@ -216,6 +216,7 @@ def _refuse_elsewhere(name: str, engine: Engine, making: Making) -> None:
         kind = "a file" if engine.kind == "file" else engine.engine
         if making.layer(f"streams.{name}.via") not in ("", making.layer(key)):
             making.notes.why(key, f"not used with `via: {stream.via}`: {kind} has no {word}")
+            making.notes.advise(f"{key} is not used with `via: {stream.via}`: {kind} has no {word}")
         else:
             making.problems.add(
                 key, f"{word} is about SST, and with `via: {stream.via}` the data go through {kind}",

@@ -220,7 +220,10 @@ def _check_queue(name: str, engine: Engine, making: Making) -> None:
         return
     holds = "SSC has none and holds one step" if engine.engine == SSC else "a file holds all steps"
     if _for_another_engine(name, key, making):
+        if stream.queue.when_full == "discard":
+            holds += ", and none is dropped"
         making.notes.why(key, f"not used with `via: {stream.via}`: {holds}")
+        making.notes.advise(f"{key} is not used with `via: {stream.via}`: {holds}")
         return
     making.problems.add(key, f"a queue is of no use with `via: {stream.via}`: {holds}", "remove it, or use `via: sst`")
 

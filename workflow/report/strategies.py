@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
+from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from workflow.distribution import INNER, Block, Ranks, Shape
 from workflow.errors import WfError
@@ -35,8 +37,42 @@ remote: part of the bytes that comes from another node; imbalance: most ÷ mean 
 moved: bytes moved ÷ bytes needed; *: the plan's"""
 
 
+class Judged(NamedTuple):
+    """Every strategy for one reading stage; `lines` say what was judged."""
+
+    stage: str
+    end: EndPlan
+    lines: list[str]
+    figures: list[Figures]
+
+
 def strategies_tables(plan: Plan, stream: str, blocks: str | None, shape: str | None) -> list[tuple[list[str], Table]]:
-    """(lines to print before it, a table) for every reading stage of one stream; a row per strategy.
+    """(lines to print before it, a table) for every reading stage of one stream; a row per strategy. See `judged`."""
+    return [
+        (each.lines, Table(HEAD, [_row(one, chosen=_chosen(each.end, one.strategy)) for one in each.figures]))
+        for each in judged(plan, stream, blocks, shape)
+    ]
+
+
+def strategies_json(plan: Plan, stream: str, blocks: str | None, shape: str | None) -> str:
+    """The same as JSON: a list of `{stage, about, strategies: [{strategy, planned, requests, …}]}`; shares 0 to 1."""
+    return json.dumps([
+        {"stage": each.stage, "about": each.lines, "strategies": [_numbers(each.end, one) for one in each.figures]}
+        for each in judged(plan, stream, blocks, shape)
+    ], indent=2, ensure_ascii=False)  # fmt: skip
+
+
+def _numbers(end: EndPlan, found: Figures) -> dict[str, Any]:
+    return {
+        "strategy": found.strategy, "planned": _chosen(end, found.strategy), "requests": found.requests,
+        "requests_most": found.requests_most, "partners_most": found.partners_most,
+        "partners_mean": found.partners_mean, "remote_share": found.remote_share, "imbalance": found.imbalance,
+        "moved_by_needed": found.amplification,
+    }  # fmt: skip
+
+
+def judged(plan: Plan, stream: str, blocks: str | None, shape: str | None) -> list[Judged]:
+    """Every strategy for every reading stage of one stream.
 
     `blocks`: rows of each writing rank, `1000,400,0`, or a JSON file of what ADIOS2's BlocksInfo said; `shape`:
     `64x64x64`, cut as a grid. Raises WfError for what cannot be understood, or when there is no such stream.
@@ -49,7 +85,8 @@ def strategies_tables(plan: Plan, stream: str, blocks: str | None, shape: str | 
         hint = "its readers are programs that read what they like, or read whole files"
         raise WfError(f"nothing to share out: no reader of stream {stream} reads by `step.share`", hint)
     writers = _ranks(ends[0][1], "writers")
-    given = read_blocks(blocks, shape, writers.number)
+    given = _known_blocks(plan, stream, writers.number) if blocks is None and shape is None else None
+    given = given or read_blocks(blocks, shape, writers.number)
     head = [f"{stream}: {given.said}"]
     if not given.tiled:
         head.append("these blocks overlap or leave holes: they cannot be dealt out, and slabs are read instead")
@@ -60,10 +97,32 @@ def strategies_tables(plan: Plan, stream: str, blocks: str | None, shape: str | 
         readers = _ranks(end, "readers")
         sides = f"{_said(writers, 'writing')}, {_said(readers, 'reading')}"
         why = plan.reasons.get(f"streams.{stream}.read.{stage}.strategy", "")
-        rows = [_row(judge(each, given, writers, readers), chosen=_chosen(end, each)) for each in STRATEGIES]
-        found.append(([*head, f"{stage}: {sides}", f"  {_planned(end)}: {why}"], Table(HEAD, rows)))
+        figures = [judge(each, given, writers, readers) for each in STRATEGIES]
+        found.append(Judged(stage, end, [*head, f"{stage}: {sides}", f"  {_planned(end)}: {why}"], figures))
         head = []
     return found
+
+
+def _known_blocks(plan: Plan, stream: str, writers: int) -> Blocks | None:
+    """What the plan knows of the data: the largest variable with a shape in numbers, or the bytes of a step."""
+    written = next(end for stage in plan.stages for end in stage.ends if end.stream == stream and end.side == "write")
+    shapes: dict[str, Shape] = {}
+    for name, variable in written.variables.items():
+        lengths = tuple(each for each in variable.shape or () if isinstance(each, int))
+        if lengths and all(lengths) and len(lengths) == len(variable.shape or ()):
+            shapes[name] = lengths
+    if shapes:
+        name = max(shapes, key=lambda each: prod(shapes[each]))
+        try:
+            made = blocks_of_shape(shapes[name], writers)
+        except WfError:
+            return None  # too small to be cut among so many
+        return replace(made, said=f"{name}: {made.said}")
+    each = (plan.stream(stream).step_size or 0) // writers
+    if not each:
+        return None
+    made = blocks_of_rows([each] * writers, (), writers)
+    return replace(made, said=f"{each} bytes of each writing rank, side by side")
 
 
 def _said(ranks: Ranks, doing: str) -> str:

@@ -28,6 +28,7 @@ _HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 ALLOCATOR_VARIABLES = (
     "GLIBC_TUNABLES", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "MALLOC_TOP_PAD_", "MALLOC_ARENA_MAX",
 )  # fmt: skip
+SET_HERE = "is set in this environment"
 # The first glibc with huge pages in malloc, and without a limit of 32 MiB on the mmap threshold (its NEWS).
 TUNABLES_GLIBC = (2, 35)
 
@@ -145,7 +146,7 @@ def peer_memory() -> tuple[bool, str]:
 def memory_policy(glibc: str, environment: Mapping[str, str]) -> tuple[list[str], str]:
     """(what can be had here, what was seen)."""
     if own := [name for name in ALLOCATOR_VARIABLES if name in environment]:
-        return [], f"{', '.join(own)} is set in this environment"
+        return [], f"{', '.join(own)} {SET_HERE}"
     if not glibc:
         return [], "the C library is not glibc"
     version = parse_version(glibc)

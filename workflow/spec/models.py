@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StringConstraints, model_validator
 
 from workflow.spec.dialect import NAMELESS, Dialect, dialect_of
+from workflow.spec.memory import Memory, MemoryOrBool
 from workflow.spec.output import AggregationPolicy, Compression
 from workflow.spec.strict import Spec as Spec
 from workflow.spec.units import Duration, Size
@@ -72,20 +73,6 @@ class OutputPolicy(Spec):
     )
     compression: Compression = Field(default_factory=dict, description="operators, per variable of what is written")
     pipe: Pipe = Field(default_factory=lambda: Pipe(), description="the stage that `async: pipe` adds")
-
-
-class Memory(Spec):
-    """What the allocator of a stage's processes does with big buffers. Every step needs some, and frees them."""
-
-    huge_pages: bool | None = Field(
-        None,
-        description="transparent huge pages for malloc (glibc 2.35 or newer). Default: where the site can",
-    )
-    keep_freed: bool | Size | None = Field(
-        None,
-        description="how much freed memory a rank keeps for its next step instead of giving it back to the system; "
-        "true: its share of a quarter of the node. Default: where the site can",
-    )
 
 
 class ProgramPort(Spec):
@@ -156,7 +143,7 @@ class StageSpec(Spec):
         description="files to put into the stage's directory: name there → file here, placeholders filled",
     )
     env: dict[str, Scalar] = Field(default_factory=dict, description="environment variables")
-    memory: Memory = Field(
+    memory: MemoryOrBool = Field(
         default_factory=Memory,
         description="memory policy of its processes; by default on, where the site can, for stages with streams",
     )
@@ -214,7 +201,7 @@ class Tap(Spec):
     ranks: int = Field(1, ge=1, description="MPI ranks")
     place: Place = Field(default_factory=Place, description="where the ranks go")
     env: dict[str, Scalar] = Field(default_factory=dict, description="environment variables")
-    memory: Memory = Field(default_factory=Memory, description="memory policy of its processes")
+    memory: MemoryOrBool = Field(default_factory=Memory, description="memory policy of its processes")
 
     @model_validator(mode="after")
     def _one_queue(self) -> Tap:
@@ -246,7 +233,7 @@ class StreamSpec(Spec):
         description="which rank of a reading stage reads what, for programs that take any share (`step.share` of "
         "workflow.stage). auto: by nodes and numbers of ranks",
     )
-    step_size: Size | None = Field(
+    step_size: Annotated[Size, Field(ge=1)] | None = Field(
         None,
         description="bytes of one step of all ranks: with it the queue's memory is compared with the node's",
     )

@@ -31,7 +31,9 @@ def _in_base_unit(value: Any, units: dict[str, Any], expected: str) -> Any:
         return value
     match = _QUANTITY.match(value)
     if match is None or match[2] not in units:
-        raise ValueError(f'expected {expected}, got "{value}"; units: {", ".join(units)}')
+        near = next((unit for unit in units if match is not None and unit.lower() == match[2].lower()), None)
+        meant = f"did you mean `{match[1]} {near}`? " if match is not None and near is not None else ""
+        raise ValueError(f'expected {expected}, got "{value}"; {meant}units: {", ".join(units)}')
     return float(match[1]) * units[match[2]]
 
 
