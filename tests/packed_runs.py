@@ -63,6 +63,12 @@ with stage.open_reader("field") as field:
 with open(f"error-{stage.rank()}.json", "w") as file:
     json.dump({"worst": worst, "steps": field.steps}, file)
 """,
+    "glance.py": """
+from workflow import stage
+with stage.open_reader("field") as field:
+    for step in field:
+        step.read("id")
+""",
     # Neither does this one: its options come from a file of openPMD-api's own kind.
     "openpmd.py": """
 import sys

@@ -49,6 +49,17 @@ def test_errors_are_measured_and_within_the_bound(wiring: str, mpi_python: str, 
         assert "zfp" in operators_in(file, "density")
         assert "blosc" in operators_in(file, "id")
         assert bytes_of(file) < 0.6 * 3 * 8 * SIDE**3  # and not as large as what it holds
+        stored = report_of(tmp_path)["streams"][0]["stored"]
+        assert stored == sum(each.stat().st_size for each in file.glob("data.*"))
+        assert re.search(r"field: stored \S+ kB of \S+ kB \(\d+ %\)", said.stdout), said.stdout
+
+
+def test_what_nobody_read_is_not_called_checked(mpi_python: str, programs: Path, tmp_path: Path) -> None:
+    text = chain(programs, mpi_python, "via: bp5", PACKED, readers=1).replace("read.py", "glance.py")
+    done = wf(tmp_path, mpi_python, text)
+    assert done.returncode == 0, done.stderr
+    (stream,) = report_of(tmp_path)["streams"]
+    assert (stream["unread"], [each["variable"] for each in stream["readers"][0]["accuracy"]]) == (["density"], ["id"])
 
 
 @pytest.mark.parametrize(

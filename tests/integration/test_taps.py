@@ -73,7 +73,8 @@ def test_a_slow_tap_slows_nobody(tmp_path: Path) -> None:
     assert assert_counted(done, "slow", STEPS) >= STEPS - 4
     assert done.numbers("slow")[:2] == [0, 1]
     missed = done.report.stream("slow").readers[0].dropped
-    assert f"slow missed {missed} of the {STEPS} steps of slow: the queue was full, and discards" in done.report.notes
+    said = f"slow missed {missed} of the {STEPS} steps of data offered to it: the queue was full, and discards"
+    assert said in done.report.notes
 
 
 def test_a_tap_that_starts_slowly_is_waited_for_in_the_rendezvous(tmp_path: Path) -> None:

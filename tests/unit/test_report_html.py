@@ -12,6 +12,7 @@ import pytest
 from tests.sample_run import START, make_events, make_plan, make_stage, simulate, write_run, write_sample
 from workflow.report.metrics import StepRecord
 from workflow.report.report import write_report
+from workflow.report.sections import axis
 from workflow.report.timeline import Segment, data_rates, shares, step_segments
 
 # The smallest PNG: one transparent pixel.
@@ -61,6 +62,19 @@ def test_the_page_shows_every_part(tmp_path: Path) -> None:
     assert "atoms, step 40: computing" in page
     assert "What went wrong" not in page
     assert "prefers-color-scheme: dark" in page
+
+
+def test_a_label_stands_right_of_its_mark_or_nowhere() -> None:
+    marks = re.findall(r'<span style="left:([\d.]+)%">([^<]+)</span>', axis(START, START + 0.83))
+    assert [(round(float(at)), text) for at, text in marks] == [
+        (0, "0"), (24, "200 ms"), (48, "400 ms"), (72, "600 ms"), (96, "&nbsp;"),
+    ]  # fmt: skip
+    assert "class" not in axis(START, START + 0.83).replace('class="axis"', "")
+
+
+def test_wide_tables_scroll_by_themselves(tmp_path: Path) -> None:
+    page = page_of(write_sample(tmp_path / "run", steps=3))
+    assert page.count('<table class="wide">') == page.count('<div class="scroll"><table class="wide">') == 2
 
 
 def test_a_long_run_makes_a_light_page_quickly(tmp_path: Path) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from tests.planner import Planner, end_of
+from tests.planner import COMPONENTS, Planner, end_of
 from workflow.errors import SpecError
 from workflow.plan.explain import explain_key
+from workflow.spec import shipped
 from workflow.spec.inserted import retold
 from workflow.spec.site import Site
 
@@ -90,6 +93,22 @@ def test_a_relay_meets_its_taps_before_it_takes_a_step(plan_of: Planner) -> None
         ("last", "write"),
         ("positions", "read"),
     ]
+
+
+@pytest.mark.parametrize(("queue", "told"), [("", True), ("latest: true,", False), ("queue: {limit: 9},", True)])
+def test_an_archive_that_is_a_tap_may_lose_steps(
+    queue: str, told: bool, plan_of: Planner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shipped, "COMPONENT_DIRS", [COMPONENTS, Path(__file__).parents[2] / "components"])
+    text = f"""
+stages:
+  walk: {{component: walker}}
+  keep: {{component: keep}}
+streams:
+  positions: {{from: walk, to: keep, tap: {{more: {{component: archive, {queue} with: {{path: more.bp}}}}}}}}
+"""
+    said = "tap more: a tap may lose steps; `queue: {when_full: block}` keeps them all"
+    assert (said in plan_of(text).advice) == told
 
 
 def test_taps_of_a_file_lose_nothing(plan_of: Planner) -> None:

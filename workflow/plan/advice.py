@@ -37,6 +37,10 @@ def _on_stream(stream: StreamPlan, stages: Mapping[str, StagePlan], making: Maki
     if stream.engine == "SST":
         if stream.queue is not None and stream.queue.when_full == "discard":
             say(f"stream {name}: steps are dropped while the queue is full; the report counts them")
+            # What is archived is meant to be whole, unless a queue of one step asks for the latest.
+            for tap in stream.readers if stream.queue.limit > 1 else []:
+                if stages[tap].added == "tap" and stages[tap].component == "archive":
+                    say(f"tap {tap}: a tap may lose steps; `queue: {{when_full: block}}` keeps them all")
         nodes = sum(node_count(stage.placement) for stage in ends)
         if nodes > MANY_NODES_FOR_TCP and stream.transport == "tcp":
             say(f"stream {name}: {nodes} nodes; SST's TCP transport is not meant for so many, prefer `transport: rdma`")

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from workflow.plan.model import StagePlan, StreamPlan
+from workflow.report.compressed import stored_bytes, unread
 from workflow.report.limits import stream_limit, waiting
 from workflow.report.metrics import Side, StageMetrics, StepRecord
 from workflow.report.model import AccuracyPart, ReaderPart, StagePart, StreamPart
@@ -77,7 +78,8 @@ def make_stream(plan: StreamPlan, records: Records) -> StreamPart:
         name=plan.name, writer=plan.writer, via=plan.via, engine=plan.engine, coupling=plan.coupling,
         queue_limit=plan.queue.limit if plan.queue else None, when_full=plan.queue.when_full if plan.queue else None,
         parameters=dict(parameters[0]) if parameters else {}, transport=transport_of(seen), steps=steps,
-        step_size=plan.step_size, queue_memory=plan.queue_memory, bytes=volume or fetched, io_s=io_s, wait_s=wait_s,
+        step_size=plan.step_size, queue_memory=plan.queue_memory, bytes=volume or fetched,
+        stored=stored_bytes(plan, records), unread=unread(plan, records), io_s=io_s, wait_s=wait_s,
         throughput=_rate(volume, (io_s or 0.0) + (wait_s or 0.0)),
         complete=closed.complete if closed else _complete(seen),
         first_step=own[0].t if own else noticed[0] if noticed else None,

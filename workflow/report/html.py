@@ -41,7 +41,7 @@ def make_html(records: Records, report: Report) -> str:
         _section("Where the time went", sections.time_shares(report)),
         _section("Streams", streams),
         sections.stream_cards(records, report),
-        _section("Errors of compression", "".join(f"<p>{escape(line)}</p>" for line in accuracy_lines(report))),
+        _section("Compression", "".join(f"<p>{escape(line)}</p>" for line in accuracy_lines(report))),
         _section("Pictures", _pictures(run_dir)),
         _section("Stages", sections.table(rows.report_stages(report))),
         _section("Notes", "".join(f"<p>{escape(note)}</p>" for note in [*report.notes, *plan.advice])),

@@ -48,6 +48,7 @@ class StageMetrics:
     opened: dict[End, tuple[float, float]] = field(default_factory=dict)  # (when, how long it took)
     closed: dict[End, CloseRecord] = field(default_factory=dict)
     accuracy: dict[str, list[dict[str, Any]]] = field(default_factory=dict)  # stream → of each variable
+    compressed: dict[str, list[str]] = field(default_factory=dict)  # stream → variables that it wrote with an operator
     compute_after_s: float = 0.0  # after the last stream call
     unreadable: int = 0
 
@@ -92,6 +93,8 @@ def _add(metrics: StageMetrics, record: dict[str, Any]) -> None:
             told = {key: record[key] for key in ("variable", "operator", "bound", "largest", "compared", "steps")}
             told["largest"] = None if math.isinf(told["largest"]) else told["largest"]
             metrics.accuracy.setdefault(str(record["stream"]), []).append(told)
+        case "compressed":
+            metrics.compressed[str(record["stream"])] = [str(name) for name in record["variables"]]
         case "end":
             metrics.compute_after_s = float(record.get("compute_s", 0.0))
 

@@ -143,6 +143,8 @@ class StreamPart(Part):
     step_size: int | None = Field(None, description="bytes of a step as planned: stated, or by shapes")
     queue_memory: int | None = Field(None, description="bytes that the queue was planned to hold at most")
     bytes: int | None = Field(None, description="written; of a writer that does not say it, what a reader fetched")
+    stored: int | None = Field(None, description="bytes of data on disk, of a compressed file that is still there")
+    unread: list[str] = Field(default_factory=list, description="compressed variables that nobody read, so not checked")
     io_s: Real | None = None
     wait_s: Real | None = Field(None, description="of the writer, for room in the queue")
     throughput: Real | None = Field(

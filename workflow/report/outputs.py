@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workflow.plan.model import Plan
-from workflow.report.amounts import size
+from workflow.report.amounts import percent, size
 from workflow.report.model import Report, StreamPart
 
 # Steps may be so much larger than they were said to be before it is mentioned.
@@ -11,13 +11,17 @@ TOLERANCE = 1.05
 
 
 def accuracy_lines(report: Report) -> list[str]:
-    """What compression did to each variable, by reader."""
-    return [
-        f"{stream.name} → {reader.stage}: {each.text}"
-        for stream in report.streams
-        for reader in stream.readers
-        for each in reader.accuracy
-    ]
+    """What compression gained, and what it did to each variable, by reader."""
+    lines = []
+    for stream in report.streams:
+        if stream.stored and stream.bytes:
+            share = percent(stream.stored / stream.bytes)
+            lines.append(f"{stream.name}: stored {size(stream.stored)} of {size(stream.bytes)} ({share})")
+        lines += [
+            f"{stream.name} → {reader.stage}: {each.text}" for reader in stream.readers for each in reader.accuracy
+        ]
+        lines += [f"{stream.name}: {name}: not checked: nobody read it" for name in stream.unread]
+    return lines
 
 
 def output_notes(plan: Plan, streams: list[StreamPart]) -> list[str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from workflow.errors import EXIT_RUN_FAILED
+from workflow.plan.model import Plan
 from workflow.report.amounts import plural
 from workflow.report.figures import busy_s, make_stage, make_stream
 from workflow.report.limits import run_limit
@@ -45,7 +46,12 @@ def to_report(records: Records) -> Report:
         run=_make_run(records, stages, streams),
         stages=stages,
         streams=streams,
-        notes=[*_make_notes(records), *_uncounted(streams), *_dropped(streams), *output_notes(records.plan, streams)],
+        notes=[
+            *_make_notes(records),
+            *_uncounted(streams),
+            *_dropped(records.plan, streams),
+            *output_notes(records.plan, streams),
+        ],
     )
 
 
@@ -141,15 +147,21 @@ def _uncounted(streams: list[StreamPart]) -> list[str]:
     ]
 
 
-def _dropped(streams: list[StreamPart]) -> list[str]:
+def _dropped(plan: Plan, streams: list[StreamPart]) -> list[str]:
     """What readers missed because a full queue discards."""
     return [
-        f"{reader.stage} missed {reader.dropped} of the {plural(stream.steps or 0, 'step')} of {stream.name}: "
-        "the queue was full, and discards"
+        f"{reader.stage} missed {reader.dropped} of the {plural(stream.steps or 0, 'step')} of "
+        f"{_offered(plan, stream)}: the queue was full, and discards"
         for stream in streams
         for reader in stream.readers
         if reader.dropped and stream.when_full == "discard"
     ]
+
+
+def _offered(plan: Plan, stream: StreamPart) -> str:
+    """The stream that the user tapped, for one from a relay to a tap."""
+    tapped = next((each.name for each in plan.streams if stream.writer in each.readers), "")
+    return f"{tapped} offered to it" if tapped and plan.stage(stream.writer).added == "relay" else stream.name
 
 
 def _make_notes(records: Records) -> list[str]:

@@ -16,6 +16,7 @@ from workflow.report.timeline import DOING, Doing, data_rates, make_lane
 
 RATE_INTERVALS = 200
 MOST_TICKS = 5
+MOST_RIGHT = 0.87  # where a label may begin
 TICK_UNITS = (
     *(digit * 10.0**power for power in range(-3, 1) for digit in (1, 2, 5)), 10.0, 15.0, 30.0,
     *(60.0 * minutes for minutes in (1, 2, 5, 10, 15, 30)), *(3600.0 * hours for hours in (1, 2, 3, 6, 12, 24, 48, 96)),
@@ -34,7 +35,9 @@ def table(content: Table) -> str:
             shown = f'<span class="{escape(cell)}">{escape(cell)}</span>' if title == "state" else escape(cell)
             cells += f'<td class="{kind}" data-label="{escape(title)}">{shown}</td>'
         body += f"<tr>{cells}</tr>"
-    return f'<table class="wide"><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>'
+    # The table scrolls, not the page.
+    inner = f'<table class="wide"><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>'
+    return f'<div class="scroll">{inner}</div>'
 
 
 def axis(start: float, end: float) -> str:
@@ -48,10 +51,9 @@ def axis(start: float, end: float) -> str:
 def _tick(t: float, unit: float, place: float) -> str:
     scale, name = next((scale, name) for scale, name in TICK_NAMES if unit >= scale)
     text = f"{t / scale:g} {name}" if t else "0"
-    # A label near the right edge goes to the left of its mark.
-    left = f'style="left:{100 * place:.2f}%"'
-    side = left if place < 0.85 else f'class="left" style="right:{100 - 100 * place:.2f}%"'
-    return f"<span {side}>{text}</span>"
+    # A label near the right edge would hang over it: its mark alone says enough.
+    shown = text if place < MOST_RIGHT else "&nbsp;"
+    return f'<span style="left:{100 * place:.2f}%">{shown}</span>'
 
 
 def legend(report: Report) -> str:

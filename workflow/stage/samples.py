@@ -40,6 +40,7 @@ class Sampler:
         self._rank = 0 if comm is None else int(comm.Get_rank())
         self._most = max(_LEAST, _MOST // (1 if comm is None else comm.Get_size()))
         self._taken: dict[str, tuple[Operator, str, Array, Array]] = {}
+        self.names = set[str]()  # on rank 0: all variables of which samples were written
 
     def take(self, block: Block, operator: Operator, step: int) -> None:
         """Copy some values of this rank's block; of several blocks of one variable, of the first."""
@@ -72,6 +73,7 @@ class Sampler:
                 "at": _text(np.concatenate([each[2] for each in own])),
                 "was": _text(np.concatenate([each[3] for each in own])),
             }  # fmt: skip
+        self.names.update(told)
         return Block(NAME, "string", np.array(json.dumps(told)), (), ())
 
 

@@ -109,6 +109,8 @@ class Writer:
         else:
             self._target.close()
         self._metrics.leave()
+        if self._sampler is not None and self._sampler.names:
+            self._metrics.write("compressed", stream=self.name, side="write", variables=sorted(self._sampler.names))
         self._metrics.write("close", stream=self.name, side="write", steps=self.steps, complete=not error, error=error)
 
     def begin_step(self) -> None:
