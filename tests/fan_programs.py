@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import ExitStack
 
 import numpy as np
 
@@ -45,6 +46,46 @@ def join() -> None:
             print(*(step.index for step in steps), flush=True)
 
 
+def out_of_line() -> None:
+    """Writes the streams that it is told, in this order, step by step; closes them in the opposite order."""
+    with ExitStack() as closes:
+        outs = [closes.enter_context(stage.open_writer(name)) for name in sys.argv[2:]]
+        for step in range(STEPS):
+            for out in outs:
+                with out.step():
+                    out.write("a", *share(content(out.name, step)))
+
+
+def pass_on() -> None:
+    """Reads x and writes it as z."""
+    with stage.open_reader("x") as x, stage.open_writer("z") as z:
+        for step in x:
+            values = step.read("a")
+            with z.step():
+                z.write("a", *share(values))
+
+
+def side_by_side() -> None:
+    """Reads the streams that it is told side by side, for so many steps."""
+    count = int(sys.argv[2])
+    with ExitStack() as closes:
+        readers = [closes.enter_context(stage.open_reader(name)) for name in sys.argv[3:]]
+        for steps in stage.in_step(*readers):
+            for reader, step in zip(readers, steps, strict=True):
+                source = reader.name.replace("z", "x")
+                np.testing.assert_array_equal(step.read("a"), content(source, step.index), strict=True)
+            if stage.rank() == 0:
+                print(*(step.index for step in steps), flush=True)
+            if steps[0].index + 1 == count:
+                break
+
+
+def share(values: np.ndarray) -> tuple[np.ndarray, tuple[int, ...], tuple[int, ...]]:
+    """This rank's block of an array, the array's shape, and where the block begins."""
+    start, count = stage.block(len(values))
+    return values[start : start + count], values.shape, (start,)
+
+
 def couple() -> None:
     """Writes `mine`, then reads `yours`, step by step: the mean of both goes on. The argument is opened first."""
     first_in = sys.argv[2] == "in"
@@ -66,4 +107,5 @@ def couple() -> None:
 
 
 if __name__ == "__main__":
-    {"one": one, "two": two, "join": join, "couple": couple}[sys.argv[1]]()
+    roles = (one, two, join, out_of_line, pass_on, side_by_side, couple)
+    {role.__name__: role for role in roles}[sys.argv[1]]()

@@ -70,16 +70,6 @@ def own_communicator() -> Any:
     return None if comm is None or comm.Get_size() == 1 else comm.Dup()
 
 
-def wait_patiently(comm: Any) -> None:
-    """A barrier whose waiting ranks sleep between looks, so that they leave their cores to other stages.
-
-    MPI's own waiting spins, and here it may last for a step's whole computation.
-    """
-    request, begin = comm.Ibarrier(), time.monotonic()
-    while not request.Test():
-        time.sleep(min(5e-3, (time.monotonic() - begin) / 50))
-
-
 def leave_stream(error: BaseException | None) -> None:
     """Note that an exception left a stream open: should this rank exit now, the others would wait for it for ever.
 

@@ -19,7 +19,8 @@ from workflow.stage.opening import bindings, is_parallel, wait_for_writer
 from workflow.stage.reader import Reader
 from workflow.stage.settings import End, Side
 from workflow.stage.source import AdiosSource, Source
-from workflow.stage.ssc import SscSource, SscTarget
+from workflow.stage.ssc import SscTarget
+from workflow.stage.ssc_source import SscSource
 from workflow.stage.target import AdiosTarget, Target
 from workflow.stage.writer import Writer
 

@@ -11,8 +11,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from workflow.stage.communicator import own_communicator, wait_patiently
+from workflow.stage.communicator import own_communicator
 from workflow.stage.errors import StageError
+from workflow.stage.patience import wait_patiently
 from workflow.stage.shares import Blocks
 from workflow.stage.source import Source, Status
 from workflow.stage.target import Target

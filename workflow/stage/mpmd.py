@@ -17,12 +17,9 @@ import numpy as np
 
 from workflow.stage import settings
 from workflow.stage.errors import StageError
+from workflow.stage.patience import rest, wait_patiently
 from workflow.stage.settings import End
 
-# While a partner is quick, sleeping would take longer than it: the system's shortest sleep is some 50 µs. Yielding
-# instead costs milliseconds on a busy machine.
-_SPIN_S = 1e-4
-_LONGEST_PAUSE_S = 5e-3
 _FIRST_TAG = 1000
 
 _opened: set[str] = set()
@@ -107,14 +104,18 @@ class Partner:
         `awake`: let MPI go on with whatever it is asked for meanwhile, at the price of a busy core.
         """
         begin = time.monotonic()
-        while not self._world.Iprobe(self._hears, self.tag):
+        while not self.speaks():
             waited = time.monotonic() - begin
             if waited >= timeout_s:
                 return None
-            if not awake and waited > _SPIN_S:
-                time.sleep(min(_LONGEST_PAUSE_S, waited / 50))
+            if not awake:
+                rest(waited)
         self._world.Recv(self._heard, self._hears, self.tag)
         return Word(int(self._heard[0]))
+
+    def speaks(self) -> bool:
+        """Whether the other end has said something that is not heard yet."""
+        return bool(self._world.Iprobe(self._hears, self.tag))
 
     def send_header(self, header: Any) -> None:
         """From the first rank here to the first there; does not wait."""
@@ -128,8 +129,6 @@ class Partner:
 def _leave() -> None:
     """At exit: wait, asleep, until all have come so far, because leaving MPI waits too. Nobody must leave too early."""
     from mpi4py import MPI
-
-    from workflow.stage.communicator import wait_patiently
 
     current = settings.current()
     assert current.group is not None

@@ -1,8 +1,8 @@
-"""Reading and writing through SSC, ADIOS2's coupler of programs that one MPI launch line has started.
+"""Writing through SSC, ADIOS2's coupler of programs that one MPI launch line has started; `ssc_source` reads.
 
 SSC (2.12.1, source/adios2/engine/ssc) synchronises its two ends in collective calls without a limit: nothing times
 out, and whoever comes first spins. So the ends announce themselves here first (`mpmd.Partner`), wait for each other
-asleep and with a limit, and enter SSC's calls when both are there.
+asleep and with a limit, and enter SSC's calls when both are there. A reader of several streams: see `turns`.
 
 What else SSC does not do by itself, and how it is had nevertheless:
 
@@ -18,21 +18,16 @@ What else SSC does not do by itself, and how it is had nevertheless:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from workflow.stage import settings
-from workflow.stage.communicator import own_communicator
 from workflow.stage.errors import StageError, StreamTimeout
 from workflow.stage.metrics import process_metrics
 from workflow.stage.mpmd import Partner, Word, readers_of
 from workflow.stage.settings import End
-from workflow.stage.shares import Blocks
-from workflow.stage.source import AdiosSource, Status
 from workflow.stage.target import AdiosTarget
-from workflow.stage.variables import Array, Block, Info, Selection, product
+from workflow.stage.variables import Array, Block, product
 
 _LARGEST = 2**31 - 2  # bytes of one rank in one step: one more is SSC's own, and MPI counts in int
 _LONGEST_NAME = 255
@@ -96,7 +91,7 @@ class _Line(AdiosTarget):
 
     def __init__(self, end: End, reader: str) -> None:
         end = replace(end, path=f"{end.path}.{reader}")
-        self._partner = _meet(end, reader)
+        self._partner = meet(end, reader)
         super().__init__(end)
         self._engine.BeginStep()
         self._engine.EndStep()
@@ -163,114 +158,7 @@ class _Line(AdiosTarget):
         self._released = word is Word.RELEASED
 
 
-class SscSource(AdiosSource):
-    """One engine opened for reading by this process, in a launch line with its writer."""
-
-    def __init__(self, end: End) -> None:
-        reader = settings.current().stage
-        readers_of(end)
-        end = replace(end, path=f"{end.path}.{reader}")
-        self._partner = _meet(end, reader)
-        super().__init__(end)
-        self._ask(0.0)
-        self._engine.EndStep()
-        self._held = self._ended = False  # a step that SSC has still open; the writer has closed
-        self._values: dict[str, Array] = {}
-        self._known: dict[str, Array | list[str]] = {}
-
-    def begin(self, timeout_s: float) -> Status:
-        """See `Source`."""
-        while (word := self._next(timeout_s)) is Word.EMPTY:
-            self._enter()
-            self.end()
-        if word is None:
-            return Status.LATE
-        self._values = {}
-        status = self._enter()
-        self._ended = status is Status.ENDED
-        if not self._ended:
-            self._take_header(word)
-        return status
-
-    def end(self) -> int:
-        """See `Source`. SSC's own end waits for the writer's next step, and is left until that comes."""
-        self._partner.say(Word.RELEASED)
-        self._held = True
-        total, self._bytes = self._bytes, 0
-        return total if self._comm is None else self._comm.reduce(total) or 0
-
-    def close(self) -> None:
-        """See `Source`. SSC has no way out in the middle: what is left of the stream passes unread."""
-        while not self._ended:
-            if self.begin(math.inf) is Status.READY:
-                self.end()
-        self._engine.Close()
-
-    def abandon(self) -> None:
-        """See `Source`. Closing needs the writer: the end of the process, and so of all of the launch, must do."""
-
-    def variables(self) -> dict[str, Info]:
-        """See `Source`."""
-        return {**super().variables(), **{name: _info(value) for name, value in self._values.items()}}
-
-    def info(self, name: str) -> Info | None:
-        """See `Source`."""
-        value = self._values.get(name)
-        return super().info(name) if value is None else _info(value)
-
-    def blocks(self, names: Sequence[str]) -> dict[str, Blocks]:
-        """See `Source`."""
-        alone = {name: Blocks() for name in names if name in self._values}
-        return {**alone, **super().blocks([name for name in names if name not in self._values])}
-
-    def attributes(self) -> dict[str, Array | list[str]]:
-        """See `Source`."""
-        return dict(self._known)
-
-    def get(self, wanted: Sequence[Selection]) -> list[Array]:
-        """See `Source`."""
-        arrays = self._fetch([each for each in wanted if each.name not in self._values])
-        found = [self._values[each.name].copy() if each.name in self._values else next(arrays) for each in wanted]
-        alone = (self._values[each.name] for each in wanted if each.name in self._values)
-        self._bytes += sum(value.nbytes for value in alone if value.dtype.kind != "U")
-        return found
-
-    def _fetch(self, wanted: Sequence[Selection]) -> Iterator[Array]:
-        """The arrays. All ranks are served until the last has its own, for their writers then leave."""
-        if not wanted:
-            return iter([])
-        self._partner.say(Word.FETCH)
-        found = super().get(wanted)
-        if self._comm is not None:
-            self._comm.Barrier()
-        self._partner.say(Word.FETCHED)
-        return iter(found)
-
-    def _next(self, timeout_s: float) -> Word | None:
-        """What the writer is about to do: send a step, or close. In both cases SSC's last step ends first."""
-        word = self._partner.hear(timeout_s)
-        if self._held and word is not None:
-            self._engine.EndStep()
-            self._held = False
-        return word
-
-    def _enter(self) -> Status:
-        self._io.RemoveAllVariables()
-        return self._ask(0.0)
-
-    def _take_header(self, word: Word) -> None:
-        """Single values, strings and changed attributes of this step, on all ranks."""
-        header: tuple[dict[str, Array], Mapping[str, Array | list[str]]] | None = None
-        comm = own_communicator()
-        if word is Word.HEADED and (comm is None or comm.Get_rank() == 0):
-            header = self._partner.take_header()
-        header = header if comm is None else comm.bcast(header)
-        if header is not None:
-            self._values = header[0]
-            self._known.update(header[1])
-
-
-def _meet(end: End, reader: str) -> Partner:
+def meet(end: End, reader: str) -> Partner:
     """The other end, once it is about to open the stream as well. Raises StreamTimeout."""
     partner = Partner(end, reader)
     partner.say(Word.HERE)
@@ -280,7 +168,3 @@ def _meet(end: End, reader: str) -> Partner:
         process_metrics().error(end.stream, error)
         raise error
     return partner
-
-
-def _info(value: Array) -> Info:
-    return Info("string" if value.dtype.kind == "U" else value.dtype.name, value.shape)
