@@ -55,6 +55,7 @@ def test_only_the_tap_is_ended() -> None:
 
 def test_the_others_finish_and_the_run_names_the_tap() -> None:
     run = hung().feed(StageExited(302.1, "tap", None, signal.SIGTERM))
+    assert run.ended == [(302.1, "tap")], "its launcher may have left ranks"
     go_on(run, 400.0, 20)
     run.feed(*run.done("sim", 20), *run.done("keep", 20), *run.done("relay", 20))
     said = f"tap was ended: {SAID}; it is a tap, and the stages beside the taps succeeded"

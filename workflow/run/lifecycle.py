@@ -190,12 +190,13 @@ def _check_deadlines(turn: _Turn) -> None:
 
 
 def _end_hung(turn: _Turn) -> None:
-    """A tap that was told to end, and has not."""
-    for stage in turn.state.stages.values():
-        due = stage.runs and stage.failed is not None and turn.t >= stage.failed + turn.state.plan.deadlines.stop
+    """Kill a tap that was told to end and has not, and what the launcher of one that has ended may have left."""
+    for name in failed_taps(turn.state):
+        stage = turn.state.stages[name]
+        due = not stage.runs or turn.t >= (stage.failed or 0.0) + turn.state.plan.deadlines.stop
         if due and not stage.killed:
-            turn.state = with_stage(turn.state, stage.name, killed=True)
-            turn.actions.append(End(stage.name))
+            turn.state = with_stage(turn.state, name, killed=True)
+            turn.actions.append(End(name))
 
 
 def _passed(state: RunState, t: float) -> tuple[Deadline, str, str] | None:

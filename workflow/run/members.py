@@ -82,8 +82,10 @@ def living_groups(groups: Iterable[int]) -> set[int]:
 def end_members(
     named_as: str, groups: Iterable[int] = (), within_s: float = _GONE_S, by: str = RUN_VARIABLE
 ) -> set[int]:
-    """Kill all that is left of a run, or of one stage of it (see `find_members`), and wait until it is gone. Returns what is left then (nothing, but for
-    processes that are stuck in the kernel)."""
+    """Kill all that is left of a run, or of one stage of it (see `find_members`), and wait until it is gone.
+
+    Returns what is left then: nothing, but for processes that are stuck in the kernel.
+    """
     deadline = time.monotonic() + within_s
     pause, shared = 0.001, set[str]()
     while members := find_members(named_as, groups, by):
@@ -125,7 +127,7 @@ def _stat(path: Path) -> tuple[str, int, int, int]:
 
 
 def _names(environment: Path, variable: bytes) -> list[bytes]:
-    """The run or the stage that a process names, as it stands in its environment; [] also where that may not be read."""
+    """The run or stage that a process names, as it stands in its environment; [] also where that may not be read."""
     try:
         return [word for word in environment.read_bytes().split(b"\0") if word.startswith(variable)]
     except PermissionError:

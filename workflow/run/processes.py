@@ -152,9 +152,8 @@ class Crew:
 
     def end(self, name: str, folder: Path) -> None:
         """Kill all that runs of one stage that was started in this folder; the others go on."""
-        if name in self._running:
-            mark = str(folder / "stage.json")
-            members.end_members(mark, [self._running[name][1].pid], 0.5, members.STAGE_VARIABLE)
+        groups = [self._running[name][1].pid] if name in self._running else []
+        members.end_members(str(folder / "stage.json"), groups, 0.5, members.STAGE_VARIABLE)
 
     def end_all(self) -> set[int]:
         """Kill what is left of the run, at once. Returns the ids of processes that would not go."""

@@ -84,7 +84,7 @@ class StageState:
     note: str = ""
     reason: str = ""
     failed: float | None = None  # when; one that still runs then is a tap that hangs
-    killed: bool = False  # that did not help but to kill it
+    killed: bool = False  # all that was left of it then
 
     @property
     def is_over(self) -> bool:
