@@ -1,4 +1,4 @@
-"""Whether SST over UCX can be tested on this machine: it waits for ever where processes may not read each other's memory.
+"""Whether SST over UCX can be tested here: it waits for ever where processes may not read each other's memory.
 
 A skip would be a failure under CI, so the tests choose their ways by this, and the end of every test run says so.
 """

@@ -9,6 +9,7 @@ import pytest
 from tests.chains import make_end, make_plan, make_stage, make_stream
 from tests.imagined_run import Run, end_all, verdict_of
 from workflow.plan.model import Plan
+from workflow.run.diagnosis import Wait, waits_for
 from workflow.run.events import DeadlinePassed, StageExited, StageFailed, StreamClosed, StreamProgress, StreamTrouble
 from workflow.run.lifecycle import GIVE_UP_S
 from workflow.spec.models import Queue
@@ -104,6 +105,19 @@ def test_a_relay_that_hangs_by_itself_is_found_later() -> None:
     assert run.state.culprit == "relay"
     end_all(run, 604.0)
     assert verdict_of(run)[:2] == ("failed", "relay")
+
+
+def test_a_relay_that_waits_for_a_slow_tap_does_not_hang() -> None:
+    """The tap has what was left in its queue to do, and each step of it takes nearly as long as it may."""
+    run = Run(relayed()).open_all()
+    go_on(run, 1.0, 10).feed(*run.done("sim", 10), *run.done("keep", 10))
+    for t, step in ((200.0, 1), (400.0, 2), (600.0, 3)):
+        run.t = t
+        run.steps(tap_tap=step).tick(t + 199.0)
+    assert not run.decisions(DeadlinePassed)
+    assert waits_for(run.state, "relay") == Wait("tap", "waits for tap to take what is left of tap")
+    run.feed(*run.done("tap", 3), *run.done("relay", 10))
+    assert verdict_of(run) == ("succeeded", "", "")
 
 
 def test_one_that_others_wait_for_stops_the_run() -> None:

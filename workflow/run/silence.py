@@ -36,14 +36,14 @@ def _is_silent(state: RunState, name: str, since: float) -> bool:
     seen = [end for end in ends if end.live]
     if not stage.runs or stage.is_over or stage.opened is None or any(end.opened is None for end in seen):
         return False
-    taps = [state.stages[end.stage] for out in ends if out.side == "write" for end in state.readers(out.stream)]
-    if any(tap.runs and tap.is_over for tap in taps):
+    readers = [end for out in ends if out.side == "write" for end in state.readers(out.stream)]
+    if any(state.stages[end.stage].runs and state.stages[end.stage].is_over for end in readers):
         return False  # the one that it may have waited for is being ended
     if all(end.closed is not None for end in seen) or not all(_is_clear(state, end) for end in ends):
         return False
-    # One that waited for a reader that has died needs time to notice.
-    died = [tap.exited or 0.0 for tap in taps if tap.status == "failed"]
-    return max([stage.opened, *died, *(end.last_sign or 0.0 for end in seen)]) < since
+    # One that waited in close for its readers needs time to notice that they are done, or dead.
+    left = [max(end.closed or 0.0, state.stages[end.stage].exited or 0.0) for end in readers]
+    return max([stage.opened, *left, *(end.last_sign or 0.0 for end in seen)]) < since
 
 
 def _is_clear(state: RunState, end: EndState) -> bool:
