@@ -95,6 +95,7 @@ def test_the_relay_that_waited_for_it_has_a_new_deadline() -> None:
     """It has made no step for as long as the tap, and for a moment it does not know yet that the tap is gone."""
     run = at_the_end().tick(302.5).feed(StageExited(303.0, "tap", None, signal.SIGTERM)).tick(602.0)
     assert run.state.stopping is None
+    assert len(run.decisions(DeadlinePassed)) == 1
     assert run.status("relay") == "running"
     run.feed(*run.done("relay", 10, 602.5))
     assert verdict_of(run)[:2] == ("failed", "tap")
@@ -132,11 +133,19 @@ def test_a_simulation_that_hangs_stops_the_run() -> None:
     assert run.state.culprit == "sim"
 
 
-def test_what_has_given_up_already_stops_the_run() -> None:
-    """A reader that ran into its own deadline ends with an error: there is nothing left to be spared."""
-    run = Run(relayed()).open_all()
-    go_on(run, 1.0, 10).feed(StreamTrouble(200.0, "data", "keep", "timeout", "stream data: no new step within 60 s"))
-    assert run.state.stopping == 200.0
+def test_it_is_blamed_for_a_neighbour_that_gave_up() -> None:
+    """The other tap waits for the end of its stream, and the relay, in close, for the one that hangs."""
+    plan = relayed()
+    relay = plan.stage("relay").model_copy(update={"ends": [*plan.stage("relay").ends, make_end("more", "write")]})
+    other = make_stage("other", ["x"], [make_end("more", "read")], added="tap")
+    stages = [relay if stage.name == "relay" else stage for stage in plan.stages]
+    more = make_stream("more", "relay", ["other"], queue=DISCARDS)
+    changed = {"stages": [*stages, other], "streams": [*plan.streams, more]}
+    run = go_on(Run(plan.model_copy(update=changed)).open_all(), 1.0, 10)
+    run.steps(more_relay=10, more_other=10, tap_tap=2).feed(*run.done("sim", 10), *run.done("keep", 10))
+    run.feed(StreamTrouble(299.0, "more", "other", "timeout", "stream more: no new step within 298 s"))
+    assert (run.state.stopping, run.state.culprit) == (299.0, "tap")
+    assert "other waits for step 11 of more (queue 0/2); relay waits for tap to take what is left" in run.state.reason
 
 
 def test_ctrl_c_ends_it_with_the_others() -> None:

@@ -37,8 +37,6 @@ def _is_silent(state: RunState, name: str, since: float) -> bool:
     if not stage.runs or stage.is_over or stage.opened is None or any(end.opened is None for end in seen):
         return False
     readers = [end for out in ends if out.side == "write" for end in state.readers(out.stream)]
-    if any(state.stages[end.stage].runs and state.stages[end.stage].is_over for end in readers):
-        return False  # the one that it may have waited for is being ended
     if all(end.closed is not None for end in seen) or not all(_is_clear(state, end) for end in ends):
         return False
     # One that waited in close for its readers needs time to notice that they are done, or dead.
