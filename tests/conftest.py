@@ -7,6 +7,8 @@ from collections.abc import Generator
 
 import pytest
 
+from tests.ucx_here import LEFT_OUT
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--bless", action="store_true", help="rewrite golden files and expected messages")
@@ -15,6 +17,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture
 def bless(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--bless"))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if LEFT_OUT:
+        terminalreporter.write_line(LEFT_OUT)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -17,7 +17,7 @@ from workflow.run.events import (
     StreamProgress,
     Tick,
 )
-from workflow.run.lifecycle import Finish, Record, Signal, Start, step
+from workflow.run.lifecycle import End, Finish, Record, Signal, Start, step
 from workflow.run.state import RunState, initial_state
 
 
@@ -28,6 +28,7 @@ class Run:
         self.state: RunState = initial_state(plan)
         self.decided: list[Event] = []
         self.signals: list[tuple[float, tuple[str, ...], int]] = []
+        self.ended: list[tuple[float, str]] = []
         self.started: list[str] = []
         self.t = 0.0
         self.feed(RunStarted(0.0, "run", 1, 1, "here"))
@@ -43,6 +44,8 @@ class Run:
                         self.feed(StageStarted(self.t, name, 100 + len(self.started)))
                     case Signal(stages=stages, number=number):
                         self.signals.append((self.t, stages, number))
+                    case End(stage=name):
+                        self.ended.append((self.t, name))
                     case Record(event=decision):
                         self.decided.append(decision)
                     case Finish(event=verdict):

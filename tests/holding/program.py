@@ -41,6 +41,10 @@ def main() -> None:
                     raise ArithmeticError("as the test wishes")
                 if args.fail == "kill":
                     os.kill(os.getpid(), signal.SIGKILL)
+                if args.fail == "deaf":
+                    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+                while args.fail in ("hang", "deaf"):
+                    signal.pause()
 
 
 if __name__ == "__main__":

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +13,16 @@ import numpy as np
 import pytest
 
 from tests.pipelines import HOLDING, Done, run
+from workflow.run.events import DeadlinePassed, read_events
+from workflow.run.members import find_members
 from workflow.run.rundir import read_filled_plan
 
 STEPS = 30
+KEEP = "archive, with: {path: kept.bp}"
+STEP = ["--set", "deadlines.step=8"]
 PIPELINE = """
 stages:
-  sim: {component: synthetic, with: {grid_points: 5000, particles: 300, steps: %d}}
+  sim: {component: synthetic, with: {grid_points: 5000, particles: 300, steps: %d%s}}
   keep: {component: %s}
 streams:
   data:
@@ -27,8 +33,11 @@ streams:
 """
 
 
-def tapped(folder: Path, tap: str, via: str = "sst", keep: str = "archive, with: {path: kept.bp}", **how: Any) -> Done:
-    return run(folder, PIPELINE % (STEPS, keep, via, tap.replace("HOLDING", str(HOLDING))), **how)
+def tapped(
+    folder: Path, tap: str, via: str = "sst", keep: str = KEEP, pace: str = "", options: Sequence[str] = (), **how: Any
+) -> Done:
+    text = PIPELINE % (STEPS, pace, keep, via, tap.replace("HOLDING", str(HOLDING)))
+    return run(folder, text, *options, **how)
 
 
 def steps_of(path: Path) -> list[dict[str, Any]]:
@@ -151,6 +160,35 @@ def test_a_tap_that_fails_is_reported_and_the_others_go_on(how: str, reason: str
     assert "it is a tap, and the stages beside the taps succeeded" in run_.reason
     states = {stage.name: stage.state for stage in done.report.stages}
     assert states == {"sim": "succeeded", "keep": "succeeded", "weak": "failed", "data-relay": "succeeded"}
+
+
+def assert_spared(done: Done, tap: str) -> None:
+    """All but the tap did what they should, and nothing of the tap is left."""
+    assert done.code == 1, done.said
+    assert_synthetic(done.folder / "kept.bp", list(range(STEPS)))
+    run_ = done.report.run
+    assert (run_.state, run_.stage) == ("failed", tap), run_.reason
+    assert run_.reason.startswith(f"{tap} was ended: no step for 8 s: ")
+    states = {stage.name: stage.state for stage in done.report.stages}
+    assert states == {"sim": "succeeded", "keep": "succeeded", tap: "failed", "data-relay": "succeeded"}
+    passed = [event for event in read_events(done.folder) if isinstance(event, DeadlinePassed)]
+    assert [(event.deadline, event.stage) for event in passed] == [("step", tap)]
+    assert find_members(str(done.folder)) == set()
+
+
+# While the simulation goes on, and after it, when its relay waits in close for the tap to take what is left.
+@pytest.mark.parametrize(("how", "pace"), [("deaf", ", compute_time: 400 ms"), ("hang", "")])
+def test_a_tap_that_hangs_is_ended_and_the_others_go_on(how: str, pace: str, tmp_path: Path) -> None:
+    tap = f"{{stiff: {{component: HOLDING, with: {{at: 2, fail: {how}}}}}}}"
+    assert_spared(tapped(tmp_path, tap, pace=pace, options=STEP), "stiff")
+
+
+def test_of_a_tap_that_hangs_all_ranks_are_ended(tmp_path: Path) -> None:
+    python = os.environ.get("WF_MPI_PYTHON", "")
+    if not python:
+        pytest.skip("WF_MPI_PYTHON does not name a Python with the ADIOS2 of `make adios2-mpi`")
+    tap = "{stiff: {component: HOLDING, ranks: 2, with: {at: 2, fail: deaf}}}"
+    assert_spared(tapped(tmp_path, tap, python=python, options=STEP), "stiff")
 
 
 def test_a_tap_that_fails_before_it_opens_stops_the_run_at_once(tmp_path: Path) -> None:

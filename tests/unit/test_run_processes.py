@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -79,6 +80,35 @@ def test_members_are_found_and_ended(tmp_path: Path) -> None:
         assert end_members(str(tmp_path)) == set()
         assert process.wait(60) == -9
     assert find_members(str(tmp_path)) == set()
+
+
+def test_one_stage_is_ended_and_what_its_launcher_left(tmp_path: Path) -> None:
+    """With a process that went into a session of its own, as the ranks of launchers do; the other stage goes on."""
+    program = "import subprocess, sys; print(subprocess.Popen(['sleep', '100'], start_new_session=True).pid)"
+    waits = f"{program}; sys.stdout.flush(); subprocess.run(['sleep', '100'])"
+    with Crew(tmp_path) as crew:
+        folders = {name: tmp_path / name for name in ("stays", "hangs", "left")}
+        for name, folder in folders.items():
+            folder.mkdir()
+            argv = [sys.executable, "-c", program if name == "left" else waits]
+            crew.start(make_stage(name, argv, cwd=str(folder)), folder)
+        assert crew.wait(60) == ["left"]
+        crew.collect("left", folders["left"])
+        children = {name: int(read_line(folder / "stdout.log")) for name, folder in folders.items()}
+        for name in ("left", "hangs"):
+            crew.end(name, folders[name])
+        assert living_groups(children.values()) == {children["stays"]}
+        assert crew.wait(60) == ["hangs"]
+        assert crew.collect("hangs", folders["hangs"]) == Ending(None, signal.SIGKILL)
+
+
+def read_line(path: Path) -> str:
+    """The first line of a file that is being written."""
+    deadline = time.monotonic() + 60
+    while not (text := path.read_text()).endswith("\n"):
+        assert time.monotonic() < deadline, f"no line in {path}"
+        time.sleep(0.01)
+    return text
 
 
 def sleeper(**environment: str) -> subprocess.Popen[bytes]:

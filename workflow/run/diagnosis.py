@@ -42,6 +42,8 @@ def waits_for(state: RunState, name: str) -> Wait | None:
                 return wait
     if not state.stages[name].runs or any(end.opened is None for end in ends):
         return None
+    if (rest := _rest_wait(state, name)) is not None:
+        return rest
     last = max((end for end in ends if end.last_step is not None), key=lambda end: end.last_step or 0.0, default=None)
     full = next((wait for end in ends if (wait := _room_wait(state, end))), None)
     empty = next((wait for end in ends if (wait := _step_wait(state, end))), None)
@@ -106,6 +108,19 @@ def _room_wait(state: RunState, end: EndState) -> Wait | None:
         return None
     text = f"waits for {slow.stage} to take step {slow.steps + 1} of {end.stream} (queue {queue.limit}/{queue.limit})"
     return Wait(slow.stage, text)
+
+
+def _rest_wait(state: RunState, name: str) -> Wait | None:
+    """A relay that has read all there is waits in close, for a reader that has not taken what is left for it."""
+    ends = state.ends_of(name)
+    inputs = [(end, state.writer(end.stream)) for end in ends if end.side == "read"]
+    if state.plan.stage(name).added != "relay" or any(w.closed is None or end.steps < w.steps for end, w in inputs):
+        return None
+    for out in ends:
+        for reader in state.readers(out.stream) if out.side == "write" and out.closed is None else []:
+            if reader.closed is None and reader.steps < out.steps and state.stages[reader.stage].runs:
+                return Wait(reader.stage, f"waits for {reader.stage} to take what is left of {out.stream}")
+    return None
 
 
 def _held(reader: EndState, writer: EndState) -> int:

@@ -66,7 +66,7 @@ def apply(state: RunState, event: Event) -> RunState:
         case StageStopped(stage=stage):
             return with_stage(state, stage, status="stopped")
         case StageFailed(stage=stage, reason=reason):
-            state = with_stage(state, stage, status="failed", reason=reason)
+            state = with_stage(state, stage, status="failed", reason=reason, failed=t)
             goes_on = state.failing is not None or lets_go_on(state, stage)
             return state if goes_on else replace(state, failing=t)
         case Interrupted(signal=signal):

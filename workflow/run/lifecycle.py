@@ -29,7 +29,7 @@ from workflow.run.judgement import judge
 from workflow.run.planes import wrong_transport
 from workflow.run.silence import silent_stage
 from workflow.run.state import RunState
-from workflow.run.taps import failed_taps
+from workflow.run.taps import can_be_ended, failed_taps
 
 # Wait so long after a failure for the death that may have caused it, which can be seen a little later; and
 # longer when a reader says that its writer is gone, but its launcher still lives.
@@ -55,6 +55,13 @@ class Signal:
 
 
 @dataclass(frozen=True)
+class End:
+    """Kill all that runs of this stage, and nothing else."""
+
+    stage: str
+
+
+@dataclass(frozen=True)
 class Record:
     """Append this event to the run's events. It is already part of the state."""
 
@@ -68,7 +75,7 @@ class Finish:
     event: RunFinished
 
 
-Action = Start | Signal | Record | Finish
+Action = Start | Signal | End | Record | Finish
 
 
 def step(state: RunState, event: Event) -> tuple[RunState, list[Action]]:
@@ -86,6 +93,7 @@ def step(state: RunState, event: Event) -> tuple[RunState, list[Action]]:
     if turn.state.stopping is None:
         _open_and_start(turn)
         _check_deadlines(turn)
+        _end_hung(turn)
         _settle(turn)
     _stop(turn)
     _finish(turn)
@@ -174,7 +182,21 @@ def _check_deadlines(turn: _Turn) -> None:
     what = {"start": "streams not open within", "step": "no step for", "run": "not done within"}[deadline]
     diagnosis = f"{said or f'{what} {seconds:g} s'}: {text}"
     turn.decide(DeadlinePassed(turn.t, deadline, diagnosis, culprit))
-    turn.decide(StopRequested(turn.t, diagnosis, culprit))
+    if deadline == "step" and not said and can_be_ended(turn.state, culprit):
+        turn.decide(StageFailed(turn.t, culprit, f"was ended: {diagnosis}"))
+        turn.actions.append(Signal((culprit,), signal.SIGTERM))
+    else:
+        turn.decide(StopRequested(turn.t, diagnosis, culprit))
+
+
+def _end_hung(turn: _Turn) -> None:
+    """Kill a tap that was told to end and has not, and what the launcher of one that has ended may have left."""
+    for name in failed_taps(turn.state):
+        stage = turn.state.stages[name]
+        due = not stage.runs or turn.t >= (stage.failed or 0.0) + turn.state.plan.deadlines.stop
+        if due and not stage.killed:
+            turn.state = with_stage(turn.state, name, killed=True)
+            turn.actions.append(End(name))
 
 
 def _passed(state: RunState, t: float) -> tuple[Deadline, str, str] | None:
@@ -240,7 +262,9 @@ def _finish(turn: _Turn) -> None:
     stuck = state.stopping is not None and turn.t >= _ladder(state)[-1][0] + GIVE_UP_S
     if state.stopping is None and not all(stage.is_over for stage in stages):
         return
-    if any(stage.runs or (stage.status == "starting" and stage.exited is None) for stage in stages) and not stuck:
+    given_up = turn.t - state.plan.deadlines.stop - GIVE_UP_S
+    left = [stage for stage in stages if not (stage.killed and (stage.failed or 0.0) < given_up)]
+    if any(stage.runs or (stage.status == "starting" and stage.exited is None) for stage in left) and not stuck:
         return
     for stage in stages:
         if not stage.is_over:

@@ -20,22 +20,24 @@ from collections.abc import Iterable
 from pathlib import Path
 
 RUN_VARIABLE = "WF_RUN_DIR"
+STAGE_VARIABLE = "WF_STAGE"  # names the stage's own file
 PROC = Path("/proc")
 DONE = b"done"
 _SHARED = b"/dev/shm/mpich_shm_"
 _GONE_S = 3.0
 
 
-def find_members(run_dir: str, groups: Iterable[int] = ()) -> set[int]:
+def find_members(named_as: str, groups: Iterable[int] = (), by: str = RUN_VARIABLE) -> set[int]:
     """Ids of the living processes of a run: by their environment, session, process group or parent.
 
+    `named_as` is what stands in the variable `by`: the run's directory, or with STAGE_VARIABLE one stage's file.
     `groups` are the process groups of its stages; where there is no /proc they are all that is known. A process
     that names another run is none of ours by its group: numbers are used again.
     """
     if not PROC.is_dir():
         return {group for group in groups if _exists(group)}
-    variable = f"{RUN_VARIABLE}=".encode()
-    mark = variable + os.fsencode(run_dir)
+    variable = f"{by}=".encode()
+    mark = variable + os.fsencode(named_as)
     known, found = set(groups), set()
     parents: dict[int, int] = {}
     for entry in os.scandir(PROC):
@@ -47,7 +49,7 @@ def find_members(run_dir: str, groups: Iterable[int] = ()) -> set[int]:
             if state in "ZX" or entry.stat().st_uid != os.getuid():
                 continue
             parents[pid] = parent
-            named = _named_runs(Path(entry.path, "environ"), variable)
+            named = _names(Path(entry.path, "environ"), variable)
             if mark in named or (not named and (group in known or session in known)):
                 found.add(pid)
         except OSError:
@@ -77,12 +79,16 @@ def living_groups(groups: Iterable[int]) -> set[int]:
     return living
 
 
-def end_members(run_dir: str, groups: Iterable[int] = (), within_s: float = _GONE_S) -> set[int]:
-    """Kill all that is left of a run and wait until it is gone. Returns what is left then (nothing, but for
-    processes that are stuck in the kernel)."""
+def end_members(
+    named_as: str, groups: Iterable[int] = (), within_s: float = _GONE_S, by: str = RUN_VARIABLE
+) -> set[int]:
+    """Kill all that is left of a run, or of one stage of it (see `find_members`), and wait until it is gone.
+
+    Returns what is left then: nothing, but for processes that are stuck in the kernel.
+    """
     deadline = time.monotonic() + within_s
     pause, shared = 0.001, set[str]()
-    while members := find_members(run_dir, groups):
+    while members := find_members(named_as, groups, by):
         shared |= shared_memory(members)
         for pid in members:
             with contextlib.suppress(OSError):
@@ -120,8 +126,8 @@ def _stat(path: Path) -> tuple[str, int, int, int]:
     return fields[0].decode(), int(fields[1]), int(fields[2]), int(fields[3])
 
 
-def _named_runs(environment: Path, variable: bytes) -> list[bytes]:
-    """The run that a process names, as it stands in its environment; [] also where that may not be read."""
+def _names(environment: Path, variable: bytes) -> list[bytes]:
+    """The run or stage that a process names, as it stands in its environment; [] also where that may not be read."""
     try:
         return [word for word in environment.read_bytes().split(b"\0") if word.startswith(variable)]
     except PermissionError:

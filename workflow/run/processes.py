@@ -78,7 +78,7 @@ class Crew:
         """Start a stage in its own session and return its process id. Raises OSError when that fails."""
         if apart.needs_distance(stage):
             apart.use_up_ids()
-        own = {members.RUN_VARIABLE: str(self._run_dir), "WF_STAGE": str(folder / "stage.json")}
+        own = {members.RUN_VARIABLE: str(self._run_dir), members.STAGE_VARIABLE: str(folder / "stage.json")}
         with (folder / "stdout.log").open("ab") as out, (folder / "stderr.log").open("ab") as err, _on_cores(stage):
             process = subprocess.Popen(
                 stage.argv, cwd=stage.cwd, env={**_environment(), **stage.env, **own}, start_new_session=True,
@@ -153,6 +153,11 @@ class Crew:
                     os.killpg(self._running[name][1].pid, number)
         if number == signal.SIGKILL:
             members.end_members(str(self._run_dir), self._groups, within_s=0.5)
+
+    def end(self, name: str, folder: Path) -> None:
+        """Kill all that runs of one stage that was started in this folder; the others go on."""
+        groups = [self._running[name][1].pid] if name in self._running else []
+        members.end_members(str(folder / "stage.json"), groups, 0.5, members.STAGE_VARIABLE)
 
     def end_all(self) -> set[int]:
         """Kill what is left of the run, at once. Returns the ids of processes that would not go."""

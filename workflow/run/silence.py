@@ -25,7 +25,7 @@ def _is_stuck(state: RunState, writer: EndState, reader: EndState, since: float)
     both = (writer, reader)
     if any(not end.live or end.opened is None or end.closed is not None for end in both):
         return False
-    if not all(state.stages[end.stage].runs for end in both):
+    if not all(state.stages[end.stage].runs and not state.stages[end.stage].is_over for end in both):
         return False
     return max(end.last_sign or 0.0 for end in both) < since
 
@@ -34,11 +34,14 @@ def _is_silent(state: RunState, name: str, since: float) -> bool:
     """It has something open, all that it could wait for is seen, and no end of it has moved."""
     stage, ends = state.stages[name], state.ends_of(name)
     seen = [end for end in ends if end.live]
-    if not stage.runs or stage.opened is None or any(end.opened is None for end in seen):
+    if not stage.runs or stage.is_over or stage.opened is None or any(end.opened is None for end in seen):
         return False
+    readers = [end for out in ends if out.side == "write" for end in state.readers(out.stream)]
     if all(end.closed is not None for end in seen) or not all(_is_clear(state, end) for end in ends):
         return False
-    return max([stage.opened, *(end.last_sign or 0.0 for end in seen)]) < since
+    # One that waited in close for its readers needs time to notice that they are done, or dead.
+    left = [max(end.closed or 0.0, state.stages[end.stage].exited or 0.0) for end in readers]
+    return max([stage.opened, *left, *(end.last_sign or 0.0 for end in seen)]) < since
 
 
 def _is_clear(state: RunState, end: EndState) -> bool:

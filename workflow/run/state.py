@@ -83,6 +83,8 @@ class StageState:
     signal: int | None = None
     note: str = ""
     reason: str = ""
+    failed: float | None = None  # when; one that still runs then is a tap that hangs
+    killed: bool = False  # all that was left of it then
 
     @property
     def is_over(self) -> bool:

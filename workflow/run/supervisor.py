@@ -30,7 +30,7 @@ from workflow.run.events import (
 )
 from workflow.run.follow import Follower
 from workflow.run.groups import Launches
-from workflow.run.lifecycle import Action, Finish, Record, Signal, Start, step, wake_at
+from workflow.run.lifecycle import Action, End, Finish, Record, Signal, Start, step, wake_at
 from workflow.run.processes import NOT_STARTED, Crew, Ending
 from workflow.run.rundir import has_started, read_filled_plan, stage_dir
 from workflow.run.signals import Signals
@@ -122,6 +122,8 @@ class _Watch:
                 launches = [self.launches.of(name) for name in stages]
                 lines = {launch.process.name for launch in launches if launch is not None}
                 self.crew.signal([*lines, *stages], number)
+            case End(stage=name):
+                self.crew.end(name, stage_dir(self.run_dir, name))
             case Record(event=event):
                 self.write(event)
             case Finish(event=event):

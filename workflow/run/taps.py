@@ -1,4 +1,4 @@
-"""A tap that fails is reported, and the others go on. Pure."""
+"""A tap that fails or hangs is reported, and the others go on. Pure."""
 
 from __future__ import annotations
 
@@ -19,6 +19,16 @@ def lets_go_on(state: RunState, name: str) -> bool:
     relay would wait for it for ever.
     """
     return is_spare(state.plan, name) and state.stages[name].opened is not None
+
+
+def can_be_ended(state: RunState, name: str) -> bool:
+    """Whether a stage that hangs can be ended alone: the others go on without it, and none of them waits for it.
+
+    One with `when_full: block` is waited for, as was asked, and those that wait give up when the deadline passes.
+    """
+    queues = [state.plan.stream(end.stream).queue for end in state.ends_of(name)]
+    waited = any(queue is not None and queue.when_full == "block" for queue in queues)
+    return lets_go_on(state, name) and state.stages[name].runs and not waited
 
 
 def failed_taps(state: RunState) -> list[str]:
