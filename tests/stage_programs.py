@@ -159,6 +159,8 @@ def write_some() -> None:
 
 def misbehave(what: str, rank: int, ranks: int) -> None:
     """Fail in the way that is asked for."""
+    if what in ("kill", "kill last", "terminate"):
+        forget_shared_memory()
     if what == "kill" or (what == "kill last" and rank == ranks - 1):
         os.kill(os.getpid(), signal.SIGKILL)
     if what == "terminate":
@@ -169,6 +171,17 @@ def misbehave(what: str, rank: int, ranks: int) -> None:
         sys.exit("not me")
     while what == "wait" and not Path("go").exists():
         time.sleep(0.01)
+
+
+def forget_shared_memory() -> None:
+    """MPICH leaves its files behind when a rank is killed, and nothing watches these programs as `wf` would.
+
+    All ranks have them mapped by now, and keep them.
+    """
+    if Path("/proc/self/maps").exists():
+        for line in Path("/proc/self/maps").read_text().splitlines():
+            if "/dev/shm/mpich_shm_" in line:
+                Path(line.split(maxsplit=5)[-1].removesuffix(" (deleted)")).unlink(missing_ok=True)
 
 
 def read_some() -> None:
@@ -223,6 +236,10 @@ def started(
         "stage": name, "component": None, "ranks": ranks, "run_dir": str(folder), "parameters": {},
         "metrics": str(folder / f"{name}.jsonl"), "ends": ends,
     }  # fmt: skip
+    # Not above: this file is also the program, in Pythons that know only what a stage needs.
+    from workflow.run.apart import descendants
+    from workflow.run.members import remove_shared, shared_memory
+
     file = folder / f"{name}.json"
     file.write_text(json.dumps(settings))
     python = PYTHONS[build]
@@ -235,9 +252,12 @@ def started(
     try:
         yield process
     finally:
+        shared = set[str]()
         if process.poll() is None:
+            shared = shared_memory(descendants(process.pid))
             os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
+        remove_shared(shared)
 
 
 def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:

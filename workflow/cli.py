@@ -156,7 +156,7 @@ def status(run_dir: Path | None) -> None:
     "--lines", "-n", type=click.IntRange(min=0), default=20, show_default=True, help="How many last lines of each file"
 )
 @click.option("--follow", "-f", is_flag=True, help="Go on printing until the run ends")
-@click.option("--raw", is_flag=True, help="With the lines of SST's own log")
+@click.option("--raw", is_flag=True, help="With the lines of SST's own log, and those that Ctrl-C makes programs print")
 def logs(stage: str | None, run_dir: Path | None, lines: int, follow: bool, raw: bool) -> None:
     """Show what a run's stages printed."""
     from workflow.report.logs import follow_logs, last_logs

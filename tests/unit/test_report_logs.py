@@ -39,6 +39,28 @@ def test_programs_speak_and_sst_does_not(run_dir: Path) -> None:
     assert list(logs.last_logs(run_dir, "saxs", 9, raw=True)) == ["── saxs stderr ──", *SST.splitlines()]
 
 
+STOPPED = """working
+Traceback (most recent call last):
+  File "a.py", line 3, in <module>
+    work()
+KeyboardInterrupt
+[mpiexec@node] Sending Ctrl-C to processes as requested
+[mpiexec@node] Press Ctrl-C again to force abort
+rank 1 of 2: Traceback (most recent call last):
+  File "a.py", line 3, in <module>
+ValueError: KeyboardInterrupt
+Traceback (most recent call last):
+  File "cut"
+"""
+
+
+def test_what_ctrl_c_makes_programs_say_is_not_shown(run_dir: Path) -> None:
+    (run_dir / "stages/keep/stderr.log").write_text(STOPPED)
+    lines = STOPPED.splitlines()
+    assert list(logs.last_logs(run_dir, "keep", 99))[1:] == [lines[0], *lines[7:]]
+    assert list(logs.last_logs(run_dir, "keep", 99, raw=True))[1:] == lines
+
+
 def test_no_lines_are_no_lines(run_dir: Path) -> None:
     assert list(logs.last_logs(run_dir, None, 0)) == []
 

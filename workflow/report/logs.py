@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from workflow.errors import RunError
+from workflow.report.interruption import Interruption
 from workflow.report.status import is_over
 from workflow.run.sstlog import is_chatter
 from workflow.spec.suggest import did_you_mean
@@ -57,6 +58,7 @@ class _Output:
     path: Path
     raw: bool
     position: int = 0
+    interruption: Interruption = field(default_factory=Interruption)
 
     @property
     def stage(self) -> str:
@@ -77,9 +79,13 @@ class _Output:
                     return
                 self.position += len(line)
                 text = line.decode(errors="replace").rstrip("\r\n")
-                if self.raw or not self._is_chatter(text):
-                    # Of a bar that a program draws with carriage returns, its last state.
+                if self.raw:
                     yield text.rpartition("\r")[2]
+                elif not self._is_chatter(text):
+                    # Of a bar that a program draws with carriage returns, its last state.
+                    yield from self.interruption.shown(text.rpartition("\r")[2])
+            # Only at the end of all: until then the rest of a traceback may follow.
+            yield from self.interruption.rest() if half else ()
 
     def _is_chatter(self, line: str) -> bool:
         # SST's log has blank lines, too.
