@@ -66,7 +66,7 @@ def pass_on() -> None:
 
 
 def side_by_side() -> None:
-    """Reads the streams that it is told side by side, for so many steps."""
+    """Reads the streams that it is told side by side, for so many steps; 0: for all."""
     count = int(sys.argv[2])
     with ExitStack() as closes:
         readers = [closes.enter_context(stage.open_reader(name)) for name in sys.argv[3:]]

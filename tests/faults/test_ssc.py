@@ -17,7 +17,7 @@ from workflow.run.events import StageExited, read_events
 from workflow.run.launched import EXITS_FILE
 from workflow.run.members import find_members
 
-WITHIN_S = 15.0  # much more than it takes, and much less than any deadline of the run
+WITHIN_S = 60.0  # much more than it takes on any machine
 PIPELINE = """
 stages:
   md: {command: %s, ranks: %d, writes: {atoms: {}}}
@@ -43,7 +43,7 @@ def pipeline(ranks: int = 1, **options: str) -> str:
     )  # fmt: skip
 
 
-def wait_until(condition: Callable[[], Any], what: str, folder: Path, within_s: float = 60.0) -> Any:
+def wait_until(condition: Callable[[], Any], what: str, folder: Path, within_s: float = WITHIN_S) -> Any:
     deadline = time.monotonic() + within_s
     while not (found := condition()):
         assert time.monotonic() < deadline, f"{what}: not within {within_s} s{logs(folder)}"
@@ -65,9 +65,7 @@ def process_of(folder: Path, stage: str) -> int:
 
 def end_of(folder: Path, process: Any) -> Any:
     """The report of a run that ends soon, tidily."""
-    begin = time.monotonic()
     wait_until(lambda: process.poll() is not None, "the end", folder)
-    assert time.monotonic() - begin < WITHIN_S, logs(folder)
     assert find_members(str(folder / "run")) == set(), "processes are left"
     assert not list((folder / "run/streams").iterdir()), "files of SSC's handshake are left"
     return read_report(folder / "run")

@@ -22,7 +22,7 @@ def program(ranks: int, role: str, *words: object) -> str:
     return f"command: {command(FAN, role, *map(str, words))}, ranks: {ranks}"
 
 
-def two_streams(order: tuple[str, str], ranks: tuple[int, int], count: int = STEPS) -> str:
+def two_streams(order: tuple[str, str], ranks: tuple[int, int], count: int = 0) -> str:
     return f"""
 stages:
   make: {{{program(ranks[0], "out_of_line", "x", "y")}, writes: {{x: {{}}, y: {{}}}}}}
@@ -65,7 +65,7 @@ def test_two_writers_of_one_reader(order: tuple[str, str], ranks: int, tmp_path:
 stages:
   left: {{{program(1, "out_of_line", "x")}, writes: {{x: {{}}}}}}
   right: {{{program(1, "out_of_line", "y")}, writes: {{y: {{}}}}}}
-  take: {{{program(ranks, "side_by_side", STEPS, *order)}, reads: {{x: {{}}, y: {{}}}}}}
+  take: {{{program(ranks, "side_by_side", 0, *order)}, reads: {{x: {{}}, y: {{}}}}}}
 streams:
   x: {{from: left, to: take, via: ssc}}
   y: {{from: right, to: take, via: ssc}}
@@ -83,7 +83,7 @@ def test_a_stream_straight_and_by_another_stage(ranks: int, readers: str, tmp_pa
 stages:
   make: {{{program(1, "out_of_line", "x")}, writes: {{x: {{}}}}}}
   pass: {{{program(1, "pass_on")}, reads: {{x: {{}}}}, writes: {{z: {{}}}}}}
-  take: {{{program(ranks, "side_by_side", STEPS, "z", "x")}, reads: {{x: {{}}, z: {{}}}}}}
+  take: {{{program(ranks, "side_by_side", 0, "z", "x")}, reads: {{x: {{}}, z: {{}}}}}}
 streams:
   x: {{from: make, to: {readers}, via: ssc}}
   z: {{from: pass, to: take, via: ssc}}
@@ -91,3 +91,20 @@ streams:
     code, _, said = run(tmp_path, text)
     assert code == 0, said
     assert printed(tmp_path) == ALL
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_one_stream_that_ends_before_the_other_is_told(ranks: int, tmp_path: Path) -> None:
+    text = f"""
+stages:
+  left: {{{program(1, "one", 5)}, writes: {{x: {{}}}}}}
+  right: {{{program(1, "one", 3)}, writes: {{y: {{}}}}}}
+  take: {{{program(ranks, "side_by_side", 0, "x", "y")}, reads: {{x: {{}}, y: {{}}}}}}
+streams:
+  x: {{from: left, to: take, via: ssc}}
+  y: {{from: right, to: take, via: ssc}}
+"""
+    code, report, said = run(tmp_path, text)
+    assert code == 1, said
+    assert report["run"]["stage"] == "take", said
+    assert "stream y ended after 3 steps, but x, read side by side with it, goes on" in report["run"]["reason"], said

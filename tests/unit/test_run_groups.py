@@ -51,6 +51,18 @@ def launch(tmp_path: Path) -> Launch:
     return found
 
 
+def test_torn_and_mixed_notes_are_read_when_they_are_whole(launch: Launch, note: Note, tmp_path: Path) -> None:
+    note("a", 1.0, 0)
+    file = tmp_path / "stages/a" / EXITS_FILE
+    whole = file.read_text()
+    for torn in ('{"t": 2.0, {"t": 2.5, "code": 0', '"signal": null}', "\0\0\0", '{"t": 2.0}', "7"):
+        file.write_text(f"{torn}\n{whole}")
+        assert launch.poll(tmp_path) == [], torn
+    file.write_text(whole)
+    note("a", 2.0, 0)
+    assert launch.poll(tmp_path) == [("a", Ending(0, None))]
+
+
 def test_a_stage_has_ended_when_all_its_ranks_have(launch: Launch, note: Note, tmp_path: Path) -> None:
     note("a", 1.0, 0)
     assert launch.poll(tmp_path) == []

@@ -47,9 +47,7 @@ class Launch:
     def poll(self, run_dir: Path) -> list[Ended]:
         """The stages that have ended since the last call, the one at fault first."""
         for name in self.group.stages:
-            tail = self._tails.setdefault(name, Tail(stage_dir(run_dir, name) / EXITS_FILE))
-            records = [json.loads(line) for line in tail.read().splitlines()]
-            self._exits.setdefault(name, []).extend(record for record in records if "started" not in record)
+            self._read(name, run_dir)
         found: list[tuple[float, Ended]] = []
         for name in self.group.stages:
             if name not in self._over and (seen := self._ending(name)) is not None:
@@ -66,6 +64,23 @@ class Launch:
         if ending.code == 0 and ending.signal is None:
             ending = Ending(None, signal.SIGKILL, "its launcher ended, with exit code 0, before it did")
         return [*heard, *(Ended(name, ending) for name in left)]
+
+    def _read(self, name: str, run_dir: Path) -> None:
+        """What the ranks of this stage have noted since the last call.
+
+        On a file system of several machines their lines may be seen torn or mixed: then all is read again next time.
+        """
+        tail = self._tails.setdefault(name, Tail(stage_dir(run_dir, name) / EXITS_FILE))
+        exits = self._exits.setdefault(name, [])
+        if tail.offset == 0:
+            exits.clear()
+        for line in tail.read().splitlines():
+            try:
+                record = json.loads(line)
+                if "started" not in record:
+                    exits.append({key: record[key] for key in ("t", "code", "signal")})
+            except (ValueError, TypeError, KeyError):
+                tail.offset = 0
 
     def _ending(self, name: str) -> tuple[float, Ending] | None:
         """(when, how): by its first rank that failed, or by its last when none did; None while it runs."""

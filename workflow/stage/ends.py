@@ -195,6 +195,7 @@ def _at_exit() -> None:
     metrics = process_metrics()
     metrics.enter()
     end_the_others()
-    for left in list(_open):
+    # In the same order on all ranks, for closing is collective.
+    for left in sorted(_open, key=lambda each: each.name):
         left.close(error)
     metrics.write("end", compute_s=round(metrics.take_computing(), 6))
