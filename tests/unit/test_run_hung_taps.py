@@ -40,8 +40,8 @@ def go_on(run: Run, t: float, steps: int) -> Run:
 def hung(queue: Queue = DISCARDS) -> Run:
     """The tap takes two steps at 1 s; the others are at step 10 when its time is up."""
     run = Run(relayed(queue)).open_all()
-    run.t = 1.0
-    run.steps(tap_tap=2)
+    go_on(run, 1.0, 2).steps(tap_tap=2)
+    go_on(run, 1.5, 4)
     return go_on(run, 299.0, 10).tick(302.0)
 
 
@@ -87,7 +87,8 @@ def at_the_end() -> Run:
     run = Run(relayed()).open_all()
     go_on(run, 1.0, 10).feed(*run.done("sim", 10), *run.done("keep", 10))
     run.steps(tap_tap=2).tick(302.0)
-    assert run.state.stages["tap"].reason == f"was ended: {SAID}"
+    said = SAID.replace("tap has", "relay waits for tap to take what is left of tap; tap has")
+    assert run.state.stages["tap"].reason == f"was ended: {said}"
     return run
 
 
@@ -106,6 +107,27 @@ def test_a_relay_that_hangs_by_itself_is_found_later() -> None:
     assert run.state.culprit == "relay"
     end_all(run, 604.0)
     assert verdict_of(run)[:2] == ("failed", "relay")
+
+
+@pytest.mark.parametrize("dropped", [0, 4])
+def test_a_tap_with_nothing_to_do_does_not_hang(dropped: int) -> None:
+    """With `every: 10` its steps may be further apart than the deadline; what was dropped does not wait for it."""
+    run = Run(relayed()).open_all()
+    run.t = 1.0
+    run.steps(data_sim=1, data_keep=1, tap_relay=1 + dropped, data_relay=1, tap_tap=1)
+    for step in range(2, 11):
+        run.t = 40.0 * step
+        run.steps(data_sim=step, data_keep=step, data_relay=step).tick(run.t + 39.0)
+    run.t = 440.0
+    run.steps(data_sim=11, data_keep=11, tap_relay=2 + dropped).tick(440.2)
+    assert not run.decisions(DeadlinePassed)
+    run.steps(data_relay=11)
+    for step in range(12, 19):
+        run.t = 40.0 * step
+        run.steps(data_sim=step, data_keep=step, data_relay=step).tick(run.t + 19.0)
+    assert not run.decisions(DeadlinePassed)
+    run.tick(740.5)
+    assert [event.stage for event in run.decisions(DeadlinePassed)] == ["tap"]  # type: ignore[attr-defined]
 
 
 def test_a_relay_that_waits_for_a_slow_tap_does_not_hang() -> None:

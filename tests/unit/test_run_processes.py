@@ -84,8 +84,8 @@ def test_members_are_found_and_ended(tmp_path: Path) -> None:
 
 def test_one_stage_is_ended_and_what_its_launcher_left(tmp_path: Path) -> None:
     """With a process that went into a session of its own, as the ranks of launchers do; the other stage goes on."""
-    program = "import subprocess, sys; print(subprocess.Popen(['sleep', '100'], start_new_session=True).pid)"
-    waits = f"{program}; sys.stdout.flush(); subprocess.run(['sleep', '100'])"
+    program = "import signal, subprocess, sys; print(subprocess.Popen(['sleep', '100'], start_new_session=True).pid)"
+    waits = f"{program}; sys.stdout.flush(); signal.pause()"
     with Crew(tmp_path) as crew:
         folders = {name: tmp_path / name for name in ("stays", "hangs", "left")}
         for name, folder in folders.items():

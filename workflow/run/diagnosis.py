@@ -132,11 +132,21 @@ def _step_wait(state: RunState, end: EndState) -> Wait | None:
     if end.side == "write" or end.closed is not None:
         return None
     writer = state.writer(end.stream)
-    if not writer.live or writer.closed is not None or end.steps < writer.steps:
+    if not writer.live or writer.closed is not None:
+        return None
+    if end.steps < writer.steps and not _took_what_was_not_dropped(state, end):
         return None
     queue = state.plan.stream(end.stream).queue
     held = f" (queue 0/{queue.limit})" if queue else ""
     return Wait(writer.stage, f"waits for step {end.steps + 1} of {end.stream}{held}")
+
+
+def _took_what_was_not_dropped(state: RunState, end: EndState) -> bool:
+    """Of a tap: its relay has written nothing since its last step, and does not wait for it to take the rest either."""
+    relay = state.writer(end.stream).stage
+    if state.plan.stage(relay).added != "relay" or end.due is None or end.last_step is None:
+        return False
+    return end.due <= end.last_step and _rest_wait(state, relay) is None
 
 
 def _computes(state: RunState, name: str, last: EndState) -> bool:

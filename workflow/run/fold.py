@@ -124,7 +124,12 @@ def _progressed(state: RunState, key: tuple[str, str, Side], t: float, steps: in
     grown = replace(end, steps=max(end.steps, steps), bytes=max(end.bytes, count))
     if steps > end.steps:
         grown = replace(grown, last_step=t)
-    return replace(state, ends={**state.ends, key: _sampled(grown, t)})
+    ends = {**state.ends, key: _sampled(grown, t)}
+    if grown.side == "write" and steps > end.steps:
+        for reader in state.readers(end.stream):
+            if reader.due is None or reader.due <= (reader.last_step or 0.0):
+                ends[reader.stream, reader.stage, "read"] = replace(reader, due=t)
+    return replace(state, ends=ends)
 
 
 def _sampled(end: EndState, t: float) -> EndState:

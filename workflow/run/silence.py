@@ -11,7 +11,8 @@ from workflow.run.state import EndState, RunState
 
 def silent_stage(state: RunState, since: float, t: float) -> str | None:
     """A stage that has suffered from silence since before that time: where to begin the diagnosis."""
-    for stream in state.plan.streams:
+    # To a tap of every tenth step a relay may write rarely: that neither moves proves nothing.
+    for stream in (stream for stream in state.plan.streams if state.plan.stage(stream.writer).added != "relay"):
         for reader in state.readers(stream.name) if stream.coupling == "live" else []:
             if _is_stuck(state, state.writer(stream.name), reader, since):
                 return reader.stage
@@ -41,7 +42,7 @@ def _is_silent(state: RunState, name: str, since: float) -> bool:
         return False
     # One that waited in close for its readers needs time to notice that they are done, or dead.
     left = [max(end.closed or 0.0, state.stages[end.stage].exited or 0.0) for end in readers]
-    return max([stage.opened, *left, *(end.last_sign or 0.0 for end in seen)]) < since
+    return max([stage.opened, *left, *(max(end.last_sign or 0.0, end.due or 0.0) for end in seen)]) < since
 
 
 def _is_clear(state: RunState, end: EndState) -> bool:

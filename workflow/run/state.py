@@ -45,6 +45,7 @@ class EndState:
     steps: int = 0
     bytes: int = 0
     last_step: float | None = None
+    due: float | None = None  # of a reading end: when a step was written for the first time after its last one
     closed: float | None = None
     complete: bool = False
     trouble: Trouble | None = None
