@@ -191,6 +191,14 @@ def test_of_a_tap_that_hangs_all_ranks_are_ended(tmp_path: Path) -> None:
     assert_spared(tapped(tmp_path, tap, python=python, options=STEP), "stiff")
 
 
+def test_the_steps_of_a_tap_may_be_further_apart_than_the_deadline(tmp_path: Path) -> None:
+    """Each step of the simulation comes in time; the tap of every 25th waits 10 s, longer than any step may take."""
+    tap = "{all: {component: 'null'}, rare: {component: archive, every: 25, with: {path: rare.bp}}}"
+    done = tapped(tmp_path, tap, pace=", compute_time: 400 ms", options=STEP)
+    assert done.code == 0, done.said
+    assert_synthetic(tmp_path / "run/rare.bp", [0, 25])
+
+
 def test_a_tap_that_fails_before_it_opens_stops_the_run_at_once(tmp_path: Path) -> None:
     done = tapped(tmp_path, "{wrong: {component: HOLDING, with: {fail: early}}}")
     assert done.code == 1

@@ -46,3 +46,14 @@ def explain_inserted(making: Making) -> None:
                 f"stage {name} runs on {nodes} nodes, and {' and '.join(pipes)} takes all its data through {ranks} of "
                 f"them: with an ADIOS2 built with MPI, `stages.{name}.output.pipe.ranks: {nodes}` has one rank on each"
             )
+
+
+def steps_between(stream: str, making: Making) -> int:
+    """How many steps of the tapped stream one step of this one stands for: a tap's `every`; else 1."""
+    loaded = making.loaded
+    relay = loaded.spec.streams[stream].from_
+    if relay not in loaded.inserted.stages or loaded.inserted.stages[relay].role != "relay":
+        return 1
+    taps = [tap for tap in reversed(loaded.inserted.streams) if loaded.spec.streams[tap].from_ == relay]
+    every = dict(zip(taps, loaded.spec.stages[relay].with_["every"], strict=True))[stream]
+    return every if isinstance(every, int) and every > 0 else 1  # what it must be is checked elsewhere

@@ -15,6 +15,7 @@ from workflow.plan.contracts import Contract
 from workflow.plan.decisions import Making, counted, work_dir
 from workflow.plan.engines import ParameterError, check_combination, to_text, user_parameter
 from workflow.plan.groups import ONE_STEP, SSC
+from workflow.plan.inserted import steps_between
 from workflow.plan.joins import HANDED_OVER, Joined
 from workflow.plan.model import Coupling, EndPlan, Placement, StreamPlan
 from workflow.plan.openpmd import check_told
@@ -116,7 +117,7 @@ def _to_end(
         parameters=parameters,
         path=making.stream_path(name),
         open_timeout_s=deadlines.start,
-        step_timeout_s=deadlines.step,
+        step_timeout_s=deadlines.step * steps_between(name, making),
         io=literal(port.io),
         config=f"{work_dir(port.stage)}/{literal(port.config or '')}" if has_config else None,
         dialect=port.dialect if engine.engine != HANDED_OVER else None,
