@@ -123,16 +123,17 @@ def run(
 
     if missing := missing_programs(decided):
         raise WfError("\n".join(missing))
-    from workflow.report.render import Progress
+    from workflow.report.live import Progress
 
     directory, states = start_run(loaded, decided, run_dir)
     with Progress(decided, directory, quiet=quiet) as progress:
+        progress.update(next(states))
+        # The first stages are starting now: what only the end needs is loaded meanwhile.
+        from workflow.report.render import show_end
+        from workflow.report.report import write_report
+
         for state in states:
             progress.update(state)
-    # After the run: the report costs time that the run should not pay for.
-    from workflow.report.render import show_end
-    from workflow.report.report import write_report
-
     report = write_report(directory)
     show_end(report, directory)
     sys.exit(report.run.exit_code)

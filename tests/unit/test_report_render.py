@@ -15,7 +15,7 @@ from rich.console import Console
 
 from tests.sample_run import START, make_events, make_plan, simulate, write_run, write_sample
 from workflow.plan.model import Placement
-from workflow.report import render, rows
+from workflow.report import live, render, rows
 from workflow.report.comparison import Comparison, Difference, FileComparison
 from workflow.report.progress import Pace
 from workflow.report.report import make_report, write_report
@@ -204,7 +204,7 @@ def test_progress_on_a_terminal_is_redrawn_only_when_it_changed(width: int, monk
     monkeypatch.setenv("TERM", "xterm")
     file = io.StringIO()
     console = Console(file=file, force_terminal=True, width=width, height=40, markup=False, highlight=False)
-    with render.Progress(make_plan(), Path("runs/x"), console=console) as progress:
+    with live.Progress(make_plan(), Path("runs/x"), console=console) as progress:
         for state in states():
             progress.update(state)
             size = len(file.getvalue())
@@ -216,14 +216,14 @@ def test_progress_on_a_terminal_is_redrawn_only_when_it_changed(width: int, monk
 
 
 def test_progress_without_a_terminal_prints_lines(capsys: pytest.CaptureFixture[str]) -> None:
-    with render.Progress(make_plan(), Path("runs/x")) as progress:
+    with live.Progress(make_plan(), Path("runs/x")) as progress:
         for state in states():
             progress.update(state)
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.splitlines()[0] == "shock-diffraction: runs/x"
     assert len(captured.err.splitlines()) == 5
-    with render.Progress(make_plan(), Path("runs/x"), quiet=True) as progress:
+    with live.Progress(make_plan(), Path("runs/x"), quiet=True) as progress:
         progress.update(states()[0])
     assert capsys.readouterr() == ("", "")
 
@@ -233,7 +233,7 @@ def test_reader_of_the_progress_that_leaves_does_not_end_the_run() -> None:
     program = (
         "import sys; from pathlib import Path; from tests.unit.test_report_render import *\n"
         "sys.stdin.readline()\n"
-        "with render.Progress(make_plan(), Path('runs/x')) as progress:\n"
+        "with live.Progress(make_plan(), Path('runs/x')) as progress:\n"
         "    for state in states(): progress.update(state)\n"
         "sys.exit(4)"
     )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import _thread
+import ctypes
+import errno
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -55,13 +55,15 @@ def test_ids_are_used_up() -> None:
 def test_limit_on_threads_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[int] = []
 
-    def start(_function: Callable[[], None], _arguments: tuple[()]) -> int:
-        tried.append(1)
-        if len(tried) == 2:
-            raise RuntimeError("can't start new thread")
-        return 0
+    class Library:
+        getpid = pthread_detach = staticmethod(lambda *_: 0)
 
-    monkeypatch.setattr(_thread, "start_new_thread", start)
+        @staticmethod
+        def pthread_create(*_: object) -> int:
+            tried.append(1)
+            return errno.EAGAIN if len(tried) == 2 else 0
+
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: Library)
     use_up_ids(3)
     assert len(tried) == 4
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from xml.sax.saxutils import quoteattr
 
 from workflow.plan.model import EndPlan
 from workflow.plan.openpmd import configuration
@@ -21,21 +20,27 @@ def adios2_xml(ends: Sequence[EndPlan]) -> str:
     """One `<io>` with its engine per end."""
     lines = ['<?xml version="1.0"?>', "<adios-config>"]
     for end in ends:
-        lines.append(f"  <io name={quoteattr(end.io)}>")
-        lines.append(f"    <engine type={quoteattr(end.engine)}>")
+        lines.append(f"  <io name={_quoted(end.io)}>")
+        lines.append(f"    <engine type={_quoted(end.engine)}>")
         lines += [
-            f"      <parameter key={quoteattr(key)} value={quoteattr(value)}/>" for key, value in end.parameters.items()
+            f"      <parameter key={_quoted(key)} value={_quoted(value)}/>" for key, value in end.parameters.items()
         ]
         lines += ["    </engine>", *_xml_operators(end), "  </io>"]
     return "\n".join([*lines, "</adios-config>", ""])
 
 
+def _quoted(text: str) -> str:
+    from xml.sax.saxutils import quoteattr  # here, as it loads the network's modules; most plans have no XML
+
+    return quoteattr(text)
+
+
 def _xml_operators(end: EndPlan) -> list[str]:
     lines: list[str] = []
     for name, operator in end.operators.items():
-        lines += [f"    <variable name={quoteattr(name)}>", f"      <operation type={quoteattr(operator.type)}>"]
+        lines += [f"    <variable name={_quoted(name)}>", f"      <operation type={_quoted(operator.type)}>"]
         lines += [
-            f"        <parameter key={quoteattr(key)} value={quoteattr(value)}/>"
+            f"        <parameter key={_quoted(key)} value={_quoted(value)}/>"
             for key, value in operator.parameters.items()
         ]
         lines += ["      </operation>", "    </variable>"]

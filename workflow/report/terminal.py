@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from workflow.report.plain import fit
-from workflow.report.rows import Table
 
 if TYPE_CHECKING:
     from rich.console import Console as Console
     from rich.live import Live as Live
+
+    from workflow.report.rows import Table
 
 COLOURS = {
     "succeeded": "green", "failed": "bold red", "died": "bold red", "interrupted": "yellow", "stopped": "yellow",

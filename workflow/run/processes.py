@@ -76,7 +76,7 @@ class Crew:
 
     def start(self, stage: StagePlan, folder: Path) -> int:
         """Start a stage in its own session and return its process id. Raises OSError when that fails."""
-        if apart.needs_distance(stage):
+        if apart.needs_distance(stage) and self._groups:
             apart.use_up_ids()
         own = {members.RUN_VARIABLE: str(self._run_dir), members.STAGE_VARIABLE: str(folder / "stage.json")}
         with (folder / "stdout.log").open("ab") as out, (folder / "stderr.log").open("ab") as err, _on_cores(stage):
