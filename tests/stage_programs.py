@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -169,8 +170,20 @@ def misbehave(what: str, rank: int, ranks: int) -> None:
         raise ArithmeticError("between two steps")
     if what == "exit last" and rank == ranks - 1:
         sys.exit("not me")
+    if what == "tell connections":
+        tell_connections()
     while what == "wait" and not Path("go").exists():
         time.sleep(0.01)
+
+
+def tell_connections() -> None:
+    """Say for each TCP connection of this process whether it sends at once."""
+    for entry in list(Path("/proc/self/fd").iterdir()):
+        with suppress(OSError):
+            own = socket.socket(fileno=os.dup(int(entry.name)))
+            if own.family == socket.AF_INET and own.type == socket.SOCK_STREAM:
+                own.getpeername()  # one that only listens has none
+                print("at once" if own.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) else "late", flush=True)
 
 
 def forget_shared_memory() -> None:
@@ -194,6 +207,8 @@ def read_some() -> None:
             values = step.read("a", start=(start,), count=(count,))
             if stage.rank() == 0:
                 print(f"step {step.index}: {values[0]}", flush=True)
+            if step.index == 2:
+                misbehave(sys.argv[2], stage.rank(), stage.size())
     if stage.rank() == 0:
         print("the end")
 

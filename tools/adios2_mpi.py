@@ -34,6 +34,9 @@ TOOLS = {"c++": "g++", "make": "make", "pkg-config": "pkg-config"}  # command: D
 # libmpi.so needs the mpich wheel's own, newer libfabric and libucp, which the linker cannot see.
 # Blosc's archive bundles zstd, lz4 and zfp: exported, they would shadow the real ones.
 LDFLAGS = "-Wl,--allow-shlib-undefined -Wl,--exclude-libs,libblosc2.a"
+# SST's network layer asks for TCP_NODELAY only where it is defined, and forgets the header that does (EVPath's
+# cmsockets.c): without it steps wait 40 ms for an acknowledgement that the other end delays.
+CFLAGS = "-DTCP_NODELAY=1"
 # Off, so that the wheel depends on what we ask for and not on what a machine happens to have.
 UNUSED = (
     "BigWhoop SZ SZ3 LIBPRESSIO MGARD PRODM PNG DAOS DataMan DataSpaces ZeroMQ HDF5 HDF5_VOL IME "
@@ -98,7 +101,7 @@ def settings(extras: list[Extra], blosc_dir: Path) -> list[str]:
 
 def make_key(mpich: str, extras: list[Extra]) -> str:
     """Name of the cache entry: environments with equal keys can share one wheel."""
-    options = [*settings(extras, Path("blosc")), LDFLAGS, *(e.name for e in extras)]
+    options = [*settings(extras, Path("blosc")), CFLAGS, LDFLAGS, *(e.name for e in extras)]
     digest = hashlib.sha256("\n".join(options).encode()).hexdigest()[:8]
     abi = sysconfig.get_config_var("SOABI")  # Python version, architecture and system
     libc = "".join(platform.libc_ver())
@@ -165,7 +168,7 @@ def build_environment(tools: Path) -> dict[str, str]:
     env = {"CMAKE_BUILD_PARALLEL_LEVEL": str(len(os.sched_getaffinity(0))), **os.environ}
     env.pop("LD_LIBRARY_PATH", None)
     path = f"{tools}:{env.get('PATH', os.defpath)}"
-    env |= {"PATH": path, "LDFLAGS": LDFLAGS, "CC": f"{tools}/mpicc", "CXX": f"{tools}/mpicxx"}
+    env |= {"PATH": path, "CFLAGS": CFLAGS, "LDFLAGS": LDFLAGS, "CC": f"{tools}/mpicc", "CXX": f"{tools}/mpicxx"}
     return env | {"MPICH_CC": "cc", "MPICH_CXX": "c++"}  # see write_build_files
 
 

@@ -5,6 +5,7 @@ Every import of the house is inside the verb that needs it, so that no command p
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
@@ -278,6 +279,7 @@ def completion(shell: str) -> None:
 
 def main() -> None:
     """`wf`: run the verb, show errors meant for users without a traceback, exit with a meaning."""
+    gc.set_threshold(50_000)  # loading modules makes no rubbish; looking for it takes a twentieth of a run's start
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # looking for them costs 40 ms; not passed to stages
     try:
         wf.main(standalone_mode=False)

@@ -5,17 +5,17 @@ particles (three float32), 20 MB a step; three producers for each consumer. Cons
 axis, so that each needs a part of every producer's block, and the particles evenly. Programs of `workflow.stage`, with
 what `wf plan` gives them, against hand-written messages of mpi4py between the same ranks, which LowFive is held against
 too. The time is that from one consumed step to the next; by file, one after the other, that of writing and of reading
-in sum. Every value of the first and of the last step is checked, outside of what is measured. Files lie in the page
-cache. By memory is slower than plain MPI because ADIOS2 (2.12.1) fetches arrays of more than one dimension into a
-buffer and copies them from there: `perf` saw the consumer copy as much there as it fetched (24 % and 25 % of its
-samples), and 48 MB from three writers took 11 ms of its CPU time as 3-D blocks, but 6 ms as a 1-D array.
+in sum. Every value of the first and of the last step is checked, outside of what is measured. Files lie in memory, too
+(/dev/shm, where there is one). By stream is slower than plain MPI because ADIOS2 (2.12.1) fetches arrays of more than
+one dimension into a buffer and copies them from there: `perf` saw the consumer copy as much there as it fetched (24 %
+and 25 % of its samples), and 48 MB from three writers took 11 ms of its CPU time as 3-D blocks, but 6 ms as a 1-D
+array.
 Workload: O. Yildiz et al., "LowFive: In Situ Data Transport for High-Performance Workflows", IPDPS 2023.
 """
 
 from __future__ import annotations
 
 import os
-import tempfile
 import time
 from collections.abc import Callable
 from itertools import pairwise
@@ -182,7 +182,7 @@ PROGRAMS: dict[str, streams.Program] = {"produce": produce, "consume": consume, 
 def coupled_s(shape: tuple[int, int], wiring: str) -> float:
     """Median seconds per step through a stream, or a file that is read after it was written."""
     plan = streams.plan_of(PIPELINE % (shape[0], STEPS, shape[1], wiring))
-    with tempfile.TemporaryDirectory() as folder:
+    with streams.folder() as folder:
         path = Path(folder) / Path(plan["stages"][0]["ends"][0]["path"]).name
         ends = [
             {"path": str(path), "steps": STEPS, "producers": shape[0], "consumers": shape[1]}

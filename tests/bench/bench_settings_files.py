@@ -1,9 +1,9 @@
 """What each setting of a file does: aggregators, asynchronous writing, compression.
 
-Raw adios2 programs with BP5, into the page cache. Aggregation: all ranks write 16 MB a step; the time of a step is that
-of the slowest rank, begin to end. Asynchronous: one rank writes 64 MB a step and sleeps 0.1 s between; what it waits is
-what the run lasts, from open to close, more than the sleeping. Compression: 8 MB of a smooth 3-D float32 field with
-noise of 1e-5 of its largest value; the speed is that of writing, in bytes before compression.
+Raw adios2 programs with BP5, into memory (/dev/shm, where there is one). Aggregation: all ranks write 16 MB a step; the
+time of a step is that of the slowest rank, begin to end. Asynchronous: one rank writes 64 MB a step and sleeps 0.1 s
+between; what it waits is what the run lasts, from open to close, more than the sleeping. Compression: 8 MB of a smooth
+3-D float32 field with noise of 1e-5 of its largest value; the speed is that of writing, in bytes before compression.
 `make pictures` draws what is measured here (docs/explanation/what-each-setting-does.md).
 """
 
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import statistics
-import tempfile
 import time
 from functools import partial
 from pathlib import Path
@@ -106,7 +105,7 @@ PROGRAMS: dict[str, streams.Program] = {"write": write}
 
 def written(nbytes: int, parameters: dict[str, str], steps: int = 8, ranks: int = 1, **more: Any) -> dict[str, Any]:
     """What the program found, in a folder of its own."""
-    with tempfile.TemporaryDirectory() as folder:
+    with streams.folder() as folder:
         settings = {"path": f"{folder}/x.bp", "bytes": nbytes, "steps": steps, "parameters": parameters, **more}
         found: dict[str, Any] = streams.alone(__file__, "write", settings, ranks=ranks)
     return found

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import resource
 import statistics
-import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
@@ -118,7 +117,7 @@ PROGRAMS: dict[str, streams.Program] = {
 def coupled(names: tuple[str, str], ranks: int, wiring: str, settings: dict[str, Any]) -> list[Any]:
     """What both programs found, with the plan's parameters and environment; a file is read after it was written."""
     stages = streams.plan_of(PIPELINE % (ranks, ranks, wiring))["stages"]
-    with tempfile.TemporaryDirectory() as folder:
+    with streams.folder() as folder:
         found = []
         for name, stage in zip(names, stages, strict=True):
             end = stage["ends"][0]

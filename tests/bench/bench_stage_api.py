@@ -1,7 +1,7 @@
 """What `workflow.stage` costs against adios2's own Python API.
 
 Writers and readers, programs of their own, move the same array for many steps, once through `adios2.Stream` and once
-through `workflow.stage` with a run's settings (metrics, contract); with two ranks on each side also through adios2's
+through `workflow.stage` with a run's settings (metrics, contract); all with a run's memory policy; with two ranks on each side also through adios2's
 bindings, the thinnest way there is, into one array that is used again and again. They take turns, so that all meet the
 same weather; the figure is the median, over the turns, of the ratio of the median times from step to step. Below 1 is
 possible: `adios2.Stream.read` fills its arrays with zeros first. Two ranks need the Python that WF_MPI_PYTHON names.
@@ -10,11 +10,8 @@ possible: `adios2.Stream.read` fills its arrays with zeros first. Two ranks need
 from __future__ import annotations
 
 import json
-import os
 import statistics
-import tempfile
 import time
-from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -22,7 +19,17 @@ from typing import Any
 from tests.bench import streams
 from tests.bench.streams import Row
 
-REPETITIONS = 5
+REPETITIONS = 9
+PIPELINE = """
+wf: 1
+name: bench
+oversubscribe: true
+stages:
+  make: {component: synthetic, ranks: %d, with: {bytes: %d, steps: 1}}
+  drop: {component: "null", ranks: %d}
+streams:
+  data: {from: make, to: drop}
+"""
 # size → bytes per rank, steps, target
 CASES = {"16 MB": (16_000_000, 40, 1.03), "10 kB": (10_000, 2000, 1.25)}
 SST = {"RendezvousReaderCount": "1", "QueueLimit": "2", "SpeculativePreloadMode": "Off"}
@@ -183,17 +190,18 @@ PROGRAMS: dict[str, streams.Program] = {
 
 def pair_s(api: str, engine: str, ranks: int, nbytes: int, steps: int) -> dict[str, float]:
     """Seconds per step of a fresh pair of programs: {write, read}; over SST the two are coupled."""
-    # In memory where the system has a place for it: a disk that is written back would be all there is to see.
-    memory = Path("/dev/shm")
-    with ExitStack() as stack:
-        folder = tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None)
-        path = Path(stack.enter_context(folder)) / ("field" if engine == "SST" else "field.bp")
+    with streams.folder() as folder:
+        path = Path(folder) / ("field" if engine == "SST" else "field.bp")
         settings = {
             "path": str(path), "engine": engine, "ranks": ranks, "bytes": nbytes, "steps": steps,
             "parameters": SST if engine == "SST" else {},
         }  # fmt: skip
         roles = ("write", "read")
-        env = {role: {"WF_STAGE": str(write_settings(role, path, engine, ranks))} for role in roles}
+        plan = streams.plan_of(PIPELINE % (ranks, nbytes, ranks))
+        env = {
+            role: {**streams.told(stage), "WF_STAGE": str(write_settings(role, path, engine, ranks))}
+            for role, stage in zip(roles, plan["stages"], strict=True)
+        }
         if engine == "SST":
             both = [streams.launch(__file__, f"{role}-{api}", ranks, settings, env[role]) for role in roles]
             return dict(zip(roles, streams.results(*both), strict=True))

@@ -96,7 +96,7 @@ def aggregation(rows: Rows) -> Any:
         own = [row for row in rows if row["x"] == count]
         bars[f"aggregators: {count},\ndata files: {own[0]['files']}"] = {row["curve"]: row for row in own}
     _grouped(axes, bars)
-    axes.set(ylabel="ms per step (slowest rank)", title="Four ranks write 16 MB each into the page cache (BP5)")
+    axes.set(ylabel="ms per step (slowest rank)", title="Four ranks write 16 MB each into memory (BP5)")
     axes.legend()
     return figure
 

@@ -22,6 +22,7 @@ ROOT = Path(__file__).parents[2]
 PYTHON = os.environ.get("WF_MPI_PYTHON") or sys.executable
 QUICK = bool(os.environ.get("WF_BENCH_QUICK"))
 TIMEOUT_S = 120
+ROOM = 8e9  # bytes in memory, more than a measurement writes
 _MARK = "measured: "
 
 Row = dict[str, Any]
@@ -31,6 +32,17 @@ Program = Callable[[dict[str, Any]], Any]
 def repetitions(usual: int) -> int:
     """How often everything is measured; 1 with `--quick`."""
     return int(os.environ.get("WF_BENCH_REPEAT") or (1 if QUICK else usual))
+
+
+def folder() -> tempfile.TemporaryDirectory[str]:
+    """A folder for files that are measured: in memory, where the system has a place for it with room.
+
+    A disk that is written back would be all there is to see; and the page cache of a virtual machine whose host takes
+    unused memory back was five times slower in some runs than in others, whatever was measured.
+    """
+    memory = Path("/dev/shm")
+    room = os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > ROOM
+    return tempfile.TemporaryDirectory(dir=memory if room else None)
 
 
 @cache

@@ -59,6 +59,22 @@ def check_metrics(lines: list[dict[str, Any]], engine: str, ranks: int, side: st
         assert [line["bytes"] for line in steps] == sizes
 
 
+@pytest.mark.parametrize("build", BUILDS)
+def test_connections_of_sst_send_at_once(tmp_path: Path, build: str) -> None:
+    path = tmp_path / "stream"
+    with ExitStack() as stack:
+        word = "tell connections"
+        processes = [
+            stack.enter_context(started(tmp_path, role, [end(side, "SST", path)], build=build, word=word))
+            for role, side in (("write_some", "write"), ("read_some", "read"))
+        ]
+        for code, out, err in map(finish, processes):
+            assert code == 0, err
+            told = [line for line in out.splitlines() if line in ("at once", "late")]
+            assert told, "no connection was found"
+            assert set(told) == {"at once"}
+
+
 def test_blocks_travel_in_pieces_that_every_mpi_can_count(tmp_path: Path) -> None:
     answers = run_pair(tmp_path, "BP5", 2, 3, "here", word="pieces")
     assert [code for code, _, _ in answers] == [0, 0], "\n".join(err for _, _, err in answers)

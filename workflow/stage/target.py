@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from workflow.stage.connections import Connections
 from workflow.stage.errors import StageError
 from workflow.stage.opening import bindings, forget_contact_files, is_parallel, open_engine
 from workflow.stage.operators import Operator, Operators
@@ -59,14 +60,17 @@ class AdiosTarget:
         self._sync, self._deferred = self._adios2.Mode.Sync, self._adios2.Mode.Deferred
         self._variables: dict[str, _Known] = {}
         self._lent: list[Array] = []
-        self._loses_lists = end.engine.upper() == "SST"
-        self._contact = Path(f"{end.path}.sst") if end.engine.upper() == "SST" else None
+        self._is_stream = end.engine.upper() == "SST"
+        self._connections = Connections()
+        self._contact = Path(f"{end.path}.sst") if self._is_stream else None
         self._lists: set[str] = set()
         # Given before the first step: a file closed without one must hold nothing, or a reader takes it for a step.
         self._early: dict[str, Array | list[str]] | None = {}
 
     def begin(self) -> None:
         """See `Target`."""
+        if self._is_stream:
+            self._connections.send_at_once()
         self._engine.BeginStep()
         early, self._early = self._early or {}, None
         for name, value in early.items():
@@ -131,7 +135,7 @@ class AdiosTarget:
         """See `Target`."""
         if self._early is not None:
             self._early[name] = value
-        elif isinstance(value, list) and self._loses_lists:
+        elif isinstance(value, list) and self._is_stream:  # SST loses them
             self._lists.add(name)
             self._define_attribute(STRING_LISTS, json.dumps(sorted(self._lists)))
             self._define_attribute(name, json.dumps(value))

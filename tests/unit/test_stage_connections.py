@@ -1,0 +1,58 @@
+"""TCP connections of SST, told to send at once."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from workflow.stage import connections
+from workflow.stage.connections import Connections
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
+    """Both ends of a connection, made as EVPath makes them."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        with socket.create_connection(listening.getsockname()) as here, listening.accept()[0] as there:
+            yield here, there
+
+
+def sends_at_once(end: socket.socket) -> bool:
+    return bool(end.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+
+
+def test_both_ends_send_at_once_and_stay_open(pair: tuple[socket.socket, socket.socket]) -> None:
+    here, there = pair
+    assert not sends_at_once(here)
+    Connections().send_at_once()
+    assert sends_at_once(here)
+    assert sends_at_once(there)
+    here.sendall(b"still open")
+    assert there.recv(10) == b"still open"
+
+
+def test_other_sockets_are_left_alone() -> None:
+    with socket.socket(socket.AF_UNIX) as local, socket.socket(type=socket.SOCK_DGRAM) as datagrams:
+        Connections().send_at_once()
+        assert local.fileno() > 0
+        assert datagrams.fileno() > 0
+
+
+def test_looks_ever_more_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[int] = []
+    steps: list[int] = []
+
+    def look() -> list[int]:
+        looked.append(len(steps))
+        return []
+
+    monkeypatch.setattr(connections, "_sockets", look)
+    its = Connections()
+    while len(steps) < 40:
+        its.send_at_once()
+        steps.append(len(steps))
+    assert looked == [0, 1, 2, 4, 8, 16, 32]
