@@ -213,6 +213,31 @@ def read_some() -> None:
         print("the end")
 
 
+def write_alone() -> None:
+    """A step by adios2, without workflow.stage."""
+    with _alone("w") as stream:
+        for step in stream.steps(2):
+            step.write("a", 1.0)
+        tell_connections()
+
+
+def read_alone() -> None:
+    """Reads it."""
+    with _alone("r") as stream:
+        for step in stream.steps():
+            step.read("a")
+        tell_connections()
+
+
+def _alone(mode: str) -> Any:
+    import adios2
+
+    io = adios2.Adios().declare_io("data")
+    io.set_engine("SST")
+    io.set_parameters(SST)
+    return adios2.Stream(io, "stream", mode)
+
+
 def read_badly() -> None:
     """Make the mistake that is asked for, at the second step."""
     from workflow import stage
@@ -291,7 +316,16 @@ def metrics(folder: Path, role: str) -> list[dict[str, Any]]:
 if __name__ == "__main__":
     roles: dict[str, Callable[[], None]] = {
         function.__name__: function
-        for function in (write_everything, read_everything, copy, write_some, read_some, read_badly)
+        for function in (
+            write_everything,
+            read_everything,
+            copy,
+            write_some,
+            read_some,
+            write_alone,
+            read_alone,
+            read_badly,
+        )
     }
     if "pieces" in sys.argv:
         from workflow.stage import gather

@@ -1,10 +1,11 @@
 """What `workflow.stage` costs against adios2's own Python API.
 
 Writers and readers, programs of their own, move the same array for many steps, once through `adios2.Stream` and once
-through `workflow.stage` with a run's settings (metrics, contract); all with a run's memory policy; with two ranks on each side also through adios2's
-bindings, the thinnest way there is, into one array that is used again and again. They take turns, so that all meet the
-same weather; the figure is the median, over the turns, of the ratio of the median times from step to step. Below 1 is
-possible: `adios2.Stream.read` fills its arrays with zeros first. Two ranks need the Python that WF_MPI_PYTHON names.
+through `workflow.stage` with a run's settings (metrics, contract), all with a run's memory policy; with two ranks on
+each side also through adios2's bindings, the thinnest way there is, into one array that is used again and again. They
+take turns, so that all meet the same weather; the figure is the median, over the turns, of the ratio of the median
+times from step to step. Below 1 is possible: `adios2.Stream.read` fills its arrays with zeros first. Two ranks need
+the Python that WF_MPI_PYTHON names.
 """
 
 from __future__ import annotations
