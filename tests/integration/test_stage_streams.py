@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.stage_programs import BUILDS, STEPS, end, expected, finish, metrics, started
+from workflow.report.metrics import read_metrics
 
 RANKS = [(1, 1), (2, 1), (1, 3), (3, 2)]
 Runs = list[tuple[int, str, str]]
@@ -99,9 +100,9 @@ def test_bytes_read_are_those_of_all_ranks(tmp_path: Path) -> None:
             with started(tmp_path, role, [end(side, "BP5", path)], ranks=ranks, build=build) as process:
                 code, _, err = finish(process)
             assert code == 0, err
-            lines = [line for line in metrics(tmp_path, role) if line["kind"] == "step"]
-            assert [line["bytes"] for line in lines] == [2 * 100 * 8] * STEPS
-            (tmp_path / f"{role.replace('_', '-')}.jsonl").unlink()
+            file = tmp_path / f"{role.replace('_', '-')}.jsonl"
+            assert [step.bytes for step in read_metrics(file).steps] == [2 * 100 * 8] * STEPS
+            file.unlink()
 
 
 @pytest.mark.parametrize("build", BUILDS)

@@ -38,6 +38,19 @@ def test_records_are_sorted_by_kind(tmp_path: Path) -> None:
     assert (metrics.compute_after_s, metrics.unreadable) == (0.5, 0)
 
 
+def test_bytes_that_come_a_step_late_are_put_right(tmp_path: Path) -> None:
+    lines = [STEP.replace('"bytes": 800', f'"bytes": {count}') for count in (0, 10, 20)]
+    other = STEP.replace('"atoms"', '"other"')
+    closed = (
+        '{"kind": "close", "t": 13, "stream": "atoms", "side": "read", "steps": 3, "complete": true, "bytes": 30}\n'
+    )
+    path = tmp_path / "metrics.jsonl"
+    path.write_text("".join([*lines, other, closed]))
+    metrics = read_metrics(path)
+    assert [step.bytes for step in metrics.of("atoms", "read")] == [10, 20, 30]
+    assert [step.bytes for step in metrics.steps] == [10, 20, 30, 800]
+
+
 def test_a_line_being_written_is_left_out(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     for cut in range(1, len(STEP) - 1):

@@ -72,6 +72,13 @@ def test_metrics(tmp_path: Path) -> None:
     assert follower.poll(8) == []
 
 
+def test_bytes_of_the_last_step_may_come_with_the_end(tmp_path: Path) -> None:
+    follower = Follower(chain("sst", plain=True).stages[1], tmp_path)
+    closed = {"kind": "close", "t": 6, "stream": "atoms", "side": "read", "steps": 1, "complete": True, "bytes": 5}
+    append(tmp_path / "metrics.jsonl", step(0, 2), closed)
+    assert follower.poll(7)[-1] == StreamClosed(6, "atoms", "saxs", "read", 1, True, 8 + 5)
+
+
 def test_log_is_not_asked_about_what_a_program_reports_itself(tmp_path: Path) -> None:
     follower = Follower(chain("sst", plain=True).stages[1], tmp_path)
     append(tmp_path / "metrics.jsonl", {"kind": "opening", "t": 1, "stream": "atoms", "side": "read"}, step(0, 2))

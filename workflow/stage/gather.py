@@ -81,6 +81,10 @@ class GatheredSource:
         total, self._bytes = self._bytes, 0
         return total
 
+    def rest(self) -> int | None:
+        """See `Source`."""
+        return None
+
     def close(self) -> None:
         """See `Source`."""
         if self._source is not None:

@@ -50,6 +50,10 @@ class Hdf5Source:
         comm = own_communicator()
         return total if comm is None else comm.reduce(total) or 0
 
+    def rest(self) -> int | None:
+        """See `Source`."""
+        return None
+
     def close(self) -> None:
         """See `Source`."""
         self._file.close()

@@ -77,16 +77,20 @@ class Reader:
         if self._step is not None and not error:
             self._finish_step()
         self._metrics.enter()
+        rest = None
         if error:
             self._source.abandon()
         else:
+            rest = self._source.rest()
             self._source.close()
         self._metrics.leave()
         if not error:
             self._tell_accuracy()
+        late = {} if rest is None else {"bytes": rest}
         self._metrics.write(
-            "close", stream=self.name, side="read", steps=self.steps, complete=not error, ended=self._ended, error=error
-        )
+            "close", stream=self.name, side="read", steps=self.steps, complete=not error, ended=self._ended,
+            error=error, **late,
+        )  # fmt: skip
 
     def give_back(self) -> None:
         """Be done with the step that the loop is at: its writer need not keep it until the next one is asked for."""

@@ -12,12 +12,14 @@ from typing import Protocol
 
 import numpy as np
 
+from workflow.stage.arrays import fresh_array
 from workflow.stage.communicator import own_communicator
 from workflow.stage.connections import Connections
 from workflow.stage.errors import StageError
 from workflow.stage.opening import bindings, is_parallel, open_engine
 from workflow.stage.settings import End
 from workflow.stage.shares import Blocks, told_blocks
+from workflow.stage.tally import Tally
 from workflow.stage.variables import NUMPY_TYPES, STRING_LISTS, Array, Info, Selection
 
 _SLICE_S = 1.0
@@ -41,7 +43,14 @@ class Source(Protocol):
         """Wait for the next step. Collective, with the same answer on all ranks."""
 
     def end(self) -> int:
-        """Give the step back. Returns the bytes read in it by all ranks, as rank 0 knows them. Collective."""
+        """Give the step back. Collective.
+
+        Returns the bytes that all ranks read, as rank 0 knows them: in this step, or in the one before where they read
+        in parallel (then `rest` has those of the last).
+        """
+
+    def rest(self) -> int | None:
+        """The bytes read in the last step, where `end` told those of the step before. Collective."""
 
     def close(self) -> None:
         """Let the stream go."""
@@ -74,7 +83,7 @@ class AdiosSource:
         self._comm = own_communicator() if is_parallel() else None
         self._is_stream = end.engine.upper() == "SST"
         self._connections = Connections()
-        self._bytes = 0
+        self._tally = Tally(self._comm)
         self._first = not self._is_stream  # the step to come may be the one of a file of none
         self._empty = False  # this step is one of nothing, and ADIOS2 has been asked for the next already:
         self._ahead: Status | None = None  # with this answer
@@ -147,9 +156,11 @@ class AdiosSource:
             self._empty = False
         else:
             self._engine.EndStep()
-        total, self._bytes = self._bytes, 0
-        # None elsewhere than on rank 0, where it does not matter.
-        return total if self._comm is None else self._comm.reduce(total) or 0
+        return self._tally.end_step()
+
+    def rest(self) -> int | None:
+        """See `Source`."""
+        return self._tally.rest()
 
     def close(self) -> None:
         """See `Source`."""
@@ -222,14 +233,14 @@ class AdiosSource:
             if kind == "string":
                 found.append(np.array(self._engine.Get(variable, self._adios2.Mode.Sync)))
                 continue
-            values: Array = np.empty(extent, kind)
+            values = fresh_array(extent, kind)
             if block is not None:
                 variable.SetBlockSelection(block)
             elif extent:
                 variable.SetSelection((start, extent))
             if values.size:
                 self._engine.Get(variable, values, deferred)
-                self._bytes += values.nbytes
+                self._tally.add(values.nbytes)
                 if self._one_by_one:
                     self._engine.PerformGets()
             found.append(values)

@@ -50,8 +50,7 @@ class SscSource(AdiosSource):
     def end(self) -> int:
         """See `Source`. SSC's own end waits for the writer's next step, and is left until that comes."""
         self._release()
-        total, self._bytes = self._bytes, 0
-        return total if self._comm is None else self._comm.reduce(total) or 0
+        return self._tally.end_step()
 
     def close(self) -> None:
         """See `Source`. SSC has no way out in the middle: what is left of the stream passes unread.
@@ -93,7 +92,7 @@ class SscSource(AdiosSource):
         arrays = self._fetch([each for each in wanted if each.name not in self._values])
         found = [self._values[each.name].copy() if each.name in self._values else next(arrays) for each in wanted]
         alone = (self._values[each.name] for each in wanted if each.name in self._values)
-        self._bytes += sum(value.nbytes for value in alone if value.dtype.kind != "U")
+        self._tally.add(sum(value.nbytes for value in alone if value.dtype.kind != "U"))
         return found
 
     def _fetch(self, wanted: Sequence[Selection]) -> Iterator[Array]:
