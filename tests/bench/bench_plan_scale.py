@@ -16,7 +16,8 @@ from typing import Any
 
 CORES_PER_NODE = 128
 PROGRAM = """
-import json, resource, sys, time
+import gc, json, resource, sys, time
+gc.set_threshold(50_000)  # as `wf` does
 from workflow.plan.make import make_plan
 from workflow.spec.load import load_pipeline
 from workflow.spec.presets import load_site

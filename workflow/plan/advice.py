@@ -73,6 +73,8 @@ def _on_diamonds(streams: Sequence[StreamPlan], making: Making) -> None:
         for reader in stream.readers if stream.engine in ("SST", "SSC") else []:
             by_reader.setdefault(reader, []).append(stream)
     for reader, read in by_reader.items():
+        if len(read) < 2:
+            continue
         above = [_above(stream.writer, by_reader) for stream in read]
         for index, one in enumerate(read):
             for other, sources in zip(read[:index], above[:index], strict=True):

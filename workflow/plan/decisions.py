@@ -53,6 +53,11 @@ class Making:
             values[f"streams.{name}.engine"] = engine.engine
         return values
 
+    @cached_property
+    def ranks_on_one_node(self) -> int:
+        """Of all stages, each counted as if all shared one node, or its `place.nodes` first ones."""
+        return sum(-(-stage.ranks // (stage.place.nodes or 1)) for stage in self.loaded.spec.stages.values())
+
     def stream_path(self, name: str) -> str:
         """What ADIOS2 opens, as a plan string."""
         below = f"/{self.named_by_writer[name]}" if name in self.named_by_writer else ""

@@ -114,12 +114,13 @@ def _join(told: dict[str, set[str]], making: Making) -> dict[str, Joined]:
 
 
 def _note_waits(waits: dict[str, list[str]], joined: dict[str, Joined], making: Making) -> None:
+    reads: dict[str, dict[str, str]] = {}  # stage → writer → stream
+    for stream in joined.values():
+        if stream.writer is not None:
+            for port in stream.readers:
+                reads.setdefault(port.stage, {})[stream.writer.stage] = stream.name
     for name, awaited in waits.items():
-        read = {
-            stream.writer.stage: stream.name
-            for stream in joined.values()
-            if stream.writer is not None and name in (port.stage for port in stream.readers)
-        }
+        read = reads.get(name, {})
         own = [f"reads {read[stage]} when {stage} has ended" for stage in awaited if stage in read]
         others = [stage for stage in awaited if stage not in read]
         group = [f"starts together with stages that wait for {' and '.join(others)}"] if others else []

@@ -92,9 +92,7 @@ def memory_environment(name: str, memory: StageMemory | None, making: Making) ->
 
 def _share(making: Making) -> int:
     """A rank's part of what all may keep, in whole MiB. Stages on different nodes are counted as if they shared one."""
-    stages = making.loaded.spec.stages.values()
-    ranks = sum(-(-stage.ranks // (stage.place.nodes or 1)) for stage in stages)
-    ranks = min(ranks, max(making.site.cores_per_node, len(stages)))
+    ranks = min(making.ranks_on_one_node, max(making.site.cores_per_node, len(making.loaded.spec.stages)))
     share = making.site.memory_per_node // _SHARE // ranks
     return max(_LEAST, min(_MOST, share)) // 2**20 * 2**20
 

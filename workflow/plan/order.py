@@ -186,7 +186,7 @@ def may_overlap(names: list[str], waits: Mapping[str, list[str]]) -> dict[str, i
     before = _before(names, waits, position)
     after = dict.fromkeys(names, 0)
     for name in names:
-        for index, other in enumerate(names):
+        for index, other in enumerate(names if before[name] else []):
             if before[name] >> index & 1:
                 after[other] |= 1 << position[name]
     everyone = (1 << len(names)) - 1
