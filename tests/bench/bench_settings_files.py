@@ -2,8 +2,9 @@
 
 Raw adios2 programs with BP5, into memory (/dev/shm, where there is one). Aggregation: all ranks write 16 MB a step; the
 time of a step is that of the slowest rank, begin to end. Asynchronous: one rank writes 64 MB a step and sleeps 0.1 s
-between; what it waits is what the run lasts, from open to close, more than the sleeping. Compression: 8 MB of a smooth
-3-D float32 field with noise of 1e-5 of its largest value; the speed is that of writing, in bytes before compression.
+between, into memory, and past the page cache to the disk of temporary files (BP5's DirectIO); what it waits is what
+the run lasts, from open to close, more than the sleeping. Compression: 8 MB of a smooth 3-D float32 field with noise
+of 1e-5 of its largest value; the speed is that of writing, in bytes before compression.
 `make pictures` draws what is measured here (docs/explanation/what-each-setting-does.md).
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import os
 import statistics
+import tempfile
 import time
 from functools import partial
 from pathlib import Path
@@ -103,9 +105,11 @@ PROGRAMS: dict[str, streams.Program] = {"write": write}
 # starting it
 
 
-def written(nbytes: int, parameters: dict[str, str], steps: int = 8, ranks: int = 1, **more: Any) -> dict[str, Any]:
-    """What the program found, in a folder of its own."""
-    with streams.folder() as folder:
+def written(
+    nbytes: int, parameters: dict[str, str], steps: int = 8, ranks: int = 1, *, disk: bool = False, **more: Any
+) -> dict[str, Any]:
+    """What the program found, in a folder of its own: in memory, or on the disk that temporary files lie on."""
+    with tempfile.TemporaryDirectory() if disk else streams.folder() as folder:
         settings = {"path": f"{folder}/x.bp", "bytes": nbytes, "steps": steps, "parameters": parameters, **more}
         found: dict[str, Any] = streams.alone(__file__, "write", settings, ranks=ranks)
     return found
@@ -143,19 +147,22 @@ def aggregation() -> list[Row]:
 
 
 def asynchronous() -> list[Row]:
-    """What the writer waits per step."""
+    """What the writer waits per step, into memory and past the page cache to the disk."""
     steps = 12
 
-    def ms(word: str) -> float:
-        whole_s = written(64 * MB, {"AsyncWrite": word}, steps, pause_s=PAUSE_S)["whole_s"]
+    def ms(word: str, where: str) -> float:
+        disk = where == "to the disk"
+        parameters = {"AsyncWrite": word, "DirectIO": str(disk).lower()}
+        whole_s = written(64 * MB, parameters, steps, pause_s=PAUSE_S, disk=disk)["whole_s"]
         return 1e3 * (float(whole_s) / steps - PAUSE_S)
 
-    ways = {word: partial(ms, word) for word in ("off", "guided", "naive")}
-    times = streams.take_turns(ways, streams.repetitions(3))
-    return [
-        streams.measured(f"async: {word}", values, "ms/step", picture="async", curve=word)
-        for word, values in times.items()
-    ]
+    rows = []
+    for where in ("into memory", "to the disk"):
+        ways = {word: partial(ms, word, where) for word in ("off", "guided", "naive")}
+        for word, values in streams.take_turns(ways, streams.repetitions(5)).items():
+            name = f"async: {word}, {where}"
+            rows.append(streams.measured(name, values, "ms/step", picture="async", group=where, curve=word))
+    return rows
 
 
 def compression() -> list[Row]:

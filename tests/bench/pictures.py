@@ -103,12 +103,11 @@ def aggregation(rows: Rows) -> Any:
 
 def asynchronous(rows: Rows) -> Any:
     """What the writer waits per step."""
-    figure, axes = pyplot.subplots(figsize=(6.4, 2.2))
-    for place, row in enumerate(rows):
-        axes.barh(place, row["value"], 0.6, xerr=_error(row), color=COLOURS[row["curve"]], capsize=3)
-    axes.set_yticks(range(len(rows)), [f"async: {row['curve']}" for row in rows])
-    axes.invert_yaxis()
-    axes.set(xlabel="ms that a step costs the writer", title="64 MB a step, 100 ms of computing between (BP5)")
+    figure, axes = pyplot.subplots(figsize=(6.4, 3.2))
+    groups = dict.fromkeys(row["group"] for row in rows)
+    _grouped(axes, {each: {row["curve"]: row for row in rows if row["group"] == each} for each in groups})
+    axes.set(ylabel="ms that a step costs the writer", title="64 MB a step, 100 ms of computing between (BP5)")
+    axes.legend(title="async:")
     return figure
 
 
