@@ -36,7 +36,7 @@ def measure() -> list[dict[str, Any]]:
     """A pipeline of almost nothing, and one of 20 s."""
     nothing, script = pairs(steps=2, compute=0.0, repeat=repetitions(7))
     extra = statistics.median(a - b for a, b in zip(nothing, script, strict=True))
-    long, long_script = pairs(steps=100, compute=0.19, repeat=repetitions(3))
+    long, long_script = pairs(steps=100, compute=0.19, repeat=repetitions(5))
     share = 100 * (statistics.median(a / b for a, b in zip(long, long_script, strict=True)) - 1)
     return [
         {"name": "more than the script, in all", "value": extra, "unit": "s", "target": 0.35,

@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 ROOT = Path(__file__).parents[2]
 PYTHON = os.environ.get("WF_MPI_PYTHON") or sys.executable
@@ -27,6 +27,7 @@ _MARK = "measured: "
 
 Row = dict[str, Any]
 Program = Callable[[dict[str, Any]], Any]
+T = TypeVar("T")
 
 
 def repetitions(usual: int) -> int:
@@ -119,11 +120,16 @@ def median(times: list[float]) -> float:
     return statistics.median(times)
 
 
-def take_turns(ways: Mapping[str, Callable[[], float]], repeat: int) -> dict[str, list[float]]:
-    """Each way measured `repeat` times, all of them in turn, every other turn backwards: noise hits all alike."""
-    found: dict[str, list[float]] = {name: [] for name in ways}
+def take_turns(ways: Mapping[str, Callable[[], T]], repeat: int) -> dict[str, list[T]]:
+    """Each way measured `repeat` times, all of them in turn, each turn beginning with another: noise hits all alike.
+
+    Not forth and back: the way at the end would then run twice in a row, and find the memory that it has just left.
+    """
+    names = list(ways)
+    found: dict[str, list[T]] = {name: [] for name in names}
     for turn in range(repeat):
-        for name in list(ways) if turn % 2 == 0 else reversed(list(ways)):
+        first = turn % len(names)
+        for name in names[first:] + names[:first]:
             found[name].append(ways[name]())
     return found
 

@@ -39,16 +39,16 @@ def test_a_benchmark_that_is_no_more_leaves_the_page(tmp_path: Path) -> None:
     assert "gone" not in page.read_text()
 
 
-def test_ways_take_turns_forth_and_back() -> None:
+def test_ways_take_turns() -> None:
     order: list[str] = []
 
     def measured(name: str) -> float:
         order.append(name)
         return 1.0
 
-    found = streams.take_turns({name: partial(measured, name) for name in "ab"}, 3)
-    assert order == list("abbaab")
-    assert found == {"a": [1.0] * 3, "b": [1.0] * 3}
+    found = streams.take_turns({name: partial(measured, name) for name in "abc"}, 4)
+    assert order == list("abcbcacababc")
+    assert found == {name: [1.0] * 4 for name in "abc"}
 
 
 def test_a_ratio_is_taken_turn_by_turn() -> None:
@@ -71,7 +71,7 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
         *rows("transports", ["tcp by default", "tcp"], (0,), group="1→1, 64 MB"),
         *rows("sizes", ["tcp", "plain MPI"], (10, 1000)),
         *rows("aggregation", ["TwoLevelShm", "EveryoneWrites"], (1, 2), files=1),
-        *rows("async", ["off", "guided"], (0,)),
+        *rows("async", ["off", "guided"], (0,), group="to the disk"),
         *rows("compression", ["none", "zfp 1e-2"], (0,)),
         *rows("queue", ["reader always slower, block", "reader always slower, discard"], (1, 2), lost=4),
         *rows("cut", ["stream (sst)"], (0, 1, 2)),
@@ -92,3 +92,8 @@ def test_the_page_shows_every_picture() -> None:
     shown = re.findall(r"\.\./pictures/(\w+)\.svg", PAGE.read_text())
     assert sorted(shown) == sorted(pictures.PICTURES)
     assert all((ROOT / f"docs/pictures/{name}.svg").exists() for name in shown)
+
+
+def test_the_page_shows_what_was_measured() -> None:
+    kept = (ROOT / "docs/benchmarks.json").read_text()
+    assert (ROOT / "docs/benchmarks.md").read_text() == run.page_of(json.loads(kept)), "type: make bench"

@@ -38,12 +38,11 @@ def test_records_are_sorted_by_kind(tmp_path: Path) -> None:
     assert (metrics.compute_after_s, metrics.unreadable) == (0.5, 0)
 
 
-def test_bytes_that_come_a_step_late_are_put_right(tmp_path: Path) -> None:
+def test_bytes_of_all_ranks_come_in_the_end(tmp_path: Path) -> None:
     lines = [STEP.replace('"bytes": 800', f'"bytes": {count}') for count in (0, 10, 20)]
     other = STEP.replace('"atoms"', '"other"')
-    closed = (
-        '{"kind": "close", "t": 13, "stream": "atoms", "side": "read", "steps": 3, "complete": true, "bytes": 30}\n'
-    )
+    closed = '{"kind": "close", "t": 13, "stream": "atoms", "side": "read", "steps": 3, "complete": true'
+    closed += ', "bytes": [10, 20, 30]}\n'
     path = tmp_path / "metrics.jsonl"
     path.write_text("".join([*lines, other, closed]))
     metrics = read_metrics(path)

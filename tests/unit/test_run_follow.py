@@ -72,11 +72,11 @@ def test_metrics(tmp_path: Path) -> None:
     assert follower.poll(8) == []
 
 
-def test_bytes_of_the_last_step_may_come_with_the_end(tmp_path: Path) -> None:
+def test_bytes_of_all_ranks_come_in_the_end(tmp_path: Path) -> None:
     follower = Follower(chain("sst", plain=True).stages[1], tmp_path)
-    closed = {"kind": "close", "t": 6, "stream": "atoms", "side": "read", "steps": 1, "complete": True, "bytes": 5}
+    closed = {"kind": "close", "t": 6, "stream": "atoms", "side": "read", "steps": 1, "complete": True, "bytes": [20]}
     append(tmp_path / "metrics.jsonl", step(0, 2), closed)
-    assert follower.poll(7)[-1] == StreamClosed(6, "atoms", "saxs", "read", 1, True, 8 + 5)
+    assert follower.poll(7)[-1] == StreamClosed(6, "atoms", "saxs", "read", 1, True, 20)
 
 
 def test_log_is_not_asked_about_what_a_program_reports_itself(tmp_path: Path) -> None:

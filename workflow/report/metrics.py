@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -90,8 +89,9 @@ def _add(metrics: StageMetrics, record: dict[str, Any]) -> None:
             metrics.closed[_end(record)] = CloseRecord(
                 float(record["t"]), int(record["steps"]), bool(record["complete"]), str(record.get("error", ""))
             )
-            if "bytes" in record:
-                _put_right(metrics, _end(record), int(record["bytes"]))
+            # Ranks that read in parallel add up what they have read in the end; until then rank 0 tells its own.
+            for step, nbytes in zip(metrics.of(*_end(record)), record.get("bytes", []), strict=False):
+                step.bytes = int(nbytes)
         case "accuracy":
             told = {key: record[key] for key in ("variable", "operator", "bound", "largest", "compared", "steps")}
             told["largest"] = None if math.isinf(told["largest"]) else told["largest"]
@@ -100,15 +100,6 @@ def _add(metrics: StageMetrics, record: dict[str, Any]) -> None:
             metrics.compressed[str(record["stream"])] = [str(name) for name in record["variables"]]
         case "end":
             metrics.compute_after_s = float(record.get("compute_s", 0.0))
-
-
-def _put_right(metrics: StageMetrics, end: End, last: int) -> None:
-    """Ranks that read in parallel tell the bytes of a step at the next one, those of the last when they close."""
-    told = metrics.steps_of.get(end, [])
-    for step, after in pairwise(told):
-        step.bytes = after.bytes
-    if told:
-        told[-1].bytes = last
 
 
 def _end(record: dict[str, Any]) -> End:

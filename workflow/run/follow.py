@@ -134,7 +134,8 @@ class MetricsFollower:
         if kind == "open":
             return StreamOpened(t, stream, self.stage, side)
         if kind == "close":
-            count = self._bytes.get((stream, side), 0) + int(record.get("bytes", 0))
+            # Ranks that read in parallel add up what they have read in the end.
+            count = sum(record["bytes"]) if "bytes" in record else self._bytes.get((stream, side), 0)
             return StreamClosed(t, stream, self.stage, side, int(record["steps"]), bool(record["complete"]), count)
         self._bytes[stream, side] = total = self._bytes.get((stream, side), 0) + int(record["bytes"])
         return StreamProgress(t, stream, self.stage, side, int(record["step"]) + 1, total)

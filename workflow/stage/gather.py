@@ -81,7 +81,7 @@ class GatheredSource:
         total, self._bytes = self._bytes, 0
         return total
 
-    def rest(self) -> int | None:
+    def bytes_of_all(self) -> list[int] | None:
         """See `Source`."""
         return None
 

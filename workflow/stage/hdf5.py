@@ -50,7 +50,7 @@ class Hdf5Source:
         comm = own_communicator()
         return total if comm is None else comm.reduce(total) or 0
 
-    def rest(self) -> int | None:
+    def bytes_of_all(self) -> list[int] | None:
         """See `Source`."""
         return None
 

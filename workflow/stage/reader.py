@@ -77,16 +77,16 @@ class Reader:
         if self._step is not None and not error:
             self._finish_step()
         self._metrics.enter()
-        rest = None
+        nbytes = None
         if error:
             self._source.abandon()
         else:
-            rest = self._source.rest()
+            nbytes = self._source.bytes_of_all()
             self._source.close()
         self._metrics.leave()
         if not error:
             self._tell_accuracy()
-        late = {} if rest is None else {"bytes": rest}
+        late = {} if nbytes is None else {"bytes": nbytes}
         self._metrics.write(
             "close", stream=self.name, side="read", steps=self.steps, complete=not error, ended=self._ended,
             error=error, **late,

@@ -43,14 +43,10 @@ class Source(Protocol):
         """Wait for the next step. Collective, with the same answer on all ranks."""
 
     def end(self) -> int:
-        """Give the step back. Collective.
+        """Give the step back. Collective. Returns the bytes that rank 0 has read in it, for itself or for all ranks."""
 
-        Returns the bytes that all ranks read, as rank 0 knows them: in this step, or in the one before where they read
-        in parallel (then `rest` has those of the last).
-        """
-
-    def rest(self) -> int | None:
-        """The bytes read in the last step, where `end` told those of the step before. Collective."""
+    def bytes_of_all(self) -> list[int] | None:
+        """The bytes that all ranks have read in each step, where `end` told those of rank 0 alone. Collective."""
 
     def close(self) -> None:
         """Let the stream go."""
@@ -158,9 +154,9 @@ class AdiosSource:
             self._engine.EndStep()
         return self._tally.end_step()
 
-    def rest(self) -> int | None:
+    def bytes_of_all(self) -> list[int] | None:
         """See `Source`."""
-        return self._tally.rest()
+        return self._tally.of_all()
 
     def close(self) -> None:
         """See `Source`."""
