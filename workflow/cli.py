@@ -131,6 +131,7 @@ def run(
     with Progress(decided, directory, quiet=quiet) as progress:
         progress.update(next(states))
         # The first stages are starting now: what only the end needs is loaded meanwhile.
+        import workflow.report.html  # noqa: F401 - for write_report
         from workflow.report.render import show_end
         from workflow.report.report import write_report
 
@@ -280,8 +281,8 @@ def completion(shell: str) -> None:
 
 def main() -> None:
     """`wf`: run the verb, show errors meant for users without a traceback, exit with a meaning."""
-    # Loading modules makes no rubbish, and the end of the process removes it: looking for it costs some 10 ms at the
-    # start and 30 ms at the end.
+    # Loading modules makes no rubbish, and what there is at the end goes with the process: looking for it costs some
+    # 10 ms at the start and 30 ms at the end.
     gc.set_threshold(50_000)
     atexit.register(gc.freeze)
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # looking for them costs 40 ms; not passed to stages

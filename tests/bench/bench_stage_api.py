@@ -4,9 +4,8 @@ Writers and readers, programs of their own, move the same array for many steps, 
 through `workflow.stage` with a run's settings (metrics, contract), all with a run's memory policy; with two ranks on
 each side also through adios2's bindings, the thinnest way there is, into one array that is used again and again. They
 take turns, so that all meet the same weather; the figure is the median, over the turns, of the ratio of the median
-times from step to step. Below 1 is possible: `adios2.Stream.read` fills its arrays with zeros first. Four processes on
-four cores make the ratio of a turn swing by a fifth, so that the last figures with two ranks say little. Two ranks need
-the Python that WF_MPI_PYTHON names.
+times from step to step. Below 1 is possible: `adios2.Stream.read` fills its arrays with zeros first. By SST
+the ranges are wider than the distance to the target. Two ranks need the Python that WF_MPI_PYTHON names.
 """
 
 from __future__ import annotations

@@ -12,9 +12,9 @@ which no stream can save whose writer goes on computing meanwhile. Where a cache
 16 MB) SST can fall below half of it: its queue is larger than that. `perf` of SST's reader there: 21 % of the samples
 in fetching the data, a quarter in waiting for the other rank, 10 % in `adios2.Stream.read`'s zeros; page faults did not
 grow with the number of steps.
-BP5 writes into memory (/dev/shm, where there is one), by Put with Mode.Sync, as `adios2.Stream.write` and
-`workflow.stage` do; "deferred" is Put with Mode.Deferred: then BP5 does not copy big arrays, and there is nothing to
-gain.
+BP5 writes into memory (/dev/shm, where there is one), by Put with Mode.Sync, as `adios2.Stream.write` does, and
+`workflow.stage` with arrays that it was not lent; "deferred" is Put with Mode.Deferred: then BP5 does not copy big
+arrays, and there is nothing to gain.
 Takes the Python that WF_MPI_PYTHON names, else this one; transports that its ADIOS2 lacks are left out.
 """
 

@@ -123,7 +123,8 @@ def median(times: list[float]) -> float:
 def take_turns(ways: Mapping[str, Callable[[], T]], repeat: int) -> dict[str, list[T]]:
     """Each way measured `repeat` times, all of them in turn, each turn beginning with another: noise hits all alike.
 
-    Not forth and back: the way at the end would then run twice in a row, and find the memory that it has just left.
+    Not forth and back: of three or more the way at the end would run twice in a row, and find the memory that it has
+    just left (of two each does so).
     """
     names = list(ways)
     found: dict[str, list[T]] = {name: [] for name in names}

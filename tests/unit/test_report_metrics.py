@@ -39,15 +39,14 @@ def test_records_are_sorted_by_kind(tmp_path: Path) -> None:
 
 
 def test_bytes_of_all_ranks_come_in_the_end(tmp_path: Path) -> None:
-    lines = [STEP.replace('"bytes": 800', f'"bytes": {count}') for count in (0, 10, 20)]
-    other = STEP.replace('"atoms"', '"other"')
-    closed = '{"kind": "close", "t": 13, "stream": "atoms", "side": "read", "steps": 3, "complete": true'
-    closed += ', "bytes": [10, 20, 30]}\n'
+    line, other = STEP.replace('"bytes": 800', '"bytes": null'), STEP.replace('"atoms"', '"other"')
+    closed = '{"kind": "close", "t": 13, "stream": "atoms", "side": "read", "steps": 2, "complete": true'
+    first, again = (f'{closed}, "bytes": {told}}}\n' for told in ([10, 20], [30, 40]))
     path = tmp_path / "metrics.jsonl"
-    path.write_text("".join([*lines, other, closed]))
+    path.write_text(line + line + other + first + line + line + again + line)
     metrics = read_metrics(path)
-    assert [step.bytes for step in metrics.of("atoms", "read")] == [10, 20, 30]
-    assert [step.bytes for step in metrics.steps] == [10, 20, 30, 800]
+    assert [step.bytes for step in metrics.of("atoms", "read")] == [10, 20, 30, 40, None]
+    assert [step.bytes for step in metrics.steps] == [10, 20, 800, 30, 40, None]
 
 
 def test_a_line_being_written_is_left_out(tmp_path: Path) -> None:

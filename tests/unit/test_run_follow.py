@@ -75,8 +75,8 @@ def test_metrics(tmp_path: Path) -> None:
 def test_bytes_of_all_ranks_come_in_the_end(tmp_path: Path) -> None:
     follower = Follower(chain("sst", plain=True).stages[1], tmp_path)
     closed = {"kind": "close", "t": 6, "stream": "atoms", "side": "read", "steps": 1, "complete": True, "bytes": [20]}
-    append(tmp_path / "metrics.jsonl", step(0, 2), closed)
-    assert follower.poll(7)[-1] == StreamClosed(6, "atoms", "saxs", "read", 1, True, 20)
+    append(tmp_path / "metrics.jsonl", {**step(0, 2), "bytes": None}, closed, {**step(0, 8), "bytes": None}, closed)
+    assert follower.poll(9)[-1] == StreamClosed(6, "atoms", "saxs", "read", 1, True, 40)
 
 
 def test_log_is_not_asked_about_what_a_program_reports_itself(tmp_path: Path) -> None:

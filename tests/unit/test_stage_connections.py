@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Iterator
 
@@ -35,22 +36,23 @@ def test_both_ends_send_at_once_and_stay_open(pair: tuple[socket.socket, socket.
     assert there.recv(10) == b"still open"
 
 
-def test_other_sockets_are_left_alone() -> None:
-    with socket.socket(socket.AF_UNIX) as local, socket.socket(type=socket.SOCK_DGRAM) as datagrams:
+def test_nothing_else_is_changed(pair: tuple[socket.socket, socket.socket]) -> None:
+    here, there = pair
+    there.setblocking(False)
+    socket.setdefaulttimeout(5)
+    try:
         Connections().send_at_once()
-        assert local.fileno() > 0
-        assert datagrams.fileno() > 0
+    finally:
+        socket.setdefaulttimeout(None)
+    assert os.get_blocking(here.fileno())
+    assert not os.get_blocking(there.fileno())
 
 
 def test_looks_ever_more_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[int] = []
     steps: list[int] = []
 
-    def look() -> list[int]:
-        looked.append(len(steps))
-        return []
-
-    monkeypatch.setattr(connections, "_sockets", look)
+    monkeypatch.setattr(connections, "_tell_all", lambda: looked.append(len(steps)))
     its = Connections()
     while len(steps) < 40:
         its.send_at_once()

@@ -55,7 +55,7 @@ class Making:
 
     @cached_property
     def ranks_on_one_node(self) -> int:
-        """Of all stages, each counted as if all shared one node, or its `place.nodes` first ones."""
+        """Of all stages, if all shared the same nodes."""
         return sum(-(-stage.ranks // (stage.place.nodes or 1)) for stage in self.loaded.spec.stages.values())
 
     def stream_path(self, name: str) -> str:

@@ -141,7 +141,8 @@ def _moved(plan: StagePlan, records: Records, side: Side) -> tuple[int | None, i
 def _counted(own: Sequence[StepRecord], seen: EndState) -> tuple[int | None, int | None]:
     """Steps and bytes: from the stage's own records, or from what the supervisor saw. None: it could not see."""
     if own:
-        return len(own), sum(step.bytes for step in own)
+        sizes = [step.bytes for step in own if step.bytes is not None]
+        return len(own), sum(sizes) if len(sizes) == len(own) else None
     # A program of the user's own whose steps can be counted may still not say how large they were.
     return (seen.steps, seen.bytes or None) if seen.counted else (None, None)
 

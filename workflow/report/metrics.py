@@ -21,7 +21,7 @@ class StepRecord:
     side: Side
     step: int
     t: float
-    bytes: int
+    bytes: int | None  # None: of ranks that read in parallel and have not closed the stream
     wait_s: float
     io_s: float
     compute_s: float
@@ -82,16 +82,18 @@ def _add(metrics: StageMetrics, record: dict[str, Any]) -> None:
         case "step":
             stream, side = _end(record)
             times = (float(record[key]) for key in ("wait_s", "io_s", "compute_s"))
-            step = StepRecord(stream, side, int(record["step"]), float(record["t"]), int(record["bytes"]), *times)
+            nbytes = None if record["bytes"] is None else int(record["bytes"])
+            step = StepRecord(stream, side, int(record["step"]), float(record["t"]), nbytes, *times)
             metrics.steps.append(step)
             metrics.steps_of.setdefault((stream, side), []).append(step)
         case "close":
             metrics.closed[_end(record)] = CloseRecord(
                 float(record["t"]), int(record["steps"]), bool(record["complete"]), str(record.get("error", ""))
             )
-            # Ranks that read in parallel add up what they have read in the end; until then rank 0 tells its own.
-            for step, nbytes in zip(metrics.of(*_end(record)), record.get("bytes", []), strict=False):
-                step.bytes = int(nbytes)
+            # Ranks that read in parallel add up in the end what they have read.
+            told = iter(record.get("bytes", []))
+            for step in metrics.of(*_end(record)):
+                step.bytes = next(told, None) if step.bytes is None else step.bytes
         case "accuracy":
             told = {key: record[key] for key in ("variable", "operator", "bound", "largest", "compared", "steps")}
             told["largest"] = None if math.isinf(told["largest"]) else told["largest"]

@@ -12,7 +12,6 @@ from workflow.errors import EXIT_RUN_FAILED
 from workflow.plan.model import Plan
 from workflow.report.amounts import plural
 from workflow.report.figures import busy_s, make_stage, make_stream
-from workflow.report.html import make_html
 from workflow.report.limits import run_limit
 from workflow.report.model import Report, RunPart, StagePart, StreamPart
 from workflow.report.outputs import output_notes
@@ -70,6 +69,8 @@ def write_report(run_dir: Path) -> Report:
 
     Raises RunError like `make_report`.
     """
+    from workflow.report.html import make_html
+
     records = read_records(run_dir)
     report = settle(to_report(records))
     try:

@@ -121,6 +121,6 @@ def data_rates(records: list[StepRecord], start: float, end: float, count: int) 
         for index in range(int((since - start) / width), min(count - 1, int((record.t - start) / width)) + 1):
             left = start + index * width
             inside = min(record.t, left + width) - max(since, left)
-            volumes[index] += record.bytes * max(0.0, inside) / (record.t - since)
+            volumes[index] += (record.bytes or 0) * max(0.0, inside) / (record.t - since)
         before = record.t
     return [volume / width for volume in volumes]

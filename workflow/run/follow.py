@@ -134,10 +134,10 @@ class MetricsFollower:
         if kind == "open":
             return StreamOpened(t, stream, self.stage, side)
         if kind == "close":
-            # Ranks that read in parallel add up what they have read in the end.
-            count = sum(record["bytes"]) if "bytes" in record else self._bytes.get((stream, side), 0)
-            return StreamClosed(t, stream, self.stage, side, int(record["steps"]), bool(record["complete"]), count)
-        self._bytes[stream, side] = total = self._bytes.get((stream, side), 0) + int(record["bytes"])
+            # Ranks that read in parallel add up in the end what they have read.
+            self._bytes[stream, side] = total = self._bytes.get((stream, side), 0) + sum(record.get("bytes", []))
+            return StreamClosed(t, stream, self.stage, side, int(record["steps"]), bool(record["complete"]), total)
+        self._bytes[stream, side] = total = self._bytes.get((stream, side), 0) + int(record["bytes"] or 0)
         return StreamProgress(t, stream, self.stage, side, int(record["step"]) + 1, total)
 
 

@@ -8,6 +8,7 @@ as agreeing on a step always goes by TCP.
 
 from __future__ import annotations
 
+import ctypes
 import socket
 from contextlib import suppress
 from pathlib import Path
@@ -23,26 +24,16 @@ class Connections:
         """Call once a step. Looks in the steps 0, 1, 2, 4, 8 and so on, so that it costs nothing in the long run."""
         turn, self._turn = self._turn, self._turn + 1
         if turn & (turn - 1) == 0:
-            for descriptor in _sockets():
-                _send_at_once(descriptor)
+            _tell_all()
 
 
-def _sockets() -> list[int]:
-    """The open sockets of this process; none where the system does not tell."""
-    found = []
+def _tell_all() -> None:
+    """Where the system does not list what is open there is nothing to do.
+
+    Not by Python's sockets: making one of a descriptor may change whether it blocks.
+    """
+    set_option, yes = ctypes.CDLL(None).setsockopt, ctypes.c_int(1)
     with suppress(OSError):
         for entry in Path("/proc/self/fd").iterdir():
-            with suppress(OSError):  # closed meanwhile
-                if entry.readlink().name.startswith("socket:"):
-                    found.append(int(entry.name))
-    return found
-
-
-def _send_at_once(descriptor: int) -> None:
-    with suppress(OSError):
-        theirs = socket.socket(fileno=descriptor)
-        try:
-            if theirs.family in (socket.AF_INET, socket.AF_INET6) and theirs.type == socket.SOCK_STREAM:
-                theirs.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        finally:
-            theirs.detach()
+            # Refused by all that is not a TCP socket.
+            set_option(int(entry.name), socket.IPPROTO_TCP, socket.TCP_NODELAY, ctypes.byref(yes), ctypes.sizeof(yes))

@@ -50,13 +50,14 @@ class Metrics:
         """The line of an error that a stream met."""
         self.write("error", stream=stream, type=type(error).__name__, error=str(error))
 
-    def step(self, ends: str, step: int, nbytes: int, wait_s: float, io_s: float) -> None:
-        """The line of a finished step. `ends`: the JSON text that names stream and side."""
+    def step(self, ends: str, step: int, nbytes: int | None, wait_s: float, io_s: float) -> None:
+        """The line of a finished step. `ends`: the JSON text that names stream and side; None: not known yet."""
         compute_s = self.take_computing()
         if self._file is not None:
             # By hand: this runs at every step, and json.dumps takes as long as the write.
+            known = "null" if nbytes is None else nbytes
             text = (
-                f'{{"kind": "step", "t": {time.time():.6f}, {ends}, "step": {step}, "bytes": {nbytes}, '
+                f'{{"kind": "step", "t": {time.time():.6f}, {ends}, "step": {step}, "bytes": {known}, '
                 f'"wait_s": {wait_s:.6f}, "io_s": {io_s:.6f}, "compute_s": {compute_s:.6f}}}\n'
             )
             os.write(self._file, text.encode())

@@ -86,10 +86,10 @@ class Reader:
         self._metrics.leave()
         if not error:
             self._tell_accuracy()
-        late = {} if nbytes is None else {"bytes": nbytes}
+        known = {} if nbytes is None else {"bytes": nbytes}
         self._metrics.write(
             "close", stream=self.name, side="read", steps=self.steps, complete=not error, ended=self._ended,
-            error=error, **late,
+            error=error, **known,
         )  # fmt: skip
 
     def give_back(self) -> None:

@@ -42,11 +42,11 @@ class Source(Protocol):
     def begin(self, timeout_s: float) -> Status:
         """Wait for the next step. Collective, with the same answer on all ranks."""
 
-    def end(self) -> int:
-        """Give the step back. Collective. Returns the bytes that rank 0 has read in it, for itself or for all ranks."""
+    def end(self) -> int | None:
+        """Give the step back. Collective. Returns, on rank 0, the bytes that all ranks have read in it, if known."""
 
     def bytes_of_all(self) -> list[int] | None:
-        """The bytes that all ranks have read in each step, where `end` told those of rank 0 alone. Collective."""
+        """The bytes that all ranks have read in each step, on rank 0 and where `end` does not know them. Collective."""
 
     def close(self) -> None:
         """Let the stream go."""
@@ -84,9 +84,6 @@ class AdiosSource:
         self._empty = False  # this step is one of nothing, and ADIOS2 has been asked for the next already:
         self._ahead: Status | None = None  # with this answer
         self._local = self._adios2.ShapeID.LocalArray
-        # A writer that is not ours may not send at once (see `connections`): several answers to requests made together
-        # took 44 ms a step for ten small variables, against 0.7 ms one after the other.
-        self._one_by_one = self._is_stream
         self._statuses = {
             self._adios2.StepStatus.OK: Status.READY,
             self._adios2.StepStatus.NotReady: Status.LATE,
@@ -146,7 +143,7 @@ class AdiosSource:
     def _ask(self, timeout_s: float) -> Status:
         return self._statuses[self._engine.BeginStep(self._adios2.StepMode.Read, timeout_s)]
 
-    def end(self) -> int:
+    def end(self) -> int | None:
         """See `Source`."""
         if self._empty:
             self._empty = False
@@ -237,7 +234,9 @@ class AdiosSource:
             if values.size:
                 self._engine.Get(variable, values, deferred)
                 self._tally.add(values.nbytes)
-                if self._one_by_one:
+                # A writer that is not ours may not send at once (see `connections`): several answers to requests made
+                # together took 44 ms a step for ten small variables, against 0.7 ms one after the other.
+                if self._is_stream:
                     self._engine.PerformGets()
             found.append(values)
         self._engine.PerformGets()

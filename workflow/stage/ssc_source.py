@@ -47,7 +47,7 @@ class SscSource(AdiosSource):
         self._take_header(word)
         return Status.READY
 
-    def end(self) -> int:
+    def end(self) -> int | None:
         """See `Source`. SSC's own end waits for the writer's next step, and is left until that comes."""
         self._release()
         return self._tally.end_step()

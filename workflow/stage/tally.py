@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from array import array
+from itertools import zip_longest
 from typing import Any
-
-import numpy as np
 
 
 class Tally:
-    """The bytes of each step: this rank's own as it goes, and those of all ranks together in the end.
+    """The bytes that were read in each step: known at its end to one rank alone, of several ranks when all are done.
 
     Adding them up step by step made the faster ranks wait for the others, by up to a tenth where they only read.
     """
@@ -23,18 +22,15 @@ class Tally:
         """This rank has read so much more in this step."""
         self._mine += nbytes
 
-    def end_step(self) -> int:
-        """What this rank has read in the step."""
+    def end_step(self) -> int | None:
+        """The bytes of the step; None where other ranks have read as well."""
         mine, self._mine = self._mine, 0
-        if self._comm is not None:
-            self._steps.append(mine)
-        return mine
+        if self._comm is None:
+            return mine
+        self._steps.append(mine)
+        return None
 
     def of_all(self) -> list[int] | None:
         """What all ranks have read in each step, on rank 0; None without other ranks. Collective."""
-        if self._comm is None:
-            return None
-        own = np.array(self._steps, np.int64)
-        total = np.zeros_like(own)
-        self._comm.Reduce(own, total)
-        return [int(each) for each in total]
+        parts = self._comm.gather(self._steps) if self._comm is not None else None
+        return None if parts is None else [sum(each) for each in zip_longest(*parts, fillvalue=0)]
