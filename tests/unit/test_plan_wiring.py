@@ -56,6 +56,27 @@ def test_deadlines_become_timeouts(plan_of: Planner) -> None:
     assert file.parameters["OpenTimeoutSecs"] == "1.5"
 
 
+def test_a_tap_of_rare_steps_waits_longer_for_one(plan_of: Planner) -> None:
+    text = """
+stages:
+  walk: {component: walker}
+  here: {component: keep}
+streams:
+  positions:
+    from: walk
+    to: here
+    tap:
+      all: {component: keep, with: {path: all.bp}}
+      rare: {component: keep, every: 25, with: {path: rare.bp}}
+      some: {component: keep, every: 3, with: {path: some.bp}}
+deadlines: {step: 8}
+"""
+    plan = plan_of(text)
+    waits = {name: end(plan, name, name).step_timeout_s for name in ("all", "rare", "some")}
+    assert waits == {"all": 8, "rare": 200, "some": 24}
+    assert end(plan, "here", "positions").step_timeout_s == 8
+
+
 def test_file_after(plan_of: Planner) -> None:
     plan = plan_of(via="bp5")
     writer, reader = end(plan, "walk", "positions"), end(plan, "count", "positions")

@@ -54,6 +54,6 @@ def steps_between(stream: str, making: Making) -> int:
     relay = loaded.spec.streams[stream].from_
     if relay not in loaded.inserted.stages or loaded.inserted.stages[relay].role != "relay":
         return 1
-    taps = [tap for tap in reversed(loaded.inserted.streams) if loaded.spec.streams[tap].from_ == relay]
+    taps = [tap for tap in loaded.inserted.streams if loaded.spec.streams[tap].from_ == relay]
     every = dict(zip(taps, loaded.spec.stages[relay].with_["every"], strict=True))[stream]
     return every if isinstance(every, int) and every > 0 else 1  # what it must be is checked elsewhere
