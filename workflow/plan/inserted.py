@@ -51,9 +51,7 @@ def explain_inserted(making: Making) -> None:
 def steps_between(stream: str, making: Making) -> int:
     """How many steps of the tapped stream one step of this one stands for: a tap's `every`; else 1."""
     loaded = making.loaded
-    relay = loaded.spec.streams[stream].from_
-    if relay not in loaded.inserted.stages or loaded.inserted.stages[relay].role != "relay":
+    relay = loaded.inserted.stages.get(loaded.spec.streams[stream].from_)
+    if relay is None or relay.role != "relay":
         return 1
-    taps = [tap for tap in loaded.inserted.streams if loaded.spec.streams[tap].from_ == relay]
-    every = dict(zip(taps, loaded.spec.stages[relay].with_["every"], strict=True))[stream]
-    return every if isinstance(every, int) and every > 0 else 1  # what it must be is checked elsewhere
+    return loaded.spec.streams[relay.stream].tap[stream].every

@@ -18,6 +18,7 @@ from workflow.stage.errors import StageError
 from workflow.stage.settings import End
 from workflow.stage.shares import Blocks
 from workflow.stage.source import Status
+from workflow.stage.tally import Tally
 from workflow.stage.variables import Array, Block, Info, Selection, Shape
 
 _STEP = re.compile(r"Step(\d+)")
@@ -32,7 +33,7 @@ class Hdf5Source:
         groups = [self._file[name] for name in sorted(found, key=lambda name: int(name[4:]))]
         self._left = iter(groups if groups or "NumSteps" in self._file.attrs else [self._file])
         self._sets: dict[str, Any] = {}
-        self._bytes = 0
+        self._tally = Tally(own_communicator())
 
     def begin(self, timeout_s: float) -> Status:
         """See `Source`. A file is whole: there is nothing to wait for."""
@@ -44,15 +45,13 @@ class Hdf5Source:
         group.visititems(self._add)
         return Status.READY
 
-    def end(self) -> int:
+    def end(self) -> int | None:
         """See `Source`."""
-        total, self._bytes = self._bytes, 0
-        comm = own_communicator()
-        return total if comm is None else comm.reduce(total) or 0
+        return self._tally.end_step()
 
     def bytes_of_all(self) -> list[int] | None:
         """See `Source`."""
-        return None
+        return self._tally.of_all()
 
     def close(self) -> None:
         """See `Source`."""
@@ -91,7 +90,7 @@ class Hdf5Source:
                 found.append(np.array(dataset.asstr()[()]))
                 continue
             found.append(np.asarray(dataset[_slices(start, extent)]))
-            self._bytes += found[-1].nbytes
+            self._tally.add(found[-1].nbytes)
         return found
 
     def _add(self, name: str, item: Any) -> None:
