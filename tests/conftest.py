@@ -7,7 +7,7 @@ from collections.abc import Generator
 
 import pytest
 
-from tests.ucx_here import LEFT_OUT
+from tests.support.ucx_here import LEFT_OUT
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

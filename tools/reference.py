@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from workflow.spec.engine import EngineParameter
+from workflow.spec.models.engine import EngineParameter
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ROOT / "docs" / "reference"
@@ -46,7 +46,7 @@ def pages() -> dict[str, str]:
 
 def pipeline_page() -> str:
     """Every key of the pipeline file, a table per part."""
-    from workflow.spec.models import PipelineSpec
+    from workflow.spec.models.pipeline import PipelineSpec
 
     schema = PipelineSpec.model_json_schema(by_alias=True)
     parts = [("the file", schema), *schema["$defs"].items()]
@@ -64,7 +64,7 @@ def pipeline_page() -> str:
 
 def components_page() -> str:
     """Each component: parameters and ports."""
-    from workflow.spec.components import known_components, load_component
+    from workflow.spec.component_files import known_components, load_component
 
     lines = ["# Components", MADE]
     for name in known_components():
@@ -95,7 +95,7 @@ def components_page() -> str:
 
 def engines_page() -> str:
     """Each engine: couplings and the parameters that it really reads."""
-    from workflow.spec.presets import known_engines, load_engine
+    from workflow.spec.engine_presets import known_engines, load_engine
 
     lines = ["# Engines", MADE, "What `via:` may name, and what `parameters:` of a stream may hold for it.\n"]
     for name in known_engines():
@@ -117,7 +117,7 @@ def engines_page() -> str:
 
 def commands_page() -> str:
     """`--help` of every verb."""
-    from workflow.cli import wf
+    from workflow.cli.main import wf
 
     lines = ["# Commands", MADE]
     for name in sorted(wf.commands):

@@ -17,10 +17,10 @@ from workflow import __version__
 from workflow.spec.load import Loaded, load_pipeline
 
 if TYPE_CHECKING:
-    from workflow.plan.model import Plan
-    from workflow.report.report import Report
+    from workflow.plan.plan_model import Plan
+    from workflow.report.build.make_report import Report
     from workflow.run.state import RunState
-    from workflow.spec.site import Site
+    from workflow.site.site_model import Site
 
 __all__ = ["Loaded", "load_pipeline", "make_plan", "read_report", "run_pipeline", "start_run"]
 
@@ -32,18 +32,20 @@ def make_plan(loaded: Loaded, site: Site | None = None) -> Plan:
         SpecError: all that is wrong, with places in the pipeline file.
     """
     from workflow.plan.make import make_plan as decide
-    from workflow.spec.machine import find_mpiexec
-    from workflow.spec.presets import load_site
+    from workflow.site.load_site import load_site
+    from workflow.site.machine import find_mpiexec
+    from workflow.site.operator_probe import operators_of
 
     if site is None:
         site = load_site(loaded.spec.site)
     mpiexec = find_mpiexec() or "mpiexec"
-    return decide(loaded, site, python=sys.executable, wf_version=__version__, mpiexec=mpiexec)
+    built = operators_of(loaded.spec, loaded.path.parent)
+    return decide(loaded, site, python=sys.executable, wf_version=__version__, mpiexec=mpiexec, built=built)
 
 
 def start_run(loaded: Loaded, plan: Plan, run_dir: Path | None = None) -> tuple[Path, Iterator[RunState]]:
     """Write the run directory; return it and the run itself, which advances as it is iterated."""
-    from workflow.run.rundir import create_run_dir
+    from workflow.run.run_directory import create_run_dir
     from workflow.run.supervisor import supervise
 
     directory = create_run_dir(plan, loaded, run_dir, command=_command())
@@ -76,7 +78,7 @@ def run_pipeline(
         SpecError: the pipeline is wrong; nothing was started.
         RunError: the run directory cannot be used.
     """
-    from workflow.report.report import write_report
+    from workflow.report.build.make_report import write_report
 
     loaded = load_pipeline(Path(path), profiles=profiles, sets=sets, via=via)
     directory, states = start_run(loaded, make_plan(loaded), Path(run_dir) if run_dir else None)
@@ -87,7 +89,7 @@ def run_pipeline(
 
 def read_report(run_dir: str | Path | None = None) -> Report:
     """The report of a run, by default of the newest below `runs/`."""
-    from workflow.report.report import read_report as read
-    from workflow.run.rundir import find_run
+    from workflow.report.build.make_report import read_report as read
+    from workflow.run.run_directory import find_run
 
     return read(find_run(Path(run_dir) if run_dir else None))

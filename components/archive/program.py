@@ -21,7 +21,7 @@ from components.archive.h5part import H5Part
 from components.archive.openpmd import OpenPMD
 from components.archive.tree import Described, Layout, write_tree
 from workflow import stage
-from workflow.program import arguments
+from workflow.component_program import arguments
 
 ENGINES = {"bp5": "BP5", "hdf5": "HDF5"}
 BY_SUFFIX = {".bp": "bp5", ".bp5": "bp5", ".h5": "hdf5", ".hdf5": "hdf5", ".h5part": "h5part", ".h5block": "h5block"}

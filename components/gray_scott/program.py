@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from workflow import stage
-from workflow.program import arguments
+from workflow.component_program import arguments
 
 if TYPE_CHECKING:
     from mpi4py.MPI import Intracomm

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from mpi4py import MPI
 
 from workflow import stage
-from workflow.program import arguments
+from workflow.component_program import arguments
 
 Floats = npt.NDArray[np.float64]
 LENGTHS = {"position": "angstrom", "box": "angstrom"}

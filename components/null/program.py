@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workflow import stage
-from workflow.program import arguments
+from workflow.component_program import arguments
 
 
 def main() -> None:

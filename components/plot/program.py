@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from components.plot.drawing import Floats, Names, Panel, Shot, draw, edges_of
 from workflow import stage
-from workflow.program import arguments
+from workflow.component_program import arguments
 
 UNITS = {"angstrom": "Å", "1/angstrom": "Å⁻¹", "angstrom^-1": "Å⁻¹", "angstrom/ps": "Å/ps"}
 

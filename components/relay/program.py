@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from typing import NamedTuple
 
 from workflow import stage
-from workflow.program import arguments
+from workflow.component_program import arguments
 
 
 class Held(NamedTuple):

@@ -23,7 +23,7 @@ from components.scattering.amplitude import AtomsError, Complexes, amplitude, fo
 from components.scattering.powder import shell_average, shell_centres, shell_sums
 from components.scattering.qgrid import Box, Floats, QGrid, line, plane, too_coarse, volume
 from workflow import stage
-from workflow.program import arguments
+from workflow.component_program import arguments
 
 AXES = {"line": ["q"], "slice": ["vertical", "horizontal"], "powder": ["q"], "grid": ["qx", "qy", "qz"]}
 OUTPUTS = tuple(AXES)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from workflow import stage
-from workflow.program import arguments
+from workflow.component_program import arguments
 
 BYTES_PER_PAIR = 8 + 12  # one grid point and one particle
 PERIOD = 2**20  # of the particles' content: exact in float32 for 15 million steps

@@ -21,7 +21,7 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from tests.chains import make_plan, make_stage, write_run  # noqa: E402
+from tests.support.chains import make_plan, make_stage, write_run  # noqa: E402
 from workflow.run.events import StageExited, StageStarted, read_events  # noqa: E402
 from workflow.run.supervisor import supervise  # noqa: E402
 

@@ -67,7 +67,7 @@ def rows(name: str, size: int) -> list[dict[str, Any]]:
 
 def visible_s(folder: Path, how: str, size: int) -> float:
     """Seconds of the simulation from open to close that it did not compute."""
-    from workflow.report.metrics import read_metrics
+    from workflow.report.read.metrics_file import read_metrics
 
     file, run_dir = folder / "pipeline.yaml", folder / "run"
     file.write_text(PIPELINE.format(size=size, steps=STEPS, compute=COMPUTE_S, how=how))

@@ -20,7 +20,7 @@ import gc, json, resource, sys, time
 gc.set_threshold(50_000)  # as `wf` does
 from workflow.plan.make import make_plan
 from workflow.spec.load import load_pipeline
-from workflow.spec.presets import load_site
+from workflow.site.load_site import load_site
 loaded = load_pipeline(sys.argv[1])
 text = make_plan(loaded, load_site(loaded.spec.site), python="/env/bin/python", wf_version="0").to_json()
 print(json.dumps({"s": time.process_time(), "bytes": len(text),

@@ -9,9 +9,9 @@ import pytest
 import yaml
 
 from workflow.plan.make import make_plan
-from workflow.plan.model import EndPlan
+from workflow.plan.plan_model import EndPlan
+from workflow.site.site_model import Site
 from workflow.spec.load import load_pipeline
-from workflow.spec.site import Site
 
 PAGE = Path(__file__).parents[2] / "docs/how-to/policies.md"
 SITE = Site(

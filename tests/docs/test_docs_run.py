@@ -10,9 +10,9 @@ import yaml
 
 from workflow import run_pipeline
 from workflow.plan.make import make_plan
-from workflow.spec.components import load_component_file
+from workflow.site.load_site import load_site
+from workflow.spec.component_files import load_component_file
 from workflow.spec.load import load_pipeline
-from workflow.spec.presets import load_site
 from workflow.stage import open_reader
 
 ROOT = Path(__file__).parents[2]

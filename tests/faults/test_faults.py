@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.chains import chain, make_plan, make_stage, write_run
-from tests.faults.watching import Outcome, describe, held, kill, run_and_hurt, run_whole
-from workflow.plan.model import Plan
+from tests.support.chains import chain, make_plan, make_stage, write_run
+from tests.support.watching import Outcome, describe, held, kill, run_and_hurt, run_whole
+from workflow.plan.plan_model import Plan
 from workflow.run.events import DeadlinePassed
-from workflow.run.members import find_members, shared_memory
+from workflow.run.processes.process_reaper import find_members, shared_memory
 from workflow.run.state import RunState
 from workflow.run.supervisor import supervise
 

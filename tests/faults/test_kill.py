@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.chains import Way, chain
-from tests.faults.watching import describe, held, kill, run_and_hurt, stepped
+from tests.support.chains import Way, chain
+from tests.support.watching import describe, held, kill, run_and_hurt, stepped
 
 WITHIN_S = 5.0
 # who is killed, and whether a sink follows the reader

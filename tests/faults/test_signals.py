@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.chains import chain, write_run
 from tests.faults.test_faults import stubborn_plan
-from workflow.plan.model import Plan
-from workflow.run.members import find_members
+from tests.support.chains import chain, write_run
+from workflow.plan.plan_model import Plan
+from workflow.run.processes.process_reaper import find_members
 
 Start = Callable[[Plan], tuple[subprocess.Popen[bytes], Path]]
 

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from workflow import stage
-from workflow.program import arguments
+from workflow.component_program import arguments
 
 DEADLINE_S = 60
 

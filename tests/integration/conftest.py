@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.packed_runs import MPI_PYTHON, PROGRAMS
+from tests.support.packed_runs import MPI_PYTHON, PROGRAMS
 
 
 @pytest.fixture(scope="module")

@@ -14,12 +14,12 @@ import openpmd_api
 import pytest
 from openpmd_viewer import OpenPMDTimeSeries
 
-from tests import openpmd_programs
+from tests.support import openpmd_programs
 from workflow import stage
 
 ROOT = Path(__file__).parents[2]
 ARCHIVE = ROOT / "components/archive/program.py"
-PROGRAMS = ROOT / "tests/openpmd_programs.py"
+PROGRAMS = ROOT / "tests/support/openpmd_programs.py"
 MPIEXEC = Path(sys.executable).with_name("mpiexec")
 VALIDATOR = Path(sys.executable).with_name("openPMD_check_h5")
 STEPS = 3

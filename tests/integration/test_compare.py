@@ -13,10 +13,10 @@ import pytest
 from adios2 import Stream
 from numpy.typing import NDArray
 
+from workflow.compare import array_difference
+from workflow.compare.compare_runs import compare_runs
+from workflow.compare.comparison import Comparison
 from workflow.errors import WfError
-from workflow.report import arrays
-from workflow.report.compare import compare_runs
-from workflow.report.comparison import Comparison
 
 Array = NDArray[Any]
 Data = dict[str, Array]
@@ -280,7 +280,7 @@ def test_wrong_paths_are_refused(tmp_path: Path) -> None:
 
 
 def test_large_arrays_are_read_in_boxes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrays.boxes, "__defaults__", (200,))  # bytes: eight rows of `position` at a time
+    monkeypatch.setattr(array_difference.boxes, "__defaults__", (200,))  # bytes: eight rows of `position` at a time
 
     def change(step: int, data: Data) -> None:
         if step == 4:
@@ -295,7 +295,7 @@ def test_large_arrays_are_read_in_boxes(tmp_path: Path, monkeypatch: pytest.Monk
 @pytest.mark.parametrize("limit", [8, 24, 100, 10**6])
 def test_boxes_cover_an_array_once(shape: tuple[int, ...], limit: int) -> None:
     seen = np.zeros(shape, int)
-    for start, count in arrays.boxes(shape, "float64", limit):
+    for start, count in array_difference.boxes(shape, "float64", limit):
         assert 8 * int(np.prod(count, dtype=int)) <= limit
         seen[tuple(slice(s, s + c) for s, c in zip(start, count, strict=True))] += 1
     assert (seen == 1).all()

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from workflow.plan.model import Plan
-from workflow.report.compare import compare_runs
-from workflow.report.model import Report
+from workflow.compare.compare_runs import compare_runs
+from workflow.plan.plan_model import Plan
+from workflow.report.report_model import Report
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted(path.parent for path in (ROOT / "examples").glob("*/pipeline.yaml"))

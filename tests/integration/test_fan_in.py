@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.fan_programs import STEPS
-from tests.pipelines import HOLDING, ROOT, run
-from workflow.run.rundir import read_filled_plan
+from tests.support.fan_programs import STEPS
+from tests.support.pipelines import HOLDING, ROOT, run
+from workflow.run.run_directory import read_filled_plan
 
-START = f'["${{{{ wf.python }}}}", {ROOT}/tests/fan_programs.py, '
+START = f'["${{{{ wf.python }}}}", {ROOT}/tests/support/fan_programs.py, '
 
 
 def program(role: str, *words: object) -> str:

@@ -1,7 +1,7 @@
 """M writing ranks, N reading ranks: every strategy, over every path, gives every element once and bit for bit.
 
 One pair of process groups goes through all paths of one (writers, readers), because starting them is what costs time;
-the table below has a test for each. The reader tries all strategies on each step: see tests/mxn_program.py.
+the table below has a test for each. The reader tries all strategies on each step: see tests/support/mxn_program.py.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from tests.stage_programs import BUILDS, PYTHONS, SST, SUFFIX
-from tests.ucx_here import UCX_WORKS
+from tests.support.stage_programs import BUILDS, PYTHONS, SST, SUFFIX
+from tests.support.ucx_here import UCX_WORKS
 from workflow import stage
 from workflow.distribution import Ranks
-from workflow.plan.exchange import blocks_of_rows, judge
+from workflow.plan.streams.redistribution_cost import blocks_of_rows, judge
 
 ROOT = Path(__file__).parents[2]
 TIMEOUT_S = 120
@@ -101,7 +101,7 @@ def run_pair(folder: Path, build: str, writers: int, readers: int) -> Result:
             python = PYTHONS[build]
             launch = [str(Path(python).with_name("mpiexec")), "-n", str(ranks)] if ranks > 1 else []
             env = {**os.environ, "WF_STAGE": str(folder / f"{side}.json"), "PYTHONPATH": str(ROOT), "SstVerbose": "2"}
-            argv = [*launch, python, str(ROOT / "tests/mxn_program.py"), side, str(folder)]
+            argv = [*launch, python, str(ROOT / "tests/support/mxn_program.py"), side, str(folder)]
             with (folder / f"{side}.log").open("w") as log:
                 groups.append(
                     subprocess.Popen(argv, env=env, cwd=folder, stdout=log, stderr=log, start_new_session=True)

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests import openpmd_programs
+from tests.support import openpmd_programs
 
 ROOT = Path(__file__).parents[2]
-PROGRAM = ROOT / "tests/openpmd_programs.py"
+PROGRAM = ROOT / "tests/support/openpmd_programs.py"
 # dialect → (what the writer's port says, what its command is given after the path)
 TOLD = {
     "json": ("{config: openpmd.json}", ', "@${{ streams.field.config }}"'),

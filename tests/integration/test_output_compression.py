@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.packed_runs import (
+from tests.support.packed_runs import (
     DENSITY,
     PACKED,
     SIDE,
@@ -24,7 +24,7 @@ from tests.packed_runs import (
     wf,
 )  # fmt: skip
 from workflow.operators import built_into
-from workflow.spec.machine import core_library
+from workflow.site.machine import core_library
 
 
 @pytest.mark.parametrize("wiring", ["via: sst", "via: bp5", "via: bp5, coupling: live"])

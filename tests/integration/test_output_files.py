@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.packed_runs import chain, environment, real_error, wf
+from tests.support.packed_runs import chain, environment, real_error, wf
 from workflow.plan.make import make_plan
-from workflow.run.rundir import fill_plan
+from workflow.run.run_directory import fill_plan
+from workflow.site.load_site import load_site
 from workflow.spec.load import load_pipeline
-from workflow.spec.presets import load_site
 
 STRATEGIES = ("EveryoneWrites", "EveryoneWritesSerial", "DataSizeBased")
 POLICIES = [

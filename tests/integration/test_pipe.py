@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.pipelines import ROOT, run
-from tests.stage_programs import STEPS
-from workflow.run.rundir import read_filled_plan
+from tests.support.pipelines import ROOT, run
+from tests.support.stage_programs import STEPS
+from workflow.run.run_directory import read_filled_plan
 
 MPI_PYTHON = os.environ.get("WF_MPI_PYTHON", "")
-START = f'["${{{{ wf.python }}}}", {ROOT}/tests/stage_programs.py, '
+START = f'["${{{{ wf.python }}}}", {ROOT}/tests/support/stage_programs.py, '
 # The reader compares every value of every type, every shape and every attribute with what was to be written.
 EVERYTHING = f"""
 stages:
@@ -95,7 +95,7 @@ streams:
 
 
 def test_the_file_is_the_same_as_without_a_pipe(tmp_path: Path) -> None:
-    from workflow.report.compare import compare_runs
+    from workflow.compare.compare_runs import compare_runs
 
     for name, how in (("without", "off"), ("with", "pipe")):
         done = run(tmp_path, SYNTHETIC % how, name=name)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.ssc_runs import MPI_PYTHON, PROGRAMS, ROOT, command, environment, need_mpi, run
+from tests.support.ssc_runs import MPI_PYTHON, PROGRAMS, ROOT, command, environment, need_mpi, run
 
 PAIR = """
 stages:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.fan_programs import STEPS
-from tests.ssc_runs import ROOT, command, need_mpi, run
+from tests.support.fan_programs import STEPS
+from tests.support.ssc_runs import ROOT, command, need_mpi, run
 
-FAN = ROOT / "tests/fan_programs.py"
+FAN = ROOT / "tests/support/fan_programs.py"
 ALL = [f"{step} {step}" for step in range(STEPS)]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.stage_programs import BUILDS, SST, STEPS, end, finish, metrics, started
+from tests.support.stage_programs import BUILDS, SST, STEPS, end, finish, metrics, started
 
 WITHIN_S = 5.0
 # UCX ends the process of a reader whose writer dies while it fetches data, before anybody can say a word.

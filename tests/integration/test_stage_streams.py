@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.stage_programs import BUILDS, STEPS, end, expected, finish, metrics, started
-from workflow.report.metrics import read_metrics
+from tests.support.stage_programs import BUILDS, STEPS, end, expected, finish, metrics, started
+from workflow.report.read.metrics_file import read_metrics
 
 RANKS = [(1, 1), (2, 1), (1, 3), (3, 2)]
 Runs = list[tuple[int, str, str]]

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from tests.chains import PROGRAMS, ROOT, Way, chain, make_end, make_plan, make_stage, make_stream, write_run
-from workflow.plan.model import Placement, Plan
+from tests.support.chains import PROGRAMS, ROOT, Way, chain, make_end, make_plan, make_stage, make_stream, write_run
+from workflow.plan.plan_model import Placement, Plan
 from workflow.run.events import StageExited, StageStarted, read_events
-from workflow.run.fold import state_of
-from workflow.run.rundir import read_filled_plan
+from workflow.run.run_directory import read_filled_plan
 from workflow.run.state import RunState
+from workflow.run.state_reducer import state_of
 from workflow.run.supervisor import supervise
 
 

@@ -12,10 +12,10 @@ import adios2
 import numpy as np
 import pytest
 
-from tests.pipelines import HOLDING, Done, run
+from tests.support.pipelines import HOLDING, Done, run
 from workflow.run.events import DeadlinePassed, read_events
-from workflow.run.members import find_members
-from workflow.run.rundir import read_filled_plan
+from workflow.run.processes.process_reaper import find_members
+from workflow.run.run_directory import read_filled_plan
 
 STEPS = 30
 KEEP = "archive, with: {path: kept.bp}"

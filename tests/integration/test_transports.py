@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.ucx_here import FASTEST, UCX_WORKS
-from workflow.spec.machine import adios2_planes
+from tests.support.ucx_here import FASTEST, UCX_WORKS
+from workflow.site.machine import adios2_planes
 
 # What is asked for → what runs.
 WAYS = [("transport: rdma", "rdma"), ("via: sst-tcp", "tcp"), ("transport: auto", FASTEST)]

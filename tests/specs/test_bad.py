@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from workflow import cli
+from workflow.cli.main import check, main
 from workflow.errors import SpecError
 from workflow.plan.make import make_plan
+from workflow.site.site_model import Site
 from workflow.spec import shipped
 from workflow.spec.load import load_pipeline
-from workflow.spec.site import Site
 
 HERE = Path(__file__).parent
 BAD = HERE / "bad"
@@ -46,7 +46,7 @@ def arguments(case: str) -> list[str]:
 
 def message(case: str) -> str:
     """What `wf check` says, on a machine of four cores."""
-    found = cli.check.make_context("check", arguments(case)).params
+    found = check.make_context("check", arguments(case)).params
     with pytest.raises(SpecError) as caught:
         loaded = load_pipeline(found["pipeline"], profiles=found["profiles"], sets=found["sets"], via=found["via"])
         make_plan(loaded, SITE, python="/python", wf_version="0")
@@ -76,7 +76,7 @@ def test_every_problem_has_its_place_and_a_way_out(case: str) -> None:
 def test_no_traceback(case: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("sys.argv", ["wf", "check", *arguments(case)])
     with pytest.raises(SystemExit) as caught:
-        cli.main()
+        main()
     assert caught.value.code == 2
     said = capsys.readouterr()
     assert "Traceback" not in said.err + said.out

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.planner import COMPONENTS, Planner
+from tests.support.planner import COMPONENTS, Planner
 from workflow.spec import shipped
 
 

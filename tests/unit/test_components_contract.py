@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from workflow.spec.component import Component, Port
-from workflow.spec.components import load_component_file
+from workflow.spec.component_files import load_component_file
+from workflow.spec.models.component import Component, Port
 
 FOLDERS = sorted(path.parent for path in (Path(__file__).parents[2] / "components").glob("*/component.yaml"))
 

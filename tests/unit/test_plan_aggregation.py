@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.planner import SITE, Planner, end_of
-from workflow.plan.aggregation import count_subfiles
-from workflow.spec.site import Site
+from tests.support.planner import SITE, Planner, end_of
+from workflow.plan.streams.aggregation import count_subfiles
+from workflow.site.site_model import Site
 
 FILE = """
 stages:

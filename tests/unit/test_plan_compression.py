@@ -7,10 +7,10 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from tests.planner import SITE, Planner, end_of
+from tests.support.planner import SITE, Planner, end_of
 from workflow.errors import SpecError
 from workflow.operators import refusal
-from workflow.report.rows import plan_ends
+from workflow.report.show.tables import plan_ends
 
 COMPONENT = """
 stages:

@@ -7,11 +7,11 @@ from pathlib import Path
 import adios2
 import pytest
 
-from tests.planner import Planner
-from workflow.plan.dialects import FILES
-from workflow.plan.model import EndPlan
-from workflow.plan.placeholders import fill_run_dir
-from workflow.spec.dialect import dialect_of
+from tests.support.planner import Planner
+from workflow.plan.plan_model import EndPlan
+from workflow.plan.programs.config_dialects import FILES
+from workflow.plan.programs.placeholders import fill_run_dir
+from workflow.spec.models.config_dialect import dialect_of
 
 AWKWARD = "a & \"b\" <c> 'd' \\ : # ü"
 

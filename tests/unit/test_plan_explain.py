@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.planner import SITE, Planner
+from tests.support.planner import SITE, Planner
 from workflow.errors import WfError
 from workflow.plan.explain import explain_key
 

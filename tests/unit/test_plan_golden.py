@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from workflow.plan.make import make_plan
+from workflow.site.site_model import Site
 from workflow.spec.load import load_pipeline
-from workflow.spec.site import Site
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests/golden/plans"

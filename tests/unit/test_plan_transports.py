@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.planner import CHAIN, SITE, Planner, end_of
+from tests.support.planner import CHAIN, SITE, Planner, end_of
 from workflow.errors import SpecError
-from workflow.spec.models import Transport
-from workflow.spec.site import Site
+from workflow.site.site_model import Site
+from workflow.spec.models.pipeline import Transport
 
 FOUR_NODES = SITE.model_copy(update={"nodes": 4})
 APART = ("stages.walk.ranks=4", "stages.walk.place.nodes=1", "stages.count.ranks=4")

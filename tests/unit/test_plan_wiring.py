@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.planner import CHAIN, SITE, Planner
-from tests.planner import end_of as end
+from tests.support.planner import CHAIN, SITE, Planner
+from tests.support.planner import end_of as end
 from workflow.errors import SpecError
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.sample_run import START, make_events, make_plan, make_stage, simulate, write_run, write_sample
-from workflow.report.metrics import StepRecord
-from workflow.report.report import write_report
-from workflow.report.sections import axis
-from workflow.report.timeline import Segment, data_rates, shares, step_segments
+from tests.support.sample_run import START, make_events, make_plan, make_stage, simulate, write_run, write_sample
+from workflow.report.build.make_report import write_report
+from workflow.report.build.timeline import Segment, data_rates, shares, step_segments
+from workflow.report.html.sections import axis
+from workflow.report.read.metrics_file import StepRecord
 
 # The smallest PNG: one transparent pixel.
 PIXEL = bytes.fromhex(

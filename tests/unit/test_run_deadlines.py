@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.chains import chain, make_plan, make_stage
-from tests.imagined_run import Run, end_all, verdict_of
+from tests.support.chains import chain, make_plan, make_stage
+from tests.support.imagined_run import Run, end_all, verdict_of
 from workflow.run.events import (
     DeadlinePassed,
     Side,

@@ -6,13 +6,13 @@ import signal
 
 import pytest
 
-from tests.chains import make_end, make_plan, make_stage, make_stream
-from tests.imagined_run import Run, end_all, verdict_of
-from workflow.plan.model import Plan
-from workflow.run.diagnosis import Wait, waits_for
+from tests.support.chains import make_end, make_plan, make_stage, make_stream
+from tests.support.imagined_run import Run, end_all, verdict_of
+from workflow.plan.plan_model import Plan
 from workflow.run.events import DeadlinePassed, StageExited, StageFailed, StreamClosed, StreamProgress, StreamTrouble
 from workflow.run.lifecycle import GIVE_UP_S
-from workflow.spec.models import Queue
+from workflow.run.verdict.wait_diagnosis import Wait, waits_for
+from workflow.spec.models.pipeline import Queue
 
 STEP_S, STOP_S = 300.0, 3.0
 SAID = "no step for 300 s: tap has been computing for 301 s since step 2 of tap"

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from tests.chains import chain
-from tests.imagined_run import Run, end_all, verdict_of
+from tests.support.chains import chain
+from tests.support.imagined_run import Run, end_all, verdict_of
 from workflow.run.events import (
     Event,
     StageExited,
@@ -21,7 +21,7 @@ from workflow.run.events import (
     StreamTrouble,
 )
 from workflow.run.lifecycle import wake_at
-from workflow.spec.models import Queue
+from workflow.spec.models.pipeline import Queue
 
 
 def test_stages_without_predecessors_start_together() -> None:

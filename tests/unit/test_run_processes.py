@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.chains import make_stage
-from workflow.run.apart import use_up_ids
-from workflow.run.members import end_members, find_members, living_groups
-from workflow.run.processes import Crew, Ending, to_ending
+from tests.support.chains import make_stage
+from workflow.run.processes.evpath_workaround import use_up_ids
+from workflow.run.processes.process_reaper import end_members, find_members, living_groups
+from workflow.run.processes.stage_processes import Crew, Ending, to_ending
 
 KILLED = "YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Killed (signal 9)"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import signal
 
-from tests.chains import chain, make_plan, make_stage
-from tests.imagined_run import Run, end_all, verdict_of
+from tests.support.chains import chain, make_plan, make_stage
+from tests.support.imagined_run import Run, end_all, verdict_of
 from workflow.run.events import (
     Interrupted,
     RunStarted,

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from workflow.spec.engine import EngineParameter
-from workflow.spec.presets import known_engines, load_engine
+from workflow.spec.engine_presets import known_engines, load_engine
+from workflow.spec.models.engine import EngineParameter
 
 # In a process of its own: engines print from C, and an engine that throws in open is not fit for another one.
 PROGRAM = """

@@ -15,8 +15,8 @@ from workflow.errors import SpecError
 from workflow.spec import load as load_module
 from workflow.spec import shipped
 from workflow.spec.load import load_pipeline
-from workflow.spec.node import Node, plain, walk
-from workflow.spec.yamlfile import read_yaml
+from workflow.spec.yaml_tree.node import Node, plain, walk
+from workflow.spec.yaml_tree.parse import read_yaml
 
 SPECS = Path(__file__).parents[1] / "specs"
 CHAIN = SPECS / "good" / "chain.yaml"

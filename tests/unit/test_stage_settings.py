@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from workflow.plan.model import EndPlan
-from workflow.stage.errors import StageError
+from workflow.plan.plan_model import EndPlan
 from workflow.stage.settings import End, Settings, end_by_path, find_end, read_settings
+from workflow.stage.stage_errors import StageError
 
 
 def end(stream: str, port: str, side: str = "read") -> End:

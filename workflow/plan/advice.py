@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from workflow.plan.decisions import Making
-from workflow.plan.joins import Joined
-from workflow.plan.model import StagePlan, StreamPlan
-from workflow.plan.nodes import node_count
+from workflow.plan.making import Making
+from workflow.plan.placement.nodes import node_count
+from workflow.plan.plan_model import StagePlan, StreamPlan
+from workflow.plan.topology.port_matching import Joined
 
 # SST's TCP plane opens a connection per pair of ranks and serves them from one thread per process
 MANY_NODES_FOR_TCP = 16

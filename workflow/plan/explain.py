@@ -7,9 +7,9 @@ import re
 from typing import Any, Protocol
 
 from workflow.errors import WfError
-from workflow.plan.model import Plan
+from workflow.plan.plan_model import Plan
 from workflow.plan.problems import Places
-from workflow.spec.models import PipelineSpec
+from workflow.spec.models.pipeline import PipelineSpec
 from workflow.spec.suggest import did_you_mean, listing
 
 

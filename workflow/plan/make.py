@@ -8,47 +8,57 @@ engine parameters → programs and files. Each notes mistakes and goes on, so th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from workflow.plan.advice import advise
-from workflow.plan.amounts import stream_amounts
-from workflow.plan.contracts import Contract, check_contract, check_types
-from workflow.plan.coupling import choose_couplings
-from workflow.plan.decisions import Making, Notes
-from workflow.plan.files import check_configs, check_outputs
-from workflow.plan.fill import streams_told
-from workflow.plan.groups import launch_together
-from workflow.plan.inserted import explain_inserted, pass_on
-from workflow.plan.joins import HANDED_OVER, Joined, join_streams
-from workflow.plan.model import EndPlan, Placement, Plan
-from workflow.plan.openpmd import names_by_writer
-from workflow.plan.order import check_cycles, may_overlap, starts_after
-from workflow.plan.placement import place_stages
-from workflow.plan.policies import check_policy
-from workflow.plan.ports import StagePorts, stage_ports
+from workflow.plan.making import Making, Notes
+from workflow.plan.placement.cores import place_stages
+from workflow.plan.plan_model import EndPlan, Placement, Plan
 from workflow.plan.problems import Problems
-from workflow.plan.stages import Kind, kind_of, to_stage_plan
-from workflow.plan.transports import Choice, choose_transport
-from workflow.plan.wiring import to_stream_plan, wire
+from workflow.plan.programs.config_files import check_configs, check_outputs
+from workflow.plan.programs.mpmd_groups import launch_together
+from workflow.plan.programs.openpmd import names_by_writer
+from workflow.plan.programs.placeholder_expansion import streams_told
+from workflow.plan.programs.stage_plans import Kind, kind_of, to_stage_plan
+from workflow.plan.streams.output_parameters import check_policy
+from workflow.plan.streams.stream_estimates import stream_amounts
+from workflow.plan.streams.transports import Choice, choose_transport
+from workflow.plan.streams.wiring import to_stream_plan, wire
+from workflow.plan.topology.couplings import choose_couplings
+from workflow.plan.topology.implicit_stage_notes import explain_inserted, pass_on
+from workflow.plan.topology.port_matching import HANDED_OVER, Joined, join_streams
+from workflow.plan.topology.ports import StagePorts, stage_ports
+from workflow.plan.topology.start_dependencies import check_cycles, may_overlap, starts_after
+from workflow.plan.topology.variable_contracts import Contract, check_contract, check_types
 
 if TYPE_CHECKING:
+    from workflow.site.site_model import Site
     from workflow.spec.load import Loaded
-    from workflow.spec.site import Site
 
 
-def make_plan(loaded: Loaded, site: Site, *, python: str, wf_version: str, mpiexec: str = "") -> Plan:
+def make_plan(
+    loaded: Loaded,
+    site: Site,
+    *,
+    python: str,
+    wf_version: str,
+    mpiexec: str = "",
+    built: Mapping[str, list[str]] | None = None,
+) -> Plan:
     """Decides everything about a loaded pipeline.
 
     Args:
         python: the interpreter that runs components, absolute.
         mpiexec: what starts several ranks on sites that use it; by default the one beside `python`.
+        built: stage → the operators of its ADIOS2, where they are known (`site.operator_probe`).
 
     Raises:
         SpecError: all mistakes found, with their places.
     """
     mpiexec = mpiexec or str(PurePosixPath(python).parent / "mpiexec")
-    making = Making(loaded, site, python, mpiexec, Problems(loaded.origins), Notes())
+    making = Making(loaded, site, python, mpiexec, built or {}, Problems(loaded.origins), Notes())
     spec = loaded.spec
     told = {name: streams_told(name, stage, making) for name, stage in spec.stages.items()}
     joined = _join(told, making)

@@ -7,8 +7,8 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from workflow.plan.model import Plan
-from workflow.run.bpindex import deactivate
+from workflow.plan.plan_model import Plan
+from workflow.run.observe.bp_index import deactivate
 
 # Deep enough for a component's output below the run directory or in its stage's work directory.
 _DEPTH = 4

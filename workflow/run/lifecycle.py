@@ -10,7 +10,6 @@ import signal
 from dataclasses import dataclass, replace
 
 from workflow.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_RUN_FAILED
-from workflow.run.diagnosis import blame, diagnose, live_writers, lost_writers
 from workflow.run.events import (
     Deadline,
     DeadlinePassed,
@@ -24,12 +23,13 @@ from workflow.run.events import (
     StageSucceeded,
     StopRequested,
 )
-from workflow.run.fold import apply, with_stage
-from workflow.run.judgement import judge
-from workflow.run.planes import wrong_transport
-from workflow.run.silence import silent_stage
 from workflow.run.state import RunState
-from workflow.run.taps import can_be_ended, failed_taps
+from workflow.run.state_reducer import apply, with_stage
+from workflow.run.verdict.completion_check import judge
+from workflow.run.verdict.stall_detection import silent_stage
+from workflow.run.verdict.tap_failures import can_be_ended, failed_taps
+from workflow.run.verdict.transport_check import wrong_transport
+from workflow.run.verdict.wait_diagnosis import blame, diagnose, live_writers, lost_writers
 
 # Wait so long after a failure for the death that may have caused it, which can be seen a little later; and
 # longer when a reader says that its writer is gone, but its launcher still lives.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from workflow.plan.model import EndPlan, Plan, StagePlan
+from workflow.plan.plan_model import EndPlan, Plan, StagePlan
 from workflow.run.events import RunFinished, Side, Trouble
 
 Status = Literal["waiting", "starting", "running", "stopping", "succeeded", "failed", "stopped"]

@@ -14,7 +14,7 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 
 from workflow.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_RUN_FAILED, RunError, WfError
-from workflow.plan.model import Plan
+from workflow.plan.plan_model import Plan
 from workflow.run.cleanup import clean
 from workflow.run.events import (
     Cleaned,
@@ -28,12 +28,12 @@ from workflow.run.events import (
     StreamProgress,
     Tick,
 )
-from workflow.run.follow import Follower
-from workflow.run.groups import Launches
 from workflow.run.lifecycle import Action, End, Finish, Record, Signal, Start, step, wake_at
-from workflow.run.processes import NOT_STARTED, Crew, Ending
-from workflow.run.rundir import has_started, read_filled_plan, stage_dir
-from workflow.run.signals import Signals
+from workflow.run.observe.progress_readers import Follower
+from workflow.run.processes.mpmd_launches import Launches
+from workflow.run.processes.signals import Signals
+from workflow.run.processes.stage_processes import NOT_STARTED, Crew, Ending
+from workflow.run.run_directory import has_started, read_filled_plan, stage_dir
 from workflow.run.state import RunState, initial_state
 
 POLL_S = 0.25

@@ -9,18 +9,18 @@ from typing import Any
 from pydantic import BaseModel
 
 from workflow.errors import Problem, SpecError, WfError
-from workflow.spec.component import Component
-from workflow.spec.components import component_dir, load_component, suggestion
-from workflow.spec.engine import Engine
-from workflow.spec.inserted import Inserted, insert
-from workflow.spec.messages import problem_at, validated
-from workflow.spec.models import PipelineSpec, StreamSpec
-from workflow.spec.node import Node
-from workflow.spec.parameters import check_parameters, parameters_model
-from workflow.spec.presets import known_engines, load_engine
+from workflow.spec.component_files import component_dir, load_component, suggestion
+from workflow.spec.component_parameters import check_parameters, parameters_model
+from workflow.spec.config_dirs import find_config, known_configs
+from workflow.spec.engine_presets import known_engines, load_engine
+from workflow.spec.implicit_stages import Inserted, insert
+from workflow.spec.models.component import Component
+from workflow.spec.models.engine import Engine
+from workflow.spec.models.pipeline import PipelineSpec, StreamSpec
 from workflow.spec.references import reference_problems, section, text_at
-from workflow.spec.shipped import find_config, known_configs
 from workflow.spec.suggest import did_you_mean, listing
+from workflow.spec.validation_messages import problem_at, validated
+from workflow.spec.yaml_tree.node import Node
 
 
 @dataclass

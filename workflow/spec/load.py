@@ -8,17 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from workflow.errors import Problem, SpecError
-from workflow.spec.built import operators_of
 from workflow.spec.check import Checked, Library, check
-from workflow.spec.component import Component
-from workflow.spec.components import component_dir
-from workflow.spec.engine import Engine
-from workflow.spec.inserted import Inserted, retold
-from workflow.spec.models import PipelineSpec, StageSpec
-from workflow.spec.node import Node
+from workflow.spec.component_files import component_dir
+from workflow.spec.implicit_stages import Inserted, retold
+from workflow.spec.models.component import Component
+from workflow.spec.models.engine import Engine
+from workflow.spec.models.pipeline import PipelineSpec, StageSpec
 from workflow.spec.origins import Origins
 from workflow.spec.overlay import Overlaid, lay_profile, overlay
-from workflow.spec.yamlfile import read_yaml
+from workflow.spec.yaml_tree.node import Node
+from workflow.spec.yaml_tree.parse import read_yaml
 
 # Above it a file is data, not something with placeholders in it.
 MAX_TEMPLATE_BYTES = 10_000_000
@@ -46,8 +45,6 @@ class Loaded:
     origins: Origins = field(repr=False)
     inserted: Inserted = field(repr=False)
     """Stages and streams that the user asked for without writing them: pipes, taps, relays."""
-    built: dict[str, list[str]] = field(repr=False, default_factory=dict)
-    """Stage that compresses → the operators of its ADIOS2, where it was found."""
 
 
 def load_pipeline(
@@ -84,7 +81,6 @@ def load_pipeline(
         templates=_templates(checked.spec, checked.inserted, base),
         origins=Origins(checked.inserted.root, checked.inserted.written),
         inserted=checked.inserted,
-        built=operators_of(checked.spec, base),
     )
 
 

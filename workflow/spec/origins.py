@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from workflow.spec.node import Node, Place, key_path, nearest
+from workflow.spec.yaml_tree.node import Node, Place, key_path, nearest
 
 
 class Origins:

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from workflow.errors import Problem, SpecError
-from workflow.spec.messages import problem_at
-from workflow.spec.node import KeyPath, Node, Place, key_path, relabelled
 from workflow.spec.suggest import did_you_mean, listing
-from workflow.spec.yamlfile import parse_yaml
+from workflow.spec.validation_messages import problem_at
+from workflow.spec.yaml_tree.node import KeyPath, Node, Place, key_path, relabelled
+from workflow.spec.yaml_tree.parse import parse_yaml
 
 SECTIONS = ("stages", "streams")
 # What makes an entry of a profile a whole new stage or stream rather than a change of an existing one.

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Literal
 
 from workflow.errors import Problem
-from workflow.spec.component import Component
-from workflow.spec.messages import problem_at
-from workflow.spec.node import KeyPath, Node
+from workflow.spec.models.component import Component
 from workflow.spec.suggest import did_you_mean, listing
+from workflow.spec.validation_messages import problem_at
+from workflow.spec.yaml_tree.node import KeyPath, Node
 
 _VERB = {"from": "writes", "to": "reads"}
 

@@ -6,7 +6,6 @@ carries them in `workflow/shipped`.
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 
@@ -20,23 +19,6 @@ SHIPPED = _INSTALLED if _INSTALLED.is_dir() else _PACKAGE.parent
 # Searched in this order. Tests put their own folders in front.
 COMPONENT_DIRS: list[Path] = [SHIPPED / "components"]
 EXAMPLES_DIR = SHIPPED / "examples"
-
-
-def config_dirs(kind: str) -> list[Path]:
-    """Folders with `engines` or `sites` files, the strongest first: the user's `$WF_CONFIGS`, then the shipped ones."""
-    own = os.environ.get("WF_CONFIGS")
-    return [folder / kind for folder in ([Path(own).expanduser()] if own else []) + [SHIPPED / "configs"]]
-
-
-def find_config(kind: str, name: str) -> Path | None:
-    """The file that describes an engine or a site; the user's own shadows a shipped one."""
-    files = (folder / f"{name}.yaml" for folder in config_dirs(kind))
-    return next((file for file in files if file.is_file()), None)
-
-
-def known_configs(kind: str) -> list[str]:
-    """Names of all engines or sites, sorted."""
-    return sorted({file.stem for folder in config_dirs(kind) for file in folder.glob("*.yaml")})
 
 
 def known_examples() -> list[str]:

@@ -11,23 +11,23 @@
                 out.write("local", local, shape=step.shape("position"), start=(start, 0))
 
 The pipeline decides which streams these are (the file named by the environment variable WF_STAGE); by
-hand, `workflow.program.arguments` does, or `path=`. With a serial ADIOS2 rank 0 reads and writes for all
+hand, `workflow.component_program.arguments` does, or `path=`. With a serial ADIOS2 rank 0 reads and writes for all
 ranks; with one built with MPI each rank does so itself. The program is the same.
 """
 
 from __future__ import annotations
 
-from workflow.stage.blocks import block, block_of, grid
-from workflow.stage.communicator import communicator, rank, size
-from workflow.stage.ends import open_reader, open_writer, open_writers
-from workflow.stage.errors import ContractError, StageError, StreamFailed, StreamTimeout
-from workflow.stage.reader import Reader
-from workflow.stage.reading import UnevenSteps, in_step
+from workflow.stage.api.lockstep import UnevenSteps, in_step
+from workflow.stage.api.open_streams import open_reader, open_writer, open_writers
+from workflow.stage.api.reader import Reader
+from workflow.stage.api.step import Step
+from workflow.stage.api.writer import Writer
+from workflow.stage.data.rank_selection import Piece
+from workflow.stage.data.variables import Array, Info, Shape
+from workflow.stage.ranks.blocks import block, block_of, grid
+from workflow.stage.ranks.communicator import communicator, rank, size
 from workflow.stage.settings import is_joined
-from workflow.stage.shares import Piece
-from workflow.stage.step import Step
-from workflow.stage.variables import Array, Info, Shape
-from workflow.stage.writer import Writer
+from workflow.stage.stage_errors import ContractError, StageError, StreamFailed, StreamTimeout
 
 __all__ = [
     "Array", "ContractError", "Info", "Piece", "Reader", "Shape", "StageError", "Step", "StreamFailed", "StreamTimeout",

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from workflow.stage.communicator import own_communicator
-from workflow.stage.errors import StageError
+from workflow.stage.adios.byte_counter import Tally
+from workflow.stage.adios.read_engine import Status
+from workflow.stage.data.rank_selection import Blocks
+from workflow.stage.data.variables import Array, Block, Info, Selection, Shape
+from workflow.stage.ranks.communicator import own_communicator
 from workflow.stage.settings import End
-from workflow.stage.shares import Blocks
-from workflow.stage.source import Status
-from workflow.stage.tally import Tally
-from workflow.stage.variables import Array, Block, Info, Selection, Shape
+from workflow.stage.stage_errors import StageError
 
 _STEP = re.compile(r"Step(\d+)")
 

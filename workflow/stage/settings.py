@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from workflow.stage.errors import StageError
+from workflow.stage.stage_errors import StageError
 
 Side = Literal["read", "write"]
 OPEN_TIMEOUT_S = 120.0

@@ -1,0 +1,101 @@
+"""A run without processes, for tests of the lifecycle: facts in, decisions and actions out."""
+
+from __future__ import annotations
+
+import signal
+
+from workflow.plan.plan_model import Plan
+from workflow.run.events import (
+    Event,
+    RunFinished,
+    RunStarted,
+    StageExited,
+    StageStarted,
+    StreamClosed,
+    StreamOffered,
+    StreamOpened,
+    StreamProgress,
+    Tick,
+)
+from workflow.run.lifecycle import End, Finish, Record, Signal, Start, step
+from workflow.run.state import RunState, initial_state
+
+
+class Run:
+    """A run in the head: what is asked for is done at once; the test says what the stages do."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.state: RunState = initial_state(plan)
+        self.decided: list[Event] = []
+        self.signals: list[tuple[float, tuple[str, ...], int]] = []
+        self.ended: list[tuple[float, str]] = []
+        self.started: list[str] = []
+        self.t = 0.0
+        self.feed(RunStarted(0.0, "run", 1, 1, "here"))
+
+    def feed(self, *events: Event) -> Run:
+        for event in events:
+            self.t = max(self.t, event.t)
+            self.state, actions = step(self.state, event)
+            for action in actions:
+                match action:
+                    case Start(stage=name):
+                        self.started.append(name)
+                        self.feed(StageStarted(self.t, name, 100 + len(self.started)))
+                    case Signal(stages=stages, number=number):
+                        self.signals.append((self.t, stages, number))
+                    case End(stage=name):
+                        self.ended.append((self.t, name))
+                    case Record(event=decision):
+                        self.decided.append(decision)
+                    case Finish(event=verdict):
+                        self.feed(verdict)
+        return self
+
+    def open_all(self) -> Run:
+        for stream, stage, side in self.state.ends:
+            if side == "write":
+                self.feed(StreamOffered(self.t, stream, stage))
+            self.feed(StreamOpened(self.t, stream, stage, side))
+        return self
+
+    def steps(self, **counts: int) -> Run:
+        """`atoms_md=3`: that many steps of the stream at the stage."""
+        for name, count in counts.items():
+            stream, stage = name.split("_")
+            side = next(key[2] for key in self.state.ends if key[:2] == (stream, stage))
+            self.feed(StreamProgress(self.t, stream, stage, side, count, 8 * count))
+        return self
+
+    def done(self, stage: str, steps: int, t: float | None = None) -> list[Event]:
+        """How a stage ends that did all it should."""
+        now = self.t if t is None else t
+        ends = [key for key in self.state.ends if key[1] == stage]
+        closes = [StreamClosed(now, stream, stage, side, steps, True) for stream, _, side in ends]
+        return [*closes, StageExited(now, stage, 0, None)]
+
+    def tick(self, t: float) -> Run:
+        return self.feed(Tick(t))
+
+    @property
+    def verdict(self) -> RunFinished:
+        assert self.state.finished is not None, {name: stage.status for name, stage in self.state.stages.items()}
+        return self.state.finished
+
+    def status(self, name: str) -> str:
+        return self.state.stages[name].status
+
+    def decisions(self, kind: type[Event]) -> list[Event]:
+        return [event for event in self.decided if isinstance(event, kind)]
+
+
+def end_all(run: Run, t: float) -> Run:
+    """The stop works: what still runs ends."""
+    for stage in list(run.state.stages.values()):
+        if run.state.stages[stage.name].runs:
+            run.feed(StageExited(t, stage.name, None, signal.SIGINT))
+    return run
+
+
+def verdict_of(run: Run) -> tuple[str, str, str]:
+    return run.verdict.state, run.verdict.stage, run.verdict.reason

@@ -1,0 +1,47 @@
+"""Runs pipelines from their text, in processes of their own, and reads what they leave."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+from workflow.api import read_report
+from workflow.report.report_model import Report
+
+ROOT = Path(__file__).parents[2]
+HOLDING = ROOT / "tests" / "holding"
+TIMEOUT_S = 150
+
+
+class Done(NamedTuple):
+    """A run that has ended. `said` is what `wf run` printed."""
+
+    code: int
+    said: str
+    folder: Path
+
+    @property
+    def report(self) -> Report:
+        return read_report(self.folder)
+
+    def printed(self, stage: str) -> list[str]:
+        """The lines that a stage printed."""
+        return (self.folder / "stages" / stage / "stdout.log").read_text().splitlines()
+
+    def numbers(self, stage: str) -> list[int]:
+        """The numbers that a stage of component `holding` said."""
+        return [int(line) for line in self.printed(stage)]
+
+
+def run(folder: Path, text: str, *options: str, python: str = sys.executable, name: str = "run") -> Done:
+    """Run the pipeline with this text below `wf: 1`; every wait of it has a deadline."""
+    file = folder / "pipeline.yaml"
+    head = "wf: 1\nname: test\noversubscribe: true\ndeadlines: {start: 40 s, step: 40 s, run: 100 s}\n"
+    file.write_text(head + text)
+    env = {key: value for key, value in os.environ.items() if key != "LD_LIBRARY_PATH"} | {"PYTHONPATH": str(ROOT)}
+    argv = [python, "-m", "workflow.cli", "run", str(file), "--run-dir", str(folder / name), "-q", *options]
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    return Done(done.returncode, done.stdout + done.stderr, folder / name)

@@ -1,0 +1,60 @@
+"""Makes plans from the text of a pipeline file, with three tiny components and a machine that is always the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from workflow.plan.make import make_plan
+from workflow.plan.plan_model import EndPlan, Plan
+from workflow.site.site_model import Site
+from workflow.spec.load import Loaded, load_pipeline
+
+COMPONENTS = Path(__file__).parents[1] / "specs/components"
+SITE = Site(
+    site="test",
+    summary="4 cores",
+    nodes=1,
+    cores_per_node=4,
+    memory_per_node=2**33,
+    operators=["blosc", "bzip2", "zfp"],
+)
+HEAD = "wf: 1\nname: test\n"
+# walker → tally → keep, see tests/specs/components
+CHAIN = """
+stages:
+  walk: {component: walker}
+  count: {component: tally, with: {variable: position}}
+  keep: {component: keep}
+streams:
+  positions: {from: walk, to: count}
+  counts: {from: count, to: keep}
+"""
+
+
+class Planner:
+    """Plans texts as `pipeline.yaml` in one folder. The fixture `plan_of` is one."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def load(self, text: str = CHAIN, via: str | None = None, sets: tuple[str, ...] = (), profile: str = "") -> Loaded:
+        """The pipeline with this text below its head."""
+        file = self.folder / "pipeline.yaml"
+        file.write_text(HEAD + text)
+        return load_pipeline(file, via=via, sets=sets, profiles=[profile] if profile else [])
+
+    def __call__(
+        self,
+        text: str = CHAIN,
+        via: str | None = None,
+        sets: tuple[str, ...] = (),
+        profile: str = "",
+        site: Site = SITE,
+    ) -> Plan:
+        """The plan of the pipeline with this text below its head."""
+        return make_plan(self.load(text, via, sets, profile), site, python="/env/bin/python", wf_version="1.2.3")
+
+
+def end_of(plan: Plan, stage: str, stream: str) -> EndPlan:
+    """The end that a stage has of a stream."""
+    return next(end for end in plan.stage(stage).ends if end.stream == stream)

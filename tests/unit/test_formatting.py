@@ -1,0 +1,34 @@
+"""Numbers as people read them."""
+
+from __future__ import annotations
+
+import pytest
+
+from workflow import formatting
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(None, "-"), (0, "0 B"), (999, "999 B"), (999.7, "1.00 kB"), (12_345, "12.3 kB"), (3.12e8, "312 MB"),
+     (999_600_000, "1.00 GB"), (5e17, "500 PB"), (5e19, "50000 PB")],
+)  # fmt: skip
+def test_size(count: float | None, text: str) -> None:
+    assert formatting.size(count) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(None, "-"), (0, "0 s"), (0.0123, "12 ms"), (0.9999, "1.00 s"), (3.214, "3.21 s"), (42.0, "42.0 s"),
+     (99.96, "1 min 40 s"), (3599.7, "1 h 00 min"), (7380, "2 h 03 min")],
+)  # fmt: skip
+def test_duration(seconds: float | None, text: str) -> None:
+    assert formatting.duration(seconds) == text
+
+
+def test_the_others() -> None:
+    assert formatting.rate(1.4e9) == "1.40 GB/s"
+    assert (
+        formatting.rate(None) == formatting.percent(None) == formatting.number(None) == formatting.moment(None) == "-"
+    )
+    assert formatting.percent(0.934) == "93 %"
+    assert (formatting.plural(1, "step"), formatting.plural(2, "step")) == ("1 step", "2 steps")

@@ -1,0 +1,137 @@
+"""Joins, cycles, and who waits for whom."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from tests.support.planner import Planner
+from workflow.errors import SpecError
+from workflow.plan.topology.start_dependencies import find_cycle, may_overlap
+
+PROGRAMS = """
+stages:
+  a: {{command: [./a, "${{{{ streams.ab.path }}}}", "${{{{ streams.ac.path }}}}"]}}
+  b: {{command: [./b, "${{{{ streams.ab.path }}}}", "${{{{ streams.bc.path }}}}"]}}
+  c: {{command: [./c, "${{{{ streams.ac.path }}}}", "${{{{ streams.bc.path }}}}"]}}
+streams:
+  ab: {{from: a, to: b, via: {ab}}}
+  bc: {{from: b, to: c, via: {bc}}}
+  ac: {{from: a, to: c, via: {ac}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("links", "cycle"),
+    [
+        ({}, []),
+        ({"a": ["b"], "b": ["c"], "c": []}, []),
+        ({"a": ["b", "c"], "b": ["c"]}, []),
+        ({"a": ["a"]}, ["a", "a"]),
+        ({"a": ["b"], "b": ["c"], "c": ["b"]}, ["b", "c", "b"]),
+        ({"c": ["d"], "d": ["e"], "e": ["c"], "a": ["b"]}, ["c", "d", "e", "c"]),
+    ],
+)
+def test_find_cycle(links: dict[str, list[str]], cycle: list[str]) -> None:
+    assert find_cycle("abcde", links) == cycle
+
+
+def test_a_long_chain_needs_no_recursion() -> None:
+    names = [f"s{index}" for index in range(5000)]
+    links = {first: [second] for first, second in pairwise(names)}
+    assert find_cycle(names, links) == []
+    assert find_cycle(names, {**links, names[-1]: [names[0]]}) == [*names, names[0]]
+
+
+def test_stages_that_follow_each_other_do_not_overlap() -> None:
+    waits = {"a": [], "b": ["a"], "c": ["b"], "d": []}
+    overlap = may_overlap(["a", "b", "c", "d"], waits)
+    assert overlap == {"a": 0b1000, "b": 0b1000, "c": 0b1000, "d": 0b0111}
+
+
+def test_a_live_group_starts_together(plan_of: Planner) -> None:
+    """b and c are joined live, so b waits for what c waits for: else it would sit in open meanwhile."""
+    plan = plan_of(PROGRAMS.format(ab="bp5", bc="sst", ac="bp5"))
+    assert plan.stage("a").starts_after == []
+    assert plan.stage("b").starts_after == plan.stage("c").starts_after == ["a"]
+    only_c = plan_of(PROGRAMS.format(ab="sst", bc="bp5", ac="bp5"))
+    assert [stage.starts_after for stage in only_c.stages] == [[], [], ["a", "b"]]
+
+
+def test_live_and_after_between_the_same_stages_is_refused(plan_of: Planner) -> None:
+    with pytest.raises(SpecError, match="a, b, c start together because live streams join them"):
+        plan_of(PROGRAMS.format(ab="bp5", bc="sst", ac="sst"))
+
+
+def test_an_only_port_takes_any_stream(plan_of: Planner) -> None:
+    text = """
+stages:
+  walk: {component: walker}
+  keep: {component: keep}
+streams:
+  whatever: {from: walk, to: keep}
+"""
+    plan = plan_of(text)
+    assert [end.port for stage in plan.stages for end in stage.ends] == ["positions", "input"]
+
+
+PORTS = """
+stages:
+  sim: {command: [./sim], writes: {U: {io: u, config: a.xml}, V: {io: v, config: a.xml}}}
+  one: {component: keep}
+  two: {component: keep, with: {path: two.bp}}
+streams:
+  U: {from: sim, to: one}
+  other: {from: sim.V, to: two}
+"""
+
+
+def test_ports_by_name_of_stream_or_in_words(plan_of: Planner) -> None:
+    sim = plan_of(PORTS).stage("sim")
+    assert [(end.stream, end.port, end.io) for end in sim.ends] == [("U", "U", "u"), ("other", "V", "v")]
+    with pytest.raises(SpecError, match="writes U, V: which one is this stream"):
+        plan_of(PORTS.replace("sim.V", "sim"))
+
+
+def test_one_unclear_end_hides_no_other_mistake_and_makes_none(plan_of: Planner) -> None:
+    with pytest.raises(SpecError) as caught:
+        plan_of(PORTS.replace("sim.V", "sim").replace("to: one", "to: one, coupling: after"))
+    assert [problem.key for problem in caught.value.problems] == ["streams.U.coupling", "streams.other.from"]
+
+
+DIAMOND = """
+stages:
+  src: {command: [./src], writes: {x: {io: x, config: a.xml}, y: {io: y, config: a.xml}}}
+  mid: {command: [./mid], reads: {x: {io: x, config: a.xml}}, writes: {z: {io: z, config: a.xml}}}
+  end: {command: [./end], reads: {y: {io: y, config: a.xml}, z: {io: z, config: a.xml}}}
+streams:
+  x: {from: src, to: mid}
+  y: {from: src, to: end}
+  z: {from: mid, to: end}
+"""
+
+
+def test_two_ways_to_one_stage_are_mentioned(plan_of: Planner) -> None:
+    advice = [line for line in plan_of(DIAMOND).advice if "must open first" in line]
+    assert advice == [
+        "stage end reads y and z by SST, and both lead back to src: every open waits for its other end, "
+        "so end must open first what src opens first"
+    ]
+    assert not any("must open first" in line for line in plan_of(DIAMOND, via="bp5").advice)
+
+
+def test_why_a_stage_waits(plan_of: Planner) -> None:
+    reasons = plan_of(PROGRAMS.format(ab="bp5", bc="sst", ac="bp5")).reasons
+    assert reasons["stages.b.starts_after"] == "reads ab when a has ended"
+    together = plan_of(
+        PROGRAMS.format(ab="sst", bc="sst", ac="sst").replace(
+            "streams:",
+            """\
+  d: {command: [./d, "${{ streams.da.path }}"]}
+streams:
+  da: {from: d, to: a, via: file}""",
+        )
+    ).reasons
+    assert together["stages.a.starts_after"] == "reads da when d has ended"
+    assert together["stages.c.starts_after"] == "starts together with stages that wait for d"

@@ -1,0 +1,245 @@
+"""What is printed: in any width, on terminals without Unicode or colours, and while a run goes on."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from tests.support.sample_run import START, make_events, make_plan, simulate, write_run, write_sample
+from workflow.compare.comparison import Comparison, Difference, FileComparison
+from workflow.plan.plan_model import Placement
+from workflow.report.build.make_report import make_report, write_report
+from workflow.report.show import live_display, printing, tables
+from workflow.report.show.progress_lines import Pace
+from workflow.run.events import Event, RunStarted, StageExited, StageFailed, StageStarted, StreamOpened, StreamProgress
+from workflow.run.state import RunState, initial_state
+from workflow.run.state_reducer import fold
+from workflow.spec.models.component import Component
+
+WIDTHS = pytest.mark.parametrize("width", [40, 60, 80, 160])
+RED = Comparison(
+    a="runs/a", b="runs/b", tolerance=0, only_b=["streams/atoms.bp"], notes=["runs/a failed"],
+    files=[FileComparison(path="pattern.bp", steps=41, variables=2, bytes=10**6, differences=[
+        Difference(what="values", name="intensity", step=3, steps=2, message="1.0 and 2.0", values=7, of=99,
+                   max_abs=1.0, max_rel=0.5, where=[1, 2])])],
+)  # fmt: skip
+
+
+def printed(show: Callable[[Console], None], width: int, encoding: str = "utf-8") -> str:
+    raw = io.BytesIO()
+    file = io.TextIOWrapper(raw, encoding=encoding)
+    show(Console(file=file, width=width, highlight=False, markup=False, emoji=False))
+    file.flush()
+    return raw.getvalue().decode(encoding)
+
+
+def failed_run(tmp_path: Path) -> Path:
+    metrics = simulate(5, 0.05, 0.05, 0.01)
+    run_dir = write_run(tmp_path / "bad", make_plan(), make_events(metrics, "failed", "saxs", "killed"), metrics)
+    (run_dir / "stages/saxs/stderr.log").write_text("Traceback …\n[red]ValueError[/red]: Å\n")
+    return run_dir
+
+
+@WIDTHS
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1", "ascii"])
+def test_everything_can_be_shown_everywhere(tmp_path: Path, width: int, encoding: str) -> None:
+    good, bad = make_report(write_sample(tmp_path / "good", steps=5)), make_report(failed_run(tmp_path))
+    plan = make_plan().model_copy(update={"advice": ["ranks → cores: 4 × 2"]})
+    component = Component.model_validate(
+        {
+            "component": "lammps", "kind": "simulation", "summary": "atoms → Å",
+            "parameters": {"cells": {"type": "int[3]", "help": "unit cells", "default": [1, 2, 3]}},
+            "writes": {"atoms": {"variables": {"position": {"type": "float64", "shape": ["N", 3], "unit": "Å"}}}},
+            "reads": {"input": {"any": True, "help": "anything"}},
+        }
+    )  # fmt: skip
+
+    def show(console: Console) -> None:
+        for report in (good, bad):
+            printing.show_report(report, console)
+            printing.show_status(report, console)
+            printing.show_end(report, tmp_path, console)
+        printing.show_plan(plan, console)
+        printing.show_comparison(RED, console)
+        printing.show_table(tables.components([component]), console)
+        printing.show_component(component, console)
+
+    text = printed(show, width, encoding)
+    for part in ("shock-diffraction: succeeded", "98.4 MB" if "98.4 MB" in text else "12.0 MB", "atoms", "signal 9",
+                 "[red]ValueError[/red]", "QueueLimit=2", "mpiexec -n 2 python md.py", "streams/atoms.bp",
+                 "intensity"):  # fmt: skip
+        assert part in text, part
+
+
+@WIDTHS
+def test_tables_stay_within_the_terminal(tmp_path: Path, width: int) -> None:
+    report = make_report(write_sample(tmp_path / "good", steps=5))
+    lines = printed(lambda console: printing.show_status(report, console), width).splitlines()
+    assert max(len(line) for line in lines) <= width
+
+
+def test_colours_only_where_wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    report = make_report(write_sample(tmp_path / "good", steps=3))
+
+    def show() -> str:
+        file = io.StringIO()
+        printing.show_report(report, Console(file=file, force_terminal=True, width=100, color_system="standard"))
+        return file.getvalue()
+
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert "\x1b[32m" in show()
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[32m" not in show()
+
+
+def test_the_end_of_a_run_needs_no_rich_without_a_terminal(tmp_path: Path) -> None:
+    run_dir = failed_run(tmp_path)
+    write_report(run_dir)
+    program = (
+        "import sys; from pathlib import Path\n"
+        "from workflow.report.show.printing import *; from workflow.report.build.make_report import *\n"
+        f"d = Path({str(run_dir)!r}); show_end(read_report(d), d); assert 'rich' not in sys.modules"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env={**os.environ, "PYTHONIOENCODING": "ascii"}
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == ""
+    assert result.stderr.splitlines()[1:] == [
+        "  stage saxs: killed", "  last lines of stages/saxs/stderr.log:", "    Traceback ...",
+        "    [red]ValueError[/red]: A", f"  {run_dir}/report.html",
+    ]  # fmt: skip
+
+
+def end_of(run_dir: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    printing.show_end(make_report(run_dir), run_dir)
+    return capsys.readouterr().err.splitlines()[1:]
+
+
+def test_the_reason_of_a_failure_is_said_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    metrics = simulate(5, 0.05, 0.05, 0.01)
+    reason = "saxs ended with exit code 1: plot needs `pwer`; the stream has power"
+    run_dir = write_run(tmp_path / "bad", make_plan(), make_events(metrics, "failed", "saxs", reason), metrics)
+    log = run_dir / "stages/saxs/stderr.log"
+    log.write_text("something else\nStageError: plot needs `pwer`; the stream has power\n")
+    assert end_of(run_dir, capsys) == [
+        f"  {reason}", "  last lines of stages/saxs/stderr.log:", "    something else"
+    ]  # fmt: skip
+    log.write_text("plot needs `pwer`; the stream has power\n")
+    assert end_of(run_dir, capsys) == [f"  {reason}"]
+
+
+def test_pictures_are_named_when_there_are_any(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_dir = failed_run(tmp_path)
+    (run_dir / "pictures/deep").mkdir(parents=True)
+    assert not any("pictures" in line for line in end_of(run_dir, capsys))
+    (run_dir / "pictures/deep/a.png").write_bytes(b"")
+    assert end_of(run_dir, capsys)[-1] == f"  {run_dir}/pictures"
+
+
+def test_what_a_rate_is_stands_below_the_table(tmp_path: Path) -> None:
+    report = make_report(write_sample(tmp_path / "good", steps=5))
+    for show in (printing.show_report, printing.show_status):
+        assert "rate: data ÷ the time that" in printed(lambda console, show=show: show(report, console), 160)  # type: ignore[misc]
+
+
+def test_placement_groups_nodes_with_the_same_stages() -> None:
+    plan = make_plan()
+    wide = Placement(nodes=[(0, 1000)], ranks_per_node=2, cores=[0, 1, 2, 5], cores_per_rank=1)
+    half = Placement(nodes=[(0, 500)], ranks_per_node=1, cores=[6], cores_per_rank=1)
+    last = Placement(nodes=[(999, 1000)], ranks_per_node=1, cores=[], cores_per_rank=0)
+    stages = [s.model_copy(update={"placement": p}) for s, p in zip(plan.stages, (wide, half, last), strict=True)]
+    assert tables.placement(plan.model_copy(update={"stages": stages})).rows == [
+        ["0-499", "md: 0-2, 5; saxs: 6"], ["500-998", "md: 0-2, 5"], ["999", "md: 0-2, 5; keep: not bound"],
+    ]  # fmt: skip
+
+
+def states() -> list[RunState]:
+    """A run in a few moments: two stages start, steps flow, the analysis fails."""
+
+    def flow(t: float, written: int, read: int) -> list[Event]:
+        return [
+            StreamProgress(START + t, "atoms", "md", "write", written, 100 * written),
+            StreamProgress(START + t, "atoms", "saxs", "read", read, 100 * read),
+        ]
+
+    moments: list[list[Event]] = [
+        [RunStarted(START, "sample", 1, 1, "node1"), StageStarted(START + 0.1, "md", 7)],
+        [StageStarted(START + 0.2, "saxs", 8)],
+        [StreamOpened(START + 1, "atoms", "md", "write"), StreamOpened(START + 1, "atoms", "saxs", "read")],
+        flow(2, 3, 2),
+        flow(7, 12, 11),
+        [StageExited(START + 8, "saxs", None, 9), StageFailed(START + 8, "saxs", "killed by signal 9")],
+    ]
+    result: list[RunState] = []
+    state = initial_state(make_plan())
+    for events in moments:
+        state = fold(state, events)
+        result.append(state)
+    return result
+
+
+def test_plain_progress_says_each_thing_once() -> None:
+    pace = Pace()
+    lines = [line for state in states() for line in pace.lines(state) + pace.lines(state)]
+    assert lines == [
+        "     0.1 s  md: started, 2 ranks, process 7",
+        "     0.2 s  saxs: started, 1 rank, process 8",
+        "     7.0 s  atoms: 12 written, 11 read, 1.8 steps/s, 180 B/s, queue 1/2",
+        "     8.0 s  saxs: failed",
+    ]
+
+
+@WIDTHS
+def test_progress_on_a_terminal_is_redrawn_only_when_it_changed(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    file = io.StringIO()
+    console = Console(file=file, force_terminal=True, width=width, height=40, markup=False, highlight=False)
+    with live_display.Progress(make_plan(), Path("runs/x"), console=console) as progress:
+        for state in states():
+            progress.update(state)
+            size = len(file.getvalue())
+            progress.update(replace(state, t=state.t + 0.01))
+            assert len(file.getvalue()) == size, "drawn again though nothing changed"
+    text = file.getvalue()
+    for part in ("saxs", "starting", "failed", "12 written, 11 read" if width > 40 else "12", "queue 1/2"):
+        assert part in text
+
+
+def test_progress_without_a_terminal_prints_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    with live_display.Progress(make_plan(), Path("runs/x")) as progress:
+        for state in states():
+            progress.update(state)
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.splitlines()[0] == "shock-diffraction: runs/x"
+    assert len(captured.err.splitlines()) == 5
+    with live_display.Progress(make_plan(), Path("runs/x"), quiet=True) as progress:
+        progress.update(states()[0])
+    assert capsys.readouterr() == ("", "")
+
+
+def test_reader_of_the_progress_that_leaves_does_not_end_the_run() -> None:
+    """`wf run … 2>&1 | head -1`"""
+    program = (
+        "import sys; from pathlib import Path; from tests.unit.test_report_printing import *\n"
+        "sys.stdin.readline()\n"
+        "with live_display.Progress(make_plan(), Path('runs/x')) as progress:\n"
+        "    for state in states(): progress.update(state)\n"
+        "sys.exit(4)"
+    )
+    reader, writer = os.pipe()
+    process = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stderr=writer)
+    os.close(writer)
+    os.close(reader)
+    process.communicate(b"\n", timeout=60)
+    assert process.returncode == 4

@@ -1,0 +1,211 @@
+"""The run directory, its events, and what is cleaned from it."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.support.chains import Source, chain, make_end, make_plan, make_stage, make_stream
+from workflow.errors import RunError
+from workflow.plan.plan_model import RUN_DIR, Plan
+from workflow.run.cleanup import clean
+from workflow.run.events import (
+    KINDS,
+    EventLog,
+    RunFinished,
+    StageExited,
+    StageFailed,
+    Tick,
+    from_record,
+    read_events,
+    to_line,
+)
+from workflow.run.observe.bp_index import deactivate, read_index
+from workflow.run.run_directory import create_run_dir, fill_plan, find_run, has_started, read_filled_plan
+
+
+@pytest.fixture
+def plan() -> Plan:
+    plan = chain("sst")
+    config = f"<io path='{RUN_DIR}/streams/atoms'/> $${{{{ kept }}}}\n"
+    md = plan.stages[0].model_copy(
+        update={
+            "parameters": {"grid": [4, 4], "log": f"{RUN_DIR}/out.log"},
+            "files": {f"{RUN_DIR}/stages/md/work/deep/adios2.xml": config},
+            "copies": {f"{RUN_DIR}/stages/md/work/tool": __file__},
+        }
+    )
+    return plan.model_copy(update={"stages": [md, *plan.stages[1:]]})
+
+
+def test_layout(plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run_dir = create_run_dir(plan, Source(b"name: \xc3\xa4\n"), command={"argv": ["wf", "run", "p.yaml"]})
+    assert run_dir.is_absolute()
+    assert re.fullmatch(r"small-\d{8}-\d{6}-[0-9a-f]{4}", run_dir.name)
+    assert (tmp_path / "runs" / "latest").resolve() == run_dir
+    assert (run_dir / "pipeline.yaml").read_bytes() == b"name: \xc3\xa4\n"
+    assert json.loads((run_dir / "command.json").read_text()) == {"argv": ["wf", "run", "p.yaml"]}
+    assert (run_dir / "plan.json").read_text() == plan.to_json()
+    assert (run_dir / "streams").is_dir()
+    work = run_dir / "stages" / "md" / "work"
+    assert (work / "deep" / "adios2.xml").read_text() == f"<io path='{run_dir}/streams/atoms'/> ${{{{ kept }}}}\n"
+    assert (work / "tool").read_bytes() == Path(__file__).read_bytes()
+    assert not list(run_dir.rglob(".*")), "temporary files are left"
+
+
+def test_stage_settings(plan: Plan, tmp_path: Path) -> None:
+    run_dir = create_run_dir(plan, Source(), tmp_path / "run")
+    settings = json.loads((run_dir / "stages" / "md" / "stage.json").read_text())
+    assert settings["stage"] == "md"
+    assert settings["run_dir"] == str(run_dir)
+    assert settings["parameters"] == {"grid": [4, 4], "log": f"{run_dir}/out.log"}
+    assert settings["metrics"] == f"{run_dir}/stages/md/metrics.jsonl"
+    end = settings["ends"][0]
+    assert (end["stream"], end["side"], end["path"]) == ("atoms", "write", f"{run_dir}/streams/atoms")
+    assert read_filled_plan(run_dir) == fill_plan(plan, run_dir)
+
+
+def test_readers_find_the_directory_of_a_stream_that_lies_deeper(tmp_path: Path) -> None:
+    """openPMD gives up at once on a directory that its writer has not made yet."""
+    deeper = make_end("deeper", "read").model_copy(update={"path": f"{RUN_DIR}/streams/deeper/openpmd"})
+    run_dir = create_run_dir(make_plan([make_stage("saxs", ["saxs"], [deeper])]), Source(), tmp_path / "run")
+    assert (run_dir / "streams/deeper").is_dir()
+
+
+def test_named_directory_must_be_empty(plan: Plan, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    create_run_dir(plan, Source(), tmp_path / "empty")
+    with pytest.raises(RunError, match="is not an empty directory"):
+        create_run_dir(plan, Source(), tmp_path / "empty")
+    (tmp_path / "file").touch()
+    with pytest.raises(RunError, match="is not an empty directory"):
+        create_run_dir(plan, Source(), tmp_path / "file")
+    assert not (tmp_path / "latest").exists(), "only runs/ has a newest run"
+
+
+def test_directory_that_cannot_be_filled_is_not_left(tmp_path: Path) -> None:
+    stage = make_stage("md", ["true"], copies={f"{RUN_DIR}/stages/md/work/x": str(tmp_path / "missing")})
+    with pytest.raises(RunError, match=r"cannot write the run directory: .*missing: No such file"):
+        create_run_dir(make_plan([stage]), Source(), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_run_names_move_on(plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(RunError, match="no run here"):
+        find_run()
+    first, second = create_run_dir(plan, Source()), create_run_dir(plan, Source())
+    assert first != second
+    assert find_run() == second
+    assert find_run(first.name) == find_run(first) == find_run(Path("runs") / first.name) == first
+    with pytest.raises(RunError, match=f"there is no run nothing\n.*{second.name}"):
+        find_run("nothing")
+    (tmp_path / "other").mkdir()
+    with pytest.raises(RunError, match="other is not a run directory"):
+        find_run("other")
+
+
+def test_plan_of_another_version_is_refused(plan: Plan, tmp_path: Path) -> None:
+    run_dir = create_run_dir(plan, Source(), tmp_path / "run")
+    (run_dir / "plan.json").write_text('{"plan": 0}')
+    with pytest.raises(RunError, match="another version"):
+        read_filled_plan(run_dir)
+
+
+def test_every_event_survives_its_file(tmp_path: Path) -> None:
+    events = [
+        StageExited(1.5, "md", None, 9, "note"),
+        StageFailed(2.0, "md", "was killed »here«"),
+        RunFinished(3.0, "failed", 1, "why", "md"),
+    ]
+    log = EventLog(tmp_path)
+    for event in (*events, Tick(4.0)):
+        log.write(event)
+    log.close()
+    assert has_started(tmp_path)
+    assert list(read_events(tmp_path)) == events
+    assert json.loads(to_line(events[0])) == {
+        "event": "stage_exited", "t": 1.5, "stage": "md", "code": None, "signal": 9, "note": "note",
+    }  # fmt: skip
+    assert {"run_started", "stage_open", "stream_progress", "deadline_passed", "cleaned"} < set(KINDS)
+
+
+def test_torn_and_unknown_lines_are_left_out(tmp_path: Path) -> None:
+    good = to_line(StageFailed(2.0, "md", "x"))
+    later = '{"event": "from_the_future", "t": 1}'
+    (tmp_path / "events.jsonl").write_text(f'{{"event": "st\n[1]\n\n{good}{later}\n{good[:-1]}')
+    assert list(read_events(tmp_path)) == [StageFailed(2.0, "md", "x")]
+    assert from_record({"event": "stage_failed", "t": 1.0, "stage": "md", "reason": "x", "more": 1}) is not None
+    assert from_record({"event": "stage_failed", "t": 1.0}) is None
+    with pytest.raises(RunError, match="no events"):
+        list(read_events(tmp_path / "none"))
+
+
+def bp5(steps: int, active: bool) -> bytes:
+    header = bytearray(64)
+    header[37], header[39] = 5, active
+    writers = b"w" + (32).to_bytes(8, "little") + bytes(32)
+    return bytes(header) + writers + (b"s" + (32).to_bytes(8, "little") + bytes(32)) * steps
+
+
+def bp4(steps: int, active: bool) -> bytes:
+    header = bytearray(64)
+    header[37], header[38] = 4, active
+    return bytes(header) + bytes(64 * steps)
+
+
+@pytest.mark.parametrize("make", [bp5, bp4])
+def test_index_is_read_as_it_grows(make: type, tmp_path: Path) -> None:
+    path = tmp_path / "md.idx"
+    assert read_index(path) is None
+    path.write_bytes(make(0, True)[:60])
+    assert read_index(path) is None
+    path.write_bytes(make(2, True)[:-3])
+    index = read_index(path)
+    assert index is not None
+    assert (index.steps, index.active) == (1, True), "a record that is not whole does not count"
+    path.write_bytes(make(5, False))
+    index = read_index(path, index)
+    assert index is not None
+    assert (index.steps, index.active) == (5, False)
+    assert index == read_index(path)
+
+
+@pytest.mark.parametrize("make", [bp5, bp4])
+def test_file_of_a_dead_writer_is_marked_as_ended(make: type, tmp_path: Path) -> None:
+    path = tmp_path / "md.idx"
+    path.write_bytes(make(3, True))
+    assert deactivate(path)
+    assert path.read_bytes() == make(3, False)
+    assert not deactivate(path)
+    path.write_bytes(b"not an index")
+    assert not deactivate(path)
+
+
+def test_clean(tmp_path: Path) -> None:
+    deeper = make_end("deeper", "write", "sst").model_copy(update={"path": f"{RUN_DIR}/streams/deeper/openpmd"})
+    stages = [make_stage("md", ["md"], [deeper]), make_stage("saxs", ["saxs"])]
+    streams = [
+        make_stream("kept", "md", ["saxs"], "after"),
+        make_stream("gone", "md", ["saxs"], "after", keep=False),
+        make_stream("outside", "md", ["saxs"], "after", keep=False, on_disk=[str(tmp_path / "outside.bp")]),
+    ]
+    run_dir = tmp_path / "run"
+    for folder in ("streams/kept.bp", "streams/gone.bp", "stages/saxs/work/archive.bp", "../outside.bp"):
+        (run_dir / folder).mkdir(parents=True)
+        (run_dir / folder / "md.idx").write_bytes(bp5(1, True))
+    (run_dir / "streams/deeper").mkdir()
+    for name in ("live.sst", "half.sst.tmp", "other.txt", "deeper/openpmd.sst"):
+        (run_dir / "streams" / name).touch()
+    touched = clean(run_dir, fill_plan(make_plan(stages, streams), run_dir))
+    assert sorted(touched) == [
+        "stages/saxs/work/archive.bp", "streams/deeper/openpmd.sst",
+        "streams/gone.bp", "streams/half.sst.tmp", "streams/kept.bp", "streams/live.sst",
+    ]  # fmt: skip
+    assert sorted(path.name for path in (run_dir / "streams").iterdir()) == ["deeper", "kept.bp", "other.txt"]
+    assert (tmp_path / "outside.bp").exists()
+    assert clean(run_dir, fill_plan(make_plan(stages, streams[:1]), run_dir)) == []

@@ -1,0 +1,105 @@
+"""How the stages of one launch line ended, from what each of their ranks noted and from the launcher's own end."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.chains import make_end, make_plan, make_stage, make_stream
+from workflow.launch.mpmd_wrapper import EXITS_FILE
+from workflow.plan.plan_model import GroupPlan, Plan
+from workflow.run.events import RunStarted, StageExited, StageStarted, Tick
+from workflow.run.lifecycle import step
+from workflow.run.processes.mpmd_launches import Launch, Launches
+from workflow.run.processes.stage_processes import Ending
+from workflow.run.state import initial_state
+
+Note = Callable[..., None]
+
+
+def plan() -> Plan:
+    group = GroupPlan(
+        name="a", stages=["a", "b"], ranks={"a": (0, 2), "b": (2, 1)}, streams={}, launcher="mpiexec", argv=["mpiexec"]
+    )
+    stages = [
+        make_stage("a", ["a"], [make_end("data", "write")], ranks=2),
+        make_stage("b", ["b"], [make_end("data", "read")]),
+    ]
+    return make_plan(stages, [make_stream("data", "a", ["b"])]).model_copy(update={"groups": [group]})
+
+
+@pytest.fixture
+def note(tmp_path: Path) -> Note:
+    def write(stage: str, t: float, code: int | None, number: int | None = None) -> None:
+        folder = tmp_path / "stages" / stage
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / EXITS_FILE).open("a") as file:
+            file.write(json.dumps({"t": t, "code": code, "signal": number}) + "\n")
+
+    return write
+
+
+@pytest.fixture
+def launch(tmp_path: Path) -> Launch:
+    found = Launches(plan(), tmp_path).of("b")
+    assert found is not None
+    return found
+
+
+def test_torn_and_mixed_notes_are_read_when_they_are_whole(launch: Launch, note: Note, tmp_path: Path) -> None:
+    note("a", 1.0, 0)
+    file = tmp_path / "stages/a" / EXITS_FILE
+    whole = file.read_text()
+    for torn in ('{"t": 2.0, {"t": 2.5, "code": 0', '"signal": null}', "\0\0\0", '{"t": 2.0}', "7"):
+        file.write_text(f"{torn}\n{whole}")
+        assert launch.poll(tmp_path) == [], torn
+    file.write_text(whole)
+    note("a", 2.0, 0)
+    assert launch.poll(tmp_path) == [("a", Ending(0, None))]
+
+
+def test_a_stage_has_ended_when_all_its_ranks_have(launch: Launch, note: Note, tmp_path: Path) -> None:
+    note("a", 1.0, 0)
+    assert launch.poll(tmp_path) == []
+    note("a", 2.0, 0)
+    assert launch.poll(tmp_path) == [("a", Ending(0, None))]
+    assert launch.poll(tmp_path) == [], "told twice"
+
+
+def test_one_rank_that_fails_is_enough_and_the_first_is_first(launch: Launch, note: Note, tmp_path: Path) -> None:
+    note("a", 2.0, None, 15)
+    note("b", 1.0, 3)
+    assert launch.poll(tmp_path) == [("b", Ending(3, None)), ("a", Ending(None, 15, "one of its ranks"))]
+
+
+def test_who_left_no_note_was_ended_by_the_launcher(launch: Launch, note: Note, tmp_path: Path) -> None:
+    note("b", 1.0, 3)
+    assert launch.last(tmp_path, Ending(3, None)) == [("b", Ending(3, None)), ("a", Ending(3, None))]
+
+
+def test_a_launcher_that_ends_well_before_its_stages_has_not(launch: Launch, note: Note, tmp_path: Path) -> None:
+    note("b", 1.0, 0)
+    (_, (name, ending)) = launch.last(tmp_path, Ending(0, None))
+    assert (name, ending.signal) == ("a", signal.SIGKILL)
+    assert "its launcher ended, with exit code 0" in ending.note
+
+
+def test_mpi_says_who_aborted(launch: Launch, tmp_path: Path) -> None:
+    (tmp_path / "stages/b").mkdir(parents=True)
+    (tmp_path / "stages/b/stderr.log").write_text("Abort(5) on node 2 (rank 2 in comm 0): application called MPI_Abort")
+    assert [ended.stage for ended in launch.last(tmp_path, Ending(5, None))] == ["b", "a"]
+
+
+def test_the_others_of_a_launch_are_stopped_and_not_at_fault() -> None:
+    state = initial_state(plan())
+    facts: list[Any] = [RunStarted(0.0, "run", 1, 1, "here"), StageStarted(0.0, "a", 1), StageStarted(0.0, "b", 1)]
+    # A reader that fails is not blamed at once, since its writer may have died first; here that cannot be.
+    for event in [*facts, StageExited(1.0, "b", 3, None), StageExited(1.0, "a", 3, None), Tick(2.0)]:
+        state, _ = step(state, event)
+    assert {name: stage.status for name, stage in state.stages.items()} == {"a": "stopped", "b": "failed"}
+    assert state.culprit == "b"

@@ -1,0 +1,188 @@
+"""Files that grow, as events."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import adios2
+import numpy as np
+import pytest
+
+from tests.support.chains import chain, make_end, make_stage
+from tests.unit.test_run_directory import bp5
+from workflow.run.events import (
+    Event,
+    StreamClosed,
+    StreamOffered,
+    StreamOpened,
+    StreamOpening,
+    StreamProgress,
+    StreamTrouble,
+)
+from workflow.run.observe.progress_readers import Follower, Tail, trouble_of
+from workflow.run.run_directory import fill_plan
+from workflow.run.state import RunState, initial_state
+from workflow.run.state_reducer import fold
+
+
+def append(path: Path, *records: dict[str, Any]) -> None:
+    with path.open("a") as file:
+        file.writelines(json.dumps(record) + "\n" for record in records)
+
+
+def step(number: int, t: float, side: str = "read") -> dict[str, Any]:
+    return {"kind": "step", "t": t, "stream": "atoms", "side": side, "step": number, "bytes": 8, "wait_s": 0}
+
+
+def test_tail_gives_whole_lines_once(tmp_path: Path) -> None:
+    tail = Tail(tmp_path / "log")
+    assert tail.read() == ""
+    (tmp_path / "log").write_bytes(b"one\ntw")
+    assert tail.read() == "one\n"
+    assert tail.read() == ""
+    with (tmp_path / "log").open("ab") as file:
+        file.write(b"o\n\xff\n")
+    assert tail.read() == "two\n�\n"
+
+
+def test_metrics(tmp_path: Path) -> None:
+    stage = chain("sst").stages[1]
+    follower, file = Follower(stage, tmp_path), tmp_path / "metrics.jsonl"
+    assert follower.poll(1) == []
+    opened = {"kind": "open", "t": 1.5, "stream": "atoms", "side": "read", "engine": "SST", "seconds": 1}
+    begins = {"kind": "opening", "t": 1.2, "stream": "atoms", "side": "read"}
+    append(file, {"kind": "start", "t": 1.0}, begins, opened, step(0, 2), step(1, 3))
+    with file.open("a") as half:
+        half.write('{"kind": "step", ')
+    assert follower.poll(4) == [
+        StreamOpening(1.2, "atoms", "saxs", "read"), StreamOpened(1.5, "atoms", "saxs", "read"),
+        StreamProgress(3, "atoms", "saxs", "read", 2, 16),
+    ]  # fmt: skip
+    with file.open("a") as half:
+        half.write('"t": "broken"}\n')
+    error = {"kind": "error", "t": 5, "stream": "atoms", "type": "StreamFailed", "error": "gone"}
+    closed = {"kind": "close", "t": 6, "stream": "atoms", "side": "read", "steps": 3, "complete": False, "error": "x"}
+    append(file, step(2, 5), error, closed, {"kind": "end", "t": 7}, {"kind": "later version"})
+    assert follower.poll(7) == [
+        StreamProgress(5, "atoms", "saxs", "read", 3, 24), StreamTrouble(5, "atoms", "saxs", "failed", "gone"),
+        StreamClosed(6, "atoms", "saxs", "read", 3, False, 24),
+    ]  # fmt: skip
+    assert follower.poll(8) == []
+
+
+def test_bytes_of_all_ranks_come_in_the_end(tmp_path: Path) -> None:
+    follower = Follower(chain("sst", plain=True).stages[1], tmp_path)
+    closed = {"kind": "close", "t": 6, "stream": "atoms", "side": "read", "steps": 1, "complete": True, "bytes": [20]}
+    append(tmp_path / "metrics.jsonl", {**step(0, 2), "bytes": None}, closed, {**step(0, 8), "bytes": None}, closed)
+    assert follower.poll(9)[-1] == StreamClosed(6, "atoms", "saxs", "read", 1, True, 40)
+
+
+def test_log_is_not_asked_about_what_a_program_reports_itself(tmp_path: Path) -> None:
+    follower = Follower(chain("sst", plain=True).stages[1], tmp_path)
+    append(tmp_path / "metrics.jsonl", {"kind": "opening", "t": 1, "stream": "atoms", "side": "read"}, step(0, 2))
+    log = "Reader (0x1): SstAdvanceStep returning Success on timestep 0\n"
+    (tmp_path / "stderr.log").write_text(log * 3 + "Writer (0x2): Sending TimestepMetadata for timestep 0 (ref\n")
+    assert follower.poll(3) == [
+        StreamOpening(1, "atoms", "saxs", "read"), StreamProgress(2, "atoms", "saxs", "read", 1, 8),
+        StreamProgress(3, "pattern", "saxs", "write", 1, 0),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("error", "text", "trouble"),
+    [
+        ("StreamTimeout", "x", "timeout"), ("StreamFailed", "x", "failed"), ("ContractError", "x died", "other"),
+        ("", "no new step within 60 s", "timeout"), ("", "its writer died", "failed"), ("", "wrong shape", "other"),
+    ],
+)  # fmt: skip
+def test_kinds_of_trouble(error: str, text: str, trouble: str) -> None:
+    assert trouble_of(error, text) == trouble
+
+
+def test_contact_file_is_an_offer(tmp_path: Path) -> None:
+    stage = make_stage("md", ["md"], [make_end("atoms", "write", path=str(tmp_path / "atoms"))])
+    follower = Follower(stage, tmp_path)
+    assert follower.poll(1) == []
+    (tmp_path / "atoms.sst").touch()
+    assert follower.poll(2) == [StreamOffered(2, "atoms", "md")]
+    assert follower.poll(3) == []
+
+
+def test_log_of_a_program_with_two_streams_of_one_side(tmp_path: Path) -> None:
+    ends = [make_end(name, "write", path=f"{tmp_path}/{name}") for name in ("one", "two")]
+    stage = make_stage("sim", ["sim"], ends, observed="evidence", env={"SstVerbose": "3"})
+    (tmp_path / "stderr.log").write_text(
+        'Writer (0xa): Opening Stream "one"\nWriter (0xb): Opening Stream "streams/two.sst"\n'
+        "Writer (0xb): Sending TimestepMetadata for timestep 4 (ref count 1), one to each reader\n"
+    )
+    assert Follower(stage, tmp_path).poll(9) == [
+        StreamOffered(9, "one", "sim"), StreamOffered(9, "two", "sim"), StreamProgress(9, "two", "sim", "write", 5, 0),
+    ]  # fmt: skip
+
+
+def test_file_of_a_program_of_the_users_own(tmp_path: Path) -> None:
+    (tmp_path / "a.bp").mkdir()
+    stage = make_stage("sim", ["sim"], [make_end("a", "write", "after", path=f"{tmp_path}/a.bp")], observed="evidence")
+    follower, index = Follower(stage, tmp_path), tmp_path / "a.bp" / "md.idx"
+    assert follower.poll(1) == []
+    index.write_bytes(bp5(2, True))
+    (tmp_path / "a.bp" / "data.0").write_bytes(bytes(100))
+    assert follower.poll(2) == [StreamOpened(2, "a", "sim", "write"), StreamProgress(2, "a", "sim", "write", 2, 100)]
+    index.write_bytes(bp5(2, False))
+    assert follower.poll(3) == [StreamClosed(3, "a", "sim", "write", 2, True, 100)]
+    assert follower.poll(4) == []
+
+
+@pytest.mark.parametrize("holds", ["nothing", "scalar", "attribute", "two steps of nothing"])
+def test_file_closed_without_a_step_has_none(holds: str, tmp_path: Path) -> None:
+    adios = adios2.bindings.ADIOS()
+    io = adios.DeclareIO("out")
+    io.SetEngine("BP5")
+    engine = io.Open(f"{tmp_path}/a.bp", adios2.bindings.Mode.Write)
+    if holds == "attribute":
+        io.DefineAttribute("a", "b")
+    for _ in range({"scalar": 1, "two steps of nothing": 2}.get(holds, 0)):
+        engine.BeginStep()
+        if holds == "scalar":
+            engine.Put(io.DefineVariable("x", np.array(1.0)), np.array(1.0), adios2.bindings.Mode.Sync)
+        engine.EndStep()
+    engine.Close()
+    stage = make_stage("sim", ["sim"], [make_end("a", "write", "after", path=f"{tmp_path}/a.bp")], observed="evidence")
+    opened, *progress, closed = Follower(stage, tmp_path).poll(1)
+    assert isinstance(opened, StreamOpened)
+    assert isinstance(closed, StreamClosed)
+    assert closed.steps == {"nothing": 0, "two steps of nothing": 2}.get(holds, 1)
+    assert len(progress) == (closed.steps > 0)
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_file_that_is_only_handed_over(exists: bool, tmp_path: Path) -> None:
+    stage = make_stage("sim", ["sim"], [make_end("a", "write", "after", engine="file", path=f"{tmp_path}/a.dat")])
+    if exists:
+        (tmp_path / "a.dat").touch()
+    follower = Follower(stage, tmp_path)
+    assert follower.last(5, succeeded=False) == []
+    assert follower.last(5, succeeded=True) == [StreamClosed(5, "a", "sim", "write", 0, exists)]
+
+
+def state(*events: Event) -> RunState:
+    return fold(initial_state(fill_plan(chain("sst"), Path("/run"))), events)
+
+
+def test_what_a_display_needs() -> None:
+    now = state(
+        StreamOpened(10, "atoms", "md", "write"), StreamOpened(10, "atoms", "saxs", "read"),
+        *(StreamProgress(10 + 0.25 * n, "atoms", "md", "write", n, 100 * n) for n in range(1, 41)),
+        StreamProgress(20, "atoms", "saxs", "read", 39, 3900),
+    )  # fmt: skip
+    assert now.steps("atoms") == (40, {"saxs": 39})
+    assert now.queue("atoms") == 1
+    steps_s, bytes_s = now.writer("atoms").rates(20)
+    assert (steps_s, bytes_s) == pytest.approx((4, 400))
+    assert now.writer("atoms").rates(23) == pytest.approx((8 / 5, 160), rel=0.5)
+    assert now.writer("atoms").rates(60) == (0, 0)
+    assert len(now.writer("atoms").samples) < 30
+    assert now.writer("atoms").last_step == 20
+    assert now.dropped("atoms", "saxs") is None

@@ -1,0 +1,95 @@
+"""SST's log, as real runs of ADIOS2 2.12.1 printed it (tests/unit/sst_logs)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from workflow.run.observe.sst_log import Fact, SstLog, is_chatter, last_lines
+
+LOGS = Path(__file__).parent / "sst_logs"
+
+
+def facts(name: str) -> list[Fact]:
+    # Which plane was taken has tests of its own.
+    return [fact for fact in SstLog().feed((LOGS / f"{name}.txt").read_text()) if fact.kind != "plane"]
+
+
+def kinds(name: str) -> list[str]:
+    return [fact.kind for fact in facts(name) if fact.kind != "steps"]
+
+
+def steps(name: str) -> list[int]:
+    return [fact.steps for fact in facts(name) if fact.kind == "steps"]
+
+
+def test_writer_goes_on_when_its_reader_dies() -> None:
+    assert kinds("writer_lost_reader") == ["offered", "opened", "closed"]
+    assert steps("writer_lost_reader") == [1, 2, 3, 4, 5, 6]
+    assert facts("writer_lost_reader")[-1] == Fact("closed", "write", "kr/a", 6)
+
+
+def test_reader_whose_writer_dies_is_not_complete() -> None:
+    assert kinds("reader_lost_writer") == ["opened", "failed", "failed", "closed"]
+    assert facts("reader_lost_writer")[-1] == Fact("closed", "read", "kw/a", 2, 160, complete=False)
+
+
+def test_killed_writer_prints_no_totals() -> None:
+    assert kinds("writer_killed") == ["offered", "opened"]
+    assert steps("writer_killed")[-1] == 2
+
+
+def test_discarded_steps_count_as_written() -> None:
+    assert steps("writer_discards") == [1, 2, 3, 4, 5, 6]
+    assert facts("reader_of_discards")[-1] == Fact("closed", "read", "di/a", 2, 160)
+
+
+def test_step_in_which_a_writer_blocks_counts() -> None:
+    assert steps("writer_blocks") == [1, 2, 2, 3, 3, 4, 4, 5, 5]
+
+
+@pytest.mark.parametrize(("name", "side"), [("writer_two_ranks", "write"), ("reader_two_ranks", "read")])
+def test_ranks_that_print_over_each_other(name: str, side: str) -> None:
+    found = facts(name)
+    assert {fact.name for fact in found} == {"mm/a"}
+    assert max(steps(name)) == 2
+    assert found[-1].kind == "closed"
+    assert (found[-1].side, found[-1].steps) == (side, 2)
+
+
+def test_level_2_tells_open_and_totals() -> None:
+    assert [(fact.kind, fact.side, fact.steps) for fact in facts("writer_level_2")] == [
+        ("opened", "write", 0), ("closed", "write", 4),
+    ]  # fmt: skip
+    assert [(fact.kind, fact.side, fact.steps, fact.bytes) for fact in facts("reader_level_2")] == [
+        ("opened", "read", 0, 0), ("closed", "read", 4, 320),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [path.stem for path in sorted(LOGS.glob("*.txt"))])
+def test_portions_do_not_matter(name: str) -> None:
+    log, found = SstLog(), []
+    for line in (LOGS / f"{name}.txt").read_text().splitlines(keepends=True):
+        found += list(log.feed(line))
+    assert [fact for fact in found if fact.kind != "plane"] == facts(name)
+
+
+@pytest.mark.parametrize("path", sorted(LOGS.glob("*.txt")), ids=lambda path: path.stem)
+def test_all_of_it_is_chatter(path: Path) -> None:
+    left = [line for line in path.read_text().splitlines() if line.strip() and not is_chatter(line)]
+    # A line that two ranks began at the same time has lost its mark.
+    assert len(left) <= ("two_ranks" in path.stem) * 2, left
+
+
+def test_last_lines_are_the_programs_own(tmp_path: Path) -> None:
+    file = tmp_path / "stderr.log"
+    chatter = (LOGS / "writer_killed.txt").read_bytes()
+    end = b'SST Writer "/a b/atoms" Destroyed without a prior Close().\n'
+    end += b"This may result in loss of data and/or disconnect warnings for a connected SST Reader.\n"
+    end += b'BP5 Writer "x.bp" Destroyed without a prior Close().\nThis may result in corrupt output.\n'
+    end += b"ADIOS2 caught SigInt, exiting with error\n"
+    file.write_bytes(b"one\n\n" + chatter + b"Traceback\nValueError: \xcc\n" + end)
+    assert last_lines(file, 2) == ["Traceback", "ValueError: �"]
+    assert last_lines(file, 9) == ["one", "Traceback", "ValueError: �"]
+    assert last_lines(tmp_path / "none.log", 3) == []

@@ -1,0 +1,138 @@
+"""What is seen of this machine, from files of its kind that the tests make."""
+
+from __future__ import annotations
+
+import importlib.util
+import struct
+import sys
+from pathlib import Path
+
+import pytest
+
+from workflow.site import machine
+from workflow.site.elf import Links, read_links
+from workflow.site.load_site import load_site
+from workflow.site.machine import adios2_planes, look, memory_policy, parse_version, peer_memory, rdma_fabric
+
+
+def write_library(path: Path, needed: list[str], runpath: str = "") -> None:
+    """The smallest ELF file that links these: a header, two segments, the dynamic table, its names."""
+    names, offsets = b"\0", []
+    for name in [*needed, runpath]:
+        offsets.append(len(names))
+        names += name.encode() + b"\0"
+    table, base = 64 + 2 * 56, 0x1000
+    entries = [(1, offset) for offset in offsets[:-1]] + ([(29, offsets[-1])] if runpath else [])
+    size = (len(entries) + 2) * 16
+    entries += [(5, base + table + size), (0, 0)]
+    dynamic = b"".join(struct.pack("<qQ", *entry) for entry in entries)
+    total = table + size + len(names)
+    head = b"\x7fELF\x02\x01\x01" + bytes(9) + struct.pack("<HHIQQQIHHHHHH", 3, 62, 1, 0, 64, 0, 0, 64, 56, 2, 0, 0, 0)
+    load = struct.pack("<IIQQQQQQ", 1, 4, 0, base, base, total, total, 0x1000)
+    segment = struct.pack("<IIQQQQQQ", 2, 4, table, base + table, base + table, size, size, 8)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(head + load + segment + dynamic + names)
+
+
+@pytest.fixture
+def adios2(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package `adios2` that hides the installed one, and no other prefix."""
+    (tmp_path / "adios2").mkdir()
+    (tmp_path / "adios2/__init__.py").write_text("raise AssertionError('imported')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "adios2", raising=False)
+    monkeypatch.delenv("LD_LIBRARY_PATH", raising=False)
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "prefix"))
+    return tmp_path / "adios2"
+
+
+def test_links_of_a_library(tmp_path: Path) -> None:
+    write_library(tmp_path / "a.so", ["libucp.so.0", "libc.so.6"], "$ORIGIN/mpich:/opt/lib")
+    assert read_links(tmp_path / "a.so") == Links(["libucp.so.0", "libc.so.6"], ["$ORIGIN/mpich", "/opt/lib"])
+
+
+@pytest.mark.parametrize("data", [b"", b"#!/bin/sh\n", b"\x7fELF\x02\x01", b"\x7fELF\x02\x01" + bytes(200)])
+def test_files_that_are_no_libraries(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "a.so").write_bytes(data)
+    assert read_links(tmp_path / "a.so") is None
+    assert read_links(tmp_path / "b.so") is None
+
+
+def test_the_wheel_from_pypi_has_tcp_only(adios2: Path) -> None:
+    write_library(adios2 / "libadios2_core.so.2.12", ["libadios2_evpath.so.2.12", "libc.so.6"])
+    assert adios2_planes() == (["tcp"], "linked by libadios2_core.so.2.12")
+
+
+def test_a_build_with_all_is_found_by_the_rpath_of_its_bindings(adios2: Path) -> None:
+    write_library(adios2 / "bindings/x.so", ["libadios2_core.so"], "$ORIGIN:$ORIGIN/../../lib")
+    write_library(adios2.parent / "lib/libadios2_core.so", ["libfabric.so.1", "libucp.so.0", "libmpi.so.12"])
+    assert adios2_planes()[0] == ["tcp", "rdma", "ucx", "mpi"]
+
+
+def test_nothing_is_known_without_adios2(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    assert adios2_planes()[0] == []
+
+
+def test_the_installed_one_can_at_least_do_tcp() -> None:
+    assert "tcp" in adios2_planes()[0]
+
+
+def test_a_fabric_is_a_device_of_the_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "_FABRICS", (str(tmp_path / "none"), str(tmp_path / "infiniband")))
+    assert rdma_fabric()[0] is False
+    (tmp_path / "infiniband/mlx5_0").mkdir(parents=True)
+    found, seen = rdma_fabric()
+    assert found and "mlx5_0" in seen
+
+
+@pytest.mark.parametrize(("scope", "allowed"), [("0", True), ("1", True), ("2", False), ("3", False), (None, True)])
+def test_memory_of_neighbours_by_the_kernels_rules(
+    scope: str | None, allowed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if scope is not None:
+        (tmp_path / "scope").write_text(f"{scope}\n")
+    monkeypatch.setattr(machine, "_PTRACE", tmp_path / "scope")
+    found, seen = peer_memory()
+    assert found is allowed, seen
+
+
+@pytest.mark.parametrize(
+    ("glibc", "pages", "expected"),
+    [
+        ("2.36", "always [madvise] never", ["huge_pages", "keep_freed"]),
+        ("2.36", "[always] madvise never", ["huge_pages", "keep_freed"]),
+        ("2.36", "always madvise [never]", ["keep_freed"]),
+        ("2.36", None, ["keep_freed"]),
+        ("2.28", "always [madvise] never", ["keep_freed"]),
+        ("", "always [madvise] never", []),
+    ],
+)
+def test_memory_policy_by_the_c_library_and_the_kernel(
+    glibc: str, pages: str | None, expected: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    enabled = tmp_path / "enabled"
+    if pages is not None:
+        enabled.write_text(pages)
+    monkeypatch.setattr(machine, "_HUGE_PAGES", enabled)
+    assert memory_policy(glibc, {})[0] == expected
+
+
+def test_memory_policy_leaves_users_settings_alone() -> None:
+    policy, seen = memory_policy("2.36", {"GLIBC_TUNABLES": "x"})
+    assert policy == [] and "GLIBC_TUNABLES is set" in seen
+
+
+def test_what_a_site_says_is_not_looked_up() -> None:
+    said = {"planes": ["tcp"], "fabric": True, "peer_memory": True, "glibc": "2.28", "memory_policy": []}
+    assert look(said) == {**said, "seen": {}}
+
+
+@pytest.mark.parametrize(("text", "version"), [("2.36", (2, 36)), ("2.36.9000", (2, 36)), ("", ()), ("musl", ())])
+def test_versions(text: str, version: tuple[int, ...]) -> None:
+    assert parse_version(text) == version
+
+
+def test_interfaces_are_looked_up_where_the_site_is_this_machine() -> None:
+    assert "lo" in load_site("local").interfaces
+    assert not load_site("example-slurm").interfaces

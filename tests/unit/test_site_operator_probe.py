@@ -1,0 +1,67 @@
+"""Which operators an ADIOS2 was built with, read off its library, against what its own tool says."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from workflow.operators import built_into
+from workflow.site.machine import core_library
+from workflow.site.operator_probe import operators_of
+from workflow.spec.load import load_pipeline
+
+MPI_PYTHON = os.environ.get("WF_MPI_PYTHON", "")
+
+
+def test_no_library_is_not_known(tmp_path: Path) -> None:
+    assert built_into(tmp_path / "none.so") is None
+    (tmp_path / "empty.so").touch()
+    assert built_into(tmp_path / "empty.so") is None
+    (tmp_path / "text.so").write_text("…N6adios24core8compress11CompressZFPE…")
+    assert built_into(tmp_path / "text.so") == ["zfp"]
+
+
+@pytest.mark.skipif(not MPI_PYTHON, reason="WF_MPI_PYTHON does not name a Python with the ADIOS2 of `make adios2-mpi`")
+def test_the_full_adios2_has_what_its_tool_says(tmp_path: Path) -> None:
+    bpls = Path(MPI_PYTHON).with_name("bpls")
+    env = {key: value for key, value in os.environ.items() if key != "LD_LIBRARY_PATH"}
+    said = subprocess.run([bpls, "-vV"], env=env, capture_output=True, text=True, timeout=60).stdout
+    match = re.search(r"Available operators = \d+:(.*)", said)
+    assert match is not None
+    names = sorted(word.lower() for word in re.findall(r"\w+", match[1]))
+    assert built_into(bpls.parents[1] / "lib/libadios2_core.so") == names
+    # and a program that links it is asked for its own, not for that of this Python
+    (tmp_path / "pipeline.yaml").write_text(
+        f"wf: 1\nname: a\nstages:\n  s: {{command: [{bpls}], writes: {{f: {{io: f, config: a.xml}}}}, "
+        'output: {compression: {x: {blosc: {}}}}}\n  k: {component: "null"}\nstreams:\n  f: {from: s, to: k}\n'
+    )
+    loaded = load_pipeline(tmp_path / "pipeline.yaml")
+    assert operators_of(loaded.spec, tmp_path) == {"s": names}
+
+
+def built_for(folder: Path, program: str, config: str) -> dict[str, list[str]]:
+    (folder / "pipeline.yaml").write_text(
+        f"wf: 1\nname: a\nstages:\n  s: {{command: ['{program}'], writes: {{f: {config}}}, "
+        'output: {compression: {"*": {blosc: {}}}}}\n  k: {component: "null"}\nstreams:\n  f: {from: s, to: k}\n'
+    )
+    loaded = load_pipeline(folder / "pipeline.yaml")
+    return operators_of(loaded.spec, folder)
+
+
+@pytest.mark.parametrize("program", [sys.executable, "${{ wf.python }}"])
+def test_a_script_of_this_python_has_its_adios2(program: str, tmp_path: Path) -> None:
+    library = core_library()
+    assert library is not None
+    assert built_for(tmp_path, program, "{io: f, config: a.xml}") == {"s": built_into(library)}
+    # openPMD-api's wheel has an ADIOS2 of its own
+    assert built_for(tmp_path, program, "{config: a.json}") == {}
+
+
+def test_other_scripts_are_not_known(tmp_path: Path) -> None:
+    (tmp_path / "script").write_text("#!/bin/sh\n")
+    assert built_for(tmp_path, "./script", "{io: f, config: a.xml}") == {}

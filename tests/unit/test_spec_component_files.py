@@ -1,0 +1,90 @@
+"""component.yaml files: the shipped ones are right, and mistakes in one are told with their place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from workflow.errors import SpecError, WfError
+from workflow.spec import shipped
+from workflow.spec.component_files import known_components, load_component, load_component_file
+from workflow.spec.component_parameters import parameters_model
+
+HEAD = "component: odd\nkind: sink\nsummary: s\n"
+
+
+@pytest.fixture
+def odd(tmp_path: Path) -> Path:
+    (tmp_path / "odd").mkdir()
+    (tmp_path / "odd" / "program.py").write_text("")
+    return tmp_path / "odd" / "component.yaml"
+
+
+def problems_of(path: Path, text: str) -> list[str]:
+    path.write_text(HEAD + text)
+    with pytest.raises(SpecError) as caught:
+        load_component_file(path)
+    return [f"{each.line}: {each.key}: {each.message}" for each in caught.value.problems]
+
+
+@pytest.mark.parametrize("name", known_components())
+def test_the_defaults_of_a_shipped_component_are_right(name: str) -> None:
+    component = load_component(name)
+    required = {key for key, parameter in component.parameters.items() if parameter.required}
+    model = parameters_model(component)
+    # Only what must be given is missing: no default was refused.
+    try:
+        model()
+    except ValueError as error:
+        assert {str(each["loc"][0]) for each in getattr(error, "errors")()} == required  # noqa: B009
+    else:
+        assert not required
+
+
+@pytest.mark.parametrize(
+    ("parameter", "message"),
+    [
+        ("{type: integer, help: h}", 'unknown type "integer"'),
+        ("{type: 'bool[2]', help: h}", 'unknown type "bool[2]"'),
+        ("{type: 'int[0]', help: h}", 'unknown type "int[0]"'),
+        ("{type: choice, help: h}", "choices are given for type choice, and only there"),
+        ("{type: int, choices: [1, 2], help: h}", "choices are given for type choice, and only there"),
+        ("{type: int, required: true, default: 1, help: h}", "a required parameter has no default"),
+    ],
+)
+def test_declarations_that_make_no_sense(odd: Path, parameter: str, message: str) -> None:
+    assert problems_of(odd, f"parameters:\n  n: {parameter}\n") == [f"5: parameters.n: {message}"]
+
+
+def test_a_name_that_is_not_the_folders(odd: Path) -> None:
+    odd.write_text(HEAD.replace("odd", "other"))
+    with pytest.raises(SpecError, match='component: expected "odd", the name of its folder, got "other"'):
+        load_component_file(odd)
+
+
+def test_a_program_that_is_not_there(odd: Path) -> None:
+    assert problems_of(odd, "program: main.py\n") == ["4: program: there is no `main.py` beside it"]
+
+
+def test_parameters_may_have_any_name(odd: Path) -> None:
+    names = ["copy", "model_x", "schema", "_private", "validate", "class"]
+    lines = [f"  {name}: {{type: int, default: 1, help: h}}\n" for name in names]
+    odd.write_text(HEAD + "parameters:\n" + "".join(lines))
+    model = parameters_model(load_component_file(odd))
+    assert model.model_validate({"copy": 2}).model_dump(by_alias=True) == {**dict.fromkeys(names, 1), "copy": 2}
+
+
+def test_an_unknown_component_brings_a_near_one() -> None:
+    with pytest.raises(WfError, match=r"there is no component `lamps`\n  did you mean `lammps`"):
+        load_component("lamps")
+
+
+def test_an_example_is_copied_into_a_new_directory(tmp_path: Path) -> None:
+    for name in shipped.known_examples():
+        pipeline = shipped.copy_example(name, tmp_path / name)
+        assert pipeline.is_file() and not (tmp_path / name / "runs").exists()
+    with pytest.raises(WfError, match="exists and is not empty"):
+        shipped.copy_example(shipped.known_examples()[0], tmp_path)
+    with pytest.raises(WfError, match="did you mean `00-starter`"):
+        shipped.copy_example("starter", tmp_path / "new")

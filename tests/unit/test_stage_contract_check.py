@@ -1,0 +1,85 @@
+"""What arrived against what was promised."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from workflow.plan.topology import variable_contracts
+from workflow.stage.data import contract_check
+from workflow.stage.data.contract_check import check_contract
+from workflow.stage.data.variables import Info
+from workflow.stage.settings import End
+from workflow.stage.stage_errors import ContractError
+
+FOUND = {
+    "position": Info("float64", (12, 3)),
+    "id": Info("int64", (12,)),
+    "box": Info("float64", (2, 3)),
+    "time": Info("float64", ()),
+    "label": Info("string", ()),
+    "phase": Info("complex128", (4,)),
+}
+
+
+def end_with(variables: dict[str, Any]) -> End:
+    return End("atoms", "atoms", "read", "SST", "atoms", variables=variables)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {},
+        {"position": {"type": "float64", "shape": ["N", 3]}, "id": {"type": "int64", "shape": ["N"]}},
+        {
+            "position": {"type": "float", "shape": None},
+            "id": {"type": "int"},
+            "box": {"type": "number", "shape": [2, 3]},
+        },
+        {"time": {"type": None, "shape": []}, "label": {"type": "string", "shape": []}},
+        {"phase": {"type": "complex128"}},
+        {"nothing": {"type": "float64", "optional": True}},
+    ],
+)
+def test_a_promise_that_is_kept_is_silent(asked: dict[str, Any]) -> None:
+    check_contract(end_with(asked), "saxs", FOUND)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"positions": {"type": "float64"}}, "variable positions is missing; did you mean 'position'?"),
+        ({"zzz": {}}, "variable zzz is missing; there is box, id, label, phase, position, time"),
+        ({"id": {"type": "int32"}}, "variable id: expected type int32, found int64"),
+        ({"id": {"type": "float"}}, "variable id: expected type float, found int64"),
+        ({"label": {"type": "number"}}, "variable label: expected type number, found string"),
+        ({"phase": {"type": "number"}}, "variable phase: expected type number, found complex128"),
+        ({"box": {"shape": [3, 3]}}, "variable box: expected shape [3, 3], found [2, 3] (2 is not 3)"),
+        ({"time": {"shape": ["N"]}}, "variable time: expected shape [N], found [] (other dimensions)"),
+        (
+            {"position": {"shape": ["N", 3]}, "box": {"shape": ["N", 3]}},
+            "variable box: expected shape [N, 3], found [2, 3] (N is 12 in position)",
+        ),
+    ],
+)
+def test_a_broken_promise_is_told_with_both_sides(asked: dict[str, Any], said: str) -> None:
+    with pytest.raises(ContractError) as caught:
+        check_contract(end_with(asked), "saxs", FOUND)
+    assert str(caught.value) == f"stream atoms is not what stage saxs needs: {said}"
+
+
+def test_all_that_is_wrong_comes_at_once() -> None:
+    with pytest.raises(ContractError) as caught:
+        check_contract(end_with({"a": {}, "id": {"type": "float", "shape": [3]}}), "", FOUND)
+    assert len(str(caught.value).splitlines()) == 4
+
+
+def test_families_of_types_are_those_of_the_plan() -> None:
+    """They stand twice: the plan must do without numpy."""
+    assert contract_check.FAMILIES.keys() == variable_contracts.FAMILIES.keys()
+    for family, names in variable_contracts.FAMILIES.items():
+        members = {name for name in variable_contracts.TYPES if name != "string"}
+        held = {name for name in members if issubclass(np.dtype(name).type, contract_check.FAMILIES[family])}
+        assert held == set(names), family

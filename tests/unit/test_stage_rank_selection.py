@@ -1,0 +1,144 @@
+"""`step.share` in one process: pieces, rows alike, local arrays, and what cannot be. Many ranks: tests/integration."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import adios2.bindings as adios2
+import numpy as np
+import pytest
+
+from workflow import stage
+from workflow.distribution import STRATEGIES
+from workflow.stage.data import rank_selection
+from workflow.stage.data.variables import Selection
+
+
+@pytest.fixture(params=[".bp", ".h5"])
+def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    path = tmp_path / f"data{request.param}"
+    with stage.open_writer(path=path) as out, out.step():
+        for start in (0, 4):
+            out.write("position", np.arange(12.0).reshape(4, 3) + start, shape=(8, 3), start=(start, 0))
+            out.write("type", np.arange(4) + start, shape=(8,), start=(start,))
+        out.write("time", 0.5)
+        out.write("label", "a step")
+        out.write("none", np.empty((0, 2)))
+    return path
+
+
+@pytest.fixture
+def local(tmp_path: Path) -> Path:
+    """An array in local blocks, as particle codes write them, one of them empty."""
+    path = tmp_path / "local.bp"
+    ad = adios2.ADIOS()
+    io = ad.DeclareIO("local")
+    engine = io.Open(str(path), adios2.Mode.Write)
+    variable = io.DefineVariable("ids", np.zeros(1), [], [], [1])
+    engine.BeginStep()
+    for count in (3, 0, 2):
+        variable.SetSelection(([], [count]))
+        engine.Put(variable, np.full(count, float(count)), adios2.Mode.Sync)
+    engine.EndStep()
+    engine.Close()
+    return path
+
+
+@pytest.fixture
+def three_ranks(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """This process as one of three ranks, for the boxes it would ask for."""
+
+    def be(rank: int) -> None:
+        monkeypatch.setattr(rank_selection, "this_rank", lambda: rank)
+        monkeypatch.setattr(rank_selection, "all_ranks", lambda: 3)
+
+    return be
+
+
+@pytest.mark.parametrize("strategy", [None, *STRATEGIES])
+def test_one_rank_gets_everything(path: Path, strategy: str | None) -> None:
+    with stage.open_reader(path=path) as data:
+        for step in data:
+            for name in ("position", "type", "none"):
+                whole = step.read(name)
+                found = np.full(whole.shape, -1, whole.dtype)
+                for piece in step.share(name, strategy):
+                    box = tuple(slice(s, s + n) for s, n in zip(piece.start, piece.values.shape, strict=True))
+                    found[box] = piece.values
+                assert np.array_equal(found, whole)
+            assert [(float(piece.values), piece.start) for piece in step.share("time", strategy)] == [(0.5, ())]
+            assert str(step.share("label", strategy)[0].values) == "a step"
+            assert [piece.values.shape for piece in step.share("none", strategy)] == [(0, 2)]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_all_ranks_together(path: Path, strategy: str, three_ranks: Any) -> None:
+    with stage.open_reader(path=path) as data:
+        for step in data:
+            seen = np.zeros(8, int)
+            numbers = set()
+            for rank in range(3):
+                three_ranks(rank)
+                pieces = step.shares(["position", "type"], strategy, like="position")
+                numbers.add(len(pieces["position"]))
+                for position, kind in zip(pieces["position"], pieces["type"], strict=True):
+                    assert np.array_equal(position.values[:, 0], step.read("position")[kind.values][:, 0])
+                    assert np.array_equal(kind.values, np.arange(kind.start[0], kind.start[0] + len(kind.values)))
+                    seen[kind.values] += 1
+            assert (seen == (3 if strategy == "all" else 1)).all()
+            assert len(numbers) == 1  # equally many for everybody
+
+
+def test_two_blocks_that_follow_each_other_are_one_piece(tmp_path: Path) -> None:
+    path = tmp_path / "data.bp"
+    with stage.open_writer(path=path) as out, out.step():
+        for start in (0, 4):
+            out.write("x", np.arange(4.0) + start, shape=(8,), start=(start,))
+    with stage.open_reader(path=path) as data:
+        for step in data:
+            (piece,) = step.share("x", "blocks")
+            assert np.array_equal(piece.values, np.arange(8.0))
+
+
+@pytest.mark.parametrize("strategy", [None, *STRATEGIES])
+def test_local_blocks_come_whole(local: Path, strategy: str | None, three_ranks: Any) -> None:
+    with stage.open_reader(path=local) as data:
+        for step in data:
+            found = []
+            for rank in range(3):
+                three_ranks(rank)
+                found += [piece for piece in step.share("ids", strategy) if piece.values.size]
+            times = 3 if strategy == "all" else 1
+            assert sorted((piece.block, *piece.values) for piece in found) == sorted(
+                [(0, 3.0, 3.0, 3.0), (2, 2.0, 2.0)] * times
+            )
+            with pytest.raises(stage.StageError, match=r"read it by step\.share"):
+                step.read("ids")
+
+
+def test_what_cannot_be(path: Path) -> None:
+    with stage.open_reader(path=path) as data:
+        for step in data:
+            with pytest.raises(stage.StageError, match="no strategy 'hostnam'; did you mean 'hostname'"):
+                step.share("type", "hostnam")
+            with pytest.raises(stage.StageError, match="no variable 'types'; did you mean 'type'"):
+                step.share("types")
+            with pytest.raises(stage.StageError, match="like='time' is none of the variables type"):
+                step.shares(["type"], like="time")
+            with pytest.raises(stage.StageError, match="have not the same rows"):
+                step.shares(["type", "none"], like="type")
+
+
+def test_rows_alike_need_whole_rows(tmp_path: Path) -> None:
+    path = tmp_path / "data.bp"
+    with stage.open_writer(path=path) as out, out.step():
+        out.write("left", np.zeros((4, 1)), shape=(4, 2), start=(0, 0))
+        out.write("left", np.zeros((2, 1)), shape=(4, 2), start=(0, 1))
+        out.write("left", np.zeros((2, 1)), shape=(4, 2), start=(2, 1))
+        out.write("type", np.arange(4))
+    with stage.open_reader(path=path) as data:
+        for step in data:
+            assert len(step.share("left", "round-robin")) == 1  # put together again
+            with pytest.raises(stage.StageError, match="blocks of parts of rows"):
+                rank_selection._rows("type", (4,), [Selection("left", (0, 0), (4, 1))], (4, 2))

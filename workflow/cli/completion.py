@@ -1,0 +1,26 @@
+"""What the shell offers after `--via`, `--example` and `wf components`."""
+
+from __future__ import annotations
+
+import click
+
+
+def complete_engine(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[str]:
+    """For the shell: what `--via` may be."""
+    from workflow.spec.engine_presets import known_engines
+
+    return [name for name in known_engines() if name.startswith(begun)]
+
+
+def complete_component(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[str]:
+    """For the shell: the components."""
+    from workflow.spec.component_files import known_components
+
+    return [name for name in known_components() if name.startswith(begun)]
+
+
+def complete_example(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[str]:
+    """For the shell: the examples."""
+    from workflow.spec.shipped import known_examples
+
+    return [name for name in known_examples() if name.startswith(begun)]

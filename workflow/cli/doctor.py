@@ -1,0 +1,148 @@
+"""`wf doctor`: what is installed here, and what to type to get the rest.
+
+ADIOS2 is asked in a process of its own: an operator that is not compiled in aborts the process that
+names it, and this one has to live to tell.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from workflow import __version__
+
+if TYPE_CHECKING:
+    from workflow.plan.plan_model import Plan
+
+LAPTOP = "pip install 'wf-hpc[laptop]'"
+PROBE_TIMEOUT_S = 30
+
+
+@dataclass
+class Finding:
+    """One thing looked at: `state` is ok, missing, or note (works, but you should know)."""
+
+    name: str
+    state: Literal["ok", "missing", "note"]
+    detail: str
+    hint: str = ""
+    required: bool = False
+
+
+def examine() -> list[Finding]:
+    """Look at everything a run may need, the necessary first."""
+    return [
+        Finding("wf", "ok", f"{__version__}, Python {platform.python_version()} at {sys.executable}"),
+        _machine(),
+        *_adios2(),
+        _mpi_launcher(),
+        _module("mpi4py", "stages of several ranks", LAPTOP),
+        *_components(),
+        *_surprises(),
+    ]
+
+
+def missing_programs(plan: Plan) -> list[str]:
+    """What to say of stages whose program is not there: a note for `wf check`, which may be another machine's."""
+    from workflow.plan.plan_model import RUN_DIR
+
+    notes = []
+    for stage in plan.stages:
+        if "PATH" in stage.env or stage.launcher == "srun" or stage.program[0].startswith(RUN_DIR):
+            continue  # looked up elsewhere, or made by the run
+        path = Path(stage.program[0])
+        if not (path.exists() if path.is_absolute() else shutil.which(stage.program[0])):
+            notes.append(f"stage {stage.name}: {stage.program[0]} is not on this machine; build it, or mend `command`")
+    return notes
+
+
+def _machine() -> Finding:
+    from workflow.site.load_site import load_site
+
+    site = load_site("local")
+    memory = site.memory_per_node / 2**30
+    return Finding("machine", "ok", f"{site.cores_per_node} cores, {memory:.0f} GiB of memory, {platform.node()}")
+
+
+def _adios2() -> list[Finding]:
+    if importlib.util.find_spec("adios2") is None:
+        hint = f"{LAPTOP}, or load your site's ADIOS2 module with its Python bindings"
+        return [Finding("adios2", "missing", "no stage can open a stream without it", hint, required=True)]
+    answer = subprocess.run(
+        [sys.executable, "-m", "workflow.stage.adios.probe"],
+        capture_output=True,
+        text=True,
+        timeout=PROBE_TIMEOUT_S * 8,
+    )
+    if answer.returncode:
+        last = answer.stderr.strip().splitlines()[-1:] or ["no message"]
+        return [Finding("adios2", "missing", f"installed, but it cannot be used: {last[0]}", LAPTOP, required=True)]
+    found = json.loads(answer.stdout)
+    rest = (
+        "`make adios2-mpi` in a clone of wf builds one with MPI, UCX, libfabric, blosc, zfp, bzip2, "
+        "then run `.venv-mpi/bin/wf`"
+    )
+    serial = "" if found["mpi"] else "stages of several ranks gather on rank 0. " + rest
+    return [
+        Finding("adios2", "ok", f"{found['version']}, {'MPI' if found['mpi'] else 'serial'}", serial),
+        Finding("SST transports", "ok" if found["planes"] else "missing", ", ".join(found["planes"]) or "none works"),
+        Finding("SSC", "ok" if found["mpi"] else "note", _ssc(found["mpi"])),
+        Finding("operators", "ok" if found["operators"] else "note", ", ".join(found["operators"]) or "none built in"),
+    ]
+
+
+def _ssc(mpi: bool) -> str:
+    return "`via: ssc` joins stages of one MPI launch" if mpi else "no `via: ssc`: it needs an ADIOS2 built with MPI"
+
+
+def _mpi_launcher() -> Finding:
+    from workflow.site.machine import find_mpiexec
+
+    path = find_mpiexec() or shutil.which("srun")
+    if path is None:
+        return Finding("MPI launcher", "missing", "for stages of several ranks", f"{LAPTOP}, or load an MPI module")
+    return Finding("MPI launcher", "ok", path)
+
+
+def _module(name: str, purpose: str, hint: str) -> Finding:
+    if importlib.util.find_spec(name) is None:
+        return Finding(name, "missing", f"needed for {purpose}", hint)
+    try:
+        version = importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        version = "version unknown"
+    return Finding(name, "ok", version)
+
+
+def _components() -> list[Finding]:
+    from workflow.spec.component_files import known_components, load_component
+
+    findings = []
+    for name in known_components():
+        lacks = [module for module in load_component(name).needs if importlib.util.find_spec(module) is None]
+        if lacks:
+            findings.append(Finding(f"component {name}", "missing", f"needs {', '.join(lacks)}", LAPTOP))
+        else:
+            findings.append(Finding(f"component {name}", "ok", "has all that it imports"))
+    return findings
+
+
+def _surprises() -> list[Finding]:
+    """Settings of this user that change how ADIOS2 behaves, from outside of any pipeline."""
+    findings = []
+    settings = Path.home() / ".config" / "adios2" / "adios2.yaml"
+    if settings.exists():
+        findings.append(Finding("ADIOS2 user settings", "note", f"{settings} changes every run of this user"))
+    if port_range := os.environ.get("ADIOS2_PORT_RANGE"):
+        hint = "unset it: a reused port with a stale contact file crashes a live writer"
+        findings.append(Finding("ADIOS2_PORT_RANGE", "note", port_range, hint))
+    return findings

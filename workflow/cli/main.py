@@ -1,0 +1,306 @@
+"""The door: one small function per verb. Only this file prints help and exits.
+
+Every import of the house is inside the verb that needs it, so that no command pays for what it does not use.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from workflow import __version__
+from workflow.cli.completion import complete_component, complete_example
+from workflow.cli.options import check_strategy_options, pipeline_options, strategy_options
+from workflow.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, WfError
+
+if TYPE_CHECKING:
+    from workflow.spec.load import Loaded
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, prog_name="wf")
+def wf() -> None:
+    """Couple simulations, analyses and sinks by ADIOS2 streams or files.
+
+    Start with `wf init my-first`, then `wf run my-first/pipeline.yaml`.
+    """
+
+
+def load(pipeline: Path, profiles: tuple[str, ...], sets: tuple[str, ...], via: str | None) -> Loaded:
+    """The pipeline with its overlays."""
+    from workflow.api import load_pipeline
+
+    return load_pipeline(pipeline, profiles=profiles, sets=sets, via=via)
+
+
+@wf.command()
+@pipeline_options
+def check(pipeline: Path, profiles: tuple[str, ...], sets: tuple[str, ...], via: str | None) -> None:
+    """Say all that is wrong with a pipeline; start nothing."""
+    from workflow.api import make_plan
+    from workflow.cli.doctor import missing_programs
+    from workflow.report.show.printing import show_advice
+
+    plan = make_plan(load(pipeline, profiles, sets, via))
+    show_advice([*plan.advice, *missing_programs(plan)])
+    stages, streams = len(plan.stages), len(plan.streams)
+    click.echo(f"{pipeline}: ok ({stages} stage{'s' * (stages != 1)}, {streams} stream{'s' * (streams != 1)})")
+
+
+@wf.command()
+@pipeline_options
+@click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON: the very bytes that a run writes")
+@click.option("--explain", metavar="KEY", help="Say where a value comes from, e.g. streams.atoms.queue.limit")
+@strategy_options
+def plan(
+    pipeline: Path,
+    profiles: tuple[str, ...],
+    sets: tuple[str, ...],
+    via: str | None,
+    as_json: bool,
+    explain: str | None,
+    strategies: str | None,
+    blocks: str | None,
+    shape: str | None,
+) -> None:
+    """Show what a run would do; start nothing."""
+    from workflow.api import make_plan
+
+    check_strategy_options(strategies, blocks, shape)
+    loaded = load(pipeline, profiles, sets, via)
+    decided = make_plan(loaded)
+    if explain:
+        from workflow.plan.explain import explain_key
+
+        click.echo(explain_key(loaded, decided, explain))
+    elif as_json and not strategies:
+        click.echo(decided.to_json(), nl=False)
+    elif strategies:
+        from workflow.report.show.printing import show_table
+        from workflow.report.show.strategy_table import MEANING, strategies_json, strategies_tables
+
+        if as_json:
+            click.echo(strategies_json(decided, strategies, blocks, shape))
+            return
+        for lines, table in strategies_tables(decided, strategies, blocks, shape):
+            click.echo("\n".join(lines))
+            show_table(table)
+        click.echo(f"\n{MEANING}")
+    else:
+        from workflow.report.show.printing import show_plan
+
+        show_plan(decided)
+
+
+@wf.command()
+@pipeline_options
+@click.option("--run-dir", type=click.Path(path_type=Path), help="Write the run here (default: runs/NAME-TIME-ID)")
+@click.option("--dry-run", is_flag=True, help="Stop after the plan and print it as JSON")
+@click.option("--quiet", "-q", is_flag=True, help="Print only the end")
+def run(
+    pipeline: Path,
+    profiles: tuple[str, ...],
+    sets: tuple[str, ...],
+    via: str | None,
+    run_dir: Path | None,
+    dry_run: bool,
+    quiet: bool,
+) -> None:
+    """Run a pipeline and wait for its end."""
+    from workflow.api import make_plan, start_run
+
+    loaded = load(pipeline, profiles, sets, via)
+    decided = make_plan(loaded)
+    if dry_run:
+        click.echo(decided.to_json(), nl=False)
+        return
+    from workflow.cli.doctor import missing_programs
+
+    if missing := missing_programs(decided):
+        raise WfError("\n".join(missing))
+    from workflow.report.show.live_display import Progress
+
+    directory, states = start_run(loaded, decided, run_dir)
+    with Progress(decided, directory, quiet=quiet) as progress:
+        progress.update(next(states))
+        # The first stages are starting now: what only the end needs is loaded meanwhile.
+        import workflow.report.html.page  # noqa: F401 - for write_report
+        from workflow.report.build.make_report import write_report
+        from workflow.report.show.printing import show_end
+
+        for state in states:
+            progress.update(state)
+    report = write_report(directory)
+    show_end(report, directory)
+    sys.exit(report.run.exit_code)
+
+
+@wf.command()
+@click.argument("run_dir", required=False, type=click.Path(path_type=Path))
+def status(run_dir: Path | None) -> None:
+    """Show how far a run is (default: the newest)."""
+    from workflow.report.build.make_report import run_status
+    from workflow.report.show.printing import show_status
+    from workflow.run.run_directory import find_run
+
+    show_status(run_status(find_run(run_dir)))
+
+
+@wf.command()
+@click.argument("stage", required=False)
+@click.option("--run-dir", type=click.Path(path_type=Path), help="Which run (default: the newest)")
+@click.option(
+    "--lines", "-n", type=click.IntRange(min=0), default=20, show_default=True, help="How many last lines of each file"
+)
+@click.option("--follow", "-f", is_flag=True, help="Go on printing until the run ends")
+@click.option("--raw", is_flag=True, help="With the lines of SST's own log, and those that Ctrl-C makes programs print")
+def logs(stage: str | None, run_dir: Path | None, lines: int, follow: bool, raw: bool) -> None:
+    """Show what a run's stages printed."""
+    from workflow.report.read.stage_logs import follow_logs, last_logs
+    from workflow.run.run_directory import find_run
+
+    directory = find_run(run_dir)
+    show = follow_logs if follow else last_logs
+    for line in show(directory, stage, lines, raw):
+        click.echo(line)
+
+
+@wf.command()
+@click.argument("run_dir", required=False, type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON")
+def report(run_dir: Path | None, as_json: bool) -> None:
+    """Show what a run did, and write report.html (default: the newest run)."""
+    from workflow.report.build.make_report import write_report
+    from workflow.run.run_directory import find_run
+
+    directory = find_run(run_dir)
+    result = write_report(directory)
+    if as_json:
+        click.echo(result.model_dump_json(indent=2))
+        return
+    from workflow.report.show.printing import show_report
+
+    show_report(result)
+    if (directory / "report.html").exists():
+        click.echo(directory / "report.html")
+
+
+@wf.command()
+@click.argument("run_a", type=click.Path(path_type=Path))
+@click.argument("run_b", type=click.Path(path_type=Path))
+@click.option("--tolerance", default=0.0, show_default=True, help="Largest relative difference that counts as equal")
+@click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON")
+def compare(run_a: Path, run_b: Path, tolerance: float, as_json: bool) -> None:
+    """Do two runs (or two archives) hold the same data? Exits 1 when not, 2 when there is nothing to compare."""
+    from workflow.compare.compare_runs import compare_runs
+
+    result = compare_runs(run_a, run_b, tolerance)
+    if as_json:
+        click.echo(result.model_dump_json(indent=2))
+    else:
+        from workflow.report.show.printing import show_comparison
+
+        show_comparison(result)
+    sys.exit(result.exit_code)
+
+
+@wf.command()
+@click.argument("name", required=False, shell_complete=complete_component)
+def components(name: str | None) -> None:
+    """List the components, or describe one: parameters, what it reads and writes."""
+    from workflow.report.show import tables
+    from workflow.report.show.printing import show_component, show_table
+    from workflow.spec.component_files import known_components, load_component
+
+    if name:
+        show_component(load_component(name))
+    else:
+        show_table(tables.components([load_component(each) for each in known_components()]))
+
+
+@wf.command()
+def schema() -> None:
+    """Print the JSON Schema of the pipeline file, for editors."""
+    from workflow.spec.json_schema import pipeline_schema
+
+    click.echo(json.dumps(pipeline_schema(), indent=2))
+
+
+@wf.command()
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON")
+def doctor(as_json: bool) -> None:
+    """Show what is installed here, and what to type to get the rest."""
+    from workflow.cli.doctor import examine
+    from workflow.report.show.printing import show_doctor
+
+    findings = examine()
+    if as_json:
+        click.echo(json.dumps([vars(finding) for finding in findings], indent=2))
+    else:
+        show_doctor(findings)
+    sys.exit(EXIT_BAD_INPUT if any(finding.state == "missing" and finding.required for finding in findings) else 0)
+
+
+@wf.command()
+@click.argument("directory", type=click.Path(path_type=Path))
+@click.option(
+    "--example",
+    default="00-starter",
+    show_default=True,
+    shell_complete=complete_example,
+    help="Which example to copy; `list` shows them",
+)
+def init(directory: Path, example: str) -> None:
+    """Write a working starter pipeline into a new directory."""
+    from workflow.spec.shipped import copy_example, known_examples
+
+    if example == "list":
+        click.echo("\n".join(known_examples()))
+        return
+    pipeline = copy_example(example, directory)
+    click.echo(f"wrote {pipeline}\n  next: wf run {pipeline}")
+
+
+@wf.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print the shell's completion script: eval "$(wf completion bash)"."""
+    from click.shell_completion import get_completion_class
+
+    kind = get_completion_class(shell)
+    if kind is not None:
+        click.echo(kind(wf, {}, "wf", "_WF_COMPLETE").source())
+
+
+def main() -> None:
+    """`wf`: run the verb, show errors meant for users without a traceback, exit with a meaning."""
+    # Loading modules makes no rubbish, and what there is at the end goes with the process: looking for it costs some
+    # 10 ms at the start and 30 ms at the end.
+    gc.set_threshold(50_000)
+    atexit.register(gc.freeze)
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # looking for them costs 40 ms; not passed to stages
+    try:
+        wf.main(standalone_mode=False)
+    except WfError as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(error.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(EXIT_BAD_INPUT)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted", err=True)
+        sys.exit(EXIT_INTERRUPTED)
+    except BrokenPipeError:  # `wf plan --json | head` has what it wanted
+        sys.stderr.close()  # or Python complains at exit
+        sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()

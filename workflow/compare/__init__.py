@@ -1,0 +1,1 @@
+"""Do two runs, or two files, hold the same data?"""

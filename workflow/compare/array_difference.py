@@ -1,0 +1,123 @@
+"""How far two arrays lie apart, box by box."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+
+import numpy as np
+
+from workflow.compare.comparison import Difference
+from workflow.stage import Array, Shape
+
+BOX_BYTES = 32 * 2**20
+
+
+def boxes(shape: Shape, kind: str, limit: int = BOX_BYTES) -> Iterator[tuple[Shape, Shape]]:
+    """Cut an array of that shape and type (NumPy's name) into boxes (start, count) of at most `limit` bytes, in order.
+
+    One box for a scalar; none for an array without elements.
+    """
+    if 0 in shape:
+        return
+    row = np.dtype(kind).itemsize if kind in np.sctypeDict else 16
+    axis = len(shape)
+    # The boxes are whole in the axes after `axis`, `depth` deep along it, and one deep before.
+    while axis and row * shape[axis - 1] <= limit:
+        axis -= 1
+        row *= shape[axis]
+    if not axis:
+        yield (0,) * len(shape), shape
+        return
+    axis -= 1
+    depth = max(1, limit // row)
+    for index in product(*(range(length) for length in shape[:axis])):
+        for first in range(0, shape[axis], depth):
+            yield (
+                (*index, first, *(0 for _ in shape[axis + 1 :])),
+                (*(1 for _ in index), min(depth, shape[axis] - first), *shape[axis + 1 :]),
+            )
+
+
+class Spread:
+    """The differences between two arrays, which come in boxes. `tolerance`: relative to the larger magnitude."""
+
+    def __init__(self, tolerance: float) -> None:
+        self._tolerance = tolerance
+        self._count = self._total = 0
+        self._max_abs: float | None = None
+        self._max_rel: float | None = None
+        self._where: list[int] = []
+        self._message = ""
+
+    def add(self, a: Array, b: Array, start: Shape) -> int:
+        """Compare one box that begins at `start`. Returns its bytes."""
+        a, b = np.asarray(a), np.asarray(b)
+        self._total += a.size
+        numbers = a.dtype.kind in "biufc" and b.dtype.kind in "biufc"
+        # One pass without temporaries worth mentioning: nearly always this is all.
+        if np.array_equal(a, b, equal_nan=a.dtype.kind in "fc"):
+            return a.nbytes
+        if numbers:
+            self._add_numbers(a, b, start)
+        else:
+            self._add_others(a, b, start)
+        return a.nbytes
+
+    def difference(self, name: str, step: int) -> Difference | None:
+        """What was found; None: equal."""
+        if not self._count:
+            return None
+        return Difference(
+            what="values", name=name, step=step, message=self._message, values=self._count, of=self._total,
+            max_abs=self._max_abs, max_rel=self._max_rel, where=self._where,
+        )  # fmt: skip
+
+    def _add_numbers(self, a: Array, b: Array, start: Shape) -> None:
+        with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+            apart = _apart(a, b)
+            size = np.maximum(np.abs(_wide(a)), np.abs(_wide(b)))
+            relative = apart / size  # NaN where both are 0: they do not differ
+            differs = (a != b) & ~((a != a) & (b != b))
+            if self._tolerance:
+                # Infinities differ by infinity or, from themselves, by nothing; NaN is within no tolerance.
+                differs &= ~(relative <= self._tolerance)
+        if not differs.any():
+            return
+        self._count += int(differs.sum())
+        finite = differs & ~np.isnan(apart)
+        if not finite.any():
+            place = np.unravel_index(int(np.argmax(differs)), a.shape)
+            self._keep(a[place], b[place], place, start, first=not self._message)
+            return
+        place = np.unravel_index(int(np.argmax(np.where(finite, apart, -1.0))), a.shape)
+        largest = float(apart[place])
+        self._keep(a[place], b[place], place, start, first=self._max_abs is None or largest > self._max_abs)
+        self._max_abs = max(largest, self._max_abs or 0.0)
+        self._max_rel = max(float(np.max(np.where(finite & ~np.isnan(relative), relative, 0.0))), self._max_rel or 0.0)
+
+    def _add_others(self, a: Array, b: Array, start: Shape) -> None:
+        differs = np.asarray(a != b)
+        self._count += int(differs.sum())
+        place = np.unravel_index(int(np.argmax(differs)), a.shape)
+        self._keep(a[place], b[place], place, start, first=not self._message)
+
+    def _keep(self, a: object, b: object, place: tuple[np.intp, ...], start: Shape, first: bool) -> None:
+        if first:
+            self._where = [int(offset) + int(index) for offset, index in zip(start, place, strict=True)]
+            self._message = f"{a} and {b}"
+
+
+def _apart(a: Array, b: Array) -> Array:
+    """|a - b| as float64, exact for integers of any size and sign."""
+    if a.dtype.kind in "iu" and a.dtype == b.dtype:
+        # The true difference always fits the unsigned type of the same size.
+        unsigned = np.dtype(f"u{a.dtype.itemsize}")
+        exact: Array = np.maximum(a, b).astype(unsigned) - np.minimum(a, b).astype(unsigned)
+        return exact.astype(np.float64)
+    apart: Array = np.abs(_wide(a) - _wide(b))
+    return apart
+
+
+def _wide(a: Array) -> Array:
+    return a.astype(np.complex128 if a.dtype.kind == "c" else np.float64)

@@ -1,0 +1,172 @@
+"""`wf compare`: do two runs, or two files, hold the same data? Which variable and step differ first, by how much?
+
+Both sides are read in step, box by box, so that memory does not grow with the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from workflow.compare.comparison import Comparison, Difference, FileComparison
+from workflow.compare.data_files import DataStep, Kind, find_data, is_data, open_data
+from workflow.errors import RunError, WfError
+from workflow.run.events import EVENTS_FILE, RunFinished, read_events
+from workflow.run.run_directory import PLAN_FILE
+
+__all__ = ["Comparison", "compare_runs"]
+
+HINT = "wf compare runs/ONE runs/OTHER, or wf compare ONE.bp OTHER.bp"
+
+
+def compare_runs(a: Path, b: Path, tolerance: float = 0.0) -> Comparison:
+    """Compare all BP and HDF5 files that two run directories both have, or two such files.
+
+    Files are matched by their path inside the run directory. Two values are equal when they are the same,
+    both NaN, or differ by no more than `tolerance` × the larger magnitude. What only one side has is
+    named, and does not make the sides different: a streamed run keeps fewer files.
+
+    Raises:
+        WfError: the paths are not two runs or two files, or numpy or adios2 is missing.
+    """
+    if not 0.0 <= tolerance < 1.0:
+        raise WfError(f"tolerance {tolerance:g}: expected a relative one, from 0 to below 1")
+    files_a, files_b = _files(a), _files(b)
+    if is_data(a) != is_data(b):
+        raise WfError(f"{a} and {b}: one is a file, the other a run; compare two of a kind")
+    if is_data(a):
+        pairs, only_a, only_b = [(a.name, a, b)], [], []
+    else:
+        pairs = [(name, path, files_b[name]) for name, path in files_a.items() if name in files_b]
+        only_a = [name for name in files_a if name not in files_b]
+        only_b = [name for name in files_b if name not in files_a]
+    return Comparison(
+        a=str(a), b=str(b), tolerance=tolerance, only_a=only_a, only_b=only_b,
+        files=[compare_files(name, one, other, tolerance) for name, one, other in pairs],
+        notes=[note for run in (a, b) for note in _doubts(run)],
+    )  # fmt: skip
+
+
+def compare_files(name: str, a: Path, b: Path, tolerance: float) -> FileComparison:
+    """Compare two files; one that cannot be read is a difference, too."""
+    tally = _Tally(tolerance)
+    try:
+        with open_data(a) as steps_a, open_data(b) as steps_b:
+            for step_a, step_b in zip_longest(steps_a, steps_b):
+                tally.add(step_a, step_b)
+    except RunError as error:
+        tally.note(Difference(what="unreadable", name="", step=tally.steps, message=error.message))
+    return tally.result(name)
+
+
+class _Tally:
+    """What was found so far: per variable one line that grows, not one per step."""
+
+    def __init__(self, tolerance: float) -> None:
+        self.steps = 0
+        self._lengths = [0, 0]
+        self._tolerance, self._bytes = tolerance, 0
+        self._variables: set[str] = set()
+        self._found: dict[tuple[str, str], Difference] = {}
+        self._attributes: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
+
+    def add(self, a: DataStep | None, b: DataStep | None) -> None:
+        """Compare the two sides of one step; None: this side has ended."""
+        self._lengths = [length + (step is not None) for length, step in zip(self._lengths, (a, b), strict=True)]
+        if a is None or b is None:
+            return
+        kinds_a, kinds_b = a.kinds(), b.kinds()
+        self._variables |= kinds_a.keys() | kinds_b.keys()
+        for name in sorted(kinds_a.keys() | kinds_b.keys()):
+            difference = _compare_kinds(name, kinds_a.get(name), kinds_b.get(name), self.steps)
+            difference = difference or self._compare_values(name, kinds_a[name], a, b)
+            if difference:
+                self.note(difference)
+        for known, step in zip(self._attributes, (a, b), strict=True):
+            known.update(step.attributes())
+        self.steps += 1
+
+    def note(self, new: Difference) -> None:
+        """Add a difference to what is known of this variable: the first one stays, the sums grow."""
+        old = self._found.get((new.what, new.name))
+        if old is not None:
+            largest = {key: _larger(getattr(old, key), getattr(new, key)) for key in ("max_abs", "max_rel")}
+            sums = {key: getattr(old, key) + getattr(new, key) for key in ("steps", "values", "of")}
+            new = old.model_copy(update=largest | sums)
+        self._found[new.what, new.name] = new
+
+    def result(self, path: str) -> FileComparison:
+        """Everything found, the file as a whole first, then in the order of steps."""
+        if self._lengths[0] != self._lengths[1] and ("unreadable", "") not in self._found:
+            a, b = self._lengths
+            text = f"{a} steps and {b} steps"
+            self.note(Difference(what="steps", name="", step=min(a, b), steps=abs(a - b), message=text))
+        for difference in _compare_attributes(*self._attributes):
+            self.note(difference)
+        found = sorted(self._found.values(), key=lambda each: (each.name != "", each.step or 0, each.name))
+        return FileComparison(
+            path=path, steps=self.steps, variables=len(self._variables), bytes=self._bytes, differences=found
+        )
+
+    def _compare_values(self, name: str, kind: Kind, a: DataStep, b: DataStep) -> Difference | None:
+        from workflow.compare.array_difference import Spread, boxes
+
+        spread = Spread(self._tolerance)
+        for start, count in boxes(kind.shape, kind.type):
+            self._bytes += spread.add(a.read(name, start, count), b.read(name, start, count), start)
+        return spread.difference(name, self.steps)
+
+
+def _compare_kinds(name: str, a: Kind | None, b: Kind | None, step: int) -> Difference | None:
+    if a is None or b is None:
+        return Difference(what="missing", name=name, step=step, message="only in B" if a is None else "only in A")
+    if a.type != b.type:
+        return Difference(what="type", name=name, step=step, message=f"{a.type} and {b.type}")
+    if a.shape != b.shape:
+        return Difference(what="shape", name=name, step=step, message=f"{list(a.shape)} and {list(b.shape)}")
+    return None
+
+
+def _compare_attributes(a: dict[str, Any], b: dict[str, Any]) -> Iterator[Difference]:
+    import numpy as np
+
+    for name in sorted(a.keys() | b.keys()):
+        if name not in a or name not in b:
+            yield Difference(what="attribute", name=name, message="only in B" if name not in a else "only in A")
+            continue
+        one, other = np.asarray(a[name]), np.asarray(b[name])
+        numbers = one.dtype.kind in "fc" and other.dtype.kind in "fc"
+        if not np.array_equal(one, other, equal_nan=numbers):
+            yield Difference(what="attribute", name=name, message=f"{_short(a[name])} and {_short(b[name])}")
+
+
+def _short(value: Any) -> str:
+    text = repr(value.tolist() if hasattr(value, "tolist") else value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _larger(a: float | None, b: float | None) -> float | None:
+    return max((each for each in (a, b) if each is not None), default=None)
+
+
+def _files(path: Path) -> dict[str, Path]:
+    if is_data(path):
+        return {path.name: path}
+    if not path.is_dir():
+        what = "neither a run directory nor a .bp or .h5 file" if path.exists() else "no such file or directory"
+        raise WfError(f"{path}: {what}", HINT)
+    # Not before this is known: another directory may hold the whole disk.
+    if not (path / PLAN_FILE).exists():
+        raise WfError(f"{path} is not a run: it has no {PLAN_FILE}", HINT)
+    return find_data(path)
+
+
+def _doubts(run: Path) -> Iterator[str]:
+    """A run that did not succeed may have left half of its data."""
+    if not (run / EVENTS_FILE).exists():
+        return
+    verdict = next((event.state for event in read_events(run) if isinstance(event, RunFinished)), "has not ended")
+    if verdict != "succeeded":
+        yield f"{run} {verdict}: its files may be incomplete"

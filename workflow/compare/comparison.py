@@ -1,0 +1,89 @@
+"""What a comparison of two runs found, as frozen models."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, computed_field
+
+from workflow.errors import EXIT_BAD_INPUT, EXIT_OK, EXIT_RUN_FAILED
+from workflow.formatting import plural, size
+from workflow.spec.models.strict import Spec
+
+
+class Difference(Spec):
+    """How one variable (or attribute, or the file as a whole) differs."""
+
+    what: Literal["values", "shape", "type", "missing", "attribute", "steps", "unreadable"]
+    name: str = Field(description="the variable or attribute; empty for the file as a whole")
+    step: int | None = Field(None, description="the first step that differs, from 0")
+    steps: int = Field(1, description="how many steps differ")
+    message: str = Field(description="the first difference in words: A's side, then B's")
+    values: int = Field(0, description="how many values differ, over all steps")
+    of: int = Field(0, description="how many values these steps hold")
+    max_abs: float | None = Field(None, description="largest |a - b|; None: NaN against a number, or no numbers")
+    max_rel: float | None = Field(None, description="largest |a - b| / max(|a|, |b|)")
+    where: list[int] = Field(default_factory=list, description="index of the largest difference of the first step")
+
+
+class FileComparison(Spec):
+    """One file that both sides have. `variables` counts names, `bytes` what was compared of one side."""
+
+    path: str
+    steps: int
+    variables: int
+    bytes: int
+    differences: list[Difference] = Field(default_factory=list)
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def identical(self) -> bool:
+        """No difference was found."""
+        return not self.differences
+
+
+class Comparison(Spec):
+    """Two runs, or two files, side by side."""
+
+    a: str
+    b: str
+    tolerance: float
+    files: list[FileComparison]
+    only_a: list[str] = Field(default_factory=list, description="files that B does not have")
+    only_b: list[str] = Field(default_factory=list, description="files that A does not have")
+    notes: list[str] = Field(default_factory=list)
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def identical(self) -> bool:
+        """There was something to compare, it is the same on both sides, and neither side lacks a result."""
+        same = any(file.variables for file in self.files) and all(file.identical for file in self.files)
+        return same and not self.lacking
+
+    @property
+    def lacking(self) -> list[str]:
+        """Results that one side does not have. Streams may be missing: by SST they leave no file."""
+        return [path for path in (*self.only_a, *self.only_b) if not path.startswith("streams/")]
+
+    @property
+    def exit_code(self) -> int:
+        """0 identical, 1 different, 2 nothing to compare."""
+        if self.identical:
+            return EXIT_OK
+        different = any(file.differences for file in self.files) or (self.files and self.lacking)
+        return EXIT_RUN_FAILED if different else EXIT_BAD_INPUT
+
+    def to_text(self) -> str:
+        """The verdict in one line, e.g. `identical: 2 files, 41 steps, 8 variables, 312 MB`."""
+        count = plural(len(self.files), "file")
+        if self.identical:
+            steps, variables = sum(f.steps for f in self.files), sum(f.variables for f in self.files)
+            alike = f"equal to {self.tolerance:g} relative" if self.tolerance else "identical"
+            volume = size(sum(f.bytes for f in self.files))
+            return f"{alike}: {count}, {plural(steps, 'step')}, {plural(variables, 'variable')}, {volume}"
+        different = sum(not file.identical for file in self.files)
+        if different:
+            return f"different: {different} of {count}"
+        if self.files and self.lacking:
+            return f"different: only one side has {', '.join(self.lacking)}"
+        return "nothing to compare: " + (f"{count} without data" if self.files else "no file that both have")

@@ -1,0 +1,1 @@
+"""Which nodes and cores each stage gets."""

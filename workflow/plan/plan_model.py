@@ -1,0 +1,183 @@
+"""The plan: everything decided, as data. JSON both ways; no methods that act.
+
+Paths inside the run directory start with the one placeholder that is left, `${{ run.dir }}`: the plan of
+a dry run and of the run that follows are therefore the same bytes. Nodes are indices; the supervisor
+binds them to hosts.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from workflow.spec.models.config_dialect import Dialect
+from workflow.spec.models.pipeline import Deadlines, Queue, Transport, Variable
+
+PLAN_VERSION = 1
+RUN_DIR = "${{ run.dir }}"
+Coupling = Literal["live", "after"]
+
+
+class Part(BaseModel):
+    """Settings that every part of the plan shares."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class RanksPlan(Part):
+    """The ranks of one side of a stream by node, in the words of `workflow.distribution.Ranks`."""
+
+    number: int
+    first_node: int = Field(description="index of the node of rank 0")
+    per_node: int
+
+
+class SharePlan(Part):
+    """Who reads what, for programs that take any share."""
+
+    strategy: str
+    writers: RanksPlan
+    readers: RanksPlan
+
+
+class OperatorPlan(Part):
+    """What ADIOS2 does to a variable on its way out, and how much may be lost by it."""
+
+    type: str
+    parameters: dict[str, str] = Field(default_factory=dict)
+    bound: float = Field(description="largest absolute error of a value that arrives; 0: every bit is kept")
+
+
+class EndPlan(Part):
+    """One end of a stream: how this stage opens it."""
+
+    stream: str
+    port: str
+    side: Literal["read", "write"]
+    engine: str = Field(description="ADIOS2's name: SST, BP5, HDF5, …; `file` for a file that wf only hands over")
+    parameters: dict[str, str] = Field(default_factory=dict, description="exactly what is given to the engine")
+    path: str = Field(description="the name that ADIOS2 opens; SST appends .sst to it, openPMD wants it appended")
+    open_timeout_s: float
+    step_timeout_s: float
+    io: str = Field(description="the ADIOS2 io name: the program's own, or the port's")
+    config: str | None = Field(None, description="config file of a program of the user's own, absolute")
+    dialect: Dialect | None = Field(None, description="how a program of the user's own is told engine and parameters")
+    variables: dict[str, Variable] = Field(
+        default_factory=dict, description="contract, checked when the first step is read"
+    )
+    share: SharePlan | None = Field(None, description="None: it writes, or its program reads what it likes")
+    operators: dict[str, OperatorPlan] = Field(
+        default_factory=dict, description="of a writing end, by variable; `*`: every other array that it can do"
+    )
+    transport: str | None = Field(
+        None,
+        description="SST's data plane as its log names it, evpath for TCP; None: a file, or the program's own choice",
+    )
+
+
+class Placement(Part):
+    """Where a stage's ranks run. Size does not depend on the number of ranks."""
+
+    nodes: list[tuple[int, int]] = Field(description="node index ranges, half open")
+    ranks_per_node: int
+    cores: list[int] = Field(description="core indices on each of these nodes; [] is no binding")
+    cores_per_rank: int
+
+
+class StageMemory(Part):
+    """What the allocator of a stage's processes is told."""
+
+    huge_pages: bool
+    keep_freed: int = Field(description="bytes of freed memory that a rank may keep; 0: the allocator's own rule")
+
+
+class StagePlan(Part):
+    """One stage: what is started, where, and what it opens."""
+
+    name: str
+    kind: Literal["simulation", "analysis", "sink"]
+    component: str | None = None
+    parameters: dict[str, Any] = Field(default_factory=dict)
+    program: list[str] = Field(description="argv without the launcher")
+    argv: list[str] = Field(description="what is executed")
+    launcher: str
+    env: dict[str, str] = Field(description="added to the supervisor's environment")
+    cwd: str
+    ranks: int
+    placement: Placement
+    ends: list[EndPlan]
+    memory: StageMemory | None = Field(None, description="None: the allocator is left alone")
+    starts_after: list[str] = Field(default_factory=list, description="stages that must have succeeded first")
+    files: dict[str, str] = Field(default_factory=dict, description="absolute path → text to write")
+    copies: dict[str, str] = Field(default_factory=dict, description="absolute path → file to copy there unchanged")
+    added: Literal["pipe", "relay", "tap"] | None = Field(None, description="why wf added the stage; None: it did not")
+    observed: Literal["metrics", "evidence"] = Field(
+        description="metrics: the program uses workflow.stage; evidence: steps are read off engine logs and files"
+    )
+
+
+class GroupPlan(Part):
+    """Stages that one launch line starts, so that they share MPI_COMM_WORLD: the first is rank 0 and so on."""
+
+    name: str
+    stages: list[str]
+    ranks: dict[str, tuple[int, int]] = Field(description="stage → (its first rank in the world, number of ranks)")
+    streams: dict[str, list[str]] = Field(description="stream between them → its writer, then its readers")
+    launcher: str
+    argv: list[str] = Field(description="what is executed")
+    files: dict[str, str] = Field(default_factory=dict, description="absolute path → text to write")
+
+
+class StreamPlan(Part):
+    """One stream, seen from above."""
+
+    name: str
+    writer: str
+    readers: list[str]
+    via: str
+    engine: str
+    coupling: Coupling
+    transport: Transport | None = Field(
+        None, description="how SST moves data; None: files, or the program's own choice"
+    )
+    fallback: bool = Field(True, description="whether another transport than planned is a note; False: the run fails")
+    queue: Queue | None = Field(description="None for files, which hold all steps")
+    step_size: int | None = Field(None, description="bytes of one step of all ranks, as stated or by shapes")
+    queue_memory: int | None = Field(None, description="bytes that the writer may hold in all; None: not known")
+    subfiles: int | None = Field(None, description="`data.*` files of a BP5 or BP4 stream; None: not known")
+    path: str
+    on_disk: list[str] = Field(description="files and directories that this stream leaves or uses")
+    keep: bool
+
+
+class Plan(Part):
+    """The whole decided pipeline."""
+
+    plan_version: int = PLAN_VERSION
+    wf_version: str
+    pipeline: str
+    pipeline_file: str
+    site: str
+    stages: list[StagePlan]
+    streams: list[StreamPlan]
+    groups: list[GroupPlan] = Field(default_factory=list, description="stages that share a launch line")
+    deadlines: Deadlines
+    reasons: dict[str, str] = Field(default_factory=dict, description="key → why it has its value")
+    advice: list[str] = Field(default_factory=list, description="what a careful colleague would mention")
+
+    def stage(self, name: str) -> StagePlan:
+        """The stage of that name. Raises KeyError."""
+        return {stage.name: stage for stage in self.stages}[name]
+
+    def stream(self, name: str) -> StreamPlan:
+        """The stream of that name. Raises KeyError."""
+        return {stream.name: stream for stream in self.streams}[name]
+
+    def group_of(self, stage: str) -> GroupPlan | None:
+        """The launch line that this stage shares with others; None where it has its own."""
+        return next((group for group in self.groups if stage in group.stages), None)
+
+    def to_json(self) -> str:
+        """The plan as text: what `wf plan --json` prints and `plan.json` holds, byte for byte."""
+        return self.model_dump_json(indent=2) + "\n"

@@ -1,0 +1,1 @@
+"""What is started for each stage, and the files that it finds in its directory."""

@@ -1,0 +1,205 @@
+"""Programs that write or read through openPMD-api: how each kind is told its engine and parameters.
+
+Facts, of openPMD-api 0.17: a later one of these wins: defaults, file name extension, environment, JSON/TOML,
+calls in the program (docs, "Backend-specific configuration"). The extension `.sst` is stripped from the name of
+the ADIOS2 stream. WarpX: Source/Diagnostics/WarpXOpenPMD.cpp and FlushFormatOpenPMD.cpp; PIConGPU:
+docs/source/usage/plugins/openPMD.rst.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import PurePosixPath
+
+from workflow.plan.making import Making, counted
+from workflow.plan.plan_model import EndPlan
+from workflow.plan.topology.port_matching import HANDED_OVER, Joined
+from workflow.plan.topology.ports import KEY_OF_SIDE, StagePort
+from workflow.spec.models.config_dialect import OPENPMD
+from workflow.spec.suggest import did_you_mean, listing
+
+ENGINES = ("SST", "BP5", "BP4")
+# WarpX calls its series so, in the directory that it is given.
+WARPX_SERIES = "openpmd"
+MEBIBYTE = 1 << 20
+# ADIOS2 parameter → openPMD-api's environment variable (src/IO/ADIOS/ADIOS2File.cpp)
+_VARIABLES = {
+    "NumAggregators": "OPENPMD_ADIOS2_BP5_NumAgg",
+    "NumSubFiles": "OPENPMD_ADIOS2_BP5_NumSubFiles",
+    "AggregationType": "OPENPMD_ADIOS2_BP5_TypeAgg",
+    "StatsLevel": "OPENPMD_ADIOS2_STATS_LEVEL",
+}
+_MEBIBYTE_VARIABLES = {
+    "BufferChunkSize": "OPENPMD_ADIOS2_BP5_BufferChunkMB",
+    "MaxShmSize": "OPENPMD_ADIOS2_BP5_MaxShmMB",
+}
+_ASYNC = {"Guided": "1", "Sync": "0"}
+# What openPMD-api or ADIOS2 does anyway: need not be said.
+_ANYWAY = {"RendezvousReaderCount": "1", "QueueLimit": "2", "QueueFullPolicy": "Block"}
+# wf's own choices without which a run is slower or waits shorter, but right.
+_BETTER = {
+    "OpenTimeoutSecs", "BeginStepPollingFrequencySecs", "SpeculativePreloadMode", "ControlModule", "NetworkInterface",
+}  # fmt: skip
+
+
+def series_name(end: EndPlan) -> str:
+    """What an openPMD program opens: it strips `.sst` where ADIOS2 adds it."""
+    return f"{end.path}.sst" if end.engine == "SST" else end.path
+
+
+def names_by_writer(joined: Iterable[Joined], making: Making) -> dict[str, str]:
+    """Stream → the name that its writer gives it inside of a directory."""
+    return {
+        stream.name: WARPX_SERIES
+        for stream in joined
+        if stream.writer and stream.writer.dialect == "warpx" and making.loaded.engines[stream.name].engine in ENGINES
+    }
+
+
+def configuration(end: EndPlan) -> dict[str, object]:
+    """The options of a series, as openPMD-api takes them.
+
+    Written are: one name per variable for all steps (readers of plain ADIOS2 find it in every step); the hosts of the
+    ranks, without which a reader that distributes chunks by host gets none, silently; attributes by one rank.
+    """
+    engine = {"type": end.engine.lower(), **({"parameters": dict(end.parameters)} if end.parameters else {})}
+    if end.side == "read":
+        return {"backend": "adios2", "adios2": {"engine": engine}}
+    return {
+        "backend": "adios2",
+        "iteration_encoding": "variable_based",
+        "rank_table": "hostname",
+        "adios2": {"attribute_writing_ranks": 0, "engine": engine, **_dataset(end)},
+    }
+
+
+def _dataset(end: EndPlan) -> dict[str, object]:
+    """openPMD-api takes operators for all datasets of a series."""
+    found = [{"type": each.type, "parameters": dict(each.parameters)} for each in end.operators.values()]
+    return {"dataset": {"operators": found}} if found else {}
+
+
+def environment(end: EndPlan) -> dict[str, str]:
+    """openPMD-api's variables for what they can say; `check_told` refuses the rest."""
+    said = {name: _variable(name, value) for name, value in end.parameters.items()}
+    return {"OPENPMD_ADIOS2_ENGINE": end.engine.lower(), **dict(pair for pair in said.values() if pair)}
+
+
+def _variable(name: str, value: str) -> tuple[str, str] | None:
+    """(variable, value) for an engine parameter; None when no variable says it."""
+    if name in _VARIABLES:
+        return _VARIABLES[name], value
+    if name in _MEBIBYTE_VARIABLES and int(value) % MEBIBYTE == 0:
+        return _MEBIBYTE_VARIABLES[name], str(int(value) // MEBIBYTE)
+    if name == "AsyncWrite" and value in _ASYNC:
+        return "OPENPMD_ADIOS2_ASYNC_WRITE", _ASYNC[value]
+    return None
+
+
+def warpx_lines(end: EndPlan) -> str:
+    """Lines for the end of a WarpX deck. AMReX takes the last of several values for one name."""
+    path = PurePosixPath(end.path)
+    values = {
+        "format": "openpmd",
+        "file_prefix": str(path.parent),
+        "openpmd_backend": "sst" if end.engine == "SST" else path.suffix[1:],
+        "openpmd_encoding": "v",
+        "adios2_engine.type": end.engine.lower(),
+        **{f"adios2_engine.parameters.{key}": value for key, value in end.parameters.items()},
+        **_warpx_operator(end),
+    }
+    lines = [f"{end.io}.{key} = {_word(value)}" for key, value in values.items()]
+    return "\n".join([f"# stream {end.stream}, set by wf: replaces what is said of it above", *lines, ""])
+
+
+def _warpx_operator(end: EndPlan) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for each in end.operators.values():
+        found |= {"adios2_operator.type": each.type}
+        found |= {f"adios2_operator.parameters.{key}": value for key, value in each.parameters.items()}
+    return found
+
+
+def _word(value: str) -> str:
+    return value if re.fullmatch(r"[\w.+-]+", value) else f'"{value}"'
+
+
+def picongpu_arguments(ends: Iterable[EndPlan]) -> list[str]:
+    """One instance of the openPMD plugin per stream: what is left to the user are `period` and `source`."""
+    words: list[str] = []
+    for end in ends:
+        if end.dialect == "picongpu":
+            stream = end.engine == "SST"
+            path = PurePosixPath(end.path)
+            words += ["--openPMD.file", end.path if stream else str(path.with_suffix(""))]
+            words += ["--openPMD.ext", "sst" if stream else path.suffix[1:]]
+            # Without it every step would go to a file of its own.
+            words += ["--openPMD.infix", "NULL", "--openPMD.json", f"@{end.config}"]
+    return words
+
+
+def check_told(
+    name: str,
+    port: StagePort,
+    writer: StagePort | None,
+    parameters: Mapping[str, str],
+    users: Collection[str],
+    making: Making,
+) -> None:
+    """Notes what an openPMD program cannot be told, and what it cannot read. `users` are the file's own parameters."""
+    engine = making.loaded.engines[name].engine
+    if port.dialect not in OPENPMD or engine == HANDED_OVER:
+        return
+    if engine not in ENGINES:
+        making.problems.add(
+            f"streams.{name}.via",
+            f"openPMD programs ({port.stage}) do not write or read {engine} through ADIOS2",
+            "use `via: sst` or `via: bp5`; or `via: file` for a file that openPMD programs hand to each other",
+        )
+    key = f"stages.{port.stage}.{KEY_OF_SIDE[port.side]}.{port.name}.config"
+    component = making.loaded.spec.stages[writer.stage].component if writer is not None else None
+    if component is not None and port.side == "read":
+        making.problems.add(
+            key,
+            f"component {component} of stage {writer.stage if writer else ''} writes plain variables, not openPMD",
+            "read them with ADIOS2 (`config: adios2.xml`), or keep them with component archive, `format: openpmd`",
+        )
+    if port.dialect == "env":
+        _check_environment(name, port, key, parameters, users, making)
+
+
+def _check_environment(
+    name: str, port: StagePort, key: str, parameters: Mapping[str, str], users: Collection[str], making: Making
+) -> None:
+    untold = [each for each, value in parameters.items() if _variable(each, value) is None]
+    untold = [each for each in untold if _ANYWAY.get(each) != parameters[each]]
+    wrong = [each for each in untold if each in users or each not in _BETTER]
+    if wrong:
+        said = ", ".join(f"{each}={parameters[each]}" for each in wrong)
+        making.problems.add(
+            key,
+            f"openPMD-api has no environment variable for {said} of stream {name}",
+            "let the program read a file: `config: openpmd.json`",
+        )
+    elif untold:
+        making.notes.advise(
+            f"stage {port.stage}: openPMD-api has no environment variable for {counted(len(untold), 'setting')} of "
+            f"stream {name} ({', '.join(untold)}), so its defaults hold; `config: openpmd.json` can say "
+            f"{'it' if len(untold) == 1 else 'them'}"
+        )
+
+
+_NAMES = re.compile(r"^[ \t]*diagnostics\.diags_names[ \t]*=[ \t]*([^#\n]*)", re.MULTILINE)
+
+
+def check_deck(key: str, deck: str, diagnostic: str, making: Making) -> None:
+    """A WarpX deck that does not name the diagnostic among its diagnostics."""
+    found = _NAMES.findall(deck)
+    names = found[-1].replace('"', " ").split() if found else []
+    if found and diagnostic not in names:
+        making.problems.add(
+            f"{key}.io",
+            f"the deck has no diagnostic `{diagnostic}`",
+            did_you_mean(diagnostic, names) or f"diagnostics.diags_names has {listing(names)}",
+        )

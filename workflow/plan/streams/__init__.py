@@ -1,0 +1,1 @@
+"""How both ends of each stream are configured: engine, transport, queue, aggregation, compression, distribution."""

@@ -1,0 +1,1 @@
+"""Who is joined to whom, and in which order: ports, streams, couplings, start order."""

@@ -1,0 +1,209 @@
+"""Which stages run at the same time and which wait for others; cycles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+
+from workflow.plan.making import Making
+from workflow.plan.plan_model import Coupling
+from workflow.plan.problems import Problems
+from workflow.plan.topology.port_matching import Joined
+
+Links = dict[str, dict[str, str]]  # writer → reader → stream
+
+
+def find_cycle(nodes: Iterable[str], links: Mapping[str, Iterable[str]]) -> list[str]:
+    """Names along one cycle, the first repeated at the end; empty when there is none. O(nodes + links)."""
+    state: dict[str, int] = {}  # 1: on the path, 2: done
+    for root in nodes:
+        if root in state:
+            continue
+        path, todo = [root], [iter(links.get(root, ()))]
+        state[root] = 1
+        while path:
+            following = next(todo[-1], None)
+            if following is None:
+                state[path.pop()] = 2
+                todo.pop()
+            elif state.get(following) == 1:
+                return [*path[path.index(following) :], following]
+            elif following not in state:
+                state[following] = 1
+                path.append(following)
+                todo.append(iter(links.get(following, ())))
+    return []
+
+
+def check_cycles(joined: Mapping[str, Joined], couplings: Mapping[str, Coupling], making: Making) -> bool:
+    """Whether no cycle of streams keeps its stages waiting for each other; one problem for the first one that does.
+
+    Stages that open their streams through `workflow.stage` do so in one order, that of the pipeline, so that each
+    open meets its other ends: a circle of SST streams between them is fine.
+    """
+    stages, problems = making.loaded.spec.stages, making.problems
+    links: Links = {}
+    for stream in joined.values():
+        for reader in stream.readers:
+            if stream.writer is not None:
+                links.setdefault(stream.writer.stage, {}).setdefault(reader.stage, stream.name)
+    if not find_cycle(stages, links):
+        return True
+    fine = {
+        stream.name
+        for stream in joined.values()
+        if making.loaded.engines[stream.name].engine == "SST"
+        and all(stages[port.stage].uses_stage for port in stream.ports)
+    }
+    cycle = _waiting_cycle(links, fine)
+    if not cycle:
+        making.notes.advise(
+            "stages read each other's streams in a circle: one of them must write its first step before it reads one, "
+            "and at the end each must leave what it reads before it closes what it writes"
+        )
+        return True
+    closing = links[cycle[-2]][cycle[-1]]
+    arrows = " → ".join(cycle)
+    if len(cycle) == 2:
+        problems.add(f"streams.{closing}", f"stage {cycle[0]} would read its own stream", "a stream needs two stages")
+    elif any(couplings.get(links[a][b]) == "after" for a, b in pairwise(cycle)):
+        problems.add(
+            f"streams.{closing}",
+            f"cycle {arrows}: each of these stages would start after another of them",
+            "remove one of these streams",
+        )
+    elif file := next(
+        (links[a][b] for a, b in pairwise(cycle) if making.loaded.engines[links[a][b]].kind == "file"), ""
+    ):
+        problems.add(
+            f"streams.{file}",
+            f"cycle {arrows}: a live file can be opened when its first step is written, and each of these stages "
+            "opens its streams before it writes",
+            "use `via: sst` for all streams of the circle",
+        )
+    elif foreign := " and ".join(name for name in dict.fromkeys(cycle) if not stages[name].uses_stage):
+        problems.add(
+            f"streams.{closing}",
+            f"cycle {arrows}: opening a stream waits for its other end, so all must open these streams in the same "
+            f"order, and wf does not know that of {foreign}",
+            f"remove one of these streams, or let {foreign} open them through `workflow.stage`",
+        )
+    else:
+        coupled = next(links[a][b] for a, b in pairwise(cycle) if links[a][b] not in fine)
+        problems.add(
+            f"streams.{coupled}",
+            f"cycle {arrows}: a reader of SSC leaves its stream only when that ends, so none of these stages would",
+            "use `via: sst` for all streams of the circle",
+        )
+    return False
+
+
+def _waiting_cycle(links: Links, fine: set[str]) -> list[str]:
+    """A cycle with a stream in it that is not fine, or that begins and ends in one stage; [] when there is none."""
+    for writer, readers in links.items():
+        for reader, stream in readers.items():
+            if writer == reader:
+                return [writer, reader]
+            if stream not in fine and (back := _way(reader, writer, links)):
+                return [writer, *back]
+    return []
+
+
+def _way(start: str, goal: str, links: Links) -> list[str]:
+    """The stages on a shortest way from one stage to another, both included; [] when there is none."""
+    came: dict[str, str] = {start: ""}
+    todo = [start]
+    for stage in todo:
+        if stage == goal:
+            way = [stage]
+            while came[way[-1]]:
+                way.append(came[way[-1]])
+            return way[::-1]
+        new = [reader for reader in links.get(stage, ()) if reader not in came]
+        came |= dict.fromkeys(new, stage)
+        todo += new
+    return []
+
+
+def live_groups(
+    stages: Iterable[str], joined: Mapping[str, Joined], couplings: Mapping[str, Coupling]
+) -> dict[str, str]:
+    """Stage → name of its group: stages joined by live streams, which start together."""
+    parent = {stage: stage for stage in stages}
+
+    def root(stage: str) -> str:
+        while parent[stage] != stage:
+            parent[stage] = parent[parent[stage]]
+            stage = parent[stage]
+        return stage
+
+    for stream in joined.values():
+        if couplings.get(stream.name) == "live":
+            for port in stream.ports[1:]:
+                parent[root(port.stage)] = root(stream.ports[0].stage)
+    return {stage: root(stage) for stage in parent}
+
+
+def starts_after(
+    stages: Iterable[str], joined: Mapping[str, Joined], couplings: Mapping[str, Coupling], problems: Problems
+) -> dict[str, list[str]]:
+    """Stage → stages that must have succeeded before it starts.
+
+    A whole live group waits for what any of its stages waits for: a live stream's ends start together.
+    """
+    names = list(stages)
+    group_of = live_groups(names, joined, couplings)
+    waits: dict[str, dict[str, str]] = {}  # group → stage waited for → stream
+    for stream in joined.values():
+        if couplings.get(stream.name) == "after" and stream.writer is not None:
+            for reader in stream.readers:
+                waits.setdefault(group_of[reader.stage], {}).setdefault(stream.writer.stage, stream.name)
+    links = {group: [group_of[stage] for stage in waited] for group, waited in waits.items()}
+    cycle = find_cycle(dict.fromkeys(group_of.values()), links)
+    if cycle:
+        _refuse(cycle, group_of, waits, problems)
+        return {name: [] for name in names}
+    position = {name: index for index, name in enumerate(names)}
+    return {name: sorted(waits.get(group_of[name], {}), key=position.__getitem__) for name in names}
+
+
+def _refuse(cycle: list[str], group_of: dict[str, str], waits: dict[str, dict[str, str]], problems: Problems) -> None:
+    """One group waits for itself: a stage in it is joined live and `after` to the same stages."""
+    group, awaited = cycle[0], cycle[1]
+    writer, stream = next((w, s) for w, s in waits[group].items() if group_of[w] == awaited)
+    members = ", ".join(stage for stage, of in group_of.items() if of == group)
+    problems.add(
+        f"streams.{stream}.coupling",
+        f"the stages {members} start together because live streams join them, so none of them can start "
+        f"after {writer} has ended",
+        "give the streams between these stages the same coupling, all live or all after",
+    )
+
+
+def may_overlap(names: list[str], waits: Mapping[str, list[str]]) -> dict[str, int]:
+    """Stage → bit set (by position in `names`) of the other stages that may run at the same time."""
+    position = {name: index for index, name in enumerate(names)}
+    before = _before(names, waits, position)
+    after = dict.fromkeys(names, 0)
+    for name in names:
+        for index, other in enumerate(names if before[name] else []):
+            if before[name] >> index & 1:
+                after[other] |= 1 << position[name]
+    everyone = (1 << len(names)) - 1
+    return {name: everyone & ~before[name] & ~after[name] & ~(1 << position[name]) for name in names}
+
+
+def _before(names: list[str], waits: Mapping[str, list[str]], position: Mapping[str, int]) -> dict[str, int]:
+    """Stage → bit set of all stages that have ended when it starts. No recursion: chains may be long."""
+    before: dict[str, int] = {}
+    todo = list(reversed(names))
+    while todo:
+        missing = [earlier for earlier in waits.get(todo[-1], []) if earlier not in before]
+        if missing:
+            todo += missing
+            continue
+        name = todo.pop()
+        before[name] = 0
+        for earlier in waits.get(name, []):
+            before[name] |= 1 << position[earlier] | before[earlier]
+    return before

@@ -1,0 +1,176 @@
+"""Compares what the two ends of a stream say of its variables, before anything starts.
+
+Only what is certain is refused: a name that the writer does not have, types that exclude each other,
+another number of dimensions, other fixed sizes. The rest is checked when the first step is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from workflow.plan.problems import Problems
+from workflow.plan.topology.ports import StagePort
+from workflow.spec.models.component import PortVariable
+from workflow.spec.models.pipeline import Variable
+from workflow.spec.suggest import did_you_mean, listing
+
+_FLOATS = ("float32", "float64")
+_INTS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+FAMILIES: dict[str, tuple[str, ...]] = {"float": _FLOATS, "int": _INTS, "number": _FLOATS + _INTS}
+TYPES = (*_FLOATS, *_INTS, "complex64", "complex128", "string")
+
+Variables = Mapping[str, PortVariable]
+
+
+@dataclass(frozen=True)
+class Contract:
+    """What the ends of a stream may rely on; the readers by stage.
+
+    `unsure` says of variables why only the first step will tell whether they are there.
+    """
+
+    writer: dict[str, Variable]
+    readers: dict[str, dict[str, Variable]]
+    unsure: dict[str, str]
+
+
+def check_types(key: str, variables: Mapping[str, Variable], problems: Problems) -> None:
+    """Notes every type that is neither ADIOS2's nor a family."""
+    known = (*TYPES, *FAMILIES)
+    for name, variable in variables.items():
+        if variable.type is not None and variable.type not in known:
+            hint = _C_TYPES.get(variable.type) or did_you_mean(variable.type, known) or f"types: {listing(known, 30)}"
+            problems.add(f"{key}.{name}.type", f"unknown type `{variable.type}`", hint)
+
+
+_C_TYPES = {
+    "double": "write float64",
+    "integer": "write int32, int64 or the family int",
+    "long": "write int64",
+    "short": "write int16",
+    "str": "write string",
+    "complex": "write complex128",
+    "char": "write int8",
+}
+
+
+def check_contract(
+    stream: str, own: Mapping[str, Variable], writer: StagePort, readers: list[StagePort], problems: Problems
+) -> Contract:
+    """Checks every reader against the writer, and the writer against the stream's own `variables:`.
+
+    Mistakes are noted at the stream, naming both ends. Where the writer declares nothing, names that the
+    stream does not list may exist all the same.
+    """
+    key, unsure = f"streams.{stream}", dict[str, str]()
+    wanted = {name: PortVariable(type=value.type, shape=value.shape) for name, value in own.items()}
+    written = writer.variables or {}
+    complete = writer.variables is not None
+    wrong: set[str] = set()
+    if complete:
+        who = f"the contract of stream {stream}"
+        wrong = _check_end(f"{key}.variables", who, wanted, writer, written, complete, problems)
+    agreed = {name: _narrowed(need, written.get(name, need)) for name, need in wanted.items() if name not in wrong}
+    offered = {**written, **agreed}
+    relied: dict[str, dict[str, Variable]] = {}
+    for reader in readers:
+        if reader.variables is None:
+            relied[reader.stage] = _certain(offered)
+            continue
+        needs = reader.variables
+        _check_end(key, reader.end, needs, writer, offered, complete, problems)
+        for name, need in needs.items():
+            if not need.optional and name in offered and offered[name].optional:
+                unsure[name] = f"{reader.end} needs it; {writer.end} writes it with some parameters only"
+        merged = {name: _narrowed(need, offered.get(name, need)) for name, need in needs.items()}
+        relied[reader.stage] = _certain({**agreed, **merged})
+    return Contract(_certain(offered), relied, unsure)
+
+
+def _check_end(
+    key: str, who: str, needs: Variables, writer: StagePort, offered: Variables, complete: bool, problems: Problems
+) -> set[str]:
+    """Notes what the end needs and does not get; returns the names of these variables."""
+    wrong: set[str] = set()
+    sizes: dict[str, tuple[int, str]] = {}
+    for name, need in needs.items():
+        have = offered.get(name)
+        if have is None:
+            if complete and not need.optional:
+                wrong.add(name)
+                hint = did_you_mean(name, offered) or f"{writer.end} writes: {listing(offered)}"
+                problems.add(key, f"{who} needs `{name}`, which {writer.end} does not write", hint)
+            continue
+        mismatch = _mismatch(need, have) or _size_conflict(name, need, have, sizes)
+        if mismatch:
+            wrong.add(name)
+            said = f"{who} needs `{name}` as {_said(need)}, but {writer.end} writes it as {_said(have)}"
+            problems.add(key, f"{said}: {mismatch}", f"change one end, or read another variable of: {listing(offered)}")
+    return wrong
+
+
+def _mismatch(need: Variable, have: Variable) -> str:
+    if need.type and have.type and not set(_types(need.type)) & set(_types(have.type)):
+        return "the types differ"
+    if need.shape is None or have.shape is None:
+        return ""
+    if len(need.shape) != len(have.shape):
+        return f"{_dimensions(len(need.shape))} against {_dimensions(len(have.shape))}"
+    for axis, (wanted, offered) in enumerate(zip(need.shape, have.shape, strict=True)):
+        if isinstance(wanted, int) and isinstance(offered, int) and wanted != offered:
+            return f"dimension {axis} is {wanted} against {offered}"
+    return ""
+
+
+def _size_conflict(name: str, need: Variable, have: Variable, sizes: dict[str, tuple[int, str]]) -> str:
+    """One name of a size stands for one number throughout an end."""
+    for wanted, offered in zip(need.shape or [], have.shape or [], strict=False):
+        if isinstance(wanted, str) and isinstance(offered, int):
+            first, where = sizes.setdefault(wanted, (offered, name))
+            if first != offered:
+                return f"{wanted} is already {first} in `{where}`"
+    return ""
+
+
+def _types(name: str) -> tuple[str, ...]:
+    return FAMILIES.get(name, (name,))
+
+
+def _dimensions(count: int) -> str:
+    return "a scalar" if count == 0 else f"{count} dimension{'s' if count > 1 else ''}"
+
+
+def _said(variable: Variable) -> str:
+    shape = "" if variable.shape is None else " [" + ", ".join(map(str, variable.shape)) + "]"
+    return (variable.type or "any type") + shape
+
+
+def _narrowed(need: PortVariable, have: PortVariable) -> PortVariable:
+    """What is certain of a variable when both ends keep their word."""
+    return PortVariable(
+        type=_narrower(need.type, have.type),
+        shape=_narrower_shape(need.shape, have.shape),
+        optional=need.optional and have.optional,
+    )
+
+
+def _narrower(need: str | None, have: str | None) -> str | None:
+    if need is None or have is None:
+        return need or have
+    return have if len(_types(have)) <= len(_types(need)) else need
+
+
+def _narrower_shape(need: list[int | str] | None, have: list[int | str] | None) -> list[int | str] | None:
+    if need is None or have is None or len(need) != len(have):
+        return need if need is not None else have
+    return [b if isinstance(b, int) else a for a, b in zip(need, have, strict=True)]
+
+
+def _certain(variables: Variables | None) -> dict[str, Variable]:
+    """Type and shape of the variables that are there in any case."""
+    return {
+        name: Variable(type=variable.type, shape=variable.shape)
+        for name, variable in (variables or {}).items()
+        if not variable.optional
+    }

@@ -1,0 +1,57 @@
+"""How many steps a live stream held over time. Pure."""
+
+from __future__ import annotations
+
+from workflow.plan.plan_model import StreamPlan
+from workflow.report.read.metrics_file import Side
+from workflow.report.read.run_records import Records
+
+Moment = tuple[float, int]
+
+
+def queue_history(plan: StreamPlan, records: Records) -> list[Moment]:
+    """(Unix time, steps written and not yet released by the slowest reader) at each change, in order.
+
+    Never more than the queue's limit: a writer hears of a released step a moment before the reader notes
+    it. Between hosts this is as good as their clocks. Empty where it cannot be told: an end that is not
+    seen, or a full queue that discarded steps (readers count what they get, not what was written).
+    """
+    ends = [_progress(plan, plan.writer, "write", records)]
+    ends += [_progress(plan, name, "read", records) for name in plan.readers]
+    totals = {end[-1][1] if end else 0 for end in ends}
+    discarded = plan.queue is not None and plan.queue.when_full == "discard" and len(totals) > 1
+    if not ends[0] or discarded or not _all_seen(plan, records):
+        return []
+    reached = [0] * len(ends)
+    history: list[Moment] = []
+    limit = plan.queue.limit if plan.queue else None
+    changes = sorted((t, index, steps) for index, end in enumerate(ends) for t, steps in end)
+    for t, index, steps in changes:
+        reached[index] = max(reached[index], steps)
+        length = max(0, reached[0] - min(reached[1:], default=0))
+        length = length if limit is None else min(length, limit)
+        if not history or history[-1][1] != length:
+            history.append((t, length))
+    return history
+
+
+def longest(history: list[Moment]) -> int | None:
+    """The longest queue. None without data."""
+    return max((length for _, length in history), default=None)
+
+
+def _all_seen(plan: StreamPlan, records: Records) -> bool:
+    """Whether the steps of every end are known when they happen."""
+    return all(
+        end.live or records.metrics[end.stage].of(plan.name, end.side)
+        for key, end in records.state.ends.items()
+        if key[0] == plan.name
+    )
+
+
+def _progress(plan: StreamPlan, stage: str, side: Side, records: Records) -> list[Moment]:
+    """(when, steps done so far) of one end, by the stage's own records or by what the supervisor saw."""
+    own = records.metrics[stage].of(plan.name, side)
+    if own:
+        return [(step.t, count) for count, step in enumerate(own, 1)]
+    return records.seen.get((plan.name, stage, side), [])

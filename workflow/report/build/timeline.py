@@ -1,0 +1,126 @@
+"""What each stage did when: every step of a short run, shares per interval of a long one. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from workflow.report.read.metrics_file import End, StageMetrics, StepRecord
+from workflow.report.report_model import StagePart
+
+Doing = Literal["open", "compute", "io", "wait", "other"]
+DOING: tuple[Doing, ...] = ("compute", "io", "wait", "open", "other")
+
+# More steps than this would be thinner than a pixel each, and 10,000 of them a page that nobody can load.
+MOST_STEPS = 160
+INTERVALS = 200
+SHORTEST_S = 1e-3
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """The stage did one thing from `start` to `end` (Unix s). `step` is -1 outside of steps."""
+
+    start: float
+    end: float
+    doing: Doing
+    step: int
+    stream: str = ""
+
+
+@dataclass
+class Lane:
+    """One stage: either its segments, or per interval the shares of what it did (None: too short to tell)."""
+
+    stage: StagePart
+    segments: list[Segment] = field(default_factory=list)
+    intervals: list[dict[Doing, float]] = field(default_factory=list)
+
+
+def make_lane(stage: StagePart, metrics: StageMetrics, start: float, end: float) -> Lane:
+    """The lane of a stage in a picture that runs from `start` to `end`."""
+    segments = list(stage_segments(metrics))
+    # In an open that never returned, which the supervisor saw begin.
+    in_open_s = (stage.open_s or 0.0) - sum(seconds for _, seconds in metrics.opened.values())
+    if in_open_s > SHORTEST_S:
+        last = end if stage.ended is None else stage.ended
+        segments.append(Segment(last - in_open_s, last, "open", -1))
+    if len(metrics.steps) <= MOST_STEPS:
+        return Lane(stage, segments=segments)
+    return Lane(stage, intervals=shares(segments, start, end, INTERVALS))
+
+
+def stage_segments(metrics: StageMetrics) -> Iterator[Segment]:
+    """Everything that a stage recorded, placed in time."""
+    before: dict[End, float] = {}
+    for (stream, side), (t, seconds) in metrics.opened.items():
+        yield Segment(t - seconds, t, "open", -1, stream)
+        before[stream, side] = t
+    for record in metrics.steps:
+        yield from step_segments(record, before.get((record.stream, record.side)))
+        before[record.stream, record.side] = record.t
+
+
+def step_segments(record: StepRecord, before: float | None = None) -> Iterator[Segment]:
+    """The parts of one step. `before`: when the same end's step before ended, or its opening.
+
+    A writer computes, hands the step over, and then waits for room: all of it just before the record. A
+    reader waits and loads as soon as the step before is over; what it then computes, and writes to other
+    streams, lies between that and its record.
+    """
+    last = record.t - record.compute_s
+    if record.side == "write":
+        last -= record.wait_s + record.io_s
+        parts: tuple[tuple[Doing, float, float], ...] = (
+            ("compute", last, record.compute_s),
+            ("io", last + record.compute_s, record.io_s),
+            ("wait", record.t - record.wait_s, record.wait_s),
+        )
+    else:
+        first = last - record.wait_s - record.io_s
+        first = first if before is None else min(first, before)
+        parts = (
+            ("wait", first, record.wait_s), ("io", first + record.wait_s, record.io_s),
+            ("compute", last, record.compute_s),
+        )  # fmt: skip
+    for doing, moment, seconds in parts:
+        if seconds > 0:
+            yield Segment(moment, moment + seconds, doing, record.step, record.stream)
+
+
+def shares(segments: list[Segment], start: float, end: float, count: int) -> list[dict[Doing, float]]:
+    """For each of `count` equal intervals: what share of it (0 … 1) went into what."""
+    width = (end - start) / count
+    result: list[dict[Doing, float]] = [{} for _ in range(count)]
+    if width <= 0:
+        return result
+    for segment in segments:
+        first = max(0, int((segment.start - start) / width))
+        last = min(count - 1, int((segment.end - start) / width))
+        for index in range(first, last + 1):
+            left = start + index * width
+            inside = min(segment.end, left + width) - max(segment.start, left)
+            if inside > 0:
+                result[index][segment.doing] = result[index].get(segment.doing, 0.0) + inside / width
+    return result
+
+
+def data_rates(records: list[StepRecord], start: float, end: float, count: int) -> list[float]:
+    """Bytes per second in each of `count` equal intervals.
+
+    A step's bytes are spread over the time since the step before: put into the interval in which it ended,
+    they would show the beat of steps and intervals, not the rate.
+    """
+    width, volumes = (end - start) / count, [0.0] * count
+    if width <= 0 or not records:
+        return volumes
+    before = records[0].t - records[0].compute_s - records[0].wait_s - records[0].io_s
+    for record in records:
+        since = max(min(before, record.t - 1e-6), start)
+        for index in range(int((since - start) / width), min(count - 1, int((record.t - start) / width)) + 1):
+            left = start + index * width
+            inside = min(record.t, left + width) - max(since, left)
+            volumes[index] += (record.bytes or 0) * max(0.0, inside) / (record.t - since)
+        before = record.t
+    return [volume / width for volume in volumes]

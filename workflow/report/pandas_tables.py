@@ -1,0 +1,57 @@
+"""The report as pandas tables, for notebooks. The only module that knows pandas, which is not needed elsewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from workflow.errors import WfError
+from workflow.report.read.metrics_file import read_metrics
+from workflow.report.report_model import ReaderPart, Report, StagePart, StreamPart
+
+if TYPE_CHECKING:
+    import pandas
+
+
+def make_tables(report: Report) -> dict[str, pandas.DataFrame]:
+    """`stages` (by stage), `streams` (by stream), `readers` (by stream and stage); columns as in the report.
+
+    Raises:
+        WfError: pandas is not installed.
+    """
+    frame = _pandas().DataFrame
+    stages = [stage.model_dump(exclude={"last_lines"}) for stage in report.stages]
+    streams = [stream.model_dump(exclude={"readers", "parameters"}) for stream in report.streams]
+    readers = [{"stream": each.name} | reader.model_dump() for each in report.streams for reader in each.readers]
+    return {
+        "stages": frame(stages, columns=_columns(StagePart, "last_lines")).set_index("name"),
+        "streams": frame(streams, columns=_columns(StreamPart, "readers", "parameters")).set_index("name"),
+        "readers": frame(readers, columns=["stream", *_columns(ReaderPart)]).set_index(["stream", "stage"]),
+    }
+
+
+def steps_table(run_dir: Path) -> pandas.DataFrame:
+    """One row per step and end: stage, stream, side, step, t (Unix s, its end), bytes, wait_s, io_s, compute_s.
+
+    Raises:
+        WfError: pandas is not installed.
+    """
+    columns = ["stage", "stream", "side", "step", "t", "bytes", "wait_s", "io_s", "compute_s"]
+    rows = [
+        [path.parent.name, *(getattr(step, column) for column in columns[1:])]
+        for path in sorted((run_dir / "stages").glob("*/metrics.jsonl"))
+        for step in read_metrics(path).steps
+    ]
+    return _pandas().DataFrame(rows, columns=columns)
+
+
+def _columns(part: type[StagePart | StreamPart | ReaderPart], *without: str) -> list[str]:
+    return [name for name in part.model_fields if name not in without]
+
+
+def _pandas() -> Any:
+    try:
+        import pandas
+    except ModuleNotFoundError as error:
+        raise WfError("tables need pandas", "pip install 'wf-hpc[notebook]'") from error
+    return pandas

@@ -1,0 +1,52 @@
+"""All that a run left for its report, read once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from workflow.errors import RunError
+from workflow.plan.plan_model import Plan
+from workflow.report.read.metrics_file import StageMetrics, read_metrics
+from workflow.run.events import Event, StreamProgress, read_events
+from workflow.run.run_directory import read_filled_plan
+from workflow.run.state import EndKey, RunState, initial_state
+from workflow.run.state_reducer import fold
+
+
+@dataclass(frozen=True)
+class Records:
+    """The plan, what the supervisor saw, and what each stage recorded about itself (by name).
+
+    `seen` holds (when, steps so far) of each end as the supervisor saw it, a few times a second at most.
+    """
+
+    run_dir: Path
+    plan: Plan
+    state: RunState
+    seen: dict[EndKey, list[tuple[float, int]]]
+    metrics: dict[str, StageMetrics]
+
+
+def read_records(run_dir: Path) -> Records:
+    """Read plan.json, events.jsonl and stages/*/metrics.jsonl; only the plan must be there and whole.
+
+    Raises:
+        RunError: there is no plan, or it cannot be read.
+    """
+    plan = read_filled_plan(run_dir)
+    stages = run_dir / "stages"
+    metrics = {stage.name: read_metrics(stages / stage.name / "metrics.jsonl") for stage in plan.stages}
+    events = _events(run_dir)
+    seen: dict[EndKey, list[tuple[float, int]]] = {}
+    for event in events:
+        if isinstance(event, StreamProgress):
+            seen.setdefault((event.stream, event.stage, event.side), []).append((event.t, event.steps))
+    return Records(run_dir, plan, fold(initial_state(plan), events), seen, metrics)
+
+
+def _events(run_dir: Path) -> list[Event]:
+    try:
+        return list(read_events(run_dir))
+    except RunError:
+        return []  # written, and not started yet

@@ -1,0 +1,105 @@
+"""The output of a run's stages, for `wf logs`: what their programs said, without SST's log unless asked for."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from workflow.errors import RunError
+from workflow.report.read.interruption_messages import Interruption
+from workflow.report.read.run_status import is_over
+from workflow.run.observe.sst_log import is_chatter
+from workflow.spec.suggest import did_you_mean
+
+FILES = ("stdout.log", "stderr.log")
+POLL_S = 0.25
+
+
+def last_logs(run_dir: Path, stage: str | None, lines: int, raw: bool = False) -> Iterator[str]:
+    """The last `lines` lines of each output file, of one stage or of all; each file after a heading.
+
+    Of a stage that printed nothing it says so. `raw`: with the lines of SST's log, as they are in the files.
+
+    Raises:
+        RunError: the run has no such stage.
+    """
+    outputs = _outputs(run_dir, stage, raw)
+    silent = {output.stage for output in outputs}
+    for output in outputs:
+        text = _last(output, lines, half=True)
+        yield from text
+        silent -= {output.stage} if text else set()
+    if lines:
+        yield from (f"── {name} has printed nothing ──" for name in sorted(silent))
+
+
+def follow_logs(run_dir: Path, stage: str | None, lines: int, raw: bool = False) -> Iterator[str]:
+    """Like `last_logs`, then every new line as `stage: line` until the run has ended."""
+    outputs = _outputs(run_dir, stage, raw)
+    for output in outputs:
+        yield from _last(output, lines, half=False)
+    while True:
+        # Asked before reading: what a stage wrote before the run ended is then read in the last round.
+        over = is_over(run_dir)
+        for output in outputs:
+            yield from (f"{output.stage}: {line}" for line in output.new_lines(half=over))
+        if over:
+            return
+        time.sleep(POLL_S)
+
+
+@dataclass
+class _Output:
+    """One file of one stage, read up to `position`."""
+
+    path: Path
+    raw: bool
+    position: int = 0
+    interruption: Interruption = field(default_factory=Interruption)
+
+    @property
+    def stage(self) -> str:
+        return self.path.parent.name
+
+    def new_lines(self, half: bool) -> Iterator[str]:
+        """What was added since the last call; without `half`, a line that is still being written stays for later."""
+        try:
+            if self.path.stat().st_size <= self.position:
+                return
+            file = self.path.open("rb")
+        except FileNotFoundError:
+            return  # the stage has not started
+        with file:
+            file.seek(self.position)
+            for line in file:
+                if not half and not line.endswith(b"\n"):
+                    return
+                self.position += len(line)
+                text = line.decode(errors="replace").rstrip("\r\n")
+                if self.raw:
+                    yield text.rpartition("\r")[2]
+                elif not self._is_chatter(text):
+                    # Of a bar that a program draws with carriage returns, its last state.
+                    yield from self.interruption.shown(text.rpartition("\r")[2])
+            # Only at the end of all: until then the rest of a traceback may follow.
+            yield from self.interruption.rest() if half else ()
+
+    def _is_chatter(self, line: str) -> bool:
+        # SST's log has blank lines, too.
+        return is_chatter(line) or (self.path.name == "stderr.log" and not line.strip())
+
+
+def _last(output: _Output, lines: int, half: bool) -> list[str]:
+    text = deque(output.new_lines(half), maxlen=lines)
+    return [f"── {output.stage} {output.path.stem} ──", *text] if text else []
+
+
+def _outputs(run_dir: Path, stage: str | None, raw: bool) -> list[_Output]:
+    stages = sorted(path.name for path in (run_dir / "stages").iterdir() if path.is_dir())
+    if stage is not None and stage not in stages:
+        raise RunError(f"{run_dir.name} has no stage {stage!r}", did_you_mean(stage, stages))
+    names = stages if stage is None else [stage]
+    return [_Output(run_dir / "stages" / name / file, raw) for name in names for file in FILES]

@@ -1,0 +1,189 @@
+"""The report of a run as frozen models: versioned JSON, validated when it is read back.
+
+Times are Unix seconds, durations seconds, sizes bytes, throughputs bytes per second. None means that the
+files of the run do not say it, e.g. the times of a program that knows nothing of `workflow.stage`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+if TYPE_CHECKING:
+    import pandas
+
+# Microseconds, and the like of shares: what the clocks give, without the noise of binary fractions.
+Real = Annotated[float, AfterValidator(lambda value: round(value, 6))]
+RunVerdict = Literal["succeeded", "failed", "interrupted", "running", "died", "unfinished"]
+StageVerdict = Literal["waiting", "starting", "running", "stopping", "ended", "succeeded", "failed", "stopped"]
+
+
+class Part(BaseModel):
+    """Settings that every part of the report shares."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class RunPart(Part):
+    """The run as a whole."""
+
+    name: str = Field(description="the pipeline's name")
+    directory: str = Field(description="name of the run directory, without its parents: runs may be moved")
+    state: RunVerdict = Field(description="died: the supervisor is gone and left no verdict; unfinished: not known yet")
+    exit_code: int
+    reason: str = ""
+    stage: str = Field("", description="the stage at fault")
+    started: Real | None
+    ended: Real | None = Field(description="the last event of a run that goes on")
+    wall_s: Real | None
+    host: str = ""
+    pid: int | None = None
+    site: str = ""
+    wf_version: str = ""
+    overlap: Real | None = Field(
+        None,
+        description="time that the stage `limited_by`, or else the one with most work, did not wait ÷ wall_s: "
+        "1 when all else hides behind it",
+    )
+    limited_by: str = Field(
+        "",
+        description="the stage that the others wait for in the end: it limits a stream and waits much in none; "
+        "empty when none waits much, or the run failed",
+    )
+
+
+class StagePart(Part):
+    """One stage. wall_s = open_s + compute_s + io_s + wait_s + other_s (start, imports, the end)."""
+
+    name: str
+    kind: str
+    program: str = Field(description="the component's name, or the command")
+    ranks: int
+    state: StageVerdict = Field(description="ended: its process is gone, and nobody judged it")
+    pid: int | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+    reason: str = ""
+    started: Real | None = None
+    ended: Real | None = Field(None, description="None while it runs")
+    wall_s: Real | None = None
+    open_s: Real | None = Field(None, description="opening its streams: the rendezvous with the other stages")
+    compute_s: Real | None = None
+    io_s: Real | None = Field(None, description="moving data: reads, writes")
+    wait_s: Real | None = Field(None, description="readers: for the next step; writers: for room in the queue")
+    other_s: Real | None = None
+    steps_in: int | None = None
+    steps_out: int | None = None
+    bytes_in: int | None = None
+    bytes_out: int | None = None
+    overlap: Real | None = Field(None, description="share of wall_s during which another stage ran too")
+    observed: Literal["metrics", "evidence"] = "metrics"
+    last_lines: list[str] = Field(default_factory=list, description="end of stderr of a stage that did not succeed")
+
+    def share(self, part: Literal["open", "compute", "io", "wait", "other"]) -> float | None:
+        """That part of the stage's wall time, 0 … 1."""
+        seconds: float | None = getattr(self, f"{part}_s")
+        return None if seconds is None or not self.wall_s else seconds / self.wall_s
+
+
+class AccuracyPart(Part):
+    """What compression did to a variable on its way to a reader, by values that the writer sent along unchanged."""
+
+    variable: str
+    operator: str
+    bound: float = Field(description="largest absolute error allowed; 0: every bit had to arrive")
+    largest: float | None = Field(description="largest error found; None is infinite: where bits or NaN differ")
+    compared: int = Field(description="values compared, over all steps and ranks")
+    steps: int
+
+    @property
+    def text(self) -> str:
+        """`density: zfp, largest error 2.9e-04 ≤ 1e-03 (4096 values)`."""
+        if not self.compared:
+            return f"{self.variable}: {self.operator}, nothing compared"
+        values = f"({self.compared} values of {self.steps} steps)"
+        if self.bound == self.largest == 0:
+            return f"{self.variable}: {self.operator}, every bit arrived {values}"
+        if self.largest is None:
+            return f"{self.variable}: {self.operator}, infinite error > {self.bound:g} {values}"
+        sign = "≤" if self.largest <= self.bound else ">"
+        return f"{self.variable}: {self.operator}, largest error {self.largest:.2g} {sign} {self.bound:g} {values}"
+
+
+class ReaderPart(Part):
+    """One reading end of a stream."""
+
+    stage: str
+    steps: int | None = Field(description="read; None: not seen from outside of a program of the user's own")
+    bytes: int | None
+    io_s: Real | None = None
+    wait_s: Real | None = Field(None, description="in begin_step, for the writer's next step")
+    throughput: Real | None = Field(None, description="perceived: bytes ÷ io_s (loads and end_step, not the waiting)")
+    dropped: int | None = Field(None, description="steps written but never read; None while the stream is open")
+    complete: bool | None = Field(None, description="read to the end of the stream; None while it is open")
+    accuracy: list[AccuracyPart] = Field(default_factory=list, description="of the compressed variables that it read")
+
+
+class StreamPart(Part):
+    """One stream."""
+
+    name: str
+    writer: str
+    via: str
+    engine: str
+    coupling: Literal["live", "after"]
+    queue_limit: int | None = Field(None, description="None for files, which hold all steps")
+    when_full: Literal["block", "discard"] | None = None
+    parameters: dict[str, str] = Field(default_factory=dict, description="engine parameters of the writer")
+    transport: str = Field(
+        "", description="how SST moved data, by its log: tcp, rdma, ucx, mpi; empty: not SST, or not seen"
+    )
+    steps: int | None = Field(description="written; None like those of readers")
+    step_size: int | None = Field(None, description="bytes of a step as planned: stated, or by shapes")
+    queue_memory: int | None = Field(None, description="bytes that the queue was planned to hold at most")
+    bytes: int | None = Field(None, description="written; of a writer that does not say it, what a reader fetched")
+    stored: int | None = Field(None, description="bytes of data on disk, of a compressed file that is still there")
+    unread: list[str] = Field(default_factory=list, description="compressed variables that nobody read, so not checked")
+    io_s: Real | None = None
+    wait_s: Real | None = Field(None, description="of the writer, for room in the queue")
+    throughput: Real | None = Field(
+        None,
+        description="perceived by the writer: bytes ÷ (io_s + wait_s), i.e. from begin_step to the return of end_step, "
+        "latency and synchronisation included (Poeschel et al. 2021, arXiv:2107.06108)",
+    )
+    complete: bool | None = Field(None, description="closed in order; None while it is open")
+    first_step: Real | None = Field(None, description="when the writer ended its first step")
+    last_step: Real | None = None
+    idle: Real | None = Field(None, description="share of the writer's time from open to close spent waiting")
+    limited_by: str = Field("", description="the stage that the other end waits for; empty when neither waits much")
+    longest_queue: int | None = Field(None, description="most steps written and not yet taken by the slowest reader")
+    readers: list[ReaderPart] = Field(default_factory=list)
+
+
+class Report(Part):
+    """What a run did."""
+
+    report_version: Literal[1] = 1
+    run: RunPart
+    stages: list[StagePart]
+    streams: list[StreamPart]
+    notes: list[str] = Field(default_factory=list, description="what to know about these numbers")
+
+    def stage(self, name: str) -> StagePart:
+        """The stage of that name. Raises KeyError."""
+        return {stage.name: stage for stage in self.stages}[name]
+
+    def stream(self, name: str) -> StreamPart:
+        """The stream of that name. Raises KeyError."""
+        return {stream.name: stream for stream in self.streams}[name]
+
+    def tables(self) -> dict[str, pandas.DataFrame]:
+        """`stages`, `streams` and `readers` as pandas tables. Raises WfError where pandas is not installed."""
+        from workflow.report.pandas_tables import make_tables
+
+        return make_tables(self)
+
+    def to_json(self) -> str:
+        """What `report.json` holds."""
+        return self.model_dump_json(indent=2) + "\n"

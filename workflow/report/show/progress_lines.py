@@ -1,0 +1,89 @@
+"""How far a run is, in lines: what the live display and the plain one show. Pure."""
+
+from __future__ import annotations
+
+from workflow.formatting import duration, plural, rate
+from workflow.run.state import EndState, RunState, StageState
+
+# Without a terminal: how often a stream that moves says so.
+LINE_EVERY_S = 5.0
+LINE_SHARE = 0.03
+WIDE = 80
+
+
+def stage_cells(stage: StageState, now: float) -> tuple[str, str, str]:
+    """(name, status, how long it has run)."""
+    if stage.started is None:
+        return stage.name, stage.status, ""
+    if stage.exited is not None:
+        return stage.name, stage.status, duration(stage.exited - stage.started)
+    # Whole seconds, so that a run in which nothing happens is redrawn once a second.
+    seconds = int(max(now, stage.started) - stage.started)
+    return stage.name, stage.status, f"{seconds} s" if seconds < 60 else duration(seconds)
+
+
+def stream_cells(state: RunState, stream: str, width: int = WIDE) -> tuple[str, ...]:
+    """(name, ends, steps written and read, steps per second, bytes per second, queue); fewer when not WIDE."""
+    plan, writer, readers = state.plan.stream(stream), state.writer(stream), state.readers(stream)
+    ends = f"{plan.writer} → {', '.join(plan.readers)}"
+    read = min((end.steps for end in readers if end.counted), default=None)
+    steps = f"{_steps(writer)} written" + ("" if read is None else f", {read} read")
+    moving = writer if plan.coupling == "live" or writer.closed is None else next(iter(readers), writer)
+    per_second, volume = moving.rates(state.t)
+    queue = state.queue(stream)
+    limit = "" if queue is None or plan.queue is None or writer.opened is None else f"queue {queue}/{plan.queue.limit}"
+    data = rate(volume) if volume else ""
+    if width < WIDE:
+        return stream, steps, data, limit
+    return stream, ends, steps, f"{per_second:.3g} steps/s" if per_second else "", data, limit
+
+
+def stream_line(state: RunState, stream: str) -> str:
+    """One stream in words: `atoms: 12 written, 11 read, 3.4 steps/s, 34.2 MB/s, queue 2/2`."""
+    name, _, *cells = stream_cells(state, stream)
+    return f"{name}: {', '.join(cell for cell in cells if cell)}"
+
+
+def news(before: RunState | None, now: RunState) -> list[str]:
+    """What has changed for people since that state: stages that started, ended or failed, and a stop.
+
+    Why is said once, at the end, when it is certain.
+    """
+    lines = []
+    for name, stage in now.stages.items():
+        old = before.stages[name] if before else None
+        if stage.started is not None and (old is None or old.started is None):
+            ranks = plural(now.plan.stage(name).ranks, "rank")
+            lines.append(f"{name}: started, {ranks}, process {stage.pid}")
+        if stage.is_over and not (old and old.is_over):
+            lines.append(f"{name}: {stage.status}")
+    if now.stopping is not None and (before is None or before.stopping is None):
+        lines.append("stopping all stages")
+    return lines
+
+
+class Pace:
+    """Remembers what was said, so that each thing is said once and streams speak at most every few seconds."""
+
+    def __init__(self) -> None:
+        self._before: RunState | None = None
+        self._spoken: dict[str, tuple[float, int]] = {}
+
+    def lines(self, state: RunState) -> list[str]:
+        """What is new in this state, each line with the time since the run's start."""
+        lines = news(self._before, state)
+        self._before = state
+        for stream in state.plan.streams:
+            steps = state.writer(stream.name).steps + sum(end.steps for end in state.readers(stream.name))
+            at, before = self._spoken.setdefault(stream.name, (state.t, 0))
+            # Less often in long runs, whose output somebody keeps.
+            pause = max(LINE_EVERY_S, LINE_SHARE * (state.t - (state.started or state.t)))
+            if steps != before and state.t - at >= pause:
+                lines.append(stream_line(state, stream.name))
+                self._spoken[stream.name] = (state.t, steps)
+        since = state.t - state.started if state.started is not None else 0.0
+        return [f"{since:8.1f} s  {line}" for line in lines]
+
+
+def _steps(end: EndState) -> str:
+    return str(end.steps) if end.counted else "?"

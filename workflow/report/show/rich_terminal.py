@@ -1,0 +1,104 @@
+"""The terminal, in colours and tables: the only module that knows Rich, which it loads on first use.
+
+Colours obey NO_COLOR, and text that the terminal cannot show is replaced, never an error.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from workflow.report.show.ascii_text import fit
+
+if TYPE_CHECKING:
+    from rich.console import Console as Console
+    from rich.live import Live as Live
+
+    from workflow.report.show.tables import Table
+
+COLOURS = {
+    "succeeded": "green", "failed": "bold red", "died": "bold red", "interrupted": "yellow", "stopped": "yellow",
+    "running": "cyan", "waiting": "dim", "ok": "green", "missing": "bold red", "note": "yellow",
+}  # fmt: skip
+NARROWEST_FOLD = 30
+GAP = 2
+
+
+def make_console(stderr: bool = False) -> Console:
+    """The terminal. Characters that it cannot show come out as `?`."""
+    from rich.console import Console
+
+    stream = sys.stderr if stderr else sys.stdout
+    if hasattr(stream, "reconfigure"):
+        stream.reconfigure(errors="replace")
+    return Console(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=False)
+
+
+def make_live(console: Console) -> Live:
+    """A part of the terminal that is drawn again and again."""
+    from rich.live import Live
+
+    return Live(console=console, auto_refresh=False)
+
+
+def draw_table(console: Console, content: Table) -> None:
+    """A table where it fits; in a narrow terminal a block per row."""
+    if not content.rows:
+        return
+    widths = [
+        max(len(title), *(len(row[column]) for row in content.rows)) for column, (title, _) in enumerate(content.head)
+    ]
+    # The widest column may be folded, the others must have their room.
+    widths.sort()
+    widths[-1] = min(widths[-1], NARROWEST_FOLD)
+    if sum(widths) + GAP * (len(widths) - 1) > console.width:
+        _draw_blocks(console, content)
+        return
+    from rich import box
+    from rich.table import Table as RichTable
+
+    table = RichTable(
+        box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, GAP - 1, 0, 0), header_style="dim"
+    )
+    for title, right in content.head:
+        table.add_column(title, justify="right" if right else "left", overflow="fold", no_wrap=right)
+    for row in content.rows:
+        table.add_row(*(_cell(console, title, cell) for (title, _), cell in zip(content.head, row, strict=True)))
+    console.print()
+    console.print(table)
+
+
+def _draw_blocks(console: Console, content: Table) -> None:
+    room = max(len(title) for title, _ in content.head) + 2
+    for row in content.rows:
+        say(console, f"\n{row[0]}", "bold")
+        for (title, _), cell in list(zip(content.head, row, strict=True))[1:]:
+            if cell:
+                say(console, f"  {title:<{room}}{cell}", COLOURS.get(cell, "") if title == "state" else "")
+
+
+def make_grids(console: Console, *blocks: Sequence[tuple[str, ...]]) -> Any:
+    """Blocks of aligned cells, for a live part."""
+    from rich.console import Group
+    from rich.table import Table as RichTable
+
+    grids = []
+    for block in blocks:
+        grid = RichTable.grid(padding=(0, GAP, 0, 0))
+        for row in block:
+            grid.add_row(*(_cell(console, "state", cell) for cell in row))
+        grids.append(grid)
+    return Group(*grids)
+
+
+def _cell(console: Console, title: str, cell: str) -> Any:
+    from rich.text import Text
+
+    return Text(fit(console.encoding, cell), style=COLOURS.get(cell, "") if title == "state" else "")
+
+
+def say(console: Console, line: str, style: str = "") -> None:
+    """One line."""
+    # Long lines are left to the terminal, so that paths and commands can be copied whole.
+    console.print(fit(console.encoding, line), style=style or None, soft_wrap=True)

@@ -1,0 +1,198 @@
+"""`wf plan --strategies STREAM`: a table of what each strategy would cost. Nothing is run."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from math import prod
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from workflow.distribution import INNER, Block, Ranks, Shape
+from workflow.errors import WfError
+from workflow.formatting import percent
+from workflow.plan.making import counted
+from workflow.plan.plan_model import EndPlan, Plan
+from workflow.plan.streams.redistribution_cost import (
+    STRATEGIES,
+    Blocks,
+    Figures,
+    blocks_of_line,
+    blocks_of_rows,
+    blocks_of_shape,
+    judge,
+)
+from workflow.report.show.tables import Table, figure, text
+from workflow.spec.suggest import did_you_mean, listing
+
+HEAD = [
+    text("strategy"), figure("requests"), figure("most"), figure("partners"), figure("mean"), figure("remote"),
+    figure("imbalance"), figure("moved"),
+]  # fmt: skip
+MEANING = """requests: of all readers, and of the one with most
+partners: writing ranks that one reader asks, most and mean
+remote: part of the bytes that comes from another node; imbalance: most ÷ mean of what the readers get
+moved: bytes moved ÷ bytes needed; *: the plan's"""
+
+
+class Judged(NamedTuple):
+    """Every strategy for one reading stage; `lines` say what was judged."""
+
+    stage: str
+    end: EndPlan
+    lines: list[str]
+    figures: list[Figures]
+
+
+def strategies_tables(plan: Plan, stream: str, blocks: str | None, shape: str | None) -> list[tuple[list[str], Table]]:
+    """(lines to print before it, a table) for every reading stage of one stream; a row per strategy. See `judged`."""
+    return [
+        (each.lines, Table(HEAD, [_row(one, chosen=_chosen(each.end, one.strategy)) for one in each.figures]))
+        for each in judged(plan, stream, blocks, shape)
+    ]
+
+
+def strategies_json(plan: Plan, stream: str, blocks: str | None, shape: str | None) -> str:
+    """The same as JSON: a list of `{stage, about, strategies: [{strategy, planned, requests, …}]}`; shares 0 to 1."""
+    return json.dumps([
+        {"stage": each.stage, "about": each.lines, "strategies": [_numbers(each.end, one) for one in each.figures]}
+        for each in judged(plan, stream, blocks, shape)
+    ], indent=2, ensure_ascii=False)  # fmt: skip
+
+
+def _numbers(end: EndPlan, found: Figures) -> dict[str, Any]:
+    return {
+        "strategy": found.strategy, "planned": _chosen(end, found.strategy), "requests": found.requests,
+        "requests_most": found.requests_most, "partners_most": found.partners_most,
+        "partners_mean": found.partners_mean, "remote_share": found.remote_share, "imbalance": found.imbalance,
+        "moved_by_needed": found.amplification,
+    }  # fmt: skip
+
+
+def judged(plan: Plan, stream: str, blocks: str | None, shape: str | None) -> list[Judged]:
+    """Every strategy for every reading stage of one stream.
+
+    `blocks`: rows of each writing rank, `1000,400,0`, or a JSON file of what ADIOS2's BlocksInfo said; `shape`:
+    `64x64x64`, cut as a grid. Raises WfError for what cannot be understood, or when there is no such stream.
+    """
+    names = [each.name for each in plan.streams]
+    if stream not in names:
+        raise WfError(f"there is no stream {stream}", did_you_mean(stream, names) or f"streams: {listing(names)}")
+    ends = [(stage.name, end) for stage in plan.stages for end in stage.ends if end.stream == stream and end.share]
+    if not ends:
+        hint = "its readers are programs that read what they like, or read whole files"
+        raise WfError(f"nothing to share out: no reader of stream {stream} reads by `step.share`", hint)
+    writers = _ranks(ends[0][1], "writers")
+    given = _known_blocks(plan, stream, writers.number) if blocks is None and shape is None else None
+    given = given or read_blocks(blocks, shape, writers.number)
+    head = [f"{stream}: {given.said}"]
+    if not given.tiled:
+        head.append("these blocks overlap or leave holes: they cannot be dealt out, and slabs are read instead")
+    if gathered := plan.reasons.get(f"streams.{stream}.blocks"):
+        head += [f"here {gathered}", "the figures are those of an ADIOS2 with MPI"]
+    found = []
+    for stage, end in ends:
+        readers = _ranks(end, "readers")
+        sides = f"{_said(writers, 'writing')}, {_said(readers, 'reading')}"
+        why = plan.reasons.get(f"streams.{stream}.read.{stage}.strategy", "")
+        figures = [judge(each, given, writers, readers) for each in STRATEGIES]
+        found.append(Judged(stage, end, [*head, f"{stage}: {sides}", f"  {_planned(end)}: {why}"], figures))
+        head = []
+    return found
+
+
+def _known_blocks(plan: Plan, stream: str, writers: int) -> Blocks | None:
+    """What the plan knows of the data: the largest variable with a shape in numbers, or the bytes of a step."""
+    written = next(end for stage in plan.stages for end in stage.ends if end.stream == stream and end.side == "write")
+    shapes: dict[str, Shape] = {}
+    for name, variable in written.variables.items():
+        lengths = tuple(each for each in variable.shape or () if isinstance(each, int))
+        if lengths and all(lengths) and len(lengths) == len(variable.shape or ()):
+            shapes[name] = lengths
+    if shapes:
+        name = max(shapes, key=lambda each: prod(shapes[each]))
+        try:
+            made = blocks_of_shape(shapes[name], writers)
+        except WfError:
+            return None  # too small to be cut among so many
+        return replace(made, said=f"{name}: {made.said}")
+    each = (plan.stream(stream).step_size or 0) // writers
+    if not each:
+        return None
+    made = blocks_of_rows([each] * writers, (), writers)
+    return replace(made, said=f"{each} bytes of each writing rank, side by side")
+
+
+def _said(ranks: Ranks, doing: str) -> str:
+    return f"{counted(ranks.number, f'{doing} rank')} on {counted(len(ranks.nodes), 'node')}"
+
+
+def read_blocks(blocks: str | None, shape: str | None, writers: int) -> Blocks:
+    """The blocks that the options mean. Raises WfError."""
+    sizes = _shape(shape) if shape is not None else None
+    if blocks is None:
+        return blocks_of_line(writers) if sizes is None else blocks_of_shape(sizes, writers)
+    if not re.fullmatch(r"\d+(,\d+)*", blocks):
+        return _from_file(Path(blocks), sizes)
+    rows = [int(word) for word in blocks.split(",")]
+    if sizes is not None and sizes[0] != sum(rows):
+        raise WfError(
+            f"--blocks are {sum(rows)} rows, --shape says {sizes[0]}", "leave --shape out, or make them agree"
+        )
+    return blocks_of_rows(rows, sizes[1:] if sizes else (), writers)
+
+
+def _shape(written: str) -> Shape:
+    if not re.fullmatch(r"[1-9]\d*(x[1-9]\d*)*", written):
+        raise WfError(f"--shape {written} is no shape", "write the lengths, slowest axis first: --shape 64x64x64")
+    return tuple(int(word) for word in written.split("x"))
+
+
+def _from_file(path: Path, shape: Shape | None) -> Blocks:
+    """What `json.dump(engine.BlocksInfo(name, step), file)` wrote, or the same with numbers instead of text."""
+    try:
+        found = tuple(_block(each) for each in json.loads(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        hint = "give the rows of each writing rank, 1000,400,0, or a JSON file with ADIOS2's BlocksInfo"
+        raise WfError(f"--blocks {path}: {error.strerror}", hint) from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        hint = 'it is a list of {"Start": [0, 0], "Count": [2, 4], "WriterID": 0}, as ADIOS2\'s BlocksInfo gives it'
+        raise WfError(f"--blocks {path} is not a list of blocks: {error!r}", hint) from error
+    if not found or len({len(block.extent) for block in found}) > 1:
+        raise WfError(f"--blocks {path}: no blocks, or of different dimensions", "take those of one global array")
+    ends = [tuple(s + n for s, n in zip(block.start, block.extent, strict=True)) for block in found]
+    whole = shape or tuple(map(max, *ends)) if len(ends) > 1 else shape or ends[0]
+    return Blocks(found, whole, f"{len(found)} blocks of {' x '.join(map(str, whole))} elements ({path})")
+
+
+def _block(told: Mapping[str, Any]) -> Block:
+    start, extent = (
+        tuple(int(n) for n in (told[key].split(",") if isinstance(told[key], str) else told[key]))
+        for key in ("Start", "Count")
+    )
+    if len(start) != len(extent):
+        raise ValueError(f"Start {start} and Count {extent} differ in dimensions")
+    return Block(start, extent, int(told.get("WriterID", 0)))
+
+
+def _ranks(end: EndPlan, side: str) -> Ranks:
+    assert end.share is not None
+    return Ranks(**getattr(end.share, side).model_dump())
+
+
+def _chosen(end: EndPlan, strategy: str) -> bool:
+    return strategy in (_planned(end), f"{_planned(end)}:{INNER}")
+
+
+def _planned(end: EndPlan) -> str:
+    return end.share.strategy if end.share is not None else ""
+
+
+def _row(found: Figures, *, chosen: bool) -> list[str]:
+    return [
+        f"{found.strategy} *" if chosen else found.strategy,
+        str(found.requests), str(found.requests_most), str(found.partners_most), f"{found.partners_mean:.1f}",
+        percent(found.remote_share), f"{found.imbalance:.2f}", f"{found.amplification:.2f}",
+    ]  # fmt: skip

@@ -1,0 +1,1 @@
+"""Starting, reaping and signalling the processes of a run."""

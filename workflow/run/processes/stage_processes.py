@@ -1,0 +1,241 @@
+"""The stages as processes: start them, hear of their ends, signal them. Nothing of a run survives its `Crew`."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import re
+import selectors
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import IO
+
+from workflow.plan.plan_model import StagePlan
+from workflow.run.observe.sst_log import last_lines
+from workflow.run.processes import evpath_workaround, process_reaper
+
+NOT_STARTED = 127  # what a shell says of a command that it cannot start
+# hydra exits with the number of the signal that ended a rank, and says so in words.
+_HYDRA = re.compile(r"EXIT STRING: .*\(signal (\d+)\)")
+_HYDRA_LINES = 12
+# A launcher outlives its ranks by a moment when all goes well.
+_LOST_S = 1.0
+_LOOK_S = 1.0  # how often to look at groups that have outlived their leader
+# Where wf itself was started by a launcher: a stage started directly must not take itself for a rank of that.
+_FOREIGN = ("PMI_", "PMIX_", "PALS_RANKID", "OMPI_COMM_WORLD_")
+_OWN = ("PYDANTIC_DISABLE_PLUGINS", "__all__")  # what `wf` sets for itself
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a stage ended: an exit code, or a signal, or both where a launcher tells of its rank's."""
+
+    code: int | None
+    signal: int | None
+    note: str = ""
+
+
+class Crew:
+    """The processes of one run. A context manager: leaving it ends all that is left."""
+
+    def __init__(self, run_dir: Path) -> None:
+        self._run_dir = run_dir
+        self._running: dict[str, tuple[StagePlan, subprocess.Popen[bytes]]] = {}
+        self._groups: set[int] = set()  # the stages' process groups in which something may live
+        self._looked = 0.0
+        self._shared: dict[str, set[str]] = {}  # launched stage → its shared memory
+        self._lost: dict[str, float] = {}  # launchers that had children → since when they have none
+        self._ended: set[str] = set()  # stages whose launcher was killed here for that
+        self._selector = selectors.DefaultSelector()
+        self._guard = _start_guard(run_dir)
+
+    def __enter__(self) -> Crew:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.end_all()
+        self._selector.close()
+        with contextlib.suppress(OSError):
+            _pipe(self._guard).write(process_reaper.DONE)
+        with contextlib.suppress(OSError):
+            _pipe(self._guard).close()
+        self._guard.wait()
+
+    def watch(self, descriptor: int) -> None:
+        """Let `wait` return when this can be read, too."""
+        self._selector.register(descriptor, selectors.EVENT_READ, None)
+
+    def start(self, stage: StagePlan, folder: Path) -> int:
+        """Start a stage in its own session and return its process id. Raises OSError when that fails."""
+        if evpath_workaround.needs_distance(stage) and self._groups:
+            evpath_workaround.use_up_ids()
+        own = {
+            process_reaper.RUN_VARIABLE: str(self._run_dir),
+            process_reaper.STAGE_VARIABLE: str(folder / "stage.json"),
+        }
+        with (folder / "stdout.log").open("ab") as out, (folder / "stderr.log").open("ab") as err, _on_cores(stage):
+            process = subprocess.Popen(
+                stage.argv, cwd=stage.cwd, env={**_environment(), **stage.env, **own}, start_new_session=True,
+                stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+            )  # fmt: skip
+        self._running[stage.name] = stage, process
+        self._groups.add(process.pid)
+        self._tell(process.pid)
+        self._selector.register(_exit_descriptor(process), selectors.EVENT_READ, stage.name)
+        if stage.launcher == "mpiexec" and evpath_workaround.needs_distance(stage):
+            evpath_workaround.wait_for_ranks(process.pid, stage.ranks)
+        return process.pid
+
+    def end_lost(self, now: float) -> None:
+        """Kill the launchers that have lost their ranks: hydra, when its proxy is killed, waits for ever."""
+        if len(self._groups) > len(self._running) and now - self._looked > _LOOK_S:
+            self._looked = now
+            self._forget_groups()  # what outlived its leader may have ended
+        for name, (stage, process) in self._running.items():
+            if stage.launcher != "mpiexec":
+                continue
+            if not self._shared.get(name):
+                # While it lives: when one rank dies, its launcher ends the others at once.
+                self._shared[name] = process_reaper.shared_memory(evpath_workaround.descendants(process.pid))
+            if evpath_workaround.has_children(process.pid):
+                self._lost[name] = math.inf  # from now on it has something to lose
+            elif name in self._lost:
+                self._lost[name] = min(self._lost[name], now)
+                if now - self._lost[name] > _LOST_S:
+                    self._ended.add(name)
+                    with contextlib.suppress(OSError):
+                        process.kill()
+
+    def wait(self, timeout_s: float) -> list[str]:
+        """Sleep until a stage ends, a watched descriptor speaks or time is up; the stages that ended."""
+        return [key.data for key, _ in self._selector.select(max(0.0, timeout_s)) if key.data is not None]
+
+    def collect(self, name: str, folder: Path) -> Ending:
+        """How a stage that has ended did so."""
+        # Before it is waited for: so long its number belongs to nobody else.
+        self._forget_groups()
+        stage, process = self._running.pop(name)
+        for key in list(self._selector.get_map().values()):
+            if key.data == name:
+                self._selector.unregister(key.fd)
+                os.close(key.fd)
+        code = process.wait()
+        if code < 0 and stage.launcher != "none":
+            lost = "its launcher had lost its ranks"
+            itself = f"its launcher ({stage.launcher}, process {process.pid}) was killed"
+            return Ending(None, -code, lost if name in self._ended else itself)
+        return to_ending(code, stage.launcher, [*_tail(folder / "stdout.log"), *_tail(folder / "stderr.log")])
+
+    def _forget_groups(self) -> None:
+        """Groups in which nothing lives are not ours any more: their numbers are used again, by strangers."""
+        for group in self._groups - process_reaper.living_groups(self._groups):
+            self._groups.remove(group)
+            self._tell(-group)
+
+    def _tell(self, number: int) -> None:
+        with contextlib.suppress(OSError):
+            _pipe(self._guard).write(b"%d\n" % number)
+
+    def signal(self, stages: Iterable[str], number: int) -> None:
+        """Signal the process groups of these stages; SIGKILL goes to all that belongs to the run."""
+        for name in stages:
+            if name in self._running:
+                if self._running[name][0].ranks > 1:
+                    found = process_reaper.shared_memory(evpath_workaround.descendants(self._running[name][1].pid))
+                    self._shared[name] = self._shared.get(name, set()) | found
+                with contextlib.suppress(OSError):
+                    os.killpg(self._running[name][1].pid, number)
+        if number == signal.SIGKILL:
+            process_reaper.end_members(str(self._run_dir), self._groups, within_s=0.5)
+
+    def end(self, name: str, folder: Path) -> None:
+        """Kill all that runs of one stage that was started in this folder; the others go on."""
+        groups = [self._running[name][1].pid] if name in self._running else []
+        process_reaper.end_members(str(folder / "stage.json"), groups, 0.5, process_reaper.STAGE_VARIABLE)
+
+    def end_all(self) -> set[int]:
+        """Kill what is left of the run, at once. Returns the ids of processes that would not go."""
+        left = process_reaper.end_members(str(self._run_dir), self._groups)
+        for _, process in self._running.values():
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(0.1)
+        if not left:
+            process_reaper.remove_shared(path for paths in self._shared.values() for path in paths)
+        return left
+
+
+def to_ending(code: int, launcher: str, lines: Iterable[str]) -> Ending:
+    """A process's exit as Popen gives it, with what its launcher's last lines say of the rank at fault. Pure."""
+    if code < 0:
+        return Ending(None, -code)
+    if code and launcher == "mpiexec":
+        for line in lines:
+            match = _HYDRA.search(line)
+            if match and int(match[1]) == code:
+                return Ending(code, code, "one of its ranks")
+    if 128 < code < 128 + signal.NSIG and launcher in ("mpiexec", "srun"):
+        return Ending(code, code - 128, "one of its ranks")
+    return Ending(code, None)
+
+
+def _environment() -> dict[str, str]:
+    mine = (item for item in os.environ.items() if item != _OWN)
+    return {key: value for key, value in mine if not key.startswith(_FOREIGN)}
+
+
+def _tail(path: Path) -> list[str]:
+    return last_lines(path, _HYDRA_LINES)
+
+
+def _pipe(process: subprocess.Popen[bytes]) -> IO[bytes]:
+    assert process.stdin is not None
+    return process.stdin
+
+
+def _start_guard(run_dir: Path) -> subprocess.Popen[bytes]:
+    """What ends the run when the supervisor is killed. Not PR_SET_PDEATHSIG: ranks would not inherit that."""
+    env = {key: value for key, value in os.environ.items() if key != process_reaper.RUN_VARIABLE}
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", process_reaper.__file__, str(run_dir)], env=env, bufsize=0, start_new_session=True,
+        stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+
+
+def _exit_descriptor(process: subprocess.Popen[bytes]) -> int:
+    """A descriptor that can be read when the process has ended."""
+    if hasattr(os, "pidfd_open"):
+        with contextlib.suppress(OSError):  # an old kernel
+            return os.pidfd_open(process.pid)
+    reader, writer = os.pipe()
+
+    def wait() -> None:
+        process.wait()
+        os.close(writer)
+
+    threading.Thread(target=wait, daemon=True).start()
+    return reader
+
+
+@contextlib.contextmanager
+def _on_cores(stage: StagePlan) -> Iterator[None]:
+    """What is started inside inherits these cores: the plan's indices among those that we may use."""
+    if not stage.placement.cores or not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    allowed = sorted(os.sched_getaffinity(0))
+    cores = {allowed[core] for core in stage.placement.cores if core < len(allowed)}
+    try:
+        if cores:
+            os.sched_setaffinity(0, cores)
+        yield
+    finally:
+        os.sched_setaffinity(0, allowed)

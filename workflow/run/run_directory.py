@@ -1,0 +1,200 @@
+"""The directory of one run: made from a plan, found again, read back.
+
+pipeline.yaml command.json plan.json events.jsonl streams/ stages/<stage>/{stage.json,stdout.log,stderr.log,…,work/}
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from pydantic import ValidationError
+
+from workflow.errors import RunError
+from workflow.launch.mpmd_wrapper import LAUNCH_FILE
+from workflow.plan.plan_model import GroupPlan, Plan, StagePlan
+from workflow.plan.programs.placeholders import fill_all
+from workflow.run.events import EVENTS_FILE
+
+RUNS = "runs"
+LATEST = "latest"
+PLAN_FILE = "plan.json"
+
+
+class Source(Protocol):
+    """What is kept of the pipeline file: its bytes."""
+
+    @property
+    def text(self) -> bytes:
+        """The file as given."""
+        ...
+
+
+def create_run_dir(
+    plan: Plan, source: Source, run_dir: Path | None = None, *, command: Mapping[str, Any] | None = None
+) -> Path:
+    """Write everything that a run needs; by default into a new directory below `runs/`. Returns its absolute path.
+
+    `runs/latest` then points to it, wherever it is. `command` is kept in command.json: how the run was started. Raises
+    RunError when the directory is not empty or cannot be written; nothing is left behind then.
+    """
+    named = run_dir is not None
+    directory = (run_dir or Path(RUNS) / _new_name(plan.pipeline)).absolute()
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        raise RunError(f"{directory} exists and is not an empty directory", "give another --run-dir, or leave it out")
+    existed = directory.is_dir()
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        _fill(directory, plan, source, command)
+        if not named:
+            _point_latest(directory.parent, directory)
+    except OSError as error:
+        if not existed:
+            shutil.rmtree(directory, ignore_errors=True)
+        place = error.filename or directory
+        raise RunError(f"cannot write the run directory: {place}: {error.strerror}") from error
+    if named:
+        # `wf status` without an argument means this run too. It is a convenience: not worth failing for.
+        with contextlib.suppress(OSError, RunError):
+            Path(RUNS).mkdir(exist_ok=True)
+            _point_latest(Path(RUNS).absolute(), directory)
+    return directory
+
+
+def find_run(run: str | os.PathLike[str] | None = None) -> Path:
+    """The directory of a run: the one given, by path or by its name below `runs/`, or the newest.
+
+    Raises RunError when there is none.
+    """
+    if run is None:
+        latest = Path(RUNS) / LATEST
+        if not (latest / PLAN_FILE).exists():
+            raise RunError(f"no run here: there is no {latest}", "start one: wf run PIPELINE")
+        return latest.resolve()
+    for directory in (Path(run), Path(RUNS) / run):
+        if (directory / PLAN_FILE).exists():
+            return directory.resolve()
+    known = sorted(path.parent.name for path in Path(RUNS).glob(f"*/{PLAN_FILE}") if path.parent.name != LATEST)
+    hint = f"runs here: {', '.join(known[-5:])}" if known else "start one: wf run PIPELINE"
+    if Path(run).is_dir():
+        raise RunError(f"{run} is not a run directory: it has no {PLAN_FILE}", hint)
+    raise RunError(f"there is no run {os.fspath(run)}", hint)
+
+
+def read_filled_plan(run_dir: Path) -> Plan:
+    """The plan of a run with the run directory put in. Raises RunError when it cannot be read."""
+    path = run_dir / PLAN_FILE
+    try:
+        plan = Plan.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise RunError(f"{run_dir} is not a run directory: {path.name}: {error.strerror}") from error
+    except ValidationError as error:
+        what = error.errors()[0]["msg"]
+        raise RunError(f"{path} cannot be read: {what}", "was it written by another version of wf?") from error
+    return fill_plan(plan, run_dir)
+
+
+def fill_plan(plan: Plan, run_dir: Path) -> Plan:
+    """The plan with the run directory put in for its placeholder."""
+    data = plan.model_dump(mode="python")
+    # reasons and advice are for people, and speak of placeholders
+    filled = fill_all({part: data[part] for part in ("stages", "streams", "groups")}, str(run_dir))
+    return Plan.model_validate({**data, **filled})
+
+
+def has_started(run_dir: Path) -> bool:
+    """Whether a supervisor has worked on this run."""
+    return (run_dir / EVENTS_FILE).exists()
+
+
+def stage_dir(run_dir: Path, stage: str) -> Path:
+    """Where the files of a stage are."""
+    return run_dir / "stages" / stage
+
+
+def group_dir(run_dir: Path, group: str) -> Path:
+    """Where the files of a launch line of several stages are."""
+    return run_dir / "launches" / group
+
+
+def _new_name(pipeline: str) -> str:
+    return f"{pipeline}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
+
+
+def _fill(directory: Path, plan: Plan, source: Source, command: Mapping[str, Any] | None) -> None:
+    filled = fill_plan(plan, directory)
+    (directory / "streams").mkdir()
+    for end in (end for stage in filled.stages for end in stage.ends):
+        # A stream may lie deeper, and its reader may look there before the writer has come so far.
+        if Path(end.path).is_relative_to(directory):
+            Path(end.path).parent.mkdir(parents=True, exist_ok=True)
+    for stage in filled.stages:
+        _write_stage(directory, stage, filled.group_of(stage.name))
+    for group in filled.groups:
+        _write_group(directory, group)
+    _write(directory / "pipeline.yaml", source.text)
+    _write(directory / "command.json", _to_json(command or {}))
+    # Last: a directory with a plan is whole.
+    _write(directory / PLAN_FILE, plan.to_json().encode())
+
+
+def _write_stage(directory: Path, stage: StagePlan, group: GroupPlan | None) -> None:
+    folder = stage_dir(directory, stage.name)
+    (folder / "work").mkdir(parents=True)
+    Path(stage.cwd).mkdir(parents=True, exist_ok=True)
+    settings = {
+        "stage": stage.name,
+        "component": stage.component,
+        "ranks": stage.ranks,
+        "run_dir": str(directory),
+        "parameters": stage.parameters,
+        "metrics": str(folder / "metrics.jsonl"),
+        "ends": [end.model_dump(mode="json") for end in stage.ends],
+    }
+    if group is not None:
+        settings["group"] = {"ranks": group.ranks, "streams": group.streams}
+        # srun binds by itself; of hydra's ranks each stage takes its own cores.
+        cores = stage.placement.cores if group.launcher == "mpiexec" else []
+        launch = {"program": stage.program, "cwd": stage.cwd, "env": stage.env, "cores": cores}
+        _write(folder / LAUNCH_FILE, _to_json(launch))
+    _write(folder / "stage.json", _to_json(settings))
+    for place, text in stage.files.items():
+        _write(Path(place), text.encode())
+    for place, original in stage.copies.items():
+        Path(place).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(original, place)  # with its permissions: it may be a program
+
+
+def _write_group(directory: Path, group: GroupPlan) -> None:
+    """Where the launcher of several stages leaves its own output."""
+    group_dir(directory, group.name).mkdir(parents=True)
+    for place, text in group.files.items():
+        _write(Path(place), text.encode())
+
+
+def _to_json(value: Mapping[str, Any]) -> bytes:
+    return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Under a temporary name first, so that nobody reads half of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_bytes(data)
+    temporary.replace(path)
+
+
+def _point_latest(runs: Path, directory: Path) -> None:
+    link, temporary = runs / LATEST, runs / f".{LATEST}.{secrets.token_hex(4)}"
+    temporary.symlink_to(os.path.relpath(directory, runs))
+    if link.is_dir() and not link.is_symlink():
+        temporary.unlink()
+        raise RunError(f"{link} is a directory; wf keeps a link of that name to the newest run", f"mv {link} elsewhere")
+    temporary.replace(link)

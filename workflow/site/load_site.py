@@ -1,0 +1,43 @@
+"""Sites from `configs/sites`, as checked models. A mistake in such a file is reported with its place."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from workflow.errors import SpecError
+from workflow.site.machine import interfaces, look
+from workflow.site.site_model import Site, SiteFile
+from workflow.spec.config_dirs import read_config
+from workflow.spec.validation_messages import validated
+
+
+def load_site(name: str) -> Site:
+    """The site of that name; `auto` is filled from this machine.
+
+    Raises:
+        WfError: there is none of that name.
+        SpecError: its file is wrong.
+    """
+    node = read_config("sites", name)
+    file, problems = validated(SiteFile, node)
+    if file is None or problems:
+        raise SpecError(problems)
+    known: dict[str, Any] = file.model_dump()
+    if file.cores_per_node == "auto":
+        known["cores_per_node"] = len(os.sched_getaffinity(0))
+        known["interfaces"] = interfaces()  # stages run here: elsewhere they may be others
+    if file.memory_per_node == "auto":
+        known["memory_per_node"] = _memory_bytes()
+    return Site(**look(known))
+
+
+def _memory_bytes() -> int:
+    """Memory of this machine, or of the container that we are in."""
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        limit = Path("/sys/fs/cgroup/memory.max").read_text().strip()
+    except OSError:
+        return total
+    return min(total, int(limit)) if limit.isdigit() else total

@@ -1,0 +1,174 @@
+"""What this machine can do for streams, looked up in a few milliseconds: no process, no import of adios2.
+
+ADIOS2 takes a transport that it was not built with for a wish, and quietly uses another. What it was built with can be
+read off its library: libucp is linked for `ucx`, libfabric for `rdma`, libmpi for `mpi` (source/adios2/toolkit/sst/dp).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from workflow.site.elf import Links, read_links
+from workflow.spec.models.pipeline import Transport
+
+_LINKED: dict[str, Transport] = {"libfabric": "rdma", "libucp": "ucx", "libmpi": "mpi"}
+# InfiniBand and RoCE; Slingshot; Omni-Path announces itself as the first.
+_FABRICS = ("/sys/class/infiniband", "/sys/class/cxi")
+_INTERFACES = Path("/sys/class/net")
+_PTRACE = Path("/proc/sys/kernel/yama/ptrace_scope")
+_HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+# What users set themselves to tell the allocator: not to be overridden.
+ALLOCATOR_VARIABLES = (
+    "GLIBC_TUNABLES", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "MALLOC_TOP_PAD_", "MALLOC_ARENA_MAX",
+)  # fmt: skip
+SET_HERE = "is set in this environment"
+# The first glibc with huge pages in malloc, and without a limit of 32 MiB on the mmap threshold (its NEWS).
+TUNABLES_GLIBC = (2, 35)
+
+
+def look(site: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a site with `auto` filled from this machine, and in `seen` what that was taken from."""
+    known, seen = dict(site), dict[str, str]()
+    if known["planes"] == "auto":
+        known["planes"], seen["planes"] = adios2_planes()
+    if known["peer_memory"] == "auto":
+        known["peer_memory"], seen["peer_memory"] = peer_memory()
+    if known["fabric"] == "auto":
+        known["fabric"], seen["fabric"] = rdma_fabric()
+    if known.get("parallel_adios2") == "auto":
+        known["parallel_adios2"] = adios2_parallel()
+    if known["glibc"] == "auto":
+        known["glibc"] = glibc_version()
+    if known["memory_policy"] == "auto":
+        known["memory_policy"], seen["memory_policy"] = memory_policy(known["glibc"], os.environ)
+    return {**known, "seen": seen}
+
+
+def interfaces() -> list[str]:
+    """Names of this machine's network interfaces, sorted; [] where they cannot be seen."""
+    try:
+        return sorted(path.name for path in _INTERFACES.iterdir() if path.is_dir())
+    except OSError:
+        return []
+
+
+def adios2_planes() -> tuple[list[Transport], str]:
+    """(SST transports of the adios2 of this Python, what was seen); [] when that is not known."""
+    library = core_library()
+    if library is None:
+        return [], "no adios2 is installed beside this Python"
+    links = read_links(library)
+    if links is None:
+        return [], f"{library} cannot be read"
+    found: list[Transport] = ["tcp"]
+    found += [plane for name, plane in _LINKED.items() if any(re.match(rf"{name}\b", need) for need in links.needed)]
+    return found, f"linked by {library.name}"
+
+
+def adios2_parallel() -> bool | None:
+    """Whether the adios2 of this Python is built with MPI; None when there is none."""
+    library = core_library()
+    return None if library is None else any(library.parent.glob("libadios2_core_mpi.so*"))
+
+
+def core_library() -> Path | None:
+    """The library of the installed adios2 that holds SST and the operators."""
+    found = importlib.util.find_spec("adios2")
+    folders = [Path(place) for place in (found.submodule_search_locations or [])] if found else []
+    for folder in folders:
+        for place in (folder, *_searched(folder / "bindings"), Path(sys.prefix, "lib")):
+            library = next(iter(sorted(place.glob("libadios2_core.so*"))), None)
+            if library is not None:
+                return library
+    return None
+
+
+def _searched(bindings: Path) -> Iterator[Path]:
+    """Where the loader looks for what the bindings link: their rpath, then the user's path."""
+    for extension in sorted(bindings.glob("*.so")):
+        links = read_links(extension) or Links([], [])
+        for folder in links.runpath:
+            yield Path(folder.replace("${ORIGIN}", "$ORIGIN").replace("$ORIGIN", str(bindings.resolve())))
+    for folder in os.environ.get("LD_LIBRARY_PATH", "").split(":"):
+        if folder:
+            yield Path(folder)
+
+
+def find_mpiexec() -> str | None:
+    """The launcher that belongs to this Python, else the site's own on PATH."""
+    beside = Path(sys.executable).with_name("mpiexec")
+    return str(beside) if beside.exists() else shutil.which("mpiexec")
+
+
+def rdma_fabric() -> tuple[bool, str]:
+    """(whether this machine is on an RDMA network, what was seen)."""
+    for place in _FABRICS:
+        try:
+            devices = sorted(path.name for path in Path(place).iterdir())
+        except OSError:
+            continue
+        if devices:
+            return True, f"{place} has {', '.join(devices)}"
+    return False, f"nothing in {' and '.join(_FABRICS)}"
+
+
+def peer_memory() -> tuple[bool, str]:
+    """(whether processes may read each other's memory, what was seen), by the rule of UCX (uct/sm/scopy/cma/cma_md.c).
+
+    SST over UCX waits for ever where ranks of one node may not.
+    """
+    try:
+        scope = _PTRACE.read_text().strip()
+    except OSError:
+        scope = "0"
+    if scope not in ("0", "1"):  # with 1 UCX lets others in
+        return False, f"kernel.yama.ptrace_scope is {scope}"
+    import ctypes
+
+    here, there = ctypes.create_string_buffer(b"?"), ctypes.create_string_buffer(b"!")
+    parts = [(ctypes.c_void_p * 2)(ctypes.addressof(each), 1) for each in (here, there)]
+    try:
+        read = ctypes.CDLL(None, use_errno=True).process_vm_readv
+    except AttributeError:
+        return False, "the C library has no process_vm_readv"
+    if read(os.getpid(), parts[0], 1, parts[1], 1, 0) == 1:
+        return True, f"process_vm_readv works, kernel.yama.ptrace_scope is {scope}"
+    return False, f"process_vm_readv: {os.strerror(ctypes.get_errno())}"
+
+
+def memory_policy(glibc: str, environment: Mapping[str, str]) -> tuple[list[str], str]:
+    """(what can be had here, what was seen)."""
+    if own := [name for name in ALLOCATOR_VARIABLES if name in environment]:
+        return [], f"{', '.join(own)} {SET_HERE}"
+    if not glibc:
+        return [], "the C library is not glibc"
+    version = parse_version(glibc)
+    try:
+        mode = re.search(r"\[(\w+)\]", _HUGE_PAGES.read_text())
+    except OSError:
+        mode = None
+    word = mode[1] if mode else "not there"
+    seen = f"glibc {glibc}, transparent huge pages {word}"
+    huge = version >= TUNABLES_GLIBC and word in ("madvise", "always")
+    return (["huge_pages", "keep_freed"] if huge else ["keep_freed"]), seen
+
+
+def glibc_version() -> str:
+    """`2.36`; empty with another C library."""
+    try:
+        return (os.confstr("CS_GNU_LIBC_VERSION") or "").removeprefix("glibc").strip()
+    except (ValueError, OSError):
+        return ""
+
+
+def parse_version(text: str) -> tuple[int, ...]:
+    """(2, 36) of `2.36`; () of anything else."""
+    match = re.match(r"(\d+)\.(\d+)", text)
+    return (int(match[1]), int(match[2])) if match else ()

@@ -1,0 +1,152 @@
+"""The parameters of components: what `component.yaml` declares → a model → checked values with defaults."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, create_model
+
+from workflow.errors import Problem
+from workflow.spec.models.component import Component, Parameter
+from workflow.spec.models.units import to_bytes, to_seconds
+from workflow.spec.suggest import did_you_mean, listing
+from workflow.spec.validation_messages import problem_at, shown, validated
+from workflow.spec.yaml_tree.node import KeyPath, Node, key_text
+
+_TYPE = re.compile(r"(int|float|string|bool|duration|size|choice|file|output)(?:\[([1-9][0-9]*)?\])?")
+_LISTABLE = ("int", "float", "string")
+
+
+def check_parameters(
+    component: Component, model: type[BaseModel], folder: Path, given: Node, at: KeyPath, root: Node, base: Path
+) -> tuple[dict[str, Any], list[Problem]]:
+    """All parameters of a component with defaults filled in, and all that is wrong with those given.
+
+    Args:
+        component, model, folder: the component, its `parameters_model`, and where its files lie.
+        given: the `with:` mapping, which stands at path `at` of the file `root`.
+        base: folder of the pipeline file; `file` parameters are relative to it, or else to `folder`.
+
+    Returns:
+        name → value: durations in seconds, sizes in bytes, files absolute, outputs as written.
+    """
+    problems = []
+    for name in set(given.mapping()) - set(component.parameters):
+        message = f"component {component.component} has no parameter `{name}`"
+        hint = did_you_mean(name, component.parameters) or f"its parameters: {listing(component.parameters, 20)}"
+        problems.append(problem_at(root, (*at, name), message, hint, at_key=True))
+    known = {name: child for name, child in given.mapping().items() if name in component.parameters}
+    checked, wrong = validated(model, Node(known, given.place, given.key), at, root)
+    if checked is None:
+        defaults = {key_text((*at, name)): name for name in component.parameters if name not in given.mapping()}
+        return {}, problems + [_blamed(each, defaults, component, folder) for each in wrong]
+    values = checked.model_dump(by_alias=True)
+    for name, parameter in component.parameters.items():
+        if parameter.type == "file" and values[name] is not None:
+            path = _find(values[name], base, folder)
+            if path is None:
+                message = f"there is no file {shown(values[name])}"
+                problems.append(problem_at(root, (*at, name), message, f"relative paths start at {base}"))
+            values[name] = str(path)
+    return values, problems
+
+
+def _blamed(problem: Problem, defaults: dict[str, str], component: Component, folder: Path) -> Problem:
+    """A wrong default is the component's mistake, not the user's."""
+    name = defaults.get(problem.key.partition("[")[0], "")
+    if not name or component.parameters[name].required:
+        return problem
+    return Problem(str(folder / "component.yaml"), 0, 0, f"parameters.{name}.default", problem.message, problem.hint)
+
+
+def json_schema(component: Component) -> dict[str, Any]:
+    """The JSON Schema of the component's `with:` mapping."""
+    return parameters_model(component).model_json_schema(by_alias=True)
+
+
+def check_declaration(parameter: Parameter) -> list[tuple[str, str]]:
+    """(message, hint) for everything about a parameter's declaration that makes no sense."""
+    match = _TYPE.fullmatch(parameter.type)
+    if match is None or ("[" in parameter.type and match[1] not in _LISTABLE):
+        kinds = "int, float, string, bool, duration, size, choice, file, output, int[3], float[], string[]"
+        hint = did_you_mean(parameter.type, kinds.split(", ")) or f"types: {kinds}"
+        return [(f'unknown type "{parameter.type}"', hint)]
+    if (parameter.type == "choice") != bool(parameter.choices):
+        return [("choices are given for type choice, and only there", "add `choices: [a, b]`, or change the type")]
+    if parameter.required and parameter.default is not None:
+        return [("a required parameter has no default", "remove one of them")]
+    return []
+
+
+class _Parameters(BaseModel):
+    # A wrong default of a component must not reach its program.
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, validate_default=True)
+
+
+def parameters_model(component: Component) -> type[BaseModel]:
+    """A model of the component's `with:` mapping."""
+    # Under names of our own: a parameter may well be called `copy` or `model_x`.
+    fields: dict[str, Any] = {}
+    for number, (name, parameter) in enumerate(component.parameters.items()):
+        annotation = _annotation(parameter)
+        about = parameter.help + (f" [{parameter.unit}]" if parameter.unit else "")
+        if parameter.required:
+            fields[f"p{number}"] = (annotation, Field(alias=name, description=about))
+        else:
+            default, examples = _in_base_unit(parameter), [] if parameter.default is None else [parameter.default]
+            info = Field(default, alias=name, description=about, examples=examples or None)
+            # Nothing may be given only where nothing is the default: programs rely on the declared type.
+            fields[f"p{number}"] = (annotation if examples else annotation | None, info)
+    return create_model(component.component, __base__=_Parameters, **fields)
+
+
+def _annotation(parameter: Parameter) -> Any:
+    kind, _, length = parameter.type.rstrip("]").partition("[")
+    limits: dict[str, Any] = {"ge": parameter.min, "le": parameter.max}
+    if kind == "int":
+        item: Any = Annotated[int, Field(**limits)]
+    elif kind == "float":
+        item = Annotated[float, Field(**limits)]
+    elif kind == "duration":
+        limits = {"ge": parameter.min or 0, "le": parameter.max}
+        item = Annotated[float, BeforeValidator(to_seconds), Field(**limits), _or_text("number", limits, "10 min")]
+    elif kind == "size":
+        limits = {"ge": parameter.min or 0, "le": parameter.max}
+        item = Annotated[int, BeforeValidator(to_bytes), Field(**limits), _or_text("integer", limits, "2 GiB")]
+    elif kind == "choice":
+        item = Literal[tuple(parameter.choices or [])]
+    else:
+        item = bool if kind == "bool" else str
+    if "[" not in parameter.type:
+        return item
+    if not length:
+        return list[item]
+    in_schema = Field(json_schema_extra={"minItems": int(length), "maxItems": int(length)})
+    return Annotated[list[item], AfterValidator(partial(_exactly, int(length))), in_schema]
+
+
+def _or_text(kind: str, limits: dict[str, Any], example: str) -> WithJsonSchema:
+    """For editors: a number within limits, or a text with a unit."""
+    words = {"ge": "minimum", "le": "maximum"}
+    number = {"type": kind, **{words[key]: limit for key, limit in limits.items() if limit is not None}}
+    return WithJsonSchema({"anyOf": [number, {"type": "string"}], "examples": [example]})
+
+
+def _exactly(count: int, values: list[Any]) -> list[Any]:
+    if len(values) != count:
+        raise ValueError(f"expected {count} values, got {len(values)}")
+    return values
+
+
+def _in_base_unit(parameter: Parameter) -> Any:
+    convert = {"duration": to_seconds, "size": to_bytes}.get(parameter.type)
+    return convert(parameter.default) if convert and parameter.default is not None else parameter.default
+
+
+def _find(file: str, base: Path, folder: Path) -> Path | None:
+    """The file, absolute; a component's own files are found by their names alone."""
+    paths = ((where / Path(file).expanduser()).absolute() for where in (base, folder))
+    return next((path for path in paths if path.exists()), None)

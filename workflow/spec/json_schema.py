@@ -1,0 +1,118 @@
+"""The JSON Schema of the pipeline file, for editors: `# yaml-language-server: $schema=pipeline.schema.json`.
+
+Made from the same models that check the file, so that it cannot differ; the parameters of every component and
+engine that is installed here are typed too.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from workflow.spec.component_files import known_components, load_component
+from workflow.spec.component_parameters import json_schema
+from workflow.spec.engine_presets import known_engines, load_engine
+from workflow.spec.models.component import Component
+from workflow.spec.models.engine import Engine, EngineParameter
+from workflow.spec.models.pipeline import PipelineSpec, StreamSpec
+
+DRAFT = "https://json-schema.org/draft/2020-12/schema"
+_TYPES = {"int": "integer", "float": "number", "bool": "boolean", "string": "string"}
+# ADIOS2's own words for true and false; YAML 1.2 reads them as text.
+_BOOL_WORDS = ["on", "off", "yes", "no"]
+
+
+def pipeline_schema() -> dict[str, Any]:
+    """JSON Schema, draft 2020-12. Raises SpecError when a component's or an engine's file is wrong."""
+    schema = PipelineSpec.model_json_schema(by_alias=True)
+    _tidy(schema)
+    _type_stages(schema["$defs"], {name: load_component(name) for name in known_components()})
+    _type_streams(schema["$defs"], {via: load_engine(via) for via in known_engines()})
+    schema["properties"]["profiles"] = _profiles(schema)
+    return {"$schema": DRAFT, **schema, "title": "wf pipeline"}
+
+
+def _tidy(part: Any) -> None:
+    """Without pydantic's titles, which repeat the keys; names that do not match the pattern are refused."""
+    if isinstance(part, list):
+        for item in part:
+            _tidy(item)
+    if not isinstance(part, dict):
+        return
+    if isinstance(part.get("title"), str):
+        del part["title"]
+    if "patternProperties" in part:
+        part["additionalProperties"] = False
+    for item in part.values():
+        _tidy(item)
+
+
+def _type_stages(definitions: dict[str, Any], components: dict[str, Component]) -> None:
+    """`component` is one of those there are; `with` follows from it."""
+    stage = definitions["StageSpec"]
+    about = stage["properties"]["component"].get("description", "")
+    stage["properties"]["component"] = {"anyOf": [{"enum": list(components)}, {"pattern": "/"}], "description": about}
+    stage["oneOf"] = [{"required": ["component"]}, {"required": ["command"]}]
+    for name, component in components.items():
+        parameters = json_schema(component)
+        _tidy(parameters)
+        definitions[f"with-{name}"] = {**parameters, "description": component.summary}
+    stage["allOf"] = [
+        {
+            "if": {"properties": {"component": {"const": name}}, "required": ["component"]},
+            "then": {
+                "properties": {"with": {"$ref": f"#/$defs/with-{name}"}},
+                **({"required": ["with"]} if any(each.required for each in component.parameters.values()) else {}),
+            },
+        }
+        for name, component in components.items()
+    ]
+
+
+def _type_streams(definitions: dict[str, Any], engines: dict[str, Engine]) -> None:
+    """`via` is one of those there are; `parameters` and `coupling` follow from it."""
+    stream = definitions["StreamSpec"]
+    about = " · ".join(f"{via}: {engine.summary}" for via, engine in engines.items())
+    default = StreamSpec.model_fields["via"].default
+    stream["properties"]["via"] = {"enum": list(engines), "default": default, "description": about}
+    stream["allOf"] = []
+    for via, engine in engines.items():
+        open_to_users = (item for item in engine.parameters.items() if not (item[1].managed or item[1].useless))
+        useful = {name: _parameter(each) for name, each in open_to_users}
+        couplings = {"enum": [*engine.couplings, None]}
+        definitions[f"parameters-{via}"] = {"type": "object", "properties": useful, "additionalProperties": False}
+        # A stream that names no engine takes the default one: then `const` alone holds of the missing key.
+        required = {} if via == default else {"required": ["via"]}
+        stream["allOf"].append(
+            {
+                "if": {"properties": {"via": {"const": via}}, **required},
+                "then": {"properties": {"parameters": {"$ref": f"#/$defs/parameters-{via}"}, "coupling": couplings}},
+            }
+        )
+
+
+def _parameter(parameter: EngineParameter) -> dict[str, Any]:
+    schema: dict[str, Any] = {"description": parameter.help}
+    if parameter.type == "choice":
+        schema["enum"] = parameter.choices
+    elif parameter.type == "bool":
+        schema["enum"] = [True, False, *_BOOL_WORDS]
+    elif parameter.type == "size":
+        schema["type"] = ["integer", "string"]
+    else:
+        schema["type"] = _TYPES[parameter.type]
+    if parameter.min is not None:
+        schema["minimum"] = parameter.min
+    if parameter.max is not None:
+        schema["maximum"] = parameter.max
+    if parameter.default not in (None, ""):
+        schema["default"] = parameter.default
+    return schema
+
+
+def _profiles(schema: dict[str, Any]) -> dict[str, Any]:
+    """A profile has the keys of the file; what is below them may be any part of it."""
+    profile = {key: True for key in schema["properties"] if key not in ("wf", "profiles")}
+    section = schema["properties"]["profiles"]
+    pattern = next(iter(section["patternProperties"]))
+    overlay = {"type": "object", "properties": profile, "additionalProperties": False}
+    return {**section, "patternProperties": {pattern: overlay}}

@@ -1,0 +1,1 @@
+"""The models of what users write: frozen, with unknown keys refused."""

@@ -1,0 +1,68 @@
+"""`component.yaml`: what a ready-made stage program takes, reads and writes, as frozen models.
+
+Readable without importing the program, so `wf check` compares both ends of a stream on any laptop.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from workflow.spec.models.pipeline import Name, Scalar, Spec, Variable
+
+
+class Parameter(Spec):
+    """One parameter of a component.
+
+    `type` is `int`, `float`, `string`, `bool`, `duration`, `size`, `choice`, `file` (read; relative to
+    the pipeline file; must exist), `output` (written; relative to the run directory), or a list of one
+    of the first three: `int[3]` (exactly three) or `float[]` (any number).
+    """
+
+    type: str
+    default: Any = None
+    required: bool = False
+    choices: list[Scalar] | None = None
+    min: float | None = None
+    max: float | None = None
+    unit: str = ""
+    help: str
+
+
+class PortVariable(Variable):
+    """A variable of a port. A name written `$parameter` stands for the value of that parameter."""
+
+    optional: bool = Field(False, description="written only with some parameters")
+    unit: str = ""
+    help: str = ""
+
+
+class Port(Spec):
+    """One stream end of a component. `any` ports take whatever the other end has."""
+
+    any: bool = False
+    optional: bool = Field(False, description="the component also runs with nothing joined to this port")
+    shares: Literal["once", "any"] | None = Field(
+        None,
+        description="each rank reads its share (`step.share`), so that `strategy:` has effect; once: not with `all`, "
+        "because the program needs every element once",
+    )
+    many: bool = Field(False, description="several streams may be joined to this port")
+    variables: dict[str, PortVariable] = Field(default_factory=dict)
+    bytes_per_rank: str = Field("", description="the parameter that says how many bytes a rank writes in a step, not 0")
+    help: str = ""
+
+
+class Component(Spec):
+    """A ready-made stage program."""
+
+    component: Name
+    kind: Literal["simulation", "analysis", "sink"]
+    summary: str
+    program: str = Field("program.py", description="relative to component.yaml")
+    needs: list[str] = Field(default_factory=list, description="Python modules that the program imports")
+    max_ranks: Annotated[int, Field(ge=1)] | None = Field(None, description="1 for a program that cannot be parallel")
+    parameters: dict[str, Parameter] = Field(default_factory=dict)
+    reads: dict[Name, Port] = Field(default_factory=dict)
+    writes: dict[Name, Port] = Field(default_factory=dict)

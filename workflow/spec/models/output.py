@@ -1,0 +1,124 @@
+"""How a stage writes: aggregation and compression, as the user states them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, model_validator
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+from workflow.operators import LOSSY, OPERATORS
+from workflow.spec.models.strict import Spec
+
+# BP5's AggregationType (engine/bp5/BP5Engine.h of ADIOS2 2.12.1)
+Strategy = Literal["TwoLevelShm", "EveryoneWrites", "EveryoneWritesSerial", "DataSizeBased"]
+Positive = Annotated[int, Field(ge=1)]
+_COUNTS = ("per_node", "per_gpu", "count", "ratio")
+
+
+class Aggregation(Spec):
+    """How many ranks of a stage write files for the others: `auto`, or one of per_node, per_gpu, count, ratio."""
+
+    auto: bool = Field(False, description="what the word `auto` means")
+    per_node: Positive | None = Field(None, description="this many aggregators on each node")
+    per_gpu: Positive | None = Field(None, description="this many aggregators for each GPU of the site's nodes")
+    count: Positive | None = Field(None, description="this many aggregators in all")
+    ratio: Positive | None = Field(None, description="one aggregator for this many ranks")
+    strategy: Strategy | None = Field(
+        None,
+        description="BP5's way: to the aggregators through shared memory (TwoLevelShm, its default), all ranks at once "
+        "or in turn into the file of its aggregator (EveryoneWrites, EveryoneWritesSerial), or in turn into files of "
+        "equal size (DataSizeBased)",
+    )
+    subfiles: Positive | None = Field(
+        None, description="data files, where several aggregators write one (TwoLevelShm); default: one each"
+    )
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Aggregation:
+        # What follows `; ` is what to type (workflow.spec.validation_messages).
+        given = [key for key in ("auto", *_COUNTS) if getattr(self, key)]
+        if len(given) > 1:
+            raise ValueError(f"{' and '.join(given)} are both given; keep one of them")
+        if not given and self.strategy is None and self.subfiles is None:
+            raise ValueError(f"expected one of {', '.join(_COUNTS)}; for example `{{per_node: 1}}`, or the word `auto`")
+        if self.subfiles is not None and self.strategy not in (None, "TwoLevelShm"):
+            raise ValueError(f"with {self.strategy} every aggregator has its own file; write `count: {self.subfiles}`")
+        return self
+
+
+def _word(value: Any) -> Any:
+    """`auto` stands for `{auto: true}`."""
+    if isinstance(value, str) and value != "auto":
+        raise ValueError(f'expected `auto` or a mapping, got "{value}"; for example `{{per_node: 1}}`')
+    return {"auto": True} if value == "auto" else value
+
+
+class _OrAuto:
+    """What editors and the reference learn of the word."""
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {"anyOf": [{"const": "auto"}, handler(schema)]}
+
+
+AggregationPolicy = Annotated[Aggregation, BeforeValidator(_word), _OrAuto()]
+
+
+class Blosc(Spec):
+    """C-Blosc2: lossless, fast."""
+
+    codec: Literal["blosclz", "lz4", "lz4hc", "zlib", "zstd"] = Field(
+        "zstd", description="lz4 is the fastest, zstd smaller at a good speed"
+    )
+    level: int = Field(5, ge=0, le=9, description="0: none; 9: smallest and slowest")
+    shuffle: Literal["none", "shuffle", "bitshuffle"] = Field(
+        "bitshuffle", description="bytes, or bits, of equal weight together first: numbers get smaller"
+    )
+    threads: int = Field(1, ge=1, description="of each rank; spare cores are needed for more than one")
+
+
+class Zfp(Spec):
+    """zfp: lossy, for floating point."""
+
+    accuracy: float = Field(gt=0, description="largest absolute error of a value", examples=[1e-3])
+
+
+class Bzip2(Spec):
+    """bzip2: lossless, small and slow; fails on data that it cannot make smaller."""
+
+    level: int = Field(9, ge=1, le=9, description="9: smallest, most memory")
+
+
+class Compressor(Spec):
+    """What a variable is compressed with: one of the operators."""
+
+    blosc: Blosc | None = Field(None, description="lossless and fast: `{codec: zstd, level: 5}`")
+    zfp: Zfp | None = Field(None, description="lossy, for floating point: `{accuracy: 1e-3}`")
+    bzip2: Bzip2 | None = Field(None, description="lossless, small and slow; fails on data that does not get smaller")
+    bound: float | None = Field(
+        None, ge=0, description="largest error that may arrive, or the run fails; default: the accuracy"
+    )
+
+    @property
+    def operator(self) -> str:
+        """ADIOS2's name of it."""
+        return next(name for name in OPERATORS if getattr(self, name) is not None)
+
+    @model_validator(mode="after")
+    def _one_operator(self) -> Compressor:
+        given = [name for name in OPERATORS if getattr(self, name) is not None]
+        if len(given) != 1:
+            example = f"one of {', '.join(OPERATORS)}; for example `{{blosc: {{codec: zstd}}}}`"
+            raise ValueError(
+                f"{' and '.join(given)} are both given; keep one of them" if given else f"expected {example}"
+            )
+        if self.bound is not None and given[0] not in LOSSY:
+            raise ValueError(f"{given[0]} changes no bit, so that is what is checked; remove `bound`")
+        return self
+
+
+Compression = Annotated[
+    dict[str, Compressor],
+    Field(description="variable → operator; `*`: every other array that it can do"),
+]

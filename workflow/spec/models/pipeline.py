@@ -1,0 +1,281 @@
+"""What the user wrote: the pipeline file as frozen models. Unknown keys are refused.
+
+These models hold no decisions: how a stream is wired or a stage is launched is decided in `workflow.plan`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, StringConstraints, model_validator
+
+from workflow.spec.models.config_dialect import NAMELESS, Dialect, dialect_of
+from workflow.spec.models.malloc_settings import Memory, MemoryOrBool
+from workflow.spec.models.output import AggregationPolicy, Compression
+from workflow.spec.models.strict import Spec as Spec
+from workflow.spec.models.units import Duration, Size
+
+# Stage and stream names become directory names, placeholder parts and `--set` keys.
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,62}$")]
+# `stage` or `stage.port`
+End = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_-]*(\.[A-Za-z][A-Za-z0-9_-]*)?$")]
+# A component that comes with wf, or the folder of one's own: `./spectrum`, relative to the pipeline file.
+ComponentName = Annotated[str, StringConstraints(pattern=r"^([A-Za-z][A-Za-z0-9_-]{0,62}|[^\s]*/[^\n]*)$")]
+Scalar = bool | int | float | str
+# How SST moves data: TCP sockets, libfabric, UCX, MPI itself.
+Transport = Literal["tcp", "rdma", "ucx", "mpi"]
+# Who reads which of the writer's blocks (workflow.distribution).
+Strategy = Literal[
+    "auto", "hostname", "hostname:binpacking", "hostname:round-robin", "hostname:blocks",
+    "binpacking", "round-robin", "blocks", "hyperslab", "all",
+]  # fmt: skip
+
+
+class Variable(Spec):
+    """What both ends of a stream may rely on for one variable."""
+
+    type: str | None = Field(None, description="`float64`, `int32`, …, or a family: `float`, `int`, `number`")
+    shape: list[int | str] | None = Field(
+        None, description="one entry per dimension: a size, or a name where the size varies; [] is a scalar"
+    )
+
+
+class Place(Spec):
+    """Where the ranks of a stage go."""
+
+    nodes: Annotated[int, Field(ge=1)] | None = Field(None, description="how many; the fewest that fit by default")
+    cores_per_rank: Annotated[int, Field(ge=0)] | None = Field(
+        None, description="0: the stage takes no core of its own (default for sinks); 1 otherwise"
+    )
+    share: Name | None = Field(None, description="another stage: same nodes, other cores")
+
+
+class Pipe(Spec):
+    """The stage that writes the files of another one (`async: pipe`)."""
+
+    ranks: int = Field(1, ge=1, description="MPI ranks that write; several need an ADIOS2 built with MPI to be of use")
+    place: Place = Field(
+        default_factory=Place, description="by default on the nodes of the writer, without cores of its own"
+    )
+
+
+class OutputPolicy(Spec):
+    """Policies of what a stage writes."""
+
+    aggregation: AggregationPolicy | None = Field(
+        None, description="aggregators of file streams: `auto`, or a mapping (default: one per node)"
+    )
+    async_: Literal["off", "guided", "naive", "pipe"] = Field(
+        "off",
+        alias="async",
+        description="overlap file writing with computing: BP5's AsyncWrite (guided, naive); or pipe: a stage that wf "
+        "adds takes the steps by SST and writes the files",
+    )
+    compression: Compression = Field(default_factory=dict, description="operators, per variable of what is written")
+    pipe: Pipe = Field(default_factory=lambda: Pipe(), description="the stage that `async: pipe` adds")
+
+
+class ProgramPort(Spec):
+    """What a program of the user's own reads or writes in one place, and how it is told its engine.
+
+    Empty, `{}`, it is a port that the program opens through `workflow.stage`.
+    """
+
+    io: str | None = Field(
+        None,
+        description="the name that the program gives to DeclareIO; of WarpX the diagnostic; openPMD programs and those "
+        "that use workflow.stage have none",
+    )
+    config: str | None = Field(
+        None,
+        description="where wf writes the engine and its parameters: a file in the stage's directory, `*.xml` or "
+        "`*.yaml` for ADIOS2, `*.json` or `*.toml` for openPMD-api; or `env` for openPMD-api's environment variables",
+    )
+    dialect: Dialect | None = Field(
+        None,
+        description="how it is written, where the name of `config` does not say it: `warpx` adds lines to the deck "
+        "`config` of `files:`, `picongpu` adds arguments to the command",
+    )
+    variables: dict[str, Variable] = Field(default_factory=dict, description="what the program reads or writes there")
+
+    @property
+    def spoken(self) -> Dialect | None:
+        """The dialect, given or said by the name of the config."""
+        return self.dialect or (dialect_of(self.config) if self.config is not None else None)
+
+    @model_validator(mode="after")
+    def _whole(self) -> ProgramPort:
+        # What follows `; ` is what to type (workflow.spec.validation_messages).
+        said = dialect_of(self.config) if self.config is not None else None
+        # PIConGPU's file is openPMD's JSON; the other words have no file of that kind.
+        if self.dialect and said and self.dialect != said and (self.dialect, said) != ("picongpu", "openpmd.json"):
+            raise ValueError(f"`config: {self.config}` says dialect {said}, not {self.dialect}; remove one of the two")
+        if self.dialect == "env" and self.config not in (None, "env"):
+            raise ValueError("dialect env has no config file; remove `config`")
+        if self.dialect == "warpx" and self.config is None:
+            raise ValueError("config is missing; name the deck of `files:` that gets the lines: `config: inputs`")
+        if self.dialect not in (None, "env", "picongpu") and self.config is None:
+            raise ValueError(f"config is missing; name the file that the program reads: `config: {self.dialect}`")
+        if self.io is None and self.spoken == "warpx":
+            raise ValueError("io is missing; give the name of the diagnostic: `io: diag1`")
+        if self.io is None and self.spoken is not None and self.spoken not in NAMELESS:
+            raise ValueError("io is missing; add `io: NAME`, the name that the program gives to DeclareIO")
+        return self
+
+
+class StageSpec(Spec):
+    """One program of a pipeline with its ranks."""
+
+    component: ComponentName | None = Field(
+        None, description="one that comes with wf (`wf components` lists them), or the folder of your own: `./mine`"
+    )
+    command: list[Scalar] | None = Field(None, description="any program and its arguments, started unchanged")
+    with_: dict[str, Any] = Field(default_factory=dict, alias="with", description="the component's parameters")
+    ranks: int = Field(1, ge=1, description="MPI ranks")
+    place: Place = Field(default_factory=Place, description="where the ranks go")
+    output: OutputPolicy = Field(
+        default_factory=OutputPolicy, description="policies of the files that the stage writes"
+    )
+    writes: dict[Name, ProgramPort] = Field(default_factory=dict, description="ios that the command writes")
+    reads: dict[Name, ProgramPort] = Field(default_factory=dict, description="ios that the command reads")
+    files: dict[str, str] = Field(
+        default_factory=dict,
+        description="files to put into the stage's directory: name there → file here, placeholders filled",
+    )
+    env: dict[str, Scalar] = Field(default_factory=dict, description="environment variables")
+    memory: MemoryOrBool = Field(
+        default_factory=Memory,
+        description="memory policy of its processes; by default on, where the site can, for stages with streams",
+    )
+
+    @property
+    def uses_stage(self) -> bool:
+        """Whether the program opens its streams through `workflow.stage`, as components and ports without io do."""
+        ports = [*self.reads.values(), *self.writes.values()]
+        told = any(port.io is not None or port.spoken is not None for port in ports)
+        return self.component is not None or (bool(ports) and not told)
+
+    @model_validator(mode="after")
+    def _one_program(self) -> StageSpec:
+        # What follows `; ` is what to type (workflow.spec.validation_messages).
+        if self.component is not None and self.command is not None:
+            raise ValueError("component and command are both given; keep one of them")
+        if self.component is None and self.command is None:
+            if "component" in self.model_fields_set:
+                raise ValueError('`component: null` is no name in YAML; write `component: "null"` to use that one')
+            raise ValueError("what it runs is missing; add `component: NAME` (`wf components`) or `command: [PROGRAM]`")
+        if self.component is not None and (self.writes or self.reads):
+            raise ValueError("writes and reads are for a command; remove them: a component declares its own ports")
+        if self.command is not None and self.with_:
+            raise ValueError("with is for a component; put the arguments of a command into the command")
+        if self.command == []:
+            raise ValueError("the command is empty; write `command: [PROGRAM, ARGUMENT]`")
+        return self
+
+
+class Queue(Spec):
+    """Steps that a writer may hold for slow readers."""
+
+    limit: int = Field(2, ge=1, description="steps; memory of the writer is (limit + 1) steps")
+    when_full: Literal["block", "discard"] = Field(
+        "block", description="block: the writer waits; discard: the newest step is dropped, and counted"
+    )
+
+
+class TapQueue(Queue):
+    """Steps that are held for a tap."""
+
+    when_full: Literal["block", "discard"] = Field(
+        "discard", description="discard: the newest step is dropped for the tap, and counted; block: all wait for it"
+    )
+
+
+class Tap(Spec):
+    """A reader that a stream gets without a word in the stages that it joins, and that does not slow them."""
+
+    component: ComponentName = Field(description="what reads: plot, archive, null, …, or the folder of your own")
+    with_: dict[str, Any] = Field(default_factory=dict, alias="with", description="the component's parameters")
+    every: int = Field(1, ge=1, description="it gets one step of so many, beginning with the first")
+    latest: bool = Field(False, description="it gets the newest step whenever it asks, and never an older one")
+    queue: TapQueue = Field(default_factory=TapQueue, description="steps held for it")
+    ranks: int = Field(1, ge=1, description="MPI ranks")
+    place: Place = Field(default_factory=Place, description="where the ranks go")
+    env: dict[str, Scalar] = Field(default_factory=dict, description="environment variables")
+    memory: MemoryOrBool = Field(default_factory=Memory, description="memory policy of its processes")
+
+    @model_validator(mode="after")
+    def _one_queue(self) -> Tap:
+        if self.latest and "queue" in self.model_fields_set:
+            raise ValueError("latest holds no older steps; remove `queue`, or remove `latest`")
+        return self
+
+
+class StreamSpec(Spec):
+    """A named, step-wise data connection from one stage to one or several."""
+
+    from_: End = Field(alias="from", description="the writing stage, or `stage.port`")
+    to: Annotated[list[End], Field(min_length=1)] | End = Field(
+        description="the reading stage or stages, or `stage.port`"
+    )
+    via: str = Field("sst", description="engine or preset from configs/engines: sst, bp5, bp4, hdf5, file, …")
+    coupling: Literal["live", "after"] | None = Field(
+        None, description="live: read while it is written; after: read when the writer has ended. Default by engine"
+    )
+    queue: Queue = Field(default_factory=Queue, description="steps that the writer may hold for slow readers")
+    transport: Literal["auto", "tcp", "rdma", "ucx", "mpi"] = Field(
+        "auto",
+        description="how SST moves data. auto: the fastest that the placement and this machine's ADIOS2 allow; "
+        "any other: that one, or the run fails",
+    )
+    interface: str | None = Field(None, description="network interface that SST listens on, e.g. ib0 (default: site's)")
+    strategy: Strategy = Field(
+        "auto",
+        description="which rank of a reading stage reads what, for programs that take any share (`step.share` of "
+        "workflow.stage). auto: by nodes and numbers of ranks",
+    )
+    step_size: Annotated[Size, Field(ge=1)] | None = Field(
+        None,
+        description="bytes of one step of all ranks: with it the queue's memory is compared with the node's",
+    )
+    keep: bool = Field(True, description="keep the file of a file stream after the run")
+    parameters: dict[str, Scalar] = Field(
+        default_factory=dict, description="engine parameters, checked against the engine's list"
+    )
+    variables: dict[str, Variable] = Field(default_factory=dict, description="contract that both ends must meet")
+    tap: dict[Name, Tap] = Field(default_factory=dict, description="more readers, which never slow the others")
+
+    @property
+    def readers(self) -> list[str]:
+        """The ends that read, always as a list."""
+        return self.to if isinstance(self.to, list) else [self.to]
+
+
+class Deadlines(Spec):
+    """How long a run may be silent before it is stopped with a diagnosis."""
+
+    start: Duration = Field(120.0, examples=["2 min"], description="from a stage's start until its streams are open")
+    step: Duration = Field(
+        600.0, examples=["10 min"], description="longest time without a step on a stream whose two ends run"
+    )
+    run: Duration = Field(86400.0, examples=["24 h"], description="the whole run")
+    stop: Duration = Field(3.0, examples=["3 s"], description="from the request to stop until the kill")
+
+
+class PipelineSpec(Spec):
+    """Stages plus the streams between them."""
+
+    wf: Literal[1] = Field(description="version of this file format")
+    name: Name = Field(description="begins the names of its run directories")
+    description: str = Field("", description="for people")
+    site: Name = Field("local", description="machine description from configs/sites")
+    oversubscribe: bool = Field(False, description="allow more ranks than cores")
+    stages: Annotated[dict[Name, StageSpec], Field(min_length=1)] = Field(
+        description="the programs, by a name each: `NAME: {component: …}` or `NAME: {command: […]}`"
+    )
+    streams: dict[Name, StreamSpec] = Field(
+        default_factory=dict, description="the data between them, by a name each: `NAME: {from: STAGE, to: STAGE}`"
+    )
+    deadlines: Deadlines = Field(default_factory=Deadlines, description="how long a run may be silent")
+    profiles: dict[Name, dict[str, Any]] = Field(
+        default_factory=dict, description="named overlays, chosen with --profile; `*` stands for every name"
+    )

@@ -1,0 +1,228 @@
+"""pydantic's errors → problems with a place, a plain sentence and the next thing to type."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from workflow.errors import Problem
+from workflow.spec.schema_introspection import Model, field_at, homes_of, keys_of, model_at, python_names
+from workflow.spec.suggest import did_you_mean, listing
+from workflow.spec.yaml_tree.node import KeyPath, Node, key_text, nearest, plain
+
+M = TypeVar("M", bound=BaseModel)
+
+_EXPECTED = {
+    "int_type": "a whole number", "int_from_float": "a whole number", "int_parsing": "a whole number",
+    "float_type": "a number", "float_parsing": "a number", "finite_number": "a finite number",
+    "bool_type": "true or false", "bool_parsing": "true or false",
+    "string_type": "text", "list_type": "a list",
+    "dict_type": "a mapping (`key: value` lines)", "model_type": "a mapping (`key: value` lines)",
+}  # fmt: skip
+_LIMITS = {
+    "greater_than_equal": ("at least", "ge"), "greater_than": ("more than", "gt"),
+    "less_than_equal": ("at most", "le"), "less_than": ("less than", "lt"),
+}  # fmt: skip
+_NAME_HOLDS = "letters, digits, `_` and `-`, 63 at most"
+
+
+class _Error(NamedTuple):
+    path: KeyPath
+    branch: bool  # one of several alternatives of a union said so
+    of_key: bool
+    detail: ErrorDetails
+
+
+def validated(model: type[M], node: Node, at: KeyPath = (), root: Node | None = None) -> tuple[M | None, list[Problem]]:
+    """`node` as a model, or all that is wrong with it.
+
+    `at` is the path of `node` in the whole file `root`, for the keys and places of messages.
+    """
+    root = root or node
+    problems = [
+        problem_at(root, at + path, "unknown key", f"did you mean `{name}`?", at_key=True)
+        for path, name in python_names(model, node)
+    ]
+    try:
+        # As JSON, because pydantic's strict mode (no `"4"` for 4, no `yes` for true) takes only JSON for nested models.
+        instance = model.model_validate_json(json.dumps(plain(node)), strict=True)
+    except ValidationError as error:
+        return None, problems + list(_problems_of(error, model, node, at, root))
+    return (None if problems else instance), problems
+
+
+def problem_at(root: Node, path: KeyPath, message: str, hint: str = "", *, at_key: bool = False) -> Problem:
+    """A problem with the place of `path`: of its value, or (`at_key`) of the key itself."""
+    found, node = nearest(root, path)
+    place = node.key if node.key is not None and (at_key or found != path) else node.place
+    return Problem(place.source, place.line, place.column, key_text(path), message, hint)
+
+
+def _problems_of(error: ValidationError, model: Model, node: Node, at: KeyPath, root: Node) -> Iterator[Problem]:
+    groups: dict[KeyPath, list[_Error]] = {}
+    for detail in error.errors(include_url=False):
+        each = _located(detail, model, node)
+        groups.setdefault(each.path, []).append(each)
+    for path, errors in groups.items():
+        deeper = any(len(other) > len(path) and other[: len(path)] == path for other in groups)
+        if deeper and all(each.branch for each in errors):
+            continue  # `to: [a, 5]`: the list's complaint about 5 says more than "expected text"
+        message, hint, at_key = _said(errors, model, node)
+        yield problem_at(root, at + path, message, hint, at_key=at_key)
+
+
+def _located(detail: ErrorDetails, model: Model, node: Node) -> _Error:
+    """The path in the file; pydantic's `loc` has names of union members in between."""
+    path: list[str | int] = []
+    branch = of_key = False
+    for part in detail["loc"]:
+        if part in node.children:
+            path.append(part)
+            node = node.children[part]
+        elif part == "[key]":
+            of_key = True
+        elif (key := _key_of(model, tuple(path), part)) is not None:
+            path.append(key)  # a key that is missing, or whose default is wrong
+            break
+        else:
+            branch = True
+    return _Error(tuple(path), branch, of_key, detail)
+
+
+def _key_of(model: Model, path: KeyPath, part: str | int) -> str | None:
+    """The key that `part` of a `loc` means at `path`: pydantic calls a wrong default by its Python name."""
+    here = model_at(model, path)
+    if here is None or not isinstance(part, str):
+        return None
+    return part if part in keys_of(here) else getattr(here.model_fields.get(part), "alias", None)
+
+
+def _said(errors: list[_Error], model: Model, node: Node) -> tuple[str, str, bool]:
+    """Message, hint, and whether the place is that of the key."""
+    first = errors[0]
+    kind, path = first.detail["type"], first.path
+    if kind == "extra_forbidden":
+        return "unknown key", _where_to_go(model, path), True
+    if kind == "missing":
+        about, example = _about(model, path), _only_choice(model, path) or "…"
+        return "is missing", f"add `{path[-1]}: {example}`{f' ({about})' if about else ''}", True
+    if first.of_key:
+        return f"names begin with a letter and hold {_NAME_HOLDS}", _as_name(str(path[-1])), True
+    telling = [each for each in errors if _expected(each.detail) is None]
+    if telling:
+        return *_one(telling[0].detail, model, path), False
+    value = nearest(node, path)[1].value
+    wanted = list(dict.fromkeys(_expected(each.detail) or "" for each in errors))
+    if "text" in wanted and "a number" in wanted:
+        wanted = ["text, a number, true or false"]
+    return f"expected {' or '.join(wanted)}, got {shown(value)}", _retype(wanted, value, errors, model, path), False
+
+
+def _expected(detail: ErrorDetails) -> str | None:
+    if detail["type"] == "literal_error":
+        return str(detail.get("ctx", {}).get("expected", "")).replace("'", "`")
+    return _EXPECTED.get(detail["type"])
+
+
+def _one(detail: ErrorDetails, model: Model, path: KeyPath) -> tuple[str, str]:
+    """An error other than of type."""
+    kind, context, value = detail["type"], detail.get("ctx", {}), detail["input"]
+    if kind == "value_error":
+        message, _, hint = str(context["error"]).partition("; ")
+        return message, hint or _example(model, path)
+    if kind in _LIMITS:
+        words, key = _LIMITS[kind]
+        limit = context[key]
+        return f"expected {words} {limit:g}, got {shown(value)}", _example(model, path)
+    if kind in ("too_short", "too_long"):
+        count = context.get("min_length", context.get("max_length"))
+        bound = "at least" if kind == "too_short" else "at most"
+        entries = "entry" if count == 1 else "entries"
+        return f"expected {bound} {count} {entries}, got {context['actual_length'] or 'none'}", _example(model, path)
+    if kind == "string_pattern_mismatch" and r"\." in context["pattern"]:
+        return f"expected a stage, or `stage.port`, got {shown(value)}", _example(model, path)
+    if kind == "string_pattern_mismatch":
+        return f"expected a name ({_NAME_HOLDS}), got {shown(value)}", _as_name(str(value))
+    return detail["msg"], _example(model, path)
+
+
+def _where_to_go(model: Model, path: KeyPath) -> str:
+    """For an unknown key: the key that was meant, the place where it belongs, or what there is."""
+    key, here = str(path[-1]), model_at(model, path[:-1])
+    known = keys_of(here) if here else {}
+    if near := did_you_mean(key, known):
+        return near
+    inside = next(homes_of(key, here), "") if here else ""
+    if inside:
+        return f"`{key}` belongs under `{inside}` here"
+    homes = list(homes_of(key, model))
+    if homes:
+        return f"`{key}` belongs under {' or '.join(f'`{home}`' for home in homes)}"
+    if key in keys_of(model):
+        return f"`{key}` belongs to the top of the file"
+    return f"known here: {listing(known, 20)}"
+
+
+def _retype(wanted: list[str], value: Any, errors: list[_Error], model: Model, path: KeyPath) -> str:
+    if errors[0].detail["type"] == "literal_error" and isinstance(value, str):
+        near = did_you_mean(value, re.findall(r"`([^`]*)`", wanted[0]))
+        if near:
+            return near
+    if wanted == ["true or false"] and isinstance(value, str):
+        return "write `true` or `false`, without quotes"
+    if isinstance(value, str) and any(word in wanted for word in ("a number", "a whole number")) and _is_number(value):
+        return f"write {value} without quotes"
+    if wanted == ["text"] and isinstance(value, int | float):
+        return f'put it into quotes: `"{str(value).lower() if isinstance(value, bool) else value}"`'
+    return _example(model, path)
+
+
+def _is_number(text: str) -> bool:
+    return re.fullmatch(r"[-+]?[0-9.]+([eE][-+]?[0-9]+)?", text) is not None
+
+
+def _about(model: Model, path: KeyPath) -> str:
+    field = field_at(model, path)
+    return field.description or "" if field else ""
+
+
+def _example(model: Model, path: KeyPath) -> str:
+    """What the key is for, and its default as an example of what to write."""
+    field = field_at(model, path)
+    about = _about(model, path)
+    here = model_at(model, path)
+    if here is not None:
+        return f"keys here: {listing(keys_of(here), 20)}"
+    value = (field.examples or [field.default])[0] if field is not None else None
+    if value is None or value == "" or not isinstance(value, str | int | float | list):
+        return about
+    name = next(part for part in reversed(path) if isinstance(part, str))
+    example = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return f"{about + '; ' if about else ''}for example `{name}: {example}`"
+
+
+def _only_choice(model: Model, path: KeyPath) -> str:
+    field = field_at(model, path)
+    choices = get_args(field.annotation) if field is not None and get_origin(field.annotation) is Literal else ()
+    return str(choices[0]) if len(choices) == 1 else ""
+
+
+def _as_name(text: str) -> str:
+    name = re.sub(r"[^A-Za-z0-9_-]+", "-", text).strip("-")
+    name = name if name[:1].isalpha() else f"s{name}"
+    return f"for example `{name[:63]}`"
+
+
+def shown(value: Any) -> str:
+    """A value as the user knows it, cut to one line."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, dict | list):
+        return "a mapping" if isinstance(value, dict) else "a list"
+    text = str(value).lower() if isinstance(value, bool) else f'"{value}"' if isinstance(value, str) else str(value)
+    return text if len(text) <= 60 else text[:57] + "…" + text[-1]

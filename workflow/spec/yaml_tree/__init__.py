@@ -1,0 +1,1 @@
+"""YAML text as a tree of nodes that know their places."""

@@ -1,0 +1,251 @@
+"""YAML text → a tree of nodes that know their places. The only file that imports yaml.
+
+Built from parser events, not from PyYAML's own objects: that gives every key its place, YAML 1.2 scalars,
+and bounds on depth and size before anything is expanded. Anything unclear is refused with its place.
+"""
+
+from __future__ import annotations
+
+import re
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+import yaml
+
+from workflow.errors import Problem, SpecError
+from workflow.spec.yaml_tree.node import Node, Place
+from workflow.spec.yaml_tree.scalars import CORE_TAGS, plain_scalar, tagged_scalar
+from workflow.spec.yaml_tree.syntax_errors import sentence
+
+# Far above any pipeline, far below what hurts. Aliases count as what they stand for.
+MAX_BYTES = 10_000_000
+MAX_NODES = 200_000
+MAX_DEPTH = 60
+
+_TAG = "tag:yaml.org,2002:"
+_UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufeff\uff00-\ufffd\U00010000-\U0010ffff]")
+_Parser: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def read_yaml(path: Path, source: str = "") -> tuple[Node, bytes]:
+    """The file's tree and its bytes. `source` is its name in messages (default: `path` as given).
+
+    Raises:
+        SpecError: the file cannot be read, is empty, or is not one YAML mapping of text keys.
+    """
+    source = source or str(path)
+    text = _read(path, source)
+    root = parse_yaml(text, source)
+    if root.value is None:
+        raise SpecError([Problem(source, 0, 0, "", "the file is empty", "`wf init my-first` writes a working one")])
+    if not isinstance(root.value, dict):
+        message = "expected `key: value` lines at the top of the file"
+        raise SpecError([Problem(source, root.place.line, root.place.column, "", message, "begin with `wf: 1`")])
+    return root, text
+
+
+def parse_yaml(text: bytes | str, source: str) -> Node:
+    """The tree of one YAML document; a null node for an empty one. Raises SpecError with the place."""
+    return _Composer(_decoded(text, source) if isinstance(text, bytes) else text, source).document()
+
+
+def _read(path: Path, source: str) -> bytes:
+    try:
+        with path.open("rb") as file:
+            text = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise SpecError([Problem(source, 0, 0, "", *_why_unreadable(path, error))]) from None
+    if len(text) > MAX_BYTES:
+        raise SpecError([Problem(source, 0, 0, "", f"larger than {MAX_BYTES // 10**6} MB", "is this the right file?")])
+    return text
+
+
+def _why_unreadable(path: Path, error: OSError) -> tuple[str, str]:
+    if isinstance(error, IsADirectoryError):
+        inside = sorted(path.glob("*.yaml"))
+        hint = f"did you mean `{inside[0]}`?" if len(inside) == 1 else "name the file in it"
+        return "is a directory, not a file", hint
+    if isinstance(error, FileNotFoundError):
+        from workflow.spec.suggest import did_you_mean
+
+        near = did_you_mean(path.name, [each.name for each in path.parent.glob("*.y*ml")])
+        return "no such file", near or "`wf init my-first` writes a working pipeline"
+    return f"cannot be read: {error.strerror}", "check the path and its permissions"
+
+
+def _decoded(text: bytes, source: str) -> str:
+    try:
+        return text.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = text[: error.start]
+        line, column = before.count(b"\n") + 1, len(before) - (before.rfind(b"\n") + 1) + 1
+        message = f"not UTF-8 text (byte 0x{text[error.start]:02x})"
+        encoding = "utf-16" if text[:2] in (BOM_UTF16_LE, BOM_UTF16_BE) else "latin1"
+        hint = f"save it as UTF-8, e.g. `iconv -f {encoding} -t utf-8 {source} > utf8.yaml`"
+        raise SpecError([Problem(source, line, column, "", message, hint)]) from None
+
+
+class _Composer:
+    """One document's events → nodes."""
+
+    def __init__(self, text: str, source: str) -> None:
+        self.text = text
+        self.source = source
+        self.anchors: dict[str, Node | None] = {}
+        self.count = 0
+        self.events: Iterator[Any] = iter(())
+
+    def document(self) -> Node:
+        if bad := _UNPRINTABLE.search(self.text):
+            line = self.text.count("\n", 0, bad.start()) + 1
+            column = bad.start() - (self.text.rfind("\n", 0, bad.start()) + 1) + 1
+            name = "a NUL byte" if bad[0] == "\0" else f"a control character (U+{ord(bad[0]):04X})"
+            self.refuse(Place(self.source, line, column), f"{name} in the file", "remove it: YAML is plain text")
+        self.events = yaml.parse(self.text, Loader=_Parser)
+        try:
+            return self.only_document()
+        except yaml.MarkedYAMLError as error:
+            found = self.syntax_problem(error)
+        raise SpecError([found])
+
+    def only_document(self) -> Node:
+        root: Node | None = None
+        for event in self.events:
+            if isinstance(event, yaml.DocumentStartEvent):
+                if root is not None:
+                    hint = "keep one document: remove this `---` and what follows"
+                    self.refuse(self.place(event), "a second document begins here", hint)
+                root = self.node(next(self.events), depth=1)
+        return root or Node(None, Place(self.source, 1, 1))
+
+    def node(self, event: Any, depth: int) -> Node:
+        place = self.place(event)
+        if isinstance(event, yaml.AliasEvent):
+            return self.alias(event.anchor or "", place, depth)
+        self.grow(1, depth, place)
+        if event.anchor:
+            self.anchors[event.anchor] = None  # an alias inside its own anchor would never end
+        if isinstance(event, yaml.ScalarEvent):
+            node = Node(self.scalar(event, place), place)
+        elif isinstance(event, yaml.SequenceStartEvent):
+            self.check_tag(event, "seq", place)
+            node = self.collection(self.items(depth), place)
+        else:
+            self.check_tag(event, "map", place)
+            node = self.collection(self.pairs(depth), place)
+        if event.anchor:
+            self.anchors[event.anchor] = node
+        return node
+
+    def alias(self, anchor: str, place: Place, depth: int) -> Node:
+        if anchor not in self.anchors:
+            message = f"`*{anchor}` repeats nothing: no `&{anchor}` before it"
+            self.refuse(place, message, "put the value into quotes if it is text")
+        target = self.anchors[anchor]
+        if target is None:
+            self.refuse(place, f"`*{anchor}` stands inside `&{anchor}` itself", "write the value out")
+        self.grow(target.size, depth + target.depth - 1, place)
+        # What is wrong inside is mended where it is written; the value as a whole stands here.
+        return replace(target, place=place)
+
+    def grow(self, nodes: int, depth: int, place: Place) -> None:
+        """Refuse what would become too big, before it is expanded."""
+        self.count += nodes
+        if self.count > MAX_NODES:
+            self.refuse(place, f"more than {MAX_NODES} values once all aliases are expanded", "write the values out")
+        if depth > MAX_DEPTH:
+            self.refuse(place, f"nested deeper than {MAX_DEPTH} levels", "check the brackets")
+
+    @staticmethod
+    def collection(value: dict[str, Node] | list[Node], place: Place) -> Node:
+        inside = list(value.values()) if isinstance(value, dict) else value
+        size = 1 + sum(child.size for child in inside)
+        return Node(value, place, size=size, depth=1 + max((child.depth for child in inside), default=0))
+
+    def items(self, depth: int) -> list[Node]:
+        items = []
+        for event in self.events:
+            if isinstance(event, yaml.SequenceEndEvent):
+                break
+            items.append(self.node(event, depth + 1))
+        return items
+
+    def pairs(self, depth: int) -> dict[str, Node]:
+        pairs: dict[str, Node] = {}
+        merged: dict[str, Node] = {}
+        for event in self.events:
+            if isinstance(event, yaml.MappingEndEvent):
+                break
+            key, place = self.key(event), self.place(event)
+            value_event = next(self.events)
+            node = self.node(value_event, depth + 1)
+            if key == "<<" and event.implicit[0]:
+                merged = {**self.merge_sources(node), **merged}
+                continue
+            if key in pairs:
+                first = pairs[key].key
+                at = f" (first at {first.line}:{first.column})" if first else ""
+                self.refuse(place, f"the key `{key}` stands here twice{at}", "keep one of them")
+            block = isinstance(value_event, yaml.CollectionStartEvent) and not value_event.flow_style
+            pairs[key] = replace(node, key=place, place=place if block else node.place)
+        return {**merged, **pairs}
+
+    def merge_sources(self, node: Node) -> dict[str, Node]:
+        """What `<<: *a` or `<<: [*a, *b]` brings in; the first of several is the strongest."""
+        sources = node.value if isinstance(node.value, list) else [node]
+        merged: dict[str, Node] = {}
+        for source in reversed(sources):
+            if not isinstance(source.value, dict):
+                message = "`<<` takes a mapping or a list of mappings"
+                self.refuse(source.place, message, "write `<<: *name` of an `&name` mapping")
+            merged.update(source.value)
+        return merged
+
+    def key(self, event: Any) -> str:
+        place = self.place(event)
+        if not isinstance(event, yaml.ScalarEvent):
+            self.refuse(place, "a key must be text", "put the whole key into quotes")
+        self.grow(1, 1, place)
+        value = self.scalar(event, place)
+        if not isinstance(value, str):
+            self.refuse(place, f"a key must be text, got `{event.value}`", f'write "{event.value}" in quotes')
+        return value
+
+    def scalar(self, event: Any, place: Place) -> Any:
+        tag = event.tag or ""
+        name = tag.removeprefix(_TAG)
+        if tag and tag != "!" and not (tag.startswith(_TAG) and name in CORE_TAGS):
+            self.refuse_tag(tag, place)
+        try:
+            if tag.startswith(_TAG):
+                return tagged_scalar(event.value, name)
+            return plain_scalar(event.value) if event.implicit[0] and not tag else event.value
+        except ValueError as error:
+            message = str(error)
+        return self.refuse(place, message, "put it into quotes if it is text")
+
+    def check_tag(self, event: Any, allowed: str, place: Place) -> None:
+        if event.tag not in (None, "!", _TAG + allowed):
+            self.refuse_tag(event.tag, place)
+
+    def refuse_tag(self, tag: str, place: Place) -> NoReturn:
+        message = f"the tag `{tag.replace(_TAG, '!!')}` is not allowed here"
+        self.refuse(place, message, "remove it, or put the value into quotes if it is text")
+
+    def syntax_problem(self, error: yaml.MarkedYAMLError) -> Problem:
+        mark, opened = error.problem_mark or error.context_mark, error.context_mark
+        at = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+        began = (opened.line + 1, opened.column + 1) if opened else at
+        lines = self.text.splitlines() or [""]
+        line = lines[min(at[0], len(lines)) - 1]
+        message, hint, at = sentence(error.problem or "", error.context or "", at, began, line)
+        return Problem(self.source, *at, "", message, hint)
+
+    def place(self, event: Any) -> Place:
+        return Place(self.source, event.start_mark.line + 1, event.start_mark.column + 1)
+
+    def refuse(self, place: Place, message: str, hint: str) -> NoReturn:
+        raise SpecError([Problem(place.source, place.line, place.column, "", message, hint)])

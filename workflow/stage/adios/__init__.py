@@ -1,0 +1,1 @@
+"""Reading and writing through ADIOS2 engines."""

@@ -1,0 +1,87 @@
+"""What this machine's ADIOS2 can do, as JSON on stdout: `python -m workflow.stage.adios.probe`.
+
+Each question is asked in a process of its own, because ADIOS2 answers some of them by aborting. The SST planes
+are read off the log line that names the plane in use, since a missing plane is otherwise replaced in silence.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+PLANES = {"tcp": "WAN", "rdma": "RDMA", "ucx": "UCX"}
+OPERATORS: dict[str, dict[str, str]] = {
+    "blosc": {},
+    "bzip2": {},
+    "zfp": {"accuracy": "1e-3"},
+    "sz": {"accuracy": "1e-3"},
+    "mgard": {"accuracy": "1e-3"},
+}
+TIMEOUT_S = 30
+
+_OPEN = """
+import sys, adios2
+io = adios2.Adios().declare_io("probe")
+io.set_engine("SST")
+io.set_parameters({"DataTransport": sys.argv[1], "RendezvousReaderCount": "0"})
+engine = io.open(sys.argv[2], adios2.bindings.Mode.Write)
+engine.close()
+"""
+_OPERATE = """
+import json, sys, numpy, adios2
+adios = adios2.Adios()
+operator = adios.define_operator("probe", sys.argv[1], json.loads(sys.argv[2]))
+io = adios.declare_io("probe")
+io.set_engine("BP5")
+data = numpy.zeros((8, 8, 8))
+variable = io.define_variable("x", data, [8, 8, 8], [0, 0, 0], [8, 8, 8])
+variable.add_operation(operator, json.loads(sys.argv[2]))
+engine = io.open(sys.argv[3], adios2.bindings.Mode.Write)
+engine.begin_step()
+engine.put(variable, data)
+engine.end_step()
+engine.close()
+"""
+
+
+def main() -> None:
+    """Ask everything and print the answers."""
+    import adios2
+
+    answers = {
+        "version": adios2.__version__,
+        "mpi": bool(adios2.is_built_with_mpi),
+        "planes": [name for name, word in PLANES.items() if _plane_works(word)],
+        "operators": [name for name, parameters in OPERATORS.items() if _operator_works(name, parameters)],
+    }
+    print(json.dumps(answers))
+
+
+def _plane_works(word: str) -> bool:
+    # The shm provider makes the real RDMA path usable on a machine without RDMA hardware.
+    env = {**os.environ, "SstVerbose": "2", **({"FABRIC_IFACE": "shm"} if word == "RDMA" else {})}
+    plane = {"WAN": "evpath", "RDMA": "rdma", "UCX": "ucx"}[word]
+    with tempfile.TemporaryDirectory() as folder:
+        answer = _ask(_OPEN, word, f"{folder}/probe", env=env)
+    return answer is not None and f'Selecting DataPlane "{plane}"' in answer.stderr and answer.returncode == 0
+
+
+def _operator_works(name: str, parameters: dict[str, str]) -> bool:
+    with tempfile.TemporaryDirectory() as folder:
+        answer = _ask(_OPERATE, name, json.dumps(parameters), f"{folder}/probe.bp", env=dict(os.environ))
+    return answer is not None and answer.returncode == 0
+
+
+def _ask(program: str, *argv: str, env: dict[str, str]) -> subprocess.CompletedProcess[str] | None:
+    command = [sys.executable, "-c", program, *argv]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, env=env)
+    except subprocess.TimeoutExpired:
+        return None
+
+
+if __name__ == "__main__":
+    main()

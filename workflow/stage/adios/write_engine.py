@@ -1,0 +1,159 @@
+"""Writing through ADIOS2: one engine, its steps and this process's boxes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from workflow.stage.adios.open_engine import bindings, forget_contact_files, is_parallel, open_engine
+from workflow.stage.adios.tcp_nodelay import Connections
+from workflow.stage.data.compression_operators import Operator, Operators
+from workflow.stage.data.variables import STRING_LISTS, Array, Block, Shape, product
+from workflow.stage.settings import End
+from workflow.stage.stage_errors import StageError
+
+
+class Target(Protocol):
+    """What a writer writes to: ADIOS2 here, rank 0 for all ranks in `gather`, an HDF5 file in `hdf5`."""
+
+    def begin(self) -> None:
+        """Begin a step. Collective."""
+
+    def put(self, block: Block) -> None:
+        """A block, a scalar or a string that this rank alone writes."""
+
+    def put_share(self, block: Block) -> None:
+        """This rank's block of an array of which every rank writes one. Collective where one rank writes for all."""
+
+    def end(self) -> None:
+        """End the step: its data is on its way. Collective."""
+
+    def close(self) -> None:
+        """End the stream. Collective."""
+
+    def abandon(self) -> None:
+        """Leave the stream as it is, without its end: whole steps stay, an open one is lost. Not collective."""
+
+    def attribute(self, name: str, value: Array | list[str]) -> None:
+        """Define an attribute, or give it a new value, from this step on."""
+
+
+class _Known(NamedTuple):
+    """A variable that ADIOS2 knows already, and the box it was last told."""
+
+    variable: Any
+    type: str
+    shape: Shape
+    start: Shape
+    extent: Shape
+
+
+class AdiosTarget:
+    """One engine opened for writing by this process."""
+
+    def __init__(self, end: End) -> None:
+        self._adios2 = bindings()
+        self._operators = Operators(end)
+        self._operators.check_built()
+        self._adios, self._io, self._engine = open_engine(end, "Write")
+        self._sync, self._deferred = self._adios2.Mode.Sync, self._adios2.Mode.Deferred
+        self._variables: dict[str, _Known] = {}
+        self._lent: list[Array] = []
+        self._is_stream = end.engine.upper() == "SST"
+        self._connections = Connections()
+        self._contact = Path(f"{end.path}.sst") if self._is_stream else None
+        self._lists: set[str] = set()
+        # Given before the first step: a file closed without one must hold nothing, or a reader takes it for a step.
+        self._early: dict[str, Array | list[str]] | None = {}
+
+    def begin(self) -> None:
+        """See `Target`."""
+        if self._is_stream:
+            self._connections.send_at_once()
+        self._engine.BeginStep()
+        early, self._early = self._early or {}, None
+        for name, value in early.items():
+            self.attribute(name, value)
+
+    def put(self, block: Block) -> None:
+        """See `Target`. Raises StageError when a variable changes its type or its number of dimensions."""
+        name, kind, values, shape, start, lent = block
+        count = values.shape
+        known = self._variables.get(name)
+        operator = self._operators.of(block)
+        if operator is not None:
+            self._operators.check_block(operator, block)
+        if known is None:
+            variable = self._define(block, operator)
+        else:
+            variable = known.variable
+            if kind != known.type or len(shape) != len(known.shape):
+                was, now = f"{known.type} with {len(known.shape)} dimensions", f"{kind} with {len(shape)}"
+                raise StageError(f"variable {name} was {was}; it cannot become {now} in the same stream")
+            if shape != known.shape:
+                variable.SetShape(shape)
+            if start != known.start or count != known.extent:
+                variable.SetSelection((start, count))
+        self._variables[name] = _Known(variable, kind, shape, start, count)
+        if kind == "string":
+            self._engine.Put(variable, str(values[()]))
+        elif lent:
+            self._lent.append(values)
+            self._engine.Put(variable, values, self._deferred)
+        else:
+            self._engine.Put(variable, values, self._sync)
+
+    def put_share(self, block: Block) -> None:
+        """See `Target`. Empty blocks are left out, except that an array of no elements at all must exist."""
+        if block.values.size or not product(block.shape):
+            self.put(block)
+
+    def end(self) -> None:
+        """See `Target`."""
+        self._engine.EndStep()
+        self._lent.clear()
+
+    def close(self) -> None:
+        """See `Target`."""
+        self._engine.Close()
+
+    def abandon(self) -> None:
+        """See `Target`. ADIOS2's objects do it when they go; a file is readable then, a reader of a stream fails.
+
+        Where that is collective the end of the process must do.
+        """
+        if is_parallel():
+            return
+        self._variables.clear()
+        del self._engine, self._io, self._adios
+        if self._contact is not None:
+            self._contact.unlink(missing_ok=True)
+            forget_contact_files()
+
+    def attribute(self, name: str, value: Array | list[str]) -> None:
+        """See `Target`."""
+        if self._early is not None:
+            self._early[name] = value
+        elif isinstance(value, list) and self._is_stream:  # SST loses them
+            self._lists.add(name)
+            self._define_attribute(STRING_LISTS, json.dumps(sorted(self._lists)))
+            self._define_attribute(name, json.dumps(value))
+        elif isinstance(value, list) or value.dtype.kind != "U":
+            self._define_attribute(name, value)
+        else:
+            self._define_attribute(name, str(value[()]))
+
+    def _define_attribute(self, name: str, value: Array | list[str] | str) -> None:
+        # ADIOS2 refuses a second value for a name that it knows; removing what it does not know is harmless.
+        self._io.RemoveAttribute(name)
+        self._io.DefineAttribute(name, value)
+
+    def _define(self, block: Block, operator: Operator | None) -> Any:
+        if block.type == "string":
+            return self._io.DefineVariable(block.name)
+        # ADIOS2 takes the type from the array and the box from the rest; without a box it is a single value.
+        variable = self._io.DefineVariable(block.name, block.values, block.shape, block.start, block.values.shape)
+        if operator is not None:
+            variable.AddOperation(operator.type, dict(operator.parameters))
+        return variable

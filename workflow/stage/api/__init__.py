@@ -1,0 +1,1 @@
+"""What stage programs call: readers, writers, steps."""

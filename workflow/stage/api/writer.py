@@ -1,0 +1,211 @@
+"""The writing end of a stream: steps, each with its variables, and attributes."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from workflow.stage.adios.open_engine import plain
+from workflow.stage.adios.write_engine import Target
+from workflow.stage.data.compression_operators import Operators
+from workflow.stage.data.contract_check import check_contract
+from workflow.stage.data.sample_check import Sampler
+from workflow.stage.data.variables import Array, Block, Info, Shape, product, to_array
+from workflow.stage.ranks.communicator import leave_stream, own_communicator, rank
+from workflow.stage.settings import End
+from workflow.stage.stage_errors import StageError, StreamFailed, left_by
+from workflow.stage.telemetry import process_metrics
+
+
+class Writer:
+    """Use it in a `with` statement: left normally, the stream ends; left by an exception, its readers fail too."""
+
+    def __init__(self, end: End, target: Target, stage: str) -> None:
+        self.name = end.stream
+        self.steps = 0
+        self._end, self._target, self._stage = end, target, stage
+        self._inside = self._closed = self._broken = False
+        self._written: dict[str, Info] = {}
+        self._attributes: dict[str, Array | list[str]] = {}
+        self._metrics = process_metrics()
+        self._ends = f'"stream": "{end.stream}", "side": "write"'
+        self._is_file = end.engine.upper() not in ("SST", "SSC")
+        self._rank = rank()
+        self._bytes, self._io_s = 0, 0.0
+        self._operators = Operators(end)
+        self._sampler = Sampler(own_communicator()) if self._operators else None
+
+    def attribute(self, name: str, value: Any, variable: str | None = None) -> None:
+        """Describe the stream, or one variable of it; a new value holds from the current step on.
+
+        `value`: a string, a number, or a one-dimensional list or array of either. Raises TypeError for
+        anything else. With several ranks, rank 0's value counts.
+        """
+        full = name if variable is None else f"{variable}/{name}"
+        content = _attribute_content(full, value)
+        if full in self._attributes and _same(self._attributes[full], content):
+            return
+        self._attributes[full] = content
+        if self._rank == 0:
+            self._target.attribute(full, content)
+
+    def step(self) -> WritingStep:
+        """A context manager: what is written inside it is one step, sent off when it is left."""
+        return WritingStep(self)
+
+    def write(self, name: str, value: Any, shape: Any = None, start: Any = None, *, lend: bool = False) -> None:
+        """Write a variable of this step.
+
+        With `shape`, the shape of the global array, and `start`, where this rank's block begins in it:
+        every rank's block `value`; blocks may be empty, and all sizes may change from step to step.
+        Without them: rank 0's `value` whole, a scalar, a string or an array.
+        `lend`: the array is not changed before the step ends, so that a file engine need not copy it.
+        Raises StageError outside a step or when the block does not fit, TypeError for types that ADIOS2 lacks.
+        """
+        if not self._inside:
+            raise StageError(f"stream {self.name}: write {name!r} inside `with writer.step():`")
+        begin = self._metrics.enter()
+        array, kind = to_array(name, value)
+        whole, first = self._box(name, array, shape, start)
+        # A copy that had to be made anyway belongs to nobody else.
+        lent = lend or (array is not value and isinstance(value, np.ndarray))
+        if name not in self._written:
+            self._written[name] = Info(kind, whole)
+            self._bytes += 0 if kind == "string" else array.itemsize * product(whole)
+        block = Block(name, kind, array, whole, first, lent)
+        try:
+            if shape is not None:
+                self._target.put_share(block)
+            elif self._rank == 0:
+                self._target.put(block)
+        except StageError as error:
+            raise type(error)(f"stream {self.name}: {error}") from None
+        except (RuntimeError, ValueError) as error:
+            raise StageError(f"stream {self.name}: {name} was not written: {plain(error)}") from error
+        if self._sampler is not None and (operator := self._operators.of(block)) is not None:
+            self._sampler.take(block, operator, self.steps)
+        self._io_s += self._metrics.leave() - begin
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close(left_by(error))
+        leave_stream(error)
+
+    def close(self, error: str = "") -> None:
+        """End the stream. With `error`, leave it without an end: its live readers fail too. Idempotent."""
+        if self._closed:
+            return
+        self._closed = True
+        error = error or ("a step was left by an error" if self._broken else "")
+        self._metrics.enter()
+        if error:
+            self._target.abandon()
+        else:
+            self._target.close()
+        self._metrics.leave()
+        if self._sampler is not None and self._sampler.names:
+            self._metrics.write("compressed", stream=self.name, side="write", variables=sorted(self._sampler.names))
+        self._metrics.write("close", stream=self.name, side="write", steps=self.steps, complete=not error, error=error)
+
+    def begin_step(self) -> None:
+        """What entering `step()` does."""
+        if self._closed or self._inside or self._broken:
+            broken = "the last one was left by an error" if self._broken else "the last one is still open"
+            raise StageError(f"stream {self.name}: no new step: {'it is closed' if self._closed else broken}")
+        begin = self._metrics.enter()
+        self._target.begin()
+        self._io_s = self._metrics.leave() - begin
+        self._inside, self._bytes = True, 0
+        self._written.clear()
+
+    def end_step(self) -> None:
+        """What leaving `step()` does."""
+        self._inside = False
+        if self.steps == 0 and self._end.variables:
+            self._check()
+        begin = self._metrics.enter()
+        try:
+            if self._sampler is not None and (samples := self._sampler.block()) is not None:
+                self._target.put(samples)
+            self._target.end()
+        except RuntimeError as error:
+            self._broken = True
+            raise self._record(
+                StreamFailed(f"stream {self.name}: step {self.steps} was not written: {plain(error)}")
+            ) from error
+        seconds = self._metrics.leave() - begin
+        # A file's end_step writes; a stream's hands over, and blocks while the queue is full.
+        wait_s, io_s = (0.0, self._io_s + seconds) if self._is_file else (seconds, self._io_s)
+        self._metrics.step(self._ends, self.steps, self._bytes, wait_s, io_s)
+        self.steps += 1
+
+    def break_step(self) -> None:
+        """What leaving `step()` by an exception does: the step is not sent, and no other can follow."""
+        self._inside, self._broken = False, True
+
+    def _box(self, name: str, array: Array, shape: Any, start: Any) -> tuple[Shape, Shape]:
+        if shape is None:
+            if start is not None:
+                raise StageError(f"stream {self.name}: {name} has a start but no shape")
+            return array.shape, (0,) * array.ndim
+        whole = tuple(int(n) for n in shape)
+        first = (0,) * len(whole) if start is None else tuple(int(n) for n in start)
+        fits = len(whole) == len(first) == array.ndim and all(
+            s >= 0 and s + n <= w for s, n, w in zip(first, array.shape, whole, strict=True)
+        )
+        if not fits:
+            raise StageError(f"stream {self.name}: {name}: a block {array.shape} at {first} is not inside {whole}")
+        return whole, first
+
+    def _check(self) -> None:
+        try:
+            check_contract(self._end, self._stage, self._written)
+        except StageError as error:
+            self._broken = True
+            raise self._record(error) from None
+
+    def _record(self, error: StageError) -> StageError:
+        self._metrics.error(self.name, error)
+        return error
+
+
+class WritingStep:
+    """The `with` block of one step."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+
+    def __enter__(self) -> Writer:
+        self._writer.begin_step()
+        return self._writer
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self._writer.end_step()
+        else:
+            self._writer.break_step()
+
+
+def _attribute_content(name: str, value: Any) -> Array | list[str]:
+    array = np.asarray(value)
+    if array.dtype.kind == "U":
+        return [str(item) for item in array] if array.ndim == 1 else to_array(name, value)[0]
+    if array.ndim > 1:
+        raise TypeError(f"attribute {name}: has {array.ndim} dimensions, one is possible; flatten it")
+    if array.dtype.kind == "c":
+        raise TypeError(f"attribute {name}: SST loses complex attributes; write real and imaginary parts")
+    return to_array(name, array)[0]
+
+
+def _same(one: Array | list[str], other: Array | list[str]) -> bool:
+    if isinstance(one, list) or isinstance(other, list):
+        return one is other or (isinstance(one, list) and isinstance(other, list) and one == other)
+    return one.dtype == other.dtype and np.array_equal(one, other)

@@ -1,0 +1,1 @@
+"""Variables, their selections, and the checks of what arrives."""
