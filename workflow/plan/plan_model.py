@@ -7,7 +7,7 @@ binds them to hosts.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -168,11 +168,11 @@ class Plan(Part):
 
     def stage(self, name: str) -> StagePlan:
         """The stage of that name. Raises KeyError."""
-        return {stage.name: stage for stage in self.stages}[name]
+        return _by_name(self, "stages", self.stages)[name]
 
     def stream(self, name: str) -> StreamPlan:
         """The stream of that name. Raises KeyError."""
-        return {stream.name: stream for stream in self.streams}[name]
+        return _by_name(self, "streams", self.streams)[name]
 
     def group_of(self, stage: str) -> GroupPlan | None:
         """The launch line that this stage shares with others; None where it has its own."""
@@ -181,3 +181,18 @@ class Plan(Part):
     def to_json(self) -> str:
         """The plan as text: what `wf plan --json` prints and `plan.json` holds, byte for byte."""
         return self.model_dump_json(indent=2) + "\n"
+
+
+Named = TypeVar("Named", StagePlan, StreamPlan)
+
+
+def _by_name(plan: Plan, part: str, items: list[Named]) -> dict[str, Named]:
+    """The items by their names, built once per list: a supervisor asks thousands of times a second.
+
+    Kept where `functools.cached_property` keeps its values. Unlike those it notices that a copy has another list.
+    """
+    key = f"_{part}_by_name"
+    known: tuple[list[Named], dict[str, Named]] | None = plan.__dict__.get(key)
+    if known is None or known[0] is not items:
+        known = plan.__dict__[key] = items, {item.name: item for item in items}
+    return known[1]

@@ -251,14 +251,32 @@ class StreamSpec(Spec):
 
 
 class Deadlines(Spec):
-    """How long a run may be silent before it is stopped with a diagnosis."""
+    """How long a run may be silent. A stage that computes for an hour between two steps looks like one that hangs, so
+    `wf` only warns of a silence by itself; it stops the run where a limit is written here.
+    """
 
-    start: Duration = Field(120.0, examples=["2 min"], description="from a stage's start until its streams are open")
-    step: Duration = Field(
-        600.0, examples=["10 min"], description="longest time without a step on a stream whose two ends run"
-    )
-    run: Duration = Field(86400.0, examples=["24 h"], description="the whole run")
-    stop: Duration = Field(3.0, examples=["3 s"], description="from the request to stop until the kill")
+    start: Duration = Field(
+        120.0, examples=["2 min"],
+        description="from a stage's start until its streams are open; when it passes, the run is stopped",
+    )  # fmt: skip
+    warn: Duration = Field(
+        600.0, examples=["10 min"],
+        description="time without a step after which wf reports which stage the others wait for; again after twice, "
+        "four times, … that time",
+    )  # fmt: skip
+    step: Duration | None = Field(
+        None, examples=["30 min"],
+        description="longest time without a step on a stream whose two ends run; when it passes, the run is stopped "
+        "(default: no limit)",
+    )  # fmt: skip
+    run: Duration | None = Field(
+        None, examples=["24 h"],
+        description="the whole run; when it passes, the run is stopped (default: no limit)",
+    )  # fmt: skip
+    stop: Duration = Field(
+        60.0, examples=["60 s"],
+        description="from the request to stop (SIGINT) until the kill; SIGTERM is sent after a third of it",
+    )  # fmt: skip
 
 
 class PipelineSpec(Spec):
