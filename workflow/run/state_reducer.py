@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from workflow.formats.sides import Side
 from workflow.run.events import (
     Cleaned,
     Event,
     Interrupted,
     RunFinished,
     RunStarted,
-    Side,
     StageExited,
     StageFailed,
     StageOpen,
