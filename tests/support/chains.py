@@ -63,7 +63,7 @@ def make_stream(name: str, writer: str, readers: list[str], way: Way = "sst", **
 def make_plan(stages: list[StagePlan], streams: list[StreamPlan] | None = None, **deadlines: float) -> Plan:
     return Plan(
         wf_version="0", pipeline="small", pipeline_file="pipeline.yaml", site="local", stages=stages,
-        streams=streams or [], deadlines=Deadlines.model_validate({"start": 60, "step": 60, "run": 120} | deadlines),
+        streams=streams or [], deadlines=Deadlines.model_validate({"start": 60, "step": 60, "run": 120, "stop": 3} | deadlines),
     )  # fmt: skip
 
 

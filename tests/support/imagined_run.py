@@ -17,7 +17,7 @@ from workflow.run.events import (
     StreamProgress,
     Tick,
 )
-from workflow.run.lifecycle import End, Finish, Record, Signal, Start, step
+from workflow.run.lifecycle import FinishRun, KillStage, RecordEvent, SignalStages, StartStage, step
 from workflow.run.state import RunState, initial_state
 
 
@@ -39,16 +39,16 @@ class Run:
             self.state, actions = step(self.state, event)
             for action in actions:
                 match action:
-                    case Start(stage=name):
+                    case StartStage(stage=name):
                         self.started.append(name)
                         self.feed(StageStarted(self.t, name, 100 + len(self.started)))
-                    case Signal(stages=stages, number=number):
+                    case SignalStages(stages=stages, number=number):
                         self.signals.append((self.t, stages, number))
-                    case End(stage=name):
+                    case KillStage(stage=name):
                         self.ended.append((self.t, name))
-                    case Record(event=decision):
+                    case RecordEvent(event=decision):
                         self.decided.append(decision)
-                    case Finish(event=verdict):
+                    case FinishRun(event=verdict):
                         self.feed(verdict)
         return self
 

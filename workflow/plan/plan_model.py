@@ -60,7 +60,7 @@ class EndPlan(Part):
     parameters: dict[str, str] = Field(default_factory=dict, description="exactly what is given to the engine")
     path: str = Field(description="the name that ADIOS2 opens; SST appends .sst to it, openPMD wants it appended")
     open_timeout_s: float
-    step_timeout_s: float
+    step_timeout_s: float | None = Field(description="how long a read waits for a step; None: no limit")
     io: str = Field(description="the ADIOS2 io name: the program's own, or the port's")
     config: str | None = Field(None, description="config file of a program of the user's own, absolute")
     dialect: Dialect | None = Field(None, description="how a program of the user's own is told engine and parameters")

@@ -8,11 +8,7 @@ from typing import Literal
 
 from workflow.formats.sides import Side
 from workflow.plan.plan_model import EndPlan, Plan, StagePlan
-<<<<<<< HEAD
-from workflow.run.events import RunFinished, Side, StageSilent, Trouble
-=======
-from workflow.run.events import RunFinished, Trouble
->>>>>>> main
+from workflow.run.events import RunFinished, StageSilent, Trouble
 
 Status = Literal["waiting", "starting", "running", "stopping", "succeeded", "failed", "stopped"]
 EndKey = tuple[str, str, Side]  # stream, stage, side

@@ -30,7 +30,17 @@ from workflow.run.events import (
     StreamTrouble,
     Trouble,
 )
-from workflow.run.state import KEPT_WARNINGS, RATE_WINDOW_S, SAMPLE_S, EndKey, EndState, RunState, Sample, StageState, lets_go_on
+from workflow.run.state import (
+    KEPT_WARNINGS,
+    RATE_WINDOW_S,
+    SAMPLE_S,
+    EndKey,
+    EndState,
+    RunState,
+    Sample,
+    StageState,
+    lets_go_on,
+)
 
 SIDES: tuple[Side, ...] = ("write", "read")
 

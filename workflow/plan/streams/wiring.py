@@ -117,7 +117,7 @@ def _to_end(
         parameters=parameters,
         path=making.stream_path(name),
         open_timeout_s=deadlines.start,
-        step_timeout_s=deadlines.step * steps_between(name, making),
+        step_timeout_s=None if deadlines.step is None else deadlines.step * steps_between(name, making),
         io=literal(port.io),
         config=f"{work_dir(port.stage)}/{literal(port.config or '')}" if has_config else None,
         dialect=port.dialect if engine.engine != HANDED_OVER else None,

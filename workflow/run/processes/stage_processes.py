@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO
 
-from workflow.plan.plan_model import StagePlan
+from workflow.plan.plan_model import EndPlan, StagePlan
 from workflow.run.observe.sst_log import last_lines
 from workflow.run.processes import evpath_workaround, process_reaper
 
@@ -54,6 +54,7 @@ class Crew:
         self._lost: dict[str, float] = {}  # launchers that had children → since when they have none
         self._ended: set[str] = set()  # stages whose launcher was killed here for that
         self._selector = selectors.DefaultSelector()
+        self._readable: set[int] = set()
         self._guard = _start_guard(run_dir)
 
     def __enter__(self) -> Crew:
@@ -116,8 +117,18 @@ class Crew:
                         process.kill()
 
     def wait(self, timeout_s: float) -> list[str]:
-        """Sleep until a stage ends, a watched descriptor speaks or time is up; the stages that ended."""
-        return [key.data for key, _ in self._selector.select(max(0.0, timeout_s)) if key.data is not None]
+        """Sleep until a stage ends, a watched descriptor can be read or time is up; the stages that ended."""
+        ready = [key for key, _ in self._selector.select(max(0.0, timeout_s))]
+        self._readable = {key.fd for key in ready}
+        return [key.data for key in ready if key.data is not None]
+
+    def can_read(self, descriptor: int) -> bool:
+        """Whether a watched descriptor could be read at the last `wait`."""
+        return descriptor in self._readable
+
+    def ends_of(self, name: str) -> list[EndPlan]:
+        """The ends of the streams of what was started under this name: a stage, or a launch line of several."""
+        return self._running[name][0].ends if name in self._running else []
 
     def collect(self, name: str, folder: Path) -> Ending:
         """How a stage that has ended did so."""

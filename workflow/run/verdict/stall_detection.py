@@ -36,7 +36,7 @@ class Stall:
 
 def find_silences(state: RunState) -> Silences:
     """All that does not move: a step made later ends its silence."""
-    streams = {}
+    streams: dict[str, tuple[str, float]] = {}
     for stream in state.plan.streams:
         # A relay may write rarely to a tap of every tenth step: that neither moves proves nothing.
         if stream.coupling != "live" or state.plan.stage(stream.writer).added == "relay":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -120,10 +119,9 @@ class AdiosSource:
         return Status.READY
 
     def _wait(self, timeout_s: float) -> Status:
-        status = Status.LATE
-        for _ in range(max(1, math.ceil(timeout_s / _SLICE_S))):
-            if status is Status.LATE:
-                status = self._ask(min(timeout_s, _SLICE_S))
+        status, waited = self._ask(min(timeout_s, _SLICE_S)), _SLICE_S
+        while status is Status.LATE and waited < timeout_s:
+            status, waited = self._ask(min(timeout_s, _SLICE_S)), waited + _SLICE_S
         return status
 
     def _poll(self, timeout_s: float) -> Status:
