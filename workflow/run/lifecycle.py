@@ -206,7 +206,7 @@ def _check_deadlines(turn: _Turn) -> None:
         _take_passed(turn, passed)
     else:
         _warn(turn, silences)
-        turn.state = replace(turn.state, due=_next_due(turn.state, silences, turn.t))
+        turn.state = replace(turn.state, checked=turn.t, due=_next_due(turn.state, silences, turn.t))
 
 
 def _take_passed(turn: _Turn, passed: _Passed) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -114,6 +115,7 @@ class RunState:
     failed: tuple[str, ...] = ()  # in the order in which they failed
     timeouts: tuple[EndKey, ...] = ()  # reading ends whose stage reported that it waited for too long
     due: float = 0.0  # no deadline can pass before this time
+    checked: float = -math.inf  # when the deadlines were last compared with all stages
     t: float = 0.0  # of the last event
     run: str = ""
     pid: int | None = None

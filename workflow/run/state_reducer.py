@@ -169,7 +169,7 @@ class _Draft:
         if self._stages is None:
             self._stages = dict(self._before.stages)
         self._stages[name] = now = replace(before, **changes)
-        self._changes["due"] = 0.0
+        self._check_soon()
         if now.is_over and not before.is_over:
             self._changes["going"] = self.get("going") - {name}
         if (now.exited is not None and not now.is_over) != (before.exited is not None and not before.is_over):
@@ -180,8 +180,14 @@ class _Draft:
     def _change_end(self, key: EndKey, **changes: Any) -> None:
         before = self.ends.get(key)
         if before is not None:
-            self._put(replace(before, **changes))
-            self._changes["due"] = 0.0
+            self._put(_changed(before, changes))
+            self._check_soon()
+
+    def _check_soon(self) -> None:
+        """Another deadline may be the next one. Looking for it costs as much as there are stages: not each time."""
+        limits = self._before.plan.deadlines
+        shortest = min(limit for limit in (limits.start, limits.warn, limits.step) if limit is not None)
+        self._changes["due"] = min(self.get("due"), self._before.checked + shortest / 20)
 
     def _put(self, end: EndState) -> None:
         if self._ends is None:
@@ -204,14 +210,22 @@ class _Draft:
         steps, count = max(end.steps, steps), max(end.bytes, count)
         last_step = t if stepped else end.last_step
         samples = _sampled(end.samples, Sample(t, steps, count))
-        self._put(replace(end, steps=steps, bytes=count, last_step=last_step, samples=samples))
+        self._put(_changed(end, {"steps": steps, "bytes": count, "last_step": last_step, "samples": samples}))
         if stepped and self.stages[end.stage].silence is not None:
             self.change_stage(end.stage, silence=None)
         if stepped and end.side == "write":
             for reader in self._before.plan.stream(end.stream).readers:
                 other = self.ends[end.stream, reader, "read"]
                 if other.due is None or other.due <= (other.last_step or 0.0):
-                    self._put(replace(other, due=t))
+                    self._put(_changed(other, {"due": t}))
+
+
+def _changed(end: EndState, changes: dict[str, Any]) -> EndState:
+    """As `dataclasses.replace`, in a fifth of the time: most of a supervisor's work is this."""
+    new = object.__new__(EndState)
+    new.__dict__.update(end.__dict__)
+    new.__dict__.update(changes)
+    return new
 
 
 def _sampled(samples: tuple[Sample, ...], new: Sample) -> tuple[Sample, ...]:

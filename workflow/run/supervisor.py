@@ -88,7 +88,7 @@ def supervise(run_dir: Path) -> Generator[RunState, None, None]:
 def _work(run_dir: Path, plan: Plan, signals: Signals, newest: _Newest) -> None:
     """The thread that supervises."""
     try:
-        with Crew(run_dir) as crew:
+        with Crew(run_dir, len(plan.stages)) as crew:
             watch = _Watch(run_dir, plan, signals, crew, newest)
             reason = "the caller left"
             try:
@@ -322,6 +322,8 @@ def main(arguments: list[str]) -> int:
     except WfError as error:
         sys.stderr.write(f"error: {error}\n")
         return error.exit_code
+    except KeyboardInterrupt:  # after the verdict
+        return EXIT_INTERRUPTED
     return states[-1].finished.exit_code if states and states[-1].finished else EXIT_RUN_FAILED
 
 

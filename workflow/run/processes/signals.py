@@ -53,10 +53,13 @@ class Signals:
         return [signal.Signals(number).name for number in numbers if number in CAUGHT]
 
     def release(self) -> None:
-        """The run is over: from now on a signal has its former effect. The main thread may be blocked by a terminal
-        that accepts no output, and must be able to end.
+        """The run is over: a signal has its former effect again, also one that came since the last `take`.
+
+        The main thread may be blocked by a terminal that accepts no output, and must be able to end.
         """
         self._released = True
+        for name in self.take():
+            os.kill(os.getpid(), signal.Signals[name])
 
     def _handle(self, number: int, _frame: object) -> None:
         """Nothing to do: the byte on the wakeup descriptor is enough."""

@@ -6,6 +6,7 @@ import contextlib
 import math
 import os
 import re
+import resource
 import selectors
 import signal
 import subprocess
@@ -27,6 +28,7 @@ _HYDRA = re.compile(r"EXIT STRING: .*\(signal (\d+)\)")
 _HYDRA_LINES = 12
 # A launcher outlives its ranks by a moment when all goes well.
 _LOST_S = 1.0
+_OTHER_FILES = 200  # of this process, beside one per stage
 _LOOK_S = 1.0  # how often to look at groups that have outlived their leader
 # Where wf itself was started by a launcher: a stage started directly must not take itself for a rank of that.
 _FOREIGN = ("PMI_", "PMIX_", "PALS_RANKID", "OMPI_COMM_WORLD_")
@@ -45,8 +47,9 @@ class Ending:
 class Crew:
     """The processes of one run. A context manager: leaving it ends all that is left."""
 
-    def __init__(self, run_dir: Path) -> None:
+    def __init__(self, run_dir: Path, stages: int = 0) -> None:
         self._run_dir = run_dir
+        self._open_files = _allow_open_files(stages + _OTHER_FILES)
         self._running: dict[str, tuple[StagePlan, subprocess.Popen[bytes]]] = {}
         self._groups: set[int] = set()  # the stages' process groups in which something may live
         self._looked = 0.0
@@ -65,6 +68,8 @@ class Crew:
     ) -> None:
         self.end_all()
         self._selector.close()
+        if self._open_files is not None:
+            resource.setrlimit(resource.RLIMIT_NOFILE, self._open_files)
         with contextlib.suppress(OSError):
             _pipe(self._guard).write(process_reaper.DONE)
         with contextlib.suppress(OSError):
@@ -88,6 +93,9 @@ class Crew:
                 stage.argv, cwd=stage.cwd, env={**_environment(), **stage.env, **own}, start_new_session=True,
                 stdin=subprocess.DEVNULL, stdout=out, stderr=err,
             )  # fmt: skip
+        if self._open_files is not None:
+            with contextlib.suppress(OSError):  # it has ended already
+                resource.prlimit(process.pid, resource.RLIMIT_NOFILE, self._open_files)
         self._running[stage.name] = stage, process
         self._groups.add(process.pid)
         self._tell(process.pid)
@@ -201,6 +209,16 @@ def to_ending(code: int, launcher: str, lines: Iterable[str]) -> Ending:
 def _environment() -> dict[str, str]:
     mine = (item for item in os.environ.items() if item != _OWN)
     return {key: value for key, value in mine if not key.startswith(_FOREIGN)}
+
+
+def _allow_open_files(count: int) -> tuple[int, int] | None:
+    """Allow this process so many open files: each stage that runs needs one, and 1,024 are usual. The limits before
+    that, which the stages get; None where nothing had to be changed."""
+    soft, hard = before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft in (resource.RLIM_INFINITY, hard) or soft >= count or not hasattr(resource, "prlimit"):
+        return None
+    resource.setrlimit(resource.RLIMIT_NOFILE, (count if hard == resource.RLIM_INFINITY else min(count, hard), hard))
+    return before
 
 
 def _tail(path: Path) -> list[str]:
