@@ -19,8 +19,8 @@ from pydantic import ValidationError
 
 from workflow.errors import RunError
 from workflow.launch.mpmd_wrapper import LAUNCH_FILE
+from workflow.plan.placeholders import fill_all
 from workflow.plan.plan_model import GroupPlan, Plan, StagePlan
-from workflow.plan.programs.placeholders import fill_all
 from workflow.run.events import EVENTS_FILE
 
 RUNS = "runs"
