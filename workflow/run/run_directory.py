@@ -18,6 +18,8 @@ from typing import Any, Protocol
 from pydantic import ValidationError
 
 from workflow.errors import RunError
+from workflow.formats.metrics_lines import METRICS_FILE
+from workflow.formats.stage_file import STAGE_FILE, LaunchGroup, Settings, to_end, to_json
 from workflow.launch.mpmd_wrapper import LAUNCH_FILE
 from workflow.plan.plan_model import GroupPlan, Plan, StagePlan
 from workflow.plan.programs.placeholders import fill_all
@@ -149,22 +151,22 @@ def _write_stage(directory: Path, stage: StagePlan, group: GroupPlan | None) -> 
     folder = stage_dir(directory, stage.name)
     (folder / "work").mkdir(parents=True)
     Path(stage.cwd).mkdir(parents=True, exist_ok=True)
-    settings = {
-        "stage": stage.name,
-        "component": stage.component,
-        "ranks": stage.ranks,
-        "run_dir": str(directory),
-        "parameters": stage.parameters,
-        "metrics": str(folder / "metrics.jsonl"),
-        "ends": [end.model_dump(mode="json") for end in stage.ends],
-    }
+    settings = Settings(
+        stage=stage.name,
+        component=stage.component,
+        ranks=stage.ranks,
+        run_dir=str(directory),
+        parameters=stage.parameters,
+        metrics=str(folder / METRICS_FILE),
+        ends=tuple(to_end(end.model_dump(mode="json")) for end in stage.ends),
+        group=LaunchGroup(group.ranks, group.streams) if group is not None else None,
+    )
     if group is not None:
-        settings["group"] = {"ranks": group.ranks, "streams": group.streams}
         # srun binds by itself; of hydra's ranks each stage takes its own cores.
         cores = stage.placement.cores if group.launcher == "mpiexec" else []
         launch = {"program": stage.program, "cwd": stage.cwd, "env": stage.env, "cores": cores}
         _write(folder / LAUNCH_FILE, _to_json(launch))
-    _write(folder / "stage.json", _to_json(settings))
+    _write(folder / STAGE_FILE, to_json(settings).encode())
     for place, text in stage.files.items():
         _write(Path(place), text.encode())
     for place, original in stage.copies.items():
