@@ -11,7 +11,7 @@ from workflow.plan.plan_model import RUN_DIR
 from workflow.plan.problems import Problems
 
 if TYPE_CHECKING:
-    from workflow.plan.topology.implicit_stages import CompletePipeline
+    from workflow.plan.complete_pipeline import CompletePipeline
     from workflow.site.site_model import Site
 
 
