@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from workflow.errors import WfError
 from workflow.plan.plan_model import Plan
+from workflow.plan.topology.implicit_stages import complete_pipeline
 from workflow.spec.suggest import did_you_mean, listing, nearest_name
 
 if TYPE_CHECKING:
@@ -20,10 +21,11 @@ def explain_key(loaded: Loaded, plan: Plan, key: str) -> str:
         WfError: there is no such key; the message names near ones.
     """
     lines = []
-    data = loaded.spec.model_dump(mode="json", by_alias=True)
+    pipeline = complete_pipeline(loaded)
+    data = pipeline.spec.model_dump(mode="json", by_alias=True)
     found, value, known = _find(data, key.split("."))
     if found:
-        lines.append(f"{key} = {json.dumps(_given(value))}\n  from {loaded.origins.of(key)}")
+        lines.append(f"{key} = {json.dumps(_given(value))}\n  from {pipeline.origins.of(key)}")
         lines += _queue_of_plan(key, value, plan)
     decided = _decided(plan)
     lines += [

@@ -30,7 +30,8 @@ from workflow.plan.streams.stream_estimates import estimate_streams
 from workflow.plan.streams.transports import choose_transport
 from workflow.plan.topology.couplings import choose_couplings
 from workflow.plan.topology.declared_stages import declared_stages
-from workflow.plan.topology.implicit_stage_notes import explain_inserted, pass_on
+from workflow.plan.topology.implicit_stage_notes import explain_implicit_stages, pass_on
+from workflow.plan.topology.implicit_stages import complete_pipeline
 from workflow.plan.topology.port_matching import join_streams
 from workflow.plan.topology.ports import stage_ports
 from workflow.plan.topology.stage_kinds import stage_kinds
@@ -62,21 +63,22 @@ def make_plan(
         SpecError: all mistakes found, with their places.
     """
     mpiexec = mpiexec or str(PurePosixPath(python).parent / "mpiexec")
-    spec, origins = loaded.spec, loaded.origins
+    pipeline = complete_pipeline(loaded)
+    spec, origins = pipeline.spec, pipeline.origins
     problems = Problems(origins)
     notes = Notes(problems)
 
     # Topology: who is joined to whom, and in which order
-    declared = declared_stages(loaded, built or {})
+    declared = declared_stages(pipeline, built or {})
     ports = {name: stage_ports(stage, problems) for name, stage in declared.items()}
     for name, stage in declared.items():
         check_configs(stage, ports[name], problems)
     check_declared_types(declared, spec.streams, problems)
     check_output_policies(declared, ports, spec.streams.values(), problems)
     mentioned = streams_mentioned(declared.values())
-    joined = join_streams(spec.streams, loaded.engines, declared, ports, mentioned, problems)
-    joined = pass_on(joined, loaded.inserted)
-    explain_inserted(declared, loaded.inserted, origins, notes)
+    joined = join_streams(spec.streams, pipeline.engines, declared, ports, mentioned, problems)
+    joined = pass_on(joined, pipeline)
+    explain_implicit_stages(declared, pipeline.implicit_stages, origins, notes)
     couplings = choose_couplings(joined.values(), origins, notes)
     waits = start_order(declared, joined, couplings, notes)
 
@@ -98,7 +100,7 @@ def make_plan(
             ends[stage_name].append(end)
 
     # Programs: what is started, with which files
-    values = pipeline_values(str(loaded.path.parent), python, joined, paths)
+    values = pipeline_values(str(pipeline.path.parent), python, joined, paths)
     keep_freed = kept_by_default(declared.values(), site)
     stages = [
         to_stage_plan(
@@ -117,7 +119,7 @@ def make_plan(
     return Plan(
         wf_version=wf_version,
         pipeline=spec.name,
-        pipeline_file=str(loaded.path),
+        pipeline_file=str(pipeline.path),
         site=site.site,
         stages=stages,
         streams=streams,

@@ -11,13 +11,13 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from workflow.formats.sides import Side
 from workflow.spec.models.config_dialect import Dialect
 from workflow.spec.models.pipeline import Deadlines, Queue, Transport, Variable
 
 PLAN_VERSION = 1
 RUN_DIR = "${{ run.dir }}"
 Coupling = Literal["live", "after"]
-Side = Literal["read", "write"]
 
 
 class PlanPart(BaseModel):

@@ -22,7 +22,8 @@ def streams_mentioned(stages: Iterable[DeclaredStage]) -> dict[str, set[str]]:
     found = {}
     for stage in stages:
         words = (word.split(".") for text in _texts(stage) for word in names_in(text))
-        found[stage.name] = {word[1] for word in words if len(word) == 3 and word[0] == "streams"}
+        named = {word[1] for word in words if len(word) == 3 and word[0] == "streams"}
+        found[stage.name] = {stage.renamed.get(stream, stream) for stream in named}
     return found
 
 
@@ -46,7 +47,18 @@ def stage_values(stage: DeclaredStage, ends: Iterable[EndPlan], of_pipeline: Map
     }
     values |= {f"streams.{end.stream}.config": end.config for end in ends if end.config}
     values |= {f"streams.{end.stream}.path": series_name(end) for end in ends if end.dialect in OPENPMD}
-    return ChainMap(values, dict(of_pipeline))
+    known = ChainMap(values, dict(of_pipeline))
+    return known.new_child(_of_pipes(stage.renamed, known))
+
+
+def _of_pipes(renamed: Mapping[str, str], known: Mapping[str, str]) -> dict[str, str]:
+    """The placeholders of streams that the stage writes to a pipe, under the names that its texts use."""
+    return {
+        f"streams.{stream}.{what}": known[f"streams.{written}.{what}"]
+        for stream, written in renamed.items()
+        for what in ("path", "engine", "config")
+        if f"streams.{written}.{what}" in known
+    }
 
 
 class Filler:

@@ -10,10 +10,11 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from workflow.formats.sides import Side
 from workflow.formatting import plural
 from workflow.plan.notes import Notes
 from workflow.plan.placeholders import literal
-from workflow.plan.plan_model import Coupling, EndPlan, OperatorPlan, Placement, SharePlan, Side, StreamPlan
+from workflow.plan.plan_model import Coupling, EndPlan, OperatorPlan, Placement, SharePlan, StreamPlan
 from workflow.plan.problems import Problems
 from workflow.plan.run_paths import work_dir
 from workflow.plan.streams.compression import decide_operators

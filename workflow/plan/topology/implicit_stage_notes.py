@@ -6,25 +6,23 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from workflow.plan.notes import Notes
+from workflow.plan.topology.complete_pipeline import CompletePipeline, ImplicitStage
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.port_matching import JoinedStream
-from workflow.spec.implicit_stages import Inserted
-from workflow.spec.models.pipeline import StreamSpec
 from workflow.spec.origins import Origins
 
 
-def pass_on(joined: Mapping[str, JoinedStream], inserted: Inserted) -> dict[str, JoinedStream]:
+def pass_on(joined: Mapping[str, JoinedStream], pipeline: CompletePipeline) -> dict[str, JoinedStream]:
     """The streams with what follows from the stages that wf added.
 
     A stream from a pipe or a relay has the variables of the stream that its writer reads, so that both ends of a
     contract are compared as if nothing stood between them.
     """
-    specs = {name: stream.spec for name, stream in joined.items()}
     found = {
-        name: replace(stream, into_pipe=name in inserted.streams, every=_every(stream.spec, name, specs, inserted))
+        name: replace(stream, into_pipe=name in pipeline.implicit_streams, every=_every(name, pipeline))
         for name, stream in joined.items()
     }
-    for name, insertion in inserted.stages.items():  # in the order in which the data pass through them
+    for name, insertion in pipeline.implicit_stages.items():  # in the order in which the data pass through them
         if insertion.role == "tap":
             continue
         read = next((each for each in found.values() if name in (port.stage for port in each.readers)), None)
@@ -35,17 +33,20 @@ def pass_on(joined: Mapping[str, JoinedStream], inserted: Inserted) -> dict[str,
     return found
 
 
-def _every(stream: StreamSpec, name: str, streams: Mapping[str, StreamSpec], inserted: Inserted) -> int:
+def _every(stream: str, pipeline: CompletePipeline) -> int:
     """How many steps of the tapped stream one step of this one stands for: a tap's `every`; else 1."""
-    relay = inserted.stages.get(stream.from_)
+    streams = pipeline.spec.streams
+    relay = pipeline.implicit_stages.get(streams[stream].from_)
     if relay is None or relay.role != "relay":
         return 1
-    return streams[relay.stream].tap[name].every
+    return streams[relay.stream].tap[stream].every
 
 
-def explain_inserted(stages: Mapping[str, DeclaredStage], inserted: Inserted, origins: Origins, notes: Notes) -> None:
+def explain_implicit_stages(
+    stages: Mapping[str, DeclaredStage], implicit: Mapping[str, ImplicitStage], origins: Origins, notes: Notes
+) -> None:
     """Why each added stage is there: with `wf plan`, and `wf plan --explain stages.NAME`."""
-    for name, insertion in inserted.stages.items():
+    for name, insertion in implicit.items():
         stream, where = insertion.stream, origins.of(insertion.asked)
         said = {
             "pipe": f"takes the steps of {stream} by SST and writes its file, so that the writer need not",
@@ -56,7 +57,7 @@ def explain_inserted(stages: Mapping[str, DeclaredStage], inserted: Inserted, or
     for name, stage in stages.items():
         if stage.spec.output.async_ != "pipe":
             continue
-        pipes = [each for each, found in inserted.stages.items() if found.asked == f"stages.{name}.output.async"]
+        pipes = [each for each, found in implicit.items() if found.asked == f"stages.{name}.output.async"]
         nodes, ranks = stage.spec.place.nodes or 1, stage.spec.output.pipe.ranks
         if pipes and nodes > ranks:
             notes.advise(

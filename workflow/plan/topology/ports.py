@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from workflow.plan.plan_model import Side
+from workflow.formats.sides import Side
 from workflow.plan.problems import Problems
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.spec.models.component import Port, PortVariable
