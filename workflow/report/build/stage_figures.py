@@ -6,9 +6,10 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import replace
 
+from workflow.formats.sides import Side
 from workflow.plan.plan_model import StagePlan
 from workflow.report.build.stream_figures import count_steps
-from workflow.report.read.metrics_file import Side, StageMetrics
+from workflow.report.read.metrics_file import StageMetrics
 from workflow.report.read.run_records import Records
 from workflow.report.report_model import StagePart
 from workflow.run.state import RunState, StageState

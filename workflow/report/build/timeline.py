@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from workflow.report.read.metrics_file import End, StageMetrics, StepRecord
+from workflow.formats.sides import EndOfStream
+from workflow.report.read.metrics_file import StageMetrics, StepRecord
 from workflow.report.report_model import Activity, StagePart
 
 ACTIVITIES: tuple[Activity, ...] = ("compute", "io", "wait", "open", "other")
@@ -51,7 +52,7 @@ def make_lane(stage: StagePart, metrics: StageMetrics, start: float, end: float)
 
 def stage_spans(metrics: StageMetrics) -> Iterator[ActivitySpan]:
     """Everything that a stage recorded, placed in time."""
-    before: dict[End, float] = {}
+    before: dict[EndOfStream, float] = {}
     for (stream, side), (t, seconds) in metrics.opened.items():
         yield ActivitySpan(t - seconds, t, "open", -1, stream)
         before[stream, side] = t
