@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.sample_run import START, make_events, make_plan, make_stage, simulate, write_run, write_sample
 from workflow.report.build.timeline import ActivitySpan, data_rates, shares, step_spans
-from workflow.report.html.section_data import round_ticks
+from workflow.report.html.section_data import round_marks
 from workflow.report.read.metrics_file import StepRecord
 from workflow.report.report_files import write_report
 
@@ -65,7 +65,7 @@ def test_the_page_shows_every_part(tmp_path: Path) -> None:
 
 
 def test_a_label_stands_right_of_its_mark_or_nowhere() -> None:
-    assert [(round(tick.left), tick.label) for tick in round_ticks(0.83)] == [
+    assert [(round(mark.left), mark.label) for mark in round_marks(0.83)] == [
         (0, "0"), (24, "200 ms"), (48, "400 ms"), (72, "600 ms"), (96, ""),
     ]  # fmt: skip
 

@@ -12,10 +12,10 @@ from workflow.report.html.section_data import (
     KeyFact,
     environment_facts,
     find_stage_faults,
+    make_axis_marks,
     make_lanes,
     make_legend,
     make_stream_cards,
-    make_ticks,
     make_time_shares,
 )
 from workflow.report.read.run_records import Records
@@ -48,7 +48,7 @@ def make_html(records: Records, report: Report) -> str:
         plural=plural,
         legend=make_legend(report),
         lanes=make_lanes(report, records.metrics),
-        ticks=make_ticks(report),
+        axis_marks=make_axis_marks(report),
         time_shares=make_time_shares(report),
         stream_table=stream_table(report, "page"),
         perceived=PERCEIVED,

@@ -36,7 +36,7 @@ class KeyFact(NamedTuple):
     hint: str
 
 
-class Tick(NamedTuple):
+class AxisMark(NamedTuple):
     """A mark of the time axis, `left` percent from its start; no label where there is no room."""
 
     left: float
@@ -96,22 +96,22 @@ def time_span(report: Report) -> tuple[float, float] | None:
     return None if start is None or end is None or end <= start else (start, end)
 
 
-def make_ticks(report: Report) -> list[Tick]:
+def make_axis_marks(report: Report) -> list[AxisMark]:
     """Round times since the start of the run, each at its place."""
     times = time_span(report)
-    return round_ticks(times[1] - times[0]) if times else []
+    return round_marks(times[1] - times[0]) if times else []
 
 
-def round_ticks(seconds: float) -> list[Tick]:
+def round_marks(seconds: float) -> list[AxisMark]:
     """At most six marks of an axis of that length."""
     unit = next((unit for unit in TICK_UNITS if seconds / unit <= MOST_TICKS), TICK_UNITS[-1])
     scale, name = next((scale, name) for scale, name in TICK_NAMES if unit >= scale)
-    ticks = []
+    marks = []
     for index in range(int(seconds / unit) + 1):
         left = 100 * index * unit / seconds
         label = f"{index * unit / scale:g} {name}" if index else "0"
-        ticks.append(Tick(left, label if left < RIGHTMOST_LABEL else ""))
-    return ticks
+        marks.append(AxisMark(left, label if left < RIGHTMOST_LABEL else ""))
+    return marks
 
 
 def make_legend(report: Report) -> list[LegendEntry]:
