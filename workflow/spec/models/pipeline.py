@@ -251,32 +251,27 @@ class StreamSpec(Spec):
 
 
 class Deadlines(Spec):
-    """How long a run may be silent. A stage that computes for an hour between two steps looks like one that hangs, so
-    `wf` only warns of a silence by itself; it stops the run where a limit is written here.
+    """How long a run may be silent. A stage that computes for an hour between two steps looks like one that hangs:
+    without a limit here, wf warns and the run goes on.
     """
 
     start: Duration = Field(
-        120.0, examples=["2 min"],
-        description="from a stage's start until its streams are open; when it passes, the run is stopped",
-    )  # fmt: skip
+        120.0, examples=["2 min"], description="kills: from a stage's start until its streams are open"
+    )
     warn: Duration = Field(
-        600.0, examples=["10 min"],
-        description="time without a step after which wf reports which stage the others wait for; again after twice, "
-        "four times, … that time",
-    )  # fmt: skip
+        600.0,
+        examples=["10 min"],
+        description="warns: time without a step on a stream; again after twice, four times, … that time",
+    )
     step: Duration | None = Field(
-        None, examples=["30 min"],
-        description="longest time without a step on a stream whose two ends run; when it passes, the run is stopped "
-        "(default: no limit)",
-    )  # fmt: skip
-    run: Duration | None = Field(
-        None, examples=["24 h"],
-        description="the whole run; when it passes, the run is stopped (default: no limit)",
-    )  # fmt: skip
+        None,
+        examples=["30 min"],
+        description="kills: longest time without a step on a stream whose two ends run (default: no limit)",
+    )
+    run: Duration | None = Field(None, examples=["24 h"], description="kills: the whole run (default: no limit)")
     stop: Duration = Field(
-        60.0, examples=["60 s"],
-        description="from the request to stop (SIGINT) until the kill; SIGTERM is sent after a third of it",
-    )  # fmt: skip
+        60.0, examples=["60 s"], description="from the request to stop, SIGINT, until SIGKILL; SIGTERM after a third"
+    )
 
 
 class PipelineSpec(Spec):
