@@ -9,6 +9,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from workflow.errors import EXIT_RUN_FAILED
+from workflow.formats.metrics_lines import FULL_STEPS
 from workflow.formatting import plural
 from workflow.plan.plan_model import Plan
 from workflow.report.build.bottleneck import run_limit
@@ -174,6 +175,17 @@ def _make_notes(records: Records) -> list[str]:
         text
         for stream in records.plan.streams
         if stream.fallback and (text := difference(records.state, records.state.writer(stream.name)))
+    ]
+    notes += [
+        f"{name} made more than {FULL_STEPS} steps at an end of a stream: later ones are recorded together, at growing "
+        "intervals; totals are exact, queues are drawn up to there"
+        for name, metrics in records.metrics.items()
+        if any(step.count > 1 for step in metrics.steps)
+    ]
+    notes += [
+        f"{plural(metrics.lost, 'line')} of stages/{name}/metrics.jsonl could not be written"
+        for name, metrics in records.metrics.items()
+        if metrics.lost
     ]
     broken = {name: metrics.unreadable for name, metrics in records.metrics.items() if metrics.unreadable}
     notes += [

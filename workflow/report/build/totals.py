@@ -11,7 +11,7 @@ from workflow.plan.plan_model import StagePlan, StreamPlan
 from workflow.report.build.bottleneck import stream_limit, waiting
 from workflow.report.build.compression_gain import stored_bytes, unread
 from workflow.report.build.queue_history import longest, queue_history
-from workflow.report.read.metrics_file import StageMetrics, StepRecord
+from workflow.report.read.metrics_file import StageMetrics, StepRecord, count_steps
 from workflow.report.read.run_records import Records
 from workflow.report.report_model import AccuracyPart, ReaderPart, StagePart, StreamPart
 from workflow.run.state import EndState, RunState, StageState
@@ -143,7 +143,7 @@ def _counted(own: Sequence[StepRecord], seen: EndState) -> tuple[int | None, int
     """Steps and bytes: from the stage's own records, or from what the supervisor saw. None: it could not see."""
     if own:
         sizes = [step.bytes for step in own if step.bytes is not None]
-        return len(own), sum(sizes) if len(sizes) == len(own) else None
+        return count_steps(own), sum(sizes) if len(sizes) == len(own) else None
     # A program of the user's own whose steps can be counted may still not say how large they were.
     return (seen.steps, seen.bytes or None) if seen.counted else (None, None)
 
