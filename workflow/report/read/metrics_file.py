@@ -68,10 +68,10 @@ class StageMetrics:
     @property
     def step_count(self) -> int:
         """Steps at all ends."""
-        return count_steps(self.steps)
+        return number_of_steps(self.steps)
 
 
-def count_steps(records: Sequence[StepRecord]) -> int:
+def number_of_steps(records: Sequence[StepRecord]) -> int:
     """How many steps these are."""
     return sum(record.count for record in records)
 
@@ -152,7 +152,7 @@ def _add_rest(metrics: StageMetrics, total: dict[str, Any]) -> None:
     """What an end has done beyond its lines: since the last one, or what could not be written."""
     stream, side = end_of(total)
     known = metrics.of(stream, side)
-    count = int(total["steps"]) + int(total["steps_before"]) - count_steps(known)
+    count = int(total["steps"]) + int(total["steps_before"]) - number_of_steps(known)
     if count > 0:
         sizes = [step.bytes for step in known if step.bytes is not None]
         complete = len(sizes) == len(known) and total["bytes"] is not None
