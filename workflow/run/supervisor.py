@@ -30,7 +30,6 @@ from workflow.run.events import (
     RunStarted,
     StageExited,
     StageStarted,
-    StreamProgress,
     Tick,
 )
 from workflow.run.lifecycle import (
@@ -53,9 +52,6 @@ from workflow.run.state import RunState, initial_state
 # How often the files of a stage are read, and how many stages a second at most: of 1,000 stages each once a second.
 POLL_S = 0.25
 POLLS_PER_S = 1000
-# How often the progress of one end is recorded, and how many such records a second at most.
-RECORD_S = 0.5
-RECORDS_PER_S = 100
 SHOW_S = 0.5
 
 
@@ -161,8 +157,6 @@ class _Watch:
         self.read: dict[str, float] = {}  # stage → when its files were read
         self.launches = Launches(plan, run_dir)
         self.events: list[Event] = []
-        self.recorded: dict[tuple[str, str, str], float] = {}
-        self.record_s = max(RECORD_S, len(self.state.ends) / RECORDS_PER_S)
         self.polled = -math.inf
         crew.watch(signals.descriptor)
         crew.watch(newest.left)
@@ -171,7 +165,12 @@ class _Watch:
         """Events until the verdict, or until the caller leaves."""
         now = self.clock.now()
         begin = RunStarted(
-            now, self.run_dir.name, self.plan.plan_version, os.getpid(), socket.gethostname(), self.clock.offset_s
+            now,
+            self.run_dir.name,
+            self.plan.plan_version,
+            os.getpid(),
+            socket.gethostname(),
+            clock_offset_s=self.clock.offset_s,
         )
         self.events.append(begin)
         shown = -math.inf
@@ -302,13 +301,10 @@ class _Watch:
         self.events.append(RunFinished(now, verdict.state, verdict.exit_code, verdict.reason + stuck, verdict.stage))
 
     def write(self, event: Event) -> None:
-        """Append an event to the run's file; of the progress of one end, not more than two a second."""
-        if isinstance(event, StreamProgress):
-            key = (event.stream, event.stage, event.side)
-            if event.t - self.recorded.get(key, -math.inf) < self.record_s:
-                return
-            self.recorded[key] = event.t
+        """Append an event to the run's file; that this failed is an event as well."""
         self.log.write(event)
+        if (problem := self.log.take_problem()) is not None:
+            self.events.append(problem)
 
 
 def main(arguments: list[str]) -> int:

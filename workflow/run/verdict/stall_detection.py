@@ -27,8 +27,9 @@ class Silences:
 
 @dataclass(frozen=True)
 class Stall:
-    """A silence that lasts too long: `stage` keeps all others waiting; `chain` of waits leads to it from the reader."""
+    """A silence that lasts too long: `chain` tells the waits that lead from `waiting` to the stage that all wait for."""
 
+    waiting: str
     stage: str
     since: float
     chain: str
@@ -62,7 +63,7 @@ def find_stalls(state: RunState, silences: Silences, before: float, t: float) ->
 
 def _stall(state: RunState, name: str, since: float, t: float) -> Stall:
     stage, chain = diagnose(state, name, t)
-    return Stall(stage, since, chain)
+    return Stall(name, stage, since, chain)
 
 
 def _stuck_since(state: RunState, writer: EndState, reader: EndState) -> float:
