@@ -11,10 +11,10 @@ from itertools import pairwise
 
 from workflow.formatting import plural
 from workflow.launch.launch_line import Launch, Segment, multi_mpiexec, multi_srun
-from workflow.plan.notes import Notes
 from workflow.plan.placeholders import literal
 from workflow.plan.placement.nodes import node_count
 from workflow.plan.plan_model import RUN_DIR, GroupPlan, StagePlan
+from workflow.plan.plan_notes import Notes
 from workflow.plan.problems import Problems
 from workflow.plan.run_paths import stage_dir
 from workflow.plan.streams.transports import BUILD
