@@ -9,7 +9,6 @@ engine parameters → programs and files. Each notes mistakes and goes on, so th
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from workflow.plan.advice import advise
@@ -18,7 +17,7 @@ from workflow.plan.placement.cores import place_stages
 from workflow.plan.plan_model import EndPlan, Placement, Plan
 from workflow.plan.problems import Problems
 from workflow.plan.programs.config_files import check_configs, check_outputs
-from workflow.plan.programs.mpmd_groups import launch_together
+from workflow.plan.programs.mpmd_groups import launch_groups, to_group_plan
 from workflow.plan.programs.openpmd import names_by_writer
 from workflow.plan.programs.placeholder_expansion import streams_told
 from workflow.plan.programs.stage_plans import Kind, kind_of, to_stage_plan
@@ -44,21 +43,18 @@ def make_plan(
     *,
     python: str,
     wf_version: str,
-    mpiexec: str = "",
     built: Mapping[str, list[str]] | None = None,
 ) -> Plan:
     """Decides everything about a loaded pipeline.
 
     Args:
         python: the interpreter that runs components, absolute.
-        mpiexec: what starts several ranks on sites that use it; by default the one beside `python`.
         built: stage → the operators of its ADIOS2, where they are known (`site.operator_probe`).
 
     Raises:
         SpecError: all mistakes found, with their places.
     """
-    mpiexec = mpiexec or str(PurePosixPath(python).parent / "mpiexec")
-    making = Making(loaded, site, python, mpiexec, built or {}, Problems(loaded.origins), Notes())
+    making = Making(loaded, site, python, built or {}, Problems(loaded.origins), Notes())
     spec = loaded.spec
     told = {name: streams_told(name, stage, making) for name, stage in spec.stages.items()}
     joined = _join(told, making)
@@ -79,13 +75,16 @@ def make_plan(
         choices[name] = choose_transport(stream, loaded.engines[name], placements, making)
         for stage, end in wire(name, stream, couplings[name], contract, placements, choices[name], making):
             ends[stage].append(end)
+    groups = launch_groups(joined, making)
+    group_of = {name: group for group in groups for name in group.stages}
     stages = [
-        to_stage_plan(name, kinds[name], ends[name], placements[name], waits.get(name, []), making)
+        to_stage_plan(name, kinds[name], ends[name], placements[name], waits.get(name, []), group_of.get(name), making)
         for name in spec.stages
     ]
     amounts = stream_amounts(joined, contracts, stages, making)
     check_outputs(stages, making)
-    stages, groups = launch_together(stages, joined, making)
+    by_name = {stage.name: stage for stage in stages}
+    group_plans = [to_group_plan(group, by_name, making) for group in groups]
     making.problems.raise_any()
     streams = [
         to_stream_plan(name, stream, couplings[name], choices[name], amounts[name], making)
@@ -99,7 +98,7 @@ def make_plan(
         site=site.site,
         stages=stages,
         streams=streams,
-        groups=groups,
+        groups=group_plans,
         deadlines=spec.deadlines,
         reasons=making.notes.reasons,
         advice=making.notes.advice,

@@ -39,7 +39,6 @@ class Making:
     loaded: Loaded
     site: Site
     python: str
-    mpiexec: str
     built: Mapping[str, list[str]]
     problems: Problems
     notes: Notes

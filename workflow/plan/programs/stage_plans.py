@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
-from workflow.launch.launch_line import Launch, launch_argv
+from workflow.launch.launchers import DIRECT, LAUNCHERS
 from workflow.plan.making import Making, counted, stage_dir, work_dir
-from workflow.plan.placement.nodes import node_count
-from workflow.plan.plan_model import RUN_DIR, EndPlan, Placement, StageMemory, StagePlan
+from workflow.plan.plan_model import RUN_DIR, EndPlan, LaunchPlan, Placement, StageMemory, StagePlan
 from workflow.plan.programs.config_files import config_files, user_files
 from workflow.plan.programs.malloc_tuning import decide_memory, memory_environment
+from workflow.plan.programs.mpmd_groups import LaunchGroup, member_launch, site_launch
 from workflow.plan.programs.openpmd import environment, picongpu_arguments
 from workflow.plan.programs.placeholder_expansion import Filler
 from workflow.plan.programs.placeholders import literal, literal_all
@@ -35,14 +35,20 @@ def kind_of(stage: StageSpec, making: Making, reads: bool, writes: bool) -> Kind
 
 
 def to_stage_plan(
-    name: str, kind: Kind, ends: list[EndPlan], placement: Placement, waits: list[str], making: Making
+    name: str,
+    kind: Kind,
+    ends: list[EndPlan],
+    placement: Placement,
+    waits: list[str],
+    group: LaunchGroup | None,
+    making: Making,
 ) -> StagePlan:
     """Everything of one stage. Notes what is wrong with its command, placeholders, ranks and environment."""
     stage = making.loaded.spec.stages[name]
     filler = Filler(name, ends, making)
     parameters = _parameters(name, stage, filler, making)
     program = [*_program(name, stage, filler, making), *picongpu_arguments(ends)]
-    launcher, argv = _launch(name, stage, placement, program, making)
+    launch = _launch(name, stage, group, making)
     configs = config_files(ends)
     memory = decide_memory(name, ends, placement, making)
     written, copied = user_files(name, filler, configs, ends, making)
@@ -52,8 +58,7 @@ def to_stage_plan(
         component=stage.component,
         parameters=parameters,
         program=program,
-        argv=argv,
-        launcher=launcher,
+        launch=launch,
         env=_environment(name, stage, ends, placement, memory, filler, making),
         cwd=work_dir(name),
         ranks=stage.ranks,
@@ -110,10 +115,8 @@ def _text(value: Scalar) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _launch(
-    name: str, stage: StageSpec, placement: Placement, program: list[str], making: Making
-) -> tuple[str, list[str]]:
-    """(launcher, what is executed)"""
+def _launch(name: str, stage: StageSpec, group: LaunchGroup | None, making: Making) -> LaunchPlan:
+    """What starts the stage's ranks. Notes more ranks than its component or the site can have."""
     site, key = making.site, f"stages.{name}.launcher"
     component = making.loaded.components[stage.component] if stage.component is not None else None
     if component is not None and component.max_ranks is not None and stage.ranks > component.max_ranks:
@@ -122,20 +125,19 @@ def _launch(
             f"component {component.component} takes at most {counted(component.max_ranks, 'rank')}, got {stage.ranks}",
             f"`ranks: {component.max_ranks}`",
         )
+    if group is not None:
+        return member_launch(name, group, making)
     if stage.ranks == 1 and not site.launch_single:
         making.notes.why(key, "one rank is started directly")
-        return "none", program
-    if site.launcher == "none" and stage.ranks > 1:
+        return LaunchPlan(launcher=DIRECT)
+    if stage.ranks > 1 and not LAUNCHERS[site.launcher].starts_ranks:
         making.problems.add(
             f"stages.{name}.ranks",
             f"site {site.site} has no launcher, so stages have one rank",
             "`ranks: 1`, or a site with a launcher",
         )
-    start, _ = placement.nodes[0]
-    launch = Launch(stage.ranks, node_count(placement), start, placement.ranks_per_node, placement.cores_per_rank)
     making.notes.why(key, f"{counted(stage.ranks, 'rank')} on site {site.site}")
-    extra = [literal(word) for word in site.launcher_args]
-    return site.launcher, launch_argv(site.launcher, launch, extra, program, literal(making.mpiexec))
+    return site_launch(making)
 
 
 def _environment(
