@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from workflow.formats.stage_file import StreamEnd
 from workflow.plan.topology import variable_contracts
 from workflow.stage.data import contract_check
 from workflow.stage.data.contract_check import check_contract
 from workflow.stage.data.variables import Info
-from workflow.stage.settings import End
 from workflow.stage.stage_errors import ContractError
 
 FOUND = {
@@ -24,8 +24,8 @@ FOUND = {
 }
 
 
-def end_with(variables: dict[str, Any]) -> End:
-    return End("atoms", "atoms", "read", "SST", "atoms", variables=variables)
+def end_with(variables: dict[str, Any]) -> StreamEnd:
+    return StreamEnd("atoms", "atoms", "read", "SST", "atoms", variables=variables)
 
 
 @pytest.mark.parametrize(

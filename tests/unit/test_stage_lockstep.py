@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from workflow.formats.stage_file import Settings, StreamEnd
 from workflow.stage import UnevenSteps, in_step, settings
 from workflow.stage.api import open_streams
-from workflow.stage.settings import End, Settings
 
 
 class Counted:
@@ -64,11 +64,11 @@ def test_one_ends_early(counts: tuple[int, int], ended: str, other: str) -> None
 def test_streams_are_opened_in_the_pipelines_order(
     asked: list[str], opened: list[str], meeting: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    planned = [End(name, name, "read", engine, name) for name, engine in
+    planned = [StreamEnd(name, name, "read", engine, name) for name, engine in
                (("first", "SST"), ("second", "BP5"), ("third", meeting))]  # fmt: skip
     done: list[str] = []
 
-    def note(end: End) -> Any:
+    def note(end: StreamEnd) -> Any:
         done.append(end.stream)
         return object()
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from workflow.formats.stage_file import StreamEnd
 from workflow.stage.data.compression_operators import Operator, Operators
 from workflow.stage.data.sample_check import Accuracy, Comparer, Sampler, largest_error
 from workflow.stage.data.variables import Block, Selection
-from workflow.stage.settings import End
 
 ZFP = Operator("zfp", {"accuracy": "0.1"}, 0.1)
 SHAPE = (40, 50, 3)
@@ -103,7 +103,7 @@ def test_largest_error() -> None:
 
 
 def operators(**wanted: dict[str, Any]) -> Operators:
-    return Operators(End("s", "s", "write", "BP5", "s.bp", operators=wanted))
+    return Operators(StreamEnd("s", "s", "write", "BP5", "s.bp", operators=wanted))
 
 
 def test_which_operator_a_variable_gets() -> None:

@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
+from workflow.formats.stage_file import LaunchGroup, Settings, StreamEnd, to_json
 from workflow.plan.plan_model import EndPlan
-from workflow.stage.settings import End, Settings, end_by_path, find_end, read_settings
+from workflow.stage.settings import end_by_path, find_end, read_settings
 from workflow.stage.stage_errors import StageError
 
 
-def end(stream: str, port: str, side: str = "read") -> End:
-    return End(stream, port, "read" if side == "read" else "write", "SST", stream)
+def end(stream: str, port: str, side: str = "read") -> StreamEnd:
+    return StreamEnd(stream, port, "read" if side == "read" else "write", "SST", stream)
 
 
 def test_a_port_is_found_by_its_name_a_stream_by_its_own() -> None:
@@ -101,6 +102,24 @@ def test_what_a_plan_says_of_an_end_is_understood(tmp_path: Path) -> None:
     assert (settings.stage, settings.ranks, settings.parameters, settings.by_hand) == ("saxs", 2, parameters, False)
     (found,) = settings.ends
     assert (found.path, found.parameters, found.step_timeout_s) == (plan.path, plan.parameters, 600)
+
+
+def test_settings_of_a_newer_version_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "stage.json"
+    file.write_text(
+        to_json(Settings(stage="saxs", ranks=1)).replace('"stage_file_version": 2', '"stage_file_version": 3')
+    )
+    with pytest.raises(StageError, match=r"stage.json: stage_file_version is 3, this wf reads versions up to 2"):
+        read_settings(file)
+
+
+def test_settings_survive_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "stage.json"
+    end = StreamEnd("atoms", "input", "read", "SST", "/run/atoms", {"QueueLimit": "2"}, 1.0, 2.0)
+    group = LaunchGroup({"md": [0, 2]}, {"atoms": ["md", "saxs"]})
+    settings = Settings("saxs", 2, {"grid": [1]}, "/run/metrics.jsonl", (end,), group, "scattering", "/run")
+    file.write_text(to_json(settings))
+    assert read_settings(file) == settings
 
 
 def test_settings_that_cannot_be_read_name_the_variable(tmp_path: Path) -> None:

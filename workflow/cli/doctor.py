@@ -63,7 +63,9 @@ def missing_programs(plan: Plan) -> list[str]:
             continue  # looked up elsewhere, or made by the run
         path = Path(stage.program[0])
         if not (path.exists() if path.is_absolute() else shutil.which(stage.program[0])):
-            notes.append(f"stage {stage.name}: {stage.program[0]} is not on this machine; build it, or correct `command`")
+            notes.append(
+                f"stage {stage.name}: {stage.program[0]} is not on this machine; build it, or correct `command`"
+            )
     return notes
 
 

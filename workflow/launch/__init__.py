@@ -1,1 +1,1 @@
-"""What to launch and real hosts → an argv, an environment and a binding. One module per launcher; nothing starts here."""
+"""What to launch, and real hosts → an argv and a binding. One module per launcher; nothing is started here."""

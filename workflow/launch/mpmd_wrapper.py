@@ -3,7 +3,7 @@
 A launch line gives all its programs one directory, one environment and one output, and ends with one exit code. So each
 rank starts through this program. It reads `launch.json` in the stage's folder, starts the stage's program with the
 directory, environment and log files of the stage, waits for it, and records how it ended in `exits.jsonl`
-(`launch.rank_files`). Only the standard library is imported: this runs once per rank.
+(`formats.rank_files`). Only the standard library is imported: this runs once per rank.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from workflow.formats.rank_files import RankStart, note_exit, note_started, read_start
 from workflow.launch.binding import choose_cores
-from workflow.launch.rank_files import RankStart, note_exit, note_started, read_start
 
 NOT_STARTED = 127
 _PR_SET_PDEATHSIG = 1

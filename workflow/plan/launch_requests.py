@@ -6,14 +6,17 @@ from collections.abc import Sequence
 
 from workflow.launch.launch_request import LaunchRequest, RankedProgram, RankLayout
 from workflow.plan.placement.nodes import node_count
-from workflow.plan.plan_model import GroupPlan, Plan, StagePlan
+from workflow.plan.plan_model import RUN_DIR, GroupPlan, Plan, StagePlan
 
 # SST is the only engine whose processes find each other by their ids (`run.processes.evpath_workaround`).
 _SST = "SST"
 
 
-def stage_request(stage: StagePlan, folder: str, hosts: Sequence[str] = ()) -> LaunchRequest:
-    """The launch line of a stage that has one of its own. `folder` is the stage's, `hosts` are by node index."""
+def stage_request(stage: StagePlan, folder: str = "", hosts: Sequence[str] = ()) -> LaunchRequest:
+    """The launch line of a stage that has one of its own. `hosts` are by node index.
+
+    `folder` is that of the stage; by default as a plan string, below `${{ run.dir }}`.
+    """
     placement = stage.placement
     layout = RankLayout(
         nodes=node_count(placement),
@@ -29,7 +32,7 @@ def stage_request(stage: StagePlan, folder: str, hosts: Sequence[str] = ()) -> L
         arguments=stage.launch.arguments,
         programs=[RankedProgram(stage.ranks, stage.program)],
         layout=layout,
-        folder=folder,
+        folder=folder or f"{RUN_DIR}/stages/{stage.name}",
         cwd=stage.cwd,
         env=stage.env,
         cores=placement.cores,
@@ -38,11 +41,13 @@ def stage_request(stage: StagePlan, folder: str, hosts: Sequence[str] = ()) -> L
     )
 
 
-def group_request(group: GroupPlan, plan: Plan, folder: str, hosts: Sequence[str] = ()) -> LaunchRequest:
-    """The launch line of several stages. Each rank starts through its stage's wrapper, in the directory of the group.
+def group_request(group: GroupPlan, plan: Plan, folder: str = "", hosts: Sequence[str] = ()) -> LaunchRequest:
+    """The launch line of several stages. `folder` is that of the group; by default as a plan string.
 
-    The wrappers bind and set the environment. No stage can have the name of the request.
+    Each rank starts through its stage's wrapper, which sets directory, environment and cores. No stage can have the
+    name of the request.
     """
+    folder = folder or f"{RUN_DIR}/launches/{group.name}"
     stages = [plan.stage(name) for name in group.stages]
     return LaunchRequest(
         name=f"launch {group.name}",

@@ -9,9 +9,12 @@ from typing import Any
 from pydantic import ValidationError
 
 from workflow.errors import RunError
+from workflow.formats.versions import NewerVersionError, check_version
 from workflow.launch.launchers import launch_line
 from workflow.plan.launch_requests import group_request, stage_request
-from workflow.plan.plan_model import PLAN_VERSION, RUN_DIR, Plan
+from workflow.plan.plan_model import PLAN_VERSION, Plan
+
+_HINT = "is it a plan that wf has written?"
 
 
 def read_plan(text: str | bytes, name: str) -> Plan:
@@ -22,19 +25,23 @@ def read_plan(text: str | bytes, name: str) -> Plan:
     """
     try:
         data = json.loads(text)
-        version = data["plan_version"]
-        if isinstance(version, int) and version > PLAN_VERSION:
-            raise RunError(
-                f"{name} has plan version {version}, and this wf reads versions up to {PLAN_VERSION}",
-                f"it was written by wf {data.get('wf_version', '(unknown)')}: use that version or a newer one",
-            )
-        return _from_version_1(data) if version == 1 else Plan.model_validate_json(text)
+    except ValueError as error:
+        raise RunError(f"{name} cannot be read: it is not JSON: {error}", _HINT) from error
+    try:
+        if not isinstance(data, dict) or not isinstance(data.get("stages"), list):
+            raise RunError(f"{name} cannot be read: it is not a plan", _HINT)
+        if check_version(data, "plan_version", PLAN_VERSION, name) == 1:
+            return _from_version_1(data)
+        return Plan.model_validate_json(text)
+    except NewerVersionError as error:
+        message, _, hint = str(error).partition("; ")
+        raise RunError(message, hint) from error
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
-        raise RunError(f"{name} cannot be read: {where}: {first['msg']}", "is it a plan that wf has written?") from error
-    except (ValueError, TypeError, KeyError) as error:
-        raise RunError(f"{name} cannot be read: it is not a plan", "is it a plan that wf has written?") from error
+        raise RunError(f"{name} cannot be read: {where}: {first['msg']}", _HINT) from error
+    except (LookupError, TypeError) as error:
+        raise RunError(f"{name} cannot be read: it is not a plan", _HINT) from error
 
 
 def _from_version_1(data: dict[str, Any]) -> Plan:
@@ -59,10 +66,10 @@ def _from_version_1(data: dict[str, Any]) -> Plan:
     plan = Plan.model_validate_json(json.dumps(data))
     for stage in plan.stages:
         if stage.launch.executable:
-            own = launch_line(stage_request(stage, f"{RUN_DIR}/stages/{stage.name}")).argv
+            own = launch_line(stage_request(stage)).argv
             stage.launch.arguments.extend(_added(lines[stage.name], own))
     for group in plan.groups:
-        own = launch_line(group_request(group, plan, f"{RUN_DIR}/launches/{group.name}")).argv
+        own = launch_line(group_request(group, plan)).argv
         group.launch.arguments.extend(_added(group_lines[group.name], own))
     return plan
 

@@ -112,7 +112,7 @@ def find_beside_python(executable: str) -> str | None:
 
 
 def launcher_path(launcher: Launcher) -> str:
-    """What to execute: a launcher that comes with Python must be that of the same MPI; others are found at the start."""
+    """What to execute: the launcher of wf's Python environment where it has one; else its name, found at the start."""
     found = find_beside_python(launcher.executable) if launcher.comes_with_python else None
     return found or launcher.executable
 

@@ -28,7 +28,8 @@ class SiteFile(Spec):
         DEFAULT, description="starts stages of more than one rank"
     )
     launcher_path: str = Field(
-        "auto", description="its executable; auto: the one beside wf's Python where that has one, else found by its name"
+        "auto",
+        description="its executable; auto: the one of wf's Python environment, else the one on PATH",
     )
     launcher_args: list[str] = Field(default_factory=list, description="added to every launch")
     launch_single: bool = Field(False, description="use the launcher for one-rank stages too")

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from workflow.formats.stage_file import StreamEnd
 from workflow.stage.adios.byte_counter import Tally
 from workflow.stage.adios.read_engine import Status
 from workflow.stage.data.rank_selection import Blocks
 from workflow.stage.data.variables import Array, Block, Info, Selection, Shape
 from workflow.stage.ranks.communicator import own_communicator
-from workflow.stage.settings import End
 from workflow.stage.stage_errors import StageError
 
 _STEP = re.compile(r"Step(\d+)")
@@ -27,7 +27,7 @@ _STEP = re.compile(r"Step(\d+)")
 class Hdf5Source:
     """A file opened for reading by this process; several ranks may open the same one."""
 
-    def __init__(self, end: End) -> None:
+    def __init__(self, end: StreamEnd) -> None:
         self._h5py, self._file = _open(end, "r")
         found = [name for name in self._file if _STEP.fullmatch(name)]
         groups = [self._file[name] for name in sorted(found, key=lambda name: int(name[4:]))]
@@ -101,7 +101,7 @@ class Hdf5Source:
 class Hdf5Target:
     """A file opened for writing by this process alone."""
 
-    def __init__(self, end: End) -> None:
+    def __init__(self, end: StreamEnd) -> None:
         self._h5py, self._file = _open(end, "w")
         self._file.attrs["NumSteps"] = np.uint32(0)  # a stream of no steps is not any other HDF5 file
         self._steps = 0
@@ -152,7 +152,7 @@ class Hdf5Target:
         self._attributes[name] = str(value[()]) if text else value  # type: ignore[call-overload,assignment]
 
 
-def _open(end: End, mode: str) -> tuple[Any, Any]:
+def _open(end: StreamEnd, mode: str) -> tuple[Any, Any]:
     try:
         import h5py
     except ModuleNotFoundError as error:

@@ -27,7 +27,7 @@ _WRAPPER = ("-m", "workflow.launch.mpmd_wrapper")
 
 
 @dataclass(frozen=True)
-class LaunchGroup:
+class MpmdGroup:
     """Stages of one launch line, in the order of their ranks, and the streams between them (writer, then readers)."""
 
     stages: list[str]
@@ -39,7 +39,7 @@ class LaunchGroup:
         return self.stages[0]
 
 
-def launch_groups(joined: Mapping[str, Joined], making: Making) -> list[LaunchGroup]:
+def launch_groups(joined: Mapping[str, Joined], making: Making) -> list[MpmdGroup]:
     """The stages that must share a launch line. Notes streams whose ends cannot."""
     streams = {name: stream for name, stream in joined.items() if making.loaded.engines[name].engine == SSC}
     ends: dict[str, list[str]] = {}
@@ -50,7 +50,7 @@ def launch_groups(joined: Mapping[str, Joined], making: Making) -> list[LaunchGr
     groups = []
     for members in _components(order, ends.values()):
         own = {name: joins for name, joins in ends.items() if joins[0] in members}
-        groups.append(LaunchGroup([name for name in order if name in members], own))
+        groups.append(MpmdGroup([name for name in order if name in members], own))
     return groups
 
 
@@ -75,7 +75,7 @@ def site_launch(making: Making) -> LaunchPlan:
     return LaunchPlan(launcher=site.launcher, executable=literal(executable), arguments=arguments)
 
 
-def member_launch(name: str, group: LaunchGroup, making: Making) -> LaunchPlan:
+def member_launch(name: str, group: MpmdGroup, making: Making) -> LaunchPlan:
     """The launch of a stage in a group: by a wrapper that gives it its own directory, environment and output."""
     others = " and ".join(each for each in group.stages if each != name)
     why = f"{' and '.join(group.streams)}: SSC finds its other end in MPI_COMM_WORLD, so one launch line starts both"
@@ -84,7 +84,7 @@ def member_launch(name: str, group: LaunchGroup, making: Making) -> LaunchPlan:
     return LaunchPlan(launcher=making.site.launcher, group=group.name, wrapper=wrapper)
 
 
-def to_group_plan(group: LaunchGroup, plans: Mapping[str, StagePlan], making: Making) -> GroupPlan:
+def to_group_plan(group: MpmdGroup, plans: Mapping[str, StagePlan], making: Making) -> GroupPlan:
     """The plan of one line. Notes where the layouts of its stages differ."""
     stages = [plans[name] for name in group.stages]
     _check_layout(stages, f"streams.{next(iter(group.streams))}.via", making)
@@ -135,9 +135,14 @@ def _check(name: str, stream: Joined, making: Making) -> bool:
     """Whether SSC can do this at all; notes why not."""
     site, key = making.site, f"streams.{name}.via"
     before = len(making.problems.found)
-    if not LAUNCHERS[site.launcher].several_programs:
-        able = " or ".join(f"`{each}`" for each, launcher in LAUNCHERS.items() if launcher.several_programs)
-        lacks = f"has {site.launcher}, which starts one program" if LAUNCHERS[site.launcher].starts_ranks else "has no launcher"
+    launcher = LAUNCHERS[site.launcher]
+    if not launcher.several_programs:
+        able = " or ".join(f"`{each}`" for each, other in LAUNCHERS.items() if other.several_programs)
+        lacks = (
+            f"has {site.launcher}, which starts one program"
+            if LAUNCHERS[site.launcher].starts_ranks
+            else "has no launcher"
+        )
         making.problems.add(
             key, f"SSC joins programs of one MPI launch, and site {site.site} {lacks}",
             f"use `via: sst`, or a site with `launcher:` {able}",

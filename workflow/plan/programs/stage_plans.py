@@ -12,7 +12,7 @@ from workflow.plan.making import Making, counted, stage_dir, work_dir
 from workflow.plan.plan_model import RUN_DIR, EndPlan, LaunchPlan, Placement, StageMemory, StagePlan
 from workflow.plan.programs.config_files import config_files, user_files
 from workflow.plan.programs.malloc_tuning import decide_memory, memory_environment
-from workflow.plan.programs.mpmd_groups import LaunchGroup, member_launch, site_launch
+from workflow.plan.programs.mpmd_groups import MpmdGroup, member_launch, site_launch
 from workflow.plan.programs.openpmd import environment, picongpu_arguments
 from workflow.plan.programs.placeholder_expansion import Filler
 from workflow.plan.programs.placeholders import literal, literal_all
@@ -40,7 +40,7 @@ def to_stage_plan(
     ends: list[EndPlan],
     placement: Placement,
     waits: list[str],
-    group: LaunchGroup | None,
+    group: MpmdGroup | None,
     making: Making,
 ) -> StagePlan:
     """Everything of one stage. Notes what is wrong with its command, placeholders, ranks and environment."""
@@ -115,7 +115,7 @@ def _text(value: Scalar) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _launch(name: str, stage: StageSpec, group: LaunchGroup | None, making: Making) -> LaunchPlan:
+def _launch(name: str, stage: StageSpec, group: MpmdGroup | None, making: Making) -> LaunchPlan:
     """What starts the stage's ranks. Notes more ranks than its component or the site can have."""
     site, key = making.site, f"stages.{name}.launcher"
     component = making.loaded.components[stage.component] if stage.component is not None else None

@@ -9,8 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from workflow.formats.stage_file import StreamEnd
 from workflow.stage.ranks.communicator import communicator, own_communicator, size
-from workflow.stage.settings import End
 from workflow.stage.stage_errors import StageError, StreamFailed, StreamTimeout
 
 _POLL_S = 0.01
@@ -28,7 +28,7 @@ def is_parallel() -> bool:
     return size() > 1 and bool(bindings().is_built_with_mpi)
 
 
-def open_engine(end: End, mode: str) -> tuple[Any, Any, Any]:
+def open_engine(end: StreamEnd, mode: str) -> tuple[Any, Any, Any]:
     """(ADIOS, IO, Engine) of an end; collective where ADIOS2 is parallel. `mode`: a member of adios2's Mode.
 
     Raises StreamTimeout when there is nothing to read within the end's `open_timeout_s`, StreamFailed when
@@ -61,7 +61,7 @@ def open_engine(end: End, mode: str) -> tuple[Any, Any, Any]:
         ) from error
 
 
-def wait_for_writer(end: End) -> None:
+def wait_for_writer(end: StreamEnd) -> None:
     """Return when there is something to open. Raises StreamTimeout after the end's `open_timeout_s`.
 
     ADIOS2 would wait too, but deaf to Ctrl-C, an hour for a file, and it polls more slowly.
@@ -85,7 +85,7 @@ def _has_content(path: Path) -> bool:
         return False
 
 
-def awaited_path(end: End) -> Path | None:
+def awaited_path(end: StreamEnd) -> Path | None:
     """The file whose presence tells that the writer has opened this stream; None where no file tells."""
     engine, path = end.engine.upper(), Path(end.path)
     if engine == "SST":

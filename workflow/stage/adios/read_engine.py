@@ -12,6 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
+from workflow.formats.stage_file import StreamEnd
 from workflow.stage.adios.byte_counter import Tally
 from workflow.stage.adios.open_engine import bindings, is_parallel, open_engine
 from workflow.stage.adios.tcp_nodelay import Connections
@@ -19,7 +20,6 @@ from workflow.stage.data.aligned_arrays import fresh_array
 from workflow.stage.data.rank_selection import Blocks, told_blocks
 from workflow.stage.data.variables import NUMPY_TYPES, STRING_LISTS, Array, Info, Selection
 from workflow.stage.ranks.communicator import own_communicator
-from workflow.stage.settings import End
 from workflow.stage.stage_errors import StageError
 
 _SLICE_S = 1.0
@@ -73,7 +73,7 @@ class Source(Protocol):
 class AdiosSource:
     """One engine opened for reading by this process."""
 
-    def __init__(self, end: End) -> None:
+    def __init__(self, end: StreamEnd) -> None:
         self._adios2 = bindings()
         self._adios, self._io, self._engine = open_engine(end, "Read")
         self._comm = own_communicator() if is_parallel() else None

@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from workflow.formats.stage_file import StreamEnd
 from workflow.stage.adios.open_engine import bindings, forget_contact_files, is_parallel, open_engine
 from workflow.stage.adios.tcp_nodelay import Connections
 from workflow.stage.data.compression_operators import Operator, Operators
 from workflow.stage.data.variables import STRING_LISTS, Array, Block, Shape, product
-from workflow.stage.settings import End
 from workflow.stage.stage_errors import StageError
 
 
@@ -52,7 +52,7 @@ class _Known(NamedTuple):
 class AdiosTarget:
     """One engine opened for writing by this process."""
 
-    def __init__(self, end: End) -> None:
+    def __init__(self, end: StreamEnd) -> None:
         self._adios2 = bindings()
         self._operators = Operators(end)
         self._operators.check_built()

@@ -9,6 +9,8 @@ import weakref
 from collections.abc import Mapping
 from typing import Any
 
+from workflow.formats.sides import Side
+from workflow.formats.stage_file import StreamEnd
 from workflow.stage import settings
 from workflow.stage.adios.open_engine import bindings, is_parallel, wait_for_writer
 from workflow.stage.adios.read_engine import AdiosSource, Source
@@ -18,7 +20,6 @@ from workflow.stage.api.reader import Reader
 from workflow.stage.api.writer import Writer
 from workflow.stage.hdf5 import Hdf5Source, Hdf5Target
 from workflow.stage.ranks.communicator import end_the_others, rank, size, speak_plainly
-from workflow.stage.settings import End, Side
 from workflow.stage.ssc.ssc_reader import SscSource
 from workflow.stage.ssc.ssc_writer import SscTarget
 from workflow.stage.stage_errors import StageError, left_by
@@ -55,7 +56,7 @@ def open_reader(
     return opened
 
 
-def _in_order(end: End) -> Reader | Writer:
+def _in_order(end: StreamEnd) -> Reader | Writer:
     """The end, opened after those that every stage opens before it.
 
     An open of SST or SSC meets the other ends of the stream; a live file can be opened for reading when its first step
@@ -76,19 +77,19 @@ def _in_order(end: End) -> Reader | Writer:
     return opened
 
 
-def _meets(end: End) -> bool:
+def _meets(end: StreamEnd) -> bool:
     return end.engine.upper() in ("SST", "SSC")
 
 
-def _key(end: End) -> tuple[str, Side]:
+def _key(end: StreamEnd) -> tuple[str, Side]:
     return end.stream, end.side
 
 
-def _open_end(end: End) -> Reader | Writer:
+def _open_end(end: StreamEnd) -> Reader | Writer:
     return _open_read(end) if end.side == "read" else _open_write(end)
 
 
-def _open_read(end: End) -> Reader:
+def _open_read(end: StreamEnd) -> Reader:
     begin = _begin(end)
     try:
         together(lambda: wait_for_writer(end))
@@ -127,14 +128,14 @@ def open_writers(name: str | None = None) -> list[Writer]:
     return [writer for end in ends if isinstance(writer := _in_order(end), Writer)]
 
 
-def _open_write(end: End) -> Writer:
+def _open_write(end: StreamEnd) -> Writer:
     begin = _begin(end)
     writer = Writer(end, _open_target(end), settings.current().stage)
     _opened(end, begin, writer)
     return writer
 
 
-def _open_source(end: End) -> Source:
+def _open_source(end: StreamEnd) -> Source:
     if end.engine.upper() == "HDF5":
         return Hdf5Source(end)
     if end.engine.upper() == "SSC":
@@ -142,7 +143,7 @@ def _open_source(end: End) -> Source:
     return AdiosSource(end) if size() == 1 or is_parallel() else GatheredSource(lambda: AdiosSource(end))
 
 
-def _open_target(end: End) -> Target:
+def _open_target(end: StreamEnd) -> Target:
     if end.engine.upper() == "SSC":
         return SscTarget(end)
     try:
@@ -154,14 +155,14 @@ def _open_target(end: End) -> Target:
     return Hdf5Target(end) if size() == 1 else GatheredTarget(lambda: Hdf5Target(end))
 
 
-def _end(side: Side, name: str | None, path: Any, engine: str | None, parameters: Any, **timeouts: Any) -> End:
+def _end(side: Side, name: str | None, path: Any, engine: str | None, parameters: Any, **timeouts: Any) -> StreamEnd:
     speak_plainly()
     if path is None:
         return settings.find_end(settings.current(), name, side)
     return settings.end_by_path(side, path, engine, name or "", parameters=parameters, **timeouts)
 
 
-def _begin(end: End) -> float:
+def _begin(end: StreamEnd) -> float:
     """The line that says what is being opened, since that may last; the first time, the one that says what runs."""
     global _started
     if not _started:
@@ -183,7 +184,7 @@ def _begin(end: End) -> float:
     return process_metrics().enter()
 
 
-def _opened(end: End, begin: float, opened: Reader | Writer) -> None:
+def _opened(end: StreamEnd, begin: float, opened: Reader | Writer) -> None:
     _open.add(opened)
     seconds = process_metrics().leave() - begin
     process_metrics().write("open", stream=end.stream, side=end.side, engine=end.engine, seconds=round(seconds, 6))

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Any
 
+from workflow.formats.stage_file import StreamEnd
 from workflow.stage.adios.open_engine import plain
 from workflow.stage.adios.read_engine import Source, Status
 from workflow.stage.api.step import Step
@@ -14,7 +15,6 @@ from workflow.stage.data.sample_check import NAME as SAMPLES
 from workflow.stage.data.sample_check import BoundBroken, Comparer
 from workflow.stage.data.variables import Selection
 from workflow.stage.ranks.communicator import leave_stream, own_communicator
-from workflow.stage.settings import End
 from workflow.stage.stage_errors import StageError, StreamFailed, StreamTimeout, left_by
 from workflow.stage.telemetry import process_metrics
 
@@ -26,7 +26,7 @@ class Reader:
     time, StreamFailed when the writer died, ContractError when the first step is not as agreed.
     """
 
-    def __init__(self, end: End, source: Source, stage: str) -> None:
+    def __init__(self, end: StreamEnd, source: Source, stage: str) -> None:
         self.name = end.stream
         self.steps = 0
         self._end, self._source, self._stage = end, source, stage
@@ -98,7 +98,7 @@ class Reader:
             self._finish_step()
 
     @property
-    def end(self) -> End:
+    def end(self) -> StreamEnd:
         """How this end was opened."""
         return self._end
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from workflow.formats.stage_file import StreamEnd
 from workflow.stage.adios.open_engine import plain
 from workflow.stage.adios.write_engine import Target
 from workflow.stage.data.compression_operators import Operators
@@ -14,7 +15,6 @@ from workflow.stage.data.contract_check import check_contract
 from workflow.stage.data.sample_check import Sampler
 from workflow.stage.data.variables import Array, Block, Info, Shape, product, to_array
 from workflow.stage.ranks.communicator import leave_stream, own_communicator, rank
-from workflow.stage.settings import End
 from workflow.stage.stage_errors import StageError, StreamFailed, left_by
 from workflow.stage.telemetry import process_metrics
 
@@ -22,7 +22,7 @@ from workflow.stage.telemetry import process_metrics
 class Writer:
     """Use it in a `with` statement: left normally, the stream ends; left by an exception, its readers fail too."""
 
-    def __init__(self, end: End, target: Target, stage: str) -> None:
+    def __init__(self, end: StreamEnd, target: Target, stage: str) -> None:
         self.name = end.stream
         self.steps = 0
         self._end, self._target, self._stage = end, target, stage

@@ -7,9 +7,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from workflow.formats.stage_file import StreamEnd
 from workflow.operators import EVERY, built_into, refusal
 from workflow.stage.data.variables import Block, product
-from workflow.stage.settings import End
 from workflow.stage.stage_errors import StageError
 
 
@@ -24,7 +24,7 @@ class Operator(NamedTuple):
 class Operators:
     """The operators of one writing end, by variable."""
 
-    def __init__(self, end: End) -> None:
+    def __init__(self, end: StreamEnd) -> None:
         self._stream = end.stream
         self._wanted = {name: _operator(asked) for name, asked in end.operators.items()}
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from workflow.formats.stage_file import StreamEnd
 from workflow.stage.data.variables import Info
-from workflow.stage.settings import End
 from workflow.stage.stage_errors import ContractError
 
 FAMILIES = {"float": (np.floating,), "int": (np.integer,), "number": (np.floating, np.integer)}
 
 
-def check_contract(end: End, stage: str, found: Mapping[str, Info]) -> None:
+def check_contract(end: StreamEnd, stage: str, found: Mapping[str, Info]) -> None:
     """Raise ContractError, naming everything that differs, unless `found` has all that the contract asks for.
 
     More variables than promised are welcome. A dimension that is a name may have any size, but the same

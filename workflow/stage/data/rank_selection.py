@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from workflow.distribution import ALL, HYPERSLAB, STRATEGIES, Block, Ranks, distribute, merged
+from workflow.formats.stage_file import StreamEnd
 from workflow.stage.data.contract_check import near
 from workflow.stage.data.variables import Array, Info, Selection, Shape
 from workflow.stage.ranks.communicator import rank as this_rank
 from workflow.stage.ranks.communicator import size as all_ranks
-from workflow.stage.settings import End
 from workflow.stage.stage_errors import StageError
 
 BLIND = (HYPERSLAB, ALL)  # what needs to know nothing of the blocks
@@ -50,7 +50,7 @@ class Sharing(NamedTuple):
 
 
 def share_out(
-    source: KnowsBlocks, wanted: Mapping[str, Info], end: End, strategy: str | None, like: str | None
+    source: KnowsBlocks, wanted: Mapping[str, Info], end: StreamEnd, strategy: str | None, like: str | None
 ) -> dict[str, list[Selection]]:
     """The boxes of this rank, equally many on every rank, by variable. See `Step.shares`."""
     sharing = _sharing(end, strategy)
@@ -78,7 +78,7 @@ def told_blocks(told: Sequence[Mapping[str, str]], local: bool) -> tuple[Block, 
     return tuple(found)
 
 
-def _sharing(end: End, strategy: str | None) -> Sharing:
+def _sharing(end: StreamEnd, strategy: str | None) -> Sharing:
     """What the plan gave to this end, or slabs; `strategy` instead where it is given."""
     if strategy is not None and strategy not in STRATEGIES:
         raise StageError(f"stream {end.stream}: there is no strategy {strategy!r}{near(strategy, STRATEGIES)}")

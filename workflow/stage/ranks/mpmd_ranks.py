@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from workflow.formats.stage_file import StreamEnd
 from workflow.stage import settings
 from workflow.stage.ranks.idle_wait import rest, wait_patiently
-from workflow.stage.settings import End
 from workflow.stage.stage_errors import StageError
 
 _FIRST_TAG = 1000
@@ -59,7 +59,7 @@ def own_part() -> Any:
     return world.Create_group(world.group.Incl(range(first, first + count)), tag=first)
 
 
-def readers_of(end: End) -> list[str]:
+def readers_of(end: StreamEnd) -> list[str]:
     """The stages that read this stream. Raises StageError for a stream that is not of this launch line."""
     group = settings.current().group
     if group is None or end.stream not in group.streams:
@@ -73,7 +73,7 @@ def readers_of(end: End) -> list[str]:
 class Partner:
     """The ranks at the other end of a stream, of one reader. Each has one here that tells it things, and tells some."""
 
-    def __init__(self, end: End, reader: str) -> None:
+    def __init__(self, end: StreamEnd, reader: str) -> None:
         from mpi4py import MPI
 
         group = settings.current().group

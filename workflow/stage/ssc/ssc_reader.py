@@ -7,13 +7,13 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from workflow.formats.stage_file import StreamEnd
 from workflow.stage import settings
 from workflow.stage.adios.read_engine import AdiosSource, Status
 from workflow.stage.data.rank_selection import Blocks
 from workflow.stage.data.variables import Array, Info, Selection
 from workflow.stage.ranks.communicator import own_communicator
 from workflow.stage.ranks.mpmd_ranks import Word, readers_of
-from workflow.stage.settings import End
 from workflow.stage.ssc import ssc_multiplexer
 from workflow.stage.ssc.ssc_writer import meet
 
@@ -21,7 +21,7 @@ from workflow.stage.ssc.ssc_writer import meet
 class SscSource(AdiosSource):
     """One engine opened for reading by this process, in a launch line with its writer."""
 
-    def __init__(self, end: End) -> None:
+    def __init__(self, end: StreamEnd) -> None:
         reader = settings.current().stage
         readers_of(end)
         end = replace(end, path=f"{end.path}.{reader}")

@@ -22,10 +22,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from workflow.formats.stage_file import StreamEnd
 from workflow.stage.adios.write_engine import AdiosTarget
 from workflow.stage.data.variables import Array, Block, product
 from workflow.stage.ranks.mpmd_ranks import Partner, Word, readers_of
-from workflow.stage.settings import End
 from workflow.stage.stage_errors import StageError, StreamTimeout
 from workflow.stage.telemetry import process_metrics
 
@@ -38,7 +38,7 @@ _LINGER_S = 0.01
 class SscTarget:
     """A stream for writing, in a launch line with its readers: SSC knows only one, so each has an engine of its own."""
 
-    def __init__(self, end: End) -> None:
+    def __init__(self, end: StreamEnd) -> None:
         self._bytes = 0
         self._lines = [_Line(end, reader) for reader in readers_of(end)]
 
@@ -89,7 +89,7 @@ class SscTarget:
 class _Line(AdiosTarget):
     """One engine opened for writing by this process, and its reader."""
 
-    def __init__(self, end: End, reader: str) -> None:
+    def __init__(self, end: StreamEnd, reader: str) -> None:
         end = replace(end, path=f"{end.path}.{reader}")
         self._partner = meet(end, reader)
         super().__init__(end)
@@ -158,7 +158,7 @@ class _Line(AdiosTarget):
         self._released = word is Word.RELEASED
 
 
-def meet(end: End, reader: str) -> Partner:
+def meet(end: StreamEnd, reader: str) -> Partner:
     """The other end, once it is about to open the stream as well. Raises StreamTimeout."""
     partner = Partner(end, reader)
     partner.say(Word.HERE)

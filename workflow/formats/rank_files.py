@@ -1,7 +1,7 @@
 """The two files in a stage's folder between the run and `launch.mpmd_wrapper`, which starts each rank of the stage.
 
 `launch.json`: what to start. The run writes it, the wrapper reads it. `exits.jsonl`: how each rank ended. The wrapper
-appends to it, the run follows it. Only the standard library: the wrapper runs once per rank.
+appends to it, the run follows it. A `launch.json` without a version is one of version 1.
 """
 
 from __future__ import annotations
@@ -12,9 +12,12 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from workflow.formats.versions import check_version
+
 LAUNCH_FILE = "launch.json"
 EXITS_FILE = "exits.jsonl"
-_VERSION = 1
+LAUNCH_FILE_VERSION = 1
+_VERSION_KEY = "launch_file_version"
 
 
 class RankStart(NamedTuple):
@@ -27,7 +30,7 @@ class RankStart(NamedTuple):
 
     def to_json(self) -> str:
         """The text of `launch.json`."""
-        return json.dumps({"version": _VERSION, **self._asdict()}, indent=2, ensure_ascii=False) + "\n"
+        return json.dumps({_VERSION_KEY: LAUNCH_FILE_VERSION, **self._asdict()}, indent=2, ensure_ascii=False) + "\n"
 
 
 class RankExit(NamedTuple):
@@ -40,7 +43,9 @@ class RankExit(NamedTuple):
 
 def read_start(folder: Path) -> RankStart:
     """What `launch.json` in this stage's folder has. Raises OSError, KeyError and ValueError."""
-    data: dict[str, Any] = json.loads((folder / LAUNCH_FILE).read_text(encoding="utf-8"))
+    path = folder / LAUNCH_FILE
+    data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    check_version(data, _VERSION_KEY, LAUNCH_FILE_VERSION, path)
     return RankStart(*(data[name] for name in RankStart._fields))
 
 
