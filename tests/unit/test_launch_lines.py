@@ -17,7 +17,7 @@ from workflow.launch.launchers import LAUNCHERS, launch_line
 from workflow.launch.process_spec import make_process
 from workflow.plan.launch_requests import stage_request
 from workflow.plan.plan_model import LaunchPlan
-from workflow.report.show.tables import launch_lines
+from workflow.report.show.plan_tables import launch_lines
 from workflow.site.load_site import load_site
 
 NODE = RankLayout(nodes=1, first_node=0, ranks_per_node=4, cores_per_rank=2)

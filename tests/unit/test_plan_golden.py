@@ -51,8 +51,13 @@ def test_plan(example: str, option: str, bless: bool, monkeypatch: pytest.Monkey
     assert text == golden.read_text()
 
 
+def without_prose(plan: dict[str, Any]) -> dict[str, Any]:
+    """Of reasons and advice, whose wording is free, how many there are and of what."""
+    return plan | {"reasons": sorted(plan["reasons"]), "advice": len(plan["advice"])}
+
+
 @pytest.mark.parametrize("name", sorted(path.name for path in VERSION_1.glob("*.json")))
-def test_version_2_says_what_to_launch_and_nothing_else_is_new(name: str) -> None:
+def test_version_2_has_what_to_launch_and_nothing_else_is_new(name: str) -> None:
     """The files of version 1 are what the version before wrote: they are never blessed."""
     old: dict[str, Any] = json.loads((VERSION_1 / name).read_text())
     new: dict[str, Any] = json.loads((GOLDEN / name).read_text())
@@ -63,12 +68,13 @@ def test_version_2_says_what_to_launch_and_nothing_else_is_new(name: str) -> Non
         del group["files"]
     for part in (*new["stages"], *new["groups"]):
         del part["launch"]
-    assert new == old
+    assert without_prose(new) == without_prose(old)
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in VERSION_1.glob("*.json")))
 def test_plans_of_version_1_are_read_as_those_of_version_2(name: str) -> None:
-    assert read_plan((VERSION_1 / name).read_bytes(), name).to_json() == (GOLDEN / name).read_text()
+    read = read_plan((VERSION_1 / name).read_bytes(), name).model_dump(mode="json")
+    assert without_prose(read) == without_prose(json.loads((GOLDEN / name).read_text()))
 
 
 def test_nothing_is_kept_of_examples_that_are_gone() -> None:

@@ -10,7 +10,7 @@ from workflow.launch.launch_request import LaunchLine
 from workflow.launch.launchers import launch_line
 from workflow.plan.launch_requests import group_request
 from workflow.plan.plan_model import LaunchPlan, Plan
-from workflow.report.show.tables import launch_lines
+from workflow.report.show.plan_tables import launch_lines
 from workflow.site.site_model import Site
 
 SSC = ("streams.*.via=ssc",)
