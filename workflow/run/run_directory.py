@@ -20,8 +20,8 @@ from workflow.formats.metrics_lines import METRICS_FILE
 from workflow.formats.rank_files import LAUNCH_FILE, RankStart
 from workflow.formats.stage_file import STAGE_FILE, LaunchGroup, Settings, to_end, to_json
 from workflow.launch.launchers import LAUNCHERS
+from workflow.plan.placeholders import fill_all
 from workflow.plan.plan_model import GroupPlan, Plan, StagePlan
-from workflow.plan.programs.placeholders import fill_all
 from workflow.plan.read_plan import read_plan
 from workflow.run.events import EVENTS_FILE
 
