@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from workflow.plan.advice import advise
-from workflow.plan.notes import Notes
 from workflow.plan.placement.cores import place_stages
 from workflow.plan.plan_model import EndPlan, Plan
+from workflow.plan.plan_notes import Notes
 from workflow.plan.problems import Problems
 from workflow.plan.programs.config_files import check_configs, check_outputs
 from workflow.plan.programs.launch_plans import plan_launch, site_launch

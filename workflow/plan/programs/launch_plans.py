@@ -6,9 +6,9 @@ from pathlib import PurePosixPath
 
 from workflow.formatting import plural
 from workflow.launch.launchers import DIRECT, LAUNCHERS
-from workflow.plan.notes import Notes
 from workflow.plan.placeholders import literal
 from workflow.plan.plan_model import LaunchPlan
+from workflow.plan.plan_notes import Notes
 from workflow.plan.programs.mpmd_groups import MpmdGroup
 from workflow.plan.run_paths import stage_dir
 from workflow.plan.topology.declared_stages import DeclaredStage

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
-from workflow.plan.notes import Notes
 from workflow.plan.placeholders import literal, literal_all
 from workflow.plan.plan_model import RUN_DIR, EndPlan, LaunchPlan, Placement, StagePlan
+from workflow.plan.plan_notes import Notes
 from workflow.plan.problems import Problems
 from workflow.plan.programs.config_files import config_files, user_files
-from workflow.plan.programs.malloc_tuning import MemoryPolicy, decide_memory, memory_environment
+from workflow.plan.programs.malloc_tuning import MallocPolicy, decide_memory, memory_environment
 from workflow.plan.programs.openpmd import environment, picongpu_arguments
 from workflow.plan.programs.placeholder_expansion import Filler, stage_values
 from workflow.plan.run_paths import stage_dir, work_dir
@@ -121,7 +121,7 @@ def _environment(
     stage: DeclaredStage,
     ends: list[EndPlan],
     placement: Placement,
-    memory: MemoryPolicy,
+    memory: MallocPolicy,
     filler: Filler,
     site: Site,
     notes: Notes,

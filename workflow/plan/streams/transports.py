@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from workflow.launch.launchers import LAUNCHERS
-from workflow.plan.notes import Notes
 from workflow.plan.plan_model import EndPlan, Placement
+from workflow.plan.plan_notes import Notes
 from workflow.plan.problems import Problems
-from workflow.plan.streams.engine_parameters import Settings, for_another_engine
+from workflow.plan.streams.engine_parameters import EngineSettings, for_another_engine
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.port_matching import JoinedStream
 from workflow.plan.topology.ports import StagePort
@@ -45,11 +45,11 @@ class TransportChoice:
     transport: Transport
     asked: bool
     why: str
-    weak: Settings = field(default_factory=dict)
+    weak: EngineSettings = field(default_factory=dict)
     """Of both ends, where neither a preset nor the stream sets them."""
 
     @property
-    def of_writer(self) -> Settings:
+    def of_writer(self) -> EngineSettings:
         """The transport as an engine parameter: the writer decides, the reader follows it (sst/cp/cp_reader.c)."""
         return {"DataTransport": (WORDS[self.transport], f"transport {self.transport}: {self.why}")}
 
@@ -82,7 +82,7 @@ def choose_transport(
         return None
     else:
         transport, why = _fastest(one_node, site)
-    weak: Settings = {}
+    weak: EngineSettings = {}
     if transport == "ucx" and one_node and interface:
         notes.advise(
             f"streams.{name}.interface does not govern ucx on one node, which goes through shared memory: only where "

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from workflow.formats.json_lines import Tail
 from workflow.formats.rank_files import EXITS_FILE, RankExit, to_exit
 from workflow.launch.process_spec import ProcessSpec, make_process
 from workflow.plan.launch_requests import group_request
 from workflow.plan.plan_model import GroupPlan, Plan
-from workflow.run.observe.progress_readers import Tail
 from workflow.run.processes.stage_processes import Ending
 from workflow.run.run_directory import group_dir, stage_dir
 
