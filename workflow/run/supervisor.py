@@ -14,10 +14,12 @@ import socket
 import sys
 import threading
 from collections import deque
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from pathlib import Path
 
 from workflow.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_RUN_FAILED, RunError, WfError
+from workflow.launch.process_spec import make_process
+from workflow.plan.launch_requests import stage_request
 from workflow.plan.plan_model import Plan
 from workflow.run.cleanup import clean
 from workflow.run.clock import Clock, bring_between
@@ -43,7 +45,7 @@ from workflow.run.lifecycle import (
     wake_at,
 )
 from workflow.run.observe.progress_readers import Follower
-from workflow.run.processes.mpmd_launches import Launches
+from workflow.run.processes.mpmd_launches import MpmdLaunches
 from workflow.run.processes.signals import Signals
 from workflow.run.processes.stage_processes import NOT_STARTED, Crew, Ending
 from workflow.run.run_directory import has_started, read_filled_plan, stage_dir
@@ -55,9 +57,10 @@ POLLS_PER_S = 1000
 SHOW_S = 0.5
 
 
-def supervise(run_dir: Path) -> Generator[RunState, None, None]:
+def supervise(run_dir: Path, hosts: Sequence[str] = ()) -> Generator[RunState, None, None]:
     """Run the plan in `run_dir` to its end; yield the newest state whenever there is one, the last with the verdict.
 
+    `hosts` are those of the allocation, by the plan's node index; without them launch lines name no host.
     The run goes on while the caller works on a state: it then misses states, never the last one. Ctrl-C, SIGTERM
     and SIGHUP stop the run in order, a second one at once; where this is not the main thread they are left alone. A
     caller that closes the generator ends the run at once. Raises RunError when the directory cannot be used.
@@ -69,7 +72,8 @@ def supervise(run_dir: Path) -> Generator[RunState, None, None]:
     with Signals() as signals:
         newest = _Newest()
         # A daemon: a caller that drops the generator must be able to exit; the run's guard then ends the stages.
-        thread = threading.Thread(target=_work, args=(run_dir, plan, signals, newest), name="supervisor", daemon=True)
+        work = (run_dir, plan, hosts, signals, newest)
+        thread = threading.Thread(target=_work, args=work, name="supervisor", daemon=True)
         thread.start()
         try:
             yield from newest.states()
@@ -81,11 +85,11 @@ def supervise(run_dir: Path) -> Generator[RunState, None, None]:
             raise newest.error
 
 
-def _work(run_dir: Path, plan: Plan, signals: Signals, newest: _Newest) -> None:
+def _work(run_dir: Path, plan: Plan, hosts: Sequence[str], signals: Signals, newest: _Newest) -> None:
     """The thread that supervises."""
     try:
         with Crew(run_dir, len(plan.stages)) as crew:
-            watch = _Watch(run_dir, plan, signals, crew, newest)
+            watch = _Watch(run_dir, plan, hosts, signals, crew, newest)
             reason = "the caller left"
             try:
                 watch.run()
@@ -147,15 +151,18 @@ class _Newest:
 class _Watch:
     """One run under supervision."""
 
-    def __init__(self, run_dir: Path, plan: Plan, signals: Signals, crew: Crew, newest: _Newest) -> None:
-        self.run_dir, self.plan, self.signals, self.crew, self.newest = run_dir, plan, signals, crew, newest
+    def __init__(
+        self, run_dir: Path, plan: Plan, hosts: Sequence[str], signals: Signals, crew: Crew, newest: _Newest
+    ) -> None:
+        self.run_dir, self.plan, self.hosts = run_dir, plan, hosts
+        self.signals, self.crew, self.newest = signals, crew, newest
         self.clock = Clock()
         self.state = initial_state(plan)
         self.log = EventLog(run_dir)
         self.followers: dict[str, Follower] = {}
         self.turns: deque[str] = deque()  # the stages, the one whose files were read longest ago first
         self.read: dict[str, float] = {}  # stage → when its files were read
-        self.launches = Launches(plan, run_dir)
+        self.launches = MpmdLaunches(plan, run_dir, hosts)
         self.events: list[Event] = []
         self.polled = -math.inf
         crew.watch(signals.descriptor)
@@ -224,13 +231,14 @@ class _Watch:
         """Start a stage; that this failed is an event as well."""
         stage, folder = self.plan.stage(name), stage_dir(self.run_dir, name)
         launch = self.launches.of(name)
+        process = launch.process if launch else make_process(stage_request(stage, str(folder), self.hosts))
         try:
             if launch is None:
-                pid = self.crew.start(stage, folder)
+                pid = self.crew.start(process)
             else:
-                launch.pid = pid = launch.pid or self.crew.start(launch.process, launch.folder)
+                launch.pid = pid = launch.pid or self.crew.start(process)
         except OSError as error:
-            text = f"cannot start {(launch.process if launch else stage).argv[0]}: {error.strerror}"
+            text = f"cannot start {process.argv[0]}: {error.strerror}"
             with (folder / "stderr.log").open("a") as file:
                 file.write(f"wf: {text}\n")
             self.events.append(StageExited(self.clock.now(), name, NOT_STARTED, None, text))
@@ -258,7 +266,7 @@ class _Watch:
             self.take_end(now, stage, ending)
         for name in ended:
             launch = self.launches.named(name)
-            ending = self.crew.collect(name, launch.folder if launch else stage_dir(self.run_dir, name))
+            ending = self.crew.collect(name, launch.process.folder if launch else stage_dir(self.run_dir, name))
             for stage, its in launch.last(self.run_dir, ending) if launch else [(name, ending)]:
                 self.take_end(now, stage, its)
         self.events.append(Tick(now))
@@ -271,9 +279,13 @@ class _Watch:
         self.turns.extend(running)
         return running
 
-    def neighbours(self, names: Iterable[str]) -> list[str]:
-        """The stages at the other ends of these stages' streams."""
-        streams = [self.plan.stream(end.stream) for name in names for end in self.crew.ends_of(name)]
+    def neighbours(self, processes: Iterable[str]) -> list[str]:
+        """The stages at the other ends of the streams of what these processes run."""
+        names: list[str] = []
+        for name in processes:
+            launch = self.launches.named(name)
+            names += launch.group.stages if launch else [name]
+        streams = [self.plan.stream(end.stream) for name in names for end in self.plan.stage(name).ends]
         others = {stage for stream in streams for stage in (stream.writer, *stream.readers)}
         return [name for name in others if name in self.followers]
 

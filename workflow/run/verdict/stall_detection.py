@@ -27,7 +27,7 @@ class Silences:
 
 @dataclass(frozen=True)
 class Stall:
-    """A silence that lasts too long: `chain` tells the waits that lead from `waiting` to the stage that all wait for."""
+    """A silence that lasts too long: `chain` names the waits that lead from `waiting` to `stage`."""
 
     waiting: str
     stage: str
