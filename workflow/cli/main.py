@@ -129,7 +129,8 @@ def run(
 
     directory, states = start_run(loaded, decided, run_dir)
     with Progress(decided, directory, quiet=quiet) as progress:
-        progress.update(next(states))
+        state = next(states)
+        progress.update(state)
         # The first stages are starting now: what only the end needs is loaded meanwhile.
         import workflow.report.html.page  # noqa: F401 - for write_report
         from workflow.report.report_files import write_report
@@ -137,7 +138,7 @@ def run(
 
         for state in states:
             progress.update(state)
-    report = write_report(directory)
+    report = write_report(directory, state)
     show_end(report, directory)
     sys.exit(report.run.exit_code)
 
