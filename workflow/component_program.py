@@ -108,7 +108,7 @@ def _add_streams(parser: argparse.ArgumentParser, side: settings.Side, ports: li
     if not ports:
         return
 
-    def to_end(text: str) -> settings.End:
+    def to_end(text: str) -> settings.StreamEnd:
         port, equals, place = text.partition("=")
         if not equals and len(ports) == 1:
             port, place = ports[0], text

@@ -24,7 +24,7 @@ _BY_HAND = {
 
 
 @dataclass(frozen=True)
-class End:
+class StreamEnd:
     """One end of a stream, as this stage opens it. `variables` is the contract: name → {type, shape}.
 
     `share`, of an end that reads: the strategy, and the ranks of `writers` and `readers` by node.
@@ -60,7 +60,7 @@ class Settings:
     ranks: int | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     metrics: str | None = None
-    ends: Sequence[End] = ()
+    ends: Sequence[StreamEnd] = ()
     group: Group | None = None
     component: str | None = None  # None: a command of the user's own
 
@@ -94,15 +94,15 @@ def read_settings(path: Path) -> Settings:
         data = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise StageError(f"WF_STAGE names {path}, which cannot be read ({error}); unset it to run by hand") from error
-    known = End.__dataclass_fields__
-    ends = [End(**{key: value for key, value in end.items() if key in known}) for end in data["ends"]]
+    known = StreamEnd.__dataclass_fields__
+    ends = [StreamEnd(**{key: value for key, value in end.items() if key in known}) for end in data["ends"]]
     group = Group(**data["group"]) if data.get("group") else None
     return Settings(
         data["stage"], data["ranks"], data["parameters"], data["metrics"], tuple(ends), group, data.get("component")
     )
 
 
-def find_end(settings: Settings, name: str | None, side: Side) -> End:
+def find_end(settings: Settings, name: str | None, side: Side) -> StreamEnd:
     """The end on this side that `name` means: a port, a stream, or the only one there is.
 
     A stage with one end on that side takes it whatever its name, so that a program works under any
@@ -148,10 +148,10 @@ def is_joined(port: str, side: Side | None = None) -> bool:
 
 def end_by_path(
     side: Side, path: str | os.PathLike[str], engine: str | None = None, port: str = "", **given: Any
-) -> End:
+) -> StreamEnd:
     """An end given by hand. The engine follows from the suffix unless it is named: .bp BP5, .h5 HDF5, otherwise SST.
 
-    Files are read as they are, not waited for; a stream's queue is bounded. `given` overrides: fields of End.
+    Files are read as they are, not waited for; a stream's queue is bounded. `given` overrides: fields of StreamEnd.
     """
     target = Path(path)
     chosen = engine or _ENGINE_OF_SUFFIX.get(target.suffix.lower(), "SST")
@@ -168,4 +168,4 @@ def end_by_path(
         defaults = {"open_timeout_s": 0.0, "step_timeout_s": 0.0, "parameters": _BY_HAND["follow"]}
     name = port or target.name
     settings = {**defaults, **{key: value for key, value in given.items() if value is not None}}
-    return End(stream=name, port=name, side=side, engine=chosen, path=text, **settings)
+    return StreamEnd(stream=name, port=name, side=side, engine=chosen, path=text, **settings)
