@@ -14,6 +14,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from workflow.formats.sides import Side
+from workflow.formats.stage_file import Settings, StreamEnd
 from workflow.stage import settings
 
 if TYPE_CHECKING:
@@ -37,7 +39,7 @@ def arguments(program: str | os.PathLike[str], argv: Sequence[str] | None = None
     return SimpleNamespace(**parameters)
 
 
-def read_command_line(folder: Path, argv: Sequence[str]) -> tuple[dict[str, Any], settings.Settings]:
+def read_command_line(folder: Path, argv: Sequence[str]) -> tuple[dict[str, Any], Settings]:
     """(parameters, settings with the streams) of the component in `folder`. Raises SystemExit with what is wrong."""
     from workflow.errors import WfError
     from workflow.spec.component_files import load_component_file
@@ -62,7 +64,7 @@ def read_command_line(folder: Path, argv: Sequence[str]) -> tuple[dict[str, Any]
     parameters, problems = check_parameters(component, model, folder, given, (), given, Path.cwd())
     if problems:
         parser.error("\n".join(str(problem) for problem in sorted(problems)))
-    return parameters, settings.Settings(stage=component.component, parameters=parameters, ends=ends)
+    return parameters, Settings(stage=component.component, parameters=parameters, ends=ends)
 
 
 def make_parser(component: Component) -> argparse.ArgumentParser:
@@ -104,11 +106,11 @@ def _converter(kind: str, parameter: Parameter) -> Any:
     return str if kind in ("string", "file", "output") else plain_scalar
 
 
-def _add_streams(parser: argparse.ArgumentParser, side: settings.Side, ports: list[str]) -> None:
+def _add_streams(parser: argparse.ArgumentParser, side: Side, ports: list[str]) -> None:
     if not ports:
         return
 
-    def to_end(text: str) -> settings.StreamEnd:
+    def to_end(text: str) -> StreamEnd:
         port, equals, place = text.partition("=")
         if not equals and len(ports) == 1:
             port, place = ports[0], text

@@ -8,9 +8,9 @@ import pytest
 
 from tests.support.chains import chain, make_plan, make_stage
 from tests.support.imagined_run import Run, end_all, verdict_of
+from workflow.formats.sides import Side
 from workflow.run.events import (
     DeadlinePassed,
-    Side,
     StageExited,
     StageFailed,
     StreamClosed,

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
+import os
+import random
 import re
+import secrets
+import time
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -92,6 +99,56 @@ def test_directory_that_cannot_be_filled_is_not_left(tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r"cannot write the run directory: .*missing: No such file"):
         create_run_dir(make_plan([stage]), Source(), tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def create_several(plan: Plan, names: int, run_dir: Path | None, count: int) -> list[str]:
+    """What one process does in the tests of many: it creates runs; returns their names."""
+    monkeypatch = pytest.MonkeyPatch()  # for the rest of this process
+    monkeypatch.setattr(time, "strftime", lambda _: "20260101-000000")
+    monkeypatch.setattr(secrets, "token_hex", lambda _: f"{random.randrange(names):04x}")
+    made = []
+    for _ in range(count):
+        try:
+            made.append(create_run_dir(plan, Source(), run_dir).name)
+        except RunError as error:
+            assert "is not an empty directory" in str(error)
+    return made
+
+
+def created_by_many(plan: Plan, run_dir: Path | None, *, processes: int, count: int) -> list[str]:
+    with ProcessPoolExecutor(processes, multiprocessing.get_context("fork")) as pool:
+        jobs = [pool.submit(create_several, plan, 50, run_dir, count) for _ in range(processes)]
+        return [name for job in jobs for name in job.result()]
+
+
+def test_runs_of_the_same_second_get_directories_of_their_own(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Few names to draw from, so that nearly every draw collides."""
+    monkeypatch.chdir(tmp_path)
+    names = created_by_many(plan, None, processes=8, count=5)
+    assert len(set(names)) == len(names) == 40, "every run has got a directory, and none got that of another"
+    for name in names:
+        assert read_filled_plan(tmp_path / "runs" / name).stages[0].name == "md"
+        assert (tmp_path / "runs" / name / "stages/md/stage.json").exists()
+    assert (tmp_path / "runs" / "latest").resolve().name in names
+    assert not list((tmp_path / "runs").glob(".*")), "temporary links are left"
+
+
+def test_of_many_runs_in_one_named_directory_one_gets_it(plan: Plan, tmp_path: Path) -> None:
+    for attempt in range(10):
+        run_dir = tmp_path / f"run{attempt}"
+        assert created_by_many(plan, run_dir, processes=4, count=1) == [run_dir.name]
+        assert (run_dir / "stages/md/stage.json").exists(), "the losers left the winner's files alone"
+        assert read_filled_plan(run_dir).stages[0].name == "md"
+
+
+def test_a_directory_of_the_user_stays_when_it_cannot_be_filled(tmp_path: Path) -> None:
+    stage = make_stage("md", ["true"], copies={f"{RUN_DIR}/stages/md/work/x": str(tmp_path / "missing")})
+    (tmp_path / "run").mkdir()
+    with pytest.raises(RunError, match="cannot write the run directory"):
+        create_run_dir(make_plan([stage]), Source(), tmp_path / "run")
+    assert list((tmp_path / "run").iterdir()) == []
 
 
 def test_run_names_move_on(plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,3 +266,27 @@ def test_clean(tmp_path: Path) -> None:
     assert sorted(path.name for path in (run_dir / "streams").iterdir()) == ["deeper", "kept.bp", "other.txt"]
     assert (tmp_path / "outside.bp").exists()
     assert clean(run_dir, fill_plan(make_plan(stages, streams[:1]), run_dir)) == []
+
+
+def test_clean_examines_only_what_the_plan_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not the tree that a program has written: 100,000 files on a parallel file system take minutes."""
+    run_dir = tmp_path / "run"
+    outputs = {"path": f"{RUN_DIR}/kept/archive.bp", "many": [f"{RUN_DIR}/one.bp", 3], "seed": 1}
+    work = make_stage("saxs", ["saxs"], parameters=outputs)
+    for folder in ("kept/archive.bp", "one.bp", "stages/saxs/work/own.bp", "stages/saxs/work/deep/tree/other.bp"):
+        (run_dir / folder).mkdir(parents=True)
+        (run_dir / folder / "md.idx").write_bytes(bp5(1, True))
+    (run_dir / "streams").mkdir()
+    (run_dir / "stages/saxs/work/link.bp").symlink_to(run_dir / "stages/saxs/work/deep/tree/other.bp")
+    listed: list[Path] = []
+    scandir = os.scandir
+
+    def noting(path: Any) -> Any:
+        listed.append(Path(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", noting)
+    touched = clean(run_dir, fill_plan(make_plan([work]), run_dir))
+    monkeypatch.undo()
+    assert sorted(touched) == ["kept/archive.bp", "one.bp", "stages/saxs/work/own.bp"]
+    assert set(listed) <= {run_dir / "streams", run_dir / "stages/saxs/work"}

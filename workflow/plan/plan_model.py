@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from workflow.formats.sides import Side
 from workflow.spec.models.config_dialect import Dialect
 from workflow.spec.models.pipeline import Deadlines, Queue, Transport, Variable
 
@@ -54,7 +55,7 @@ class EndPlan(Part):
 
     stream: str
     port: str
-    side: Literal["read", "write"]
+    side: Side
     engine: str = Field(description="ADIOS2's name: SST, BP5, HDF5, …; `file` for a file that wf only hands over")
     parameters: dict[str, str] = Field(default_factory=dict, description="exactly what is given to the engine")
     path: str = Field(description="the name that ADIOS2 opens; SST appends .sst to it, openPMD wants it appended")

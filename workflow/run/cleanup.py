@@ -1,24 +1,23 @@
-"""What a run leaves on disk when it ends: no contact files, no BP file that looks as if it still grew."""
+"""What a run removes or marks when it ends: contact files, streams not kept, BP files that a dead writer left open."""
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from workflow.plan.plan_model import Plan
 from workflow.run.observe.bp_index import deactivate
-
-# Deep enough for a component's output below the run directory or in its stage's work directory.
-_DEPTH = 4
 
 
 def clean(run_dir: Path, plan: Plan) -> list[str]:
     """Remove stale contact files and the streams not to be kept; mark unfinished BP files as ended.
 
-    `plan` has its run directory filled in. Returns what was touched, relative to the run directory. Must
-    be called when no stage runs any more.
+    Only what the plan names is examined, and the first level of each stage's work directory: a walk over all that a
+    run has written takes minutes on a parallel file system. `plan` has its run directory filled in. Returns what was
+    touched, relative to the run directory. Must be called when no stage runs any more.
     """
     touched = [path for path in _contact_files(run_dir, plan) if _remove(path)]
     for stream in plan.streams:
@@ -27,7 +26,7 @@ def clean(run_dir: Path, plan: Plan) -> list[str]:
         if not stream.keep:
             inside = (Path(place) for place in stream.on_disk if Path(place).is_relative_to(run_dir / "streams"))
             touched += [path for path in inside if _remove(path)]
-    touched += [index.parent for index in _indices(str(run_dir), _DEPTH) if deactivate(index)]
+    touched += [folder for folder in _bp_candidates(run_dir, plan) if deactivate(folder / "md.idx")]
     return [str(path.relative_to(run_dir)) for path in touched]
 
 
@@ -43,17 +42,35 @@ def _handshakes(stream: Path) -> list[Path]:
     return sorted(path for end in "rw" for path in stream.parent.glob(f"{stream.name}.*.{end}*"))
 
 
-def _indices(folder: str, depth: int) -> Iterator[Path]:
-    """The `md.idx` of BP directories; links are not followed."""
+def _bp_candidates(run_dir: Path, plan: Plan) -> list[Path]:
+    """What may be a BP directory inside the run directory: streams, outputs of components, entries of work directories.
+
+    Links are not followed.
+    """
+    named = {Path(end.path) for stage in plan.stages for end in stage.ends}
+    named |= {Path(place) for stream in plan.streams for place in (stream.path, *stream.on_disk)}
+    named |= {Path(text) for stage in plan.stages for text in _texts(stage.parameters.values()) if text.startswith("/")}
+    listed = {path for stage in plan.stages for path in _folders(Path(stage.cwd))}
+    inside = {path for path in named | listed if path.is_relative_to(run_dir) and not path.is_symlink()}
+    return sorted(inside)
+
+
+def _folders(folder: Path) -> Iterator[Path]:
+    """The directories in a directory."""
     try:
-        entries = list(os.scandir(folder))
+        with os.scandir(folder) as entries:
+            yield from (Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False))
     except OSError:
         return
-    for entry in entries:
-        if entry.name == "md.idx" and entry.is_file(follow_symlinks=False):
-            yield Path(entry.path)
-        elif depth and entry.is_dir(follow_symlinks=False):
-            yield from _indices(entry.path, depth - 1)
+
+
+def _texts(values: Iterable[Any]) -> Iterator[str]:
+    """The strings among parameters and lists of parameters."""
+    for value in values:
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, list):
+            yield from _texts(value)
 
 
 def _remove(path: Path) -> bool:

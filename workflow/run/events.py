@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from workflow.errors import RunError
+from workflow.formats.sides import Side
 
-Side = Literal["read", "write"]
 Deadline = Literal["start", "step", "run"]
 Trouble = Literal["failed", "timeout", "other"]
 Outcome = Literal["succeeded", "failed", "interrupted"]

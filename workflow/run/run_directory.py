@@ -18,6 +18,8 @@ from typing import Any, Protocol
 from pydantic import ValidationError
 
 from workflow.errors import RunError
+from workflow.formats.metrics_lines import METRICS_FILE
+from workflow.formats.stage_file import STAGE_FILE, LaunchGroup, Settings, to_end, to_json
 from workflow.launch.mpmd_wrapper import LAUNCH_FILE
 from workflow.plan.plan_model import GroupPlan, Plan, StagePlan
 from workflow.plan.programs.placeholders import fill_all
@@ -26,10 +28,11 @@ from workflow.run.events import EVENTS_FILE
 RUNS = "runs"
 LATEST = "latest"
 PLAN_FILE = "plan.json"
+STREAMS = "streams"
 
 
-class Source(Protocol):
-    """What is kept of the pipeline file: its bytes."""
+class PipelineText(Protocol):
+    """What the run directory keeps of the pipeline file: its bytes."""
 
     @property
     def text(self) -> bytes:
@@ -38,34 +41,75 @@ class Source(Protocol):
 
 
 def create_run_dir(
-    plan: Plan, source: Source, run_dir: Path | None = None, *, command: Mapping[str, Any] | None = None
+    plan: Plan, source: PipelineText, run_dir: Path | None = None, *, command: Mapping[str, Any] | None = None
 ) -> Path:
     """Write everything that a run needs; by default into a new directory below `runs/`. Returns its absolute path.
 
     `runs/latest` then points to it, wherever it is. `command` is kept in command.json: how the run was started. Raises
     RunError when the directory is not empty or cannot be written; nothing is left behind then.
     """
-    named = run_dir is not None
-    directory = (run_dir or Path(RUNS) / _new_name(plan.pipeline)).absolute()
-    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-        raise RunError(f"{directory} exists and is not an empty directory", "give another --run-dir, or leave it out")
-    existed = directory.is_dir()
+    existed = run_dir is not None and run_dir.is_dir()
+    directory = _make_new(Path(RUNS).absolute(), plan.pipeline) if run_dir is None else _claim(run_dir.absolute())
     try:
-        directory.mkdir(parents=True, exist_ok=True)
         _fill(directory, plan, source, command)
-        if not named:
+        if run_dir is None:
             _point_latest(directory.parent, directory)
     except OSError as error:
-        if not existed:
-            shutil.rmtree(directory, ignore_errors=True)
-        place = error.filename or directory
-        raise RunError(f"cannot write the run directory: {place}: {error.strerror}") from error
-    if named:
+        _remove(directory, itself=not existed)
+        raise _cannot_write(directory, error) from error
+    if run_dir is not None:
         # `wf status` without an argument means this run too. It is a convenience: not worth failing for.
         with contextlib.suppress(OSError, RunError):
             Path(RUNS).mkdir(exist_ok=True)
             _point_latest(Path(RUNS).absolute(), directory)
     return directory
+
+
+def _make_new(runs: Path, pipeline: str) -> Path:
+    """A new directory for a run. `mkdir` is atomic: of several runs that draw the same name one gets it."""
+    try:
+        runs.mkdir(parents=True, exist_ok=True)
+        while True:
+            directory = runs / _new_name(pipeline)
+            with contextlib.suppress(FileExistsError):
+                directory.mkdir()
+                return _claim(directory)
+    except OSError as error:
+        raise _cannot_write(runs, error) from error
+
+
+def _claim(directory: Path) -> Path:
+    """Take an empty or a missing directory for this run, by making `streams` in it: of several runs one succeeds.
+
+    Raises RunError for the others, which must leave the directory as it is.
+    """
+    try:
+        if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+            raise FileExistsError(directory)
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / STREAMS).mkdir()
+    except FileExistsError as error:
+        text = f"{directory} exists and is not an empty directory"
+        raise RunError(text, "give another --run-dir, or leave it out") from error
+    except OSError as error:
+        raise _cannot_write(directory, error) from error
+    return directory
+
+
+def _remove(directory: Path, itself: bool) -> None:
+    """Remove what this run has written; the directory `itself` too, unless the user made it."""
+    for path in list(directory.iterdir()):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+    if itself:
+        with contextlib.suppress(OSError):
+            directory.rmdir()
+
+
+def _cannot_write(directory: Path, error: OSError) -> RunError:
+    return RunError(f"cannot write the run directory: {error.filename or directory}: {error.strerror}")
 
 
 def find_run(run: str | os.PathLike[str] | None = None) -> Path:
@@ -104,7 +148,7 @@ def read_filled_plan(run_dir: Path) -> Plan:
 def fill_plan(plan: Plan, run_dir: Path) -> Plan:
     """The plan with the run directory put in for its placeholder."""
     data = plan.model_dump(mode="python")
-    # reasons and advice are for people, and speak of placeholders
+    # Reasons and advice are texts, in which placeholders stay.
     filled = fill_all({part: data[part] for part in ("stages", "streams", "groups")}, str(run_dir))
     return Plan.model_validate({**data, **filled})
 
@@ -128,9 +172,8 @@ def _new_name(pipeline: str) -> str:
     return f"{pipeline}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
 
 
-def _fill(directory: Path, plan: Plan, source: Source, command: Mapping[str, Any] | None) -> None:
+def _fill(directory: Path, plan: Plan, source: PipelineText, command: Mapping[str, Any] | None) -> None:
     filled = fill_plan(plan, directory)
-    (directory / "streams").mkdir()
     for end in (end for stage in filled.stages for end in stage.ends):
         # A stream may lie deeper, and its reader may look there before the writer has come so far.
         if Path(end.path).is_relative_to(directory):
@@ -149,22 +192,22 @@ def _write_stage(directory: Path, stage: StagePlan, group: GroupPlan | None) -> 
     folder = stage_dir(directory, stage.name)
     (folder / "work").mkdir(parents=True)
     Path(stage.cwd).mkdir(parents=True, exist_ok=True)
-    settings = {
-        "stage": stage.name,
-        "component": stage.component,
-        "ranks": stage.ranks,
-        "run_dir": str(directory),
-        "parameters": stage.parameters,
-        "metrics": str(folder / "metrics.jsonl"),
-        "ends": [end.model_dump(mode="json") for end in stage.ends],
-    }
+    settings = Settings(
+        stage=stage.name,
+        component=stage.component,
+        ranks=stage.ranks,
+        run_dir=str(directory),
+        parameters=stage.parameters,
+        metrics=str(folder / METRICS_FILE),
+        ends=tuple(to_end(end.model_dump(mode="json")) for end in stage.ends),
+        group=LaunchGroup(group.ranks, group.streams) if group is not None else None,
+    )
     if group is not None:
-        settings["group"] = {"ranks": group.ranks, "streams": group.streams}
         # srun binds by itself; of hydra's ranks each stage takes its own cores.
         cores = stage.placement.cores if group.launcher == "mpiexec" else []
         launch = {"program": stage.program, "cwd": stage.cwd, "env": stage.env, "cores": cores}
         _write(folder / LAUNCH_FILE, _to_json(launch))
-    _write(folder / "stage.json", _to_json(settings))
+    _write(folder / STAGE_FILE, to_json(settings).encode())
     for place, text in stage.files.items():
         _write(Path(place), text.encode())
     for place, original in stage.copies.items():
@@ -192,7 +235,7 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def _point_latest(runs: Path, directory: Path) -> None:
-    link, temporary = runs / LATEST, runs / f".{LATEST}.{secrets.token_hex(4)}"
+    link, temporary = runs / LATEST, runs / f".{LATEST}.{os.getpid()}"
     temporary.symlink_to(os.path.relpath(directory, runs))
     if link.is_dir() and not link.is_symlink():
         temporary.unlink()

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from workflow.formats.sides import Side
 from workflow.plan.plan_model import EndPlan, Plan, StagePlan
-from workflow.run.events import RunFinished, Side, Trouble
+from workflow.run.events import RunFinished, Trouble
 
 Status = Literal["waiting", "starting", "running", "stopping", "succeeded", "failed", "stopped"]
 EndKey = tuple[str, str, Side]  # stream, stage, side

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from workflow.formats.sides import Side
 from workflow.plan.plan_model import Plan
 from workflow.run.events import (
     Cleaned,
@@ -14,7 +15,6 @@ from workflow.run.events import (
     Interrupted,
     RunFinished,
     RunStarted,
-    Side,
     StageExited,
     StageFailed,
     StageOpen,

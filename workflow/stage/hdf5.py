@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from workflow.stage.data.variables import Array, BlockData, BlockTable, Info, Selection, Shape
+from workflow.distribution.boxes import Shape
+from workflow.formats.stage_file import StreamEnd
+from workflow.stage.data.variables import Array, BlockData, BlockTable, Info, Selection
 from workflow.stage.ranks.communicator import own_communicator
-from workflow.stage.settings import StreamEnd
 from workflow.stage.stage_errors import StageError
 from workflow.stage.stream_engines import ByteCounter, StepStatus
 

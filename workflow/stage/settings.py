@@ -1,19 +1,17 @@
-"""What this stage was told: by the run (the file named in WF_STAGE), or by hand on the command line."""
+"""The settings of this stage: from the run (the file named in WF_STAGE), or from the command line."""
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
+from workflow.formats.sides import Side
+from workflow.formats.stage_file import Settings, StreamEnd, read_stage_file
+from workflow.formats.versions import NewerVersionError
 from workflow.stage.stage_errors import StageError
 
-Side = Literal["read", "write"]
-OPEN_TIMEOUT_S = 120.0
-STEP_TIMEOUT_S = 600.0
 _ENGINE_OF_SUFFIX = {".bp": "BP5", ".bp5": "BP5", ".bp4": "BP4", ".h5": "HDF5", ".hdf5": "HDF5"}
 # What a plan would choose: a bounded queue, and no data pushed to readers that did not ask for it.
 _BY_HAND = {
@@ -21,54 +19,6 @@ _BY_HAND = {
     "read": {"SpeculativePreloadMode": "Off"},
     "follow": {"OpenTimeoutSecs": "10", "BeginStepPollingFrequencySecs": "0.1"},
 }
-
-
-@dataclass(frozen=True)
-class StreamEnd:
-    """One end of a stream, as this stage opens it. `variables` is the contract: name → {type, shape}.
-
-    `share`, of an end that reads: the strategy, and the ranks of `writers` and `readers` by node.
-    `operators`: variable → {type, parameters, bound}, of a writing end; `*` is every other array.
-    """
-
-    stream: str
-    port: str
-    side: Side
-    engine: str
-    path: str
-    parameters: Mapping[str, str] = field(default_factory=dict)
-    open_timeout_s: float = OPEN_TIMEOUT_S
-    step_timeout_s: float = STEP_TIMEOUT_S
-    variables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    share: Mapping[str, Any] | None = None
-    operators: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Group:
-    """The stages that one launch line starts with this one, and so share MPI_COMM_WORLD with it."""
-
-    ranks: Mapping[str, Sequence[int]]  # stage → (its first rank in the world, number of ranks)
-    streams: Mapping[str, Sequence[str]]  # stream between them → writer, readers
-
-
-@dataclass(frozen=True)
-class Settings:
-    """This stage of the pipeline. Without a run: no name, no metrics, only the ends given by hand."""
-
-    stage: str = ""
-    ranks: int | None = None
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    metrics: str | None = None
-    ends: Sequence[StreamEnd] = ()
-    group: Group | None = None
-    component: str | None = None  # None: a command of the user's own
-
-    @property
-    def by_hand(self) -> bool:
-        """True when no run started this program."""
-        return self.ranks is None
-
 
 _current: Settings | None = None
 
@@ -91,15 +41,11 @@ def use(settings: Settings) -> None:
 def read_settings(path: Path) -> Settings:
     """The `stage.json` that a run wrote. Raises StageError when it cannot be read."""
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        return read_stage_file(path)
+    except NewerVersionError as error:
+        raise StageError(str(error)) from error
     except (OSError, ValueError) as error:
         raise StageError(f"WF_STAGE names {path}, which cannot be read ({error}); unset it to run by hand") from error
-    known = StreamEnd.__dataclass_fields__
-    ends = [StreamEnd(**{key: value for key, value in end.items() if key in known}) for end in data["ends"]]
-    group = Group(**data["group"]) if data.get("group") else None
-    return Settings(
-        data["stage"], data["ranks"], data["parameters"], data["metrics"], tuple(ends), group, data.get("component")
-    )
 
 
 def find_end(settings: Settings, name: str | None, side: Side) -> StreamEnd:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from workflow.stage.settings import StreamEnd
+from workflow.formats.stage_file import StreamEnd
 from workflow.stage.stage_errors import StreamFailed, StreamTimeout
 from workflow.stage.stream_engines import StepStatus
 

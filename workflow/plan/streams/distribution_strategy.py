@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from workflow.distribution import ALL, HYPERSLAB, Ranks, choose
+from workflow.distribution.strategies import ALL, HYPERSLAB, Ranks, choose
 from workflow.plan.making import Making
 from workflow.plan.plan_model import Placement, RanksPlan, SharePlan
 from workflow.plan.topology.port_matching import HANDED_OVER, Joined

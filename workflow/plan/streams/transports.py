@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from workflow.formats.sides import Side
 from workflow.plan.making import Making
 from workflow.plan.plan_model import EndPlan, Placement
 from workflow.plan.topology.port_matching import Joined
-from workflow.plan.topology.ports import Side, StagePort
+from workflow.plan.topology.ports import StagePort
 from workflow.spec.models.engine import Engine
 from workflow.spec.models.pipeline import Transport
 from workflow.spec.suggest import did_you_mean, listing

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from workflow.formats.sides import Side
 from workflow.plan.making import Making
 from workflow.plan.problems import Problems
-from workflow.plan.topology.ports import KEY_OF_SIDE, Side, StagePort, StagePorts
+from workflow.plan.topology.ports import KEY_OF_SIDE, StagePort, StagePorts
 from workflow.spec.models.pipeline import StreamSpec
 from workflow.spec.suggest import did_you_mean, listing
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from workflow.formats.sides import Side
 from workflow.plan.problems import Problems
 from workflow.spec.models.component import Component, Port, PortVariable
 from workflow.spec.models.config_dialect import Dialect
 from workflow.spec.models.pipeline import ProgramPort, StageSpec
 
-Side = Literal["read", "write"]
 KEY_OF_SIDE: dict[Side, str] = {"read": "reads", "write": "writes"}
 
 

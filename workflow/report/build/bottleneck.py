@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from workflow.formats.sides import Side
 from workflow.plan.plan_model import StreamPlan
-from workflow.report.read.metrics_file import Side, StageMetrics
+from workflow.report.read.metrics_file import StageMetrics
 from workflow.report.report_model import StagePart, StreamPart
 
 # Below this share of its time, or this time, a waiting end says nothing about the other one.

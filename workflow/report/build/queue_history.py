@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from workflow.formats.sides import Side
 from workflow.plan.plan_model import StreamPlan
-from workflow.report.read.metrics_file import Side
 from workflow.report.read.run_records import Records
 
 Moment = tuple[float, int]

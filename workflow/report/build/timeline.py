@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from workflow.report.read.metrics_file import End, StageMetrics, StepRecord
+from workflow.formats.sides import EndOfStream
+from workflow.report.read.metrics_file import StageMetrics, StepRecord
 from workflow.report.report_model import StagePart
 
 Doing = Literal["open", "compute", "io", "wait", "other"]
@@ -53,7 +54,7 @@ def make_lane(stage: StagePart, metrics: StageMetrics, start: float, end: float)
 
 def stage_segments(metrics: StageMetrics) -> Iterator[Segment]:
     """Everything that a stage recorded, placed in time."""
-    before: dict[End, float] = {}
+    before: dict[EndOfStream, float] = {}
     for (stream, side), (t, seconds) in metrics.opened.items():
         yield Segment(t - seconds, t, "open", -1, stream)
         before[stream, side] = t

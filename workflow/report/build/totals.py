@@ -6,11 +6,12 @@ import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from workflow.formats.sides import Side
 from workflow.plan.plan_model import StagePlan, StreamPlan
 from workflow.report.build.bottleneck import stream_limit, waiting
 from workflow.report.build.compression_gain import stored_bytes, unread
 from workflow.report.build.queue_history import longest, queue_history
-from workflow.report.read.metrics_file import Side, StageMetrics, StepRecord
+from workflow.report.read.metrics_file import StageMetrics, StepRecord
 from workflow.report.read.run_records import Records
 from workflow.report.report_model import AccuracyPart, ReaderPart, StagePart, StreamPart
 from workflow.run.state import EndState, RunState, StageState

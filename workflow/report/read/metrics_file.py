@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
+from workflow.formats.sides import EndOfStream, Side
 from workflow.report.read.json_lines import Journal, read_journal
-
-Side = Literal["read", "write"]
-End = tuple[str, Side]
 
 
 @dataclass(slots=True)
@@ -44,9 +42,9 @@ class StageMetrics:
     exists: bool = True
     adios2: str = ""
     steps: list[StepRecord] = field(default_factory=list)
-    steps_of: dict[End, list[StepRecord]] = field(default_factory=dict)
-    opened: dict[End, tuple[float, float]] = field(default_factory=dict)  # (when, how long it took)
-    closed: dict[End, CloseRecord] = field(default_factory=dict)
+    steps_of: dict[EndOfStream, list[StepRecord]] = field(default_factory=dict)
+    opened: dict[EndOfStream, tuple[float, float]] = field(default_factory=dict)  # (when, how long it took)
+    closed: dict[EndOfStream, CloseRecord] = field(default_factory=dict)
     accuracy: dict[str, list[dict[str, Any]]] = field(default_factory=dict)  # stream → of each variable
     compressed: dict[str, list[str]] = field(default_factory=dict)  # stream → variables that it wrote with an operator
     compute_after_s: float = 0.0  # after the last stream call
@@ -104,7 +102,7 @@ def _add(metrics: StageMetrics, record: dict[str, Any]) -> None:
             metrics.compute_after_s = float(record.get("compute_s", 0.0))
 
 
-def _end(record: dict[str, Any]) -> End:
+def _end(record: dict[str, Any]) -> EndOfStream:
     side = record["side"]
     if side not in ("read", "write"):
         raise ValueError(side)

@@ -9,10 +9,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from workflow.formats.sides import Side
 from workflow.plan.plan_model import EndPlan, StagePlan
 from workflow.run.events import (
     Event,
-    Side,
     StreamClosed,
     StreamOffered,
     StreamOpened,

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from workflow.run.events import Side
+from workflow.formats.sides import Side
 
 FactKind = Literal["plane", "offered", "opened", "steps", "failed", "closed"]
 

@@ -8,8 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from workflow.formats.stage_file import StreamEnd
 from workflow.stage.ranks.communicator import communicator, own_communicator, size
-from workflow.stage.settings import StreamEnd
 from workflow.stage.stage_errors import StageError, StreamFailed
 
 

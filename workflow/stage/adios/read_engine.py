@@ -10,21 +10,12 @@ from contextlib import suppress
 
 import numpy as np
 
-from workflow.distribution import Block
+from workflow.distribution.boxes import Block, Shape
+from workflow.formats.stage_file import StreamEnd
 from workflow.stage.adios.open_engine import bindings, is_parallel, open_engine
 from workflow.stage.adios.tcp_nodelay import Connections
-from workflow.stage.data.variables import (  # fmt: skip
-    NUMPY_TYPES,
-    STRING_LISTS,
-    Array,
-    BlockTable,
-    Info,
-    Selection,
-    Shape,
-    fresh_array,
-)
+from workflow.stage.data.variables import NUMPY_TYPES, STRING_LISTS, Array, BlockTable, Info, Selection, fresh_array
 from workflow.stage.ranks.communicator import own_communicator
-from workflow.stage.settings import StreamEnd
 from workflow.stage.stage_errors import StageError
 from workflow.stage.stream_engines import ByteCounter, StepStatus
 

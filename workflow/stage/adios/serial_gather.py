@@ -56,7 +56,7 @@ class GatheredReadEngine:
         together(open_it)
 
     def begin(self, timeout_s: float) -> StepStatus:
-        """See `ReadEngine`. All ranks receive the variables and attributes of the step: later queries need no messages."""
+        """See `ReadEngine`. All ranks receive the variables and attributes: later queries need no messages."""
 
         def begin_on_rank_0() -> tuple[StepStatus, Any, Any]:
             status = self._engine.begin(timeout_s)

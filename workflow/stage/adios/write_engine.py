@@ -6,11 +6,12 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from workflow.distribution.boxes import Shape, volume
+from workflow.formats.stage_file import StreamEnd
 from workflow.stage.adios.open_engine import bindings, forget_contact_files, is_parallel, open_engine
 from workflow.stage.adios.tcp_nodelay import Connections
 from workflow.stage.data.compression_operators import Operators, VariableOperator
-from workflow.stage.data.variables import STRING_LISTS, Array, BlockData, Shape, product
-from workflow.stage.settings import StreamEnd
+from workflow.stage.data.variables import STRING_LISTS, Array, BlockData
 from workflow.stage.stage_errors import StageError
 
 
@@ -81,7 +82,7 @@ class AdiosWriteEngine:
 
     def put_share(self, block: BlockData) -> None:
         """See `WriteEngine`. Empty blocks are left out, unless the whole array has no elements."""
-        if block.values.size or not product(block.shape):
+        if block.values.size or not volume(block.shape):
             self.put(block)
 
     def end(self) -> None:

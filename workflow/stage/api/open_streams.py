@@ -9,6 +9,8 @@ import weakref
 from collections.abc import Mapping
 from typing import Any
 
+from workflow.formats.sides import Side
+from workflow.formats.stage_file import StreamEnd
 from workflow.stage import settings
 from workflow.stage.adios.open_engine import bindings, is_parallel
 from workflow.stage.adios.read_engine import AdiosReadEngine
@@ -18,7 +20,6 @@ from workflow.stage.api.reader import Reader
 from workflow.stage.api.writer import Writer
 from workflow.stage.ranks.communicator import rank, size
 from workflow.stage.ranks.uncaught_errors import abort_if_noted, print_plain_errors
-from workflow.stage.settings import Side, StreamEnd
 from workflow.stage.stage_errors import StageError, exit_reason
 from workflow.stage.stream_engines import ReadEngine, WriteEngine
 from workflow.stage.telemetry import process_metrics

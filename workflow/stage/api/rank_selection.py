@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from workflow.distribution import ALL, HYPERSLAB, STRATEGIES, Ranks, distribute, merged
+from workflow.distribution.boxes import Shape, merged
+from workflow.distribution.strategies import ALL, HYPERSLAB, STRATEGIES, Ranks, distribute
+from workflow.formats.stage_file import StreamEnd
 from workflow.stage.data.contract_check import near
-from workflow.stage.data.variables import Array, BlockTable, Info, Selection, Shape
+from workflow.stage.data.variables import Array, BlockTable, Info, Selection
 from workflow.stage.ranks.communicator import rank as this_rank
 from workflow.stage.ranks.communicator import size as all_ranks
-from workflow.stage.settings import StreamEnd
 from workflow.stage.stage_errors import StageError
 from workflow.stage.stream_engines import ReadEngine
 

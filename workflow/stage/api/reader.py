@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Any
 
+from workflow.formats.stage_file import StreamEnd
 from workflow.stage.adios.open_engine import adios_message
 from workflow.stage.api.step import Step
 from workflow.stage.data.contract_check import check_contract
@@ -13,7 +14,6 @@ from workflow.stage.data.sample_check import SAMPLES, Comparer
 from workflow.stage.data.variables import Array, Selection
 from workflow.stage.ranks.communicator import own_communicator
 from workflow.stage.ranks.uncaught_errors import note_early_exit
-from workflow.stage.settings import StreamEnd
 from workflow.stage.stage_errors import BoundExceeded, StageError, StreamFailed, exit_reason
 from workflow.stage.stream_engines import ReadEngine, StepStatus
 from workflow.stage.telemetry import process_metrics

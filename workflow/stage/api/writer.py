@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from workflow.distribution.boxes import Shape, volume
+from workflow.formats.stage_file import StreamEnd
 from workflow.stage.adios.open_engine import adios_message
 from workflow.stage.data.compression_operators import Operators
 from workflow.stage.data.contract_check import check_contract
 from workflow.stage.data.sample_check import Sampler
-from workflow.stage.data.variables import Array, BlockData, Info, Shape, product, to_array
+from workflow.stage.data.variables import Array, BlockData, Info, to_array
 from workflow.stage.ranks.communicator import own_communicator, rank
 from workflow.stage.ranks.uncaught_errors import note_early_exit
-from workflow.stage.settings import StreamEnd
 from workflow.stage.stage_errors import StageError, StreamFailed, exit_reason
 from workflow.stage.stream_engines import WriteEngine
 from workflow.stage.telemetry import process_metrics
@@ -87,7 +88,7 @@ class Writer:
         lent = lend or (array is not value and isinstance(value, np.ndarray))
         if name not in self._written:
             self._written[name] = Info(kind, whole)
-            self._bytes += 0 if kind == "string" else array.itemsize * product(whole)
+            self._bytes += 0 if kind == "string" else array.itemsize * volume(whole)
         block = BlockData(name, kind, array, whole, first, lent)
         try:
             if shape is not None:
@@ -215,9 +216,9 @@ def _attribute_content(name: str, value: Any) -> Array | list[str]:
     if array.dtype.kind == "U":
         return [str(item) for item in array] if array.ndim == 1 else to_array(name, value)[0]
     if array.ndim > 1:
-        raise TypeError(f"attribute {name} has {array.ndim} dimensions, but at most one is possible; flatten it")
+        raise TypeError(f"attribute {name}: it has {array.ndim} dimensions, but at most one is possible; flatten it")
     if array.dtype.kind == "c":
-        raise TypeError(f"attribute {name} is complex, which SST does not transfer; write real and imaginary parts")
+        raise TypeError(f"attribute {name}: SST does not transfer complex attributes; write real and imaginary parts")
     return to_array(name, array)[0]
 
 

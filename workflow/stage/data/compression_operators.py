@@ -10,9 +10,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from workflow.distribution.boxes import volume
+from workflow.formats.stage_file import StreamEnd
 from workflow.operators import EVERY, built_into, refusal
-from workflow.stage.data.variables import BlockData, product
-from workflow.stage.settings import StreamEnd
+from workflow.stage.data.variables import BlockData
 from workflow.stage.stage_errors import StageError
 
 
@@ -49,7 +50,7 @@ class Operators:
 
     def check_block(self, operator: VariableOperator, block: BlockData) -> None:
         """Raise StageError for zfp and an array without elements: ADIOS2 (2.12.1) would crash with a bus error."""
-        if operator.type == "zfp" and not product(block.shape):
+        if operator.type == "zfp" and not volume(block.shape):
             raise StageError(
                 f"{block.name} has no elements in this step, and zfp cannot compress empty arrays; use blosc for it"
             )

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from workflow.formats.stage_file import StreamEnd
 from workflow.stage.data.variables import Info
-from workflow.stage.settings import StreamEnd
 from workflow.stage.stage_errors import ContractError
 
 FAMILIES = {"float": (np.floating,), "int": (np.integer,), "number": (np.floating, np.integer)}

@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from workflow.distribution.boxes import Shape
 from workflow.operators import LOSSY
 from workflow.stage.data.compression_operators import VariableOperator
-from workflow.stage.data.variables import Array, BlockData, Selection, Shape
+from workflow.stage.data.variables import Array, BlockData, Selection
 
 SAMPLES = "wf.samples"
 # Samples per variable and step: of all ranks together at most, and of each rank at least.

@@ -1,4 +1,4 @@
-"""Types, shapes, blocks and selections of variables, as ADIOS2 and NumPy name them; arrays to write and to read into."""
+"""Types, shapes, blocks and selections of variables, in ADIOS2's terms and NumPy's; arrays to write and read into."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from workflow.distribution import Block, Shape
+from workflow.distribution.boxes import Block, Shape, volume
 
 Array = NDArray[Any]
 
@@ -40,7 +40,7 @@ class Info(NamedTuple):
     @property
     def nbytes(self) -> int:
         """Size of the whole variable in bytes; 0 for a string, whose length is unknown before it is read."""
-        return 0 if self.type == "string" else np.dtype(self.type).itemsize * product(self.shape)
+        return 0 if self.type == "string" else np.dtype(self.type).itemsize * volume(self.shape)
 
 
 class Selection(NamedTuple):
@@ -74,14 +74,6 @@ class BlockTable(NamedTuple):
     local: bool = False
 
 
-def product(shape: Shape) -> int:
-    """Number of elements, as a Python integer (NumPy's own product would overflow silently)."""
-    total = 1
-    for length in shape:
-        total *= length
-    return total
-
-
 def to_array(name: str, value: Any) -> tuple[Array, str]:
     """`value` as a native, C-contiguous array of a type that ADIOS2 has; and NumPy's name of that type, or `string`.
 
@@ -106,7 +98,7 @@ def to_array(name: str, value: Any) -> tuple[Array, str]:
 def fresh_array(shape: Shape, kind: str) -> Array:
     """An uninitialised array to read into; one of 1 MiB or more begins at a multiple of 64 bytes."""
     dtype = np.dtype(kind)
-    nbytes = product(shape) * dtype.itemsize
+    nbytes = volume(shape) * dtype.itemsize
     if nbytes < _LARGE:
         return np.empty(shape, dtype)
     room = np.empty(nbytes + ALIGNED, np.uint8)

@@ -7,11 +7,11 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from workflow.formats.stage_file import StreamEnd
 from workflow.stage import settings
 from workflow.stage.adios.read_engine import AdiosReadEngine
 from workflow.stage.data.variables import Array, BlockTable, Info, Selection
 from workflow.stage.ranks.communicator import own_communicator
-from workflow.stage.settings import StreamEnd
 from workflow.stage.ssc.ssc_messages import Message, meet, readers_of
 from workflow.stage.ssc.ssc_multiplexer import next_writer
 from workflow.stage.stream_engines import StepStatus

@@ -22,9 +22,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from workflow.distribution.boxes import volume
+from workflow.formats.stage_file import StreamEnd
 from workflow.stage.adios.write_engine import AdiosWriteEngine
-from workflow.stage.data.variables import Array, BlockData, product
-from workflow.stage.settings import StreamEnd
+from workflow.stage.data.variables import Array, BlockData
 from workflow.stage.ssc.ssc_messages import Message, meet, readers_of
 from workflow.stage.stage_errors import StageError
 
@@ -62,7 +63,7 @@ class SscWriteEngine:
 
     def put_share(self, block: BlockData) -> None:
         """See `WriteEngine`. Empty blocks are left out, unless the whole array has no elements."""
-        if block.values.size or not product(block.shape):
+        if block.values.size or not volume(block.shape):
             self.put(block)
 
     def end(self) -> None:

@@ -1,0 +1,104 @@
+"""`stage.json`: what a stage program has to know about the run. The run writes it, `workflow.stage` reads it.
+
+Version 2 has a version; version 1 is the same without.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from workflow.formats.sides import Side
+from workflow.formats.versions import check_version
+
+STAGE_FILE = "stage.json"
+STAGE_FILE_VERSION = 2
+VERSION_KEY = "stage_file_version"
+OPEN_TIMEOUT_S = 120.0
+STEP_TIMEOUT_S = 600.0
+
+
+@dataclass(frozen=True)
+class StreamEnd:
+    """One end of a stream, as this stage opens it. `variables` is the contract: name → {type, shape}.
+
+    `share`, of an end that reads: the strategy, and the ranks of `writers` and `readers` by node.
+    `operators`: variable → {type, parameters, bound}, of a writing end; `*` is every other array.
+    """
+
+    stream: str
+    port: str
+    side: Side
+    engine: str
+    path: str
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    open_timeout_s: float = OPEN_TIMEOUT_S
+    step_timeout_s: float = STEP_TIMEOUT_S
+    variables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    share: Mapping[str, Any] | None = None
+    operators: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class LaunchGroup:
+    """The stages that one launch line starts with this one, so that they share MPI_COMM_WORLD."""
+
+    ranks: Mapping[str, Sequence[int]]  # stage → (its first rank in the world, number of ranks)
+    streams: Mapping[str, Sequence[str]]  # stream between them → writer, readers
+
+
+@dataclass(frozen=True)
+class Settings:
+    """This stage of the pipeline. Without a run: no name, no metrics, only the ends given by hand."""
+
+    stage: str = ""
+    ranks: int | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    metrics: str | None = None
+    ends: Sequence[StreamEnd] = ()
+    group: LaunchGroup | None = None
+    component: str | None = None  # None: a command of the user's own
+    run_dir: str = ""
+
+    @property
+    def by_hand(self) -> bool:
+        """True when no run started this program."""
+        return self.ranks is None
+
+
+def to_json(settings: Settings) -> str:
+    """The text of the file."""
+    data = {VERSION_KEY: STAGE_FILE_VERSION, **dataclasses.asdict(settings)}
+    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+
+
+def read_stage_file(path: Path) -> Settings:
+    """The settings in a file. Fields of an end that this version does not have are ignored.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: the file is not a stage file, or of a newer version.
+    """
+    data = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(data, dict):
+        raise ValueError("not a JSON object")
+    check_version(data, VERSION_KEY, STAGE_FILE_VERSION, path)
+    try:
+        ends = tuple(to_end(end) for end in data["ends"])
+        group = LaunchGroup(**data["group"]) if data.get("group") else None
+        return Settings(
+            data["stage"], data["ranks"], data["parameters"], data["metrics"], ends, group,
+            data.get("component"), data.get("run_dir", ""),
+        )  # fmt: skip
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"not a stage file: {error}") from error
+
+
+def to_end(fields: Mapping[str, Any]) -> StreamEnd:
+    """The end with these fields; others, which only the plan needs, are left out. Raises TypeError."""
+    known = StreamEnd.__dataclass_fields__
+    return StreamEnd(**{key: value for key, value in fields.items() if key in known})
