@@ -2,7 +2,7 @@
 
 | strategy | which reader gets what |
 |---|---|
-| `hostname`, `hostname:INNER` | blocks stay on their node if a reader runs there; INNER decides there and for the rest |
+| `hostname`, `hostname:INNER` | blocks stay on a node where a reader runs there; INNER decides there, and for others |
 | `binpacking` | whole blocks, the largest first, each to the reader with the least; very large ones are cut |
 | `round-robin` | whole blocks in turn |
 | `blocks` | contiguous groups of whole blocks, the same number to each reader |

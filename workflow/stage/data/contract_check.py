@@ -25,9 +25,8 @@ def check_contract(end: StreamEnd, stage: str, found: Mapping[str, Info]) -> Non
     wrong = [line for name, declared in end.variables.items() for line in _differences(name, declared, found, sizes)]
     if wrong:
         who = f"stage {stage}" if stage else "this program"
-        what = (
-            f"does not contain what {who} needs" if end.side == "read" else f"of {who} differs from its component.yaml"
-        )
+        needs = f"does not contain what {who} needs"
+        what = needs if end.side == "read" else f"of {who} does not contain what is declared for it"
         lines = f" {wrong[0]}" if len(wrong) == 1 else "".join(f"\n  {line}" for line in wrong)
         raise ContractError(f"stream {end.stream} {what}:{lines}")
 
