@@ -27,7 +27,8 @@ from workflow.plan.streams.stream_estimates import stream_amounts
 from workflow.plan.streams.transports import Choice, choose_transport
 from workflow.plan.streams.wiring import to_stream_plan, wire
 from workflow.plan.topology.couplings import choose_couplings
-from workflow.plan.topology.implicit_stage_notes import explain_inserted, pass_on
+from workflow.plan.topology.implicit_stage_notes import explain_implicit_stages, pass_on
+from workflow.plan.topology.implicit_stages import complete_pipeline
 from workflow.plan.topology.port_matching import HANDED_OVER, Joined, join_streams
 from workflow.plan.topology.ports import StagePorts, stage_ports
 from workflow.plan.topology.start_dependencies import check_cycles, may_overlap, starts_after
@@ -58,12 +59,13 @@ def make_plan(
         SpecError: all mistakes found, with their places.
     """
     mpiexec = mpiexec or str(PurePosixPath(python).parent / "mpiexec")
-    making = Making(loaded, site, python, mpiexec, built or {}, Problems(loaded.origins), Notes())
-    spec = loaded.spec
+    pipeline = complete_pipeline(loaded)
+    making = Making(pipeline, site, python, mpiexec, built or {}, Problems(pipeline.origins), Notes())
+    spec = pipeline.spec
     told = {name: streams_told(name, stage, making) for name, stage in spec.stages.items()}
     joined = _join(told, making)
     making.named_by_writer.update(names_by_writer(joined.values(), making))
-    explain_inserted(making)
+    explain_implicit_stages(making)
     couplings = choose_couplings(making)
     waits: dict[str, list[str]] = {}
     if check_cycles(joined, couplings, making):
@@ -76,7 +78,7 @@ def make_plan(
     contracts: dict[str, Contract | None] = {}
     for name, stream in joined.items():
         contract = contracts[name] = _contract(stream, making)
-        choices[name] = choose_transport(stream, loaded.engines[name], placements, making)
+        choices[name] = choose_transport(stream, pipeline.engines[name], placements, making)
         for stage, end in wire(name, stream, couplings[name], contract, placements, choices[name], making):
             ends[stage].append(end)
     stages = [
@@ -95,7 +97,7 @@ def make_plan(
     return Plan(
         wf_version=wf_version,
         pipeline=spec.name,
-        pipeline_file=str(loaded.path),
+        pipeline_file=str(pipeline.path),
         site=site.site,
         stages=stages,
         streams=streams,

@@ -11,8 +11,8 @@ from workflow.plan.plan_model import RUN_DIR
 from workflow.plan.problems import Problems
 
 if TYPE_CHECKING:
+    from workflow.plan.complete_pipeline import CompletePipeline
     from workflow.site.site_model import Site
-    from workflow.spec.load import Loaded
 
 
 @dataclass
@@ -36,7 +36,7 @@ class Notes:
 class Making:
     """The inputs of a plan and the two notebooks: problems, and reasons with advice."""
 
-    loaded: Loaded
+    loaded: CompletePipeline
     site: Site
     python: str
     mpiexec: str

@@ -5,7 +5,7 @@ Works on the tree, not on the models, so that these mistakes show together with 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -25,25 +25,43 @@ def section(root: Node, name: str) -> dict[str, Node]:
     return {key: node for key, node in entries.items() if isinstance(node.value, dict)}
 
 
+def programs(root: Node) -> dict[KeyPath, Node]:
+    """The stages, then the taps of all streams, by path; those that are mappings."""
+    stages: dict[KeyPath, Node] = {("stages", name): node for name, node in section(root, "stages").items()}
+    return stages | {
+        ("streams", name, "tap", tap): node
+        for name, stream in section(root, "streams").items()
+        for tap, node in section(stream, "tap").items()
+    }
+
+
 def text_at(node: Node, key: str) -> str | None:
     """The text below a key; None when there is none."""
     child = node.child(key)
     return child.value if child is not None and isinstance(child.value, str) else None
 
 
-def reference_problems(root: Node, components: Mapping[str, Component], base: Path) -> Iterator[Problem]:
-    """What refers to nothing. `components` are those of the stages, by stage; `base` is the pipeline file's folder."""
-    stages = section(root, "stages")
-    for name, stage in stages.items():
-        yield from _stage_problems(root, ("stages", name), stage, stages, base)
+def reference_problems(
+    root: Node, components: Mapping[str, Component], added: Collection[str], base: Path
+) -> Iterator[Problem]:
+    """What refers to nothing.
+
+    Args:
+        components: those of stages and taps, by the name of the stage or tap.
+        added: names of stages that wf adds, which may be referred to as well.
+        base: the pipeline file's folder.
+    """
+    by_path = programs(root)
+    stages = {str(path[-1]): stage for path, stage in reversed(by_path.items())}
+    for path, stage in by_path.items():
+        yield from _stage_problems(root, path, stage, {*stages, *added}, base)
     for name, stream in section(root, "streams").items():
         for path, end in _ends(("streams", name), stream):
-            yield from _end_problems(root, path, end, stages, components)
+            if end.partition(".")[0] not in added:
+                yield from _end_problems(root, path, end, stages, components)
 
 
-def _stage_problems(
-    root: Node, path: KeyPath, stage: Node, stages: Mapping[str, Node], base: Path
-) -> Iterator[Problem]:
+def _stage_problems(root: Node, path: KeyPath, stage: Node, stages: Collection[str], base: Path) -> Iterator[Problem]:
     place = stage.child("place")
     share = text_at(place, "share") if place is not None else None
     if share is not None and share not in stages:
@@ -98,5 +116,5 @@ def _ports(stage: Node, component: Component | None, side: Literal["from", "to"]
     return (writes, reads) if side == "from" else (reads, writes)
 
 
-def _stage_hint(name: str, stages: Mapping[str, Node]) -> str:
+def _stage_hint(name: str, stages: Collection[str]) -> str:
     return did_you_mean(name, stages) or f"stages: {listing(stages)}"

@@ -93,14 +93,13 @@ def _crowded(together: list[Demand], ranges: Mapping[str, Range], making: Making
         making.notes.advise(f"{total} cores are asked for and {has} ({shares}): these stages slow each other down")
         return
     biggest = max(together, key=lambda each: ranks[each.name] * each.cores_per_rank)
-    hint = f"let them share with {OVERSUBSCRIBE}"
+    hint, ranks_key = f"let them share with {OVERSUBSCRIBE}", f"stages.{biggest.name}.ranks"
     if biggest.ranks > 1:
-        hint += f", or use fewer ranks: `--set stages.{biggest.name}.ranks=N`"
+        hint += f", or use fewer ranks: `--set {making.problems.written(ranks_key)}=N`"
     if biggest.cores_per_rank > 1:
-        hint += f", or fewer cores: `--set stages.{biggest.name}.place.cores_per_rank=N`"
-    making.problems.add(
-        f"stages.{biggest.name}.ranks", f"{total} cores are needed at the same time, {has}: {shares}", hint
-    )
+        cores_key = making.problems.written(f"stages.{biggest.name}.place.cores_per_rank")
+        hint += f", or fewer cores: `--set {cores_key}=N`"
+    making.problems.add(ranks_key, f"{total} cores are needed at the same time, {has}: {shares}", hint)
 
 
 def _note(demand: Demand, placement: Placement, making: Making) -> None:

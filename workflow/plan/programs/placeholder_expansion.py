@@ -25,7 +25,8 @@ def texts(name: str, stage: StageSpec, making: Making) -> Iterator[str]:
 def streams_told(name: str, stage: StageSpec, making: Making) -> set[str]:
     """Streams that the stage is told of by a placeholder, so that its program can know them."""
     words = (word.split(".") for text in texts(name, stage, making) for word in names_in(text))
-    return {word[1] for word in words if len(word) == 3 and word[0] == "streams"}
+    renamed = making.loaded.renamed.get(name, {})
+    return {renamed.get(word[1], word[1]) for word in words if len(word) == 3 and word[0] == "streams"}
 
 
 class Filler:
@@ -93,7 +94,18 @@ def _values(name: str, ends: list[EndPlan], making: Making) -> Mapping[str, str]
     }
     values |= {f"streams.{end.stream}.config": end.config for end in ends if end.config}
     values |= {f"streams.{end.stream}.path": series_name(end) for end in ends if end.dialect in OPENPMD}
-    return ChainMap(values, making.stream_values)
+    known = ChainMap(values, making.stream_values)
+    return known.new_child(_of_pipes(loaded.renamed.get(name, {}), known))
+
+
+def _of_pipes(renamed: Mapping[str, str], known: Mapping[str, str]) -> dict[str, str]:
+    """The placeholders of streams that the stage writes to a pipe, under the names that its texts use."""
+    return {
+        f"streams.{stream}.{what}": known[f"streams.{written}.{what}"]
+        for stream, written in renamed.items()
+        for what in ("path", "engine", "config")
+        if f"streams.{written}.{what}" in known
+    }
 
 
 def _strings(value: Any) -> Iterator[str]:

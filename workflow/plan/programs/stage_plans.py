@@ -63,7 +63,7 @@ def to_stage_plan(
         starts_after=waits,
         files={**configs, **written},
         copies=copied,
-        added=making.loaded.inserted.stages[name].role if name in making.loaded.inserted.stages else None,
+        added=added.role if (added := making.loaded.implicit_stages.get(name)) is not None else None,
         observed="metrics" if stage.uses_stage else "evidence",
     )
 

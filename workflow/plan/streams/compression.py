@@ -31,7 +31,7 @@ def decide_operators(
     """Variable → operator of one writing end. Notes what cannot be."""
     output = making.loaded.spec.stages[port.stage].output
     wanted = output.compression
-    if not wanted or (output.async_ == "pipe" and stream in making.loaded.inserted.streams):
+    if not wanted or (output.async_ == "pipe" and stream in making.loaded.implicit_streams):
         return {}  # to the pipe, which compresses
     key = f"stages.{port.stage}.output.compression"
     if engine.engine not in ENGINES:

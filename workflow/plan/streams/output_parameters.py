@@ -33,7 +33,7 @@ def output_parameters(
     """Name → (value, reason) that the writing stage's `output:` gives this stream."""
     spec = making.loaded.spec.stages[stage]
     policy, found = spec.output, dict[str, tuple[str, str]]()
-    if policy.async_ == "pipe" and stream in making.loaded.inserted.streams:
+    if policy.async_ == "pipe" and stream in making.loaded.implicit_streams:
         return {}  # to the pipe, which has the policies of the file
     if policy.aggregation is not None:
         if "NumAggregators" in engine.parameters:

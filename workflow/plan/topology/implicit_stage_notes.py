@@ -14,7 +14,7 @@ def pass_on(joined: dict[str, Joined], making: Making) -> dict[str, Joined]:
     So that both ends of a contract are compared as if nothing stood between them.
     """
     found = dict(joined)
-    for name, insertion in making.loaded.inserted.stages.items():  # in the order in which the data pass through them
+    for name, insertion in making.loaded.implicit_stages.items():  # in the order in which the data pass through them
         if insertion.role == "tap":
             continue
         read = next((each for each in found.values() if name in (port.stage for port in each.readers)), None)
@@ -25,10 +25,10 @@ def pass_on(joined: dict[str, Joined], making: Making) -> dict[str, Joined]:
     return found
 
 
-def explain_inserted(making: Making) -> None:
+def explain_implicit_stages(making: Making) -> None:
     """Why each added stage is there: with `wf plan`, and `wf plan --explain stages.NAME`."""
     loaded = making.loaded
-    for name, insertion in loaded.inserted.stages.items():
+    for name, insertion in loaded.implicit_stages.items():
         stream, where = insertion.stream, loaded.origins.of(insertion.asked)
         said = {
             "pipe": f"takes the steps of {stream} by SST and writes its file, so that the writer need not",
@@ -39,7 +39,7 @@ def explain_inserted(making: Making) -> None:
     for name, stage in loaded.spec.stages.items():
         if stage.output.async_ != "pipe":
             continue
-        pipes = [each for each, found in loaded.inserted.stages.items() if found.asked == f"stages.{name}.output.async"]
+        pipes = [each for each, found in loaded.implicit_stages.items() if found.asked == f"stages.{name}.output.async"]
         nodes, ranks = stage.place.nodes or 1, stage.output.pipe.ranks
         if pipes and nodes > ranks:
             making.notes.advise(
@@ -51,7 +51,7 @@ def explain_inserted(making: Making) -> None:
 def steps_between(stream: str, making: Making) -> int:
     """How many steps of the tapped stream one step of this one stands for: a tap's `every`; else 1."""
     loaded = making.loaded
-    relay = loaded.inserted.stages.get(loaded.spec.streams[stream].from_)
+    relay = loaded.implicit_stages.get(loaded.spec.streams[stream].from_)
     if relay is None or relay.role != "relay":
         return 1
     return loaded.spec.streams[relay.stream].tap[stream].every
