@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -33,8 +32,10 @@ def check_contract(end: StreamEnd, stage: str, found: Mapping[str, Info]) -> Non
 
 def near(name: str, names: Iterable[str]) -> str:
     """`; did you mean …?` where a similar name exists, else the list of names."""
+    from difflib import get_close_matches  # only mistakes pay for the import
+
     known = sorted(names)
-    similar = difflib.get_close_matches(name, known, n=1)
+    similar = get_close_matches(name, known, n=1)
     if similar:
         return f"; did you mean {similar[0]!r}?"
     return f"; there is {', '.join(known)}" if known else "; there is nothing"

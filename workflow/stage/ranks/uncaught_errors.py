@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import time
-import traceback
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -54,6 +53,8 @@ def abort_if_noted() -> None:
 
 def plain_message(error: BaseException) -> str:
     """`error: …` and a newline; for a mistake in the program, with the file and line of the call."""
+    import traceback  # only a failing program pays for the import
+
     frames = traceback.extract_tb(error.__traceback__) if type(error) is StageError else []
     places = [f" ({frame.filename}:{frame.lineno})" for frame in frames if not frame.filename.startswith(_PACKAGE)]
     return f"error: {error}{places[-1] if places else ''}\n"
@@ -63,6 +64,8 @@ def _print_and_abort(kind: type[BaseException], error: BaseException, trace: Tra
     rank, size = _comm.Get_rank(), _comm.Get_size()
     if getattr(error, "agreed", False) and rank:
         time.sleep(_RANK_0_FIRST_S)
+    import traceback
+
     is_ours = isinstance(error, StageError)
     text = plain_message(error) if is_ours else "".join(traceback.format_exception(kind, error, trace))
     sys.stderr.write(f"rank {rank} of {size}: {text}" if size > 1 else text)
