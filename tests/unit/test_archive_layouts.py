@@ -144,9 +144,14 @@ def test_h5block_has_fields_of_three_dimensions() -> None:
     tree = layout.tree(known)
     block = {path.removeprefix("/Step#0/Block/"): part for path, part in tree.datasets.items() if "Block" in path}
     assert block == {
-        "box/0": DatasetSource("box", None, (1, 2, 3)), "rho/0": DatasetSource("rho"), "E/0": DatasetSource("E", 0), "E/1": DatasetSource("E", 1),
-        "E/2": DatasetSource("E", 2), "plane/0": DatasetSource("plane", None, (1, 6, 8)), "B/1": DatasetSource("/data/meshes/B/y"),
-    }  # fmt: skip
+        "box/0": DatasetSource("box", None, (1, 2, 3)),
+        "rho/0": DatasetSource("rho"),
+        "E/0": DatasetSource("E", 0),
+        "E/1": DatasetSource("E", 1),
+        "E/2": DatasetSource("E", 2),
+        "plane/0": DatasetSource("plane", None, (1, 6, 8)),
+        "B/1": DatasetSource("/data/meshes/B/y"),
+    }
     assert list(tree.attributes["/Step#0/Block/B"]["__Spacing__"]) == [1.0, 2.0, 3.0]
     assert list(tree.attributes["/Step#0/Block/rho"]["__Origin__"]) == [0.0, 0.0, 0.0]
     assert "/Step#0/x" in tree.datasets

@@ -19,10 +19,10 @@ from pydantic import ValidationError
 
 from workflow.errors import RunError
 from workflow.formats.metrics_lines import METRICS_FILE
-from workflow.formats.stage_file import STAGE_FILE, LaunchGroup, Settings, to_end, to_json
+from workflow.formats.stage_file import STAGE_FILE, LaunchGroup, StageSettings, to_end, to_json
 from workflow.launch.mpmd_wrapper import LAUNCH_FILE
+from workflow.plan.placeholders import fill_all
 from workflow.plan.plan_model import GroupPlan, Plan, StagePlan
-from workflow.plan.programs.placeholders import fill_all
 from workflow.run.events import EVENTS_FILE
 
 RUNS = "runs"
@@ -192,7 +192,7 @@ def _write_stage(directory: Path, stage: StagePlan, group: GroupPlan | None) -> 
     folder = stage_dir(directory, stage.name)
     (folder / "work").mkdir(parents=True)
     Path(stage.cwd).mkdir(parents=True, exist_ok=True)
-    settings = Settings(
+    settings = StageSettings(
         stage=stage.name,
         component=stage.component,
         ranks=stage.ranks,

@@ -25,7 +25,6 @@ from workflow.run.events import (
     RunStarted,
     StageExited,
     StageStarted,
-    StreamProgress,
     Tick,
 )
 from workflow.run.lifecycle import Action, End, Finish, Record, Signal, Start, step, wake_at
@@ -37,7 +36,6 @@ from workflow.run.run_directory import has_started, read_filled_plan, stage_dir
 from workflow.run.state import RunState, initial_state
 
 POLL_S = 0.25
-LOG_PROGRESS_S = 0.5
 SHOW_S = 0.5
 
 
@@ -74,7 +72,6 @@ class _Watch:
         self.followers: dict[str, Follower] = {}
         self.launches = Launches(plan, run_dir)
         self.events: deque[Event] = deque()
-        self.logged: dict[tuple[str, str, str], float] = {}
         self.polled = 0.0
         crew.watch(signals.descriptor)
 
@@ -190,13 +187,10 @@ class _Watch:
         self.events.append(RunFinished(now, verdict.state, verdict.exit_code, verdict.reason + stuck, verdict.stage))
 
     def write(self, event: Event) -> None:
-        """Append an event to the run's file; of the progress of one end, not more than two a second."""
-        if isinstance(event, StreamProgress):
-            key = (event.stream, event.stage, event.side)
-            if event.t - self.logged.get(key, 0.0) < LOG_PROGRESS_S:
-                return
-            self.logged[key] = event.t
+        """Append an event to the run's file; that this failed is an event as well."""
         self.log.write(event)
+        if (problem := self.log.take_problem()) is not None:
+            self.events.append(problem)
 
 
 def main(arguments: list[str]) -> int:

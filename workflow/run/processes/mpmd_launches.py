@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from workflow.formats.json_lines import Tail
 from workflow.launch.mpmd_wrapper import EXITS_FILE
 from workflow.plan.plan_model import GroupPlan, Placement, Plan, StagePlan
-from workflow.run.observe.progress_readers import Tail
 from workflow.run.processes.stage_processes import Ending
 from workflow.run.run_directory import group_dir, stage_dir
 

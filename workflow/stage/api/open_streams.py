@@ -191,8 +191,8 @@ def _begin(end: StreamEnd) -> float:
         ranks, parallel = size(), is_parallel()
         # After size(): exit functions run in reverse order, and those of the communicator must run last.
         atexit.register(_at_exit)
-        process_metrics().write(
-            "start", stage=settings.current().stage, ranks=ranks, adios2=adios2.__version__,
+        process_metrics().start(
+            stage=settings.current().stage, ranks=ranks, adios2=adios2.__version__,
             mpi=bool(adios2.is_built_with_mpi), parallel=parallel,
         )  # fmt: skip
         if ranks > 1 and not parallel and rank() == 0:
@@ -200,7 +200,7 @@ def _begin(end: StreamEnd) -> float:
                 f"workflow.stage: this ADIOS2 is built without MPI, so rank 0 reads and writes for all {ranks} ranks",
                 file=sys.stderr,
             )
-    process_metrics().write("opening", stream=end.stream, side=end.side)
+    process_metrics().opening(end.stream, end.side)
     return process_metrics().enter()
 
 
@@ -219,4 +219,4 @@ def _at_exit() -> None:
     # In the same order on all ranks, because closing is collective.
     for left in sorted(_open, key=lambda each: each.name):
         left.close(error)
-    metrics.write("end", compute_s=round(metrics.take_computing(), 6))
+    metrics.finish()
