@@ -57,7 +57,7 @@ def test_the_last_axis_is_the_fastest() -> None:
 
 @pytest.mark.parametrize("rank", [-1, 6])
 def test_a_block_that_does_not_exist_is_refused(rank: int) -> None:
-    with pytest.raises(ValueError, match=rf"^no block {rank} in a grid of 2 x 3 blocks$"):
+    with pytest.raises(ValueError, match=rf"^there is no block {rank} in a grid of 2 x 3 blocks$"):
         block_of((4, 9), (2, 3), rank)
 
 
