@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.planner import SITE, Planner
+from tests.support.planner import SITE, Planner, line_of
 from workflow.errors import SpecError
 from workflow.plan.plan_model import Plan
 
@@ -60,7 +60,7 @@ def test_stages_get_nodes_of_their_own_and_sinks_sit_beside_their_writer(plan_of
     assert nodes(plan) == [(0, 2), (2, 3), (2, 3)]
     assert cores(plan) == [list(range(8)), [0], []]
     assert plan.stage("walk").placement.ranks_per_node == 8
-    assert plan.stage("walk").argv[:5] == [
+    assert line_of(plan, "walk")[:5] == [
         "srun", "--ntasks=16", "--nodes=2", "--ntasks-per-node=8", "--relative=0",
     ]  # fmt: skip
 

@@ -19,7 +19,7 @@ from workflow.run.events import (
     StreamOpening,
     StreamProgress,
 )
-from workflow.run.state import RunState, initial_state
+from workflow.run.state import EndKey, RunState, initial_state
 from workflow.run.state_reducer import fold
 from workflow.run.verdict.stall_detection import silent_stage
 
@@ -107,7 +107,7 @@ def test_a_writer_has_time_to_notice_that_its_reader_closed(closed: float, expec
 def test_an_end_that_is_seen_to_open_late_is_left_to_the_deadline_of_the_start() -> None:
     """saxs is a program whose ends were not seen, until it reports that it opens one."""
     state = pair(OPEN[0], OPEN[2], OPEN[3], wrote(150, 3))
-    key = ("atoms", "saxs", "read")
+    key: EndKey = ("atoms", "saxs", "read")
     state = replace(state, ends={**state.ends, key: replace(state.ends[key], live=False)})
     assert silent(fold(state, [StreamOpening(60, "atoms", "saxs", "read")])) is None
 

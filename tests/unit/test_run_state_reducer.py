@@ -29,7 +29,7 @@ from workflow.run.events import (
     StreamTrouble,
     Tick,
 )
-from workflow.run.state import EndState, RunState, Sample, initial_state
+from workflow.run.state import EndKey, EndState, RunState, Sample, initial_state
 from workflow.run.state_reducer import apply, fold
 
 BEGIN: list[Event] = [RunStarted(0.5, "run-1", 1, 77, "here")]
@@ -133,7 +133,7 @@ def test_what_was_cleaned_is_kept() -> None:
 
 def test_an_end_that_reports_is_seen_from_then_on() -> None:
     hidden = initial_state(chain("sst", plain=True))
-    key = ("atoms", "md", "write")
+    key: EndKey = ("atoms", "md", "write")
     hidden = replace(hidden, ends={**hidden.ends, key: replace(hidden.ends[key], live=False, counted=False)})
     seen = apply(hidden, StreamOpening(1, "atoms", "md", "write")).ends[key]
     assert (seen.opening, seen.live, seen.counted, seen.reported) == (1, True, True, True)

@@ -214,7 +214,7 @@ def test_a_step_that_a_reader_may_hold_is_in_the_queue(logged: str, written: int
 
 
 def test_a_stage_waits_where_it_moved_last() -> None:
-    """saxs has a full queue behind it and nothing to read: after a step that it read it waits to write, and else not."""
+    """A full queue and nothing to read: after a step that it read, saxs waits to write, else to read."""
     full = [*opened(), at(2, "pattern", "keep", 3), at(3, "pattern", "saxs", 5)]
     read_last = moment(*full, at(4, "atoms", "md", 5), at(5, "atoms", "saxs", 5))
     assert waits_for(read_last, "saxs") == Wait("keep", "waits for keep to take step 4 of pattern (queue 2/2)")

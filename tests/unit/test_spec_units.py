@@ -24,7 +24,8 @@ def test_durations(text: str, seconds: float) -> None:
     ("text", "nbytes"),
     [
         ("7 B", 7), ("3 kB", 3_000), ("16 MB", 16_000_000), ("4 GB", 4_000_000_000), ("1 TB", 10**12),
-        ("3 KiB", 3072), ("2 MiB", 2**21), ("2 GiB", 2**31), ("1.5 TiB", 3 * 2**39), ("0.5 kB", 500), ("1.2345 kB", 1234),
+        ("3 KiB", 3072), ("2 MiB", 2**21), ("2 GiB", 2**31), ("1.5 TiB", 3 * 2**39), ("0.5 kB", 500),
+        ("1.2345 kB", 1234),
     ],
 )  # fmt: skip
 def test_sizes(text: str, nbytes: int) -> None:

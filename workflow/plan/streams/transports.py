@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from workflow.launch.launchers import LAUNCHERS
 from workflow.plan.plan_model import EndPlan, Placement
 from workflow.plan.plan_notes import Notes
 from workflow.plan.problems import Problems
@@ -204,15 +205,18 @@ def _closed(site: Site) -> str:
 def _check_mpi(
     key: str, ports: Iterable[StagePort], stages: Mapping[str, DeclaredStage], site: Site, problems: Problems
 ) -> None:
-    """MPI_Comm_connect between two running programs: plain hydra offers no way to find each other."""
-    if site.launcher == "mpiexec":
+    """MPI_Comm_connect between two running programs: not under every launcher do they find each other."""
+    launcher = LAUNCHERS[site.launcher]
+    if launcher.starts_ranks and not launcher.mpi_connects:
         problems.add(
             key,
-            "SST's mpi transport joins two running MPI programs (MPI_Comm_connect), and under plain mpiexec that hangs",
-            "`transport: auto`; mpi needs one MPI over both programs, as Cray's under srun",
+            "SST's mpi transport joins two running MPI programs (MPI_Comm_connect), and under plain "
+            f"{site.launcher} that hangs",
+            "`transport: auto`; mpi needs one MPI over both programs, as on a Cray machine",
         )
+        return
     alone = [port.stage for port in ports if stages[port.stage].spec.ranks == 1 and not site.launch_single]
-    if site.launcher == "none" or (site.launcher != "mpiexec" and alone):
+    if alone or not launcher.starts_ranks:
         who = " and ".join(dict.fromkeys(alone)) or "every stage"
         problems.add(
             key,
