@@ -10,7 +10,7 @@ import pytest
 from tests.support.planner import CHAIN, SITE, Planner, end_of
 from workflow.errors import SpecError
 from workflow.site.site_model import Site
-from workflow.spec.models.pipeline import Transport
+from workflow.sst_transports import Transport
 
 FOUR_NODES = SITE.model_copy(update={"nodes": 4})
 APART = ("stages.walk.ranks=4", "stages.walk.place.nodes=1", "stages.count.ranks=4")

@@ -13,7 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from workflow.formats.sides import Side
 from workflow.spec.models.config_dialect import Dialect
-from workflow.spec.models.pipeline import Deadlines, Queue, Transport, Variable
+from workflow.spec.models.pipeline import Deadlines, Queue, Variable
+from workflow.sst_transports import Transport
 
 PLAN_VERSION = 2
 RUN_DIR = "${{ run.dir }}"

@@ -18,9 +18,8 @@ from typing import Any
 from workflow.launch.launch_request import Launcher
 from workflow.launch.launchers import LAUNCHERS
 from workflow.site.elf import Links, read_links
-from workflow.spec.models.pipeline import Transport
+from workflow.sst_transports import TRANSPORTS, Transport
 
-_LINKED: dict[str, Transport] = {"libfabric": "rdma", "libucp": "ucx", "libmpi": "mpi"}
 # InfiniBand and RoCE; Slingshot; Omni-Path announces itself as the first.
 _FABRICS = ("/sys/class/infiniband", "/sys/class/cxi")
 _INTERFACES = Path("/sys/class/net")
@@ -71,8 +70,11 @@ def adios2_planes() -> tuple[list[Transport], str]:
     links = read_links(library)
     if links is None:
         return [], f"{library} cannot be read"
-    found: list[Transport] = ["tcp"]
-    found += [plane for name, plane in _LINKED.items() if any(re.match(rf"{name}\b", need) for need in links.needed)]
+    found = [
+        name
+        for name, transport in TRANSPORTS.items()
+        if not transport.linked or any(re.match(rf"{transport.linked}\b", need) for need in links.needed)
+    ]
     return found, f"linked by {library.name}"
 
 

@@ -7,8 +7,9 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from workflow.launch.launchers import DEFAULT, known_launcher
-from workflow.spec.models.pipeline import Name, Spec, Transport
+from workflow.spec.models.pipeline import Name, Spec
 from workflow.spec.models.units import Size
+from workflow.sst_transports import Transport
 
 MemoryPolicy = Literal["huge_pages", "keep_freed"]
 Operator = Literal["blosc", "bzip2", "zfp"]

@@ -29,7 +29,7 @@ from workflow.plan.streams.engine_parameters import (
 from workflow.plan.streams.output_parameters import output_parameters
 from workflow.plan.streams.queue import check_bound, check_queue, queue_of, queue_parameters
 from workflow.plan.streams.stream_estimates import StreamEstimates
-from workflow.plan.streams.transports import PLANES, TransportChoice
+from workflow.plan.streams.transports import TransportChoice
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.port_matching import HANDED_OVER, SSC, JoinedStream
 from workflow.plan.topology.ports import StagePort
@@ -38,6 +38,7 @@ from workflow.site.site_model import Site
 from workflow.spec.models.engine import Engine
 from workflow.spec.models.pipeline import Deadlines, Scalar
 from workflow.spec.origins import Origins
+from workflow.sst_transports import TRANSPORTS
 
 # select() serves at most 1024 descriptors; one connection per pair of ranks that exchange data
 MANY_RANKS = 200
@@ -128,7 +129,7 @@ def _to_end(
         variables=relied,
         share=share,
         operators=operators,
-        transport=PLANES[decided.transport.transport] if decided.transport else None,
+        transport=TRANSPORTS[decided.transport.transport].plane if decided.transport else None,
     )
 
 
