@@ -1,8 +1,15 @@
-"""Did-you-mean: one place, so that all messages say it the same way."""
+"""Names in messages: did-you-mean, lists of what there is, and long texts cut short. The same in all messages."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+
+_LONGEST = 60  # characters of a user's text in a message
+
+
+def shortened(text: str) -> str:
+    """A text of the user for a message: cut to one short line."""
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -16,6 +23,6 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 def listing(names: Iterable[str], limit: int = 12) -> str:
     """`a, b, c`: what there is to choose from, cut after `limit`; `none` when there is nothing."""
-    words = sorted(names)
+    words = [shortened(name) for name in sorted(names)]
     rest = f", … ({len(words) - limit} more)" if len(words) > limit else ""
     return (", ".join(words[:limit]) or "none") + rest
