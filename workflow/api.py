@@ -18,7 +18,7 @@ from workflow.spec.load import Loaded, load_pipeline
 
 if TYPE_CHECKING:
     from workflow.plan.plan_model import Plan
-    from workflow.report.build.make_report import Report
+    from workflow.report.report_model import Report
     from workflow.run.state import RunState
     from workflow.site.site_model import Site
 
@@ -79,7 +79,7 @@ def run_pipeline(
         SpecError: the pipeline is wrong; nothing was started.
         RunError: the run directory cannot be used.
     """
-    from workflow.report.build.make_report import write_report
+    from workflow.report.report_files import write_report
 
     loaded = load_pipeline(Path(path), profiles=profiles, sets=sets, via=via)
     directory, states = start_run(loaded, make_plan(loaded), Path(run_dir) if run_dir else None)
@@ -90,7 +90,7 @@ def run_pipeline(
 
 def read_report(run_dir: str | Path | None = None) -> Report:
     """The report of a run, by default of the newest below `runs/`."""
-    from workflow.report.build.make_report import read_report as read
+    from workflow.report.report_files import read_report as read
     from workflow.run.run_directory import find_run
 
     return read(find_run(Path(run_dir) if run_dir else None))

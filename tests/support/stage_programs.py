@@ -26,6 +26,13 @@ SST = {"RendezvousReaderCount": "1", "QueueLimit": "2", "SpeculativePreloadMode"
 SUFFIX = {"BP5": ".bp", "HDF5": ".h5"}
 
 
+def has_mpi(build: str) -> bool:
+    """Whether the ranks of a stage read and write in parallel with that build of ADIOS2."""
+    import adios2
+
+    return build == "mpi" or bool(adios2.is_built_with_mpi)
+
+
 def expected(step: int) -> dict[str, Any]:
     """All that `write_everything` puts into a step; names beginning with `rank0_` are written whole by rank 0."""
     import numpy as np

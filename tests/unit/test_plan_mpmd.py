@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.planner import CHAIN, SITE, Planner, end_of
 from workflow.errors import SpecError
-from workflow.report.show.tables import launch_lines
+from workflow.report.show.plan_tables import launch_lines
 from workflow.site.site_model import Site
 
 SSC = ("streams.*.via=ssc",)

@@ -51,10 +51,10 @@ def test_bytes_of_all_ranks_come_in_the_end(tmp_path: Path) -> None:
 
 def test_a_line_being_written_is_left_out(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
-    for cut in range(1, len(STEP) - 1):
+    for cut in range(2, len(STEP) - 1):
         path.write_text(STEP + STEP[:-cut])
         metrics = read_metrics(path)
-        assert (len(metrics.steps), metrics.unreadable) == (1, 0) or cut == 1
+        assert (len(metrics.steps), metrics.unreadable) == (1, 0), cut
 
 
 def test_broken_lines_are_counted(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from tests.support.chains import make_end, make_plan, make_stage, make_stream, write_run
 from workflow.plan.plan_model import Plan
-from workflow.report.build.make_report import make_report
-from workflow.report.show.tables import report_streams
+from workflow.report.report_files import compute_report
+from workflow.report.show.stream_table import stream_table
 from workflow.run.events import Event, EventLog, RunStarted, StageStarted, StopRequested, StreamTransport
 from workflow.run.lifecycle import Record, Signal, step
 from workflow.run.observe.progress_readers import Follower
@@ -121,7 +121,7 @@ def test_the_report_says_what_ran(tmp_path: Path) -> None:
     for event in (RunStarted(1.0, "r", 1, 1, "h"), StreamTransport(2.0, "field", "sim", "ucx", "rdma not available")):
         log.write(event)
     log.close()
-    report = make_report(run_dir)
+    report = compute_report(run_dir)
     assert report.stream("field").transport == "ucx"
     assert any("transport rdma was planned, but ADIOS2 took ucx" in note for note in report.notes)
-    assert "SST ucx" in report_streams(report).rows[0][2]
+    assert "SST ucx" in stream_table(report, "page").rows[0][2]

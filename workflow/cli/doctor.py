@@ -14,6 +14,7 @@ import platform
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -22,6 +23,7 @@ from workflow import __version__
 
 if TYPE_CHECKING:
     from workflow.plan.plan_model import Plan
+    from workflow.report.show.text_table import Table
 
 LAPTOP = "pip install 'wf-hpc[laptop]'"
 PROBE_TIMEOUT_S = 30
@@ -49,6 +51,18 @@ def examine() -> list[Finding]:
         *_components(),
         *_surprises(),
     ]
+
+
+def finding_table(findings: Sequence[Finding]) -> Table:
+    """The findings, one a row."""
+    from workflow.report.show.text_table import Column, make_table, text_column
+
+    columns: list[Column[Finding]] = [
+        text_column("what", lambda finding: finding.name),
+        text_column("state", lambda finding: finding.state),
+        text_column("found", lambda finding: finding.detail),
+    ]
+    return make_table(columns, findings)
 
 
 def missing_programs(plan: Plan) -> list[str]:

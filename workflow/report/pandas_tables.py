@@ -1,4 +1,4 @@
-"""The report as pandas tables, for notebooks. The only module that knows pandas, which is not needed elsewhere."""
+"""The report as pandas tables, for notebooks: the only module that uses pandas, which it imports on first use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pandas
 
 
-def make_tables(report: Report) -> dict[str, pandas.DataFrame]:
+def report_tables(report: Report) -> dict[str, pandas.DataFrame]:
     """`stages` (by stage), `streams` (by stream), `readers` (by stream and stage); columns as in the report.
 
     Raises:

@@ -6,15 +6,15 @@ from workflow.formats.sides import Side
 from workflow.plan.plan_model import StreamPlan
 from workflow.report.read.run_records import Records
 
-Moment = tuple[float, int]
+QueueLevel = tuple[float, int]  # (Unix time, steps in the queue from then on)
 
 
-def queue_history(plan: StreamPlan, records: Records) -> list[Moment]:
+def queue_history(plan: StreamPlan, records: Records) -> list[QueueLevel]:
     """(Unix time, steps written and not yet released by the slowest reader) at each change, in order.
 
-    Never more than the queue's limit: a writer hears of a released step a moment before the reader notes
-    it. Between hosts this is as good as their clocks. Empty where it cannot be told: an end that is not
-    seen, or a full queue that discarded steps (readers count what they get, not what was written).
+    Never more than the queue's limit: a reader releases a step a moment before it records the step. Between hosts
+    the history is as exact as their clocks. Empty where it is not known: an end that is not observed, or a full
+    queue that discarded steps (readers count the steps that they get, not those that were written).
     """
     ends = [_progress(plan, plan.writer, "write", records)]
     ends += [_progress(plan, name, "read", records) for name in plan.readers]
@@ -23,7 +23,7 @@ def queue_history(plan: StreamPlan, records: Records) -> list[Moment]:
     if not ends[0] or discarded or not _all_seen(plan, records):
         return []
     reached = [0] * len(ends)
-    history: list[Moment] = []
+    history: list[QueueLevel] = []
     limit = plan.queue.limit if plan.queue else None
     changes = sorted((t, index, steps) for index, end in enumerate(ends) for t, steps in end)
     for t, index, steps in changes:
@@ -35,7 +35,7 @@ def queue_history(plan: StreamPlan, records: Records) -> list[Moment]:
     return history
 
 
-def longest(history: list[Moment]) -> int | None:
+def longest(history: list[QueueLevel]) -> int | None:
     """The longest queue. None without data."""
     return max((length for _, length in history), default=None)
 
@@ -49,7 +49,7 @@ def _all_seen(plan: StreamPlan, records: Records) -> bool:
     )
 
 
-def _progress(plan: StreamPlan, stage: str, side: Side, records: Records) -> list[Moment]:
+def _progress(plan: StreamPlan, stage: str, side: Side, records: Records) -> list[QueueLevel]:
     """(when, steps done so far) of one end, by the stage's own records or by what the supervisor saw."""
     own = records.metrics[stage].of(plan.name, side)
     if own:

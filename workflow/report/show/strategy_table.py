@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 
 from workflow.distribution import INNER, Block, Ranks, Shape
 from workflow.errors import WfError
-from workflow.formatting import percent
-from workflow.plan.making import counted
+from workflow.formatting import percent, plural
 from workflow.plan.plan_model import EndPlan, Plan
 from workflow.plan.streams.redistribution_cost import (
     STRATEGIES,
@@ -24,13 +23,27 @@ from workflow.plan.streams.redistribution_cost import (
     blocks_of_shape,
     judge,
 )
-from workflow.report.show.tables import Table, figure, text
+from workflow.report.show.text_table import Column, Table, make_table, number_column, text_column
 from workflow.spec.suggest import did_you_mean, listing
 
-HEAD = [
-    text("strategy"), figure("requests"), figure("most"), figure("partners"), figure("mean"), figure("remote"),
-    figure("imbalance"), figure("moved"),
-]  # fmt: skip
+
+class StrategyRow(NamedTuple):
+    """What one strategy would cost."""
+
+    cost: Figures
+    is_planned: bool
+
+
+STRATEGY_COLUMNS: list[Column[StrategyRow]] = [
+    text_column("strategy", lambda row: f"{row.cost.strategy} *" if row.is_planned else row.cost.strategy),
+    number_column("requests", lambda row: str(row.cost.requests)),
+    number_column("most", lambda row: str(row.cost.requests_most)),
+    number_column("partners", lambda row: str(row.cost.partners_most)),
+    number_column("mean", lambda row: f"{row.cost.partners_mean:.1f}"),
+    number_column("remote", lambda row: percent(row.cost.remote_share)),
+    number_column("imbalance", lambda row: f"{row.cost.imbalance:.2f}"),
+    number_column("moved", lambda row: f"{row.cost.amplification:.2f}"),
+]
 MEANING = """requests: of all readers, and of the one with most
 partners: writing ranks that one reader asks, most and mean
 remote: part of the bytes that comes from another node; imbalance: most ÷ mean of what the readers get
@@ -49,7 +62,12 @@ class Judged(NamedTuple):
 def strategies_tables(plan: Plan, stream: str, blocks: str | None, shape: str | None) -> list[tuple[list[str], Table]]:
     """(lines to print before it, a table) for every reading stage of one stream; a row per strategy. See `judged`."""
     return [
-        (each.lines, Table(HEAD, [_row(one, chosen=_chosen(each.end, one.strategy)) for one in each.figures]))
+        (
+            each.lines,
+            make_table(
+                STRATEGY_COLUMNS, [StrategyRow(cost, _chosen(each.end, cost.strategy)) for cost in each.figures]
+            ),
+        )
         for each in judged(plan, stream, blocks, shape)
     ]
 
@@ -126,7 +144,7 @@ def _known_blocks(plan: Plan, stream: str, writers: int) -> Blocks | None:
 
 
 def _said(ranks: Ranks, doing: str) -> str:
-    return f"{counted(ranks.number, f'{doing} rank')} on {counted(len(ranks.nodes), 'node')}"
+    return f"{plural(ranks.number, f'{doing} rank')} on {plural(len(ranks.nodes), 'node')}"
 
 
 def read_blocks(blocks: str | None, shape: str | None, writers: int) -> Blocks:
@@ -188,11 +206,3 @@ def _chosen(end: EndPlan, strategy: str) -> bool:
 
 def _planned(end: EndPlan) -> str:
     return end.share.strategy if end.share is not None else ""
-
-
-def _row(found: Figures, *, chosen: bool) -> list[str]:
-    return [
-        f"{found.strategy} *" if chosen else found.strategy,
-        str(found.requests), str(found.requests_most), str(found.partners_most), f"{found.partners_mean:.1f}",
-        percent(found.remote_share), f"{found.imbalance:.2f}", f"{found.amplification:.2f}",
-    ]  # fmt: skip

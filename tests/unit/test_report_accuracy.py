@@ -9,6 +9,7 @@ import pytest
 
 from workflow.report.read.metrics_file import read_metrics
 from workflow.report.report_model import AccuracyPart
+from workflow.report.show.run_summary import accuracy_text
 
 
 @pytest.mark.parametrize(
@@ -23,7 +24,7 @@ from workflow.report.report_model import AccuracyPart
 )
 def test_text(largest: float | None, bound: float, compared: int, text: str) -> None:
     part = AccuracyPart(variable="x", operator="zfp", bound=bound, largest=largest, compared=compared, steps=4)
-    assert part.text == text
+    assert accuracy_text(part) == text
 
 
 def test_an_infinite_error_survives_json(tmp_path: Path) -> None:

@@ -20,14 +20,14 @@ from tests.support.sample_run import (
 )
 from workflow.errors import RunError
 from workflow.report.build.bottleneck import run_limit
-from workflow.report.build.make_report import make_report, read_report, write_report
 from workflow.report.build.timeline import make_lane
 from workflow.report.read.metrics_file import read_metrics
+from workflow.report.report_files import compute_report, read_report, write_report
 from workflow.report.report_model import ReaderPart, Report, StreamPart
 
 
 def test_a_succeeded_run(tmp_path: Path) -> None:
-    report = make_report(write_sample(tmp_path / "run", steps=41, md_s=0.05, saxs_s=0.12))
+    report = compute_report(write_sample(tmp_path / "run", steps=41, md_s=0.05, saxs_s=0.12))
     run = report.run
     assert (run.name, run.directory, run.state, run.exit_code) == ("shock-diffraction", "run", "succeeded", 0)
     assert run.wall_s == pytest.approx(6.3, abs=0.2)
@@ -40,7 +40,7 @@ def test_a_succeeded_run(tmp_path: Path) -> None:
 
 
 def test_the_parts_of_a_stage_add_up(tmp_path: Path) -> None:
-    for stage in make_report(write_sample(tmp_path / "run")).stages:
+    for stage in compute_report(write_sample(tmp_path / "run")).stages:
         parts = (stage.open_s, stage.compute_s, stage.io_s, stage.wait_s, stage.other_s)
         assert sum(part for part in parts if part is not None) == pytest.approx(stage.wall_s, abs=1e-5)
         assert stage.share("wait") == pytest.approx((stage.wait_s or 0) / (stage.wall_s or 1))
@@ -48,7 +48,7 @@ def test_the_parts_of_a_stage_add_up(tmp_path: Path) -> None:
 
 
 def test_perceived_throughput_of_both_ends(tmp_path: Path) -> None:
-    stream = make_report(write_sample(tmp_path / "run")).stream("atoms")
+    stream = compute_report(write_sample(tmp_path / "run")).stream("atoms")
     assert stream.bytes == 41 * 2_400_000
     assert stream.throughput == pytest.approx(stream.bytes / ((stream.io_s or 0) + (stream.wait_s or 0)), rel=1e-4)
     (reader,) = stream.readers
@@ -61,7 +61,7 @@ def test_perceived_throughput_of_both_ends(tmp_path: Path) -> None:
     ("md_s", "saxs_s", "limits"), [(0.05, 0.12, "saxs"), (0.12, 0.02, "md")], ids=["slow reader", "slow writer"]
 )
 def test_who_limits_a_stream(tmp_path: Path, md_s: float, saxs_s: float, limits: str) -> None:
-    report = make_report(write_sample(tmp_path / "run", md_s=md_s, saxs_s=saxs_s))
+    report = compute_report(write_sample(tmp_path / "run", md_s=md_s, saxs_s=saxs_s))
     assert report.stream("atoms").limited_by == limits
     assert report.run.limited_by == limits
     idle = report.stream("atoms").idle
@@ -71,7 +71,7 @@ def test_who_limits_a_stream(tmp_path: Path, md_s: float, saxs_s: float, limits:
 
 def test_the_run_is_limited_by_what_limits_its_streams(tmp_path: Path) -> None:
     """By the one that itself waits for nobody, and by none where nobody waits."""
-    report = make_report(write_sample(tmp_path / "run"))
+    report = compute_report(write_sample(tmp_path / "run"))
     assert [run_limit([limited(*each) for each in named], report.stages) for named in (
         [("md", "saxs", "saxs"), ("saxs", "keep", "keep")],
         [("md", "saxs", "md"), ("saxs", "keep", "saxs")],
@@ -88,7 +88,7 @@ def limited(writer: str, reader: str, by: str) -> StreamPart:
 
 def test_short_waits_limit_nobody(tmp_path: Path) -> None:
     metrics = simulate(4, 0.001, 0.002, 0.0005)
-    report = make_report(write_run(tmp_path / "run", make_plan(), make_events(metrics), metrics))
+    report = compute_report(write_run(tmp_path / "run", make_plan(), make_events(metrics), metrics))
     assert (report.stream("atoms").idle or 0) > 0.8
     assert (report.run.limited_by, {stream.limited_by for stream in report.streams}) == ("", {""})
 
@@ -100,7 +100,7 @@ def test_a_failed_run_names_the_stage_and_shows_its_last_lines(tmp_path: Path) -
     run_dir = write_run(tmp_path / "run", make_plan(), events, metrics)
     errors = "Param -   QueueLimit=2\none\n\x1b[1;36mValueError: two\x1b[0m\x07\n"
     (run_dir / "stages/saxs/stderr.log").write_text(errors)
-    report = make_report(run_dir)
+    report = compute_report(run_dir)
     assert (report.run.state, report.run.stage, report.run.exit_code) == ("failed", "saxs", 1)
     saxs = report.stage("saxs")
     assert (saxs.state, saxs.signal, saxs.exit_code, saxs.last_lines) == ("failed", 9, None, ["one", "ValueError: two"])
@@ -112,7 +112,7 @@ def test_a_failed_run_names_the_stage_and_shows_its_last_lines(tmp_path: Path) -
 def test_what_limited_a_run_is_told_of_runs_that_moved_data_and_succeeded(tmp_path: Path, how: str) -> None:
     metrics = simulate(0 if how == "no step" else 5, 0.05, 0.12, 0.01)
     events = make_events(metrics) if how == "no step" else make_events(metrics, "failed", "saxs", "killed")
-    run = make_report(write_run(tmp_path / "run", make_plan(), events, metrics)).run
+    run = compute_report(write_run(tmp_path / "run", make_plan(), events, metrics)).run
     assert (run.limited_by, run.overlap) == ("", None)
 
 
@@ -132,13 +132,13 @@ def test_an_open_that_never_returned_is_not_computing(tmp_path: Path) -> None:
             event["event"] = "stage_stopped"
     events.append({"event": "stream_offered", "t": START + 1.1, "stream": "atoms", "stage": "md"})
     events.sort(key=lambda event: float(event["t"]))
-    report = make_report(write_run(tmp_path / "run", make_plan(), events, metrics))
+    report = compute_report(write_run(tmp_path / "run", make_plan(), events, metrics))
     md, keep = report.stage("md"), report.stage("keep")
     assert (md.compute_s, keep.compute_s, keep.open_s) == (0, 0, 0)
     assert md.open_s == pytest.approx(9.0)
-    (segment,) = make_lane(md, read_metrics(tmp_path / "run/stages/md/metrics.jsonl"), START, START + 11).segments
-    assert segment.doing == "open"
-    assert segment.start - START == pytest.approx(1.1)
+    (span,) = make_lane(md, read_metrics(tmp_path / "run/stages/md/metrics.jsonl"), START, START + 11).spans
+    assert span.activity == "open"
+    assert span.start - START == pytest.approx(1.1)
     assert keep.other_s == pytest.approx(10.0)
 
 
@@ -159,7 +159,7 @@ def test_programs_without_metrics_are_reported_from_the_events(tmp_path: Path) -
     events = make_events(metrics)
     events += make_progress(metrics, "atoms", "md", "write") + make_progress(metrics, "atoms", "saxs", "read")
     events.sort(key=lambda event: float(event["t"]))
-    report = make_report(write_run(tmp_path / "run", make_plan(), events, {"keep": metrics["keep"]}))
+    report = compute_report(write_run(tmp_path / "run", make_plan(), events, {"keep": metrics["keep"]}))
     md, stream = report.stage("md"), report.stream("atoms")
     assert (md.steps_out, md.bytes_out, md.compute_s, md.wait_s) == (20, 20 * 2_400_000, None, None)
     assert (stream.steps, stream.readers[0].steps, stream.throughput, stream.limited_by) == (20, 20, None, "")
@@ -185,7 +185,7 @@ def make_progress(metrics: dict[str, list[Record]], stream: str, stage: str, sid
 def test_what_cannot_be_seen_is_not_made_up(tmp_path: Path) -> None:
     metrics = simulate(5, 0.05, 0.05, 0.01)
     plan = make_plan(engine="HDF5", observed="evidence", component=None, program=["./my-sim", "a b"])
-    report = make_report(write_run(tmp_path / "run", plan, make_events(metrics), {}))
+    report = compute_report(write_run(tmp_path / "run", plan, make_events(metrics), {}))
     stream = report.stream("atoms")
     assert (stream.steps, stream.bytes, stream.throughput, stream.longest_queue) == (None, None, None, None)
     assert stream.readers[0].dropped is None
@@ -195,7 +195,7 @@ def test_what_cannot_be_seen_is_not_made_up(tmp_path: Path) -> None:
 def test_dropped_steps_of_a_discarding_queue(tmp_path: Path) -> None:
     metrics = simulate(20, 0.05, 0.05, 0.01)
     metrics["saxs"] = [line for line in metrics["saxs"] if line.get("side") != "read" or line.get("step") not in (3, 4)]
-    report = make_report(write_run(tmp_path / "run", make_plan(when_full="discard"), make_events(metrics), metrics))
+    report = compute_report(write_run(tmp_path / "run", make_plan(when_full="discard"), make_events(metrics), metrics))
     assert report.stream("atoms").readers[0].dropped == 2
     assert report.stream("atoms").longest_queue is None  # which steps the reader had reached is not known
     assert report.stream("pattern").longest_queue is not None
@@ -203,7 +203,7 @@ def test_dropped_steps_of_a_discarding_queue(tmp_path: Path) -> None:
 
 def test_file_streams_limit_nobody_and_have_no_queue(tmp_path: Path) -> None:
     metrics = simulate(10, 0.05, 0.12, 0.01)
-    report = make_report(write_run(tmp_path / "run", make_plan(engine="BP5"), make_events(metrics), metrics))
+    report = compute_report(write_run(tmp_path / "run", make_plan(engine="BP5"), make_events(metrics), metrics))
     stream = report.stream("atoms")
     assert (stream.limited_by, stream.longest_queue, stream.queue_limit) == ("", None, None)
     assert report.run.limited_by == ""
@@ -214,7 +214,7 @@ def test_a_run_that_goes_on(tmp_path: Path) -> None:
     now = metrics["saxs"][10]["t"]
     cut = {stage: [line for line in lines if line["t"] <= now] for stage, lines in metrics.items()}
     events = [event for event in make_events(metrics) if event["t"] <= now]
-    report = make_report(write_run(tmp_path / "run", make_plan(), events, cut))
+    report = compute_report(write_run(tmp_path / "run", make_plan(), events, cut))
     assert report.run.state == "unfinished"
     assert {stage.state for stage in report.stages} == {"starting"}
     assert report.stream("atoms").readers[0].dropped is None
@@ -245,7 +245,7 @@ def test_broken_lines_are_noted(tmp_path: Path) -> None:
     run_dir = write_sample(tmp_path / "run")
     path = run_dir / "stages/md/metrics.jsonl"
     path.write_text('{"kind": "step"}\nnot json\n' + path.read_text())
-    assert make_report(run_dir).notes == ["stages/md/metrics.jsonl: 2 lines left out as unreadable"]
+    assert compute_report(run_dir).notes == ["stages/md/metrics.jsonl: 2 lines left out as unreadable"]
 
 
 @pytest.mark.parametrize(
@@ -255,7 +255,7 @@ def test_without_a_plan_there_is_no_report(tmp_path: Path, text: str | None, exp
     if text is not None:
         (tmp_path / "plan.json").write_text(text)
     with pytest.raises(RunError, match=expected):
-        make_report(tmp_path)
+        compute_report(tmp_path)
 
 
 def test_the_stored_report_reads_back_the_same(tmp_path: Path) -> None:
@@ -286,6 +286,6 @@ def test_a_stage_of_two_input_streams_is_counted_over_both(tmp_path: Path) -> No
     lines = (run_dir / "stages/saxs/metrics.jsonl").read_text()
     assert lines.count('"kind": "step"') == 82
     # The sum over the stage does not care which stream a step came from.
-    assert make_report(run_dir).stage("saxs").io_s == pytest.approx(41 * (0.006 + 0.001))
+    assert compute_report(run_dir).stage("saxs").io_s == pytest.approx(41 * (0.006 + 0.001))
     write_lines(run_dir / "stages/saxs/metrics.jsonl", [])
-    assert make_report(run_dir).stage("saxs").io_s == 0
+    assert compute_report(run_dir).stage("saxs").io_s == 0
