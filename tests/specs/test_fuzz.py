@@ -35,32 +35,20 @@ MUTANTS = 120  # of each source and kind
 
 LONG = "x" * 10_000
 NUMBERS: list[Any] = [
-    0,
-    -1,
-    1,
-    2,
-    7,
-    2**31,
-    2**63,
-    10**99,
-    -(2**64),
-    0.0,
-    -1.5,
-    1e-300,
-    1e308,
-    float("inf"),
-    float("nan"),
-]
+    0, -1, 1, 2, 7, 2**31, 2**63, 10**99, -(2**64), 0.0, -1.5, 1e-300, 1e308, float("inf"), float("nan"),
+]  # fmt: skip
 TEXTS: list[Any] = [
     "", " ", "0", "*", "~", "a", "a/b", "../..", "/", "./", "~nobody/x", "a.b", "%s%n", "{0}", "{x}", "x" * 300, LONG,
-    f"./{LONG}", "a/" * 5_000, "\0", "a/\0b", "\u202e", "ﬀ", "🦈" * 80, "é́", "\ud7ff", "\ufeff", "\x7f", "\x85", "\u2028",
-    "${{", "}}", "$${{ x }}", "${{ run.dir }}", "${{ streams.field.path }}", "${{ streams.positions.config }}", "${{ wf.python }}",
-    "10 min", "2 GiB", "1e400 GiB", "-1 s", "auto", "pipe", "off", "after", "live", "sst", "bp5", "ssc", "hdf5", "file",
-    "adios2.xml", "openpmd.json", "env", "warpx", "keep", "walk", "positions", "sim.field", "walk.nothing",
+    f"./{LONG}", "a/" * 5_000, "\0", "a/\0b", "\u202e", "ﬀ", "🦈" * 80, "é́", "\ud7ff", "\ufeff", "\x7f", "\x85",
+    "\u2028", "${{", "}}", "$${{ x }}", "${{ run.dir }}", "${{ streams.field.path }}",
+    "${{ streams.positions.config }}", "${{ wf.python }}", "10 min", "2 GiB", "1e400 GiB", "-1 s", "auto",
+    "pipe", "off", "after", "live", "sst", "bp5", "ssc", "hdf5",
+    "file", "adios2.xml", "openpmd.json", "env", "warpx", "keep", "walk", "positions", "sim.field", "walk.nothing",
 ]  # fmt: skip
 OTHERS: list[Any] = [
-    None, True, False, [], [[]], {}, [None], ["a", 5], {"a": 1}, {"": ""}, {"*": {}}, {LONG: "x"}, {"\0": "\0"}, [1] * 1_000,
-    {"component": "null"}, {"limit": 0}, {"from": "a", "to": "b"}, {"async": "pipe"}, {"more": {"component": "keep"}},
+    None, True, False, [], [[]], {}, [None], ["a", 5], {"a": 1}, {"": ""}, {"*": {}}, {LONG: "x"}, {"\0": "\0"},
+    [1] * 1_000, {"component": "null"}, {"limit": 0}, {"from": "a", "to": "b"}, {"async": "pipe"},
+    {"more": {"component": "keep"}},
 ]  # fmt: skip
 BYTES = [
     b"\0", b"\xff", b"\xc3", b"\t", b"\r", b"\n", b":", b": ", b"- ", b"{", b"}", b"[", b"]", b"'", b'"', b"#", b"&a ",
@@ -68,26 +56,11 @@ BYTES = [
     b"\xef\xbb\xbf", b"\xe2\x80\xa8", b"\x85", b"9" * 5_000, LONG.encode(), b"{a: " * 100, b"[" * 500, b"\\x",
     b"&a [*a]", b"1_000", b'"\\ud800"', b'"\\0"',
 ]  # fmt: skip
-KEYS = [
-    "x" * 300,
-    "\0",
-    "",
-    "*",
-    "<<",
-    "ünï",
-    "a.b",
-    "from_",
-    "with",
-    "tap",
-    "output",
-    "async",
-    "queue",
-    "env",
-    "place",
-]
+KEYS = ["x" * 300, "\0", "", "*", "<<", "ünï", "a.b", "from_", "with", "tap", "output", "async", "queue", "env"]
 SETS = [
     "streams.*.via=bp5", "stages.*.ranks=2", "stages.*.output={async: pipe}", "streams.*.tap={t: {component: 'null'}}",
-    "name=&a [*a]", f"name={LONG}", f"{LONG}=1", "a.b.c=[", "=", "stages.\0=1", "wf=.nan", "streams=5", "stages.*.place.share=x",
+    "name=&a [*a]", f"name={LONG}", f"{LONG}=1", "a.b.c=[", "=", "stages.\0=1", "wf=.nan", "streams=5",
+    "stages.*.place.share=x",
 ]  # fmt: skip
 
 

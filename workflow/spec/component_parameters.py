@@ -47,6 +47,9 @@ def check_parameters(
         return {}, problems + [_blamed(each, defaults, component, folder) for each in wrong]
     values = checked.model_dump(by_alias=True)
     for name, parameter in component.parameters.items():
+        if parameter.type == "output" and (mistake := path_mistake(values[name] or "")):
+            message = f"no file can be called {shown(values[name])}"
+            problems.append(problem_at(root, (*at, name), message, mistake))
         if parameter.type == "file" and values[name] is not None:
             path = _find(values[name], base, folder)
             if path is None:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-_LONGEST = 60  # characters of a user's text in a message
 
-
-def shortened(text: str) -> str:
-    """A text of the user for a message: cut to one short line."""
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+def shortened(text: str, limit: int = 60) -> str:
+    """A text of the user for a message: cut to `limit` characters."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def nearest_name(name: str, known: Iterable[str]) -> str | None:
