@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from workflow.formats.stage_file import Settings, StreamEnd
+from workflow.formats.stage_file import StageSettings, StreamEnd
 from workflow.stage import UnevenSteps, in_step, settings
 from workflow.stage.api import open_streams
 
@@ -72,7 +72,7 @@ def test_streams_are_opened_in_the_pipelines_order(
         done.append(end.stream)
         return object()
 
-    monkeypatch.setattr(settings, "_current", Settings("s", 1, ends=planned))
+    monkeypatch.setattr(settings, "_current", StageSettings("s", 1, ends=planned))
     monkeypatch.setattr(open_streams, "_open_end", note)
     monkeypatch.setattr(open_streams, "_ahead", {})
     for name in asked:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from workflow.formats.stage_file import LaunchGroup, Settings, StreamEnd, to_json
+from workflow.formats.stage_file import LaunchGroup, StageSettings, StreamEnd, to_json
 from workflow.plan.plan_model import EndPlan
 from workflow.stage.settings import end_by_path, find_end, read_settings
 from workflow.stage.stage_errors import StageError
@@ -20,7 +20,9 @@ def end(stream: str, port: str, side: str = "read") -> StreamEnd:
 
 
 def test_a_port_is_found_by_its_name_a_stream_by_its_own() -> None:
-    settings = Settings("saxs", 1, ends=(end("md-atoms", "atoms"), end("box", "cell"), end("cell", "out", "write")))
+    settings = StageSettings(
+        "saxs", 1, ends=(end("md-atoms", "atoms"), end("box", "cell"), end("cell", "out", "write"))
+    )
     assert find_end(settings, "atoms", "read").stream == "md-atoms"
     assert find_end(settings, "md-atoms", "read").port == "atoms"
     assert find_end(settings, "cell", "read").stream == "box"
@@ -28,7 +30,7 @@ def test_a_port_is_found_by_its_name_a_stream_by_its_own() -> None:
 
 
 def test_the_only_end_of_a_side_has_any_name() -> None:
-    settings = Settings("saxs", 1, ends=(end("x", "y"), end("z", "z", "write")))
+    settings = StageSettings("saxs", 1, ends=(end("x", "y"), end("z", "z", "write")))
     assert find_end(settings, "whatever", "read").stream == "x"
     assert find_end(settings, None, "read").stream == "x"
 
@@ -41,7 +43,7 @@ def test_the_only_end_of_a_side_has_any_name() -> None:
     ],
 )
 def test_an_unclear_name_is_refused_with_what_there_is(name: str | None, said: str) -> None:
-    settings = Settings("saxs", 1, ends=(end("s", "a"), end("t", "b")))
+    settings = StageSettings("saxs", 1, ends=(end("s", "a"), end("t", "b")))
     with pytest.raises(StageError, match=said):
         find_end(settings, name, "read")
 
@@ -57,14 +59,14 @@ def test_an_unclear_name_is_refused_with_what_there_is(name: str | None, said: s
     ],
 )
 def test_where_the_ports_of_a_stage_are_named(component: str | None, said: str) -> None:
-    settings = Settings("saxs", 1, ends=(end("s", "left"), end("t", "right")), component=component)
+    settings = StageSettings("saxs", 1, ends=(end("s", "left"), end("t", "right")), component=component)
     with pytest.raises(StageError, match=re.escape(f"saxs reads left, right, not 'rihgt'; {said}")):
         find_end(settings, "rihgt", "read")
 
 
 def test_by_hand_the_option_to_type_is_told() -> None:
     with pytest.raises(StageError, match=r"this program writes no stream, not 'atoms'; .*--write atoms=PATH"):
-        find_end(Settings(), "atoms", "write")
+        find_end(StageSettings(), "atoms", "write")
 
 
 @pytest.mark.parametrize(
@@ -107,7 +109,7 @@ def test_what_a_plan_says_of_an_end_is_understood(tmp_path: Path) -> None:
 def test_settings_of_a_newer_version_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "stage.json"
     file.write_text(
-        to_json(Settings(stage="saxs", ranks=1)).replace('"stage_file_version": 2', '"stage_file_version": 3')
+        to_json(StageSettings(stage="saxs", ranks=1)).replace('"stage_file_version": 2', '"stage_file_version": 3')
     )
     with pytest.raises(StageError, match=r"stage.json: stage_file_version is 3, this wf reads versions up to 2"):
         read_settings(file)
@@ -117,7 +119,7 @@ def test_settings_survive_the_file(tmp_path: Path) -> None:
     file = tmp_path / "stage.json"
     end = StreamEnd("atoms", "input", "read", "SST", "/run/atoms", {"QueueLimit": "2"}, 1.0, 2.0)
     group = LaunchGroup({"md": [0, 2]}, {"atoms": ["md", "saxs"]})
-    settings = Settings("saxs", 2, {"grid": [1]}, "/run/metrics.jsonl", (end,), group, "scattering", "/run")
+    settings = StageSettings("saxs", 2, {"grid": [1]}, "/run/metrics.jsonl", (end,), group, "scattering", "/run")
     file.write_text(to_json(settings))
     assert read_settings(file) == settings
 

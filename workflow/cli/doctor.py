@@ -67,15 +67,19 @@ def finding_table(findings: Sequence[Finding]) -> Table:
 
 def missing_programs(plan: Plan) -> list[str]:
     """What to say of stages whose program is not there: a note for `wf check`, which may be another machine's."""
+    from workflow.launch.launchers import LAUNCHERS
     from workflow.plan.plan_model import RUN_DIR
 
     notes = []
     for stage in plan.stages:
-        if "PATH" in stage.env or stage.launcher == "srun" or stage.program[0].startswith(RUN_DIR):
+        elsewhere = LAUNCHERS[stage.launch.launcher].other_machines
+        if "PATH" in stage.env or elsewhere or stage.program[0].startswith(RUN_DIR):
             continue  # looked up elsewhere, or made by the run
         path = Path(stage.program[0])
         if not (path.exists() if path.is_absolute() else shutil.which(stage.program[0])):
-            notes.append(f"stage {stage.name}: {stage.program[0]} is not on this machine; build it, or mend `command`")
+            notes.append(
+                f"stage {stage.name}: {stage.program[0]} is not on this machine; build it, or correct `command`"
+            )
     return notes
 
 
@@ -119,9 +123,11 @@ def _ssc(mpi: bool) -> str:
 
 
 def _mpi_launcher() -> Finding:
-    from workflow.site.machine import find_mpiexec
+    from workflow.launch.launchers import LAUNCHERS
+    from workflow.site.machine import find_beside_python
 
-    path = find_mpiexec() or shutil.which("srun")
+    programs = [launcher.executable for launcher in LAUNCHERS.values() if launcher.starts_ranks]
+    path = next((path for path in map(find_beside_python, programs) if path is not None), None)
     if path is None:
         return Finding("MPI launcher", "missing", "for stages of several ranks", f"{LAPTOP}, or load an MPI module")
     return Finding("MPI launcher", "ok", path)

@@ -171,8 +171,8 @@ def _begin(end: StreamEnd) -> float:
         ranks, parallel = size(), is_parallel()
         # After the ranks are known: what they register to leave each other must come last, and the order is reversed.
         atexit.register(_at_exit)
-        process_metrics().write(
-            "start", stage=settings.current().stage, ranks=ranks, adios2=adios2.__version__,
+        process_metrics().start(
+            stage=settings.current().stage, ranks=ranks, adios2=adios2.__version__,
             mpi=bool(adios2.is_built_with_mpi), parallel=parallel,
         )  # fmt: skip
         if ranks > 1 and not parallel and rank() == 0:
@@ -180,7 +180,7 @@ def _begin(end: StreamEnd) -> float:
                 f"workflow.stage: this ADIOS2 is built without MPI: rank 0 reads and writes for {ranks} ranks",
                 file=sys.stderr,
             )
-    process_metrics().write("opening", stream=end.stream, side=end.side)
+    process_metrics().opening(end.stream, end.side)
     return process_metrics().enter()
 
 
@@ -199,4 +199,4 @@ def _at_exit() -> None:
     # In the same order on all ranks, for closing is collective.
     for left in sorted(_open, key=lambda each: each.name):
         left.close(error)
-    metrics.write("end", compute_s=round(metrics.take_computing(), 6))
+    metrics.finish()

@@ -33,7 +33,6 @@ class Reader:
         self._step: Step | None = None
         self._closed = self._ended = False
         self._metrics = process_metrics()
-        self._ends = f'"stream": "{end.stream}", "side": "read"'
         self._wait_s = self._io_s = 0.0
         self._comparer: Comparer | None = None
         self._has_samples = False  # then every step of the stream has some
@@ -86,11 +85,7 @@ class Reader:
         self._metrics.leave()
         if not error:
             self._tell_accuracy()
-        known = {} if nbytes is None else {"bytes": nbytes}
-        self._metrics.write(
-            "close", stream=self.name, side="read", steps=self.steps, complete=not error, ended=self._ended,
-            error=error, **known,
-        )  # fmt: skip
+        self._metrics.close(self.name, "read", steps=self.steps, error=error, nbytes=nbytes, ended=self._ended)
 
     def give_back(self) -> None:
         """Be done with the step that the loop is at: its writer need not keep it until the next one is asked for."""
@@ -135,7 +130,7 @@ class Reader:
         self._check_bounds()
         nbytes = self._source.end()
         io_s = self._io_s + self._metrics.leave() - begin
-        self._metrics.step(self._ends, self.steps, nbytes, self._wait_s, io_s)
+        self._metrics.step(self.name, "read", nbytes, self._wait_s, io_s)
         self.steps, self._io_s = self.steps + 1, 0.0
 
     def _compare(self, wanted: list[Selection], found: list[Any]) -> None:

@@ -30,7 +30,6 @@ class Writer:
         self._written: dict[str, Info] = {}
         self._attributes: dict[str, Array | list[str]] = {}
         self._metrics = process_metrics()
-        self._ends = f'"stream": "{end.stream}", "side": "write"'
         self._is_file = end.engine.upper() not in ("SST", "SSC")
         self._rank = rank()
         self._bytes, self._io_s = 0, 0.0
@@ -111,7 +110,7 @@ class Writer:
         self._metrics.leave()
         if self._sampler is not None and self._sampler.names:
             self._metrics.write("compressed", stream=self.name, side="write", variables=sorted(self._sampler.names))
-        self._metrics.write("close", stream=self.name, side="write", steps=self.steps, complete=not error, error=error)
+        self._metrics.close(self.name, "write", steps=self.steps, error=error)
 
     def begin_step(self) -> None:
         """What entering `step()` does."""
@@ -142,7 +141,7 @@ class Writer:
         seconds = self._metrics.leave() - begin
         # A file's end_step writes; a stream's hands over, and blocks while the queue is full.
         wait_s, io_s = (0.0, self._io_s + seconds) if self._is_file else (seconds, self._io_s)
-        self._metrics.step(self._ends, self.steps, self._bytes, wait_s, io_s)
+        self._metrics.step(self.name, "write", self._bytes, wait_s, io_s)
         self.steps += 1
 
     def break_step(self) -> None:
