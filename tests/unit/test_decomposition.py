@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from workflow.decomposition import block, block_of, grid
+from workflow.distribution.decomposition import block, block_of, grid
 
 
 @pytest.mark.parametrize(
@@ -33,13 +33,13 @@ def test_a_grid_is_cut_with_the_least_surface_and_of_equal_ones_along_the_slower
 @pytest.mark.parametrize(("shape", "ranks"), [((7,), 8), ((2, 2), 5), ((3, 3), 8), ((), 2), ((0, 4), 1)])
 def test_a_grid_with_empty_blocks_is_refused(shape: tuple[int, ...], ranks: int) -> None:
     lengths = " x ".join(map(str, shape))
-    with pytest.raises(ValueError, match=rf"^a grid of {lengths} cannot be cut into {ranks} blocks"):
+    with pytest.raises(ValueError, match=rf"^a grid of {lengths} cannot be divided into {ranks} non-empty blocks"):
         grid(shape, ranks)
 
 
 @pytest.mark.parametrize(("length", "parts", "index"), [(5, 0, 0), (5, 2, 2), (5, 2, -1), (-1, 2, 0)])
 def test_a_share_that_does_not_exist_is_refused(length: int, parts: int, index: int) -> None:
-    with pytest.raises(ValueError, match=rf"^no share {index} of {length} elements in {parts} parts$"):
+    with pytest.raises(ValueError, match=rf"^there is no block {index} of {length} elements in {parts} blocks$"):
         block(length, parts, index)
 
 
@@ -57,7 +57,7 @@ def test_the_last_axis_is_the_fastest() -> None:
 
 @pytest.mark.parametrize("rank", [-1, 6])
 def test_a_block_that_does_not_exist_is_refused(rank: int) -> None:
-    with pytest.raises(ValueError, match=rf"^no block {rank} in a grid of 2 x 3 blocks$"):
+    with pytest.raises(ValueError, match=rf"^there is no block {rank} in a grid of 2 x 3 blocks$"):
         block_of((4, 9), (2, 3), rank)
 
 

@@ -11,7 +11,8 @@ from click.testing import CliRunner
 
 from tests.support.planner import CHAIN, SITE, Planner, end_of
 from workflow.cli.main import wf
-from workflow.distribution import Block, Ranks
+from workflow.distribution.boxes import Block
+from workflow.distribution.strategies import Ranks
 from workflow.errors import WfError
 from workflow.plan.plan_model import SharePlan
 from workflow.plan.streams.redistribution_cost import BlockLayout, blocks_of_rows, blocks_of_shape, judge, span
@@ -173,7 +174,7 @@ def test_blocks_are_understood(tmp_path: Path) -> None:
     ("blocks", "shape", "message"),
     [
         (None, "8by8", "--shape 8by8 is no shape"),
-        (None, "1x1", "cannot be cut into 3 blocks"),
+        (None, "1x1", "cannot be divided into 3 non-empty blocks"),
         ("1,2", None, "has 2 numbers, the stream has 3 writing ranks"),
         ("1,2,3", "7", "--blocks are 6 rows, --shape says 7"),
         ("nothing.json", None, "nothing.json: No such file"),

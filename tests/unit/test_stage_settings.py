@@ -1,4 +1,4 @@
-"""Which end a name means, and what is said when it means none."""
+"""The stream end that a name selects, the errors when it selects none, and the settings file."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ def test_a_port_is_found_by_its_name_a_stream_by_its_own() -> None:
     assert find_end(settings, "cell", "write").port == "out"
 
 
-def test_the_only_end_of_a_side_has_any_name() -> None:
+def test_the_only_end_of_a_side_is_found_under_any_name() -> None:
     settings = StageSettings("saxs", 1, ends=(end("x", "y"), end("z", "z", "write")))
     assert find_end(settings, "whatever", "read").stream == "x"
     assert find_end(settings, None, "read").stream == "x"
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("c", "stage saxs reads a, b, not 'c'"),
         (None, "stage saxs reads several streams: name one of s, t"),
     ],
 )
-def test_an_unclear_name_is_refused_with_what_there_is(name: str | None, said: str) -> None:
+def test_an_ambiguous_or_unknown_name_is_refused_with_the_known_ones(name: str | None, message: str) -> None:
     settings = StageSettings("saxs", 1, ends=(end("s", "a"), end("t", "b")))
-    with pytest.raises(StageError, match=said):
+    with pytest.raises(StageError, match=message):
         find_end(settings, name, "read")
 
 
@@ -64,7 +64,7 @@ def test_where_the_ports_of_a_stage_are_named(component: str | None, said: str) 
         find_end(settings, "rihgt", "read")
 
 
-def test_by_hand_the_option_to_type_is_told() -> None:
+def test_without_a_run_the_error_names_the_option() -> None:
     with pytest.raises(StageError, match=r"this program writes no stream, not 'atoms'; .*--write atoms=PATH"):
         find_end(StageSettings(), "atoms", "write")
 
@@ -90,7 +90,7 @@ def test_an_engine_that_is_named_wins() -> None:
     assert end_by_path("read", "a.bp", "BP4", open_timeout_s=3.0).open_timeout_s == 3.0
 
 
-def test_what_a_plan_says_of_an_end_is_understood(tmp_path: Path) -> None:
+def test_an_end_of_the_plan_can_be_read(tmp_path: Path) -> None:
     plan = EndPlan(
         stream="atoms", port="input", side="read", engine="BP5", parameters={"OpenTimeoutSecs": "120"},
         path="/run/atoms.bp", open_timeout_s=120, step_timeout_s=600, io="input", config=None,

@@ -10,21 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from workflow.decomposition import block_of, grid
-from workflow.distribution import (  # fmt: skip
-    ALL,
-    DEALERS,
-    HOSTNAME,
-    HYPERSLAB,
-    Block,
-    Part,
-    Ranks,
-    Shape,
-    distribute,
-    is_tiled,
-    overlap,
-    volume,
-)
+from workflow.distribution.boxes import Block, Part, Shape, is_tiled, overlap, volume
+from workflow.distribution.decomposition import block_of, grid
+from workflow.distribution.strategies import ALL, DEALERS, HOSTNAME, HYPERSLAB, Ranks, distribute
 from workflow.errors import WfError
 
 STRATEGIES = [f"{HOSTNAME}:{inner}" for inner in DEALERS] + [*DEALERS, HYPERSLAB, ALL]

@@ -10,7 +10,8 @@ from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from workflow.distribution import INNER, Block, Ranks, Shape
+from workflow.distribution.boxes import Block, Shape
+from workflow.distribution.strategies import INNER, Ranks
 from workflow.errors import WfError
 from workflow.formatting import percent, plural
 from workflow.plan.plan_model import EndPlan, Plan
