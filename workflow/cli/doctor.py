@@ -55,11 +55,11 @@ def examine() -> list[Finding]:
 
 def finding_table(findings: Sequence[Finding]) -> Table:
     """The findings, one a row."""
-    from workflow.report.show.text_table import Column, make_table, text_column
+    from workflow.report.show.text_table import Column, make_table, state_column, text_column
 
     columns: list[Column[Finding]] = [
         text_column("what", lambda finding: finding.name),
-        text_column("state", lambda finding: finding.state),
+        state_column("state", lambda finding: finding.state),
         text_column("found", lambda finding: finding.detail),
     ]
     return make_table(columns, findings)

@@ -131,10 +131,11 @@ def run(
     with Progress(decided, directory, quiet=quiet) as progress:
         progress.update(next(states))
         # The first stages are starting now: what only the end needs is loaded meanwhile.
-        import workflow.report.html.page  # noqa: F401 - for write_report
+        from workflow.report.html.page import compile_templates
         from workflow.report.report_files import write_report
         from workflow.report.show.printing import show_end
 
+        compile_templates()
         for state in states:
             progress.update(state)
     report = write_report(directory)
