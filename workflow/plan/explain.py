@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import TYPE_CHECKING, Any
 
 from workflow.errors import WfError
 from workflow.plan.plan_model import Plan
 from workflow.plan.topology.implicit_stages import complete_pipeline
-from workflow.spec.suggest import did_you_mean, listing
+from workflow.spec.suggest import did_you_mean, listing, nearest_name
 
 if TYPE_CHECKING:
     from workflow.spec.load import Loaded
@@ -62,10 +61,10 @@ def _near(data: Any, key: str) -> str:
     while done < len(parts):
         found, _, known = _find(data, parts[: done + 1])
         if not found:
-            meant = re.search("`(.*)`", did_you_mean(parts[done], known))
+            meant = nearest_name(parts[done], known)
             if meant is None:
                 return ""
-            parts[done] = meant[1]
+            parts[done] = meant
         done += 1
     return f"did you mean `{'.'.join(parts)}`?"
 

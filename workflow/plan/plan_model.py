@@ -20,13 +20,13 @@ RUN_DIR = "${{ run.dir }}"
 Coupling = Literal["live", "after"]
 
 
-class Part(BaseModel):
+class PlanPart(BaseModel):
     """Settings that every part of the plan shares."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class RanksPlan(Part):
+class RanksPlan(PlanPart):
     """The ranks of one side of a stream by node, in the words of `workflow.distribution.Ranks`."""
 
     number: int
@@ -34,7 +34,7 @@ class RanksPlan(Part):
     per_node: int
 
 
-class SharePlan(Part):
+class SharePlan(PlanPart):
     """Who reads what, for programs that take any share."""
 
     strategy: str
@@ -42,7 +42,7 @@ class SharePlan(Part):
     readers: RanksPlan
 
 
-class OperatorPlan(Part):
+class OperatorPlan(PlanPart):
     """What ADIOS2 does to a variable on its way out, and how much may be lost by it."""
 
     type: str
@@ -50,7 +50,7 @@ class OperatorPlan(Part):
     bound: float = Field(description="largest absolute error of a value that arrives; 0: every bit is kept")
 
 
-class EndPlan(Part):
+class EndPlan(PlanPart):
     """One end of a stream: how this stage opens it."""
 
     stream: str
@@ -77,7 +77,7 @@ class EndPlan(Part):
     )
 
 
-class Placement(Part):
+class Placement(PlanPart):
     """Where a stage's ranks run. Size does not depend on the number of ranks."""
 
     nodes: list[tuple[int, int]] = Field(description="node index ranges, half open")
@@ -86,14 +86,14 @@ class Placement(Part):
     cores_per_rank: int
 
 
-class StageMemory(Part):
+class StageMemory(PlanPart):
     """What the allocator of a stage's processes is told."""
 
     huge_pages: bool
     keep_freed: int = Field(description="bytes of freed memory that a rank may keep; 0: the allocator's own rule")
 
 
-class StagePlan(Part):
+class StagePlan(PlanPart):
     """One stage: what is started, where, and what it opens."""
 
     name: str
@@ -118,7 +118,7 @@ class StagePlan(Part):
     )
 
 
-class GroupPlan(Part):
+class GroupPlan(PlanPart):
     """Stages that one launch line starts, so that they share MPI_COMM_WORLD: the first is rank 0 and so on."""
 
     name: str
@@ -130,7 +130,7 @@ class GroupPlan(Part):
     files: dict[str, str] = Field(default_factory=dict, description="absolute path → text to write")
 
 
-class StreamPlan(Part):
+class StreamPlan(PlanPart):
     """One stream, seen from above."""
 
     name: str
@@ -152,7 +152,7 @@ class StreamPlan(Part):
     keep: bool
 
 
-class Plan(Part):
+class Plan(PlanPart):
     """The whole decided pipeline."""
 
     plan_version: int = PLAN_VERSION

@@ -21,8 +21,8 @@ from workflow.errors import RunError
 from workflow.formats.metrics_lines import METRICS_FILE
 from workflow.formats.stage_file import STAGE_FILE, LaunchGroup, Settings, to_end, to_json
 from workflow.launch.mpmd_wrapper import LAUNCH_FILE
+from workflow.plan.placeholders import fill_all
 from workflow.plan.plan_model import GroupPlan, Plan, StagePlan
-from workflow.plan.programs.placeholders import fill_all
 from workflow.run.events import EVENTS_FILE
 
 RUNS = "runs"

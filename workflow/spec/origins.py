@@ -47,6 +47,17 @@ class Origins:
         where = f"{node.place.source}:{node.place.line}:{node.place.column}" if node.place.line else node.place.source
         return f"{node.layer} ({where})" if node.layer and node.place.line else where
 
+    def layer(self, key: str) -> str:
+        """The overlay that sets `key`: `--via`, `--set`, `profile NAME`, or `` for the file and the defaults."""
+        path = key_path(self._root, self.written(key))
+        found, node = nearest(self._root, path)
+        return node.layer if found == path and path else ""
+
+    def strength(self, key: str) -> int:
+        """Of the overlay that sets `key`: 0 the file and the defaults, 1 a profile, 2 the command line."""
+        layer = self.layer(key)
+        return 2 if layer.startswith("--") else 1 if layer else 0
+
     def place(self, key: str) -> tuple[str, int, int]:
         """(source, line, column) of a key's value, or of its nearest parent that was written."""
         path = key_path(self._root, self.written(key))

@@ -9,37 +9,45 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
+from workflow.formatting import plural
 from workflow.launch.launch_line import Launch, Segment, multi_mpiexec, multi_srun
-from workflow.plan.making import Making, counted, stage_dir
+from workflow.plan.notes import Notes
+from workflow.plan.placeholders import literal
 from workflow.plan.placement.nodes import node_count
 from workflow.plan.plan_model import RUN_DIR, GroupPlan, StagePlan
-from workflow.plan.programs.placeholders import literal
+from workflow.plan.problems import Problems
+from workflow.plan.run_paths import stage_dir
 from workflow.plan.streams.transports import BUILD
-from workflow.plan.topology.port_matching import Joined
-from workflow.spec.models.pipeline import Queue
+from workflow.plan.topology.declared_stages import DeclaredStage
+from workflow.plan.topology.port_matching import SSC, JoinedStream
+from workflow.site.site_model import Site
 
-SSC = "SSC"
-# What the writer may be ahead of its reader.
-ONE_STEP = Queue(limit=1, when_full="block")
 _WRAPPER = ("-m", "workflow.launch.mpmd_wrapper")
 
 
 def launch_together(
-    stages: Sequence[StagePlan], joined: Mapping[str, Joined], making: Making
+    stages: Sequence[StagePlan],
+    joined: Mapping[str, JoinedStream],
+    declared: Mapping[str, DeclaredStage],
+    *,
+    python: str,
+    mpiexec: str,
+    site: Site,
+    notes: Notes,
 ) -> tuple[list[StagePlan], list[GroupPlan]]:
     """The stages with what each executes in its launch line, and the lines. Notes what cannot be in one."""
-    streams = {name: stream for name, stream in joined.items() if making.loaded.engines[name].engine == SSC}
+    streams = {name: stream for name, stream in joined.items() if stream.engine.engine == SSC}
     ends: dict[str, list[str]] = {}
     for name, stream in streams.items():
-        if _check(name, stream, making) and stream.writer is not None and stream.readers:
+        if _check(name, stream, declared, site, notes.problems) and stream.writer is not None and stream.readers:
             ends[name] = [port.stage for port in stream.ports]
     grouped: dict[str, StagePlan] = {}
     groups = []
     for members in _components([stage.name for stage in stages], ends.values()):
-        inside = [_wrapped(stage, making) for stage in stages if stage.name in members]
+        inside = [_wrapped(stage, python, site) for stage in stages if stage.name in members]
         grouped |= {stage.name: stage for stage in inside}
         own = {name: joins for name, joins in ends.items() if joins[0] in members}
-        groups.append(_group(inside, own, making))
+        groups.append(_group(inside, own, mpiexec, site, notes))
     return [grouped.get(stage.name, stage) for stage in stages], groups
 
 
@@ -53,14 +61,16 @@ def _components(stages: Sequence[str], joins: Iterable[Sequence[str]]) -> list[s
     return sorted(found, key=lambda members: min(stages.index(name) for name in members))
 
 
-def _wrapped(stage: StagePlan, making: Making) -> StagePlan:
+def _wrapped(stage: StagePlan, python: str, site: Site) -> StagePlan:
     """The stage started by what gives it its own directory, environment and output."""
-    argv = [literal(making.python), *_WRAPPER, stage_dir(stage.name)]
-    return stage.model_copy(update={"argv": argv, "launcher": making.site.launcher})
+    argv = [literal(python), *_WRAPPER, stage_dir(stage.name)]
+    return stage.model_copy(update={"argv": argv, "launcher": site.launcher})
 
 
-def _group(stages: Sequence[StagePlan], ends: dict[str, list[str]], making: Making) -> GroupPlan:
-    name, site = stages[0].name, making.site
+def _group(
+    stages: Sequence[StagePlan], ends: dict[str, list[str]], mpiexec: str, site: Site, notes: Notes
+) -> GroupPlan:
+    name = stages[0].name
     ranks, first = {}, 0
     for stage in stages:
         ranks[stage.name] = first, stage.ranks
@@ -69,15 +79,15 @@ def _group(stages: Sequence[StagePlan], ends: dict[str, list[str]], making: Maki
     files: dict[str, str] = {}
     argv: list[str] = []
     segments = [Segment(stage.ranks, stage.argv) for stage in stages]
-    launch = _common_launch(stages, ends, making)
+    launch = _common_launch(stages, ends, site, notes.problems)
     if site.launcher == "mpiexec":
-        argv = multi_mpiexec(launch, segments, extra, literal(making.mpiexec))
+        argv = multi_mpiexec(launch, segments, extra, literal(mpiexec))
     elif site.launcher == "srun":
         file = f"{RUN_DIR}/launches/{name}/programs.conf"
         argv, files[file] = multi_srun(launch, segments, extra, file)
     why = f"{' and '.join(ends)}: SSC finds its other end in MPI_COMM_WORLD, so one launch line starts both"
     for stage in stages:
-        making.notes.why(f"stages.{stage.name}.launcher", f"together with {_others(stage, stages)}; {why}")
+        notes.why(f"stages.{stage.name}.launcher", f"together with {_others(stage, stages)}; {why}")
     return GroupPlan(
         name=name, stages=[stage.name for stage in stages], ranks=ranks, streams=ends, launcher=site.launcher,
         argv=argv, files=files,
@@ -88,7 +98,7 @@ def _others(stage: StagePlan, stages: Sequence[StagePlan]) -> str:
     return " and ".join(each.name for each in stages if each is not stage)
 
 
-def _common_launch(stages: Sequence[StagePlan], ends: Mapping[str, object], making: Making) -> Launch:
+def _common_launch(stages: Sequence[StagePlan], ends: Mapping[str, object], site: Site, problems: Problems) -> Launch:
     """What holds for the whole line. Launchers lay out all its ranks alike: notes where the stages differ."""
     places = [stage.placement for stage in stages]
     first = min(start for place in places for start, _ in place.nodes)
@@ -104,13 +114,13 @@ def _common_launch(stages: Sequence[StagePlan], ends: Mapping[str, object], maki
         # One stage's last ranks would share their node with the next one's first.
         full = all(stage.ranks % stage.placement.ranks_per_node == 0 for stage in stages[:-1])
         if not follow or not full or len(per_node) > 1:
-            making.problems.add(
+            problems.add(
                 key,
-                f"one launch line of {making.site.launcher} lays out all ranks alike, and {_layout(stages)}",
+                f"one launch line of {site.launcher} lays out all ranks alike, and {_layout(stages)}",
                 "put all on one node (`place: {share: STAGE}`), or equally many ranks on each node; or `via: sst`",
             )
-    if making.site.launcher == "srun" and len(cores - {0}) > 1:
-        making.problems.add(
+    if site.launcher == "srun" and len(cores - {0}) > 1:
+        problems.add(
             key,
             f"one line of srun gives all ranks equally many cores, and {_layout(stages)}",
             "the same `place: {cores_per_rank: N}` in all of them; or `via: sst`",
@@ -121,35 +131,37 @@ def _common_launch(stages: Sequence[StagePlan], ends: Mapping[str, object], maki
 
 def _layout(stages: Sequence[StagePlan]) -> str:
     return " and ".join(
-        f"{stage.name} has {counted(stage.ranks, 'rank')} of {counted(stage.placement.cores_per_rank, 'core')}, "
-        f"{stage.placement.ranks_per_node} to a node, on {counted(node_count(stage.placement), 'node')}"
+        f"{stage.name} has {plural(stage.ranks, 'rank')} of {plural(stage.placement.cores_per_rank, 'core')}, "
+        f"{stage.placement.ranks_per_node} to a node, on {plural(node_count(stage.placement), 'node')}"
         for stage in stages
     )
 
 
-def _check(name: str, stream: Joined, making: Making) -> bool:
+def _check(
+    name: str, stream: JoinedStream, declared: Mapping[str, DeclaredStage], site: Site, problems: Problems
+) -> bool:
     """Whether SSC can do this at all; notes why not."""
-    site, key = making.site, f"streams.{name}.via"
-    before = len(making.problems.found)
+    key = f"streams.{name}.via"
+    before = len(problems.found)
     if site.launcher == "none":
-        making.problems.add(
+        problems.add(
             key, f"SSC joins programs of one MPI launch, and site {site.site} has no launcher",
             "use `via: sst`, or a site with `launcher: mpiexec` or `srun`",
         )  # fmt: skip
     if site.planes and "mpi" not in site.planes:
         seen = site.seen.get("planes", f"site {site.site}")
-        making.problems.add(
+        problems.add(
             key,
             f"the ADIOS2 of this Python has no MPI ({seen}), and SSC moves data by it",
             f"{BUILD.format('MPI')}; or `via: sst`",
         )
     for port in stream.ports:
-        if not making.loaded.spec.stages[port.stage].uses_stage:
-            making.problems.add(
+        if not declared[port.stage].spec.uses_stage:
+            problems.add(
                 key,
                 f"SSC starts both ends in one MPI launch, and the program of {port.stage} would take all ranks of it "
                 "for its own",
                 f"use `via: sst`; or let it open its streams with workflow.stage: "
                 f"`stages.{port.stage}.{port.side}s: {{{port.name}: {{}}}}`",
             )
-    return len(making.problems.found) == before
+    return len(problems.found) == before

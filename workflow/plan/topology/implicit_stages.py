@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
-from workflow.plan.complete_pipeline import CompletePipeline, ImplicitStage
+from workflow.plan.topology.complete_pipeline import CompletePipeline, ImplicitStage
 from workflow.spec.component_parameters import parameters_model
 from workflow.spec.implicit_names import RELAY, SST, pipe_name, piped_streams, relay_name, relayed_taps
 from workflow.spec.models.engine import Engine

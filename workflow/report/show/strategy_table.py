@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 
 from workflow.distribution import INNER, Block, Ranks, Shape
 from workflow.errors import WfError
-from workflow.formatting import percent
-from workflow.plan.making import counted
+from workflow.formatting import percent, plural
 from workflow.plan.plan_model import EndPlan, Plan
 from workflow.plan.streams.redistribution_cost import (
     STRATEGIES,
@@ -145,7 +144,7 @@ def _known_blocks(plan: Plan, stream: str, writers: int) -> Blocks | None:
 
 
 def _said(ranks: Ranks, doing: str) -> str:
-    return f"{counted(ranks.number, f'{doing} rank')} on {counted(len(ranks.nodes), 'node')}"
+    return f"{plural(ranks.number, f'{doing} rank')} on {plural(len(ranks.nodes), 'node')}"
 
 
 def read_blocks(blocks: str | None, shape: str | None, writers: int) -> Blocks:

@@ -32,12 +32,13 @@ class Placeholder:
 
 
 class PlaceholderError(ValueError):
-    """A placeholder that cannot be filled; `offset` is its place in the text."""
+    """A placeholder that cannot be filled; `offset` is its place in the text, `name` that of an unknown one."""
 
-    def __init__(self, message: str, offset: int, hint: str = "") -> None:
+    def __init__(self, message: str, offset: int, hint: str = "", name: str = "") -> None:
         super().__init__(message)
         self.offset = offset
         self.hint = hint
+        self.name = name
 
 
 def parse(text: str) -> list[str | Placeholder]:
@@ -84,7 +85,7 @@ def expand(text: str, values: Mapping[str, str]) -> str:
         elif part.name in values:
             parts += parse(values[part.name])
         else:
-            raise PlaceholderError(f"unknown placeholder `{part.name}`", part.offset)
+            raise PlaceholderError(f"unknown placeholder `{part.name}`", part.offset, name=part.name)
     return _to_text(parts)
 
 

@@ -1,4 +1,4 @@
-"""Memory of the queues: what is known of a step's size, what a node can hold, and the way out where it cannot."""
+"""Queues: settings that lose steps or hang; what is known of a step's size, what a node can hold, and what to do."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import pytest
 from tests.support.planner import SITE, Planner
 from workflow.errors import SpecError
 from workflow.plan.make import make_plan
+from workflow.plan.streams.engine_parameters import ParameterError
+from workflow.plan.streams.queue import check_bound
 from workflow.spec.load import load_pipeline
 
 ONE = """
@@ -126,3 +128,17 @@ def test_a_components_own_parameter_says_the_size(tmp_path: Path) -> None:
 def test_much_of_the_memory_is_mentioned(plan_of: Planner) -> None:
     plan = plan_of(ONE % ("", "step_size: 2 GiB"))
     assert any("6 GiB of the 8 GiB" in line for line in plan.advice)
+
+
+def test_a_list_of_settings_that_lose_steps_or_hang() -> None:
+    with pytest.raises(ParameterError, match="drops every step"):
+        check_bound("SST", {"QueueFullPolicy": "Discard", "QueueLimit": "0"})
+    with pytest.raises(ParameterError, match="wait for ever"):
+        check_bound("SST", {"QueueFullPolicy": "Block", "QueueLimit": "2", "ReserveQueueLimit": "2"})
+    with pytest.raises(ParameterError, match="no room would be left"):
+        check_bound("SST", {"QueueFullPolicy": "Discard", "QueueLimit": "2", "ReserveQueueLimit": "3"})
+    with pytest.raises(ParameterError, match="leaves no room"):
+        check_bound("SST", {"QueueLimit": "1", "FirstTimestepPrecious": "true"})
+    check_bound("SST", {"QueueFullPolicy": "Block", "QueueLimit": "2", "ReserveQueueLimit": "1"})
+    check_bound("SST", {"QueueLimit": "2", "FirstTimestepPrecious": "true"})
+    check_bound("BP5", {"QueueFullPolicy": "Discard"})
