@@ -34,14 +34,12 @@ def make_plan(loaded: Loaded, site: Site | None = None) -> Plan:
     from workflow.plan.make import make_plan as decide
     from workflow.plan.topology.implicit_stages import complete_pipeline
     from workflow.site.load_site import load_site
-    from workflow.site.machine import find_mpiexec
     from workflow.site.operator_probe import operators_of
 
     if site is None:
         site = load_site(loaded.spec.site)
-    mpiexec = find_mpiexec() or "mpiexec"
     built = operators_of(complete_pipeline(loaded).spec, loaded.path.parent)
-    return decide(loaded, site, python=sys.executable, wf_version=__version__, mpiexec=mpiexec, built=built)
+    return decide(loaded, site, python=sys.executable, wf_version=__version__, built=built)
 
 
 def start_run(loaded: Loaded, plan: Plan, run_dir: Path | None = None) -> tuple[Path, Iterator[RunState]]:

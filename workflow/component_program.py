@@ -15,7 +15,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from workflow.formats.sides import Side
-from workflow.formats.stage_file import Settings, StreamEnd
+from workflow.formats.stage_file import StageSettings, StreamEnd
 from workflow.stage import settings
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def arguments(program: str | os.PathLike[str], argv: Sequence[str] | None = None
     return SimpleNamespace(**parameters)
 
 
-def read_command_line(folder: Path, argv: Sequence[str]) -> tuple[dict[str, Any], Settings]:
+def read_command_line(folder: Path, argv: Sequence[str]) -> tuple[dict[str, Any], StageSettings]:
     """(parameters, settings with the streams) of the component in `folder`. Raises SystemExit with what is wrong."""
     from workflow.errors import WfError
     from workflow.spec.component_files import load_component_file
@@ -64,7 +64,7 @@ def read_command_line(folder: Path, argv: Sequence[str]) -> tuple[dict[str, Any]
     parameters, problems = check_parameters(component, model, folder, given, (), given, Path.cwd())
     if problems:
         parser.error("\n".join(str(problem) for problem in sorted(problems)))
-    return parameters, Settings(stage=component.component, parameters=parameters, ends=ends)
+    return parameters, StageSettings(stage=component.component, parameters=parameters, ends=ends)
 
 
 def make_parser(component: Component) -> argparse.ArgumentParser:

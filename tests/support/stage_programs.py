@@ -337,5 +337,5 @@ if __name__ == "__main__":
     if "pieces" in sys.argv:
         from workflow.stage.adios import serial_gather
 
-        serial_gather._PIECE = 100  # instead of a GiB
+        serial_gather._CHUNK = 100  # instead of a GiB
     roles[sys.argv[1]]()

@@ -17,8 +17,7 @@ FOLDERS = sorted({path.parent for path in FILES})
 
 # Classes and type aliases that still share a name.
 KNOWN: set[str] = {
-    "Block", "Blocks", "Decided", "End", "Launch", "Links", "Operator", "Part", "Place",
-    "Sample", "Shape", "Side", "Source", "Status", "Strategy",
+    "End", "Place", "Strategy",
 }  # fmt: skip
 EMPTY_NAMES = {"utils", "util", "helpers", "helper", "common", "base", "misc", "shared", "tools"}
 

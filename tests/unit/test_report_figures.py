@@ -249,7 +249,8 @@ def test_broken_lines_are_noted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"), [(None, "is not a run directory"), ("{", "EOF"), ('{"stages": 3}', "Field required")]
+    ("text", "expected"),
+    [(None, "is not a run directory"), ("{", "it is not JSON"), ('{"stages": 3}', "it is not a plan")],
 )
 def test_without_a_plan_there_is_no_report(tmp_path: Path, text: str | None, expected: str) -> None:
     if text is not None:

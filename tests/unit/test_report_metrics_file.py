@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from workflow.report.read.json_lines import read_journal
+from workflow.formats.json_lines import read_json_lines
 from workflow.report.read.metrics_file import read_metrics
 
 STEP = (
@@ -64,4 +64,4 @@ def test_broken_lines_are_counted(tmp_path: Path) -> None:
     )
     metrics = read_metrics(path)
     assert (len(metrics.steps), metrics.unreadable) == (1, 3)
-    assert not read_journal(tmp_path / "absent").exists
+    assert not read_json_lines(tmp_path / "absent").exists

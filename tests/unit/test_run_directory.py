@@ -166,10 +166,22 @@ def test_run_names_move_on(plan: Plan, tmp_path: Path, monkeypatch: pytest.Monke
         find_run("other")
 
 
-def test_plan_of_another_version_is_refused(plan: Plan, tmp_path: Path) -> None:
+def test_plan_of_a_newer_version_is_refused(plan: Plan, tmp_path: Path) -> None:
     run_dir = create_run_dir(plan, Source(), tmp_path / "run")
-    (run_dir / "plan.json").write_text('{"plan": 0}')
-    with pytest.raises(RunError, match="another version"):
+    newer = {**json.loads((run_dir / "plan.json").read_text()), "plan_version": 3}
+    (run_dir / "plan.json").write_text(json.dumps(newer))
+    with pytest.raises(RunError, match="plan_version is 3, this wf reads versions up to 2\n  use the wf that wrote it"):
+        read_filled_plan(run_dir)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [({"sites": 3}, "sites: Extra inputs are not permitted"), ({"stages": [3]}, "stages.0: "), ({"stages": 3}, "no")],
+)
+def test_what_is_wrong_with_a_plan_is_said(plan: Plan, tmp_path: Path, change: dict[str, Any], said: str) -> None:
+    run_dir = create_run_dir(plan, Source(), tmp_path / "run")
+    (run_dir / "plan.json").write_text(json.dumps({**json.loads(plan.to_json()), **change}))
+    with pytest.raises(RunError, match=said):
         read_filled_plan(run_dir)
 
 

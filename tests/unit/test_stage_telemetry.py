@@ -29,8 +29,8 @@ def test_what_lies_between_two_calls_is_computing(tmp_path: Path, clock: list[fl
         assert noted.enter() == begin
         clock[0] = end
         assert noted.leave() == end
-    noted.step('"stream": "a", "side": "read"', 0, 10, wait_s=1.0, io_s=4.5)
-    noted.step('"stream": "b", "side": "write"', 0, 20, wait_s=0.0, io_s=0.0)
+    noted.step("a", "read", 10, wait_s=1.0, io_s=4.5)
+    noted.step("b", "write", 20, wait_s=0.0, io_s=0.0)
     clock[0] = 111.0
     noted.enter()
     assert noted.take_computing() == 2.0
@@ -57,7 +57,7 @@ def test_without_a_run_nothing_is_written(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.chdir(tmp_path)
     noted = telemetry.Metrics(None)
     noted.write("start")
-    noted.step("", 0, 0, 0.0, 0.0)
+    noted.step("a", "read", 0, 0.0, 0.0)
     assert not list(tmp_path.iterdir())
 
 

@@ -72,11 +72,13 @@ def show_findings(findings: Sequence[Finding]) -> None:
 
 def missing_programs(plan: Plan) -> list[str]:
     """A line for each stage whose program is not on this machine: notes for `wf check`, errors for `wf run`."""
+    from workflow.launch.launchers import LAUNCHERS
     from workflow.plan.plan_model import RUN_DIR
 
     notes = []
     for stage in plan.stages:
-        if "PATH" in stage.env or stage.launcher == "srun" or stage.program[0].startswith(RUN_DIR):
+        elsewhere = LAUNCHERS[stage.launch.launcher].other_machines
+        if "PATH" in stage.env or elsewhere or stage.program[0].startswith(RUN_DIR):
             continue  # searched elsewhere, or created by the run
         path = Path(stage.program[0])
         if not (path.exists() if path.is_absolute() else shutil.which(stage.program[0])):
@@ -126,9 +128,11 @@ def _ssc(mpi: bool) -> str:
 
 
 def _mpi_launcher() -> Finding:
-    from workflow.site.machine import find_mpiexec
+    from workflow.launch.launchers import LAUNCHERS
+    from workflow.site.machine import find_beside_python
 
-    path = find_mpiexec() or shutil.which("srun")
+    programs = [launcher.executable for launcher in LAUNCHERS.values() if launcher.starts_ranks]
+    path = next((path for path in map(find_beside_python, programs) if path is not None), None)
     if path is None:
         return Finding(
             "MPI launcher", "missing", "required by stages of several ranks", f"{LAPTOP}, or load an MPI module"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from workflow.plan.notes import Notes
 from workflow.plan.placement.nodes import node_count
 from workflow.plan.plan_model import StagePlan, StreamPlan
+from workflow.plan.plan_notes import Notes
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.port_matching import JoinedStream
 

@@ -9,17 +9,17 @@ collected beside, in `Notes`; a pass that finds a mistake goes on, so that all m
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from workflow.plan.advice import advise
-from workflow.plan.notes import Notes
 from workflow.plan.placement.cores import place_stages
 from workflow.plan.plan_model import EndPlan, Plan
+from workflow.plan.plan_notes import Notes
 from workflow.plan.problems import Problems
 from workflow.plan.programs.config_files import check_configs, check_outputs
+from workflow.plan.programs.launch_plans import plan_launch, site_launch
 from workflow.plan.programs.malloc_tuning import kept_by_default
-from workflow.plan.programs.mpmd_groups import launch_together
+from workflow.plan.programs.mpmd_groups import launch_groups, to_group_plan
 from workflow.plan.programs.openpmd import check_ends, name_by_writer
 from workflow.plan.programs.placeholder_expansion import pipeline_values, streams_mentioned
 from workflow.plan.programs.stage_plans import to_stage_plan
@@ -49,20 +49,17 @@ def make_plan(
     *,
     python: str,
     wf_version: str,
-    mpiexec: str = "",
     built: Mapping[str, list[str]] | None = None,
 ) -> Plan:
     """Decides everything about a loaded pipeline.
 
     Args:
         python: the interpreter that runs components, absolute.
-        mpiexec: what starts several ranks on sites that use it; by default the one beside `python`.
         built: stage → the operators of its ADIOS2, where they are known (`site.operator_probe`).
 
     Raises:
         SpecError: all mistakes found, with their places.
     """
-    mpiexec = mpiexec or str(PurePosixPath(python).parent / "mpiexec")
     pipeline = complete_pipeline(loaded)
     spec, origins = pipeline.spec, pipeline.origins
     problems = Problems(origins)
@@ -102,17 +99,20 @@ def make_plan(
     # Programs: what is started, with which files
     values = pipeline_values(str(pipeline.path.parent), python, joined, paths)
     keep_freed = kept_by_default(declared.values(), site)
+    groups = launch_groups(joined, declared, site, problems)
+    group_of = {name: group for group in groups for name in group.stages}
     stages = [
         to_stage_plan(
             stage, kinds[name], ends[name], placements[name], waits.get(name, []),
-            values=values, keep_freed=keep_freed, mpiexec=mpiexec, site=site, origins=origins, notes=notes,
+            plan_launch(stage, group_of.get(name), python, site, notes),
+            values=values, keep_freed=keep_freed, site=site, origins=origins, notes=notes,
         )
         for name, stage in declared.items()
     ]  # fmt: skip
     contracts = {name: each.contract for name, each in decided.items()}
     estimates = estimate_streams(joined, contracts, ends, declared, placements, site, notes)
     check_outputs(stages, declared, problems)
-    stages, groups = launch_together(stages, joined, declared, python=python, mpiexec=mpiexec, site=site, notes=notes)
+    group_plans = [to_group_plan(group, declared, placements, site_launch(python, site), problems) for group in groups]
     problems.raise_any()
     streams = [to_stream_plan(stream, decided[name], estimates[name]) for name, stream in joined.items()]
     advise(stages, streams, joined, declared, mentioned, notes)
@@ -123,7 +123,7 @@ def make_plan(
         site=site.site,
         stages=stages,
         streams=streams,
-        groups=groups,
+        groups=group_plans,
         deadlines=spec.deadlines,
         reasons=notes.reasons,
         advice=notes.advice,

@@ -1,8 +1,8 @@
 """The plan: everything decided, as data. JSON both ways; no methods that act.
 
 Paths inside the run directory start with the one placeholder that is left, `${{ run.dir }}`: the plan of
-a dry run and of the run that follows are therefore the same bytes. Nodes are indices; the supervisor
-binds them to hosts.
+a dry run and of the run that follows are therefore the same bytes. Nodes are indices: `launch` puts in the hosts
+at the start.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from workflow.formats.sides import Side
 from workflow.spec.models.config_dialect import Dialect
-from workflow.spec.models.pipeline import Deadlines, Queue, Transport, Variable
+from workflow.spec.models.pipeline import Deadlines, Queue, Variable
+from workflow.sst_transports import Transport
 
-PLAN_VERSION = 1
+PLAN_VERSION = 2
 RUN_DIR = "${{ run.dir }}"
 Coupling = Literal["live", "after"]
 
@@ -93,6 +94,19 @@ class StageMemory(PlanPart):
     keep_freed: int = Field(description="bytes of freed memory that a rank may keep; 0: the allocator's own rule")
 
 
+class LaunchPlan(PlanPart):
+    """What starts the ranks. The line itself is made at the start, when the hosts are known (`launch.launchers`)."""
+
+    launcher: str = Field(description="as the site's file names it; `none`: the program is started as it is")
+    executable: str = Field("", description="of the launcher; empty: none, or that of the group's line")
+    arguments: list[str] = Field(default_factory=list, description="the site's additions to the launcher's options")
+    gpus_per_rank: int = 0
+    group: str | None = Field(None, description="the group whose line starts this stage; None: it has its own line")
+    wrapper: list[str] = Field(
+        default_factory=list, description="what each rank is started through; []: the program itself"
+    )
+
+
 class StagePlan(PlanPart):
     """One stage: what is started, where, and what it opens."""
 
@@ -101,8 +115,7 @@ class StagePlan(PlanPart):
     component: str | None = None
     parameters: dict[str, Any] = Field(default_factory=dict)
     program: list[str] = Field(description="argv without the launcher")
-    argv: list[str] = Field(description="what is executed")
-    launcher: str
+    launch: LaunchPlan
     env: dict[str, str] = Field(description="added to the supervisor's environment")
     cwd: str
     ranks: int
@@ -125,9 +138,7 @@ class GroupPlan(PlanPart):
     stages: list[str]
     ranks: dict[str, tuple[int, int]] = Field(description="stage → (its first rank in the world, number of ranks)")
     streams: dict[str, list[str]] = Field(description="stream between them → its writer, then its readers")
-    launcher: str
-    argv: list[str] = Field(description="what is executed")
-    files: dict[str, str] = Field(default_factory=dict, description="absolute path → text to write")
+    launch: LaunchPlan
 
 
 class StreamPlan(PlanPart):

@@ -31,12 +31,14 @@ def report_tables(report: Report) -> dict[str, pandas.DataFrame]:
 
 
 def steps_table(run_dir: Path) -> pandas.DataFrame:
-    """One row per step and end: stage, stream, side, step, t (Unix s, its end), bytes, wait_s, io_s, compute_s.
+    """One row per step and end: stage, stream, side, step, t (Unix s, its end), bytes, wait_s, io_s, compute_s, count.
+
+    Of a long run later rows hold the sums of `count` steps, of which `step` is the last.
 
     Raises:
         WfError: pandas is not installed.
     """
-    columns = ["stage", "stream", "side", "step", "t", "bytes", "wait_s", "io_s", "compute_s"]
+    columns = ["stage", "stream", "side", "step", "t", "bytes", "wait_s", "io_s", "compute_s", "count"]
     rows = [
         [path.parent.name, *(getattr(step, column) for column in columns[1:])]
         for path in sorted((run_dir / "stages").glob("*/metrics.jsonl"))

@@ -10,10 +10,12 @@ import socket
 import sys
 import time
 from collections import deque
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 
 from workflow.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_RUN_FAILED, RunError, WfError
+from workflow.launch.process_spec import make_process
+from workflow.plan.launch_requests import stage_request
 from workflow.plan.plan_model import Plan
 from workflow.run.cleanup import clean
 from workflow.run.events import (
@@ -25,25 +27,24 @@ from workflow.run.events import (
     RunStarted,
     StageExited,
     StageStarted,
-    StreamProgress,
     Tick,
 )
 from workflow.run.lifecycle import Action, End, Finish, Record, Signal, Start, step, wake_at
 from workflow.run.observe.progress_readers import Follower
-from workflow.run.processes.mpmd_launches import Launches
+from workflow.run.processes.mpmd_launches import MpmdLaunches
 from workflow.run.processes.signals import Signals
 from workflow.run.processes.stage_processes import NOT_STARTED, Crew, Ending
 from workflow.run.run_directory import has_started, read_filled_plan, stage_dir
 from workflow.run.state import RunState, initial_state
 
 POLL_S = 0.25
-LOG_PROGRESS_S = 0.5
 SHOW_S = 0.5
 
 
-def supervise(run_dir: Path) -> Generator[RunState, None, None]:
+def supervise(run_dir: Path, hosts: Sequence[str] = ()) -> Generator[RunState, None, None]:
     """Run the plan in `run_dir` to its end; yield the state after every change, the last with the verdict.
 
+    `hosts` are those of the allocation, by the plan's node index; without them launch lines name no host.
     Ctrl-C, SIGTERM and SIGHUP stop the run in order, a second one at once; where this is not the main
     thread they are left alone. A caller that stops iterating ends the run at once. Raises RunError when
     the directory cannot be used.
@@ -53,7 +54,7 @@ def supervise(run_dir: Path) -> Generator[RunState, None, None]:
     if has_started(run_dir):
         raise RunError(f"{run_dir}: this run has been started before", "start a new one: wf run PIPELINE")
     with Signals() as signals, Crew(run_dir) as crew:
-        watch = _Watch(run_dir, plan, signals, crew)
+        watch = _Watch(run_dir, plan, hosts, signals, crew)
         reason = "the caller left"
         try:
             yield from watch.run()
@@ -67,14 +68,13 @@ def supervise(run_dir: Path) -> Generator[RunState, None, None]:
 class _Watch:
     """One run under supervision."""
 
-    def __init__(self, run_dir: Path, plan: Plan, signals: Signals, crew: Crew) -> None:
-        self.run_dir, self.plan, self.signals, self.crew = run_dir, plan, signals, crew
+    def __init__(self, run_dir: Path, plan: Plan, hosts: Sequence[str], signals: Signals, crew: Crew) -> None:
+        self.run_dir, self.plan, self.hosts, self.signals, self.crew = run_dir, plan, hosts, signals, crew
         self.state = initial_state(plan)
         self.log = EventLog(run_dir)
         self.followers: dict[str, Follower] = {}
-        self.launches = Launches(plan, run_dir)
+        self.launches = MpmdLaunches(plan, run_dir, hosts)
         self.events: deque[Event] = deque()
-        self.logged: dict[tuple[str, str, str], float] = {}
         self.polled = 0.0
         crew.watch(signals.descriptor)
 
@@ -133,13 +133,14 @@ class _Watch:
         """Start a stage; that this failed is an event as well."""
         stage, folder = self.plan.stage(name), stage_dir(self.run_dir, name)
         launch = self.launches.of(name)
+        process = launch.process if launch else make_process(stage_request(stage, str(folder), self.hosts))
         try:
             if launch is None:
-                pid = self.crew.start(stage, folder)
+                pid = self.crew.start(process)
             else:
-                launch.pid = pid = launch.pid or self.crew.start(launch.process, launch.folder)
+                launch.pid = pid = launch.pid or self.crew.start(process)
         except OSError as error:
-            text = f"cannot start {(launch.process if launch else stage).argv[0]}: {error.strerror}"
+            text = f"cannot start {process.argv[0]}: {error.strerror}"
             with (folder / "stderr.log").open("a") as file:
                 file.write(f"wf: {text}\n")
             self.events.append(StageExited(time.time(), name, NOT_STARTED, None, text))
@@ -168,7 +169,7 @@ class _Watch:
             self.tell_end(now, stage, ending)
         for name in ended:
             launch = self.launches.named(name)
-            ending = self.crew.collect(name, launch.folder if launch else stage_dir(self.run_dir, name))
+            ending = self.crew.collect(name, launch.process.folder if launch else stage_dir(self.run_dir, name))
             for stage, its in launch.last(self.run_dir, ending) if launch else [(name, ending)]:
                 self.tell_end(now, stage, its)
 
@@ -190,13 +191,10 @@ class _Watch:
         self.events.append(RunFinished(now, verdict.state, verdict.exit_code, verdict.reason + stuck, verdict.stage))
 
     def write(self, event: Event) -> None:
-        """Append an event to the run's file; of the progress of one end, not more than two a second."""
-        if isinstance(event, StreamProgress):
-            key = (event.stream, event.stage, event.side)
-            if event.t - self.logged.get(key, 0.0) < LOG_PROGRESS_S:
-                return
-            self.logged[key] = event.t
+        """Append an event to the run's file; that this failed is an event as well."""
         self.log.write(event)
+        if (problem := self.log.take_problem()) is not None:
+            self.events.append(problem)
 
 
 def main(arguments: list[str]) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from workflow.formats.sides import Side
-from workflow.formats.stage_file import Settings, StreamEnd, read_stage_file
+from workflow.formats.stage_file import StageSettings, StreamEnd, read_stage_file
 from workflow.formats.versions import NewerVersionError
 from workflow.stage.stage_errors import StageError
 
@@ -20,25 +20,25 @@ _BY_HAND = {
     "follow": {"OpenTimeoutSecs": "10", "BeginStepPollingFrequencySecs": "0.1"},
 }
 
-_current: Settings | None = None
+_current: StageSettings | None = None
 
 
-def current() -> Settings:
+def current() -> StageSettings:
     """The settings of this process, read once from the file named by WF_STAGE."""
     global _current
     if _current is None:
         path = os.environ.get("WF_STAGE")
-        _current = read_settings(Path(path)) if path else Settings()
+        _current = read_settings(Path(path)) if path else StageSettings()
     return _current
 
 
-def use(settings: Settings) -> None:
+def use(settings: StageSettings) -> None:
     """Take these settings from now on: what `arguments()` does with streams given by hand."""
     global _current
     _current = settings
 
 
-def read_settings(path: Path) -> Settings:
+def read_settings(path: Path) -> StageSettings:
     """The `stage.json` that a run wrote. Raises StageError when it cannot be read."""
     try:
         return read_stage_file(path)
@@ -48,7 +48,7 @@ def read_settings(path: Path) -> Settings:
         raise StageError(f"WF_STAGE names {path}, which cannot be read ({error}); unset it to run by hand") from error
 
 
-def find_end(settings: Settings, name: str | None, side: Side) -> StreamEnd:
+def find_end(settings: StageSettings, name: str | None, side: Side) -> StreamEnd:
     """The end on this side that `name` means: a port, a stream, or the only one there is.
 
     A stage with one end on that side takes it whatever its name, so that a program works under any
@@ -70,7 +70,7 @@ def find_end(settings: Settings, name: str | None, side: Side) -> StreamEnd:
     )
 
 
-def _hint(settings: Settings, name: str, side: Side, ports: Sequence[str]) -> str:
+def _hint(settings: StageSettings, name: str, side: Side, ports: Sequence[str]) -> str:
     """What to type next."""
     if settings.by_hand:
         return f"give it with --{side} {name or 'NAME'}=PATH"

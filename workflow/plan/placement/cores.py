@@ -10,9 +10,9 @@ import math
 from collections.abc import Iterable, Mapping
 
 from workflow.formatting import plural
-from workflow.plan.notes import Notes
 from workflow.plan.placement.nodes import OVERSUBSCRIBE, Demand, Overlap, Range, find_homes, place_nodes
 from workflow.plan.plan_model import Placement
+from workflow.plan.plan_notes import Notes
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.port_matching import JoinedStream
 from workflow.plan.topology.stage_kinds import StageKind

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from workflow.formatting import plural
-from workflow.plan.notes import Notes
 from workflow.plan.plan_model import Placement
+from workflow.plan.plan_notes import Notes
 from workflow.plan.problems import Problems
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.site.site_model import Site

@@ -12,8 +12,8 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from workflow.formatting import plural
-from workflow.plan.notes import Notes
 from workflow.plan.plan_model import EndPlan, Placement, StageMemory
+from workflow.plan.plan_notes import Notes
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.site.machine import ALLOCATOR_VARIABLES, SET_HERE, TUNABLES_GLIBC, parse_version
 from workflow.site.site_model import Site
@@ -28,7 +28,7 @@ _OLD_LIMIT = 32 * 2**20
 _MEASURED = "with big steps SST and BP5 mostly run 1.5 to several times as fast (docs/benchmarks.md)"
 
 
-class MemoryPolicy(NamedTuple):
+class MallocPolicy(NamedTuple):
     """What a stage's processes do about memory, and why; `settings` is None where the allocator is left alone."""
 
     settings: StageMemory | None
@@ -54,7 +54,7 @@ def decide_memory(
     site: Site,
     origins: Origins,
     notes: Notes,
-) -> MemoryPolicy:
+) -> MallocPolicy:
     """The memory policy of a stage. `by_default`: see `kept_by_default`. Notes what cannot be had."""
     policy = _memory_policy(stage, ends, placement, by_default, site, origins, notes)
     notes.why(f"stages.{stage.name}.memory", policy.why)
@@ -69,7 +69,7 @@ def _memory_policy(
     site: Site,
     origins: Origins,
     notes: Notes,
-) -> MemoryPolicy:
+) -> MallocPolicy:
     wanted, key = stage.spec.memory, f"stages.{stage.name}.memory"
     own = [each for each in ALLOCATOR_VARIABLES if each in stage.spec.env]
     if own:
@@ -80,7 +80,7 @@ def _memory_policy(
                 f"env.{own[0]} tells the allocator already, and only one of the two can",
                 f"remove `env: {{{own[0]}: …}}`, or `memory:`",
             )
-        return MemoryPolicy(None, f"left alone: env.{own[0]} is yours")
+        return MallocPolicy(None, f"left alone: env.{own[0]} is yours")
     if wanted.huge_pages and not _has_huge_pages(site):
         notes.problems.add(f"{key}.huge_pages", _lack(site), "remove it")
     streams = [end.stream for end in ends if end.engine in _ENGINES]
@@ -92,10 +92,10 @@ def _memory_policy(
         _check_kept(f"{key}.keep_freed", kept, placement.ranks_per_node, site, notes)
     if huge or kept:
         why = _why(stage.spec.ranks, streams, huge, kept, site)
-        return MemoryPolicy(StageMemory(huge_pages=huge, keep_freed=kept), why)
+        return MallocPolicy(StageMemory(huge_pages=huge, keep_freed=kept), why)
     if streams and not wanted.model_fields_set and SET_HERE in (seen := site.seen.get("memory_policy", "")):
         notes.advise(f"the memory policy of stages is left alone: {seen}")
-    return MemoryPolicy(None, _why_not(stage, bool(streams), site, origins))
+    return MallocPolicy(None, _why_not(stage, bool(streams), site, origins))
 
 
 def _check_kept(key: str, kept: int, ranks: int, site: Site, notes: Notes) -> None:
@@ -113,7 +113,7 @@ def _check_kept(key: str, kept: int, ranks: int, site: Site, notes: Notes) -> No
         notes.advise(f"{key}: {_size(kept)} is little: larger buffers go back to the system after each step")
 
 
-def memory_environment(stage: str, policy: MemoryPolicy, site: Site, notes: Notes) -> dict[str, str]:
+def memory_environment(stage: str, policy: MallocPolicy, site: Site, notes: Notes) -> dict[str, str]:
     """The environment variables by which glibc's malloc follows the policy."""
     memory = policy.settings
     if memory is None:

@@ -13,8 +13,8 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import PurePosixPath
 
 from workflow.formatting import plural
-from workflow.plan.notes import Notes
 from workflow.plan.plan_model import EndPlan
+from workflow.plan.plan_notes import Notes
 from workflow.plan.problems import Problems
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.port_matching import HANDED_OVER, JoinedStream

@@ -7,15 +7,12 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
-from workflow.formatting import plural
-from workflow.launch.launch_line import Launch, launch_argv
-from workflow.plan.notes import Notes
 from workflow.plan.placeholders import literal, literal_all
-from workflow.plan.placement.nodes import node_count
-from workflow.plan.plan_model import RUN_DIR, EndPlan, Placement, StagePlan
+from workflow.plan.plan_model import RUN_DIR, EndPlan, LaunchPlan, Placement, StagePlan
+from workflow.plan.plan_notes import Notes
 from workflow.plan.problems import Problems
 from workflow.plan.programs.config_files import config_files, user_files
-from workflow.plan.programs.malloc_tuning import MemoryPolicy, decide_memory, memory_environment
+from workflow.plan.programs.malloc_tuning import MallocPolicy, decide_memory, memory_environment
 from workflow.plan.programs.openpmd import environment, picongpu_arguments
 from workflow.plan.programs.placeholder_expansion import Filler, stage_values
 from workflow.plan.run_paths import stage_dir, work_dir
@@ -37,15 +34,15 @@ def to_stage_plan(
     ends: list[EndPlan],
     placement: Placement,
     waits: list[str],
+    launch: LaunchPlan,
     *,
     values: Mapping[str, str],
     keep_freed: int,
-    mpiexec: str,
     site: Site,
     origins: Origins,
     notes: Notes,
 ) -> StagePlan:
-    """Everything of one stage. Notes what is wrong with its command, placeholders, ranks and environment.
+    """Everything of one stage. Notes what is wrong with its command, placeholders and environment.
 
     Args:
         values: the placeholders that are the same in every stage (`pipeline_values`).
@@ -55,7 +52,6 @@ def to_stage_plan(
     filler = Filler(stage.name, stage_values(stage, ends, values), stage.spec.files, problems)
     parameters = _parameters(stage, filler, problems)
     program = [*_program(stage, values, filler, problems), *picongpu_arguments(ends)]
-    launcher, argv = _launch(stage, placement, program, mpiexec, site, notes)
     configs = config_files(ends)
     memory = decide_memory(stage, ends, placement, keep_freed, site, origins, notes)
     written, copied = user_files(stage, filler, configs, ends, problems)
@@ -65,8 +61,7 @@ def to_stage_plan(
         component=stage.spec.component,
         parameters=parameters,
         program=program,
-        argv=argv,
-        launcher=launcher,
+        launch=launch,
         env=_environment(stage, ends, placement, memory, filler, site, notes),
         cwd=work_dir(stage.name),
         ranks=stage.spec.ranks,
@@ -122,39 +117,11 @@ def _text(value: Scalar) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _launch(
-    stage: DeclaredStage, placement: Placement, program: list[str], mpiexec: str, site: Site, notes: Notes
-) -> tuple[str, list[str]]:
-    """(launcher, what is executed)"""
-    name, ranks, component = stage.name, stage.spec.ranks, stage.component
-    key = f"stages.{name}.launcher"
-    if component is not None and component.max_ranks is not None and ranks > component.max_ranks:
-        notes.problems.add(
-            f"stages.{name}.ranks",
-            f"component {component.component} takes at most {plural(component.max_ranks, 'rank')}, got {ranks}",
-            f"`ranks: {component.max_ranks}`",
-        )
-    if ranks == 1 and not site.launch_single:
-        notes.why(key, "one rank is started directly")
-        return "none", program
-    if site.launcher == "none" and ranks > 1:
-        notes.problems.add(
-            f"stages.{name}.ranks",
-            f"site {site.site} has no launcher, so stages have one rank",
-            "`ranks: 1`, or a site with a launcher",
-        )
-    start, _ = placement.nodes[0]
-    launch = Launch(ranks, node_count(placement), start, placement.ranks_per_node, placement.cores_per_rank)
-    notes.why(key, f"{plural(ranks, 'rank')} on site {site.site}")
-    extra = [literal(word) for word in site.launcher_args]
-    return site.launcher, launch_argv(site.launcher, launch, extra, program, literal(mpiexec))
-
-
 def _environment(
     stage: DeclaredStage,
     ends: list[EndPlan],
     placement: Placement,
-    memory: MemoryPolicy,
+    memory: MallocPolicy,
     filler: Filler,
     site: Site,
     notes: Notes,

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from workflow.formatting import plural
-from workflow.plan.notes import Notes
 from workflow.plan.placement.nodes import node_count
 from workflow.plan.plan_model import Placement
-from workflow.plan.streams.engine_parameters import Settings
+from workflow.plan.plan_notes import Notes
+from workflow.plan.streams.engine_parameters import EngineSettings
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.port_matching import JoinedStream
 from workflow.site.site_model import Site
@@ -27,10 +27,10 @@ TWO_LEVEL_SHM = "TwoLevelShm"  # BP5's default
 
 def aggregation_parameters(
     writer: DeclaredStage, wanted: Aggregation, stream: JoinedStream, placement: Placement, site: Site, notes: Notes
-) -> Settings:
+) -> EngineSettings:
     """The engine parameters of a stream whose writer has `output.aggregation: wanted`."""
     stage, ranks, engine = writer.name, writer.spec.ranks, stream.engine
-    found: Settings = {}
+    found: EngineSettings = {}
     count, said = _count(stage, wanted, ranks, placement, site, notes)
     has_strategies = "AggregationType" in engine.parameters
     files = wanted.subfiles

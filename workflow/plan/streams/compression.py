@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from workflow.operators import EVERY, LOSSY, refusal
-from workflow.plan.notes import Notes
 from workflow.plan.plan_model import OperatorPlan
+from workflow.plan.plan_notes import Notes
 from workflow.plan.problems import Problems
 from workflow.plan.streams.transports import BUILD
 from workflow.plan.topology.declared_stages import DeclaredStage

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from workflow.distribution import ALL, HYPERSLAB, Ranks, choose
-from workflow.plan.notes import Notes
+from workflow.distribution.strategies import ALL, HYPERSLAB, Ranks, choose
 from workflow.plan.plan_model import Placement, RanksPlan, SharePlan
+from workflow.plan.plan_notes import Notes
 from workflow.plan.streams.engine_parameters import for_another_engine
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.port_matching import HANDED_OVER, JoinedStream

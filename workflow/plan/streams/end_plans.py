@@ -12,16 +12,16 @@ from typing import NamedTuple
 
 from workflow.formats.sides import Side
 from workflow.formatting import plural
-from workflow.plan.notes import Notes
 from workflow.plan.placeholders import literal
 from workflow.plan.plan_model import Coupling, EndPlan, OperatorPlan, Placement, SharePlan, StreamPlan
+from workflow.plan.plan_notes import Notes
 from workflow.plan.problems import Problems
 from workflow.plan.run_paths import work_dir
 from workflow.plan.streams.compression import decide_operators
 from workflow.plan.streams.distribution_strategy import check_strategy, decide_share
 from workflow.plan.streams.engine_parameters import (
+    EngineSettings,
     ParameterError,
-    Settings,
     for_another_engine,
     to_text,
     user_parameter,
@@ -29,7 +29,7 @@ from workflow.plan.streams.engine_parameters import (
 from workflow.plan.streams.output_parameters import output_parameters
 from workflow.plan.streams.queue import check_bound, check_queue, queue_of, queue_parameters
 from workflow.plan.streams.stream_estimates import StreamEstimates
-from workflow.plan.streams.transports import PLANES, TransportChoice
+from workflow.plan.streams.transports import TransportChoice
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.port_matching import HANDED_OVER, SSC, JoinedStream
 from workflow.plan.topology.ports import StagePort
@@ -38,6 +38,7 @@ from workflow.site.site_model import Site
 from workflow.spec.models.engine import Engine
 from workflow.spec.models.pipeline import Deadlines, Scalar
 from workflow.spec.origins import Origins
+from workflow.sst_transports import TRANSPORTS
 
 # select() serves at most 1024 descriptors; one connection per pair of ranks that exchange data
 MANY_RANKS = 200
@@ -66,7 +67,7 @@ def make_ends(
     """(stage, end) for every end of one stream, the writer first. Notes what is wrong with the parameters."""
     check_queue(stream, origins, notes)
     _check_handed_over(stream, stages, notes.problems)
-    presets: dict[Side, Settings] = {
+    presets: dict[Side, EngineSettings] = {
         "write": _preset(stream, stream.engine.write, notes.problems),
         "read": _preset(stream, stream.engine.read, notes.problems),
     }
@@ -128,7 +129,7 @@ def _to_end(
         variables=relied,
         share=share,
         operators=operators,
-        transport=PLANES[decided.transport.transport] if decided.transport else None,
+        transport=TRANSPORTS[decided.transport.transport].plane if decided.transport else None,
     )
 
 
@@ -154,7 +155,7 @@ def to_stream_plan(stream: JoinedStream, decided: StreamDecisions, estimates: St
     )
 
 
-def _writer(stream: JoinedStream, origins: Origins) -> Settings:
+def _writer(stream: JoinedStream, origins: Origins) -> EngineSettings:
     if stream.engine.engine != "SST":
         return {}
     readers = ", ".join(port.stage for port in stream.readers)
@@ -163,8 +164,8 @@ def _writer(stream: JoinedStream, origins: Origins) -> Settings:
     return {"RendezvousReaderCount": (str(count), why), **queue_parameters(stream, origins)}
 
 
-def _reader(engine: Engine, deadlines: Deadlines) -> Settings:
-    found: Settings = {}
+def _reader(engine: Engine, deadlines: Deadlines) -> EngineSettings:
+    found: EngineSettings = {}
     start_s = deadlines.start
     if "OpenTimeoutSecs" in engine.parameters and not engine.parameters["OpenTimeoutSecs"].useless:
         whole = engine.parameters["OpenTimeoutSecs"].type == "int"
@@ -175,9 +176,9 @@ def _reader(engine: Engine, deadlines: Deadlines) -> Settings:
 
 def _defaults(
     port: StagePort, stream: JoinedStream, coupling: Coupling, ranks: int, site: Site, origins: Origins
-) -> Settings:
+) -> EngineSettings:
     """Defaults where neither the engine's file nor the pipeline sets a value. `ranks`: of all ends together."""
-    found: Settings = {}
+    found: EngineSettings = {}
     known = stream.engine.parameters
     if port.side == "read" and coupling == "live" and "BeginStepPollingFrequencySecs" in known:
         found["BeginStepPollingFrequencySecs"] = (
@@ -194,9 +195,9 @@ def _defaults(
     return found
 
 
-def _preset(stream: JoinedStream, values: Mapping[str, Scalar], problems: Problems) -> Settings:
+def _preset(stream: JoinedStream, values: Mapping[str, Scalar], problems: Problems) -> EngineSettings:
     """The values that the engine's file sets at one end."""
-    found: Settings = {}
+    found: EngineSettings = {}
     via = stream.spec.via
     for key, value in values.items():
         known = stream.engine.parameters[key]  # checked when the engine's file was read
@@ -207,9 +208,9 @@ def _preset(stream: JoinedStream, values: Mapping[str, Scalar], problems: Proble
     return found
 
 
-def _users(stream: JoinedStream, origins: Origins, notes: Notes) -> Settings:
+def _users(stream: JoinedStream, origins: Origins, notes: Notes) -> EngineSettings:
     """The stream's own `parameters:`, checked."""
-    found: Settings = {}
+    found: EngineSettings = {}
     for key, value in stream.spec.parameters.items():
         place = f"streams.{stream.name}.parameters.{key}"
         try:
@@ -245,7 +246,7 @@ def _check_bound(stream: JoinedStream, parameters: Mapping[str, str], problems: 
         problems.add(f"streams.{stream.name}.{key}", str(error), error.hint)
 
 
-def _note_reasons(name: str, port: StagePort, settings: Settings, notes: Notes) -> None:
+def _note_reasons(name: str, port: StagePort, settings: EngineSettings, notes: Notes) -> None:
     end = "write" if port.side == "write" else f"read.{port.stage}"
     for key in sorted(settings):
         notes.why(f"streams.{name}.{end}.{key}", settings[key][1])

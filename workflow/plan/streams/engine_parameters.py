@@ -14,7 +14,7 @@ from workflow.spec.models.units import to_bytes
 from workflow.spec.origins import Origins
 from workflow.spec.suggest import did_you_mean, listing
 
-Settings = dict[str, tuple[str, str]]  # engine parameter → (value, reason)
+EngineSettings = dict[str, tuple[str, str]]  # engine parameter → (value, reason)
 # choices that YAML 1.1 readers turn into booleans
 _TRUE_WORDS, _FALSE_WORDS = ("on", "true", "yes"), ("off", "false", "no")
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from workflow.plan.notes import Notes
 from workflow.plan.plan_model import Coupling, Placement
+from workflow.plan.plan_notes import Notes
 from workflow.plan.problems import Problems
 from workflow.plan.streams.aggregation import advise_aggregation, aggregation_parameters
 from workflow.plan.streams.compression import check_names
-from workflow.plan.streams.engine_parameters import Settings, to_text
+from workflow.plan.streams.engine_parameters import EngineSettings, to_text
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.port_matching import JoinedStream
 from workflow.plan.topology.ports import StagePorts
@@ -40,10 +40,10 @@ def check_output_policies(
 
 def output_parameters(
     writer: DeclaredStage, stream: JoinedStream, coupling: Coupling, placement: Placement, site: Site, notes: Notes
-) -> Settings:
+) -> EngineSettings:
     """The engine parameters that the writing stage's `output:` gives this stream."""
     policy, engine = writer.spec.output, stream.engine
-    found: Settings = {}
+    found: EngineSettings = {}
     if policy.async_ == "pipe" and stream.into_pipe:
         return {}  # the pipe, which writes the file, has the policies
     if policy.aggregation is not None:

@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from workflow.formatting import plural
-from workflow.plan.notes import Notes
 from workflow.plan.plan_model import Placement
+from workflow.plan.plan_notes import Notes
 from workflow.plan.problems import Problems
-from workflow.plan.streams.engine_parameters import ParameterError, Settings, for_another_engine
+from workflow.plan.streams.engine_parameters import EngineSettings, ParameterError, for_another_engine
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.port_matching import SSC, JoinedStream
 from workflow.plan.topology.variable_contracts import Contract
@@ -81,7 +81,7 @@ def check_queue(stream: JoinedStream, origins: Origins, notes: Notes) -> None:
     notes.problems.add(key, f"a queue is of no use with `via: {spec.via}`: {holds}", "remove it, or use `via: sst`")
 
 
-def queue_parameters(stream: JoinedStream, origins: Origins) -> Settings:
+def queue_parameters(stream: JoinedStream, origins: Origins) -> EngineSettings:
     """The bound of an SST writer's queue as engine parameters."""
     queue = stream.spec.queue
     written = "queue" in stream.spec.model_fields_set

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from workflow.formatting import plural
-from workflow.plan.notes import Notes
 from workflow.plan.plan_model import EndPlan, Placement
+from workflow.plan.plan_notes import Notes
 from workflow.plan.streams.aggregation import count_subfiles
 from workflow.plan.streams.queue import QueueMemory, check_memory, check_ssc_step, queue_memory, step_size
 from workflow.plan.streams.transports import BUILD

@@ -1,9 +1,9 @@
-"""Which way SST moves the data of each stream, and why.
+"""The transport of each SST stream, and why.
 
-ADIOS2 replaces a transport that it cannot have by another, in silence (sst/dp/dp.c, SelectDP), and by itself it takes
-whatever it was built with. So the plan always names one; the run compares it with the log
-(`workflow.run.verdict.transport_check`).
-The order on one node is what tests/bench/bench_transports.py measured (docs/benchmarks.md).
+ADIOS2 silently replaces a transport that it does not have by another (sst/dp/dp.c, SelectDP), and by default takes any
+that it was built with. So the plan always names one; the run compares it with the log
+(`workflow.run.verdict.transport_check`). The order of preference on one node follows the measurements of
+tests/bench/bench_transports.py (docs/benchmarks.md).
 """
 
 from __future__ import annotations
@@ -11,26 +11,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from workflow.plan.notes import Notes
+from workflow.launch.launchers import LAUNCHERS
 from workflow.plan.plan_model import EndPlan, Placement
+from workflow.plan.plan_notes import Notes
 from workflow.plan.problems import Problems
-from workflow.plan.streams.engine_parameters import Settings, for_another_engine
+from workflow.plan.streams.engine_parameters import EngineSettings, for_another_engine
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.port_matching import JoinedStream
 from workflow.plan.topology.ports import StagePort
 from workflow.site.site_model import Site
-from workflow.spec.models.pipeline import Transport
 from workflow.spec.origins import Origins
 from workflow.spec.suggest import did_you_mean, listing
+from workflow.sst_transports import TRANSPORTS, Transport, transport_by_word
 
-# what DataTransport is set to → the plane as ADIOS2's log names it (engine/sst/SstParamParser.cpp)
-WORDS: dict[Transport, str] = {"tcp": "WAN", "rdma": "RDMA", "ucx": "UCX", "mpi": "MPI"}
-PLANES: dict[Transport, str] = {"tcp": "evpath", "rdma": "rdma", "ucx": "ucx", "mpi": "mpi"}
-_SPELLINGS: dict[str, Transport] = {
-    "tcp": "tcp", "wan": "tcp", "evpath": "tcp", "rdma": "rdma", "ib": "rdma", "fabric": "rdma",
-    "ucx": "ucx", "mpi": "mpi",
-}  # fmt: skip
-_LIBRARIES: dict[Transport, str] = {"rdma": "libfabric", "ucx": "UCX", "mpi": "MPI", "tcp": "sockets"}
 SHM_PROVIDER = "shm"  # libfabric's provider for one node, and the name of its domain
 BUILD = "`make adios2-mpi` builds one with {}, then run `.venv-mpi/bin/wf`"
 _BUILD = BUILD.format("ucx and rdma")
@@ -44,13 +37,13 @@ class TransportChoice:
     transport: Transport
     asked: bool
     why: str
-    weak: Settings = field(default_factory=dict)
+    weak: EngineSettings = field(default_factory=dict)
     """Of both ends, where neither a preset nor the stream sets them."""
 
     @property
-    def of_writer(self) -> Settings:
+    def of_writer(self) -> EngineSettings:
         """The transport as an engine parameter: the writer decides, the reader follows it (sst/cp/cp_reader.c)."""
-        return {"DataTransport": (WORDS[self.transport], f"transport {self.transport}: {self.why}")}
+        return {"DataTransport": (TRANSPORTS[self.transport].parameter, f"transport {self.transport}: {self.why}")}
 
 
 def choose_transport(
@@ -71,17 +64,17 @@ def choose_transport(
     nodes = {node for port in stream.ports for node in placements[port.stage].nodes}
     one_node = len(nodes) == 1 and all(end - start == 1 for start, end in nodes)
     if written is not None:
-        known = _SPELLINGS.get(written.lower())
+        known = transport_by_word(written)
         if known is None:
-            return None  # a preset with a transport that is not in this file
-        transport, why = known, f"asked for ({where})"
+            return None  # a preset with a transport that is not in the list
+        transport, why = known.name, f"asked for ({where})"
         _check(key, transport, one_node, stream, stages, site, notes.problems)
     elif stream.writer is not None and not _takes_parameters(stream.writer, stages):
         notes.why(f"streams.{name}.transport", f"left to the program of {stream.writer.stage}: no config file")
         return None
     else:
         transport, why = _fastest(one_node, site)
-    weak: Settings = {}
+    weak: EngineSettings = {}
     if transport == "ucx" and one_node and interface:
         notes.advise(
             f"streams.{name}.interface does not govern ucx on one node, which goes through shared memory: only where "
@@ -114,7 +107,8 @@ def _asked(joined: JoinedStream, origins: Origins, problems: Problems) -> tuple[
     by_stream = (None if stream.transport == "auto" else stream.transport), where, of_stream
     if preset is None:
         return by_stream
-    named = _SPELLINGS.get(preset.lower(), preset)
+    known = transport_by_word(preset)
+    named = preset if known is None else known.name
     stronger = origins.strength(of_preset) - origins.strength(of_stream)
     if stronger > 0:
         over = f", over `transport: {stream.transport}` at {where}" if stream.transport != named else ""
@@ -166,7 +160,7 @@ def _check(
         hint = "`transport: auto`" if transport == "mpi" else f"{_BUILD}; or `transport: auto`"
         problems.add(
             key,
-            f"this machine's ADIOS2 is built without {_LIBRARIES[transport]}, "
+            f"this machine's ADIOS2 is built without {TRANSPORTS[transport].library}, "
             f"so its SST has no {transport}: it has {has}",
             hint,
         )
@@ -204,15 +198,18 @@ def _closed(site: Site) -> str:
 def _check_mpi(
     key: str, ports: Iterable[StagePort], stages: Mapping[str, DeclaredStage], site: Site, problems: Problems
 ) -> None:
-    """MPI_Comm_connect between two running programs: plain hydra offers no way to find each other."""
-    if site.launcher == "mpiexec":
+    """MPI_Comm_connect between two running programs: not under every launcher do they find each other."""
+    launcher = LAUNCHERS[site.launcher]
+    if launcher.starts_ranks and not launcher.mpi_connects:
         problems.add(
             key,
-            "SST's mpi transport joins two running MPI programs (MPI_Comm_connect), and under plain mpiexec that hangs",
-            "`transport: auto`; mpi needs one MPI over both programs, as Cray's under srun",
+            "SST's mpi transport joins two running MPI programs (MPI_Comm_connect), and under plain "
+            f"{site.launcher} that hangs",
+            "`transport: auto`; mpi needs one MPI over both programs, as on a Cray machine",
         )
+        return
     alone = [port.stage for port in ports if stages[port.stage].spec.ranks == 1 and not site.launch_single]
-    if site.launcher == "none" or (site.launcher != "mpiexec" and alone):
+    if alone or not launcher.starts_ranks:
         who = " and ".join(dict.fromkeys(alone)) or "every stage"
         problems.add(
             key,
@@ -244,7 +241,7 @@ def stage_environment(stage: DeclaredStage, ends: Sequence[EndPlan], notes: Note
     name = stage.name
     if stage.spec.command is None:
         return {}
-    rdma = [end for end in ends if end.transport == PLANES["rdma"]]
+    rdma = [end for end in ends if end.transport == TRANSPORTS["rdma"].plane]
     untold = [end.stream for end in rdma if end.config is None and end.parameters.get("DataInterface") == SHM_PROVIDER]
     if not untold:
         return {}

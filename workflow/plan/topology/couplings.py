@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from workflow.plan.notes import Notes
 from workflow.plan.plan_model import Coupling
+from workflow.plan.plan_notes import Notes
 from workflow.plan.topology.port_matching import JoinedStream
 from workflow.spec.models.engine import Engine
 from workflow.spec.origins import Origins

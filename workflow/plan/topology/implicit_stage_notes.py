@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from workflow.plan.notes import Notes
+from workflow.plan.plan_notes import Notes
 from workflow.plan.topology.complete_pipeline import CompletePipeline, ImplicitStage
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.port_matching import JoinedStream

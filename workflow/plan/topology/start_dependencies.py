@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 
-from workflow.plan.notes import Notes
 from workflow.plan.plan_model import Coupling
+from workflow.plan.plan_notes import Notes
 from workflow.plan.problems import Problems
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.port_matching import JoinedStream
 
-Links = dict[str, dict[str, str]]  # writer → reader → stream
+StreamLinks = dict[str, dict[str, str]]  # writer → reader → stream
 
 
 def start_order(
@@ -72,7 +72,7 @@ def check_cycles(
     open meets its other ends: a circle of SST streams between them is fine.
     """
     problems = notes.problems
-    links: Links = {}
+    links: StreamLinks = {}
     for stream in joined.values():
         for reader in stream.readers:
             if stream.writer is not None:
@@ -125,7 +125,7 @@ def check_cycles(
     return False
 
 
-def _waiting_cycle(links: Links, fine: set[str]) -> list[str]:
+def _waiting_cycle(links: StreamLinks, fine: set[str]) -> list[str]:
     """A cycle with a stream in it that is not fine, or that begins and ends in one stage; [] when there is none."""
     for writer, readers in links.items():
         for reader, stream in readers.items():
@@ -136,7 +136,7 @@ def _waiting_cycle(links: Links, fine: set[str]) -> list[str]:
     return []
 
 
-def _way(start: str, goal: str, links: Links) -> list[str]:
+def _way(start: str, goal: str, links: StreamLinks) -> list[str]:
     """The stages on a shortest way from one stage to another, both included; [] when there is none."""
     came: dict[str, str] = {start: ""}
     todo = [start]

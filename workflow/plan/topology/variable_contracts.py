@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from workflow.plan.notes import Notes
+from workflow.plan.plan_notes import Notes
 from workflow.plan.problems import Problems
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.port_matching import HANDED_OVER, JoinedStream

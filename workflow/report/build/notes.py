@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from workflow.formats.metrics_lines import FULL_STEPS
 from workflow.formatting import plural, size
 from workflow.plan.plan_model import Plan
 from workflow.report.read.run_records import Records
@@ -17,7 +18,8 @@ def make_notes(records: Records, streams: list[StreamPart]) -> list[str]:
     return [
         *_without_metrics(records),
         *_other_transports(records),
-        *_unreadable(records),
+        *_incomplete(records),
+        *_summed(records),
         *_uncounted(streams),
         *_dropped(records.plan, streams),
         *_unchecked(records.plan, streams),
@@ -43,11 +45,23 @@ def _other_transports(records: Records) -> list[str]:
     ]
 
 
-def _unreadable(records: Records) -> list[str]:
-    """Broken lines in the files of metrics."""
+def _incomplete(records: Records) -> list[str]:
+    """Lines of the files of metrics that are broken, or could not be written."""
     broken = {name: metrics.unreadable for name, metrics in records.metrics.items() if metrics.unreadable}
+    lost = {name: metrics.lost for name, metrics in records.metrics.items() if metrics.lost}
     return [
-        f"stages/{name}/metrics.jsonl: {plural(count, 'line')} left out as unreadable" for name, count in broken.items()
+        *(f"stages/{name}/metrics.jsonl: {plural(n, 'line')} left out as unreadable" for name, n in broken.items()),
+        *(f"stages/{name}/metrics.jsonl: {plural(n, 'line')} could not be written" for name, n in lost.items()),
+    ]
+
+
+def _summed(records: Records) -> list[str]:
+    """Long runs, of which not every step has a record."""
+    return [
+        f"stages/{name}/metrics.jsonl has sums of several steps after the first {FULL_STEPS} of a stream: totals are "
+        "exact, the history of the queue ends there"
+        for name, metrics in records.metrics.items()
+        if any(step.count > 1 for step in metrics.steps)
     ]
 
 

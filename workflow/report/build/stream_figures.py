@@ -11,7 +11,7 @@ from pathlib import Path
 from workflow.plan.plan_model import StreamPlan
 from workflow.report.build.bottleneck import stream_limit, waiting
 from workflow.report.build.queue_history import longest, queue_history
-from workflow.report.read.metrics_file import StepRecord
+from workflow.report.read.metrics_file import StepRecord, number_of_steps
 from workflow.report.read.run_records import Records
 from workflow.report.report_model import AccuracyPart, ReaderPart, StreamPart
 from workflow.run.state import EndState
@@ -68,7 +68,7 @@ def count_steps(own: Sequence[StepRecord], seen: EndState) -> tuple[int | None, 
     """Steps and bytes of one end: by the stage's own records, or as the supervisor saw them. None: neither knows."""
     if own:
         sizes = [step.bytes for step in own if step.bytes is not None]
-        return len(own), sum(sizes) if len(sizes) == len(own) else None
+        return number_of_steps(own), sum(sizes) if len(sizes) == len(own) else None
     # The steps of a program without metrics may be countable, and their sizes still unknown.
     return (seen.steps, seen.bytes or None) if seen.counted else (None, None)
 

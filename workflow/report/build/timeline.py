@@ -45,7 +45,7 @@ def make_lane(stage: StagePart, metrics: StageMetrics, start: float, end: float)
     if in_open_s > SHORTEST_S:
         last = end if stage.ended is None else stage.ended
         spans.append(ActivitySpan(last - in_open_s, last, "open", -1))
-    if len(metrics.steps) <= MOST_STEPS:
+    if metrics.step_count <= MOST_STEPS:
         return Lane(stage, spans=spans)
     return Lane(stage, intervals=shares(spans, start, end, INTERVALS))
 

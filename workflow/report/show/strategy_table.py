@@ -10,14 +10,15 @@ from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from workflow.distribution import INNER, Block, Ranks, Shape
+from workflow.distribution.boxes import Block, Shape
+from workflow.distribution.strategies import INNER, Ranks
 from workflow.errors import WfError
 from workflow.formatting import percent, plural
 from workflow.plan.plan_model import EndPlan, Plan
 from workflow.plan.streams.redistribution_cost import (
     STRATEGIES,
-    Blocks,
-    Figures,
+    BlockLayout,
+    ReadCost,
     blocks_of_line,
     blocks_of_rows,
     blocks_of_shape,
@@ -30,7 +31,7 @@ from workflow.spec.suggest import did_you_mean, listing
 class StrategyRow(NamedTuple):
     """What one strategy would cost."""
 
-    cost: Figures
+    cost: ReadCost
     is_planned: bool
 
 
@@ -56,7 +57,7 @@ class Judged(NamedTuple):
     stage: str
     end: EndPlan
     lines: list[str]
-    figures: list[Figures]
+    figures: list[ReadCost]
 
 
 def strategies_tables(plan: Plan, stream: str, blocks: str | None, shape: str | None) -> list[tuple[list[str], Table]]:
@@ -80,7 +81,7 @@ def strategies_json(plan: Plan, stream: str, blocks: str | None, shape: str | No
     ], indent=2, ensure_ascii=False)  # fmt: skip
 
 
-def _numbers(end: EndPlan, found: Figures) -> dict[str, Any]:
+def _numbers(end: EndPlan, found: ReadCost) -> dict[str, Any]:
     return {
         "strategy": found.strategy, "planned": _chosen(end, found.strategy), "requests": found.requests,
         "requests_most": found.requests_most, "partners_most": found.partners_most,
@@ -121,7 +122,7 @@ def judged(plan: Plan, stream: str, blocks: str | None, shape: str | None) -> li
     return found
 
 
-def _known_blocks(plan: Plan, stream: str, writers: int) -> Blocks | None:
+def _known_blocks(plan: Plan, stream: str, writers: int) -> BlockLayout | None:
     """What the plan knows of the data: the largest variable with a shape in numbers, or the bytes of a step."""
     written = next(end for stage in plan.stages for end in stage.ends if end.stream == stream and end.side == "write")
     shapes: dict[str, Shape] = {}
@@ -147,7 +148,7 @@ def _said(ranks: Ranks, doing: str) -> str:
     return f"{plural(ranks.number, f'{doing} rank')} on {plural(len(ranks.nodes), 'node')}"
 
 
-def read_blocks(blocks: str | None, shape: str | None, writers: int) -> Blocks:
+def read_blocks(blocks: str | None, shape: str | None, writers: int) -> BlockLayout:
     """The blocks that the options mean. Raises WfError."""
     sizes = _shape(shape) if shape is not None else None
     if blocks is None:
@@ -168,7 +169,7 @@ def _shape(written: str) -> Shape:
     return tuple(int(word) for word in written.split("x"))
 
 
-def _from_file(path: Path, shape: Shape | None) -> Blocks:
+def _from_file(path: Path, shape: Shape | None) -> BlockLayout:
     """What `json.dump(engine.BlocksInfo(name, step), file)` wrote, or the same with numbers instead of text."""
     try:
         found = tuple(_block(each) for each in json.loads(path.read_text(encoding="utf-8")))
@@ -182,7 +183,7 @@ def _from_file(path: Path, shape: Shape | None) -> Blocks:
         raise WfError(f"--blocks {path}: no blocks, or of different dimensions", "take those of one global array")
     ends = [tuple(s + n for s, n in zip(block.start, block.extent, strict=True)) for block in found]
     whole = shape or tuple(map(max, *ends)) if len(ends) > 1 else shape or ends[0]
-    return Blocks(found, whole, f"{len(found)} blocks of {' x '.join(map(str, whole))} elements ({path})")
+    return BlockLayout(found, whole, f"{len(found)} blocks of {' x '.join(map(str, whole))} elements ({path})")
 
 
 def _block(told: Mapping[str, Any]) -> Block:

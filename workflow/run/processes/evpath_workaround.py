@@ -15,18 +15,11 @@ import ctypes
 import time
 from pathlib import Path
 
-from workflow.plan.plan_model import StagePlan
-
 # Safe when stages open their streams within so many seconds of each other. Takes about 5 ms.
 GAP = 300
 # How long a launcher may take to start its ranks here; hydra takes some 15 ms.
 _RANKS_S = 0.2
 _LOOK_S = 0.001
-
-
-def needs_distance(stage: StagePlan) -> bool:
-    """Whether this stage has an SST stream."""
-    return any(end.engine == "SST" for end in stage.ends)
 
 
 def use_up_ids(count: int = GAP) -> None:

@@ -1,4 +1,4 @@
-"""Lengths and grids cut into parts. Pure arithmetic, for both sides of the house."""
+"""Lengths and grids divided into one block per rank. Pure arithmetic. All lengths are numbers of elements."""
 
 from __future__ import annotations
 
@@ -7,36 +7,35 @@ from functools import lru_cache
 
 
 def block(length: int, parts: int, index: int) -> tuple[int, int]:
-    """(start, count) of share `index` of `length` elements cut into `parts`.
+    """(start, count) of block `index` when `length` elements are divided into `parts` blocks.
 
-    Shares differ by at most one element, the larger ones first; with more parts than elements some
-    are empty. Raises ValueError when index is not in 0..parts-1.
+    Counts differ by at most one, the larger ones first; with more parts than elements some blocks are empty.
+    Raises ValueError when index is not in 0..parts-1 or length is negative.
     """
     if parts < 1 or not 0 <= index < parts or length < 0:
-        raise ValueError(f"no share {index} of {length} elements in {parts} parts")
+        raise ValueError(f"there is no block {index} of {length} elements in {parts} blocks")
     count, left = divmod(length, parts)
     return index * count + min(index, left), count + (index < left)
 
 
 def grid(shape: Sequence[int], ranks: int) -> tuple[int, ...]:
-    """Number of parts per axis, their product being `ranks`, that cuts a grid with the least surface.
+    """Number of blocks along each axis, with product `ranks`, that divides a grid with the least surface.
 
-    Equal surfaces are decided for cuts of the slower (first) axes: such blocks lie contiguously in
-    memory and in files. Raises ValueError when some rank would get nothing.
+    Among equal surfaces the one that cuts the slower (first) axes is chosen: such blocks are contiguous in memory and
+    in files. Raises ValueError when no division gives every rank at least one element.
     """
     lengths = tuple(int(length) for length in shape)
     candidates = [parts for parts in _factors(ranks, len(lengths)) if _fits(parts, lengths)]
     if not candidates:
-        raise ValueError(
-            f"a grid of {' x '.join(map(str, lengths))} cannot be cut into {ranks} blocks that are not empty"
-        )
+        raise ValueError(f"a grid of {' x '.join(map(str, lengths))} cannot be divided into {ranks} non-empty blocks")
     return min(candidates, key=lambda parts: (_surface(parts, lengths), tuple(-p for p in parts)))
 
 
 def block_of(shape: Sequence[int], parts: Sequence[int], rank: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """(start, count) of the block of `rank` when `shape` is cut into `parts` per axis, last axis fastest.
+    """(start, count) per axis of the block of `rank` when `shape` is divided into `parts` blocks along each axis.
 
-    Raises ValueError when rank is not in 0..product(parts)-1 or the dimensions differ.
+    Ranks count along the last axis first. Raises ValueError when rank is not in 0..product(parts)-1 or when `shape`
+    and `parts` have different lengths.
     """
     if len(shape) != len(parts):
         raise ValueError(f"shape {tuple(shape)} and parts {tuple(parts)} have different dimensions")
@@ -45,7 +44,7 @@ def block_of(shape: Sequence[int], parts: Sequence[int], rank: int) -> tuple[tup
         left, index = divmod(left, n)
         place.append(index)
     if left or rank < 0:
-        raise ValueError(f"no block {rank} in a grid of {' x '.join(map(str, parts))} blocks")
+        raise ValueError(f"there is no block {rank} in a grid of {' x '.join(map(str, parts))} blocks")
     pairs = [block(length, n, index) for length, n, index in zip(shape, parts, reversed(place), strict=True)]
     return tuple(start for start, _ in pairs), tuple(count for _, count in pairs)
 
