@@ -81,9 +81,10 @@ def run_pipeline(
 
     loaded = load_pipeline(Path(path), profiles=profiles, sets=sets, via=via)
     directory, states = start_run(loaded, make_plan(loaded), Path(run_dir) if run_dir else None)
-    for _ in states:
+    state = None
+    for state in states:  # noqa: B007 - the last one counts
         pass
-    return write_report(directory)
+    return write_report(directory, state)
 
 
 def read_report(run_dir: str | Path | None = None) -> Report:

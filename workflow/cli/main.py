@@ -171,7 +171,8 @@ def run(
 
     directory, states = start_run(loaded, decided, run_dir)
     with Progress(decided, directory, quiet=quiet) as progress:
-        progress.update(next(states))
+        state = next(states)
+        progress.update(state)
         # The first stages are starting now: import meanwhile what only the end needs.
         from workflow.report.html.page import compile_templates
         from workflow.report.report_files import write_report
@@ -180,7 +181,7 @@ def run(
         compile_templates()
         for state in states:
             progress.update(state)
-    report = write_report(directory)
+    report = write_report(directory, state)
     show_end(report, directory)
     sys.exit(report.run.exit_code)
 
