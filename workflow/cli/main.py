@@ -6,6 +6,7 @@ Other modules of `workflow` are imported inside the verb that needs them: no com
 from __future__ import annotations
 
 import atexit
+import contextlib
 import gc
 import json
 import os
@@ -170,17 +171,19 @@ def run(
     from workflow.report.show.live_display import Progress
 
     directory, states = start_run(loaded, decided, run_dir)
-    with Progress(decided, directory, quiet=quiet) as progress:
+    with contextlib.closing(states):
+        # The run starts before anything is printed: a terminal that accepts no output does not hold it up.
         state = next(states)
-        progress.update(state)
-        # The first stages are starting now: import meanwhile what only the end needs.
-        from workflow.report.html.page import compile_templates
-        from workflow.report.report_files import write_report
-        from workflow.report.show.printing import show_end
-
-        compile_templates()
-        for state in states:
+        with Progress(decided, directory, quiet=quiet) as progress:
             progress.update(state)
+            # The first stages are starting now: import meanwhile what only the end needs.
+            from workflow.report.html.page import compile_templates
+            from workflow.report.report_files import write_report
+            from workflow.report.show.printing import show_end
+
+            compile_templates()
+            for state in states:
+                progress.update(state)
     report = write_report(directory, state)
     show_end(report, directory)
     sys.exit(report.run.exit_code)
