@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: demo test adios2-mpi unit lint types imports wheel bench pictures bless docs clean help
+.PHONY: demo test adios2-mpi unit lint types imports mutants wheel bench pictures bless docs clean help
 
 help:            ## what there is to make
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 16
@@ -51,6 +51,9 @@ types: $(VENV)/dev  ## mypy --strict, tests too
 
 imports: $(VENV)/dev  ## imports go down the house only
 	$(BIN)/lint-imports
+
+mutants: $(VENV)/dev  ## change the code at one place at a time and see that a test fails (up to an hour); some modules: MUTANTS='nodes units'
+	$(BIN)/python tools/mutants.py $(MUTANTS)
 
 # What we compare ourselves with, apart from us: its dependencies are not ours.
 $(VENV)-peers/ready: Makefile

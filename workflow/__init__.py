@@ -10,13 +10,15 @@ import importlib
 from typing import Any
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "load_pipeline", "make_plan", "read_report", "run_pipeline"]
+__all__ = ["__version__", "load_pipeline", "make_plan", "read_report", "report_tables", "run_pipeline", "steps_table"]
 
 _HOMES = {
     "load_pipeline": "workflow.api",
     "make_plan": "workflow.api",
     "run_pipeline": "workflow.api",
     "read_report": "workflow.api",
+    "report_tables": "workflow.report.pandas_tables",
+    "steps_table": "workflow.report.pandas_tables",
 }
 
 

@@ -7,9 +7,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import platform
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from workflow.spec.load import Loaded, load_pipeline
 
 if TYPE_CHECKING:
     from workflow.plan.plan_model import Plan
-    from workflow.report.build.make_report import Report
+    from workflow.report.report_model import Report
     from workflow.run.state import RunState
     from workflow.site.site_model import Site
 
@@ -32,19 +33,21 @@ def make_plan(loaded: Loaded, site: Site | None = None) -> Plan:
         SpecError: all that is wrong, with places in the pipeline file.
     """
     from workflow.plan.make import make_plan as decide
+    from workflow.plan.topology.implicit_stages import complete_pipeline
     from workflow.site.load_site import load_site
-    from workflow.site.machine import find_mpiexec
     from workflow.site.operator_probe import operators_of
 
     if site is None:
         site = load_site(loaded.spec.site)
-    mpiexec = find_mpiexec() or "mpiexec"
-    built = operators_of(loaded.spec, loaded.path.parent)
-    return decide(loaded, site, python=sys.executable, wf_version=__version__, mpiexec=mpiexec, built=built)
+    built = operators_of(complete_pipeline(loaded).spec, loaded.path.parent)
+    return decide(loaded, site, python=sys.executable, wf_version=__version__, built=built)
 
 
-def start_run(loaded: Loaded, plan: Plan, run_dir: Path | None = None) -> tuple[Path, Iterator[RunState]]:
-    """Write the run directory; return it and the run itself, which advances as it is iterated."""
+def start_run(loaded: Loaded, plan: Plan, run_dir: Path | None = None) -> tuple[Path, Generator[RunState, None, None]]:
+    """Write the run directory; return it and the states of the run, which starts when the first one is taken.
+
+    From then on it does not wait for the caller: each state taken is the newest. Closing the generator ends the run.
+    """
     from workflow.run.run_directory import create_run_dir
     from workflow.run.supervisor import supervise
 
@@ -78,18 +81,20 @@ def run_pipeline(
         SpecError: the pipeline is wrong; nothing was started.
         RunError: the run directory cannot be used.
     """
-    from workflow.report.build.make_report import write_report
+    from workflow.report.report_files import write_report
 
     loaded = load_pipeline(Path(path), profiles=profiles, sets=sets, via=via)
     directory, states = start_run(loaded, make_plan(loaded), Path(run_dir) if run_dir else None)
-    for _ in states:
-        pass
-    return write_report(directory)
+    state = None
+    with contextlib.closing(states):
+        for state in states:  # noqa: B007 - the last one counts
+            pass
+    return write_report(directory, state)
 
 
 def read_report(run_dir: str | Path | None = None) -> Report:
     """The report of a run, by default of the newest below `runs/`."""
-    from workflow.report.build.make_report import read_report as read
+    from workflow.report.report_files import read_report as read
     from workflow.run.run_directory import find_run
 
     return read(find_run(Path(run_dir) if run_dir else None))

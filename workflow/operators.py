@@ -1,7 +1,8 @@
-"""ADIOS2's operators: what each can do, and whether a library was built with it. Shared by the plan and the stages.
+"""ADIOS2's compression operators: what each can compress, and which ones a library was built with.
 
-Seen with ADIOS2 2.12.1: an operator that was not built in aborts the process; zfp takes integers and returns wrong
-ones (off by 6 at an accuracy of 1e-3); zfp on an empty block dies of a bus error; no operator takes single values.
+Used by the plan and by the stages. Observed with ADIOS2 2.12.1: an operator that was not built in aborts the process;
+zfp accepts integers and returns wrong ones (off by 6 at an accuracy of 1e-3); zfp on an empty block crashes with a bus
+error; no operator accepts single values.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from pathlib import Path
 OPERATORS = ("blosc", "bzip2", "zfp")
 LOSSY = ("zfp",)
 EVERY = "*"
-# How the compiler spells the class of each: its name is in a library that was built with it.
+# The mangled class name of each: a library that was built with the operator contains it.
 _CLASSES = {
     "blosc": b"13CompressBlosc",
     "bzip2": b"13CompressBZIP2",
@@ -22,7 +23,7 @@ _FLOATING = ("float", "complex")
 
 
 def built_into(library: Path) -> list[str] | None:
-    """The operators that an ADIOS2 library was built with; None when it cannot be read. Takes some 20 ms."""
+    """The operators that an ADIOS2 library was built with; None when the file cannot be read. Takes about 20 ms."""
     try:
         with library.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
             return [name for name in OPERATORS if content.find(_CLASSES[name]) >= 0]
@@ -31,14 +32,14 @@ def built_into(library: Path) -> list[str] | None:
 
 
 def refusal(operator: str, kind: str | None, dimensions: int | None) -> str:
-    """Why an operator cannot do a variable of this type (NumPy's name, or a family); empty when it can.
+    """Why an operator cannot compress a variable; "" when it can.
 
-    None is what is not known yet.
+    `kind`: NumPy's name of the type, or a family such as `float`. None: not known yet.
     """
     if kind == "string":
         return "it is a string"
     if dimensions == 0:
         return "it is a single value, and operators work on arrays"
     if operator in LOSSY and kind not in (None, "number") and not str(kind).startswith(_FLOATING):
-        return f"it is of type {kind}, and {operator} keeps its accuracy for floating point only"
+        return f"it is of type {kind}, and {operator} keeps its accuracy only for floating-point numbers"
     return ""

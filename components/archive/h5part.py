@@ -12,22 +12,22 @@ from typing import Any
 
 import numpy as np
 
-from components.archive.particles import AXES, Component, components_of, find_species
-from components.archive.tree import Described, Part, Tree
+from components.archive.particles import AXES, ParticleComponent, components_of, find_species
+from components.archive.tree import DatasetSource, Described, Tree
 
-# The names that readers of H5Part files look for.
+# The names that readers of H5Part files expect.
 _RECORDS = {"position": AXES, "momentum": ("px", "py", "pz"), "velocity": ("vx", "vy", "vz")}
 
 
 class H5Part:
-    """The layout: particles alone, or (`fields`) H5Block with fields and with particles if there are any."""
+    """The layout H5Part with particles alone, or (`fields`) H5Block with fields and any particles."""
 
     def __init__(self, fields: bool = False) -> None:
         self._fields = fields
         self._known_fields: set[str] = set()
 
     def tree(self, step: Described) -> Tree:
-        """See `Layout`. Raises SystemExit when it is not clear what is one number per particle."""
+        """See `Layout`. Raises SystemExit when it is not clear which arrays hold one number per particle."""
         tree, group = Tree(), f"/Step#{step.number}"
         tree.describe("/", step.general())
         tree.describe(group, step.scalars)
@@ -38,7 +38,7 @@ class H5Part:
             tree.describe(group, {"iteration": np.int64(number), **known})
         for component in self._particles(step):
             path = f"{group}/{dataset_name(component)}"
-            tree.add(path, Part(component.variable, component.column))
+            tree.add(path, DatasetSource(component.variable, component.column))
             tree.describe(path, step.own(component.variable))
         for name, field, part in self._components(step):
             path = f"{group}/Block/{name}"
@@ -52,45 +52,47 @@ class H5Part:
         why = "neither particles nor a field of 2 or 3 dimensions" if self._fields else "not one value per particle"
         return {name: why for name in step.arrays if name not in taken}
 
-    def _particles(self, step: Described) -> list[Component]:
+    def _particles(self, step: Described) -> list[ParticleComponent]:
         found = find_species(step.arrays, self._known_fields)
         if len(found) > 1:
             species = ", ".join(folder.strip("/") for folder in found)
-            raise SystemExit(f"archive: an H5Part file holds one species, the stream has {species}: choose `variables`")
+            raise SystemExit(
+                f"archive: an H5Part file holds one species, but the stream has {species}; choose with `variables`"
+            )
         if found or self._fields:
             return [component for _, components in found.values() for component in components]
         lengths = {info.shape[0] for info in step.arrays.values() if len(info.shape) == 1}
         if len(lengths) != 1:
             has = ", ".join(f"{name} {list(info.shape)}" for name, info in step.arrays.items()) or "nothing"
             raise SystemExit(
-                f"archive: which arrays are particles? There is no `position`, and the stream has {has}; name those of "
-                "one length in `variables`, or use format hdf5 or h5block"
+                f"archive: no array is called `position`, so it is unclear which ones hold particles: the stream has "
+                f"{has}; list arrays of one length in `variables`, or use format hdf5 or h5block"
             )
         (number,) = lengths
         return [part for name, info in step.arrays.items() for part in components_of(name, info, "", number)]
 
-    def _components(self, step: Described) -> list[tuple[str, str, Part]]:
-        """(field, number of the component, where it comes from) of every field."""
+    def _components(self, step: Described) -> list[tuple[str, str, DatasetSource]]:
+        """(field, number of the component, source of the data) of every field."""
         if not self._fields:
             return []
         taken = {component.variable for component in self._particles(step)}
-        found: list[tuple[str, str, Part]] = []
+        found: list[tuple[str, str, DatasetSource]] = []
         for name, info in step.arrays.items():
             shape = info.shape
             if name in taken:
                 continue
             folder, _, axis = name.strip("/").rpartition("/")
             if len(shape) == 4 and shape[-1] in (2, 3):
-                found += [(_last(name), str(index), Part(name, index)) for index in range(shape[-1])]
+                found += [(_last(name), str(index), DatasetSource(name, index)) for index in range(shape[-1])]
             elif len(shape) in (2, 3):
                 # H5Block's fields have three dimensions
-                part = Part(name, None, (1, *shape) if len(shape) == 2 else None)
+                part = DatasetSource(name, None, (1, *shape) if len(shape) == 2 else None)
                 is_component = axis in AXES and folder
                 found.append((_last(folder), str(AXES.index(axis)), part) if is_component else (_last(name), "0", part))
         return found
 
 
-def dataset_name(component: Component) -> str:
+def dataset_name(component: ParticleComponent) -> str:
     """`x` for a position, `px` for a momentum, `spin_x` for others, `id` for a scalar."""
     if not component.axis:
         return component.record
@@ -100,7 +102,7 @@ def dataset_name(component: Component) -> str:
 
 
 def grid_of(step: Described, variable: str) -> dict[str, Any]:
-    """Origin and spacing of a field, x first, where the stream tells them in openPMD's words; else 0 and 1."""
+    """Origin and spacing of a field, x first, from openPMD attributes of the stream; else 0 and 1."""
     owner = variable
     for owner in (variable, variable.rpartition("/")[0]):
         if f"{owner}/gridSpacing" in step.attributes:

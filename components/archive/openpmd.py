@@ -1,11 +1,11 @@
 """Steps as iterations of an openPMD 1.1.0 file (https://github.com/openPMD/openPMD-standard), group-based, in HDF5.
 
-A stream that an openPMD program wrote keeps its own structure. In any other stream, what has a `position` becomes a
-particle species and all other arrays become meshes; scalars become attributes of their iteration, and `time` its
-time. Numbers stay as they are, bit for bit: `unit` attributes become unitSI and unitDimension.
+A stream that an openPMD program wrote keeps its structure. In any other stream arrays with a `position` become a
+particle species and all other arrays become meshes; scalars become attributes of their iteration, and `time` its time.
+Values are written bit for bit: `unit` attributes become unitSI and unitDimension.
 
-Written through h5py, not openPMD-api: archive needs nothing more installed than for plain HDF5, decides every byte
-(openPMD-api adds the date of writing, so two runs with the same data would differ), and passes types on unchanged.
+Written with h5py instead of openPMD-api: no further package is needed than for plain HDF5, two runs with the same data
+give the same file (openPMD-api adds the date of writing), and types do not change.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from components.archive.particles import AXES, Component, find_species, species_name
-from components.archive.tree import Described, Part, Tree
+from components.archive.particles import AXES, ParticleComponent, find_species, species_name
+from components.archive.tree import DatasetSource, Described, Tree
 from components.archive.units import Unit, to_unit
 from workflow import __version__
 from workflow.stage import Shape
 
 MESHES, PARTICLES = "meshes/", "particles/"
-MARKS = ("timestep", "step")  # scalars that number the steps
+MARKS = ("timestep", "step")  # scalars with the number of the step
 _TABLE = "__openPMD_groups"
 _OWN = ("__openPMD_groups", "__openPMD_internal")
 _HEADER: dict[str, Any] = {
@@ -37,7 +37,7 @@ _HEADER: dict[str, Any] = {
 
 
 class OpenPMD:
-    """The layout. Remembers the last iteration, its time, and what is no particles."""
+    """The layout openPMD. Keeps the last iteration, its time, and which arrays are no particles."""
 
     def __init__(self) -> None:
         self._iteration = -1
@@ -71,7 +71,7 @@ class OpenPMD:
         return with_paths(tree, base)
 
     def _times(self, step: Described) -> dict[str, Any]:
-        """The attributes that every iteration must have. dt is the time since the step before, 0 for the first."""
+        """The attributes that every iteration must have. `dt`: the time since the step before, 0 for the first."""
         given = step.scalars.get("time", step.index)
         time = float(given) if isinstance(given, float | int | np.number) else float(step.index)
         before, self._time = self._time, time
@@ -81,7 +81,7 @@ class OpenPMD:
 
 
 def copied(step: Described) -> Tree:
-    """A step of an openPMD stream, below its iteration's own group."""
+    """A step of an openPMD stream, in the group of its iteration."""
     tree = Tree()
     base, number = step.base
 
@@ -90,7 +90,7 @@ def copied(step: Described) -> Tree:
 
     for name in step.arrays:
         if name.startswith("/data/"):
-            tree.add(place(name), Part(name))
+            tree.add(place(name), DatasetSource(name))
     there = _present(step)
     for name, value in step.attributes.items():
         owner, _, key = name.rpartition("/")
@@ -107,7 +107,7 @@ def copied(step: Described) -> Tree:
 
 
 def _present(step: Described) -> set[str] | None:
-    """Groups and variables of this step; None when the stream has no table of them. Old attributes stay in a stream."""
+    """Groups and variables of this step; None without a table of them. Attributes of earlier steps stay in a stream."""
     now = step.attributes.get(f"{_TABLE}/")
     if now is None:
         return None
@@ -123,11 +123,11 @@ def _labels(step: Described, mesh: str, given: Any) -> Any:
     return axis_labels(len(shape))
 
 
-def _add_species(tree: Tree, species: str, number: int, components: list[Component], step: Described) -> None:
+def _add_species(tree: Tree, species: str, number: int, components: list[ParticleComponent], step: Described) -> None:
     for record, axis, variable, column in components:
         path = f"{species}{word(record)}{'/' if axis else ''}{axis}"
         unit = unit_of(step, variable)
-        tree.add(path, Part(variable, column))
+        tree.add(path, DatasetSource(variable, column))
         tree.describe(f"{species}{word(record)}", {**step.own(variable), **record_attributes(unit)})
         tree.describe(path, {"unitSI": np.float64(unit.si if unit else 1.0)})
         if record == "position":
@@ -143,24 +143,24 @@ def _add_mesh(tree: Tree, path: str, variable: str, shape: Shape, step: Describe
     vector = len(shape) == len(AXES) + 1 and shape[-1] in (2, 3)
     attributes = mesh_attributes(len(shape) - vector, unit_of(step, variable), step.own(variable))
     if not vector:
-        tree.add(path, Part(variable))
+        tree.add(path, DatasetSource(variable))
         tree.describe(path, attributes)
         return
     of_component = {name: attributes.pop(name) for name in ("unitSI", "position")}
     tree.describe(path, attributes)
     for column in range(shape[-1]):
-        tree.add(f"{path}/{AXES[column]}", Part(variable, column))
+        tree.add(f"{path}/{AXES[column]}", DatasetSource(variable, column))
         tree.describe(f"{path}/{AXES[column]}", of_component)
 
 
 def record_attributes(unit: Unit | None) -> dict[str, Any]:
-    """What every record has."""
+    """The attributes that every record must have."""
     powers = np.array((unit or Unit()).powers, dtype=np.float64)
     return {"unitDimension": powers, "timeOffset": np.float64(0)}
 
 
 def mesh_attributes(dimensions: int, unit: Unit | None, own: dict[str, Any]) -> dict[str, Any]:
-    """What every mesh of one component has. A grid of cells of size 1 unless the variable's attributes say more."""
+    """The attributes that every mesh must have. Cells have size 1 unless the variable has attributes for it."""
     known: dict[str, Any] = {
         **record_attributes(unit),
         "unitSI": np.float64(unit.si if unit else 1.0),
@@ -189,13 +189,13 @@ def axis_labels(dimensions: int) -> list[str]:
 
 
 def unit_of(step: Described, variable: str) -> Unit | None:
-    """The unit that the variable's attribute `unit` names, if it is known."""
+    """The unit in the variable's attribute `unit`, if it is known."""
     text = step.attributes.get(f"{variable}/unit")
     return None if text is None else to_unit(str(text))
 
 
 def with_paths(tree: Tree, base: str, meshes: str = MESHES, particles: str = PARTICLES) -> Tree:
-    """The tree with both groups in its iteration: readers look for the groups that the file's head promises."""
+    """The tree with both groups in its iteration: readers expect the groups that the root attributes name."""
     tree.describe("/", {"meshesPath": meshes, "particlesPath": particles})
     tree.describe(f"{base}{meshes}", {})
     tree.describe(f"{base}{particles}", {})
@@ -203,7 +203,7 @@ def with_paths(tree: Tree, base: str, meshes: str = MESHES, particles: str = PAR
 
 
 def word(name: str) -> str:
-    """A name of letters, digits and `_`, as openPMD wants it."""
+    """The name with letters, digits and `_` only, as openPMD requires."""
     return re.sub(r"[^A-Za-z0-9_]", "_", name.strip("/"))
 
 

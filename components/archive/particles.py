@@ -1,9 +1,9 @@
 """Which arrays of a step belong to particles, by name and shape alone.
 
-Particles are what has a `position`: `position` [N, 2 or 3] in one variable, or `position/x`, `position/y`, … [N]
-as openPMD streams have it. Whatever lies beside it with N rows belongs to the same species, whose name is that of
-the folder: `ions/position`, `/data/particles/ions/position/x`. Everything else is a field, and what was a field in
-one step stays one: the number of particles may come to be the length of any array.
+A species is found by its `position`: one variable [N, 2 or 3], or `position/x`, `position/y`, … [N] as in openPMD
+streams. Arrays in the same folder with N rows belong to the same species, which is named after the folder:
+`ions/position`, `/data/particles/ions/position/x`. All other arrays are fields. An array that was a field in one step
+stays a field: in a later step the number of particles may happen to equal its length.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ AXES = ("x", "y", "z")
 DEFAULT_SPECIES = "particles"
 
 
-class Component(NamedTuple):
+class ParticleComponent(NamedTuple):
     """One number per particle: a column of a variable, or all of it. `axis` is "" for a scalar record."""
 
     record: str
@@ -26,13 +26,15 @@ class Component(NamedTuple):
     column: int | None
 
 
-def find_species(arrays: Mapping[str, Info], fields: set[str] | None = None) -> dict[str, tuple[int, list[Component]]]:
+def find_species(
+    arrays: Mapping[str, Info], fields: set[str] | None = None
+) -> dict[str, tuple[int, list[ParticleComponent]]]:
     """Folder of each species → (number of its particles, its components).
 
-    `fields` are the variables that were none of particles in an earlier step; those of this step are added to it.
+    `fields`: the variables that were fields in an earlier step; those of this step are added.
     """
     fields = set() if fields is None else fields
-    found: dict[str, tuple[int, list[Component]]] = {}
+    found: dict[str, tuple[int, list[ParticleComponent]]] = {}
     for name, info in arrays.items():
         folder = _folder(name, info)
         if folder is None or folder in found:
@@ -46,7 +48,7 @@ def find_species(arrays: Mapping[str, Info], fields: set[str] | None = None) -> 
 
 
 def _folder(name: str, info: Info) -> str | None:
-    """What stands before `position`, with its slash; None when this is no position."""
+    """The path before `position`, with its slash; None when this variable is no position."""
     parts = name.split("/")
     if parts[-1] == "position" and len(info.shape) == 2 and info.shape[1] in (2, 3):
         return name[: -len("position")]
@@ -55,16 +57,16 @@ def _folder(name: str, info: Info) -> str | None:
     return None
 
 
-def components_of(name: str, info: Info, folder: str, number: int) -> Iterator[Component]:
-    """The components that an array below `folder` gives to `number` particles; none when it has other rows."""
+def components_of(name: str, info: Info, folder: str, number: int) -> Iterator[ParticleComponent]:
+    """The components in an array below `folder` for `number` particles; none when it has another number of rows."""
     record, _, axis = name[len(folder) :].partition("/")
     if not info.shape or info.shape[0] != number or "/" in axis:
         return
     if len(info.shape) == 1:
-        yield Component(record, axis, name, None)
+        yield ParticleComponent(record, axis, name, None)
     elif len(info.shape) == 2 and info.shape[1] in (2, 3) and not axis:
         for column in range(info.shape[1]):
-            yield Component(record, AXES[column], name, column)
+            yield ParticleComponent(record, AXES[column], name, column)
 
 
 def species_name(folder: str) -> str:

@@ -1,8 +1,8 @@
-"""Keep a stream in a file: every variable with its type, shape and values, every attribute, every step.
+"""Write a stream to a file: every variable with its type, shape and values, every attribute, every step.
 
-As BP5 or HDF5 the file looks as if the writer of the stream had written it there; openPMD, H5Part and H5Block are
-HDF5 in the layouts that the tools of their communities read. While it is written its name ends in `.partial`; it
-gets its own name when the stream has ended.
+A BP5 or HDF5 file is the same as if the writer of the stream had written it; openPMD, H5Part and H5Block are HDF5 in
+the layouts that the tools of these communities read. The name of the file ends in `.partial` until the stream has
+ended.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-# Started by path: the modules beside this file are known under the names that everything else uses too.
+# This file is started by path: make the modules beside it importable by their full names.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from components.archive.h5part import H5Part
@@ -29,7 +29,7 @@ HDF5_SUFFIXES = (".h5", ".hdf5")
 
 
 class Partial:
-    """A context with the path to write to, which becomes the asked-for path unless an exception leaves it."""
+    """A context manager: gives a temporary path, which is renamed to `path` at the end unless an exception occurs."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -37,9 +37,9 @@ class Partial:
 
     def __enter__(self) -> Path:
         exists = self.path.exists()
-        self._wait()  # no rank must look when rank 0 has gone on already
+        self._wait()  # all ranks look before rank 0 goes on
         if exists:
-            raise SystemExit(f"archive: {self.path} exists already; remove it or give another path")
+            raise SystemExit(f"archive: {self.path} already exists; remove it, or give another `path`")
         if stage.rank() == 0:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         self._wait()
@@ -59,28 +59,28 @@ class Partial:
 
 
 def format_of(path: Path, wanted: str) -> str:
-    """The format asked for, or that of the suffix. Raises SystemExit when they do not go together."""
+    """The format: as given, or by the suffix. Raises SystemExit when format and suffix do not match."""
     said = BY_SUFFIX.get(path.suffix)
     if wanted == "auto":
         if said is None:
             known = ", ".join(BY_SUFFIX)
-            raise SystemExit(f"archive: {path.name} is in no format that is known; its suffix may be {known}")
+            raise SystemExit(f"archive: the suffix of {path.name} selects no format; use {known}, or give `format`")
         return said
     suffixes = [suffix for suffix, each in BY_SUFFIX.items() if each == wanted]
     if wanted != "bp5":
         suffixes = list(dict.fromkeys([*suffixes, *HDF5_SUFFIXES]))
     if path.suffix not in suffixes:
-        raise SystemExit(f"archive: format {wanted} goes into a file that ends in {' or '.join(suffixes)}: {path.name}")
+        raise SystemExit(f"archive: format {wanted} needs a file that ends in {' or '.join(suffixes)}, not {path.name}")
     return wanted
 
 
 def make_layout(wanted: str) -> Layout:
-    """The layout of a format that is HDF5 with names of its own."""
+    """The layout of a format that stores HDF5 under its own names."""
     return OpenPMD() if wanted == "openpmd" else H5Part(fields=wanted == "h5block")
 
 
 def chosen(names: list[str], wanted: list[str]) -> list[str]:
-    """The variables to keep. Raises SystemExit when the step has not all that are wanted."""
+    """The variables to write. Raises SystemExit when the step does not have all of them."""
     missing = [name for name in wanted if name not in names]
     if missing:
         raise SystemExit(f"archive: the stream has no variable {', '.join(missing)}; it has {', '.join(names)}")
@@ -88,7 +88,7 @@ def chosen(names: list[str], wanted: list[str]) -> list[str]:
 
 
 def copy_step(step: stage.Step, names: list[str], file: stage.Writer) -> None:
-    """Each rank copies its share of every variable, box by box."""
+    """Copy this rank's share of every variable, piece by piece."""
     pieces = step.shares(names)
     step.copy_attributes_to(file)
     with file.step():
@@ -100,7 +100,7 @@ def copy_step(step: stage.Step, names: list[str], file: stage.Writer) -> None:
 
 
 class _Attributes:
-    """Takes the attributes of a step, types kept."""
+    """Collects the attributes of a step with their types."""
 
     def __init__(self) -> None:
         self.found: dict[str, Any] = {}
@@ -111,30 +111,30 @@ class _Attributes:
 
 
 def described(step: stage.Step, number: int, names: list[str]) -> Described:
-    """A step, the `number`-th that is kept, without its arrays. Collective."""
+    """The step without its arrays; it is number `number` of those that are written. Collective."""
     known = step.variables()
     taken = _Attributes()
     step.copy_attributes_to(taken)
     scalars: dict[str, Any] = dict(step.read_many([name for name in names if not known[name].shape]))
     scalars = {name: str(value) if known[name].type == "string" else value for name, value in scalars.items()}
-    # The hosts of an openPMD writer's ranks are for its readers, not data.
+    # /rankTable lists the hosts of an openPMD writer's ranks; it is no data.
     arrays = {name: known[name] for name in names if known[name].shape and name != "/rankTable"}
     return Described(step.index, number, arrays, scalars, taken.found)
 
 
 def read_whole(step: stage.Step, name: str) -> stage.Array:
-    """All of an array on rank 0, which writes it; nothing of it on the other ranks. Collective."""
+    """The whole array on rank 0, which writes it; an empty one on the other ranks. Collective."""
     shape = step.shape(name)
     return step.read(name, count=None if stage.rank() == 0 else (0,) * len(shape))
 
 
 @contextmanager
 def hdf5_file(path: Path) -> Iterator[Any]:
-    """An HDF5 file on rank 0, None on the others. Raises SystemExit where h5py is not installed."""
+    """An open HDF5 file on rank 0, None on the others. Raises SystemExit where h5py is not installed."""
     try:
         import h5py
     except ModuleNotFoundError:
-        raise SystemExit("archive: HDF5 files need h5py here (pip install h5py)") from None
+        raise SystemExit("archive: this format needs h5py: pip install h5py") from None
     if stage.rank() != 0:
         yield None
         return
@@ -142,8 +142,8 @@ def hdf5_file(path: Path) -> Iterator[Any]:
         yield file
 
 
-def keep_laid_out(path: Path, layout: Layout, args: SimpleNamespace) -> None:
-    """Write the stream as HDF5 in one of the layouts; what has no place in it is told once."""
+def write_layout(path: Path, layout: Layout, args: SimpleNamespace) -> None:
+    """Write the stream as HDF5 in one of the layouts; variables that it cannot hold are printed once."""
     with Partial(path) as partial, hdf5_file(partial) as file, stage.open_reader("input") as stream:
         for step in stream:
             if step.index % args.every:
@@ -155,8 +155,8 @@ def keep_laid_out(path: Path, layout: Layout, args: SimpleNamespace) -> None:
             write_tree(file, layout.tree(known), lambda name, step=step: read_whole(step, name))  # type: ignore[misc]
 
 
-def keep_as_it_is(path: Path, engine: str, args: SimpleNamespace) -> None:
-    """Write the stream as its writer would have."""
+def write_unchanged(path: Path, engine: str, args: SimpleNamespace) -> None:
+    """Write the stream as its writer would have written a file."""
     with (
         Partial(path) as partial,
         stage.open_reader("input") as stream,
@@ -173,9 +173,9 @@ def main() -> None:
     path = Path(args.path)
     wanted = format_of(path, args.format)
     if wanted in ENGINES:
-        keep_as_it_is(path, ENGINES[wanted], args)
+        write_unchanged(path, ENGINES[wanted], args)
     else:
-        keep_laid_out(path, make_layout(wanted), args)
+        write_layout(path, make_layout(wanted), args)
 
 
 if __name__ == "__main__":

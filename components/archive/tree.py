@@ -1,4 +1,4 @@
-"""What one step becomes in an HDF5 file: datasets and attributes by their paths, decided before any data is read."""
+"""The contents of one step in an HDF5 file: datasets and attributes by path, decided before any data is read."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from workflow.stage import Array, Info, Shape
 
 @dataclass(frozen=True)
 class Described:
-    """One step without its arrays: their types and shapes, all scalars and strings, all attributes (types kept).
+    """One step without its arrays: their types and shapes, all scalars and strings, all attributes with their types.
 
-    `index` counts the steps of the stream, `number` those that are kept.
+    `index` counts the steps of the stream, `number` those that are written.
     """
 
     index: int
@@ -32,11 +32,11 @@ class Described:
 
     @property
     def is_openpmd(self) -> bool:
-        """Whether an openPMD program wrote the stream: its names and attributes then follow the standard."""
+        """Whether an openPMD program wrote the stream, so that its names and attributes follow the standard."""
         return "/openPMD" in self.attributes
 
     def general(self) -> dict[str, Any]:
-        """The attributes that belong to no variable; of an openPMD stream those of the whole series."""
+        """The attributes that belong to no variable; in an openPMD stream those of the whole series."""
         if self.is_openpmd:
             return {name[1:]: value for name, value in self.attributes.items() if name.rfind("/") == 0}
         owners = (*self.arrays, *self.scalars)
@@ -56,8 +56,8 @@ class Described:
         return f"/data/{number}", number
 
 
-class Part(NamedTuple):
-    """A variable, or one column of its last axis; `shape` if it is another one in the file."""
+class DatasetSource(NamedTuple):
+    """Where a dataset comes from: a variable, or one column of its last axis. `shape`: of the dataset, if different."""
 
     variable: str
     column: int | None = None
@@ -66,40 +66,41 @@ class Part(NamedTuple):
 
 @dataclass
 class Tree:
-    """Paths → what is written there. A path that has attributes and no dataset is a group."""
+    """The datasets and attributes by path. A path with attributes and no dataset is a group."""
 
-    datasets: dict[str, Part] = field(default_factory=dict)
+    datasets: dict[str, DatasetSource] = field(default_factory=dict)
     attributes: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def describe(self, path: str, attributes: Mapping[str, Any]) -> None:
-        """Adds attributes to what is at `path`."""
+        """Add attributes to the dataset or group at `path`."""
         self.attributes.setdefault(path, {}).update(attributes)
 
-    def add(self, path: str, part: Part) -> None:
-        """Adds a dataset. Raises SystemExit when another variable is there already."""
+    def add(self, path: str, part: DatasetSource) -> None:
+        """Add a dataset. Raises SystemExit when another variable already has this path."""
         first = self.datasets.setdefault(path, part)
         if first != part:
             raise SystemExit(
-                f"archive: {first.variable} and {part.variable} would both be {path}; leave one out with `variables`"
+                f"archive: {first.variable} and {part.variable} would both be written to {path}; "
+                "leave one out with `variables`"
             )
 
 
 class Layout(Protocol):
-    """A way to lay steps out in a file."""
+    """Where the data of a step goes in a file."""
 
     def tree(self, step: Described) -> Tree:
-        """Where everything of this step goes. Pure but for what it remembers of earlier steps."""
+        """The paths of everything in this step. Depends only on this step and on earlier ones."""
 
     def left_out(self, step: Described) -> dict[str, str]:
         """Variable → why the format has no place for it."""
 
 
 def write_tree(file: Any, tree: Tree, read: Callable[[str], Array]) -> None:
-    """Write one step. `read` is called once per variable, on all ranks alike; `file` is None where nothing is written.
+    """Write one step. `read` is called once per variable, on all ranks; `file` is None on ranks that do not write.
 
-    One variable at a time is in memory.
+    Only one variable at a time is in memory.
     """
-    parts: dict[str, list[tuple[str, Part]]] = {}
+    parts: dict[str, list[tuple[str, DatasetSource]]] = {}
     for path, part in tree.datasets.items():
         parts.setdefault(part.variable, []).append((path, part))
     for variable, places in parts.items():
@@ -117,12 +118,12 @@ def write_tree(file: Any, tree: Tree, read: Callable[[str], Array]) -> None:
 
 
 def to_attribute(value: Any) -> Any:
-    """Text as HDF5's fixed-length strings, which openPMD's tools ask for, where it is plain ASCII."""
+    """The value for h5py: ASCII text as fixed-length strings, which openPMD's tools require."""
     if isinstance(value, np.ndarray) and value.dtype.kind == "U":
         value = value.tolist()
     if isinstance(value, list | tuple) and value and all(isinstance(item, str) for item in value):
         texts = [item.encode() for item in value]
         return np.array(texts) if all(texts) and all(item.isascii() for item in value) else [str(i) for i in value]
     if isinstance(value, str):
-        return np.bytes_(value.encode()) if value and value.isascii() else str(value)  # NumPy's own has no HDF5 type
+        return np.bytes_(value.encode()) if value and value.isascii() else str(value)  # NumPy's str_ has no HDF5 type
     return value

@@ -32,16 +32,16 @@ _FACTOR = re.compile(r"([A-Za-zµÅ]+|1)(?:\^?(-?\d+))?")
 
 
 class Unit(NamedTuple):
-    """What one of a unit is in SI, and the powers of the seven base quantities in openPMD's order."""
+    """The value of a unit in SI, and the powers of the seven base quantities in openPMD's order."""
 
     si: float = 1.0
     powers: tuple[int, ...] = _NONE
 
 
 def to_unit(text: str) -> Unit | None:
-    """`angstrom/ps`, `1/Å`, `kg*m/s^2` as a Unit; None for what is not known.
+    """`angstrom/ps`, `1/Å`, `kg*m/s^2` as a Unit; None for an unknown unit.
 
-    Factors are joined by `*`, `·` or blanks; what follows a `/` divides, up to the next one.
+    Factors are separated by `*`, `·` or blanks; all factors after a `/` divide.
     """
     si, powers = 1.0, list(_NONE)
     for index, group in enumerate(text.strip().split("/")):

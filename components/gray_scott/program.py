@@ -4,9 +4,9 @@
     ∂V/∂t = Dv ∇²V + U V² − (F + k) V
 
 J. E. Pearson, "Complex Patterns in a Simple System", Science 261 (1993) 189–192,
-doi:10.1126/science.261.5118.189. The grid spacing is 1; time is stepped by explicit Euler, space by the
-7-point Laplacian. The values of every cell are the same, bit for bit, for any number of ranks: each is
-computed from the same numbers in the same order, and the noise is a function of the global cell index.
+doi:10.1126/science.261.5118.189. The grid spacing is 1; explicit Euler in time, 7-point Laplacian in space.
+The values are the same, bit for bit, for any number of ranks: every cell is computed from the same numbers
+in the same order, and the noise is a function of the global cell index.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 Floats = npt.NDArray[np.float64]
 
-CHUNK = 8192  # cells updated at a time: two fields and the scratch arrays then stay in a core's L2 cache
+CHUNK = 8192  # cells updated together: two fields and the scratch arrays fit into a core's L2 cache
 GOLDEN = 0x9E3779B97F4A7C15
 
 
 def grid_shape(size: list[int]) -> tuple[int, int, int]:
-    """`[L]` → (L, L, L); `[nz, ny, nx]` unchanged. Raises SystemExit with a message for anything else."""
+    """`[L]` → (L, L, L); `[nz, ny, nx]` unchanged. Raises SystemExit for other lengths."""
     if len(size) == 1:
         return size[0], size[0], size[0]
     if len(size) == 3:
@@ -91,7 +91,7 @@ class Field:
         return inner
 
     def exchange(self) -> None:
-        """Fill the ghosts. Axis after axis with whole planes, so that edges and corners become right too."""
+        """Fill the ghost cells, axis by axis with whole planes, so that edges and corners are filled too."""
         for axis in range(3):
             low, high = self._planes(axis)
             if self.parts[axis] == 1:
@@ -119,7 +119,7 @@ class Field:
         """One time step of the inner cells; the ghosts are undefined afterwards.
 
         All cells from the first inner one to the last are updated as one contiguous range: faster than
-        rows of inner cells, at the price of computing ghosts that the next exchange overwrites.
+        rows of inner cells, although it also computes ghost cells, which the next exchange overwrites.
         """
         u, v = self.cells.reshape(2, -1)
         next_u, next_v = self._next.reshape(2, -1)
@@ -147,11 +147,11 @@ class Field:
         self.cells, self._next = self._next, self.cells
 
     def initialise(self, args: SimpleNamespace) -> None:
-        """U = 1, V = 0 but for cubes of U = 1/2, V = 1/4; both disturbed by the noise (Pearson's start)."""
+        """Pearson's initial state: U = 1, V = 0 except for cubes with U = 1/2, V = 1/4; both perturbed by noise."""
         u, v = self.inner
         u[...], v[...] = 1.0, 0.0
         where = np.meshgrid(*(np.arange(s, s + n) for s, n in zip(self.start, self.count, strict=True)), indexing="ij")
-        edge = max(6, min((n for n in self.shape if n > 1), default=1) // 8)  # smaller ones die out
+        edge = max(6, min((n for n in self.shape if n > 1), default=1) // 8)  # smaller cubes die out
         for number in range(args.seeds):
             places = uniform(np.arange(3, dtype=np.uint64) + np.uint64(3 * number), args.seed)
             inside = np.ones(self.count, dtype=bool)
@@ -162,13 +162,13 @@ class Field:
             u[inside], v[inside] = 0.5, 0.25
         cell = np.ravel_multi_index(tuple(where), self.shape).astype(np.uint64)
         cells = np.uint64(np.prod(self.shape))
-        first = np.uint64(3 * args.seeds)  # the numbers before it placed the cubes
+        first = np.uint64(3 * args.seeds)  # the indices before it are used for the positions of the cubes
         u *= 1.0 + args.noise * uniform(cell + first, args.seed)
         v *= 1.0 + args.noise * uniform(cell + first + cells, args.seed)
 
 
 def main() -> None:
-    """Step the field and write it."""
+    """Advance the field and write it every `write_every` steps."""
     args = arguments(__file__)
     shape = grid_shape(args.size)
     check_stable(args, shape)

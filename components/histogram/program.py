@@ -15,7 +15,7 @@ from workflow.component_program import arguments
 if TYPE_CHECKING:
     from mpi4py.MPI import Intracomm
 
-PASSED_ON = ("step", "timestep", "time")  # scalars that tell steps apart
+PASSED_ON = ("step", "timestep", "time")  # scalars that identify a step
 
 Floats = npt.NDArray[np.float64]
 
@@ -31,12 +31,12 @@ class Moments(NamedTuple):
 
     @property
     def std(self) -> float:
-        """Standard deviation of the values (not the estimate for a population)."""
+        """Standard deviation of these values (divided by n, not by n - 1)."""
         return math.sqrt(self.squares / self.number) if self.number else math.nan
 
 
 def moments(values: Floats) -> Moments:
-    """Moments of one block; of nothing: (0, inf, -inf, 0, 0)."""
+    """Moments of one block; of an empty block (0, inf, -inf, 0, 0)."""
     if values.size == 0:
         return Moments(0, math.inf, -math.inf, 0.0, 0.0)
     mean = float(values.mean())
@@ -60,7 +60,7 @@ def combined(parts: list[Moments]) -> Moments:
 
 
 def make_edges(fixed: list[float] | None, found: Moments, bins: int) -> Floats:
-    """Edges of the bins, float64 [bins + 1]. Around one value, or nearly one: a range of 1, or wider."""
+    """Edges of the bins, float64 [bins + 1]. If all values are (nearly) equal, a range of at least 1 around them."""
     low, high = fixed if fixed else (found.min, found.max)
     if not found.number and not fixed:
         low, high = 0.0, 1.0
@@ -71,14 +71,14 @@ def make_edges(fixed: list[float] | None, found: Moments, bins: int) -> Floats:
 
 
 def read_share(step: stage.Step, name: str) -> Floats:
-    """This rank's share of the field, flat, box after box."""
+    """This rank's share of the field, float64 [n], one piece after the other."""
     if not step.shape(name):
         raise SystemExit(f"histogram: {name} is a scalar; a histogram needs an array")
     return np.concatenate([np.asarray(piece.values, dtype=np.float64).ravel() for piece in step.share(name)])
 
 
 def write_attributes(out: stage.Writer, step: stage.Step, variable: str) -> None:
-    """Say what was counted, in the unit of the field if it has one."""
+    """Set attributes: the name of the field, labels, and the unit of the field if it has one."""
     out.attribute("of", variable)
     field = step.attributes(variable)
     out.attribute("long_name", str(field.get("long_name", variable)), variable="edges")
@@ -91,7 +91,7 @@ def write_attributes(out: stage.Writer, step: stage.Step, variable: str) -> None
 
 
 def count_values(values: Floats, args: SimpleNamespace, comm: Intracomm | None) -> dict[str, Any]:
-    """The variables of one step of `histogram`, from every rank's values. Collective."""
+    """The variables of one step of `histogram`, from the values of all ranks. Collective."""
     finite = values[np.isfinite(values)]
     mine, invalid = moments(finite), values.size - finite.size
     parts = comm.allgather((mine, invalid)) if comm is not None else [(mine, invalid)]
@@ -113,8 +113,8 @@ def count_values(values: Floats, args: SimpleNamespace, comm: Intracomm | None) 
     }
 
 
-def marks(step: stage.Step) -> dict[str, Any]:
-    """Scalars that tell this step from others. openPMD programs have their time as an attribute."""
+def step_scalars(step: stage.Step) -> dict[str, Any]:
+    """Scalars that identify this step. openPMD programs store the time as an attribute."""
     found: dict[str, Any] = {name: step.read(name) for name in PASSED_ON if name in step}
     time = step.attributes().get("/data/time")
     if time is not None:
@@ -123,7 +123,7 @@ def marks(step: stage.Step) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Read this rank's share of each step, count, and write the sum over the ranks."""
+    """Count this rank's share of each step, and write the sum over the ranks."""
     args = arguments(__file__)
     if args.range and not args.range[0] < args.range[1]:
         raise SystemExit(f"histogram: range needs low < high, got {args.range}")
@@ -134,7 +134,7 @@ def main() -> None:
             with out.step():
                 for name, value in variables.items():
                     out.write(name, value)
-                for name, value in marks(step).items():
+                for name, value in step_scalars(step).items():
                     out.write(name, value)
 
 

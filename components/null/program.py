@@ -1,4 +1,4 @@
-"""A sink that keeps nothing: for benchmarks, and to let a simulation run without its consumers."""
+"""A sink that discards its stream: for benchmarks, and to run a simulation without its consumers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from workflow.component_program import arguments
 
 
 def main() -> None:
-    """Read this rank's share of every variable, and drop it."""
+    """Read this rank's share of every variable, and discard it."""
     args = arguments(__file__)
     steps, dropped = 0, 0
     with stage.open_reader("input") as stream:
@@ -18,7 +18,7 @@ def main() -> None:
                 step.shares(known)
                 dropped += sum(info.nbytes for info in known.values())
     if stage.rank() == 0:
-        print(f"null: {steps} steps, {dropped} bytes read and dropped")
+        print(f"null: {steps} steps, {dropped} bytes read and discarded")
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from matplotlib.gridspec import SubplotSpec
 
 Floats = npt.NDArray[np.float64]
 
-KEPT = 256  # steps of a variable held for the summary; more are thinned out evenly
+KEPT = 256  # steps of a variable kept for the summary; of more steps every second one is dropped
 STYLE: Any = {
     "font.size": 9, "axes.titlesize": 9, "figure.titlesize": 11, "axes.spines.top": False, "axes.spines.right": False,
     "lines.linewidth": 1.3, "savefig.dpi": 150, "image.origin": "lower",
@@ -68,7 +68,7 @@ class Panel:
 
 
 class Names(NamedTuple):
-    """Labels of the axes; `moment` is how a point in time is called, as in `time {:g} ps`."""
+    """Labels of the axes; `moment` formats a point in time, as in `time {:g} ps`."""
 
     x: str
     time: str
@@ -78,7 +78,7 @@ class Names(NamedTuple):
 
 
 def limits(panel: Panel, args: SimpleNamespace) -> tuple[float, float]:
-    """Smallest and largest value to show: as asked for, else those seen; positive when logarithmic."""
+    """Smallest and largest value to show: `range`, else those of the data; positive with `log`."""
     low, high = args.range or (panel.low, panel.high)
     if not np.isfinite([low, high]).all():
         low, high = (1.0, 10.0) if args.log else (0.0, 1.0)
@@ -98,7 +98,7 @@ def colours(panel: Panel, args: SimpleNamespace) -> ScalarMappable:
 
 
 def beyond(panel: Panel, args: SimpleNamespace) -> Literal["neither", "min", "max", "both"]:
-    """At which ends of the colour scale there are values that it does not reach."""
+    """At which ends of the colour scale values lie outside it."""
     low, high = limits(panel, args)
     below, above = panel.low < low, panel.high > high
     return "both" if below and above else "min" if below else "max" if above else "neither"
@@ -129,7 +129,7 @@ def draw_map(axes: Axes, panel: Panel, scale: ScalarMappable) -> None:
 def draw_curves(figure: Figure, axes: Axes, panel: Panel, args: SimpleNamespace, names: Names) -> None:
     """One curve per step, or steps where x has the edges of bins; the colour is the time."""
     first, last = panel.shots[0].time, panel.shots[-1].time
-    # The light end of the colours is hard to see on white.
+    # The light end of the colour map is hard to see on white.
     scale = ScalarMappable(Normalize(first, last + 0.15 * (last - first)), args.colormap)
     for shot in panel.shots:
         values = np.where(shot.values > 0, shot.values, np.nan) if args.log else shot.values
@@ -159,7 +159,7 @@ def draw_lines(figure: Figure, cell: SubplotSpec, panel: Panel, args: SimpleName
 
 
 def draw_scalar(figure: Figure, cell: SubplotSpec, panel: Panel, names: Names) -> None:
-    """A scalar over the steps; never logarithmic: it is another quantity than the arrays beside it."""
+    """A scalar over the steps; never logarithmic, as `log` is meant for the arrays."""
     axes = figure.add_subplot(cell)
     axes.plot([shot.time for shot in panel.shots], [float(shot.values) for shot in panel.shots], "o-", markersize=2.5)
     axes.set(xlabel=names.time, ylabel=panel.label)
@@ -175,11 +175,11 @@ def draw_images(figure: Figure, cell: SubplotSpec, panel: Panel, args: SimpleNam
     for column, index in enumerate(chosen):
         axes = figure.add_subplot(places[0, column])
         axes.imshow(panel.shots[index].values, **style)
-        axes.set_facecolor(scale.cmap(0.0))  # what has no logarithm
+        axes.set_facecolor(scale.cmap(0.0))  # values without a logarithm
         axes.spines[:].set_visible(False)
         axes.tick_params(length=2.5, labelleft=column == 0)
         axes.locator_params(nbins=4)
-        axes.locator_params(axis="x", prune="upper" if column < number - 1 else None)  # labels would meet
+        axes.locator_params(axis="x", prune="upper" if column < number - 1 else None)  # labels would overlap
         if number > 1:
             axes.set_title(names.moment.format(panel.shots[index].time))
         if panel.extent is not None:
@@ -193,7 +193,7 @@ def shown(panel: Panel, args: SimpleNamespace) -> int:
 
 
 def height_of(panel: Panel, args: SimpleNamespace, width: float) -> float:
-    """Inches that suit a panel."""
+    """Height of a panel in inches."""
     if panel.dimensions < 2:
         return 2.6 if panel.dimensions else 1.8
     if panel.extent is not None:
@@ -206,7 +206,7 @@ def height_of(panel: Panel, args: SimpleNamespace, width: float) -> float:
 
 
 def draw(panels: list[Panel], args: SimpleNamespace, names: Names, title: str, path: Path) -> None:
-    """All panels, one below the other, into a file; through a temporary name, so that no half picture is seen."""
+    """Draw all panels, one below the other, to a file; under a temporary name until it is complete."""
     width = 7.2 if any(panel.dimensions < 2 or shown(panel, args) > 2 for panel in panels) else 4.6
     heights = [height_of(panel, args, width) for panel in panels]
     with pyplot.rc_context(STYLE):

@@ -1,7 +1,7 @@
-"""Pictures of a stream: a summary when it has ended and, if wanted, one of each step while it runs.
+"""Pictures of a stream: a summary when the stream has ended and, with `frames`, one of each step as it arrives.
 
-Scalars become a curve over the steps, 1-D variables a map (or curves) over the steps, 2-D variables an
-image, 3-D variables the image of a slice through the middle: only that slice is read.
+A scalar is drawn as a curve over the steps, a 1-D variable as a map (or curves) over the steps, a 2-D variable as an
+image, a 3-D variable as the image of a slice through the middle; only that slice is read.
 Labels come from the attributes `<variable>/long_name` and `<variable>/unit` where the stream has them.
 """
 
@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-# Started by path: the module beside this file is known under the name that everything else uses too.
+# This file is started by path: make the module beside it importable by its full name.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from components.plot.drawing import Floats, Names, Panel, Shot, draw, edges_of
@@ -24,7 +24,7 @@ UNITS = {"angstrom": "Å", "1/angstrom": "Å⁻¹", "angstrom^-1": "Å⁻¹", "a
 
 
 def text_and_unit(name: str, step: stage.Step) -> tuple[str, str]:
-    """What the attributes tell of a variable; its name and nothing where there are none."""
+    """Label and unit of a variable from its attributes; its name and "" where it has none."""
     attributes = step.attributes(name)
     unit = str(attributes.get("unit", ""))
     return str(attributes.get("long_name", name)), UNITS.get(unit, unit)
@@ -46,7 +46,7 @@ def make_names(step: stage.Step, args: SimpleNamespace) -> Names:
 
 
 def chosen_panels(step: stage.Step, args: SimpleNamespace) -> list[Panel]:
-    """The variables to show. Raises SystemExit when one of those named is not in the stream or has no picture."""
+    """The variables to draw. Raises SystemExit when the stream does not have one, or it cannot be drawn."""
     known = step.variables()
     arrays = [name for name, info in known.items() if 1 <= len(info.shape) <= 3 and info.type != "string"]
     names = args.panels or ([args.variable] if args.variable else arrays[:1])
@@ -55,7 +55,7 @@ def chosen_panels(step: stage.Step, args: SimpleNamespace) -> list[Panel]:
         raise SystemExit(f"plot: the stream has no {', '.join(missing) or 'array'}; it has {', '.join(sorted(known))}")
     bad = [name for name in names if known[name].type == "string" or len(known[name].shape) > 3]
     if bad:
-        raise SystemExit(f"plot: no picture of {', '.join(bad)}: only numbers with at most 3 dimensions have one")
+        raise SystemExit(f"plot: {', '.join(bad)} cannot be drawn: only numbers with at most 3 dimensions can")
     return [Panel(name, label_of(name, step), len(known[name].shape)) for name in names]
 
 
@@ -65,7 +65,7 @@ def read_floats(step: stage.Step, name: str) -> Floats:
 
 
 def read_values(step: stage.Step, panel: Panel, args: SimpleNamespace) -> Floats:
-    """The values to show: the variable, or of a 3-D one the slice in the middle."""
+    """The values to draw: the variable, or the middle slice of a 3-D one."""
     if panel.dimensions < 3:
         return read_floats(step, panel.name)
     shape, axis = step.shape(panel.name), args.slice_axis
@@ -95,7 +95,7 @@ def read_step(step: stage.Step, panels: list[Panel], args: SimpleNamespace) -> N
 
 
 def main() -> None:
-    """Read, draw each step, draw the summary."""
+    """Read the stream, draw each step with `frames`, then draw the summary."""
     args = arguments(__file__)
     if len(args.axes) not in (0, 2):
         raise SystemExit(f"plot: axes takes two variables, [vertical, horizontal]; got {args.axes}")

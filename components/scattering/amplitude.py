@@ -1,12 +1,12 @@
-"""Scattering amplitudes of atoms on a q grid: the sum Σ_j exp(-i q·r_j), fast and by its definition.
+"""Scattering amplitudes of atoms on a q grid: the sum Σ_j exp(-i q·r_j), by a fast transform and by definition.
 
-The fast way is a non-uniform fast Fourier transform of type 1, O(N + M log M) for N atoms and M points instead of
+The fast method is a non-uniform fast Fourier transform of type 1, O(N + M log M) for N atoms and M points instead of
 O(N·M): A. H. Barnett, J. Magland, L. af Klinteberg, SIAM J. Sci. Comput. 41 (2019) C479, doi:10.1137/18M120885X.
 
 Form factors f0(q) are those of the isolated neutral atom or ion as a sum of Gaussians, in the form of D. T. Cromer
 and J. B. Mann, Acta Cryst. A24 (1968) 321, doi:10.1107/S0567739468000550, with the five-Gaussian coefficients of
 D. Waasmaier and A. Kirfel, Acta Cryst. A51 (1995) 416, doi:10.1107/S0108767394013292, kept by `periodictable`.
-Anomalous dispersion (f', f'') is left out: far from absorption edges.
+Anomalous dispersion (f', f'') is neglected, so the results hold far from absorption edges.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from components.scattering.qgrid import Floats, QGrid
 
 Complexes = npt.NDArray[np.complex128]
 
-# sin θ/λ ≤ 6 1/Å is where the tables end (Waasmaier and Kirfel); q = 4π sin θ/λ.
+# The tables of Waasmaier and Kirfel end at sin θ/λ = 6 1/Å; q = 4π sin θ/λ.
 Q_LIMIT = 24.0 * np.pi
-# Phases held at a time by the direct sum: 32 MB.
+# Phases that the direct sum holds in memory: 32 MB.
 DIRECT_BLOCK = 1 << 22
 
 
 class AtomsError(ValueError):
-    """The atoms cannot scatter as asked: an unknown symbol, a type without one, a q beyond the tables."""
+    """The pattern cannot be computed: an unknown symbol, an atom type without a symbol, a q beyond the tables."""
 
 
 def form_factor(symbol: str, q: Floats) -> Floats:
@@ -43,7 +43,7 @@ def form_factor(symbol: str, q: Floats) -> Floats:
         formula = cromermann.getCMformula(name)
     except KeyError:
         raise AtomsError(f"no form factor is tabulated for {symbol!r}; expected a symbol such as Cu or Na+") from None
-    # Not its own atstol(q / 4π): that makes five arrays of q's size, and a grid has millions of points.
+    # Not atstol(q / 4π) of periodictable: it makes five arrays of q's size, and a grid has millions of points.
     squares = (q / (4.0 * np.pi)) ** 2
     total: Floats = np.full_like(squares, formula.c)
     for height, width in zip(formula.a, formula.b, strict=True):

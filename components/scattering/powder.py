@@ -1,6 +1,6 @@
 """The powder pattern: the intensity averaged over all directions of q.
 
-B. E. Warren, X-ray Diffraction (Dover 1990), tells what a powder diffractometer measures beyond this average.
+B. E. Warren, X-ray Diffraction (Dover 1990), describes what a powder diffractometer measures beyond this average.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ def shell_sums(moduli: Floats, intensities: Floats, q_max: float, shells: int) -
     """Weighted sum of intensity, and sum of weights, of `shells` equal shells of |q| in [0, q_max): [shells] each.
 
     A point is shared between the two nearest shells by its distance from their centres: with sharp shells the
-    pattern jitters as lattice planes of the q grid pass their borders. Sums of parts of a grid add up, so every
-    rank can do its own; the average is one sum divided by the other (`shell_average`).
+    pattern has artefacts where planes of the q grid cross the borders of shells. The sums of parts of a grid add up,
+    so every rank computes its own; the average is one sum divided by the other (`shell_average`).
     """
     place = moduli.ravel() * (shells / q_max) - 0.5
     inside = place < shells - 0.5
     place, values = place[inside], intensities.ravel()[inside]
-    lower = np.floor(place).astype(np.int64) + 1  # one shell more at either end takes what lies half outside
+    lower = np.floor(place).astype(np.int64) + 1  # one more shell at either end for points that lie half outside
     upper_share = place - (lower - 1)
     sums, weights = np.zeros(shells + 2), np.zeros(shells + 2)
     for index, share in ((lower, 1.0 - upper_share), (lower + 1, upper_share)):
@@ -33,10 +33,10 @@ def shell_average(sums: Floats, weights: Floats) -> Floats:
     """Mean intensity per shell, [shells]; NaN in shells without a grid point.
 
     This is the orientational average of one crystallite (no multiplicity, Lorentz or polarisation factor added: the
-    counting of grid points already contains the multiplicity), blurred over about one shell to either side. It
-    holds when the grid samples every peak (`qgrid.Box.spacing`) and shells are at least two grid spacings wide. In
-    a periodic box the intensity lives on the points 2π n / L only, each standing for its cell of the grid: nothing
-    narrower than 2π / L can be told. It is one orientation-averaged grain, not a textured sample.
+    number of grid points already contains the multiplicity), smeared over about one shell to either side. It is
+    valid when the grid samples every peak (`qgrid.Box.spacing`) and shells are at least two grid spacings wide. In
+    a periodic box intensity exists only at the points 2π n / L, each of which represents its cell of the grid:
+    features narrower than 2π / L are not resolved. It is one orientation-averaged grain, not a textured sample.
     """
     means: Floats = np.divide(sums, weights, out=np.full(len(sums), np.nan), where=weights > 0.0)
     return means

@@ -1,7 +1,7 @@
 """Kinematic X-ray diffraction of every step of an atoms stream: reads `atoms`, writes `pattern`.
 
-Each rank takes a share of the atoms; the amplitudes are summed over ranks, and each rank then turns its part of
-the q points into intensities and writes them. `component.yaml` tells what comes out and in which units.
+Each rank takes a share of the atoms; the amplitudes are summed over the ranks, and each rank then computes and writes
+the intensities of its part of the q points. Outputs and units: `component.yaml`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-# Started by path: the modules beside this file are known under the names that everything else uses too.
+# This file is started by path: make the modules beside it importable by their full names.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from components.scattering.amplitude import AtomsError, Complexes, amplitude, form_factors, intensity
@@ -28,7 +28,7 @@ from workflow.component_program import arguments
 AXES = {"line": ["q"], "slice": ["vertical", "horizontal"], "powder": ["q"], "grid": ["qx", "qy", "qz"]}
 OUTPUTS = tuple(AXES)
 MOST_POINTS = 50_000_000  # of the 3-D grid: finufft then needs about 8 GB on every rank
-Result = tuple[str, Any, dict[str, Any]]  # variable, its values, and where this rank's block lies if it is one
+Result = tuple[str, Any, dict[str, Any]]  # variable, its values, and shape and start of this rank's block of an array
 
 
 @dataclass(frozen=True)
@@ -47,17 +47,17 @@ class View:
 
 
 def check(args: SimpleNamespace) -> None:
-    """What component.yaml cannot say about the parameters, before a stream is opened."""
+    """Checks of the parameters that component.yaml cannot express. Raises SystemExit."""
     unknown = [name for name in args.outputs if name not in OUTPUTS]
     if unknown or not args.outputs:
         got = ", ".join(args.outputs) or "none"
-        raise SystemExit(f"scattering: outputs are any of {', '.join(OUTPUTS)}; got {got}")
+        raise SystemExit(f"scattering: `outputs` takes one or more of {', '.join(OUTPUTS)}; got {got}")
     if list(args.line_from) == list(args.line_to):
         raise SystemExit(f"scattering: line_from and line_to are the same point, {args.line_from}")
 
 
 def make_grids(args: SimpleNamespace, box: Box) -> dict[str, QGrid]:
-    """The q points that the wanted outputs need: `line`, `slice`, `volume` (for powder and grid)."""
+    """The q points that the outputs need: `line`, `slice`, `volume` (for powder and grid)."""
     grids = {}
     if "line" in args.outputs:
         grids["line"] = line(box, np.array(args.line_from), np.array(args.line_to), args.line_points)
@@ -70,18 +70,20 @@ def make_grids(args: SimpleNamespace, box: Box) -> dict[str, QGrid]:
         if (points := math.prod(grids["volume"].shape)) > MOST_POINTS:
             sizes = " x ".join(map(str, grids["volume"].shape))
             raise AtomsError(
-                f"powder and grid would take {sizes} = {points / 1e6:.0f} million points of q, more than "
-                f"{MOST_POINTS / 1e6:.0f} million: lower q_max, or set grid to fewer points"
+                f"powder and grid would need {sizes} = {points / 1e6:.0f} million q points, more than "
+                f"{MOST_POINTS / 1e6:.0f} million: lower `q_max`, or set `grid` to fewer points"
             )
     return grids
 
 
 def prepare(args: SimpleNamespace, step: Any) -> tuple[list[str], list[View]]:
-    """Symbols of the atom types, and what to compute at every step, from the first step's box and attributes."""
+    """Symbols of the atom types, and the views to compute at every step, from the first step's box and attributes."""
     attributes = step.attributes()
     species = [str(symbol) for symbol in args.species or np.atleast_1d(attributes.get("species", []))]
     if not species:
-        raise AtomsError("the stream has no attribute `species`; name the symbols with species: [Cu, …]")
+        raise AtomsError(
+            "the stream has no attribute `species`; give the symbols in the parameter `species`, e.g. [Cu]"
+        )
     corners = step.read("box")
     periodic = [bool(flag) for flag in np.atleast_1d(attributes.get("periodic", [0, 0, 0]))]
     lengths = [float(length) for length in corners[1] - corners[0]]
@@ -118,7 +120,7 @@ def total(values: Any) -> Any:
 
 
 def make_results(args: SimpleNamespace, view: View, amplitudes: Complexes, atoms: int) -> Iterator[Result]:
-    """All that is written from one view. Collective."""
+    """The variables computed from one view. Collective."""
     mine = intensity(amplitudes[view.start : view.start + view.count], atoms)
     output = "grid" if view.name == "volume" else view.name
     if output in args.outputs:
@@ -133,7 +135,7 @@ def make_results(args: SimpleNamespace, view: View, amplitudes: Complexes, atoms
 
 
 def describe(out: Any, args: SimpleNamespace, species: list[str], time_unit: str) -> None:
-    """What a reader of the pattern needs to know, as attributes."""
+    """Set the attributes of the pattern: species, method, normalisation, units and labels."""
     out.attribute("species", species)
     out.attribute("method", args.method)
     if args.method == "finufft":
@@ -150,7 +152,7 @@ def describe(out: Any, args: SimpleNamespace, species: list[str], time_unit: str
 
 
 def axis_names(args: SimpleNamespace, output: str) -> list[str]:
-    """What people call the q axes of an output: qz for a line along z."""
+    """The usual names of the q axes of an output: qz for a line along z."""
     if output == "slice":
         return [f"q{args.slice_plane[1]}", f"q{args.slice_plane[0]}"]
     if output == "line":
@@ -164,13 +166,13 @@ def main() -> None:
     args = arguments(__file__)
     check(args)
     try:
-        follow(args)
+        compute_patterns(args)
     except AtomsError as error:
         raise SystemExit(f"scattering: {error}") from None
 
 
-def follow(args: SimpleNamespace) -> None:
-    """The loop over steps. Raises AtomsError when the atoms and the parameters do not go together."""
+def compute_patterns(args: SimpleNamespace) -> None:
+    """The loop over steps. Raises AtomsError when the atoms do not fit the parameters."""
     species: list[str] = []
     views: list[View] = []
     with stage.open_reader("atoms") as reader, stage.open_writer("pattern") as out:

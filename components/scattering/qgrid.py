@@ -1,4 +1,4 @@
-"""Where the scattered intensity is computed: regular lattices of q points, as fine as the box asks for.
+"""The q points at which intensities are computed: regular grids, as fine as the simulation box requires.
 
 Lengths in Å, wave vectors in 1/Å (with the 2π: a Bragg reflection of spacing d lies at |q| = 2π/d).
 """
@@ -26,9 +26,9 @@ class QGrid:
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.steps) == len(self.shape) <= 3 or min(self.shape) < 1:
-            raise ValueError(f"a q grid has 1 to 3 dimensions with at least one point each, not {self.shape}")
+            raise ValueError(f"a q grid has 1 to 3 dimensions with at least one point each; got shape {self.shape}")
         if not all(any(step) for step in self.steps):
-            raise ValueError("every step of a q grid needs a length")
+            raise ValueError("every step vector of a q grid must have a length above 0")
 
     def points(self, begin: int = 0, end: int | None = None) -> Floats:
         """All q vectors, `[*shape, 3]` in 1/Å; `begin:end` cuts the first dimension."""
@@ -55,7 +55,7 @@ class QGrid:
         return components
 
     def coordinates(self, dimension: int) -> Floats:
-        """Signed position along one dimension, [shape[dimension]] in 1/Å, measured from the foot of q = 0."""
+        """Signed position along one dimension, [shape[dimension]] in 1/Å, 0 at the point closest to q = 0."""
         step = np.asarray(self.steps[dimension])
         length = float(np.linalg.norm(step))
         return float(np.dot(self.first, step / length)) + length * np.arange(self.shape[dimension], dtype=np.float64)
@@ -69,7 +69,7 @@ class Box:
     periodic: tuple[bool, bool, bool]
 
     def spacing(self, axis: int) -> float:
-        """The coarsest spacing (1/Å) along an axis that misses no Bragg peak.
+        """The coarsest spacing (1/Å) along an axis that does not miss Bragg peaks.
 
         In a periodic direction of length L intensity exists only at q = 2π n / L, so that is the spacing: the
         points are commensurate with the box and every reflection lies on one. A crystal that ends after L has
@@ -92,7 +92,7 @@ def centred(q_max: float, count: int, spacing: float) -> tuple[float, float, int
 
 
 def volume(box: Box, q_max: float, counts: tuple[int, int, int]) -> QGrid:
-    """The 3-D grid over [-q_max, q_max]³, first index qx; a count of 0 lets the box choose the spacing."""
+    """The 3-D grid over [-q_max, q_max]³, first index qx; with a count of 0 the box determines the spacing."""
     axes = [centred(q_max, counts[axis], box.spacing(axis)) for axis in range(3)]
     return QGrid(
         (axes[0][0], axes[1][0], axes[2][0]),
@@ -117,7 +117,7 @@ def line(box: Box, begin: Floats, end: Floats, count: int) -> QGrid:
     span = np.asarray(end, dtype=np.float64) - np.asarray(begin, dtype=np.float64)
     length = float(np.linalg.norm(span))
     if length == 0.0:
-        raise ValueError("a line in q needs two different ends")
+        raise ValueError("a line in q needs two different end points")
     if not count:
         count = 1 + int(np.ceil(2.0 * length * crossed(box, span) / np.pi))
     step = span / max(count - 1, 1)
@@ -125,7 +125,7 @@ def line(box: Box, begin: Floats, end: Floats, count: int) -> QGrid:
 
 
 def crossed(box: Box, direction: Floats) -> float:
-    """How long (Å) the box is along a direction: the length that sets the width of peaks there."""
+    """Length (Å) of the box along a direction, which determines the width of peaks along it."""
     unit = np.abs(direction) / np.linalg.norm(direction)
     return float(unit @ np.asarray(box.lengths))
 

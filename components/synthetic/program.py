@@ -1,8 +1,8 @@
-"""A stand-in for a simulation: grid and particles per rank, at a given pace.
+"""A synthetic simulation: every rank writes a block of a grid and of particles at a given rate.
 
-The default sizes are those with which workflow systems are compared on the synthetic benchmark of LowFive
-(T. Peterka et al., IPDPS 2023, doi:10.1109/IPDPS54959.2023.00102): per rank 10⁶ grid points of one 64-bit
-number and 10⁶ particles of three 32-bit floats.
+The default sizes are those of LowFive's synthetic benchmark (T. Peterka et al., IPDPS 2023,
+doi:10.1109/IPDPS54959.2023.00102): per rank 10⁶ grid points of one 64-bit number and 10⁶ particles of three 32-bit
+floats.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from workflow import stage
 from workflow.component_program import arguments
 
 BYTES_PER_PAIR = 8 + 12  # one grid point and one particle
-PERIOD = 2**20  # of the particles' content: exact in float32 for 15 million steps
+PERIOD = 2**20  # of the particles' values: they are exact in float32 for 15 million steps
 
 
 def grid_content(start: int, count: int, step: int) -> npt.NDArray[np.uint64]:
-    """What `grid[start : start + count]` holds at a step."""
+    """The values of `grid[start : start + count]` at a step."""
     return np.arange(start + step, start + step + count, dtype=np.uint64)
 
 
 def particle_content(start: int, count: int, step: int) -> npt.NDArray[np.float32]:
-    """What `particles[start : start + count]` holds at a step, [count, 3]."""
+    """The values of `particles[start : start + count]` at a step, [count, 3]."""
     index = np.arange(start, start + count, dtype=np.int64) % PERIOD + step
     return (index[:, None] + np.arange(3)).astype(np.float32)
 
 
-def pretend_to_compute(seconds: float, spin: bool) -> None:
-    """Take that long, with or without the core."""
+def simulate_computing(seconds: float, spin: bool) -> None:
+    """Return after `seconds`; with `spin` the core is busy meanwhile."""
     if not spin:
         time.sleep(seconds)
         return
@@ -51,7 +51,7 @@ def main() -> None:
     positions = particle_content(rank * particles, particles, 0)
     with stage.open_writer("output") as out:
         for step in range(args.steps):
-            pretend_to_compute(args.compute_time, args.spin)
+            simulate_computing(args.compute_time, args.spin)
             with out.step():
                 if points:
                     out.write("grid", grid, shape=(ranks * points,), start=(rank * points,))

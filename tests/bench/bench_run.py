@@ -78,7 +78,8 @@ def write_script(run_dir: Path, copy: Path) -> Path:
         settings.write_text(settings.read_text().replace(str(run_dir), str(copy)))
         env = " ".join(f"{key}='{value}'" for key, value in stage["env"].items())
         env = env.replace("${{ run.dir }}", str(copy))
-        command = " ".join(stage["argv"]).replace("${{ run.dir }}", str(copy))
+        assert stage["ranks"] == 1, "started without a launcher"
+        command = " ".join(stage["program"]).replace("${{ run.dir }}", str(copy))
         lines.append(f"(cd {folder}/work; exec env {env} {command} >../stdout.log 2>../stderr.log) &")
     script = copy / "run.sh"
     script.write_text("\n".join([*lines, "wait", ""]))

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from tests.support.ssc_runs import STAGED, command, logs, need_mpi, running
-from workflow.launch.mpmd_wrapper import EXITS_FILE
-from workflow.report.build.make_report import read_report
+from workflow.formats.rank_files import EXITS_FILE
+from workflow.report.report_files import read_report
 from workflow.run.events import StageExited, read_events
 from workflow.run.processes.process_reaper import find_members
 

@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 import yaml
 
-from workflow import load_pipeline, make_plan, read_report, run_pipeline
+from workflow import load_pipeline, make_plan, read_report, report_tables, run_pipeline
 
 ROOT = Path(__file__).parents[2]
 STARTER = ROOT / "examples/00-starter/pipeline.yaml"
@@ -134,5 +134,5 @@ def test_from_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert {stream.engine for stream in plan.streams} == {"BP5"}
     report = run_pipeline(STARTER, sets=["stages.sim.with.steps=40"], run_dir=tmp_path / "mine")
     assert report.run.state == "succeeded"
-    tables = read_report(tmp_path / "mine").tables()
+    tables = report_tables(read_report(tmp_path / "mine"))
     assert list(tables["streams"]["steps"]) == [report.stream("field").steps, report.stream("pdf").steps]

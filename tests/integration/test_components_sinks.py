@@ -128,8 +128,8 @@ def test_archive_keeps_what_is_asked_for(source: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "options", "message"),
     [
-        ("there.bp", [], "there.bp exists already"),
-        ("data.csv", [], "data.csv is in no format that is known"),
+        ("there.bp", [], "there.bp already exists"),
+        ("data.csv", [], "the suffix of data.csv selects no format"),
         ("new.bp", ["--variables", "note", "nothing"], "the stream has no variable nothing; it has"),
     ],
 )
@@ -202,7 +202,7 @@ def test_plot_draws_the_summary_only_unless_asked(field: Path, tmp_path: Path) -
     [
         (["--variable", "nothing"], "the stream has no nothing; it has cube, edges"),
         (["--variable", "line", "--x", "q"], "the stream has no q"),
-        (["--variable", "word"], "no picture of word"),
+        (["--variable", "word"], "word cannot be drawn"),
         (["--axes", "y"], "axes takes two variables"),
     ],
 )

@@ -69,7 +69,7 @@ streams:
 def test_one_stream_ends_before_the_other(tmp_path: Path) -> None:
     done = run(tmp_path, TWO_WRITERS % (5, 3, X % "sst", Y % "sst"))
     assert done.code == 1
-    assert "stream y ended after 3 steps, but x, read side by side with it, goes on" in done.report.run.reason
+    assert "stream y ended after 3 steps, but x, read in lockstep with it, goes on" in done.report.run.reason
     assert done.report.run.stage == "both"
 
 

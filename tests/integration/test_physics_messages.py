@@ -31,9 +31,9 @@ def start(component: str, *arguments: str, cwd: Path) -> subprocess.CompletedPro
         (["--script", "bad"], "lammps: ERROR: Unrecognized pair style 'nonsense'"),
         (["--script", "empty"], "creates no simulation box"),
         (["--script", "tilted"], "lammps: the box is triclinic; only orthogonal boxes can be written"),
-        (["--script", "strange"], "lammps: the mass of atom type 1, 777, is no element's; give species: […]"),
-        (["--script", "strange", "--species", "Cu", "Ni"], "1 atom types, but species names 2"),
-        (["--script", "empty", "--variables", "piston"], "variables are written name=value; got 'piston'"),
+        (["--script", "strange"], "lammps: no element has the mass of atom type 1, 777; list the symbols in `species`"),
+        (["--script", "strange", "--species", "Cu", "Ni"], "1 atom types, but `species` lists 2"),
+        (["--script", "empty", "--variables", "piston"], "write each of `variables` as name=value; got 'piston'"),
     ],
 )
 def test_lammps_says_what_is_wrong(tmp_path: Path, arguments: list[str], message: str) -> None:
@@ -75,8 +75,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ([], "scattering: the stream has no attribute `species`"),
         (["--species", "Cu"], "scattering: atom types 1 to 2 but 1 species: Cu"),
         (["--species", "Cu", "Xx"], "scattering: no form factor is tabulated for 'Xx'"),
-        (["--species", "Cu", "Ni", "--outputs", "spots"], "scattering: outputs are any of line, slice, powder, grid"),
-        (["--species", "Cu", "Ni", "--q_max", "60"], "million points of q, more than 50 million: lower q_max"),
+        (
+            ["--species", "Cu", "Ni", "--outputs", "spots"],
+            "scattering: `outputs` takes one or more of line, slice, powder, grid",
+        ),
+        (["--species", "Cu", "Ni", "--q_max", "60"], "million q points, more than 50 million: lower `q_max`"),
         (["--species", "Cu", "Ni", "--line_to", "0", "0", "1"], "line_from and line_to are the same point"),
     ],
 )

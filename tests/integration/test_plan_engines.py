@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.planner import COMPONENTS, Planner, end_of
+from workflow.plan.placeholders import fill_run_dir
 from workflow.plan.plan_model import EndPlan, Plan
-from workflow.plan.programs.placeholders import fill_run_dir
 from workflow.spec import shipped
 
 STEPS = 5

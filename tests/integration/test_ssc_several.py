@@ -107,4 +107,4 @@ streams:
     code, report, said = run(tmp_path, text)
     assert code == 1, said
     assert report["run"]["stage"] == "take", said
-    assert "stream y ended after 3 steps, but x, read side by side with it, goes on" in report["run"]["reason"], said
+    assert "stream y ended after 3 steps, but x, read in lockstep with it, goes on" in report["run"]["reason"], said

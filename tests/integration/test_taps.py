@@ -82,7 +82,7 @@ def test_a_slow_tap_slows_nobody(tmp_path: Path) -> None:
     assert assert_counted(done, "slow", STEPS) >= STEPS - 4
     assert done.numbers("slow")[:2] == [0, 1]
     missed = done.report.stream("slow").readers[0].dropped
-    said = f"slow missed {missed} of the {STEPS} steps of data offered to it: the queue was full, and discards"
+    said = f"slow missed {missed} of the {STEPS} steps of data offered to it: its full queue discards steps"
     assert said in done.report.notes
 
 

@@ -62,6 +62,7 @@ def test_wheel_holds_what_users_copy_from(wheel_python: Path) -> None:
         "examples/00-starter/pipeline.yaml",
     ):
         assert f"workflow/shipped/{folder}" in names
+    assert {f"workflow/report/html/templates/{name}" for name in ("page.html.j2", "page.css")} <= names
     # Other tests may have built example 03: files that git ignores must not be in the wheel.
     ignored = ("__pycache__", "/runs/", "your-own-program/build/")
     assert not [name for name in names if any(part in name for part in ignored)]

@@ -80,7 +80,7 @@ def test_no_traceback(case: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest
     assert caught.value.code == 2
     said = capsys.readouterr()
     assert "Traceback" not in said.err + said.out
-    assert case in said.err or "--" in said.err
+    assert re.match(rf"error: ({re.escape(case)}|--(set|via|profile) )", said.err), said.err
 
 
 def test_nothing_is_expected_of_files_that_are_gone() -> None:

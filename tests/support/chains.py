@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from workflow.plan.plan_model import EndPlan, Placement, Plan, StagePlan, StreamPlan
+from workflow.plan.plan_model import EndPlan, LaunchPlan, Placement, Plan, StagePlan, StreamPlan
 from workflow.run.run_directory import create_run_dir
 from workflow.spec.models.pipeline import Deadlines, Queue
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = ROOT / "tests/faults/programs"
 RUN_DIR = "${{ run.dir }}"
+DEADLINES = {"start": 60.0, "step": 60.0, "run": 120.0, "stop": 3.0}
 Way = Literal["sst", "live", "after"]  # SST, a BP5 file that is followed, a BP5 file that is read when it is done
 
 
@@ -43,7 +44,7 @@ def path_of(stream: str, way: Way) -> str:
 
 def make_stage(name: str, argv: list[str], ends: list[EndPlan] | None = None, **more: Any) -> StagePlan:
     settings = {
-        "name": name, "kind": "analysis", "program": argv, "argv": argv, "launcher": "none", "env": {}, "ranks": 1,
+        "name": name, "kind": "analysis", "program": argv, "launch": {"launcher": "none"}, "env": {}, "ranks": 1,
         "cwd": f"{RUN_DIR}/stages/{name}/work", "ends": ends or [], "observed": "metrics",
         "placement": Placement(nodes=[(0, 1)], ranks_per_node=1, cores=[], cores_per_rank=0),
     }  # fmt: skip
@@ -63,7 +64,7 @@ def make_stream(name: str, writer: str, readers: list[str], way: Way = "sst", **
 def make_plan(stages: list[StagePlan], streams: list[StreamPlan] | None = None, **deadlines: float) -> Plan:
     return Plan(
         wf_version="0", pipeline="small", pipeline_file="pipeline.yaml", site="local", stages=stages,
-        streams=streams or [], deadlines=Deadlines.model_validate({"start": 60, "step": 60, "run": 120} | deadlines),
+        streams=streams or [], deadlines=Deadlines.model_validate(DEADLINES | deadlines),
     )  # fmt: skip
 
 
@@ -78,9 +79,10 @@ def chain(
     for index, name in enumerate(names):
         ends = []
         argv = [sys.executable, str(PROGRAMS / ("plain.py" if plain else "staged.py"))]
-        launcher, count = ("mpiexec", ranks) if ranks > 1 and name == "md" else ("none", 1)
-        if launcher == "mpiexec":
-            argv = [str(Path(sys.executable).with_name("mpiexec")), "-n", str(ranks), *argv]
+        launch, count = LaunchPlan(launcher="none"), 1
+        if ranks > 1 and name == "md":
+            mpiexec = str(Path(sys.executable).with_name("mpiexec"))
+            launch, count = LaunchPlan(launcher="mpiexec", executable=mpiexec), ranks
         if index > 0:
             ends.append(make_end(streams[index - 1], "read", way))
         if index < len(streams):
@@ -91,7 +93,7 @@ def chain(
             argv += ["--steps", str(steps), "--step-s", str(step_s)]
         stages.append(
             make_stage(
-                name, argv + (options or {}).get(name, []), ends, launcher=launcher, ranks=count,
+                name, argv + (options or {}).get(name, []), ends, launch=launch, ranks=count,
                 observed="evidence" if plain else "metrics",
                 env={"SstVerbose": "3" if plain else "2", "PYTHONPATH": str(ROOT)},
                 starts_after=names[index - 1 : index] if way == "after" and index else [],

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from workflow.launch.launchers import launch_line
+from workflow.plan.launch_requests import stage_request
 from workflow.plan.make import make_plan
 from workflow.plan.plan_model import EndPlan, Plan
 from workflow.site.site_model import Site
@@ -53,6 +55,11 @@ class Planner:
     ) -> Plan:
         """The plan of the pipeline with this text below its head."""
         return make_plan(self.load(text, via, sets, profile), site, python="/env/bin/python", wf_version="1.2.3")
+
+
+def line_of(plan: Plan, stage: str) -> list[str]:
+    """What starts a stage that has a launch line of its own."""
+    return launch_line(stage_request(plan.stage(stage))).argv
 
 
 def end_of(plan: Plan, stage: str, stream: str) -> EndPlan:

@@ -30,8 +30,8 @@ def make_end(stream: str, side: str, engine: str = "SST") -> EndPlan:
 def make_stage(name: str, kind: str, ends: list[EndPlan], ranks: int = 1, **more: Any) -> StagePlan:
     settings = {
         "name": name, "kind": kind, "component": name, "program": ["python", f"{name}.py"],
-        "argv": ["mpiexec", "-n", str(ranks), "python", f"{name}.py"] if ranks > 1 else ["python", f"{name}.py"],
-        "launcher": "mpiexec" if ranks > 1 else "direct", "env": {}, "cwd": "${{ run.dir }}/stages/" + name + "/work",
+        "launch": {"launcher": "mpiexec", "executable": "mpiexec"} if ranks > 1 else {"launcher": "none"}, "env": {},
+        "cwd": "${{ run.dir }}/stages/" + name + "/work",
         "ranks": ranks, "ends": ends, "observed": "metrics",
         "placement": Placement(nodes=[(0, 1)], ranks_per_node=ranks, cores=[0], cores_per_rank=1),
     }  # fmt: skip

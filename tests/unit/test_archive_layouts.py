@@ -10,7 +10,7 @@ import pytest
 from components.archive.h5part import H5Part
 from components.archive.openpmd import OpenPMD
 from components.archive.particles import find_species
-from components.archive.tree import Described, Part
+from components.archive.tree import DatasetSource, Described
 from components.archive.units import to_unit
 from workflow.stage import Info
 
@@ -74,8 +74,8 @@ def test_openpmd_has_species_meshes_and_times() -> None:
     arrays = {**ATOMS, "rho": (4, 6), "E field": (2, 4, 6, 3)}
     first = layout.tree(step(arrays, scalars={"time": 1.5, "step": np.int32(10)}, attributes=attributes))
     particles = "/data/10/particles/particles"
-    assert first.datasets[f"{particles}/position/z"] == Part("position", 2)
-    assert first.datasets[f"{particles}/id"] == Part("id")
+    assert first.datasets[f"{particles}/position/z"] == DatasetSource("position", 2)
+    assert first.datasets[f"{particles}/id"] == DatasetSource("id")
     assert first.attributes[f"{particles}/position/z"]["unitSI"] == 1e-10
     assert first.attributes[f"{particles}/positionOffset/x"]["shape"] == [5]
     assert set(first.datasets) >= {"/data/10/meshes/box", "/data/10/meshes/rho", "/data/10/meshes/E_field/y"}
@@ -95,7 +95,7 @@ def test_iterations_always_grow() -> None:
 
 
 def test_names_that_become_the_same_are_refused() -> None:
-    with pytest.raises(SystemExit, match=r"a/b and a_b would both be /data/0/meshes/a_b; leave one out"):
+    with pytest.raises(SystemExit, match=r"a/b and a_b would both be written to /data/0/meshes/a_b; leave one out"):
         OpenPMD().tree(step({"a/b": (2,), "a_b": (2,)}))
 
 
@@ -117,9 +117,12 @@ def test_h5part_of_plain_columns() -> None:
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ({"a": (4,), "b": (5,)}, r"which arrays are particles\? .* a \[4\], b \[5\]; name those of one length"),
-        ({"grid": (2, 2)}, "which arrays are particles"),
-        ({"i/position": (4, 3), "e/position": (4, 3)}, "holds one species, the stream has i, e: choose `variables`"),
+        ({"a": (4,), "b": (5,)}, r"no array is called `position`, .* a \[4\], b \[5\]; list arrays of one length"),
+        ({"grid": (2, 2)}, "unclear which ones hold particles"),
+        (
+            {"i/position": (4, 3), "e/position": (4, 3)},
+            "holds one species, but the stream has i, e; choose with `variables`",
+        ),
     ],
 )
 def test_h5part_does_not_guess(arrays: dict[str, tuple[int, ...]], message: str) -> None:
@@ -141,9 +144,14 @@ def test_h5block_has_fields_of_three_dimensions() -> None:
     tree = layout.tree(known)
     block = {path.removeprefix("/Step#0/Block/"): part for path, part in tree.datasets.items() if "Block" in path}
     assert block == {
-        "box/0": Part("box", None, (1, 2, 3)), "rho/0": Part("rho"), "E/0": Part("E", 0), "E/1": Part("E", 1),
-        "E/2": Part("E", 2), "plane/0": Part("plane", None, (1, 6, 8)), "B/1": Part("/data/meshes/B/y"),
-    }  # fmt: skip
+        "box/0": DatasetSource("box", None, (1, 2, 3)),
+        "rho/0": DatasetSource("rho"),
+        "E/0": DatasetSource("E", 0),
+        "E/1": DatasetSource("E", 1),
+        "E/2": DatasetSource("E", 2),
+        "plane/0": DatasetSource("plane", None, (1, 6, 8)),
+        "B/1": DatasetSource("/data/meshes/B/y"),
+    }
     assert list(tree.attributes["/Step#0/Block/B"]["__Spacing__"]) == [1.0, 2.0, 3.0]
     assert list(tree.attributes["/Step#0/Block/rho"]["__Origin__"]) == [0.0, 0.0, 0.0]
     assert "/Step#0/x" in tree.datasets

@@ -10,7 +10,7 @@ import pytest
 from tests.support.planner import SITE, Planner, end_of
 from workflow.errors import SpecError
 from workflow.operators import refusal
-from workflow.report.show.tables import plan_ends
+from workflow.report.show.plan_tables import end_table
 
 COMPONENT = """
 stages:
@@ -50,7 +50,7 @@ def test_operators_of_a_component(plan_of: Planner) -> None:
 
 def test_wf_plan_shows_operators_without_engine_parameters(plan_of: Planner) -> None:
     plan = plan_of(COMPONENT % (f"{{position: {ZFP}}}", "bp5"))
-    assert plan_ends(plan).rows[0][2] == "position: zfp accuracy=0.001"
+    assert end_table(plan).rows[0][2] == "position: zfp accuracy=0.001"
 
 
 def test_a_bound_of_ones_own(plan_of: Planner) -> None:

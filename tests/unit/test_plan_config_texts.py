@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.planner import COMPONENTS, SITE
+from tests.support.planner import COMPONENTS, SITE, line_of
 from workflow.plan.make import make_plan
 from workflow.plan.plan_model import Plan
 from workflow.spec import shipped
@@ -40,7 +40,7 @@ def told(plan: Plan) -> Iterator[str]:
     for stage in plan.stages:
         if stage.component is not None:
             continue
-        yield f"\n== {stage.name}: {' '.join(stage.argv)}"
+        yield f"\n== {stage.name}: {' '.join(line_of(plan, stage.name))}"
         yield from (f"{key}={value}" for key, value in stage.env.items())
         for path, text in stage.files.items():
             yield f"-- {path}\n{text}"

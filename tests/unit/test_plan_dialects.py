@@ -8,9 +8,9 @@ import adios2
 import pytest
 
 from tests.support.planner import Planner
+from workflow.plan.placeholders import fill_run_dir
 from workflow.plan.plan_model import EndPlan
 from workflow.plan.programs.config_dialects import FILES
-from workflow.plan.programs.placeholders import fill_run_dir
 from workflow.spec.models.config_dialect import dialect_of
 
 AWKWARD = "a & \"b\" <c> 'd' \\ : # ü"

@@ -11,10 +11,11 @@ from click.testing import CliRunner
 
 from tests.support.planner import CHAIN, SITE, Planner, end_of
 from workflow.cli.main import wf
-from workflow.distribution import Block, Ranks
+from workflow.distribution.boxes import Block
+from workflow.distribution.strategies import Ranks
 from workflow.errors import WfError
 from workflow.plan.plan_model import SharePlan
-from workflow.plan.streams.redistribution_cost import Blocks, blocks_of_rows, blocks_of_shape, judge, span
+from workflow.plan.streams.redistribution_cost import BlockLayout, blocks_of_rows, blocks_of_shape, judge, span
 from workflow.report.show.strategy_table import read_blocks, strategies_tables
 
 FOUR_NODES = SITE.model_copy(update={"nodes": 4})
@@ -113,7 +114,7 @@ def test_a_span_goes_from_the_first_to_the_last_needed() -> None:
 
 
 def test_figures_by_hand() -> None:
-    given = Blocks(SQUARE, (4, 4), "")
+    given = BlockLayout(SQUARE, (4, 4), "")
     writers, readers = Ranks(4, 0, 2), Ranks(2, 0, 1)
     found = judge("hyperslab", given, writers, readers)  # two slabs of two quarters each, one quarter high
     assert (found.requests, found.requests_most, found.partners_most, found.partners_mean) == (4, 2, 2, 2.0)
@@ -129,15 +130,15 @@ def test_figures_by_hand() -> None:
     found = judge("blocks", uneven, Ranks(3), Ranks(3))
     assert (found.imbalance, found.partners_most) == (6 * 3 / 8, 1)
     assert judge("binpacking", uneven, Ranks(3), Ranks(3)).imbalance == 3 * 3 / 8
-    assert judge("hyperslab", Blocks((), (0, 3), ""), Ranks(1), Ranks(2)).amplification == 1.0
+    assert judge("hyperslab", BlockLayout((), (0, 3), ""), Ranks(1), Ranks(2)).amplification == 1.0
 
 
 def test_a_cut_across_a_fast_axis_moves_more_than_is_needed() -> None:
     # one block behind the other along the fast axis, and three planes of it: the slabs are whole planes
-    flat = Blocks((Block((0, 0, 0), (1, 4, 6)),), (1, 4, 6), "")
+    flat = BlockLayout((Block((0, 0, 0), (1, 4, 6)),), (1, 4, 6), "")
     found = judge("binpacking", flat, Ranks(1), Ranks(2))
     assert (found.moved, found.needed) == (24, 24)  # cut across the slowest axis that can be cut
-    tall = Blocks((Block((0, 0), (2, 8)), Block((2, 0), (2, 8), 1)), (4, 8), "")
+    tall = BlockLayout((Block((0, 0), (2, 8)), Block((2, 0), (2, 8), 1)), (4, 8), "")
     assert judge("hyperslab", tall, Ranks(2), Ranks(3)).amplification == 1.0
 
 
@@ -173,7 +174,7 @@ def test_blocks_are_understood(tmp_path: Path) -> None:
     ("blocks", "shape", "message"),
     [
         (None, "8by8", "--shape 8by8 is no shape"),
-        (None, "1x1", "cannot be cut into 3 blocks"),
+        (None, "1x1", "cannot be divided into 3 non-empty blocks"),
         ("1,2", None, "has 2 numbers, the stream has 3 writing ranks"),
         ("1,2,3", "7", "--blocks are 6 rows, --shape says 7"),
         ("nothing.json", None, "nothing.json: No such file"),

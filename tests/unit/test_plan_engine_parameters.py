@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from workflow.plan.streams.engine_parameters import ParameterError, check_combination, to_text, user_parameter
+from workflow.plan.streams.engine_parameters import ParameterError, to_text, user_parameter
 from workflow.spec.engine_presets import load_engine
 from workflow.spec.models.engine import Engine, EngineParameter
 from workflow.spec.models.pipeline import Scalar
@@ -70,20 +70,6 @@ def test_what_wf_decides_cannot_be_set_by_users() -> None:
         assert SST.parameters[name].managed, name
     for name in ("NumAggregators", "AggregatorRatio", "AsyncWrite", "OpenTimeoutSecs"):
         assert BP5.parameters[name].managed, name
-
-
-def test_a_list_of_settings_that_lose_steps_or_hang() -> None:
-    with pytest.raises(ParameterError, match="drops every step"):
-        check_combination(SST, {"QueueFullPolicy": "Discard", "QueueLimit": "0"})
-    with pytest.raises(ParameterError, match="wait for ever"):
-        check_combination(SST, {"QueueFullPolicy": "Block", "QueueLimit": "2", "ReserveQueueLimit": "2"})
-    with pytest.raises(ParameterError, match="no room would be left"):
-        check_combination(SST, {"QueueFullPolicy": "Discard", "QueueLimit": "2", "ReserveQueueLimit": "3"})
-    with pytest.raises(ParameterError, match="leaves no room"):
-        check_combination(SST, {"QueueLimit": "1", "FirstTimestepPrecious": "true"})
-    check_combination(SST, {"QueueFullPolicy": "Block", "QueueLimit": "2", "ReserveQueueLimit": "1"})
-    check_combination(SST, {"QueueLimit": "2", "FirstTimestepPrecious": "true"})
-    check_combination(BP5, {"QueueFullPolicy": "Discard"})
 
 
 def test_large_and_small_numbers_are_written_out() -> None:

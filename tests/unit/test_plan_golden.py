@@ -5,17 +5,21 @@ After a deliberate change: `pytest tests/unit/test_plan_golden.py --bless`, then
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from workflow.plan.make import make_plan
+from workflow.plan.read_plan import read_plan
 from workflow.site.site_model import Site
 from workflow.spec.load import load_pipeline
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests/golden/plans"
+VERSION_1 = ROOT / "tests/golden/plans-v1"
 EXAMPLES = sorted(path.parent.name for path in (ROOT / "examples").glob("*/pipeline.yaml"))
 OPTIONS: dict[str, tuple[str | None, list[str]]] = {
     "stream": (None, []),
@@ -45,6 +49,41 @@ def test_plan(example: str, option: str, bless: bool, monkeypatch: pytest.Monkey
         golden.write_text(text)
     assert golden.is_file(), f"no {golden.name}: run with --bless, then read it"
     assert text == golden.read_text()
+
+
+# What a pipeline file that states no deadline got in version 1. Version 2 has other defaults, and one deadline more.
+LIMITS_OF_VERSION_1 = {"step": 600.0, "run": 86400.0, "stop": 3.0}
+
+
+def comparable(plan: dict[str, Any]) -> dict[str, Any]:
+    """Of reasons and advice, whose wording is free, how many there are and of what; of deadlines the stated ones."""
+    deadlines = {name: limit for name, limit in plan["deadlines"].items() if name != "warn"}
+    stated = {name: limit for name, limit in deadlines.items() if limit != LIMITS_OF_VERSION_1.get(name)}
+    stated = {name: limit for name, limit in stated.items() if limit is not None and (name, limit) != ("stop", 60.0)}
+    for end in (end for stage in plan["stages"] for end in stage["ends"]):
+        end["step_timeout_s"] = None if end["step_timeout_s"] == LIMITS_OF_VERSION_1["step"] else end["step_timeout_s"]
+    return plan | {"reasons": sorted(plan["reasons"]), "advice": len(plan["advice"]), "deadlines": stated}
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in VERSION_1.glob("*.json")))
+def test_version_2_has_what_to_launch_and_nothing_else_is_new(name: str) -> None:
+    """The files of version 1 are what the version before wrote: they are never blessed."""
+    old: dict[str, Any] = json.loads((VERSION_1 / name).read_text())
+    new: dict[str, Any] = json.loads((GOLDEN / name).read_text())
+    assert (old.pop("plan_version"), new.pop("plan_version")) == (1, 2)
+    for part in (*old["stages"], *old["groups"]):
+        del part["argv"], part["launcher"]
+    for group in old["groups"]:
+        del group["files"]
+    for part in (*new["stages"], *new["groups"]):
+        del part["launch"]
+    assert comparable(new) == comparable(old)
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in VERSION_1.glob("*.json")))
+def test_plans_of_version_1_are_read_as_those_of_version_2(name: str) -> None:
+    read = read_plan((VERSION_1 / name).read_bytes(), name).model_dump(mode="json")
+    assert comparable(read) == comparable(json.loads((GOLDEN / name).read_text()))
 
 
 def test_nothing_is_kept_of_examples_that_are_gone() -> None:

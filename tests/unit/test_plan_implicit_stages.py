@@ -9,9 +9,9 @@ import pytest
 from tests.support.planner import COMPONENTS, Planner, end_of
 from workflow.errors import SpecError
 from workflow.plan.explain import explain_key
+from workflow.plan.topology.implicit_stages import complete_pipeline
 from workflow.site.site_model import Site
 from workflow.spec import shipped
-from workflow.spec.implicit_stages import retold
 
 PIPED = """
 stages:
@@ -124,7 +124,7 @@ def test_it_is_explained_where_it_was_asked_for(plan_of: Planner) -> None:
     plan = plan_of(TAPPED % "sst")
     said = explain_key(loaded, plan, "stages.more")
     assert "a tap of stream positions: streams.positions.tap.more (" in said
-    assert loaded.origins.place("stages.more.with.path")[1] == 13
+    assert complete_pipeline(loaded).origins.place("stages.more.with.path")[1] == 13
     assert plan_of(TAPPED % "sst", sets=("streams.positions.tap.more.every=5",)).stage(
         "positions-relay"
     ).parameters == {"every": [5, 1]}
@@ -138,6 +138,26 @@ def test_pipes_and_taps_sit_beside_what_they_read(plan_of: Planner) -> None:
     assert any("`stages.walk.output.pipe.ranks: 4` has one rank on each" in note for note in plan.advice)
 
 
-def test_placeholders_of_the_writer_mean_what_it_writes() -> None:
-    text = "a ${{ streams.x.path }} ${{streams.x.config}} ${{ streams.xy.path }} $${{ streams.x }}"
-    assert retold(text, {"x": "x-pipe"}) == text.replace("streams.x.", "streams.x-pipe.")
+def test_placeholders_of_the_writer_mean_what_it_writes(plan_of: Planner) -> None:
+    (plan_of.folder / "in.txt").write_text("a ${{ streams.x.path }} $${{ streams.x.path }} ${{streams.x.engine}}")
+    plan = plan_of("""
+stages:
+  sim:
+    command: [sim, "${{ streams.x.path }}", "${{ streams.x.config }}"]
+    env: {MINE: "${{ streams.xy.path }}"}
+    files: {in.txt: in.txt}
+    writes: {x: {io: X, config: adios2.xml}, xy: {io: Y, config: adios2.xml}}
+    output: {async: pipe}
+  keep: {component: keep}
+  more: {component: keep, with: {path: more.bp}}
+  own: {command: [own, "${{ streams.x.path }}"]}
+streams:
+  x: {from: sim, to: [keep, own], via: bp5}
+  xy: {from: sim, to: more}
+""")
+    sim = plan.stage("sim")
+    assert sim.program[1:] == ["${{ run.dir }}/streams/x-pipe", "${{ run.dir }}/stages/sim/work/adios2.xml"]
+    assert sim.env["MINE"] == "${{ run.dir }}/streams/xy"
+    texts = [text for path, text in sim.files.items() if path.endswith("/in.txt")]
+    assert texts == ["a ${{ run.dir }}/streams/x-pipe $${{ streams.x.path }} SST"]
+    assert plan.stage("own").program[1] == "${{ run.dir }}/streams/x.bp"

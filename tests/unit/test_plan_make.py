@@ -15,8 +15,8 @@ import pytest
 from tests.support.planner import SITE, Planner
 from workflow.errors import SpecError
 from workflow.plan.make import make_plan
+from workflow.plan.placeholders import fill_all
 from workflow.plan.plan_model import Plan
-from workflow.plan.programs.placeholders import fill_all
 from workflow.spec.load import Loaded
 
 OPTIONS: list[dict[str, Any]] = [

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.planner import CHAIN, SITE, Planner, end_of
+from tests.support.planner import CHAIN, SITE, Planner, end_of, line_of
 from workflow.errors import SpecError
-from workflow.report.show.tables import launch_lines
+from workflow.launch.launch_request import LaunchLine
+from workflow.launch.launchers import launch_line
+from workflow.plan.launch_requests import group_request
+from workflow.plan.plan_model import LaunchPlan, Plan
+from workflow.report.show.plan_tables import launch_lines
 from workflow.site.site_model import Site
 
 SSC = ("streams.*.via=ssc",)
@@ -29,6 +33,12 @@ def refused(plan_of: Planner, site: Site = SITE, sets: tuple[str, ...] = SSC) ->
     return str(caught.value)
 
 
+def lines_of(plan: Plan) -> LaunchLine:
+    """The launch line of the only group."""
+    (group,) = plan.groups
+    return launch_line(group_request(group, plan))
+
+
 def wrapped(stage: str) -> list[str]:
     return ["/env/bin/python", "-m", "workflow.launch.mpmd_wrapper", f"${{{{ run.dir }}}}/stages/{stage}"]
 
@@ -40,9 +50,9 @@ def test_a_chain_is_one_line_of_mpiexec(plan_of: Planner) -> None:
     assert group.ranks == {"walk": (0, 1), "count": (1, 2), "keep": (3, 1)}
     assert group.streams == {"positions": ["walk", "count"], "counts": ["count", "keep"]}
     expected = ["/env/bin/mpiexec", "-n", "1", *wrapped("walk"), ":", "-n", "2", *wrapped("count")]
-    assert group.argv == [*expected, ":", "-n", "1", *wrapped("keep")]
+    assert lines_of(plan).argv == [*expected, ":", "-n", "1", *wrapped("keep")]
     for stage in plan.stages:
-        assert stage.argv == wrapped(stage.name)
+        assert stage.launch == LaunchPlan(launcher="mpiexec", group="walk", wrapper=wrapped(stage.name))
         assert stage.program[-1].endswith("program.py")
         assert "SSC finds its other end in MPI_COMM_WORLD" in plan.reasons[f"stages.{stage.name}.launcher"]
 
@@ -50,7 +60,7 @@ def test_a_chain_is_one_line_of_mpiexec(plan_of: Planner) -> None:
 def test_only_stages_joined_by_ssc_share_a_line(plan_of: Planner) -> None:
     plan = plan_of(TWO_PAIRS)
     assert [group.stages for group in plan.groups] == [["walk", "count"]]
-    assert plan.stage("keep").argv == plan.stage("keep").program
+    assert line_of(plan, "keep") == plan.stage("keep").program
 
 
 def test_without_ssc_there_are_no_groups(plan_of: Planner) -> None:
@@ -68,11 +78,11 @@ def test_several_readers_are_in_the_group(plan_of: Planner) -> None:
 def test_srun_takes_a_file_of_programs(plan_of: Planner) -> None:
     together = ("stages.count.place.share=walk", "stages.keep.place.share=walk", "oversubscribe=true")
     plan = plan_of(sets=(*SSC, *together, "stages.walk.ranks=3", "stages.keep.place.cores_per_rank=1"), site=SLURM)
-    (group,) = plan.groups
-    ((path, text),) = group.files.items()
-    assert group.argv[0] == "srun"
-    assert group.argv[-4:] == ["--mpi=pmi2", "--kill-on-bad-exit=1", "--multi-prog", path]
-    assert "--ntasks=5" in group.argv
+    argv, ((path, text),) = lines_of(plan).argv, lines_of(plan).files.items()
+    assert path == "${{ run.dir }}/launches/walk/programs.conf"
+    assert argv[0] == "srun"
+    assert argv[-4:] == ["--mpi=pmi2", "--kill-on-bad-exit=1", "--multi-prog", path]
+    assert "--ntasks=5" in argv
     ranks = [line.split()[0] for line in text.splitlines()]
     assert ranks == ["0-2", "3", "4"]
     assert text.splitlines()[1] == "3 /env/bin/python -m workflow.launch.mpmd_wrapper '${{ run.dir }}/stages/count'"
@@ -92,8 +102,8 @@ def test_no_stage_ends_in_the_middle_of_a_node(plan_of: Planner) -> None:
     apart = ("stages.walk.place.nodes=2", "stages.count.ranks=2", "stages.count.place.nodes=1")
     with pytest.raises(SpecError, match="lays out all ranks alike"):
         plan_of(TWO_PAIRS, sets=(*apart, "stages.walk.ranks=3"), site=hydra)
-    (group,) = plan_of(TWO_PAIRS, sets=(*apart, "stages.walk.ranks=4"), site=hydra).groups
-    assert group.argv[:5] == ["/env/bin/mpiexec", "-ppn", "2", "-n", "4"]
+    plan = plan_of(TWO_PAIRS, sets=(*apart, "stages.walk.ranks=4"), site=hydra)
+    assert lines_of(plan).argv[:5] == ["/env/bin/mpiexec", "-ppn", "2", "-n", "4"]
 
 
 def test_needs_a_launcher(plan_of: Planner) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.planner import SITE, Planner
+from tests.support.planner import SITE, Planner, line_of
 from workflow.errors import SpecError
 from workflow.plan.plan_model import Plan
 
@@ -60,7 +60,7 @@ def test_stages_get_nodes_of_their_own_and_sinks_sit_beside_their_writer(plan_of
     assert nodes(plan) == [(0, 2), (2, 3), (2, 3)]
     assert cores(plan) == [list(range(8)), [0], []]
     assert plan.stage("walk").placement.ranks_per_node == 8
-    assert plan.stage("walk").argv[:5] == [
+    assert line_of(plan, "walk")[:5] == [
         "srun", "--ntasks=16", "--nodes=2", "--ntasks-per-node=8", "--relative=0",
     ]  # fmt: skip
 
@@ -126,3 +126,34 @@ def test_a_guest_takes_no_more_nodes_than_its_host_has(plan_of: Planner) -> None
     sets = ("stages.count.place={share: walk, nodes: 2}", "stages.count.ranks=2")
     with pytest.raises(SpecError, match="walk has 1 node to share, not 2"):
         plan_of(sets=sets, site=CLUSTER)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "cores_per_rank", "expected", "per_node"),
+    [(4, 8, (0, 4), 1), (8, 4, (0, 4), 2), (4, 4, (0, 2), 2), (5, 3, (0, 3), 2), (3, 5, (0, 3), 1), (9, 1, (0, 2), 5)],
+)
+def test_ranks_of_several_cores_get_as_many_nodes_as_they_need(
+    plan_of: Planner, ranks: int, cores_per_rank: int, expected: tuple[int, int], per_node: int
+) -> None:
+    sets = (
+        f"stages.walk.ranks={ranks}", f"stages.walk.place.cores_per_rank={cores_per_rank}",
+        "stages.count.place.cores_per_rank=0",
+    )  # fmt: skip
+    plan = plan_of(sets=sets, site=CLUSTER)
+    assert nodes(plan)[0] == expected
+    assert plan.stage("walk").placement.ranks_per_node == per_node
+
+
+def test_ranks_of_several_cores_that_exceed_the_site(plan_of: Planner) -> None:
+    message = r"17 ranks × 2 cores = 34 cores, site cluster has 4 nodes × 8 cores = 32"
+    sets = ("stages.walk.ranks=17", "stages.walk.place.cores_per_rank=2", "stages.count.place.share=walk")
+    with pytest.raises(SpecError, match=message):
+        plan_of(sets=sets, site=CLUSTER)
+
+
+def test_a_stage_that_starts_later_uses_the_first_gap_that_is_large_enough(plan_of: Planner) -> None:
+    """walk holds node 0, and there is no gap before it: count gets the nodes behind it, keep the one that is left."""
+    sets = (
+        "stages.walk.ranks=8", "stages.count.ranks=16", "stages.keep.place={nodes: 1, cores_per_rank: 1}",
+    )  # fmt: skip
+    assert nodes(plan_of(sets=sets, site=CLUSTER)) == [(0, 1), (1, 3), (3, 4)]

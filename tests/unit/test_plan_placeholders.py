@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from workflow.plan.programs.placeholders import (
+from workflow.plan.placeholders import (
     PlaceholderError,
     expand,
     fill_all,

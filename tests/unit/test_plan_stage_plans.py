@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.planner import COMPONENTS, SITE, Planner
+from tests.support.planner import COMPONENTS, SITE, Planner, line_of
 from workflow.errors import SpecError
+from workflow.plan.plan_model import LaunchPlan
 from workflow.run.run_directory import fill_plan
 
 OWN = """
@@ -37,15 +38,16 @@ def own(tmp_path: Path) -> str:
 
 
 def test_command(plan_of: Planner, own: str, tmp_path: Path) -> None:
-    sim = plan_of(own).stage("sim")
+    plan = plan_of(own)
+    sim = plan.stage("sim")
     field = "${{ run.dir }}/streams/field"
     assert sim.program == [f"{tmp_path}/sim", "-n", "4", "--fast", "true", field, "SST"]
-    assert sim.argv == ["/env/bin/mpiexec", "-n", "2", *sim.program]
-    assert (sim.launcher, sim.kind, sim.observed) == ("mpiexec", "analysis", "evidence")
+    assert line_of(plan, "sim") == ["/env/bin/mpiexec", "-n", "2", *sim.program]
+    assert (sim.launch.launcher, sim.kind, sim.observed) == ("mpiexec", "analysis", "evidence")
     assert sim.cwd == "${{ run.dir }}/stages/sim/work"
-    first = plan_of(own).stage("first")
+    first = plan.stage("first")
     assert first.program == ["python3", "-m", "first", "${{ run.dir }}/stages/first/work/f.yaml"]
-    assert (first.launcher, first.argv) == ("none", first.program)
+    assert (first.launch, line_of(plan, "first")) == (LaunchPlan(launcher="none"), first.program)
 
 
 def test_programs_with_a_slash_are_relative_to_the_file(plan_of: Planner, own: str, tmp_path: Path) -> None:
@@ -121,11 +123,12 @@ def test_names_of_variables_come_from_parameters(plan_of: Planner) -> None:
 
 def test_a_launcher_for_every_stage(plan_of: Planner) -> None:
     srun = SITE.model_copy(update={"launcher": "srun", "launch_single": True, "launcher_args": ["--mpi=pmi2"]})
-    walk = plan_of(site=srun).stage("walk")
-    assert walk.launcher == "srun"
-    assert walk.argv[walk.argv.index("--mpi=pmi2") + 1 :] == walk.program
+    plan = plan_of(site=srun)
+    walk, argv = plan.stage("walk"), line_of(plan, "walk")
+    assert walk.launch == LaunchPlan(launcher="srun", executable="srun", arguments=["--mpi=pmi2"])
+    assert argv[argv.index("--mpi=pmi2") + 1 :] == walk.program
     bare = SITE.model_copy(update={"launcher": "none"})
-    assert plan_of(site=bare).stage("walk").argv[0] == "/env/bin/python"
+    assert line_of(plan_of(site=bare), "walk")[0] == "/env/bin/python"
     with pytest.raises(SpecError, match="has no launcher"):
         plan_of(sets=("stages.walk.ranks=2",), site=bare)
 

@@ -135,3 +135,95 @@ streams:
     ).reasons
     assert together["stages.a.starts_after"] == "reads da when d has ended"
     assert together["stages.c.starts_after"] == "starts together with stages that wait for d"
+
+
+def cycle_problems(plan_of: Planner, stages: str, streams: str) -> list[str]:
+    """What is refused: `key: message` of each problem. `x: {}` is a port of a program that uses `workflow.stage`."""
+    with pytest.raises(SpecError) as caught:
+        plan_of(f"oversubscribe: true\nstages:\n{stages}streams:\n{streams}")
+    return [f"{problem.key}: {problem.message}" for problem in caught.value.problems]
+
+
+STAGED = """\
+  a: {command: [./a], writes: {x: {}}, reads: {y: {}}}
+  b: {command: [./b], writes: {y: {}}, reads: {x: {}}}
+"""
+
+
+def test_a_cycle_through_a_second_reader(plan_of: Planner) -> None:
+    """The first reader of x leads nowhere; the second one leads back."""
+    stages = STAGED + "  first: {component: keep}\n"
+    streams = "  x: {from: a, to: [first, b], via: bp5}\n  y: {from: b, to: a, via: bp5}\n"
+    assert cycle_problems(plan_of, stages, streams) == [
+        "streams.y: cycle a → b → a: each of these stages would start after another of them"
+    ]
+    assert find_cycle("abc", {"a": ["b", "c"], "c": ["a"]}) == ["a", "c", "a"]
+
+
+def test_one_stage_that_waits_makes_a_cycle_of_live_streams_one_of_waits(plan_of: Planner) -> None:
+    """One `after` stream is enough: its reader starts when its writer has ended, and that waits for the reader."""
+    for streams in (
+        "  x: {from: a, to: b, via: bp5}\n  y: {from: b, to: a}\n",
+        "  x: {from: a, to: b}\n  y: {from: b, to: a, via: bp5}\n",
+    ):
+        (problem,) = cycle_problems(plan_of, STAGED, streams)
+        assert problem.endswith("each of these stages would start after another of them")
+
+
+FOREIGN = """\
+  a: {command: [./a], writes: {x: {io: x, config: a.xml}}, reads: {y: {io: y, config: a.xml}}}
+  b: {command: [./b], writes: {y: {}}, reads: {x: {}}}
+"""
+
+
+@pytest.mark.parametrize("order", [("a", "b"), ("b", "a")])
+def test_one_foreign_program_in_a_cycle_is_named_alone(plan_of: Planner, order: tuple[str, str]) -> None:
+    """The order in which a opens its streams is not known, whether a writes the first stream or reads it."""
+    first, second = order
+    streams = {
+        "a": "  x: {from: a, to: b}\n",
+        "b": "  y: {from: b, to: a}\n",
+    }
+    (problem,) = cycle_problems(plan_of, FOREIGN, streams[first] + streams[second])
+    assert problem.endswith("must open these streams in the same order, and wf does not know that of a")
+
+
+def test_a_circle_of_live_streams_between_stages_that_use_workflow_stage_is_fine(plan_of: Planner) -> None:
+    text = f"oversubscribe: true\nstages:\n{STAGED}streams:\n  x: {{from: a, to: b}}\n  y: {{from: b, to: a}}\n"
+    plan = plan_of(text)
+    assert [stage.starts_after for stage in plan.stages] == [[], []]
+    assert any("read each other's streams in a circle" in line for line in plan.advice)
+
+
+CIRCLE_AND_FILE = """
+oversubscribe: true
+stages:
+  a: {command: [./a], writes: {x: {}, z: {}}, reads: {y: {}}}
+  b: {command: [./b], writes: {y: {}}, reads: {x: {}}}
+  c: {command: [./c], reads: {z: {}}}
+streams:
+  x: {from: a, to: b}
+  y: {from: b, to: a}
+  z: {from: a, to: c, via: bp5}
+"""
+
+
+def test_a_valid_circle_and_a_file_that_leaves_it(plan_of: Planner) -> None:
+    """c waits for a alone: b is in a's live group, but c reads nothing of it."""
+    plan = plan_of(CIRCLE_AND_FILE)
+    assert [stage.starts_after for stage in plan.stages] == [[], [], ["a"]]
+    assert any("read each other's streams in a circle" in line for line in plan.advice)
+
+
+def test_a_valid_circle_whose_stages_are_also_joined_by_a_file(plan_of: Planner) -> None:
+    """The circle is fine; the file would make b start after a, which starts together with b."""
+    text = CIRCLE_AND_FILE.replace("reads: {x: {}}", "reads: {x: {}, z: {}}").replace("to: c, via", "to: [b, c], via")
+    with pytest.raises(SpecError) as caught:
+        plan_of(text)
+    assert [(problem.key, problem.message) for problem in caught.value.problems] == [
+        (
+            "streams.z.coupling",
+            "the stages a, b start together because live streams join them, so none of them can start after a has "
+            "ended",
+        )
+    ]

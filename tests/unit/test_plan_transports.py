@@ -10,7 +10,7 @@ import pytest
 from tests.support.planner import CHAIN, SITE, Planner, end_of
 from workflow.errors import SpecError
 from workflow.site.site_model import Site
-from workflow.spec.models.pipeline import Transport
+from workflow.sst_transports import Transport
 
 FOUR_NODES = SITE.model_copy(update={"nodes": 4})
 APART = ("stages.walk.ranks=4", "stages.walk.place.nodes=1", "stages.count.ranks=4")
@@ -213,3 +213,34 @@ def test_many_nodes_on_tcp_are_mentioned(plan_of: Planner, tmp_path: Path) -> No
     many = site(["tcp"], SITE, nodes=40)
     plan = plan_of(sets=("stages.walk.ranks=68",), site=many)
     assert any("prefer `transport: rdma`" in line for line in plan.advice), tmp_path
+
+
+ELSEWHERE = """
+stages:
+  first: {component: walker, ranks: 4}
+  alone: {component: keep, with: {path: alone.bp}}
+  walk: {component: walker}
+  count: {component: tally, with: {variable: position}, place: {share: walk}}
+  keep: {component: keep, place: {share: walk}}
+streams:
+  other: {from: first, to: alone}
+  positions: {from: walk, to: count}
+  counts: {from: count, to: keep}
+"""
+
+
+def test_one_node_is_one_node_wherever_it_is(plan_of: Planner) -> None:
+    """On the second node of the site, too, ranks reach each other through its memory."""
+    plan = plan_of(ELSEWHERE, site=site(ALL, FOUR_NODES))
+    assert [stage.placement.nodes for stage in plan.stages] == [[(0, 1)]] * 2 + [[(1, 2)]] * 3
+    assert {stream.name: stream.transport for stream in plan.streams} == dict.fromkeys(
+        ("other", "positions", "counts"), "ucx"
+    )
+
+
+def test_the_same_two_nodes_are_not_one_node(plan_of: Planner) -> None:
+    sets = ("stages.walk.ranks=8", "stages.count.ranks=8", "stages.count.place.share=walk", "oversubscribe=true")
+    plan = plan_of(sets=sets, site=site(ALL, FOUR_NODES))
+    assert plan.stage("walk").placement.nodes == plan.stage("count").placement.nodes == [(0, 2)]
+    assert plan.stream("positions").transport == "tcp"
+    assert "several nodes, without an RDMA network" in plan.reasons["streams.positions.transport"]

@@ -9,15 +9,15 @@ import pytest
 
 from tests.support.sample_run import make_plan, write_run, write_sample
 from workflow.errors import WfError
-from workflow.report.build.make_report import make_report
-from workflow.report.pandas_tables import steps_table
+from workflow.report.pandas_tables import report_tables, steps_table
+from workflow.report.report_files import compute_report
 
 pytest.importorskip("pandas")
 
 
 def test_tables_hold_what_the_report_says(tmp_path: Path) -> None:
-    report = make_report(write_sample(tmp_path / "run"))
-    tables = report.tables()
+    report = compute_report(write_sample(tmp_path / "run"))
+    tables = report_tables(report)
     assert set(tables) == {"stages", "streams", "readers"}
     assert tables["stages"].loc["saxs", "compute_s"] == report.stage("saxs").compute_s
     assert tables["streams"].loc["atoms", "bytes"] == report.stream("atoms").bytes
@@ -25,8 +25,8 @@ def test_tables_hold_what_the_report_says(tmp_path: Path) -> None:
 
 
 def test_tables_of_a_run_that_never_started(tmp_path: Path) -> None:
-    report = make_report(write_run(tmp_path / "run", make_plan(), [], {}))
-    assert report.tables()["stages"]["wall_s"].isna().all()
+    report = compute_report(write_run(tmp_path / "run", make_plan(), [], {}))
+    assert report_tables(report)["stages"]["wall_s"].isna().all()
     assert len(steps_table(tmp_path / "run")) == 0
 
 
@@ -37,7 +37,7 @@ def test_steps_table(tmp_path: Path) -> None:
 
 
 def test_without_pandas_the_error_says_what_to_type(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    report = make_report(write_sample(tmp_path / "run"))
+    report = compute_report(write_sample(tmp_path / "run"))
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(WfError, match="pip install"):
-        report.tables()
+        report_tables(report)

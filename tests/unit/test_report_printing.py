@@ -16,9 +16,13 @@ from rich.console import Console
 from tests.support.sample_run import START, make_events, make_plan, simulate, write_run, write_sample
 from workflow.compare.comparison import Comparison, Difference, FileComparison
 from workflow.plan.plan_model import Placement
-from workflow.report.build.make_report import make_report, write_report
-from workflow.report.show import live_display, printing, tables
+from workflow.report.report_files import compute_report, write_report
+from workflow.report.report_model import StagePart
+from workflow.report.show import live_display, printing, stage_table
+from workflow.report.show.component_tables import component_table
+from workflow.report.show.plan_tables import nodes_table
 from workflow.report.show.progress_lines import Pace
+from workflow.report.show.text_table import Column, text_column
 from workflow.run.events import Event, RunStarted, StageExited, StageFailed, StageStarted, StreamOpened, StreamProgress
 from workflow.run.state import RunState, initial_state
 from workflow.run.state_reducer import fold
@@ -51,7 +55,7 @@ def failed_run(tmp_path: Path) -> Path:
 @WIDTHS
 @pytest.mark.parametrize("encoding", ["utf-8", "latin-1", "ascii"])
 def test_everything_can_be_shown_everywhere(tmp_path: Path, width: int, encoding: str) -> None:
-    good, bad = make_report(write_sample(tmp_path / "good", steps=5)), make_report(failed_run(tmp_path))
+    good, bad = compute_report(write_sample(tmp_path / "good", steps=5)), compute_report(failed_run(tmp_path))
     plan = make_plan().model_copy(update={"advice": ["ranks → cores: 4 × 2"]})
     component = Component.model_validate(
         {
@@ -69,7 +73,7 @@ def test_everything_can_be_shown_everywhere(tmp_path: Path, width: int, encoding
             printing.show_end(report, tmp_path, console)
         printing.show_plan(plan, console)
         printing.show_comparison(RED, console)
-        printing.show_table(tables.components([component]), console)
+        printing.show_table(component_table([component]), console)
         printing.show_component(component, console)
 
     text = printed(show, width, encoding)
@@ -81,13 +85,13 @@ def test_everything_can_be_shown_everywhere(tmp_path: Path, width: int, encoding
 
 @WIDTHS
 def test_tables_stay_within_the_terminal(tmp_path: Path, width: int) -> None:
-    report = make_report(write_sample(tmp_path / "good", steps=5))
+    report = compute_report(write_sample(tmp_path / "good", steps=5))
     lines = printed(lambda console: printing.show_status(report, console), width).splitlines()
     assert max(len(line) for line in lines) <= width
 
 
 def test_colours_only_where_wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    report = make_report(write_sample(tmp_path / "good", steps=3))
+    report = compute_report(write_sample(tmp_path / "good", steps=3))
 
     def show() -> str:
         file = io.StringIO()
@@ -106,7 +110,7 @@ def test_the_end_of_a_run_needs_no_rich_without_a_terminal(tmp_path: Path) -> No
     write_report(run_dir)
     program = (
         "import sys; from pathlib import Path\n"
-        "from workflow.report.show.printing import *; from workflow.report.build.make_report import *\n"
+        "from workflow.report.show.printing import *; from workflow.report.report_files import *\n"
         f"d = Path({str(run_dir)!r}); show_end(read_report(d), d); assert 'rich' not in sys.modules"
     )
     result = subprocess.run(
@@ -121,7 +125,7 @@ def test_the_end_of_a_run_needs_no_rich_without_a_terminal(tmp_path: Path) -> No
 
 
 def end_of(run_dir: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
-    printing.show_end(make_report(run_dir), run_dir)
+    printing.show_end(compute_report(run_dir), run_dir)
     return capsys.readouterr().err.splitlines()[1:]
 
 
@@ -147,9 +151,18 @@ def test_pictures_are_named_when_there_are_any(tmp_path: Path, capsys: pytest.Ca
 
 
 def test_what_a_rate_is_stands_below_the_table(tmp_path: Path) -> None:
-    report = make_report(write_sample(tmp_path / "good", steps=5))
+    report = compute_report(write_sample(tmp_path / "good", steps=5))
     for show in (printing.show_report, printing.show_status):
         assert "rate: data ÷ the time that" in printed(lambda console, show=show: show(report, console), 160)  # type: ignore[misc]
+
+
+def test_a_column_is_one_line_for_the_terminal_and_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_dir = write_sample(tmp_path / "good", steps=5)
+    column: Column[StagePart] = text_column("sort", lambda stage: f"a-{stage.kind}")
+    monkeypatch.setattr(stage_table, "STAGE_COLUMNS", [*stage_table.STAGE_COLUMNS, column])
+    report = write_report(run_dir)
+    assert '<td class="text" data-label="sort">a-analysis</td>' in (run_dir / "report.html").read_text()
+    assert "a-analysis" in printed(lambda console: printing.show_report(report, console), 160)
 
 
 def test_placement_groups_nodes_with_the_same_stages() -> None:
@@ -158,7 +171,7 @@ def test_placement_groups_nodes_with_the_same_stages() -> None:
     half = Placement(nodes=[(0, 500)], ranks_per_node=1, cores=[6], cores_per_rank=1)
     last = Placement(nodes=[(999, 1000)], ranks_per_node=1, cores=[], cores_per_rank=0)
     stages = [s.model_copy(update={"placement": p}) for s, p in zip(plan.stages, (wide, half, last), strict=True)]
-    assert tables.placement(plan.model_copy(update={"stages": stages})).rows == [
+    assert nodes_table(plan.model_copy(update={"stages": stages})).rows == [
         ["0-499", "md: 0-2, 5; saxs: 6"], ["500-998", "md: 0-2, 5"], ["999", "md: 0-2, 5; keep: not bound"],
     ]  # fmt: skip
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.sample_run import make_plan, write_run, write_sample
-from workflow.report.build.make_report import run_status
 from workflow.report.read.run_status import is_alive, is_over
+from workflow.report.report_files import compute_report
 
 
 def write_started(run_dir: Path, pid: int, t: float, host: str, stage_pid: int = 0) -> Path:
@@ -32,13 +32,13 @@ def dead_pid() -> int:
 
 
 def test_a_run_with_a_living_supervisor_runs(tmp_path: Path) -> None:
-    report = run_status(write_started(tmp_path / "run", os.getpid(), time.time(), socket.gethostname()))
+    report = compute_report(write_started(tmp_path / "run", os.getpid(), time.time(), socket.gethostname()))
     assert (report.run.state, report.run.reason) == ("running", "")
 
 
 def test_a_run_whose_supervisor_is_gone_died(tmp_path: Path, dead_pid: int) -> None:
     run_dir = write_started(tmp_path / "run", dead_pid, time.time(), socket.gethostname(), stage_pid=dead_pid)
-    report = run_status(run_dir)
+    report = compute_report(run_dir)
     assert report.run.state == "died"
     assert report.run.reason == f"the supervisor (process {dead_pid}) is gone and left no verdict"
     assert [stage.state for stage in report.stages] == ["ended", "waiting", "waiting"]
@@ -51,7 +51,7 @@ def test_after_its_guard_ended_a_run_no_stage_runs(tmp_path: Path, dead_pid: int
     over = {"event": "run_finished", "t": t + 2, "state": "failed", "exit_code": 1, "reason": "killed", "stage": ""}
     with (run_dir / "events.jsonl").open("a") as file:
         file.write(json.dumps(opened) + '\n{"event": "stage_exi\n' + json.dumps(over) + "\n")
-    report = run_status(run_dir)
+    report = compute_report(run_dir)
     assert report.run.state == "failed"
     assert [stage.state for stage in report.stages] == ["stopped", "stopped", "stopped"]
     assert report.stage("md").ended == pytest.approx(t + 2)
@@ -75,24 +75,24 @@ def test_who_works_on_a_run_is_told_by_its_first_and_last_event(tmp_path: Path, 
 
 def test_stages_that_outlive_their_supervisor_are_named(tmp_path: Path, dead_pid: int) -> None:
     run_dir = write_started(tmp_path / "run", dead_pid, time.time(), socket.gethostname(), stage_pid=os.getpid())
-    report = run_status(run_dir)
+    report = compute_report(run_dir)
     assert report.stage("md").state == "running"
     assert report.run.reason.endswith(f"still running: md (process {os.getpid()})")
 
 
 def test_a_younger_process_of_the_same_number_is_another_one(tmp_path: Path) -> None:
     run_dir = write_started(tmp_path / "run", os.getpid(), time.time() - 86400, socket.gethostname())
-    assert run_status(run_dir).run.state == "died"
+    assert compute_report(run_dir).run.state == "died"
 
 
 def test_of_another_host_nothing_is_claimed(tmp_path: Path, dead_pid: int) -> None:
-    report = run_status(write_started(tmp_path / "run", dead_pid, time.time(), "elsewhere"))
+    report = compute_report(write_started(tmp_path / "run", dead_pid, time.time(), "elsewhere"))
     assert report.run.state == "unfinished"
     assert "on elsewhere" in report.run.reason
 
 
 def test_a_finished_run_keeps_its_verdict(tmp_path: Path) -> None:
-    assert run_status(write_sample(tmp_path / "run")).run.state == "succeeded"
+    assert compute_report(write_sample(tmp_path / "run")).run.state == "succeeded"
 
 
 def test_a_zombie_is_not_alive() -> None:

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from tests.support.chains import make_end, make_plan, make_stage, make_stream
-from workflow.launch.mpmd_wrapper import EXITS_FILE
-from workflow.plan.plan_model import GroupPlan, Plan
+from workflow.formats.rank_files import EXITS_FILE
+from workflow.plan.plan_model import GroupPlan, LaunchPlan, Plan
 from workflow.run.events import RunStarted, StageExited, StageStarted, Tick
 from workflow.run.lifecycle import step
-from workflow.run.processes.mpmd_launches import Launch, Launches
+from workflow.run.processes.mpmd_launches import MpmdLaunch, MpmdLaunches
 from workflow.run.processes.stage_processes import Ending
 from workflow.run.state import initial_state
 
@@ -24,7 +24,11 @@ Note = Callable[..., None]
 
 def plan() -> Plan:
     group = GroupPlan(
-        name="a", stages=["a", "b"], ranks={"a": (0, 2), "b": (2, 1)}, streams={}, launcher="mpiexec", argv=["mpiexec"]
+        name="a",
+        stages=["a", "b"],
+        ranks={"a": (0, 2), "b": (2, 1)},
+        streams={},
+        launch=LaunchPlan(launcher="mpiexec", executable="mpiexec"),
     )
     stages = [
         make_stage("a", ["a"], [make_end("data", "write")], ranks=2),
@@ -45,13 +49,13 @@ def note(tmp_path: Path) -> Note:
 
 
 @pytest.fixture
-def launch(tmp_path: Path) -> Launch:
-    found = Launches(plan(), tmp_path).of("b")
+def launch(tmp_path: Path) -> MpmdLaunch:
+    found = MpmdLaunches(plan(), tmp_path).of("b")
     assert found is not None
     return found
 
 
-def test_torn_and_mixed_notes_are_read_when_they_are_whole(launch: Launch, note: Note, tmp_path: Path) -> None:
+def test_torn_and_mixed_notes_are_read_when_they_are_whole(launch: MpmdLaunch, note: Note, tmp_path: Path) -> None:
     note("a", 1.0, 0)
     file = tmp_path / "stages/a" / EXITS_FILE
     whole = file.read_text()
@@ -63,7 +67,7 @@ def test_torn_and_mixed_notes_are_read_when_they_are_whole(launch: Launch, note:
     assert launch.poll(tmp_path) == [("a", Ending(0, None))]
 
 
-def test_a_stage_has_ended_when_all_its_ranks_have(launch: Launch, note: Note, tmp_path: Path) -> None:
+def test_a_stage_has_ended_when_all_its_ranks_have(launch: MpmdLaunch, note: Note, tmp_path: Path) -> None:
     note("a", 1.0, 0)
     assert launch.poll(tmp_path) == []
     note("a", 2.0, 0)
@@ -71,25 +75,25 @@ def test_a_stage_has_ended_when_all_its_ranks_have(launch: Launch, note: Note, t
     assert launch.poll(tmp_path) == [], "told twice"
 
 
-def test_one_rank_that_fails_is_enough_and_the_first_is_first(launch: Launch, note: Note, tmp_path: Path) -> None:
+def test_one_rank_that_fails_is_enough_and_the_first_is_first(launch: MpmdLaunch, note: Note, tmp_path: Path) -> None:
     note("a", 2.0, None, 15)
     note("b", 1.0, 3)
     assert launch.poll(tmp_path) == [("b", Ending(3, None)), ("a", Ending(None, 15, "one of its ranks"))]
 
 
-def test_who_left_no_note_was_ended_by_the_launcher(launch: Launch, note: Note, tmp_path: Path) -> None:
+def test_who_left_no_note_was_ended_by_the_launcher(launch: MpmdLaunch, note: Note, tmp_path: Path) -> None:
     note("b", 1.0, 3)
     assert launch.last(tmp_path, Ending(3, None)) == [("b", Ending(3, None)), ("a", Ending(3, None))]
 
 
-def test_a_launcher_that_ends_well_before_its_stages_has_not(launch: Launch, note: Note, tmp_path: Path) -> None:
+def test_a_launcher_that_ends_well_before_its_stages_has_not(launch: MpmdLaunch, note: Note, tmp_path: Path) -> None:
     note("b", 1.0, 0)
     (_, (name, ending)) = launch.last(tmp_path, Ending(0, None))
     assert (name, ending.signal) == ("a", signal.SIGKILL)
     assert "its launcher ended, with exit code 0" in ending.note
 
 
-def test_mpi_says_who_aborted(launch: Launch, tmp_path: Path) -> None:
+def test_mpi_says_who_aborted(launch: MpmdLaunch, tmp_path: Path) -> None:
     (tmp_path / "stages/b").mkdir(parents=True)
     (tmp_path / "stages/b/stderr.log").write_text("Abort(5) on node 2 (rank 2 in comm 0): application called MPI_Abort")
     assert [ended.stage for ended in launch.last(tmp_path, Ending(5, None))] == ["b", "a"]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.chains import make_stage
+from workflow.launch.process_spec import ProcessSpec
 from workflow.run.processes.evpath_workaround import use_up_ids
 from workflow.run.processes.process_reaper import end_members, find_members, living_groups
 from workflow.run.processes.stage_processes import Crew, Ending, to_ending
@@ -37,6 +37,10 @@ KILLED = "YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Killed (signal 9)"
 )
 def test_endings(code: int, launcher: str, lines: list[str], ending: Ending) -> None:
     assert to_ending(code, launcher, lines) == ending
+
+
+def process(name: str, argv: list[str], folder: Path) -> ProcessSpec:
+    return ProcessSpec(name, argv, folder, str(folder), "none")
 
 
 def new_id() -> int:
@@ -93,7 +97,7 @@ def test_one_stage_is_ended_and_what_its_launcher_left(tmp_path: Path) -> None:
         for name, folder in folders.items():
             folder.mkdir()
             argv = [sys.executable, "-c", program if name == "left" else waits]
-            crew.start(make_stage(name, argv, cwd=str(folder)), folder)
+            crew.start(process(name, argv, folder))
         assert crew.wait(60) == ["left"]
         crew.collect("left", folders["left"])
         children = {name: int(read_line(folder / "stdout.log")) for name, folder in folders.items()}
@@ -135,9 +139,9 @@ def test_process_of_another_run_is_no_member_by_its_number(tmp_path: Path) -> No
 def test_group_that_has_ended_is_forgotten(tmp_path: Path, killed: bool) -> None:
     """By the supervisor, and by the guard for when that is killed: what has the number then is a stranger."""
     with Crew(tmp_path) as crew:
-        crew.start(make_stage("gone", ["true"], cwd=str(tmp_path)), tmp_path)
+        crew.start(process("gone", ["true"], tmp_path))
         left = "import subprocess; print(subprocess.Popen(['sleep', '100'], env={}).pid)"
-        stays = crew.start(make_stage("left", [sys.executable, "-c", left], cwd=str(tmp_path)), tmp_path)
+        stays = crew.start(process("left", [sys.executable, "-c", left], tmp_path))
         ended = set[str]()
         while ended != {"gone", "left"}:
             for name in crew.wait(60):

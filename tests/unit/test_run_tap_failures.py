@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.chains import Way, make_end, make_plan, make_stage, make_stream
 from tests.support.imagined_run import Run
-from workflow.plan.plan_model import GroupPlan, Plan
+from workflow.plan.plan_model import GroupPlan, LaunchPlan, Plan
 from workflow.run.events import StageExited, StageOpen, StreamClosed
 
 
@@ -56,7 +56,7 @@ def launched() -> Plan:
     """One launch line starts all: it ends them all when one fails."""
     group = GroupPlan(
         name="sim", stages=["sim", "keep", "tap"], ranks={"sim": (0, 1), "keep": (1, 1), "tap": (2, 1)},
-        streams={"data": ["sim", "keep", "tap"]}, launcher="mpiexec", argv=["mpiexec"], files={},
+        streams={"data": ["sim", "keep", "tap"]}, launch=LaunchPlan(launcher="mpiexec", executable="mpiexec"),
     )  # fmt: skip
     return tapped().model_copy(update={"groups": [group]})
 

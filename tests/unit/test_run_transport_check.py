@@ -9,10 +9,10 @@ import pytest
 
 from tests.support.chains import make_end, make_plan, make_stage, make_stream, write_run
 from workflow.plan.plan_model import Plan
-from workflow.report.build.make_report import make_report
-from workflow.report.show.tables import report_streams
+from workflow.report.report_files import compute_report
+from workflow.report.show.stream_table import stream_table
 from workflow.run.events import Event, EventLog, RunStarted, StageStarted, StopRequested, StreamTransport
-from workflow.run.lifecycle import Record, Signal, step
+from workflow.run.lifecycle import RecordEvent, SignalStages, step
 from workflow.run.observe.progress_readers import Follower
 from workflow.run.observe.sst_log import SstLog, is_chatter
 from workflow.run.run_directory import read_filled_plan, stage_dir
@@ -87,10 +87,12 @@ def after(plan: Plan, *events: Event) -> tuple[RunState, list[Any]]:
 def test_another_plane_than_asked_for_stops_the_run_at_once(plane: str, why: str, said: str) -> None:
     plan = plan_for("rdma", transport="rdma", fallback=False)
     state, done = after(plan, StreamTransport(2.0, "field", "sim", plane, why))
-    stops = [action.event for action in done if isinstance(action, Record) and isinstance(action.event, StopRequested)]
+    stops = [
+        action.event for action in done if isinstance(action, RecordEvent) and isinstance(action.event, StopRequested)
+    ]
     assert len(stops) == 1 and stops[0].stage == "sim"
     assert "transport rdma was asked for" in stops[0].reason and said in stops[0].reason
-    assert any(isinstance(action, Signal) and set(action.stages) == {"sim", "ana"} for action in done)
+    assert any(isinstance(action, SignalStages) and set(action.stages) == {"sim", "ana"} for action in done)
     assert state.stopping == 2.0
 
 
@@ -121,7 +123,7 @@ def test_the_report_says_what_ran(tmp_path: Path) -> None:
     for event in (RunStarted(1.0, "r", 1, 1, "h"), StreamTransport(2.0, "field", "sim", "ucx", "rdma not available")):
         log.write(event)
     log.close()
-    report = make_report(run_dir)
+    report = compute_report(run_dir)
     assert report.stream("field").transport == "ucx"
     assert any("transport rdma was planned, but ADIOS2 took ucx" in note for note in report.notes)
-    assert "SST ucx" in report_streams(report).rows[0][2]
+    assert "SST ucx" in stream_table(report, "page").rows[0][2]

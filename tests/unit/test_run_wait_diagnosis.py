@@ -6,20 +6,24 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.chains import Way, chain
+from tests.support.chains import Way, chain, make_end, make_plan, make_stage, make_stream
 from workflow.run.events import (
     Event,
     RunStarted,
     StageExited,
+    StageFailed,
+    StageOpen,
     StageStarted,
+    StreamClosed,
     StreamOffered,
     StreamOpened,
     StreamOpening,
     StreamProgress,
+    StreamTrouble,
 )
 from workflow.run.state import RunState, initial_state
 from workflow.run.state_reducer import fold
-from workflow.run.verdict.wait_diagnosis import diagnose, waits_for
+from workflow.run.verdict.wait_diagnosis import Wait, blame, diagnose, lost_writers, waits_for
 
 STAGES = ("md", "saxs", "keep")
 
@@ -149,3 +153,143 @@ def test_program_that_begins_to_report_is_seen() -> None:
 def test_writer_of_a_file_does_not_wait_in_open() -> None:
     state = moment(StreamOpening(1, "atoms", "md", "write"), way="live")
     assert waits_for(state, "md") is None
+
+
+def fanned(*events: Event) -> RunState:
+    """md → one, two, three; all run."""
+    names = ["one", "two", "three"]
+    stages = [make_stage("md", ["x"], [make_end("atoms", "write", readers=3)])]
+    stages += [make_stage(name, ["x"], [make_end("atoms", "read")]) for name in names]
+    plan = make_plan(stages, [make_stream("atoms", "md", names)])
+    begin: list[Event] = [RunStarted(0, "run", 1, 1, "here"), *(StageStarted(0, name, 1) for name in ["md", *names])]
+    return fold(initial_state(plan), [*begin, *events])
+
+
+def test_of_several_late_readers_all_are_named_and_the_first_is_followed() -> None:
+    state = fanned(StreamOffered(1, "atoms", "md"), StreamOpened(2, "atoms", "one", "read"))
+    assert waits_for(state, "md") == Wait("two", "waits in open for two and three to open atoms")
+    state = fold(state, [StreamOpened(3, "atoms", "two", "read")])
+    assert waits_for(state, "md") == Wait("three", "waits in open for three to open atoms")
+    assert diagnose(state, "md", 20) == (
+        "three", "md waits in open for three to open atoms; three has run for 20 s and has not opened atoms"
+    )  # fmt: skip
+    state = fold(state, [StreamOpened(3, "atoms", "three", "read")])
+    assert waits_for(state, "md") is None
+
+
+def test_a_writer_waits_for_the_slowest_reader_that_has_not_closed() -> None:
+    names = ["one", "two", "three"]
+    opens: list[Event] = [StreamOpened(1, "atoms", "md", "write")]
+    opens += [StreamOpened(1, "atoms", name, "read") for name in names]
+    counts = [StreamProgress(2, "atoms", name, "read", steps, 0) for name, steps in zip(names, (1, 3, 2), strict=True)]
+    state = fanned(*opens, StreamProgress(2, "atoms", "md", "write", 4, 0), *counts)
+    assert waits_for(state, "md") == Wait("one", "waits for one to take step 2 of atoms (queue 2/2)")
+    state = fold(state, [StreamClosed(3, "atoms", "one", "read", 1, False)])
+    assert waits_for(state, "md") == Wait("three", "waits for three to take step 3 of atoms (queue 2/2)")
+    state = fold(state, [StreamProgress(4, "atoms", "three", "read", 3, 0)])
+    assert waits_for(state, "md") is None
+
+
+@pytest.mark.parametrize(
+    ("logged", "written", "taken", "waits"),
+    [
+        ("saxs", 15, 13, True),  # the queue is full whatever the reader holds
+        ("saxs", 15, 14, True),  # its log shows where a step begins: it may hold step 14, which is still in the queue
+        ("saxs", 15, 15, False),  # it has begun the last one
+        ("saxs", 1, 0, False),  # it holds nothing yet
+        ("none", 15, 13, True),
+        ("none", 15, 14, False),  # metrics show where a step ends
+        ("both", 15, 14, False),  # the writer's log, too, shows where a step begins
+        ("md", 15, 14, False),
+    ],
+)
+def test_a_step_that_a_reader_may_hold_is_in_the_queue(logged: str, written: int, taken: int, waits: bool) -> None:
+    """A log shows where a step begins, metrics show where it ends."""
+    state = moment(*opened(), at(5, "atoms", "saxs", taken), at(6, "atoms", "md", written))
+    hidden = {"both": ("md", "saxs")}.get(logged, (logged,))
+    ends = {key: replace(end, reported=end.stage not in hidden) for key, end in state.ends.items()}
+    wait = waits_for(replace(state, ends=ends), "md")
+    expected = Wait("saxs", f"waits for saxs to take step {taken + 1} of atoms (queue 2/2)") if waits else None
+    assert wait == expected
+
+
+def test_a_stage_waits_where_it_moved_last() -> None:
+    """A full queue and nothing to read: after a step that it read, saxs waits to write, else to read."""
+    full = [*opened(), at(2, "pattern", "keep", 3), at(3, "pattern", "saxs", 5)]
+    read_last = moment(*full, at(4, "atoms", "md", 5), at(5, "atoms", "saxs", 5))
+    assert waits_for(read_last, "saxs") == Wait("keep", "waits for keep to take step 4 of pattern (queue 2/2)")
+    wrote_last = moment(
+        *opened(), at(4, "atoms", "md", 5), at(5, "atoms", "saxs", 5), *full[4:5], at(6, "pattern", "saxs", 5)
+    )
+    assert waits_for(wrote_last, "saxs") == Wait("md", "waits for step 6 of atoms (queue 0/2)")
+
+
+def test_two_stages_that_wait_for_each_other_are_both_named() -> None:
+    """Each reads the stream of the other, and has not opened its own."""
+    stages = [
+        make_stage("a", ["x"], [make_end("ba", "read"), make_end("ab", "write")]),
+        make_stage("b", ["x"], [make_end("ab", "read"), make_end("ba", "write")]),
+    ]
+    plan = make_plan(stages, [make_stream("ab", "a", ["b"]), make_stream("ba", "b", ["a"])])
+    state = fold(
+        initial_state(plan), [RunStarted(0, "run", 1, 1, "here"), StageStarted(0, "a", 1), StageStarted(0, "b", 1)]
+    )
+    assert diagnose(state, "a", 9) == (
+        "a", "a waits for b to open ba; b waits for a to open ab: a and b wait for each other"
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("t", "text"), [(9.96, "10.0 s"), (10.0, "10 s"), (9.94, "9.9 s")])
+def test_times_below_ten_seconds_have_a_decimal(t: float, text: str) -> None:
+    assert diagnose(moment(), "md", t)[1] == f"md has run for {text} and has not opened atoms"
+
+
+def test_a_stage_without_a_first_step_is_busy_since_it_opened_all() -> None:
+    state = moment(*opened(), StageOpen(4, "md"))
+    assert diagnose(state, "md", 16) == ("md", "md has been busy for 12 s without a first step")
+
+
+def test_a_stage_that_starts_after_others_names_them() -> None:
+    state = fold(initial_state(chain("after")), [RunStarted(0, "run", 1, 1, "here")])
+    assert diagnose(state, "saxs", 5) == ("saxs", "saxs has not started: it starts after md")
+    assert diagnose(state, "md", 5) == ("md", "md has not started")
+
+
+@pytest.mark.parametrize(
+    ("codes", "culprit"),
+    [
+        ({"md": 1, "saxs": 1, "keep": 1}, "md"),  # failure travels downstream
+        ({"saxs": 1, "keep": 1}, "saxs"),
+        ({"saxs": 0, "keep": 1}, "saxs"),
+        ({"keep": 1}, "keep"),
+    ],
+)
+def test_blame_goes_to_the_failed_stage_without_a_failed_writer(codes: dict[str, int], culprit: str) -> None:
+    events = [
+        event
+        for index, (name, code) in enumerate(reversed(codes.items()))
+        for event in (StageExited(2 + index, name, code, None), StageFailed(2 + index, name, "x"))
+    ]
+    assert blame(moment(*opened(), *events)) == culprit
+
+
+def test_of_several_origins_one_that_did_not_exit_0_is_blamed_and_then_the_first() -> None:
+    """After files: no stage has a writer that writes while it reads."""
+
+    def failed(**ends: tuple[float, int]) -> RunState:
+        events: list[Event] = []
+        for name, (t, code) in ends.items():
+            events += [StageExited(t, name, code, None), StageFailed(t, name, "x")]
+        return moment(*events, way="after")
+
+    assert blame(failed(md=(2, 0), saxs=(3, 1))) == "saxs"
+    assert blame(failed(md=(4, 1), saxs=(3, 1))) == "saxs"
+    assert blame(failed(md=(2, 1), saxs=(3, 1))) == "md"
+
+
+def test_a_writer_that_its_reader_lost_and_that_still_runs() -> None:
+    lost = StreamTrouble(5, "atoms", "saxs", "failed", "lost its writer")
+    assert lost_writers(moment(*opened(), lost), "saxs") == ["md"]
+    assert lost_writers(moment(*opened(), lost, StageExited(6, "md", 1, None)), "saxs") == []
+    assert lost_writers(moment(*opened(), replace(lost, trouble="timeout")), "saxs") == []
+    assert lost_writers(moment(*opened(), replace(lost, stage="md")), "md") == []

@@ -69,5 +69,5 @@ def test_a_line_joins_its_ends() -> None:
 
 
 def test_a_line_needs_two_ends() -> None:
-    with pytest.raises(ValueError, match="two different ends"):
+    with pytest.raises(ValueError, match="two different end points"):
         line(FREE, np.ones(3), np.ones(3), 0)

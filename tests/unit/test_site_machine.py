@@ -9,10 +9,19 @@ from pathlib import Path
 
 import pytest
 
+from workflow.launch.launchers import LAUNCHERS
 from workflow.site import machine
 from workflow.site.elf import Links, read_links
 from workflow.site.load_site import load_site
-from workflow.site.machine import adios2_planes, look, memory_policy, parse_version, peer_memory, rdma_fabric
+from workflow.site.machine import (
+    adios2_planes,
+    launcher_path,
+    look,
+    memory_policy,
+    parse_version,
+    peer_memory,
+    rdma_fabric,
+)
 
 
 def write_library(path: Path, needed: list[str], runpath: str = "") -> None:
@@ -124,7 +133,14 @@ def test_memory_policy_leaves_users_settings_alone() -> None:
 
 
 def test_what_a_site_says_is_not_looked_up() -> None:
-    said = {"planes": ["tcp"], "fabric": True, "peer_memory": True, "glibc": "2.28", "memory_policy": []}
+    said = {
+        "launcher_path": "srun",
+        "planes": ["tcp"],
+        "fabric": True,
+        "peer_memory": True,
+        "glibc": "2.28",
+        "memory_policy": [],
+    }
     assert look(said) == {**said, "seen": {}}
 
 
@@ -136,3 +152,20 @@ def test_versions(text: str, version: tuple[int, ...]) -> None:
 def test_interfaces_are_looked_up_where_the_site_is_this_machine() -> None:
     assert "lo" in load_site("local").interfaces
     assert not load_site("example-slurm").interfaces
+
+
+def test_a_launcher_of_the_python_environment_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its MPI is that of this Python; others are found by name, on the machine where the run starts."""
+    monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path / "other"))
+    assert launcher_path(LAUNCHERS["mpiexec"]) == "mpiexec"
+    assert write_program(tmp_path / "other/mpiexec") == launcher_path(LAUNCHERS["mpiexec"])
+    assert write_program(tmp_path / "mpiexec") == launcher_path(LAUNCHERS["mpiexec"])
+    write_program(tmp_path / "srun")
+    assert launcher_path(LAUNCHERS["srun"]) == "srun"
+
+
+def write_program(path: Path) -> str:
+    path.parent.mkdir(exist_ok=True)
+    path.touch(mode=0o755)
+    return str(path)

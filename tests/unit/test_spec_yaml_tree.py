@@ -110,6 +110,21 @@ def test_depth_counts_through_aliases() -> None:
         parse_yaml(text, "x")
 
 
+@pytest.mark.parametrize(
+    "siblings", ["[{deep}, 1]", "[1, {deep}]", "{{x: {deep}, y: 1}}", "{{x: 1, y: {deep}}}", "[[], {deep}, [[]]]"]
+)
+@pytest.mark.parametrize(("above", "fits"), [(19, True), (20, False)])
+def test_the_depth_of_an_alias_is_that_of_its_deepest_child(siblings: str, above: int, fits: bool) -> None:
+    """The top mapping, what is above the alias, the siblings, and 39 lists: 60 levels are allowed."""
+    deep = "[" * 39 + "]" * 39
+    text = f"a: &a {siblings.format(deep=deep)}\nb: " + "[" * above + "*a" + "]" * above
+    if fits:
+        assert parse_yaml(text, "x").depth == 60
+    else:
+        with pytest.raises(SpecError, match=r"^x:2:24: nested deeper than 60 levels\n *check the brackets$"):
+            parse_yaml(text, "x")
+
+
 def test_a_million_brackets_are_refused_at_once() -> None:
     with pytest.raises(SpecError, match="nested deeper than 60"):
         parse_yaml("a: " + "[" * 1_000_000, "x")

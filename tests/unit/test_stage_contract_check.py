@@ -1,4 +1,4 @@
-"""What arrived against what was promised."""
+"""Variables of a step against the contract of the stream."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def end_with(variables: dict[str, Any]) -> StreamEnd:
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "declared",
     [
         {},
         {"position": {"type": "float64", "shape": ["N", 3]}, "id": {"type": "int64", "shape": ["N"]}},
@@ -43,12 +43,12 @@ def end_with(variables: dict[str, Any]) -> StreamEnd:
         {"nothing": {"type": "float64", "optional": True}},
     ],
 )
-def test_a_promise_that_is_kept_is_silent(asked: dict[str, Any]) -> None:
-    check_contract(end_with(asked), "saxs", FOUND)
+def test_a_step_that_fulfils_the_contract_passes(declared: dict[str, Any]) -> None:
+    check_contract(end_with(declared), "saxs", FOUND)
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("declared", "difference"),
     [
         ({"positions": {"type": "float64"}}, "variable positions is missing; did you mean 'position'?"),
         ({"zzz": {}}, "variable zzz is missing; there is box, id, label, phase, position, time"),
@@ -57,29 +57,29 @@ def test_a_promise_that_is_kept_is_silent(asked: dict[str, Any]) -> None:
         ({"label": {"type": "number"}}, "variable label: expected type number, found string"),
         ({"phase": {"type": "number"}}, "variable phase: expected type number, found complex128"),
         ({"box": {"shape": [3, 3]}}, "variable box: expected shape [3, 3], found [2, 3] (2 is not 3)"),
-        ({"time": {"shape": ["N"]}}, "variable time: expected shape [N], found [] (other dimensions)"),
+        ({"time": {"shape": ["N"]}}, "variable time: expected shape [N], found [] (0 dimensions instead of 1)"),
         (
             {"position": {"shape": ["N", 3]}, "box": {"shape": ["N", 3]}},
             "variable box: expected shape [N, 3], found [2, 3] (N is 12 in position)",
         ),
     ],
 )
-def test_a_broken_promise_is_told_with_both_sides(asked: dict[str, Any], said: str) -> None:
+def test_a_difference_is_reported_with_both_values(declared: dict[str, Any], difference: str) -> None:
     with pytest.raises(ContractError) as caught:
-        check_contract(end_with(asked), "saxs", FOUND)
-    assert str(caught.value) == f"stream atoms is not what stage saxs needs: {said}"
+        check_contract(end_with(declared), "saxs", FOUND)
+    assert str(caught.value) == f"stream atoms does not contain what stage saxs needs: {difference}"
 
 
-def test_all_that_is_wrong_comes_at_once() -> None:
+def test_all_differences_are_reported_together() -> None:
     with pytest.raises(ContractError) as caught:
         check_contract(end_with({"a": {}, "id": {"type": "float", "shape": [3]}}), "", FOUND)
     assert len(str(caught.value).splitlines()) == 4
 
 
 def test_families_of_types_are_those_of_the_plan() -> None:
-    """They stand twice: the plan must do without numpy."""
+    """They are defined twice, because the plan must not import numpy."""
     assert contract_check.FAMILIES.keys() == variable_contracts.FAMILIES.keys()
     for family, names in variable_contracts.FAMILIES.items():
         members = {name for name in variable_contracts.TYPES if name != "string"}
-        held = {name for name in members if issubclass(np.dtype(name).type, contract_check.FAMILIES[family])}
-        assert held == set(names), family
+        matching = {name for name in members if issubclass(np.dtype(name).type, contract_check.FAMILIES[family])}
+        assert matching == set(names), family

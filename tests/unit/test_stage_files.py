@@ -117,7 +117,7 @@ def test_blocks_are_checked_when_written(tmp_path: Path) -> None:
     ]
     for shape, start in cases:
         with stage.open_writer(path=tmp_path / "data.bp") as out:  # noqa: SIM117
-            with pytest.raises(stage.StageError, match="is not inside"), out.step():
+            with pytest.raises(stage.StageError, match="does not lie inside"), out.step():
                 out.write("x", np.ones(2), shape=shape, start=start)
 
 
@@ -139,10 +139,10 @@ def test_a_step_is_over_when_the_loop_moves_on(path: Path) -> None:
         first = next(data)
         assert first.number == first.index == 0
         second = next(data)
-        with pytest.raises(stage.StageError, match="step 0 is over"):
+        with pytest.raises(stage.StageError, match="step 0 has ended"):
             first.read("x")
         assert next(data, None) is None
-        with pytest.raises(stage.StageError, match="step 1 is over"):
+        with pytest.raises(stage.StageError, match="step 1 has ended"):
             second.names()
         assert list(data) == []
     assert data.steps == 2
@@ -207,7 +207,7 @@ def test_a_writer_that_was_left_by_an_error_takes_no_more_steps(path: Path) -> N
         with pytest.raises(ArithmeticError), out.step():
             out.write("x", 1)
             raise ArithmeticError
-        with pytest.raises(stage.StageError, match="the last one was left by an error"), out.step():
+        with pytest.raises(stage.StageError, match="the last step was left by an exception"), out.step():
             pass
     assert [step["x"] for step in read(path)] == [0]
 
@@ -218,9 +218,9 @@ def test_steps_are_opened_one_at_a_time_and_written_inside(path: Path) -> None:
             out.write("x", 1)
         with out.step() as step:
             step.write("x", 1)
-            with pytest.raises(stage.StageError, match="the last one is still open"):
+            with pytest.raises(stage.StageError, match="the last step is still open"):
                 out.begin_step()
-    with pytest.raises(stage.StageError, match="it is closed"):
+    with pytest.raises(stage.StageError, match="the stream is closed"):
         out.begin_step()
     out.close()
     assert [step["x"] for step in read(path)] == [1]

@@ -1,4 +1,4 @@
-"""Steps side by side, and the order in which streams are opened: without ADIOS2."""
+"""Streams read in lockstep, and the order in which streams are opened: without ADIOS2."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from workflow.formats.stage_file import Settings, StreamEnd
+from workflow.formats.stage_file import StageSettings, StreamEnd
 from workflow.stage import UnevenSteps, in_step, settings
 from workflow.stage.api import open_streams
 
 
 class Counted:
-    """A reader of so many steps, which are their numbers."""
+    """A reader of `count` steps; each step is its number."""
 
     def __init__(self, name: str, count: int) -> None:
         self.name, self.steps, self._numbers = name, 0, iter(range(count))
@@ -21,8 +21,8 @@ class Counted:
     def __iter__(self) -> Iterator[int]:
         return self
 
-    def give_back(self) -> None:
-        """Nothing to give back."""
+    def release_step(self) -> None:
+        """Nothing to release."""
 
     def __next__(self) -> int:
         number = next(self._numbers)
@@ -35,7 +35,7 @@ def pairs(*counts: int) -> Iterator[Any]:
     return iter(in_step(*readers))
 
 
-def test_steps_side_by_side() -> None:
+def test_steps_come_in_lockstep() -> None:
     assert list(pairs(3, 3)) == [(0, 0), (1, 1), (2, 2)]
     assert list(pairs(2, 2, 2)) == [(0, 0, 0), (1, 1, 1)]
     assert list(pairs(0, 0)) == []
@@ -45,7 +45,7 @@ def test_steps_side_by_side() -> None:
 def test_one_ends_early(counts: tuple[int, int], ended: str, other: str) -> None:
     steps = pairs(*counts)
     assert [next(steps), next(steps)] == [(0, 0), (1, 1)]
-    with pytest.raises(UnevenSteps, match=f"stream {ended} ended after 2 steps, but {other}.*; give both writers"):
+    with pytest.raises(UnevenSteps, match=f"stream {ended} ended after 2 steps, but {other}.*; let both writers"):
         next(steps)
 
 
@@ -56,7 +56,7 @@ def test_one_ends_early(counts: tuple[int, int], ended: str, other: str) -> None
         (["third"], ["first", "third"]),
         (["third", "first"], ["first", "third"]),
         (["first", "third"], ["first", "third"]),
-        # a file waits for data: all that meets is opened before it
+        # opening a file waits for data: streams that wait only for the other end are opened before it
         (["second", "first"], ["first", "third", "second"]),
         (["first", "first"], ["first", "first"]),
     ],
@@ -72,7 +72,7 @@ def test_streams_are_opened_in_the_pipelines_order(
         done.append(end.stream)
         return object()
 
-    monkeypatch.setattr(settings, "_current", Settings("s", 1, ends=planned))
+    monkeypatch.setattr(settings, "_current", StageSettings("s", 1, ends=planned))
     monkeypatch.setattr(open_streams, "_open_end", note)
     monkeypatch.setattr(open_streams, "_ahead", {})
     for name in asked:

@@ -1,4 +1,4 @@
-"""Shares of a length and blocks of a grid: complete, disjoint, balanced."""
+"""Blocks of a length and of a grid: complete, disjoint, balanced."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from workflow import stage
 
 @pytest.mark.parametrize("length", [0, 1, 2, 7, 100, 2**40])
 @pytest.mark.parametrize("parts", [1, 2, 3, 7, 64])
-def test_shares_are_complete_disjoint_and_balanced(length: int, parts: int) -> None:
-    shares = [stage.block(length, parts, index) for index in range(parts)]
-    assert shares[0][0] == 0
-    assert all(start + count == after for (start, count), (after, _) in pairwise(shares))
-    assert sum(shares[-1]) == length
-    counts = [count for _, count in shares]
+def test_blocks_are_complete_disjoint_and_balanced(length: int, parts: int) -> None:
+    blocks = [stage.block(length, parts, index) for index in range(parts)]
+    assert blocks[0][0] == 0
+    assert all(start + count == after for (start, count), (after, _) in pairwise(blocks))
+    assert sum(blocks[-1]) == length
+    counts = [count for _, count in blocks]
     assert max(counts) - min(counts) <= 1
     assert counts == sorted(counts, reverse=True)
 
 
-def test_a_share_is_by_default_this_ranks() -> None:
+def test_by_default_a_block_is_this_ranks_own() -> None:
     assert stage.block(10) == (0, 10)
     assert stage.rank() == 0
     assert stage.size() == 1
@@ -31,8 +31,8 @@ def test_a_share_is_by_default_this_ranks() -> None:
 
 
 @pytest.mark.parametrize(("length", "parts", "index"), [(5, 0, 0), (5, 2, 2), (5, 2, -1), (-1, 2, 0)])
-def test_impossible_shares_are_refused(length: int, parts: int, index: int) -> None:
-    with pytest.raises(ValueError, match="no share"):
+def test_impossible_blocks_are_refused(length: int, parts: int, index: int) -> None:
+    with pytest.raises(ValueError, match="no block"):
         stage.block(length, parts, index)
 
 
@@ -59,7 +59,7 @@ def test_a_grid_is_cut_with_little_surface_and_slow_axes_first(
 
 @pytest.mark.parametrize(("shape", "ranks"), [((4, 4), 17), ((3, 3), 5), ((0, 4), 2), ((), 2)])
 def test_a_grid_that_leaves_ranks_without_cells_is_refused(shape: tuple[int, ...], ranks: int) -> None:
-    with pytest.raises(ValueError, match="cannot be cut"):
+    with pytest.raises(ValueError, match="cannot be divided"):
         stage.grid(shape, ranks)
 
 
@@ -81,6 +81,6 @@ def test_blocks_are_numbered_with_the_last_axis_fastest() -> None:
 
 
 @pytest.mark.parametrize(("parts", "rank"), [((2, 2), 4), ((2, 2), -1), ((2,), 0)])
-def test_impossible_blocks_are_refused(parts: tuple[int, ...], rank: int) -> None:
+def test_impossible_blocks_of_a_grid_are_refused(parts: tuple[int, ...], rank: int) -> None:
     with pytest.raises(ValueError, match=r"no block|different dimensions"):
         stage.block_of((4, 4), parts, rank)

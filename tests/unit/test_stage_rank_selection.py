@@ -1,4 +1,4 @@
-"""`step.share` in one process: pieces, rows alike, local arrays, and what cannot be. Many ranks: tests/integration."""
+"""`step.share` in one process: pieces, matching rows, local arrays, errors. Several ranks: tests/integration."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from workflow import stage
-from workflow.distribution import STRATEGIES
-from workflow.stage.data import rank_selection
+from workflow.distribution.strategies import STRATEGIES
+from workflow.stage.api import rank_selection
 from workflow.stage.data.variables import Selection
 
 
@@ -47,7 +47,7 @@ def local(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def three_ranks(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """This process as one of three ranks, for the boxes it would ask for."""
+    """Make this process select the boxes of one of three ranks."""
 
     def be(rank: int) -> None:
         monkeypatch.setattr(rank_selection, "this_rank", lambda: rank)
@@ -87,10 +87,10 @@ def test_all_ranks_together(path: Path, strategy: str, three_ranks: Any) -> None
                     assert np.array_equal(kind.values, np.arange(kind.start[0], kind.start[0] + len(kind.values)))
                     seen[kind.values] += 1
             assert (seen == (3 if strategy == "all" else 1)).all()
-            assert len(numbers) == 1  # equally many for everybody
+            assert len(numbers) == 1  # the same number on every rank
 
 
-def test_two_blocks_that_follow_each_other_are_one_piece(tmp_path: Path) -> None:
+def test_adjacent_blocks_are_one_piece(tmp_path: Path) -> None:
     path = tmp_path / "data.bp"
     with stage.open_writer(path=path) as out, out.step():
         for start in (0, 4):
@@ -102,7 +102,7 @@ def test_two_blocks_that_follow_each_other_are_one_piece(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("strategy", [None, *STRATEGIES])
-def test_local_blocks_come_whole(local: Path, strategy: str | None, three_ranks: Any) -> None:
+def test_local_blocks_are_read_whole(local: Path, strategy: str | None, three_ranks: Any) -> None:
     with stage.open_reader(path=local) as data:
         for step in data:
             found = []
@@ -113,11 +113,11 @@ def test_local_blocks_come_whole(local: Path, strategy: str | None, three_ranks:
             assert sorted((piece.block, *piece.values) for piece in found) == sorted(
                 [(0, 3.0, 3.0, 3.0), (2, 2.0, 2.0)] * times
             )
-            with pytest.raises(stage.StageError, match=r"read it by step\.share"):
+            with pytest.raises(stage.StageError, match=r"read it with step\.share"):
                 step.read("ids")
 
 
-def test_what_cannot_be(path: Path) -> None:
+def test_requests_that_cannot_be_served(path: Path) -> None:
     with stage.open_reader(path=path) as data:
         for step in data:
             with pytest.raises(stage.StageError, match="no strategy 'hostnam'; did you mean 'hostname'"):
@@ -126,11 +126,11 @@ def test_what_cannot_be(path: Path) -> None:
                 step.share("types")
             with pytest.raises(stage.StageError, match="like='time' is none of the variables type"):
                 step.shares(["type"], like="time")
-            with pytest.raises(stage.StageError, match="have not the same rows"):
+            with pytest.raises(stage.StageError, match="do not have the same rows"):
                 step.shares(["type", "none"], like="type")
 
 
-def test_rows_alike_need_whole_rows(tmp_path: Path) -> None:
+def test_matching_rows_need_whole_rows(tmp_path: Path) -> None:
     path = tmp_path / "data.bp"
     with stage.open_writer(path=path) as out, out.step():
         out.write("left", np.zeros((4, 1)), shape=(4, 2), start=(0, 0))
@@ -139,6 +139,6 @@ def test_rows_alike_need_whole_rows(tmp_path: Path) -> None:
         out.write("type", np.arange(4))
     with stage.open_reader(path=path) as data:
         for step in data:
-            assert len(step.share("left", "round-robin")) == 1  # put together again
-            with pytest.raises(stage.StageError, match="blocks of parts of rows"):
-                rank_selection._rows("type", (4,), [Selection("left", (0, 0), (4, 1))], (4, 2))
+            assert len(step.share("left", "round-robin")) == 1  # joined again
+            with pytest.raises(stage.StageError, match="hold only parts of rows"):
+                rank_selection._same_rows("type", (4,), [Selection("left", (0, 0), (4, 1))], (4, 2))

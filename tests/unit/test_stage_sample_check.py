@@ -1,4 +1,4 @@
-"""Samples of what was written against what arrived: found where they lie in the boxes, summed up, judged."""
+"""Samples of compressed variables: found inside the boxes that are read, compared, added up over the steps."""
 
 from __future__ import annotations
 
@@ -8,26 +8,28 @@ import numpy as np
 import pytest
 
 from workflow.formats.stage_file import StreamEnd
-from workflow.stage.data.compression_operators import Operator, Operators
+from workflow.stage.data.compression_operators import Operators, VariableOperator
 from workflow.stage.data.sample_check import Accuracy, Comparer, Sampler, largest_error
-from workflow.stage.data.variables import Block, Selection
+from workflow.stage.data.variables import BlockData, Selection
 
-ZFP = Operator("zfp", {"accuracy": "0.1"}, 0.1)
+ZFP = VariableOperator("zfp", {"accuracy": "0.1"}, 0.1)
 SHAPE = (40, 50, 3)
 FIELD = np.random.default_rng(1).random(SHAPE)
 
 
-def block(values: Any, start: tuple[int, ...] = (0, 0, 0), shape: tuple[int, ...] = SHAPE, name: str = "x") -> Block:
-    return Block(name, values.dtype.name, values, shape, start)
+def block(
+    values: Any, start: tuple[int, ...] = (0, 0, 0), shape: tuple[int, ...] = SHAPE, name: str = "x"
+) -> BlockData:
+    return BlockData(name, values.dtype.name, values, shape, start)
 
 
-def samples(*blocks: Block, step: int = 0) -> str:
+def samples(*blocks: BlockData, step: int = 0) -> str:
     sampler = Sampler(None)
     for each in blocks:
         sampler.take(each, ZFP, step)
-    told = sampler.block()
-    assert told is not None
-    return str(told.values)
+    written = sampler.block()
+    assert written is not None
+    return str(written.values)
 
 
 def compared(text: str, arrived: Any, start: tuple[int, ...] = (0, 0, 0)) -> Accuracy:
@@ -38,7 +40,7 @@ def compared(text: str, arrived: Any, start: tuple[int, ...] = (0, 0, 0)) -> Acc
     return comparer.total["x"]
 
 
-def test_what_did_not_change_has_no_error() -> None:
+def test_unchanged_values_have_no_error() -> None:
     found = compared(samples(block(FIELD)), FIELD)
     assert found == Accuracy("zfp", 0.1, 0.0, 1024, 1)
 
@@ -53,7 +55,7 @@ def test_the_error_is_that_of_the_box_that_was_read() -> None:
     assert 150 < part < 400  # about a quarter of 1024
 
 
-def test_places_count_in_the_whole_array() -> None:
+def test_positions_are_those_in_the_global_array() -> None:
     """The block of a rank that does not begin at the origin."""
     text = samples(block(FIELD[25:], (25, 0, 0)))
     assert compared(text, FIELD).largest == 0.0
@@ -61,27 +63,27 @@ def test_places_count_in_the_whole_array() -> None:
     assert compared(text, FIELD[:25]).compared == 0
 
 
-def test_small_blocks_are_taken_whole() -> None:
+def test_small_blocks_are_sampled_completely() -> None:
     assert compared(samples(block(FIELD[:2])), FIELD).compared == 2 * 50 * 3
 
 
-def test_the_places_follow_from_the_step() -> None:
+def test_positions_depend_on_the_step() -> None:
     assert samples(block(FIELD)) == samples(block(FIELD))
     assert samples(block(FIELD)) != samples(block(FIELD), step=1)
 
 
-def test_a_broken_bound_is_named_and_stays_so() -> None:
+def test_an_exceeded_bound_is_reported_and_stays_so() -> None:
     comparer = Comparer(None)
-    for error, broken in ((0.05, []), (0.2, ["x"]), (0.0, ["x"])):
+    for error, exceeded in ((0.05, []), (0.2, ["x"]), (0.0, ["x"])):
         comparer.begin(samples(block(FIELD)))
         comparer.compare([Selection("x", (0, 0, 0), SHAPE)], [FIELD + error], {"x": SHAPE})
-        assert comparer.end() == broken
+        assert comparer.end() == exceeded
     assert comparer.total["x"].steps == 3
     assert comparer.total["x"].largest == pytest.approx(0.2)
 
 
 @pytest.mark.parametrize("kind", ["float32", "float64", "complex64", "int64", "uint8"])
-def test_all_types_travel(kind: str) -> None:
+def test_all_types_can_be_sampled(kind: str) -> None:
     values = (FIELD * 200).astype(kind)
     assert compared(samples(block(values)), values).largest == 0.0
 
@@ -111,13 +113,13 @@ def test_which_operator_a_variable_gets() -> None:
     every = operators(**{"*": zfp, "y": {"type": "blosc", "parameters": {}, "bound": 0.0}})
     assert every.of(block(FIELD)) == ("zfp", {"accuracy": "1"}, 1.0)
     assert every.of(block(FIELD, name="y")) == ("blosc", {}, 0.0)
-    # `*` is what it can do: neither integers nor single values
+    # `*` applies only where zfp can compress: not to integers or single values
     assert every.of(block(FIELD.astype(int))) is None
     assert every.of(block(np.array(1.0), (), ())) is None
     assert operators().of(block(FIELD)) is None
 
 
-def test_what_was_named_and_cannot_be_is_an_error() -> None:
+def test_a_named_variable_that_cannot_be_compressed_is_an_error() -> None:
     named = operators(x={"type": "zfp", "parameters": {}, "bound": 1.0})
     with pytest.raises(RuntimeError, match="zfp cannot compress x: it is of type int64"):
         named.of(block(FIELD.astype(np.int64)))

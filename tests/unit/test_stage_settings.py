@@ -1,4 +1,4 @@
-"""Which end a name means, and what is said when it means none."""
+"""The stream end that a name selects, the errors when it selects none, and the settings file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from workflow.formats.stage_file import LaunchGroup, Settings, StreamEnd, to_json
+from workflow.formats.stage_file import LaunchGroup, StageSettings, StreamEnd, to_json
 from workflow.plan.plan_model import EndPlan
 from workflow.stage.settings import end_by_path, find_end, read_settings
 from workflow.stage.stage_errors import StageError
@@ -20,29 +20,31 @@ def end(stream: str, port: str, side: str = "read") -> StreamEnd:
 
 
 def test_a_port_is_found_by_its_name_a_stream_by_its_own() -> None:
-    settings = Settings("saxs", 1, ends=(end("md-atoms", "atoms"), end("box", "cell"), end("cell", "out", "write")))
+    settings = StageSettings(
+        "saxs", 1, ends=(end("md-atoms", "atoms"), end("box", "cell"), end("cell", "out", "write"))
+    )
     assert find_end(settings, "atoms", "read").stream == "md-atoms"
     assert find_end(settings, "md-atoms", "read").port == "atoms"
     assert find_end(settings, "cell", "read").stream == "box"
     assert find_end(settings, "cell", "write").port == "out"
 
 
-def test_the_only_end_of_a_side_has_any_name() -> None:
-    settings = Settings("saxs", 1, ends=(end("x", "y"), end("z", "z", "write")))
+def test_the_only_end_of_a_side_is_found_under_any_name() -> None:
+    settings = StageSettings("saxs", 1, ends=(end("x", "y"), end("z", "z", "write")))
     assert find_end(settings, "whatever", "read").stream == "x"
     assert find_end(settings, None, "read").stream == "x"
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("c", "stage saxs reads a, b, not 'c'"),
         (None, "stage saxs reads several streams: name one of s, t"),
     ],
 )
-def test_an_unclear_name_is_refused_with_what_there_is(name: str | None, said: str) -> None:
-    settings = Settings("saxs", 1, ends=(end("s", "a"), end("t", "b")))
-    with pytest.raises(StageError, match=said):
+def test_an_ambiguous_or_unknown_name_is_refused_with_the_known_ones(name: str | None, message: str) -> None:
+    settings = StageSettings("saxs", 1, ends=(end("s", "a"), end("t", "b")))
+    with pytest.raises(StageError, match=message):
         find_end(settings, name, "read")
 
 
@@ -57,14 +59,14 @@ def test_an_unclear_name_is_refused_with_what_there_is(name: str | None, said: s
     ],
 )
 def test_where_the_ports_of_a_stage_are_named(component: str | None, said: str) -> None:
-    settings = Settings("saxs", 1, ends=(end("s", "left"), end("t", "right")), component=component)
+    settings = StageSettings("saxs", 1, ends=(end("s", "left"), end("t", "right")), component=component)
     with pytest.raises(StageError, match=re.escape(f"saxs reads left, right, not 'rihgt'; {said}")):
         find_end(settings, "rihgt", "read")
 
 
-def test_by_hand_the_option_to_type_is_told() -> None:
+def test_without_a_run_the_error_names_the_option() -> None:
     with pytest.raises(StageError, match=r"this program writes no stream, not 'atoms'; .*--write atoms=PATH"):
-        find_end(Settings(), "atoms", "write")
+        find_end(StageSettings(), "atoms", "write")
 
 
 @pytest.mark.parametrize(
@@ -88,7 +90,7 @@ def test_an_engine_that_is_named_wins() -> None:
     assert end_by_path("read", "a.bp", "BP4", open_timeout_s=3.0).open_timeout_s == 3.0
 
 
-def test_what_a_plan_says_of_an_end_is_understood(tmp_path: Path) -> None:
+def test_an_end_of_the_plan_can_be_read(tmp_path: Path) -> None:
     plan = EndPlan(
         stream="atoms", port="input", side="read", engine="BP5", parameters={"OpenTimeoutSecs": "120"},
         path="/run/atoms.bp", open_timeout_s=120, step_timeout_s=600, io="input", config=None,
@@ -107,7 +109,7 @@ def test_what_a_plan_says_of_an_end_is_understood(tmp_path: Path) -> None:
 def test_settings_of_a_newer_version_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "stage.json"
     file.write_text(
-        to_json(Settings(stage="saxs", ranks=1)).replace('"stage_file_version": 2', '"stage_file_version": 3')
+        to_json(StageSettings(stage="saxs", ranks=1)).replace('"stage_file_version": 2', '"stage_file_version": 3')
     )
     with pytest.raises(StageError, match=r"stage.json: stage_file_version is 3, this wf reads versions up to 2"):
         read_settings(file)
@@ -117,7 +119,7 @@ def test_settings_survive_the_file(tmp_path: Path) -> None:
     file = tmp_path / "stage.json"
     end = StreamEnd("atoms", "input", "read", "SST", "/run/atoms", {"QueueLimit": "2"}, 1.0, 2.0)
     group = LaunchGroup({"md": [0, 2]}, {"atoms": ["md", "saxs"]})
-    settings = Settings("saxs", 2, {"grid": [1]}, "/run/metrics.jsonl", (end,), group, "scattering", "/run")
+    settings = StageSettings("saxs", 2, {"grid": [1]}, "/run/metrics.jsonl", (end,), group, "scattering", "/run")
     file.write_text(to_json(settings))
     assert read_settings(file) == settings
 

@@ -1,4 +1,4 @@
-"""TCP connections of SST, told to send at once."""
+"""TCP_NODELAY for the connections of SST."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from workflow.stage.adios.tcp_nodelay import Connections
 
 @pytest.fixture
 def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
-    """Both ends of a connection, made as EVPath makes them."""
+    """Both ends of a connection, without TCP_NODELAY, as EVPath makes them."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         listening.listen()
@@ -22,16 +22,16 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
             yield here, there
 
 
-def sends_at_once(end: socket.socket) -> bool:
+def has_nodelay(end: socket.socket) -> bool:
     return bool(end.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
 
 
-def test_both_ends_send_at_once_and_stay_open(pair: tuple[socket.socket, socket.socket]) -> None:
+def test_the_option_is_set_and_the_connection_stays_open(pair: tuple[socket.socket, socket.socket]) -> None:
     here, there = pair
-    assert not sends_at_once(here)
+    assert not has_nodelay(here)
     Connections().send_at_once()
-    assert sends_at_once(here)
-    assert sends_at_once(there)
+    assert has_nodelay(here)
+    assert has_nodelay(there)
     here.sendall(b"still open")
     assert there.recv(10) == b"still open"
 
@@ -48,13 +48,13 @@ def test_nothing_else_is_changed(pair: tuple[socket.socket, socket.socket]) -> N
     assert not os.get_blocking(there.fileno())
 
 
-def test_looks_ever_more_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
-    looked: list[int] = []
+def test_searches_less_and_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched: list[int] = []
     steps: list[int] = []
 
-    monkeypatch.setattr(tcp_nodelay, "_tell_all", lambda: looked.append(len(steps)))
-    its = Connections()
+    monkeypatch.setattr(tcp_nodelay, "_set_nodelay", lambda: searched.append(len(steps)))
+    connections = Connections()
     while len(steps) < 40:
-        its.send_at_once()
+        connections.send_at_once()
         steps.append(len(steps))
-    assert looked == [0, 1, 2, 4, 8, 16, 32]
+    assert searched == [0, 1, 2, 4, 8, 16, 32]

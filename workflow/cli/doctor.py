@@ -14,6 +14,7 @@ import platform
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -22,6 +23,7 @@ from workflow import __version__
 
 if TYPE_CHECKING:
     from workflow.plan.plan_model import Plan
+    from workflow.report.show.text_table import Table
 
 LAPTOP = "pip install 'wf-hpc[laptop]'"
 PROBE_TIMEOUT_S = 30
@@ -51,17 +53,33 @@ def examine() -> list[Finding]:
     ]
 
 
+def finding_table(findings: Sequence[Finding]) -> Table:
+    """The findings, one a row."""
+    from workflow.report.show.text_table import Column, make_table, text_column
+
+    columns: list[Column[Finding]] = [
+        text_column("what", lambda finding: finding.name),
+        text_column("state", lambda finding: finding.state),
+        text_column("found", lambda finding: finding.detail),
+    ]
+    return make_table(columns, findings)
+
+
 def missing_programs(plan: Plan) -> list[str]:
     """What to say of stages whose program is not there: a note for `wf check`, which may be another machine's."""
+    from workflow.launch.launchers import LAUNCHERS
     from workflow.plan.plan_model import RUN_DIR
 
     notes = []
     for stage in plan.stages:
-        if "PATH" in stage.env or stage.launcher == "srun" or stage.program[0].startswith(RUN_DIR):
+        elsewhere = LAUNCHERS[stage.launch.launcher].other_machines
+        if "PATH" in stage.env or elsewhere or stage.program[0].startswith(RUN_DIR):
             continue  # looked up elsewhere, or made by the run
         path = Path(stage.program[0])
         if not (path.exists() if path.is_absolute() else shutil.which(stage.program[0])):
-            notes.append(f"stage {stage.name}: {stage.program[0]} is not on this machine; build it, or mend `command`")
+            notes.append(
+                f"stage {stage.name}: {stage.program[0]} is not on this machine; build it, or correct `command`"
+            )
     return notes
 
 
@@ -105,9 +123,11 @@ def _ssc(mpi: bool) -> str:
 
 
 def _mpi_launcher() -> Finding:
-    from workflow.site.machine import find_mpiexec
+    from workflow.launch.launchers import LAUNCHERS
+    from workflow.site.machine import find_beside_python
 
-    path = find_mpiexec() or shutil.which("srun")
+    programs = [launcher.executable for launcher in LAUNCHERS.values() if launcher.starts_ranks]
+    path = next((path for path in map(find_beside_python, programs) if path is not None), None)
     if path is None:
         return Finding("MPI launcher", "missing", "for stages of several ranks", f"{LAPTOP}, or load an MPI module")
     return Finding("MPI launcher", "ok", path)

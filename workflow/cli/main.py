@@ -6,6 +6,7 @@ Every import of the house is inside the verb that needs it, so that no command p
 from __future__ import annotations
 
 import atexit
+import contextlib
 import gc
 import json
 import os
@@ -128,16 +129,19 @@ def run(
     from workflow.report.show.live_display import Progress
 
     directory, states = start_run(loaded, decided, run_dir)
-    with Progress(decided, directory, quiet=quiet) as progress:
-        progress.update(next(states))
-        # The first stages are starting now: what only the end needs is loaded meanwhile.
-        import workflow.report.html.page  # noqa: F401 - for write_report
-        from workflow.report.build.make_report import write_report
-        from workflow.report.show.printing import show_end
-
-        for state in states:
+    with contextlib.closing(states):
+        # The run starts before anything is printed: a terminal that accepts no output does not hold it up.
+        state = next(states)
+        with Progress(decided, directory, quiet=quiet) as progress:
             progress.update(state)
-    report = write_report(directory)
+            # The first stages are starting now: what only the end needs is loaded meanwhile.
+            import workflow.report.html.page  # noqa: F401 - for write_report
+            from workflow.report.report_files import write_report
+            from workflow.report.show.printing import show_end
+
+            for state in states:
+                progress.update(state)
+    report = write_report(directory, state)
     show_end(report, directory)
     sys.exit(report.run.exit_code)
 
@@ -146,11 +150,11 @@ def run(
 @click.argument("run_dir", required=False, type=click.Path(path_type=Path))
 def status(run_dir: Path | None) -> None:
     """Show how far a run is (default: the newest)."""
-    from workflow.report.build.make_report import run_status
+    from workflow.report.report_files import compute_report
     from workflow.report.show.printing import show_status
     from workflow.run.run_directory import find_run
 
-    show_status(run_status(find_run(run_dir)))
+    show_status(compute_report(find_run(run_dir)))
 
 
 @wf.command()
@@ -177,7 +181,7 @@ def logs(stage: str | None, run_dir: Path | None, lines: int, follow: bool, raw:
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON")
 def report(run_dir: Path | None, as_json: bool) -> None:
     """Show what a run did, and write report.html (default: the newest run)."""
-    from workflow.report.build.make_report import write_report
+    from workflow.report.report_files import write_report
     from workflow.run.run_directory import find_run
 
     directory = find_run(run_dir)
@@ -215,14 +219,14 @@ def compare(run_a: Path, run_b: Path, tolerance: float, as_json: bool) -> None:
 @click.argument("name", required=False, shell_complete=complete_component)
 def components(name: str | None) -> None:
     """List the components, or describe one: parameters, what it reads and writes."""
-    from workflow.report.show import tables
+    from workflow.report.show.component_tables import component_table
     from workflow.report.show.printing import show_component, show_table
     from workflow.spec.component_files import known_components, load_component
 
     if name:
         show_component(load_component(name))
     else:
-        show_table(tables.components([load_component(each) for each in known_components()]))
+        show_table(component_table([load_component(each) for each in known_components()]))
 
 
 @wf.command()
@@ -238,13 +242,18 @@ def schema() -> None:
 def doctor(as_json: bool) -> None:
     """Show what is installed here, and what to type to get the rest."""
     from workflow.cli.doctor import examine
-    from workflow.report.show.printing import show_doctor
 
     findings = examine()
     if as_json:
         click.echo(json.dumps([vars(finding) for finding in findings], indent=2))
     else:
-        show_doctor(findings)
+        from workflow.cli.doctor import finding_table
+        from workflow.report.show.printing import show_table
+
+        show_table(finding_table(findings))
+        for finding in findings:
+            if finding.hint:
+                click.echo(f"{finding.name}: {finding.hint}")
     sys.exit(EXIT_BAD_INPUT if any(finding.state == "missing" and finding.required for finding in findings) else 0)
 
 

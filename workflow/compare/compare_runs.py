@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from workflow.compare.comparison import Comparison, Difference, FileComparison
-from workflow.compare.data_files import DataStep, Kind, find_data, is_data, open_data
+from workflow.compare.data_files import DataStep, VariableKind, find_data, is_data, open_data
 from workflow.errors import RunError, WfError
 from workflow.run.events import EVENTS_FILE, RunFinished, read_events
 from workflow.run.run_directory import PLAN_FILE
+from workflow.spec.suggest import shortened
+from workflow.spec.user_paths import path_mistake
 
 __all__ = ["Comparison", "compare_runs"]
 
@@ -110,7 +112,7 @@ class _Tally:
             path=path, steps=self.steps, variables=len(self._variables), bytes=self._bytes, differences=found
         )
 
-    def _compare_values(self, name: str, kind: Kind, a: DataStep, b: DataStep) -> Difference | None:
+    def _compare_values(self, name: str, kind: VariableKind, a: DataStep, b: DataStep) -> Difference | None:
         from workflow.compare.array_difference import Spread, boxes
 
         spread = Spread(self._tolerance)
@@ -119,7 +121,7 @@ class _Tally:
         return spread.difference(name, self.steps)
 
 
-def _compare_kinds(name: str, a: Kind | None, b: Kind | None, step: int) -> Difference | None:
+def _compare_kinds(name: str, a: VariableKind | None, b: VariableKind | None, step: int) -> Difference | None:
     if a is None or b is None:
         return Difference(what="missing", name=name, step=step, message="only in B" if a is None else "only in A")
     if a.type != b.type:
@@ -152,6 +154,8 @@ def _larger(a: float | None, b: float | None) -> float | None:
 
 
 def _files(path: Path) -> dict[str, Path]:
+    if mistake := path_mistake(path):
+        raise WfError(f"{shortened(str(path))}: {mistake}", HINT)
     if is_data(path):
         return {path.name: path}
     if not path.is_dir():

@@ -19,7 +19,7 @@ HDF5_SUFFIXES = (".h5", ".hdf5")
 BP_SUFFIXES = (".bp", ".bp4", ".bp5")
 
 
-class Kind(NamedTuple):
+class VariableKind(NamedTuple):
     """NumPy's name of a variable's type (or `string`), and its shape."""
 
     type: str
@@ -52,10 +52,10 @@ class DataStep:
     def __init__(self, step: Step, path: Path) -> None:
         self._step, self._path = step, path
 
-    def kinds(self) -> dict[str, Kind]:
+    def kinds(self) -> dict[str, VariableKind]:
         """Its variables."""
         with _named(self._path):
-            return {name: Kind(info.type, info.shape) for name, info in self._step.variables().items()}
+            return {name: VariableKind(info.type, info.shape) for name, info in self._step.variables().items()}
 
     def read(self, name: str, start: Shape, count: Shape) -> Array:
         """One box of a variable; `()` for all of a scalar."""

@@ -37,7 +37,7 @@ class StreamEnd:
     path: str
     parameters: Mapping[str, str] = field(default_factory=dict)
     open_timeout_s: float = OPEN_TIMEOUT_S
-    step_timeout_s: float = STEP_TIMEOUT_S
+    step_timeout_s: float | None = STEP_TIMEOUT_S  # None: no limit, wait as long as the writer lives
     variables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     share: Mapping[str, Any] | None = None
     operators: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class LaunchGroup:
 
 
 @dataclass(frozen=True)
-class Settings:
+class StageSettings:
     """This stage of the pipeline. Without a run: no name, no metrics, only the ends given by hand."""
 
     stage: str = ""
@@ -70,13 +70,13 @@ class Settings:
         return self.ranks is None
 
 
-def to_json(settings: Settings) -> str:
+def to_json(settings: StageSettings) -> str:
     """The text of the file."""
     data = {VERSION_KEY: STAGE_FILE_VERSION, **dataclasses.asdict(settings)}
     return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
 
 
-def read_stage_file(path: Path) -> Settings:
+def read_stage_file(path: Path) -> StageSettings:
     """The settings in a file. Fields of an end that this version does not have are ignored.
 
     Raises:
@@ -90,7 +90,7 @@ def read_stage_file(path: Path) -> Settings:
     try:
         ends = tuple(to_end(end) for end in data["ends"])
         group = LaunchGroup(**data["group"]) if data.get("group") else None
-        return Settings(
+        return StageSettings(
             data["stage"], data["ranks"], data["parameters"], data["metrics"], ends, group,
             data.get("component"), data.get("run_dir", ""),
         )  # fmt: skip

@@ -1,1 +1,1 @@
-"""What starts the ranks of a stage: the launchers, and the wrapper of stages that share a launch line."""
+"""What to launch, and real hosts → an argv and a binding. One module per launcher; nothing is started here."""

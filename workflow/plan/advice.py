@@ -4,36 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from workflow.plan.making import Making
 from workflow.plan.placement.nodes import node_count
 from workflow.plan.plan_model import StagePlan, StreamPlan
-from workflow.plan.topology.port_matching import Joined
+from workflow.plan.plan_notes import Notes
+from workflow.plan.topology.declared_stages import DeclaredStage
+from workflow.plan.topology.port_matching import JoinedStream
 
 # SST's TCP plane opens a connection per pair of ranks and serves them from one thread per process
 MANY_NODES_FOR_TCP = 16
+# wf gives the path to these in their deck or arguments.
+_WITH_PATH = ("warpx", "picongpu")
 
 
 def advise(
     stages: Sequence[StagePlan],
     streams: Sequence[StreamPlan],
-    joined: Mapping[str, Joined],
-    told: Mapping[str, set[str]],
-    making: Making,
+    joined: Mapping[str, JoinedStream],
+    declared: Mapping[str, DeclaredStage],
+    mentioned: Mapping[str, set[str]],
+    notes: Notes,
 ) -> None:
     """Adds advice on streams and stages to the notes, in the file's order.
 
-    `told` names the streams that each stage's command, env or files mention.
+    `mentioned` names the streams that each stage's command, env or files use in a placeholder.
     """
     by_name = {stage.name: stage for stage in stages}
     for stream in streams:
-        _on_stream(stream, by_name, making)
-        _on_programs(joined[stream.name], stream, told, making)
-    _on_diamonds(streams, making)
+        _on_stream(stream, by_name, notes)
+        _on_programs(joined[stream.name], stream, declared, mentioned, notes)
+    _on_diamonds(streams, declared, notes)
 
 
-def _on_stream(stream: StreamPlan, stages: Mapping[str, StagePlan], making: Making) -> None:
+def _on_stream(stream: StreamPlan, stages: Mapping[str, StagePlan], notes: Notes) -> None:
     ends = [stages[name] for name in (stream.writer, *stream.readers)]
-    name, say = stream.name, making.notes.advise
+    name, say = stream.name, notes.advise
     if stream.engine == "SST":
         if stream.queue is not None and stream.queue.when_full == "discard":
             say(f"stream {name}: steps are dropped while the queue is full; the report counts them")
@@ -49,24 +53,30 @@ def _on_stream(stream: StreamPlan, stages: Mapping[str, StagePlan], making: Maki
         say("stages on several nodes meet through files: the run directory must be on a file system that all nodes see")
 
 
-def _on_programs(joined: Joined, stream: StreamPlan, told: Mapping[str, set[str]], making: Making) -> None:
+def _on_programs(
+    joined: JoinedStream,
+    stream: StreamPlan,
+    declared: Mapping[str, DeclaredStage],
+    mentioned: Mapping[str, set[str]],
+    notes: Notes,
+) -> None:
     """A program of the user's own has to learn the path and the engine from somewhere."""
     for port in joined.ports:
-        if making.loaded.spec.stages[port.stage].uses_stage:
+        if declared[port.stage].spec.uses_stage:
             continue
-        if stream.name not in told[port.stage] and port.dialect not in ("warpx", "picongpu"):  # these are told by wf
-            making.notes.advise(
+        if stream.name not in mentioned[port.stage] and port.dialect not in _WITH_PATH:
+            notes.advise(
                 f"stage {port.stage}: nothing in its command, env or files uses "
                 f"`${{{{ streams.{stream.name}.path }}}}`, so the program must know that path by itself"
             )
         if port.dialect is None and stream.engine != "file":
-            making.notes.advise(
+            notes.advise(
                 f"stage {port.stage}: no config file for stream {stream.name}, so engine {stream.engine} "
                 "and its parameters are the program's own affair: `config: adios2.xml` writes one"
             )
 
 
-def _on_diamonds(streams: Sequence[StreamPlan], making: Making) -> None:
+def _on_diamonds(streams: Sequence[StreamPlan], declared: Mapping[str, DeclaredStage], notes: Notes) -> None:
     """Two ways by SST from one stage to another: opened in unlucky orders, all of them wait in a circle."""
     by_reader: dict[str, list[StreamPlan]] = {}
     for stream in streams:
@@ -78,10 +88,10 @@ def _on_diamonds(streams: Sequence[StreamPlan], making: Making) -> None:
         above = [_above(stream.writer, by_reader) for stream in read]
         for index, one in enumerate(read):
             for other, sources in zip(read[:index], above[:index], strict=True):
-                common = [name for name in making.loaded.spec.stages if name in sources and name in above[index]]
+                common = [name for name in declared if name in sources and name in above[index]]
                 # Those that use `workflow.stage` all open their streams in the pipeline's order.
-                if common and not all(making.loaded.spec.stages[name].uses_stage for name in (reader, common[0])):
-                    making.notes.advise(
+                if common and not all(declared[name].spec.uses_stage for name in (reader, common[0])):
+                    notes.advise(
                         f"stage {reader} reads {other.name} and {one.name} by {one.engine}, and both lead back to "
                         f"{common[0]}: every open waits for its other end, so {reader} must open first what "
                         f"{common[0]} opens first"

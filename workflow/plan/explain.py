@@ -3,41 +3,29 @@
 from __future__ import annotations
 
 import json
-import re
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from workflow.errors import WfError
 from workflow.plan.plan_model import Plan
-from workflow.plan.problems import Places
-from workflow.spec.models.pipeline import PipelineSpec
-from workflow.spec.suggest import did_you_mean, listing
+from workflow.plan.topology.implicit_stages import complete_pipeline
+from workflow.spec.suggest import did_you_mean, listing, nearest_name
+
+if TYPE_CHECKING:
+    from workflow.spec.load import Loaded
 
 
-class Explainable(Protocol):
-    """What is needed of a loaded pipeline."""
-
-    @property
-    def spec(self) -> PipelineSpec:
-        """What the user wrote."""
-        ...
-
-    @property
-    def origins(self) -> Places:
-        """Where it was written."""
-        ...
-
-
-def explain_key(loaded: Explainable, plan: Plan, key: str) -> str:
+def explain_key(loaded: Loaded, plan: Plan, key: str) -> str:
     """The explanation of one key: of the pipeline file, or of the plan (`streams.atoms.write.QueueLimit`).
 
     Raises:
         WfError: there is no such key; the message names near ones.
     """
     lines = []
-    data = loaded.spec.model_dump(mode="json", by_alias=True)
+    pipeline = complete_pipeline(loaded)
+    data = pipeline.spec.model_dump(mode="json", by_alias=True)
     found, value, known = _find(data, key.split("."))
     if found:
-        lines.append(f"{key} = {json.dumps(_given(value))}\n  from {loaded.origins.of(key)}")
+        lines.append(f"{key} = {json.dumps(_given(value))}\n  from {pipeline.origins.of(key)}")
         lines += _queue_of_plan(key, value, plan)
     decided = _decided(plan)
     lines += [
@@ -73,10 +61,10 @@ def _near(data: Any, key: str) -> str:
     while done < len(parts):
         found, _, known = _find(data, parts[: done + 1])
         if not found:
-            meant = re.search("`(.*)`", did_you_mean(parts[done], known))
+            meant = nearest_name(parts[done], known)
             if meant is None:
                 return ""
-            parts[done] = meant[1]
+            parts[done] = meant
         done += 1
     return f"did you mean `{'.'.join(parts)}`?"
 

@@ -1,32 +1,33 @@
 """The plan: everything decided, as data. JSON both ways; no methods that act.
 
 Paths inside the run directory start with the one placeholder that is left, `${{ run.dir }}`: the plan of
-a dry run and of the run that follows are therefore the same bytes. Nodes are indices; the supervisor
-binds them to hosts.
+a dry run and of the run that follows are therefore the same bytes. Nodes are indices: `launch` puts in the hosts
+at the start.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from workflow.formats.sides import Side
 from workflow.spec.models.config_dialect import Dialect
-from workflow.spec.models.pipeline import Deadlines, Queue, Transport, Variable
+from workflow.spec.models.pipeline import Deadlines, Queue, Variable
+from workflow.sst_transports import Transport
 
-PLAN_VERSION = 1
+PLAN_VERSION = 2
 RUN_DIR = "${{ run.dir }}"
 Coupling = Literal["live", "after"]
 
 
-class Part(BaseModel):
+class PlanPart(BaseModel):
     """Settings that every part of the plan shares."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class RanksPlan(Part):
+class RanksPlan(PlanPart):
     """The ranks of one side of a stream by node, in the words of `workflow.distribution.Ranks`."""
 
     number: int
@@ -34,7 +35,7 @@ class RanksPlan(Part):
     per_node: int
 
 
-class SharePlan(Part):
+class SharePlan(PlanPart):
     """Who reads what, for programs that take any share."""
 
     strategy: str
@@ -42,7 +43,7 @@ class SharePlan(Part):
     readers: RanksPlan
 
 
-class OperatorPlan(Part):
+class OperatorPlan(PlanPart):
     """What ADIOS2 does to a variable on its way out, and how much may be lost by it."""
 
     type: str
@@ -50,7 +51,7 @@ class OperatorPlan(Part):
     bound: float = Field(description="largest absolute error of a value that arrives; 0: every bit is kept")
 
 
-class EndPlan(Part):
+class EndPlan(PlanPart):
     """One end of a stream: how this stage opens it."""
 
     stream: str
@@ -60,7 +61,7 @@ class EndPlan(Part):
     parameters: dict[str, str] = Field(default_factory=dict, description="exactly what is given to the engine")
     path: str = Field(description="the name that ADIOS2 opens; SST appends .sst to it, openPMD wants it appended")
     open_timeout_s: float
-    step_timeout_s: float
+    step_timeout_s: float | None = Field(description="how long a read waits for a step; None: no limit")
     io: str = Field(description="the ADIOS2 io name: the program's own, or the port's")
     config: str | None = Field(None, description="config file of a program of the user's own, absolute")
     dialect: Dialect | None = Field(None, description="how a program of the user's own is told engine and parameters")
@@ -77,7 +78,7 @@ class EndPlan(Part):
     )
 
 
-class Placement(Part):
+class Placement(PlanPart):
     """Where a stage's ranks run. Size does not depend on the number of ranks."""
 
     nodes: list[tuple[int, int]] = Field(description="node index ranges, half open")
@@ -86,14 +87,27 @@ class Placement(Part):
     cores_per_rank: int
 
 
-class StageMemory(Part):
+class StageMemory(PlanPart):
     """What the allocator of a stage's processes is told."""
 
     huge_pages: bool
     keep_freed: int = Field(description="bytes of freed memory that a rank may keep; 0: the allocator's own rule")
 
 
-class StagePlan(Part):
+class LaunchPlan(PlanPart):
+    """What starts the ranks. The line itself is made at the start, when the hosts are known (`launch.launchers`)."""
+
+    launcher: str = Field(description="as the site's file names it; `none`: the program is started as it is")
+    executable: str = Field("", description="of the launcher; empty: none, or that of the group's line")
+    arguments: list[str] = Field(default_factory=list, description="the site's additions to the launcher's options")
+    gpus_per_rank: int = 0
+    group: str | None = Field(None, description="the group whose line starts this stage; None: it has its own line")
+    wrapper: list[str] = Field(
+        default_factory=list, description="what each rank is started through; []: the program itself"
+    )
+
+
+class StagePlan(PlanPart):
     """One stage: what is started, where, and what it opens."""
 
     name: str
@@ -101,8 +115,7 @@ class StagePlan(Part):
     component: str | None = None
     parameters: dict[str, Any] = Field(default_factory=dict)
     program: list[str] = Field(description="argv without the launcher")
-    argv: list[str] = Field(description="what is executed")
-    launcher: str
+    launch: LaunchPlan
     env: dict[str, str] = Field(description="added to the supervisor's environment")
     cwd: str
     ranks: int
@@ -118,19 +131,17 @@ class StagePlan(Part):
     )
 
 
-class GroupPlan(Part):
+class GroupPlan(PlanPart):
     """Stages that one launch line starts, so that they share MPI_COMM_WORLD: the first is rank 0 and so on."""
 
     name: str
     stages: list[str]
     ranks: dict[str, tuple[int, int]] = Field(description="stage → (its first rank in the world, number of ranks)")
     streams: dict[str, list[str]] = Field(description="stream between them → its writer, then its readers")
-    launcher: str
-    argv: list[str] = Field(description="what is executed")
-    files: dict[str, str] = Field(default_factory=dict, description="absolute path → text to write")
+    launch: LaunchPlan
 
 
-class StreamPlan(Part):
+class StreamPlan(PlanPart):
     """One stream, seen from above."""
 
     name: str
@@ -152,7 +163,7 @@ class StreamPlan(Part):
     keep: bool
 
 
-class Plan(Part):
+class Plan(PlanPart):
     """The whole decided pipeline."""
 
     plan_version: int = PLAN_VERSION
@@ -169,11 +180,11 @@ class Plan(Part):
 
     def stage(self, name: str) -> StagePlan:
         """The stage of that name. Raises KeyError."""
-        return {stage.name: stage for stage in self.stages}[name]
+        return _by_name(self, "stages", self.stages)[name]
 
     def stream(self, name: str) -> StreamPlan:
         """The stream of that name. Raises KeyError."""
-        return {stream.name: stream for stream in self.streams}[name]
+        return _by_name(self, "streams", self.streams)[name]
 
     def group_of(self, stage: str) -> GroupPlan | None:
         """The launch line that this stage shares with others; None where it has its own."""
@@ -182,3 +193,18 @@ class Plan(Part):
     def to_json(self) -> str:
         """The plan as text: what `wf plan --json` prints and `plan.json` holds, byte for byte."""
         return self.model_dump_json(indent=2) + "\n"
+
+
+Named = TypeVar("Named", StagePlan, StreamPlan)
+
+
+def _by_name(plan: Plan, part: str, items: list[Named]) -> dict[str, Named]:
+    """The items by their names, built once per list: a supervisor asks thousands of times a second.
+
+    Kept where `functools.cached_property` keeps its values. Unlike those it notices that a copy has another list.
+    """
+    key = f"_{part}_by_name"
+    known: tuple[list[Named], dict[str, Named]] | None = plan.__dict__.get(key)
+    if known is None or known[0] is not items:
+        known = plan.__dict__[key] = items, {item.name: item for item in items}
+    return known[1]

@@ -33,9 +33,11 @@ class Problems:
     def add(self, key: str, message: str, hint: str = "") -> None:
         """A mistake at `key`, e.g. `streams.atoms.queue`."""
         source, line, column = self._places.place(key)
-        # What to type for a stage that wf added, e.g. `--set stages.movie.ranks=1`, goes where it was asked for.
-        stage = ".".join(key.split(".")[:2])
-        self.add_at(source, line, column, key, message, hint.replace(f"{stage}.", f"{self._places.written(stage)}."))
+        self.add_at(source, line, column, key, message, hint)
+
+    def written(self, key: str) -> str:
+        """The key to name in a message: the one that the user wrote, for a key of a stage or stream that wf added."""
+        return self._places.written(key)
 
     def add_at(self, source: str, line: int, column: int, key: str, message: str, hint: str = "") -> None:
         """A mistake in another file, e.g. a template."""

@@ -1,4 +1,4 @@
-"""The report as pandas tables, for notebooks. The only module that knows pandas, which is not needed elsewhere."""
+"""The report as pandas tables, for notebooks: the only module that uses pandas, which it imports on first use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pandas
 
 
-def make_tables(report: Report) -> dict[str, pandas.DataFrame]:
+def report_tables(report: Report) -> dict[str, pandas.DataFrame]:
     """`stages` (by stage), `streams` (by stream), `readers` (by stream and stage); columns as in the report.
 
     Raises:
@@ -31,12 +31,14 @@ def make_tables(report: Report) -> dict[str, pandas.DataFrame]:
 
 
 def steps_table(run_dir: Path) -> pandas.DataFrame:
-    """One row per step and end: stage, stream, side, step, t (Unix s, its end), bytes, wait_s, io_s, compute_s.
+    """One row per step and end: stage, stream, side, step, t (Unix s, its end), bytes, wait_s, io_s, compute_s, count.
+
+    Of a long run later rows hold the sums of `count` steps, of which `step` is the last.
 
     Raises:
         WfError: pandas is not installed.
     """
-    columns = ["stage", "stream", "side", "step", "t", "bytes", "wait_s", "io_s", "compute_s"]
+    columns = ["stage", "stream", "side", "step", "t", "bytes", "wait_s", "io_s", "compute_s", "count"]
     rows = [
         [path.parent.name, *(getattr(step, column) for column in columns[1:])]
         for path in sorted((run_dir / "stages").glob("*/metrics.jsonl"))

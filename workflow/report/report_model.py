@@ -1,31 +1,30 @@
 """The report of a run as frozen models: versioned JSON, validated when it is read back.
 
 Times are Unix seconds, durations seconds, sizes bytes, throughputs bytes per second. None means that the
-files of the run do not say it, e.g. the times of a program that knows nothing of `workflow.stage`.
+files of the run do not tell, e.g. the times of a program that does not use `workflow.stage`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-if TYPE_CHECKING:
-    import pandas
-
-# Microseconds, and the like of shares: what the clocks give, without the noise of binary fractions.
+# Microseconds: the resolution of the clocks, without the noise of binary fractions.
 Real = Annotated[float, AfterValidator(lambda value: round(value, 6))]
 RunVerdict = Literal["succeeded", "failed", "interrupted", "running", "died", "unfinished"]
+# What the wall time of a stage is made of: `open_s` and so on of StagePart.
+Activity = Literal["open", "compute", "io", "wait", "other"]
 StageVerdict = Literal["waiting", "starting", "running", "stopping", "ended", "succeeded", "failed", "stopped"]
 
 
-class Part(BaseModel):
+class ReportPart(BaseModel):
     """Settings that every part of the report shares."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class RunPart(Part):
+class RunPart(ReportPart):
     """The run as a whole."""
 
     name: str = Field(description="the pipeline's name")
@@ -53,14 +52,14 @@ class RunPart(Part):
     )
 
 
-class StagePart(Part):
+class StagePart(ReportPart):
     """One stage. wall_s = open_s + compute_s + io_s + wait_s + other_s (start, imports, the end)."""
 
     name: str
     kind: str
     program: str = Field(description="the component's name, or the command")
     ranks: int
-    state: StageVerdict = Field(description="ended: its process is gone, and nobody judged it")
+    state: StageVerdict = Field(description="ended: its process is gone, and it has no verdict")
     pid: int | None = None
     exit_code: int | None = None
     signal: int | None = None
@@ -81,13 +80,18 @@ class StagePart(Part):
     observed: Literal["metrics", "evidence"] = "metrics"
     last_lines: list[str] = Field(default_factory=list, description="end of stderr of a stage that did not succeed")
 
-    def share(self, part: Literal["open", "compute", "io", "wait", "other"]) -> float | None:
-        """That part of the stage's wall time, 0 … 1."""
-        seconds: float | None = getattr(self, f"{part}_s")
+    def seconds(self, activity: Activity) -> float | None:
+        """Time that the stage spent on this activity."""
+        seconds: float | None = getattr(self, f"{activity}_s")
+        return seconds
+
+    def share(self, activity: Activity) -> float | None:
+        """Share of the stage's wall time that it spent on this activity, 0 … 1."""
+        seconds = self.seconds(activity)
         return None if seconds is None or not self.wall_s else seconds / self.wall_s
 
 
-class AccuracyPart(Part):
+class AccuracyPart(ReportPart):
     """What compression did to a variable on its way to a reader, by values that the writer sent along unchanged."""
 
     variable: str
@@ -97,21 +101,8 @@ class AccuracyPart(Part):
     compared: int = Field(description="values compared, over all steps and ranks")
     steps: int
 
-    @property
-    def text(self) -> str:
-        """`density: zfp, largest error 2.9e-04 ≤ 1e-03 (4096 values)`."""
-        if not self.compared:
-            return f"{self.variable}: {self.operator}, nothing compared"
-        values = f"({self.compared} values of {self.steps} steps)"
-        if self.bound == self.largest == 0:
-            return f"{self.variable}: {self.operator}, every bit arrived {values}"
-        if self.largest is None:
-            return f"{self.variable}: {self.operator}, infinite error > {self.bound:g} {values}"
-        sign = "≤" if self.largest <= self.bound else ">"
-        return f"{self.variable}: {self.operator}, largest error {self.largest:.2g} {sign} {self.bound:g} {values}"
 
-
-class ReaderPart(Part):
+class ReaderPart(ReportPart):
     """One reading end of a stream."""
 
     stage: str
@@ -125,7 +116,7 @@ class ReaderPart(Part):
     accuracy: list[AccuracyPart] = Field(default_factory=list, description="of the compressed variables that it read")
 
 
-class StreamPart(Part):
+class StreamPart(ReportPart):
     """One stream."""
 
     name: str
@@ -161,7 +152,7 @@ class StreamPart(Part):
     readers: list[ReaderPart] = Field(default_factory=list)
 
 
-class Report(Part):
+class Report(ReportPart):
     """What a run did."""
 
     report_version: Literal[1] = 1
@@ -177,12 +168,6 @@ class Report(Part):
     def stream(self, name: str) -> StreamPart:
         """The stream of that name. Raises KeyError."""
         return {stream.name: stream for stream in self.streams}[name]
-
-    def tables(self) -> dict[str, pandas.DataFrame]:
-        """`stages`, `streams` and `readers` as pandas tables. Raises WfError where pandas is not installed."""
-        from workflow.report.pandas_tables import make_tables
-
-        return make_tables(self)
 
     def to_json(self) -> str:
         """What `report.json` holds."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,12 +15,17 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from workflow.errors import RunError
+from workflow.formats.json_lines import LineWriter, to_record
+from workflow.formats.metrics_lines import interval_s
 from workflow.formats.sides import Side
+from workflow.formats.versions import NewerVersionError, check_version
 
 Deadline = Literal["start", "step", "run"]
 Trouble = Literal["failed", "timeout", "other"]
 Outcome = Literal["succeeded", "failed", "interrupted"]
 EVENTS_FILE = "events.jsonl"
+# Version 2 states its version, and has less and less progress; version 1 has two of an end a second.
+EVENTS_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,9 @@ class RunStarted(Event):
     plan_version: int
     pid: int
     host: str
+    events_version: int = 1
+    # All times of events are the monotonic clock plus this: a wall clock that is set later changes none of them.
+    clock_offset_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -182,6 +189,23 @@ class DeadlinePassed(Event):
 
 
 @dataclass(frozen=True)
+class StageSilent(Event):
+    """A warning: nothing has moved since `since`; `diagnosis` says who waits for whom, `stage` for whom all wait."""
+
+    stage: str
+    since: float
+    diagnosis: str
+
+
+@dataclass(frozen=True)
+class RecordsLost(Event):
+    """Records of a stage could not be written, or of the supervisor where `stage` is empty; the run goes on."""
+
+    stage: str
+    text: str
+
+
+@dataclass(frozen=True)
 class StopRequested(Event):
     """All stages are asked to end; `stage` is the one at fault, if any."""
 
@@ -235,34 +259,90 @@ def read_events(run_dir: Path) -> Iterator[Event]:
     """The events of a run, oldest first.
 
     A last line without its newline is still being written, or its writer was killed: it is left out, and
-    so are lines that cannot be read. Raises RunError when the run has no events file.
+    so are lines that cannot be read. Raises RunError when the run has no events file, or one of a newer version.
     """
+    path = run_dir / EVENTS_FILE
     try:
-        text = (run_dir / EVENTS_FILE).read_text(encoding="utf-8", errors="replace")
+        text = path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         raise RunError(f"{run_dir}: no events: {error.strerror}", "was this run ever started?") from error
     for line in text.split("\n")[:-1]:
-        try:
-            record = json.loads(line)
-        except ValueError:
+        record = to_record(line)
+        if record is None:
             continue
-        event = from_record(record) if isinstance(record, dict) else None
+        if record.get("event") == NAMES[RunStarted]:
+            check_events_version(record, path)
+        event = from_record(record)
         if event is not None:
             yield event
 
 
+def check_events_version(record: dict[str, Any], path: Path) -> None:
+    """Raises RunError when `run_started` states a newer version."""
+    try:
+        check_version(record, "events_version", EVENTS_VERSION, path)
+    except NewerVersionError as error:
+        raise RunError(str(error)) from error
+
+
 class EventLog:
-    """Appends events. Each line goes out in one write, so that a reader or a crash never sees half of one."""
+    """Appends events to the run's file; no error of the file system is raised (see `LineWriter`).
+
+    Of the progress of one end it writes less and less often, so that the file of a long run stays small: an event at
+    intervals that grow with the time, and the last one before the verdict. Progress counts from the beginning, so
+    that nothing is missing from the totals.
+    """
 
     def __init__(self, run_dir: Path) -> None:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-        self._file = os.open(run_dir / EVENTS_FILE, flags, 0o644)
+        self.path = run_dir / EVENTS_FILE
+        self._problem: OSError | None = None
+        self._lines = LineWriter(self.path, self._note, self._to_note)
+        self._began: float | None = None
+        self._t = 0.0
+        self._written: dict[tuple[str, str, Side], float] = {}
+        self._held: dict[tuple[str, str, Side], StreamProgress] = {}
 
     def write(self, event: Event) -> None:
         """Append one event, unless it is of a kind that is not stored."""
-        if event.stored:
-            os.write(self._file, to_line(event).encode())
+        if not event.stored:
+            return
+        self._t = event.t
+        self._began = self._began or event.t
+        if isinstance(event, RunStarted):
+            event = dataclasses.replace(event, events_version=EVENTS_VERSION)
+        elif isinstance(event, StreamProgress) and self._is_early(event):
+            return
+        elif isinstance(event, StreamClosed):
+            self._held.pop((event.stream, event.stage, event.side), None)
+        elif isinstance(event, RunFinished):
+            for held in self._held.values():
+                self._lines.append(to_line(held))
+        self._lines.append(to_line(event))
+
+    def take_problem(self) -> RecordsLost | None:
+        """The first error of this file as an event, once."""
+        error, self._problem = self._problem, None
+        if error is None:
+            return None
+        text = f"{self.path.name} cannot be written: {error.strerror}; the run goes on"
+        return RecordsLost(self._t, "", text)
 
     def close(self) -> None:
-        """Close the file."""
-        os.close(self._file)
+        """Try once more to write what could not be written, and close the file."""
+        self._lines.close()
+
+    def _is_early(self, event: StreamProgress) -> bool:
+        key = (event.stream, event.stage, event.side)
+        last = self._written.get(key)
+        if last is not None and event.t - last < interval_s(event.t - (self._began or event.t)):
+            self._held[key] = event
+            return True
+        self._written[key] = event.t
+        self._held.pop(key, None)
+        return False
+
+    def _note(self, error: OSError) -> None:
+        self._problem = error
+
+    def _to_note(self, dropped: int) -> str:
+        return to_line(RecordsLost(self._t, "", f"{dropped} lines of {self.path.name} could not be written"))

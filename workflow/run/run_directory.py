@@ -15,15 +15,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from pydantic import ValidationError
-
 from workflow.errors import RunError
 from workflow.formats.metrics_lines import METRICS_FILE
-from workflow.formats.stage_file import STAGE_FILE, LaunchGroup, Settings, to_end, to_json
-from workflow.launch.mpmd_wrapper import LAUNCH_FILE
+from workflow.formats.rank_files import LAUNCH_FILE, RankStart
+from workflow.formats.stage_file import STAGE_FILE, LaunchGroup, StageSettings, to_end, to_json
+from workflow.launch.launchers import LAUNCHERS
+from workflow.plan.placeholders import fill_all
 from workflow.plan.plan_model import GroupPlan, Plan, StagePlan
-from workflow.plan.programs.placeholders import fill_all
+from workflow.plan.read_plan import read_plan
 from workflow.run.events import EVENTS_FILE
+from workflow.spec.suggest import shortened
+from workflow.spec.user_paths import exists
 
 RUNS = "runs"
 LATEST = "latest"
@@ -48,7 +50,7 @@ def create_run_dir(
     `runs/latest` then points to it, wherever it is. `command` is kept in command.json: how the run was started. Raises
     RunError when the directory is not empty or cannot be written; nothing is left behind then.
     """
-    existed = run_dir is not None and run_dir.is_dir()
+    existed = run_dir is not None and exists(run_dir)
     directory = _make_new(Path(RUNS).absolute(), plan.pipeline) if run_dir is None else _claim(run_dir.absolute())
     try:
         _fill(directory, plan, source, command)
@@ -109,7 +111,8 @@ def _remove(directory: Path, itself: bool) -> None:
 
 
 def _cannot_write(directory: Path, error: OSError) -> RunError:
-    return RunError(f"cannot write the run directory: {error.filename or directory}: {error.strerror}")
+    place = shortened(str(error.filename or directory), 200)
+    return RunError(f"cannot write the run directory: {place}: {error.strerror}")
 
 
 def find_run(run: str | os.PathLike[str] | None = None) -> Path:
@@ -123,26 +126,23 @@ def find_run(run: str | os.PathLike[str] | None = None) -> Path:
             raise RunError(f"no run here: there is no {latest}", "start one: wf run PIPELINE")
         return latest.resolve()
     for directory in (Path(run), Path(RUNS) / run):
-        if (directory / PLAN_FILE).exists():
+        if exists(directory / PLAN_FILE):
             return directory.resolve()
     known = sorted(path.parent.name for path in Path(RUNS).glob(f"*/{PLAN_FILE}") if path.parent.name != LATEST)
     hint = f"runs here: {', '.join(known[-5:])}" if known else "start one: wf run PIPELINE"
-    if Path(run).is_dir():
+    if exists(Path(run)):
         raise RunError(f"{run} is not a run directory: it has no {PLAN_FILE}", hint)
-    raise RunError(f"there is no run {os.fspath(run)}", hint)
+    raise RunError(f"there is no run {shortened(os.fspath(run))}", hint)
 
 
 def read_filled_plan(run_dir: Path) -> Plan:
     """The plan of a run with the run directory put in. Raises RunError when it cannot be read."""
     path = run_dir / PLAN_FILE
     try:
-        plan = Plan.model_validate_json(path.read_bytes())
+        text = path.read_bytes()
     except OSError as error:
         raise RunError(f"{run_dir} is not a run directory: {path.name}: {error.strerror}") from error
-    except ValidationError as error:
-        what = error.errors()[0]["msg"]
-        raise RunError(f"{path} cannot be read: {what}", "was it written by another version of wf?") from error
-    return fill_plan(plan, run_dir)
+    return fill_plan(read_plan(text, str(path)), run_dir)
 
 
 def fill_plan(plan: Plan, run_dir: Path) -> Plan:
@@ -181,7 +181,7 @@ def _fill(directory: Path, plan: Plan, source: PipelineText, command: Mapping[st
     for stage in filled.stages:
         _write_stage(directory, stage, filled.group_of(stage.name))
     for group in filled.groups:
-        _write_group(directory, group)
+        group_dir(directory, group.name).mkdir(parents=True)
     _write(directory / "pipeline.yaml", source.text)
     _write(directory / "command.json", _to_json(command or {}))
     # Last: a directory with a plan is whole.
@@ -192,7 +192,7 @@ def _write_stage(directory: Path, stage: StagePlan, group: GroupPlan | None) -> 
     folder = stage_dir(directory, stage.name)
     (folder / "work").mkdir(parents=True)
     Path(stage.cwd).mkdir(parents=True, exist_ok=True)
-    settings = Settings(
+    settings = StageSettings(
         stage=stage.name,
         component=stage.component,
         ranks=stage.ranks,
@@ -203,23 +203,16 @@ def _write_stage(directory: Path, stage: StagePlan, group: GroupPlan | None) -> 
         group=LaunchGroup(group.ranks, group.streams) if group is not None else None,
     )
     if group is not None:
-        # srun binds by itself; of hydra's ranks each stage takes its own cores.
-        cores = stage.placement.cores if group.launcher == "mpiexec" else []
-        launch = {"program": stage.program, "cwd": stage.cwd, "env": stage.env, "cores": cores}
-        _write(folder / LAUNCH_FILE, _to_json(launch))
+        # The ranks of one line inherit the same cores, unless their launcher binds them.
+        cores = [] if LAUNCHERS[group.launch.launcher].binds else stage.placement.cores
+        start = RankStart(stage.program, stage.cwd, stage.env, cores)
+        _write(folder / LAUNCH_FILE, start.to_json().encode())
     _write(folder / STAGE_FILE, to_json(settings).encode())
     for place, text in stage.files.items():
         _write(Path(place), text.encode())
     for place, original in stage.copies.items():
         Path(place).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(original, place)  # with its permissions: it may be a program
-
-
-def _write_group(directory: Path, group: GroupPlan) -> None:
-    """Where the launcher of several stages leaves its own output."""
-    group_dir(directory, group.name).mkdir(parents=True)
-    for place, text in group.files.items():
-        _write(Path(place), text.encode())
 
 
 def _to_json(value: Mapping[str, Any]) -> bytes:

@@ -15,10 +15,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from workflow.launch.launch_request import Launcher
+from workflow.launch.launchers import LAUNCHERS
 from workflow.site.elf import Links, read_links
-from workflow.spec.models.pipeline import Transport
+from workflow.sst_transports import TRANSPORTS, Transport
 
-_LINKED: dict[str, Transport] = {"libfabric": "rdma", "libucp": "ucx", "libmpi": "mpi"}
 # InfiniBand and RoCE; Slingshot; Omni-Path announces itself as the first.
 _FABRICS = ("/sys/class/infiniband", "/sys/class/cxi")
 _INTERFACES = Path("/sys/class/net")
@@ -36,6 +37,8 @@ TUNABLES_GLIBC = (2, 35)
 def look(site: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a site with `auto` filled from this machine, and in `seen` what that was taken from."""
     known, seen = dict(site), dict[str, str]()
+    if known["launcher_path"] == "auto":
+        known["launcher_path"] = launcher_path(LAUNCHERS[known["launcher"]])
     if known["planes"] == "auto":
         known["planes"], seen["planes"] = adios2_planes()
     if known["peer_memory"] == "auto":
@@ -67,8 +70,11 @@ def adios2_planes() -> tuple[list[Transport], str]:
     links = read_links(library)
     if links is None:
         return [], f"{library} cannot be read"
-    found: list[Transport] = ["tcp"]
-    found += [plane for name, plane in _LINKED.items() if any(re.match(rf"{name}\b", need) for need in links.needed)]
+    found = [
+        name
+        for name, transport in TRANSPORTS.items()
+        if not transport.linked or any(re.match(rf"{transport.linked}\b", need) for need in links.needed)
+    ]
     return found, f"linked by {library.name}"
 
 
@@ -101,10 +107,16 @@ def _searched(bindings: Path) -> Iterator[Path]:
             yield Path(folder)
 
 
-def find_mpiexec() -> str | None:
-    """The launcher that belongs to this Python, else the site's own on PATH."""
-    beside = Path(sys.executable).with_name("mpiexec")
-    return str(beside) if beside.exists() else shutil.which("mpiexec")
+def find_beside_python(executable: str) -> str | None:
+    """The program of that name that belongs to this Python, else the one on PATH; None where there is none."""
+    beside = Path(sys.executable).with_name(executable)
+    return str(beside) if beside.exists() else shutil.which(executable)
+
+
+def launcher_path(launcher: Launcher) -> str:
+    """What to execute: the launcher of wf's Python environment where it has one; else its name, found at the start."""
+    found = find_beside_python(launcher.executable) if launcher.comes_with_python else None
+    return found or launcher.executable
 
 
 def rdma_fabric() -> tuple[bool, str]:

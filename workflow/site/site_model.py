@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
-from workflow.spec.models.pipeline import Name, Spec, Transport
+from workflow.launch.launchers import DEFAULT, known_launcher
+from workflow.spec.models.pipeline import Name, Spec
 from workflow.spec.models.units import Size
+from workflow.sst_transports import Transport
 
 MemoryPolicy = Literal["huge_pages", "keep_freed"]
 Operator = Literal["blosc", "bzip2", "zfp"]
@@ -23,7 +25,13 @@ class SiteFile(Spec):
     memory_per_node: Size | Literal["auto"] = "auto"
     gpus_per_node: int = Field(0, ge=0)
     nics_per_node: int = Field(0, ge=0, description="network adapters; 0: not known")
-    launcher: Literal["mpiexec", "srun", "none"] = Field("mpiexec", description="starts stages of more than one rank")
+    launcher: Annotated[str, AfterValidator(known_launcher)] = Field(
+        DEFAULT, description="starts stages of more than one rank"
+    )
+    launcher_path: str = Field(
+        "auto",
+        description="its executable; auto: the one of wf's Python environment, else the one on PATH",
+    )
     launcher_args: list[str] = Field(default_factory=list, description="added to every launch")
     launch_single: bool = Field(False, description="use the launcher for one-rank stages too")
     interface: str | None = Field(None, description="network interface that SST listens on")
@@ -55,6 +63,7 @@ class Site(SiteFile):
 
     cores_per_node: int
     memory_per_node: int
+    launcher_path: str = Field("", description="executable of the launcher; empty: not known")
     planes: list[Transport] = Field(default_factory=list, description="[]: not known")
     fabric: bool = False
     peer_memory: bool = True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +13,14 @@ from workflow.spec.component_files import component_dir, load_component, suggest
 from workflow.spec.component_parameters import check_parameters, parameters_model
 from workflow.spec.config_dirs import find_config, known_configs
 from workflow.spec.engine_presets import known_engines, load_engine
-from workflow.spec.implicit_stages import Inserted, insert
+from workflow.spec.implicit_names import RELAY, SST, added_by_wf, implicit_stage_problems
 from workflow.spec.models.component import Component
 from workflow.spec.models.engine import Engine
 from workflow.spec.models.pipeline import PipelineSpec, StreamSpec
-from workflow.spec.references import reference_problems, section, text_at
-from workflow.spec.suggest import did_you_mean, listing
+from workflow.spec.references import programs, reference_problems, section, text_at
+from workflow.spec.suggest import did_you_mean, listing, shortened
 from workflow.spec.validation_messages import problem_at, validated
-from workflow.spec.yaml_tree.node import Node
+from workflow.spec.yaml_tree.node import KeyPath, Node
 
 
 @dataclass
@@ -51,12 +51,14 @@ class Library:
         return self.components.get(name)
 
     def engine(self, via: str) -> Engine | None:
-        """An engine or preset that there is, or None when its file is wrong (see `broken`)."""
+        """The engine or preset, or None when there is none or its file is wrong (see `broken`)."""
         if via not in self.engines and f"engine {via}" not in self.broken:
             try:
                 self.engines[via] = load_engine(via)
             except SpecError as error:
                 self.broken[f"engine {via}"] = error.problems
+            except WfError:
+                return None
         return self.engines.get(via)
 
 
@@ -69,7 +71,6 @@ class Checked:
     parameters: dict[str, dict[str, Any]] = field(default_factory=dict)
     engines: dict[str, Engine] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
-    inserted: Inserted | None = None
 
 
 def check(root: Node, base: Path, library: Library, *, load_engines: bool = True) -> Checked:
@@ -81,50 +82,68 @@ def check(root: Node, base: Path, library: Library, *, load_engines: bool = True
     """
     checked = Checked()
     checked.spec, checked.problems = validated(PipelineSpec, root)
-    checked.inserted = inserted = insert(root, library)
-    if inserted.stages:
-        root = inserted.root
-        if checked.spec is not None:
-            checked.spec, checked.problems = validated(PipelineSpec, root)
-    checked.problems += inserted.problems
-    by_stage = {}
-    for name, stage in section(root, "stages").items():
-        component = _check_component(root, name, stage, base, library, checked)
+    by_stage: dict[str, Component] = {}
+    for path, stage in programs(root).items():
+        component = _check_component(root, path, stage, base, library, checked)
         if component is not None:
-            by_stage[name] = component
+            by_stage.setdefault(str(path[-1]), component)
     for name, stream in section(root, "streams").items():
         _check_engine(root, name, stream, library if load_engines else None, checked)
+    added = _check_implicit_stages(root, library, checked)
     # A name that is no name at all need not be looked up as well.
     wrong = {problem.key for problem in checked.problems}
-    checked.problems += [each for each in reference_problems(root, by_stage, base) if each.key not in wrong]
+    references = reference_problems(root, by_stage, added, base)
+    checked.problems += [each for each in references if each.key not in wrong]
     checked.problems += [problem for problems in library.broken.values() for problem in problems]
     _check_site(root, checked)
-    if inserted.stages:
-        checked.problems = [replace(each, key=inserted.written(each.key)) for each in checked.problems]
     return checked
 
 
 def _check_component(
-    root: Node, stage: str, node: Node, base: Path, library: Library, checked: Checked
+    root: Node, path: KeyPath, node: Node, base: Path, library: Library, checked: Checked
 ) -> Component | None:
+    """The component of the stage or tap at `path`, with its parameters."""
     name = text_at(node, "component")
     if name is None:
         return None
-    component = library.component(name)
+    component = _known_component(root, (*path, "component"), name, library, checked)
     if component is None:
-        if f"component {name}" not in library.broken:
-            path = ("stages", stage, "component")
-            checked.problems.append(problem_at(root, path, f"there is no component `{name}`", suggestion(name)))
         return None
     given = node.child("with") or Node({}, node.place, node.key)
     if isinstance(given.value, dict):
-        at = ("stages", stage, "with")
         model = library.parameters_model(name, component)
+        at = (*path, "with")
         values, problems = check_parameters(component, model, component_dir(name, base), given, at, root, base)
-        checked.parameters[stage] = values
+        checked.parameters[str(path[-1])] = values
         checked.problems += problems
-    checked.components[name] = component
     return component
+
+
+def _known_component(root: Node, at: KeyPath, name: str, library: Library, checked: Checked) -> Component | None:
+    """The component of that name; a problem at `at` when there is none."""
+    component = library.component(name)
+    if component is not None:
+        checked.components[name] = component
+    elif f"component {name}" not in library.broken:
+        checked.problems.append(problem_at(root, at, f"there is no component `{shortened(name)}`", suggestion(name)))
+    return component
+
+
+def _check_implicit_stages(root: Node, library: Library, checked: Checked) -> list[str]:
+    """The names of the pipes and relays that wf will add; none while the schema is not met."""
+    spec = checked.spec
+    if spec is None:
+        return []
+
+    def engine_of(stream: str) -> Engine | None:
+        return library.engine(spec.streams[stream].via)
+
+    checked.problems += implicit_stage_problems(root, spec, engine_of)
+    added = added_by_wf(spec, engine_of)
+    for at in added.values():
+        _known_component(root, at, RELAY, library, checked)
+        library.engine(SST)
+    return list(added)
 
 
 def _check_engine(root: Node, stream: str, node: Node, library: Library | None, checked: Checked) -> None:
@@ -135,7 +154,9 @@ def _check_engine(root: Node, stream: str, node: Node, library: Library | None, 
     known = known_engines()
     if via not in known:
         hint = did_you_mean(via, known) or f"engines: {listing(known)}"
-        checked.problems.append(problem_at(root, ("streams", stream, "via"), f"there is no engine `{via}`", hint))
+        checked.problems.append(
+            problem_at(root, ("streams", stream, "via"), f"there is no engine `{shortened(via)}`", hint)
+        )
     elif library is not None and (engine := library.engine(via)) is not None:
         checked.engines[stream] = engine
 
@@ -144,4 +165,4 @@ def _check_site(root: Node, checked: Checked) -> None:
     name = text_at(root, "site")
     if name is not None and find_config("sites", name) is None:
         hint = did_you_mean(name, known_configs("sites")) or f"sites: {listing(known_configs('sites'))}"
-        checked.problems.append(problem_at(root, ("site",), f"there is no site `{name}`", hint))
+        checked.problems.append(problem_at(root, ("site",), f"there is no site `{shortened(name)}`", hint))

@@ -10,7 +10,6 @@ from typing import Any
 from workflow.errors import Problem, SpecError
 from workflow.spec.check import Checked, Library, check
 from workflow.spec.component_files import component_dir
-from workflow.spec.implicit_stages import Inserted, retold
 from workflow.spec.models.component import Component
 from workflow.spec.models.engine import Engine
 from workflow.spec.models.pipeline import PipelineSpec, StageSpec
@@ -37,14 +36,14 @@ class Loaded:
     component_dirs: dict[str, Path] = field(repr=False)
     """Component name → the folder of its program, absolute."""
     parameters: dict[str, dict[str, Any]] = field(repr=False)
-    """Stage → its component's parameters, complete: defaults filled in, seconds and bytes, files absolute."""
+    """Stage or tap → its component's parameters, complete: defaults filled in, seconds and bytes, files absolute."""
     engines: dict[str, Engine] = field(repr=False)
     """Stream → what its `via` names."""
+    presets: dict[str, Engine] = field(repr=False)
+    """What a `via` may name → the engine: those that the streams use, and `sst` where pipes or taps need it."""
     templates: dict[str, dict[str, str]] = field(repr=False)
     """Stage → name → text of its `files:`. Files that are no text are not in it: they are copied unchanged."""
     origins: Origins = field(repr=False)
-    inserted: Inserted = field(repr=False)
-    """Stages and streams that the user asked for without writing them: pipes, taps, relays."""
 
 
 def load_pipeline(
@@ -68,7 +67,7 @@ def load_pipeline(
     overlaid = overlay(root, profiles, via, sets)
     checked = check(overlaid.root, base, library)
     problems = [*overlaid.problems, *checked.problems, *_other_profiles(root, profiles, base, library)]
-    if problems or checked.spec is None or checked.inserted is None:
+    if problems or checked.spec is None:
         raise SpecError(_distinct(problems))
     return Loaded(
         spec=checked.spec,
@@ -78,20 +77,10 @@ def load_pipeline(
         component_dirs={name: component_dir(name, base) for name in checked.components},
         parameters=checked.parameters,
         engines=checked.engines,
-        templates=_templates(checked.spec, checked.inserted, base),
-        origins=Origins(checked.inserted.root, checked.inserted.written),
-        inserted=checked.inserted,
+        presets=dict(library.engines),
+        templates={name: _texts(stage, base) for name, stage in checked.spec.stages.items() if stage.files},
+        origins=Origins(overlaid.root),
     )
-
-
-def _templates(spec: PipelineSpec, inserted: Inserted, base: Path) -> dict[str, dict[str, str]]:
-    """Stage → name → text of its files, which speak of the streams that the stage really writes."""
-    found = {}
-    for name, stage in spec.stages.items():
-        if stage.files:
-            renamed = inserted.renamed.get(name, {})
-            found[name] = {file: retold(text, renamed) for file, text in _texts(stage, base).items()}
-    return found
 
 
 def _texts(stage: StageSpec, base: Path) -> dict[str, str]:

@@ -2,34 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from workflow.spec.yaml_tree.node import Node, Place, key_path, nearest
 
 
-class Origins:
-    """Answers for one loaded pipeline. Keys are written like `streams.atoms.queue.limit`."""
+@dataclass(frozen=True)
+class WrittenKey:
+    """The key that the user wrote, for a key that wf added. `below`: the keys below correspond to each other too."""
 
-    def __init__(self, root: Node, written: Callable[[str], str] = str) -> None:
+    key: str
+    below: bool = True
+
+
+class Origins:
+    """Answers for one loaded pipeline. Keys are written like `streams.atoms.queue.limit`.
+
+    `added` maps keys that wf added to those that the user wrote.
+    """
+
+    def __init__(self, root: Node, added: Mapping[str, WrittenKey] | None = None) -> None:
         self._root = root
-        self._written = written
+        self._added = added or {}
+
+    def with_added(self, added: Mapping[str, WrittenKey]) -> Origins:
+        """The origins of the same pipeline with the keys that wf added to it."""
+        return Origins(self._root, added)
 
     def written(self, key: str) -> str:
-        """The key that the user wrote, for one of a stage or a stream that wf added."""
-        return self._written(key)
+        """The key that the user wrote, for a key of a stage or a stream that wf added; any other key unchanged."""
+        ends = [len(key), *(index for index in range(len(key) - 1, 0, -1) if key[index] in ".[")]
+        for end in ends if self._added else ():
+            if (found := self._added.get(key[:end])) is not None:
+                return found.key + (key[end:] if found.below else "")
+        return key
 
     def of(self, key: str) -> str:
         """`pipeline.yaml:14:9`, `--set ranks…`, `profile post-hoc (pipeline.yaml:31:5)`, or `default`."""
-        path = key_path(self._root, key)
+        path = key_path(self._root, self.written(key))
         found, node = nearest(self._root, path)
         if found != path or not path:
             return "default"
         where = f"{node.place.source}:{node.place.line}:{node.place.column}" if node.place.line else node.place.source
         return f"{node.layer} ({where})" if node.layer and node.place.line else where
 
+    def layer(self, key: str) -> str:
+        """The overlay that sets `key`: `--via`, `--set`, `profile NAME`, or `` for the file and the defaults."""
+        path = key_path(self._root, self.written(key))
+        found, node = nearest(self._root, path)
+        return node.layer if found == path and path else ""
+
+    def strength(self, key: str) -> int:
+        """Of the overlay that sets `key`: 0 the file and the defaults, 1 a profile, 2 the command line."""
+        layer = self.layer(key)
+        return 2 if layer.startswith("--") else 1 if layer else 0
+
     def place(self, key: str) -> tuple[str, int, int]:
         """(source, line, column) of a key's value, or of its nearest parent that was written."""
-        path = key_path(self._root, key)
+        path = key_path(self._root, self.written(key))
         found, node = nearest(self._root, path)
         place: Place = node.place if found == path or node.key is None else node.key
         return place.source, place.line, place.column

@@ -1,21 +1,32 @@
-"""Did-you-mean: one place, so that all messages say it the same way."""
+"""Names in messages: did-you-mean, lists of what there is, and long texts cut short. The same in all messages."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """``did you mean `x`?`` for the nearest of `known`, or the empty string when none is near."""
+def shortened(text: str, limit: int = 60) -> str:
+    """A text of the user for a message: cut to `limit` characters."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def nearest_name(name: str, known: Iterable[str]) -> str | None:
+    """The one of `known` that was probably meant by `name`; None when none is near."""
     from difflib import get_close_matches  # only mistakes pay for the import
 
     by_lower = {word.lower(): word for word in known}
     near = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
-    return f"did you mean `{by_lower[near[0]]}`?" if near else ""
+    return by_lower[near[0]] if near else None
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """``did you mean `x`?`` for the nearest of `known`, or the empty string when none is near."""
+    near = nearest_name(name, known)
+    return "" if near is None else f"did you mean `{near}`?"
 
 
 def listing(names: Iterable[str], limit: int = 12) -> str:
     """`a, b, c`: what there is to choose from, cut after `limit`; `none` when there is nothing."""
-    words = sorted(names)
+    words = [shortened(name) for name in sorted(names)]
     rest = f", … ({len(words) - limit} more)" if len(words) > limit else ""
     return (", ".join(words[:limit]) or "none") + rest

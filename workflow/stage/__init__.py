@@ -3,31 +3,32 @@
     from workflow import stage
 
     with stage.open_reader("atoms") as atoms, stage.open_writer("pattern") as out:
-        for step in atoms:                                   # raises when the writer dies or falls silent
+        for step in atoms:                                   # raises when the writer dies or sends no step in time
             start, count = stage.block(step.shape("position")[0])
             local = step.read("position", start=(start, 0), count=(count, 3))
             with out.step():
                 out.write("time", step.read("time"))         # a scalar: rank 0's value
                 out.write("local", local, shape=step.shape("position"), start=(start, 0))
 
-The pipeline decides which streams these are (the file named by the environment variable WF_STAGE); by
-hand, `workflow.component_program.arguments` does, or `path=`. With a serial ADIOS2 rank 0 reads and writes for all
-ranks; with one built with MPI each rank does so itself. The program is the same.
+In a run the pipeline decides which streams these are (through the file that the environment variable WF_STAGE names).
+Without a run the command line does (`workflow.component_program.arguments`), or the argument `path`. With a serial
+ADIOS2 rank 0 reads and writes for all ranks; with one built with MPI each rank does so itself. The program is the same.
 """
 
 from __future__ import annotations
 
-from workflow.stage.api.lockstep import UnevenSteps, in_step
+from workflow.distribution.boxes import Shape
+from workflow.stage.api.lockstep import in_step
 from workflow.stage.api.open_streams import open_reader, open_writer, open_writers
+from workflow.stage.api.rank_selection import Piece
 from workflow.stage.api.reader import Reader
 from workflow.stage.api.step import Step
 from workflow.stage.api.writer import Writer
-from workflow.stage.data.rank_selection import Piece
-from workflow.stage.data.variables import Array, Info, Shape
+from workflow.stage.data.variables import Array, Info
 from workflow.stage.ranks.blocks import block, block_of, grid
 from workflow.stage.ranks.communicator import communicator, rank, size
 from workflow.stage.settings import is_joined
-from workflow.stage.stage_errors import ContractError, StageError, StreamFailed, StreamTimeout
+from workflow.stage.stage_errors import ContractError, StageError, StreamFailed, StreamTimeout, UnevenSteps
 
 __all__ = [
     "Array", "ContractError", "Info", "Piece", "Reader", "Shape", "StageError", "Step", "StreamFailed", "StreamTimeout",

@@ -1,8 +1,8 @@
 """HDF5 files through h5py, in the layout of ADIOS2's HDF5 engine, which the ADIOS2 from PyPI lacks.
 
 One group `Step0`, `Step1`, … for each step with one dataset per variable; `position/unit` is the attribute `unit`
-of every dataset `position`, other attributes belong to the file and keep their last value. Any other HDF5
-file reads as one step.
+of every dataset `position`; other attributes belong to the file and keep their last value. Any other HDF5 file is read
+as one step.
 """
 
 from __future__ import annotations
@@ -13,18 +13,17 @@ from typing import Any
 
 import numpy as np
 
+from workflow.distribution.boxes import Shape
 from workflow.formats.stage_file import StreamEnd
-from workflow.stage.adios.byte_counter import Tally
-from workflow.stage.adios.read_engine import Status
-from workflow.stage.data.rank_selection import Blocks
-from workflow.stage.data.variables import Array, Block, Info, Selection, Shape
+from workflow.stage.data.variables import Array, BlockData, BlockTable, Info, Selection
 from workflow.stage.ranks.communicator import own_communicator
 from workflow.stage.stage_errors import StageError
+from workflow.stage.stream_engines import ByteCounter, StepStatus
 
 _STEP = re.compile(r"Step(\d+)")
 
 
-class Hdf5Source:
+class Hdf5ReadEngine:
     """A file opened for reading by this process; several ranks may open the same one."""
 
     def __init__(self, end: StreamEnd) -> None:
@@ -33,56 +32,56 @@ class Hdf5Source:
         groups = [self._file[name] for name in sorted(found, key=lambda name: int(name[4:]))]
         self._left = iter(groups if groups or "NumSteps" in self._file.attrs else [self._file])
         self._sets: dict[str, Any] = {}
-        self._tally = Tally(own_communicator())
+        self._counter = ByteCounter(own_communicator())
 
-    def begin(self, timeout_s: float) -> Status:
-        """See `Source`. A file is whole: there is nothing to wait for."""
+    def begin(self, timeout_s: float) -> StepStatus:
+        """See `ReadEngine`. A file is complete: there is nothing to wait for."""
         del timeout_s
         group = next(self._left, None)
         if group is None:
-            return Status.ENDED
+            return StepStatus.ENDED
         self._sets = {}
         group.visititems(self._add)
-        return Status.READY
+        return StepStatus.READY
 
     def end(self) -> int | None:
-        """See `Source`."""
-        return self._tally.end_step()
+        """See `ReadEngine`."""
+        return self._counter.end_step()
 
     def bytes_of_all(self) -> list[int] | None:
-        """See `Source`."""
-        return self._tally.of_all()
+        """See `ReadEngine`."""
+        return self._counter.of_all()
 
     def close(self) -> None:
-        """See `Source`."""
+        """See `ReadEngine`."""
         self._file.close()
 
     def abandon(self) -> None:
-        """See `Source`."""
+        """See `ReadEngine`."""
         self._file.close()
 
     def variables(self) -> dict[str, Info]:
-        """See `Source`."""
+        """See `ReadEngine`."""
         return {name: _info(dataset) for name, dataset in self._sets.items()}
 
     def info(self, name: str) -> Info | None:
-        """See `Source`."""
+        """See `ReadEngine`."""
         return _info(self._sets[name]) if name in self._sets else None
 
-    def blocks(self, names: Sequence[str]) -> dict[str, Blocks]:
-        """See `Source`. HDF5 does not keep who wrote what."""
+    def blocks(self, names: Sequence[str]) -> dict[str, BlockTable]:
+        """See `ReadEngine`. HDF5 does not record which rank wrote what."""
         del names
         return {}
 
     def attributes(self) -> dict[str, Array | list[str]]:
-        """See `Source`."""
+        """See `ReadEngine`."""
         found = {str(key): value for key, value in self._file.attrs.items() if key != "NumSteps"}
         for name, dataset in self._sets.items():
             found |= {f"{name}/{key}": value for key, value in dataset.attrs.items()}
         return {name: _from_attribute(value) for name, value in found.items()}
 
     def get(self, wanted: Sequence[Selection]) -> list[Array]:
-        """See `Source`."""
+        """See `ReadEngine`."""
         found = []
         for name, start, extent, _ in wanted:
             dataset = self._sets[name]
@@ -90,7 +89,7 @@ class Hdf5Source:
                 found.append(np.array(dataset.asstr()[()]))
                 continue
             found.append(np.asarray(dataset[_slices(start, extent)]))
-            self._tally.add(found[-1].nbytes)
+            self._counter.add(found[-1].nbytes)
         return found
 
     def _add(self, name: str, item: Any) -> None:
@@ -98,22 +97,22 @@ class Hdf5Source:
             self._sets[name] = item
 
 
-class Hdf5Target:
+class Hdf5WriteEngine:
     """A file opened for writing by this process alone."""
 
     def __init__(self, end: StreamEnd) -> None:
         self._h5py, self._file = _open(end, "w")
-        self._file.attrs["NumSteps"] = np.uint32(0)  # a stream of no steps is not any other HDF5 file
+        self._file.attrs["NumSteps"] = np.uint32(0)  # tells a stream without steps from other HDF5 files
         self._steps = 0
         self._group: Any = None
         self._attributes: dict[str, Array | list[str]] = {}
 
     def begin(self) -> None:
-        """See `Target`."""
+        """See `WriteEngine`."""
         self._group = self._file.create_group(f"Step{self._steps}")
 
-    def put(self, block: Block) -> None:
-        """See `Target`."""
+    def put(self, block: BlockData) -> None:
+        """See `WriteEngine`."""
         if block.type == "string":
             self._group.create_dataset(block.name, data=str(block.values[()]), dtype=self._h5py.string_dtype())
         else:
@@ -121,12 +120,12 @@ class Hdf5Target:
             if block.values.size:
                 dataset[_slices(block.start, block.values.shape)] = block.values
 
-    def put_share(self, block: Block) -> None:
-        """See `Target`."""
+    def put_share(self, block: BlockData) -> None:
+        """See `WriteEngine`."""
         self.put(block)
 
     def end(self) -> None:
-        """See `Target`."""
+        """See `WriteEngine`."""
         for name, value in self._attributes.items():
             owner, _, label = name.rpartition("/")
             place = self._group[owner] if owner and owner in self._group else self._file
@@ -137,17 +136,17 @@ class Hdf5Target:
         self._group = None
 
     def close(self) -> None:
-        """See `Target`."""
+        """See `WriteEngine`."""
         self._file.close()
 
     def abandon(self) -> None:
-        """See `Target`."""
+        """See `WriteEngine`."""
         if self._group is not None:
             del self._file[self._group.name]
         self._file.close()
 
     def attribute(self, name: str, value: Array | list[str]) -> None:
-        """See `Target`."""
+        """See `WriteEngine`."""
         text = isinstance(value, np.ndarray) and value.dtype.kind == "U"
         self._attributes[name] = str(value[()]) if text else value  # type: ignore[call-overload,assignment]
 
@@ -156,7 +155,7 @@ def _open(end: StreamEnd, mode: str) -> tuple[Any, Any]:
     try:
         import h5py
     except ModuleNotFoundError as error:
-        raise StageError(f"stream {end.stream}: HDF5 files need h5py here (pip install h5py)") from error
+        raise StageError(f"stream {end.stream}: this Python needs h5py for HDF5 files: pip install h5py") from error
     try:
         return h5py, h5py.File(end.path, mode)
     except OSError as error:

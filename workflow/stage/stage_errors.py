@@ -1,38 +1,55 @@
-"""What can go wrong at a stage's side of a stream. All carry the stream's name in their text."""
+"""Errors of `workflow.stage`. The message of each names the stream.
+
+Errors with `agreed = True` are raised by every rank of the stage at the same call: rank 0 prints them for all.
+"""
 
 from __future__ import annotations
 
 
 class StageError(RuntimeError):
-    """Base of all errors of `workflow.stage`; itself: the API was used in a way that cannot work.
-
-    `agreed` is true where every rank of the stage raises the same error at the same call, so that one
-    rank may speak for all.
-    """
+    """Base class of the errors of `workflow.stage`. Raised itself for a call that cannot work."""
 
     agreed = False
 
 
-class StreamTimeout(StageError):  # noqa: N818, it is what happened to the stream
-    """The other end of a stream is silent: nothing to open, or no step, within the time allowed."""
+class StreamTimeout(StageError):  # noqa: N818, an event of the stream
+    """The other end of a stream did not open it, or sent no step, within the timeout."""
 
     agreed = True
 
 
 class StreamFailed(StageError):  # noqa: N818
-    """The other end of a stream died, or left it without closing it."""
+    """The program at the other end of a stream died, or exited without closing the stream."""
 
     agreed = True
 
 
 class ContractError(StageError):
-    """What arrived, or was written, is not what the pipeline says about this stream."""
+    """The variables of a step differ from what the pipeline declares for the stream."""
 
     agreed = True
 
 
-def left_by(error: BaseException | None) -> str:
-    """What ended a `with` block, in one line; "" for its normal end, `sys.exit(0)` included."""
+class UnevenSteps(StageError):  # noqa: N818
+    """One of several streams that are read in lockstep ended before the others."""
+
+    agreed = True
+
+
+class RanksDiffer(StageError):  # noqa: N818
+    """The ranks of a stage did not make the same collective call."""
+
+    agreed = True
+
+
+class BoundExceeded(StageError):  # noqa: N818
+    """A compressed variable arrived with a larger error than the pipeline allows."""
+
+    agreed = True
+
+
+def exit_reason(error: BaseException | None) -> str:
+    """The exception that left a `with` block, in one line; "" for a normal exit, `sys.exit(0)` included."""
     if error is None or (isinstance(error, SystemExit) and not error.code):
         return ""
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

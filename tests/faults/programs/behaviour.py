@@ -26,7 +26,7 @@ def first_rank() -> int:
     if "WF_STAGE" not in os.environ:
         return 0
     told = json.loads(Path(os.environ["WF_STAGE"]).read_text())
-    return int(told["group"]["ranks"][told["stage"]][0]) if "group" in told else 0
+    return int(told["group"]["ranks"][told["stage"]][0]) if told.get("group") else 0
 
 
 class Behaviour:

@@ -3,59 +3,62 @@
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Mapping
 from pathlib import PurePosixPath
 
-from workflow.plan.making import Making, work_dir
+from workflow.plan.placeholders import literal
 from workflow.plan.plan_model import RUN_DIR, EndPlan, StagePlan
+from workflow.plan.problems import Problems
 from workflow.plan.programs.config_dialects import FILES
 from workflow.plan.programs.openpmd import check_deck, warpx_lines
 from workflow.plan.programs.placeholder_expansion import Filler
-from workflow.plan.programs.placeholders import literal
-from workflow.plan.topology.ports import KEY_OF_SIDE, StagePort
+from workflow.plan.run_paths import work_dir
+from workflow.plan.topology.declared_stages import DeclaredStage
+from workflow.plan.topology.ports import KEY_OF_SIDE, StagePort, StagePorts
 from workflow.spec.models.config_dialect import NAMELESS, OPENPMD, WRITE_ONLY, Dialect, endings_of
 from workflow.spec.suggest import did_you_mean
 
 
-def check_configs(ports: list[StagePort], making: Making) -> None:
+def check_configs(stage: DeclaredStage, ports: StagePorts, problems: Problems) -> None:
     """Config names that the program's library would ignore, and ports that one file cannot serve together."""
     seen: dict[tuple[str, str], str] = {}
-    for port in ports:
+    for port in [*ports.write.values(), *ports.read.values()]:
         key = f"stages.{port.stage}.{KEY_OF_SIDE[port.side]}.{port.name}"
         if port.side == "read" and port.dialect in WRITE_ONLY:
             hint = "use `config: openpmd.json`, or what the program takes"
-            making.problems.add(f"{key}.dialect", f"{port.dialect} streams are written, not read", hint)
+            problems.add(f"{key}.dialect", f"{port.dialect} streams are written, not read", hint)
         if port.config is None:
             continue
-        _check_name(f"{key}.config", port.config, port.dialect, making)
+        _check_name(f"{key}.config", port.config, port.dialect, problems)
         if port.dialect == "warpx":
-            _check_deck(key, port, making)
+            _check_deck(key, port, stage, problems)
         # openPMD-api's file is about one series, ADIOS2's about as many ios as it names
         one_series = port.dialect in NAMELESS
         first = seen.setdefault((port.config, "" if one_series else port.io), port.name)
         if first != port.name and one_series:
-            making.problems.add(
+            problems.add(
                 f"{key}.config",
                 f"{port.config} is also that of port `{first}`, and openPMD-api reads one series from a file",
                 "give each port its own config file",
             )
         elif first != port.name:
-            making.problems.add(
+            problems.add(
                 f"{key}.io",
                 f"io `{port.io}` is also that of port `{first}`: in {port.config} an io has one engine",
                 "give each port its own io, or its own config file",
             )
 
 
-def _check_name(key: str, config: str, dialect: Dialect | None, making: Making) -> None:
-    _check_inside(key, config, making)
+def _check_name(key: str, config: str, dialect: Dialect | None, problems: Problems) -> None:
+    _check_inside(key, config, problems)
     if dialect is None:
-        making.problems.add(
+        problems.add(
             key,
             f"`{config}` does not say what kind of config it is: ADIOS2 ignores files that do not end in .xml or .yaml",
             "call it `adios2.xml`, `adios2.yaml`, `openpmd.json` or `openpmd.toml`, or add `dialect:`",
         )
     elif (endings := endings_of(dialect)) and not config.endswith(tuple(endings)):
-        making.problems.add(
+        problems.add(
             key,
             f"`{config}`: {'openPMD-api' if dialect in OPENPMD else 'ADIOS2'} takes a config file for {dialect} only "
             f"when its name ends in {' or '.join(endings)}",
@@ -63,19 +66,19 @@ def _check_name(key: str, config: str, dialect: Dialect | None, making: Making) 
         )
 
 
-def _check_deck(key: str, port: StagePort, making: Making) -> None:
-    files = making.loaded.spec.stages[port.stage].files
-    deck = making.loaded.templates.get(port.stage, {}).get(port.config or "")
+def _check_deck(key: str, port: StagePort, stage: DeclaredStage, problems: Problems) -> None:
+    files = stage.sources
+    deck = stage.templates.get(port.config or "")
     if port.config not in files:
-        making.problems.add(
+        problems.add(
             f"{key}.config",
             f"there is no `{port.config}` among the files of stage {port.stage}, to which wf could add its lines",
             did_you_mean(port.config or "", files) or f"add `files: {{{port.config}: YOUR-DECK}}` to the stage",
         )
     elif deck is None:
-        making.problems.add(f"{key}.config", f"`{port.config}` is not text", "name the deck of `files:`")
+        problems.add(f"{key}.config", f"`{port.config}` is not text", "name the deck of `files:`")
     else:
-        check_deck(key, deck, port.io, making)
+        check_deck(key, deck, port.io, problems)
 
 
 def config_files(ends: list[EndPlan]) -> dict[str, str]:
@@ -88,46 +91,43 @@ def config_files(ends: list[EndPlan]) -> dict[str, str]:
 
 
 def user_files(
-    name: str, filler: Filler, configs: dict[str, str], ends: list[EndPlan], making: Making
+    stage: DeclaredStage, filler: Filler, configs: dict[str, str], ends: list[EndPlan], problems: Problems
 ) -> tuple[dict[str, str], dict[str, str]]:
     """(plan path → text, plan path → file to copy unchanged) for the `files:` of a stage."""
-    texts = making.loaded.templates.get(name, {})
     written: dict[str, str] = {}
     copied: dict[str, str] = {}
-    for target, source in making.loaded.spec.stages[name].files.items():
-        key, path = f"stages.{name}.files.{target}", f"{work_dir(name)}/{literal(target)}"
-        _check_inside(key, target, making)
+    for target, source in stage.sources.items():
+        key, path = f"stages.{stage.name}.files.{target}", f"{work_dir(stage.name)}/{literal(target)}"
+        _check_inside(key, target, problems)
         if path in configs:
-            making.problems.add(key, f"wf writes the config {target} itself", "rename one of the two")
-        if target in texts:
+            problems.add(key, f"wf writes the config {target} itself", "rename one of the two")
+        if target in stage.templates:
             added = [warpx_lines(end) for end in ends if end.dialect == "warpx" and end.config == path]
-            written[path] = "\n".join([filler.fill_file(target, texts[target]), *added])
+            written[path] = "\n".join([filler.fill_file(target, stage.templates[target]), *added])
         else:  # not text, so there is nothing to fill
-            copied[path] = literal(str(making.loaded.path.parent / source))
+            copied[path] = literal(str(source))
     return written, copied
 
 
-def check_outputs(stages: list[StagePlan], making: Making) -> None:
+def check_outputs(stages: list[StagePlan], declared: Mapping[str, DeclaredStage], problems: Problems) -> None:
     """Two components that would write the same file. A name without an ending is a directory, which may be shared."""
     seen: dict[str, str] = {}
     for stage in stages:
-        component = making.loaded.components[stage.component] if stage.component is not None else None
+        component = declared[stage.name].component
         for key, parameter in component.parameters.items() if component is not None else ():
             path = stage.parameters.get(key)
             if parameter.type != "output" or not isinstance(path, str) or not PurePosixPath(path).suffix:
                 continue
             first = seen.setdefault(posixpath.normpath(path), stage.name)
             if first != stage.name:
-                making.problems.add(
+                problems.add(
                     f"stages.{stage.name}.with.{key}",
                     f"stage {first} writes the same file, {path.removeprefix(RUN_DIR + '/')}",
                     f"give another `{key}:` here",
                 )
 
 
-def _check_inside(key: str, name: str, making: Making) -> None:
+def _check_inside(key: str, name: str, problems: Problems) -> None:
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or not path.parts:
-        making.problems.add(
-            key, f"`{name}` is not inside the stage's own directory", "give a relative name without `..`"
-        )
+        problems.add(key, f"`{name}` is not inside the stage's own directory", "give a relative name without `..`")

@@ -1,46 +1,53 @@
 """Stages that one launch line starts: those joined by `via: ssc`, which couples programs through MPI itself.
 
-SSC (ADIOS2 2.12.1, engine/ssc) finds the other end in MPI_COMM_WORLD, so both must be in it: `mpiexec A : B`, or a
-`srun --multi-prog` file. Each program then has to keep to its own part of the world; `workflow.stage` does.
+SSC (ADIOS2 2.12.1, engine/ssc) finds the other end in MPI_COMM_WORLD, so one launch line must start both programs. Each
+program then has to keep to its own part of MPI_COMM_WORLD; `workflow.stage` does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
-from workflow.launch.launch_line import Launch, Segment, multi_mpiexec, multi_srun
-from workflow.plan.making import Making, counted, stage_dir
+from workflow.formatting import plural
+from workflow.launch.launchers import LAUNCHERS
 from workflow.plan.placement.nodes import node_count
-from workflow.plan.plan_model import RUN_DIR, GroupPlan, StagePlan
-from workflow.plan.programs.placeholders import literal
+from workflow.plan.plan_model import GroupPlan, LaunchPlan, Placement
+from workflow.plan.problems import Problems
 from workflow.plan.streams.transports import BUILD
-from workflow.plan.topology.port_matching import Joined
-from workflow.spec.models.pipeline import Queue
-
-SSC = "SSC"
-# What the writer may be ahead of its reader.
-ONE_STEP = Queue(limit=1, when_full="block")
-_WRAPPER = ("-m", "workflow.launch.mpmd_wrapper")
+from workflow.plan.topology.declared_stages import DeclaredStage
+from workflow.plan.topology.port_matching import SSC, JoinedStream
+from workflow.site.site_model import Site
 
 
-def launch_together(
-    stages: Sequence[StagePlan], joined: Mapping[str, Joined], making: Making
-) -> tuple[list[StagePlan], list[GroupPlan]]:
-    """The stages with what each executes in its launch line, and the lines. Notes what cannot be in one."""
-    streams = {name: stream for name, stream in joined.items() if making.loaded.engines[name].engine == SSC}
+@dataclass(frozen=True)
+class MpmdGroup:
+    """Stages of one launch line, in the order of their ranks, and the streams between them (writer, then readers)."""
+
+    stages: list[str]
+    streams: dict[str, list[str]]
+
+    @property
+    def name(self) -> str:
+        """That of its first stage."""
+        return self.stages[0]
+
+
+def launch_groups(
+    joined: Mapping[str, JoinedStream], declared: Mapping[str, DeclaredStage], site: Site, problems: Problems
+) -> list[MpmdGroup]:
+    """The stages that must share a launch line. Notes streams whose ends cannot."""
+    streams = {name: stream for name, stream in joined.items() if stream.engine.engine == SSC}
     ends: dict[str, list[str]] = {}
     for name, stream in streams.items():
-        if _check(name, stream, making) and stream.writer is not None and stream.readers:
+        if _check(name, stream, declared, site, problems) and stream.writer is not None and stream.readers:
             ends[name] = [port.stage for port in stream.ports]
-    grouped: dict[str, StagePlan] = {}
     groups = []
-    for members in _components([stage.name for stage in stages], ends.values()):
-        inside = [_wrapped(stage, making) for stage in stages if stage.name in members]
-        grouped |= {stage.name: stage for stage in inside}
+    for members in _components(list(declared), ends.values()):
         own = {name: joins for name, joins in ends.items() if joins[0] in members}
-        groups.append(_group(inside, own, making))
-    return [grouped.get(stage.name, stage) for stage in stages], groups
+        groups.append(MpmdGroup([name for name in declared if name in members], own))
+    return groups
 
 
 def _components(stages: Sequence[str], joins: Iterable[Sequence[str]]) -> list[set[str]]:
@@ -53,103 +60,88 @@ def _components(stages: Sequence[str], joins: Iterable[Sequence[str]]) -> list[s
     return sorted(found, key=lambda members: min(stages.index(name) for name in members))
 
 
-def _wrapped(stage: StagePlan, making: Making) -> StagePlan:
-    """The stage started by what gives it its own directory, environment and output."""
-    argv = [literal(making.python), *_WRAPPER, stage_dir(stage.name)]
-    return stage.model_copy(update={"argv": argv, "launcher": making.site.launcher})
-
-
-def _group(stages: Sequence[StagePlan], ends: dict[str, list[str]], making: Making) -> GroupPlan:
-    name, site = stages[0].name, making.site
+def to_group_plan(
+    group: MpmdGroup,
+    declared: Mapping[str, DeclaredStage],
+    placements: Mapping[str, Placement],
+    launch: LaunchPlan,
+    problems: Problems,
+) -> GroupPlan:
+    """The plan of one line. Notes where the layouts of its stages differ."""
+    members = {name: (declared[name].spec.ranks, placements[name]) for name in group.stages}
+    _check_layout(members, f"streams.{next(iter(group.streams))}.via", launch.launcher, problems)
     ranks, first = {}, 0
-    for stage in stages:
-        ranks[stage.name] = first, stage.ranks
-        first += stage.ranks
-    extra = [literal(word) for word in site.launcher_args]
-    files: dict[str, str] = {}
-    argv: list[str] = []
-    segments = [Segment(stage.ranks, stage.argv) for stage in stages]
-    launch = _common_launch(stages, ends, making)
-    if site.launcher == "mpiexec":
-        argv = multi_mpiexec(launch, segments, extra, literal(making.mpiexec))
-    elif site.launcher == "srun":
-        file = f"{RUN_DIR}/launches/{name}/programs.conf"
-        argv, files[file] = multi_srun(launch, segments, extra, file)
-    why = f"{' and '.join(ends)}: SSC finds its other end in MPI_COMM_WORLD, so one launch line starts both"
-    for stage in stages:
-        making.notes.why(f"stages.{stage.name}.launcher", f"together with {_others(stage, stages)}; {why}")
-    return GroupPlan(
-        name=name, stages=[stage.name for stage in stages], ranks=ranks, streams=ends, launcher=site.launcher,
-        argv=argv, files=files,
-    )  # fmt: skip
+    for name, (count, _) in members.items():
+        ranks[name] = first, count
+        first += count
+    return GroupPlan(name=group.name, stages=group.stages, ranks=ranks, streams=group.streams, launch=launch)
 
 
-def _others(stage: StagePlan, stages: Sequence[StagePlan]) -> str:
-    return " and ".join(each.name for each in stages if each is not stage)
+_Members = Mapping[str, tuple[int, Placement]]  # stage → its ranks and where they run
 
 
-def _common_launch(stages: Sequence[StagePlan], ends: Mapping[str, object], making: Making) -> Launch:
-    """What holds for the whole line. Launchers lay out all its ranks alike: notes where the stages differ."""
-    places = [stage.placement for stage in stages]
-    first = min(start for place in places for start, _ in place.nodes)
-    nodes = max(end for place in places for _, end in place.nodes) - first
+def _check_layout(members: _Members, key: str, launcher: str, problems: Problems) -> None:
+    """Launchers lay out all ranks of a line alike: notes where the stages differ."""
+    places = [placement for _, placement in members.values()]
+    nodes = max(end for place in places for _, end in place.nodes) - min(place.nodes[0][0] for place in places)
     cores = {place.cores_per_rank for place in places}
-    ranks = sum(stage.ranks for stage in stages)
-    key = f"streams.{next(iter(ends))}.via"
     if nodes > 1:
         per_node = {place.ranks_per_node for place in places}
         follow = sum(node_count(place) for place in places) == nodes and all(
             one.nodes[-1][1] <= two.nodes[0][0] for one, two in pairwise(places)
         )
         # One stage's last ranks would share their node with the next one's first.
-        full = all(stage.ranks % stage.placement.ranks_per_node == 0 for stage in stages[:-1])
+        full = all(count % place.ranks_per_node == 0 for count, place in list(members.values())[:-1])
         if not follow or not full or len(per_node) > 1:
-            making.problems.add(
+            problems.add(
                 key,
-                f"one launch line of {making.site.launcher} lays out all ranks alike, and {_layout(stages)}",
+                f"one launch line of {launcher} lays out all ranks alike, and {_layout(members)}",
                 "put all on one node (`place: {share: STAGE}`), or equally many ranks on each node; or `via: sst`",
             )
-    if making.site.launcher == "srun" and len(cores - {0}) > 1:
-        making.problems.add(
+    if LAUNCHERS[launcher].equal_cores and len(cores - {0}) > 1:
+        problems.add(
             key,
-            f"one line of srun gives all ranks equally many cores, and {_layout(stages)}",
+            f"one line of {launcher} gives all ranks equally many cores, and {_layout(members)}",
             "the same `place: {cores_per_rank: N}` in all of them; or `via: sst`",
         )
-    per_node_ranks = ranks if nodes == 1 else places[0].ranks_per_node
-    return Launch(ranks, nodes, first, per_node_ranks, 0 if 0 in cores else max(cores))
 
 
-def _layout(stages: Sequence[StagePlan]) -> str:
+def _layout(members: _Members) -> str:
     return " and ".join(
-        f"{stage.name} has {counted(stage.ranks, 'rank')} of {counted(stage.placement.cores_per_rank, 'core')}, "
-        f"{stage.placement.ranks_per_node} to a node, on {counted(node_count(stage.placement), 'node')}"
-        for stage in stages
+        f"{name} has {plural(ranks, 'rank')} of {plural(place.cores_per_rank, 'core')}, "
+        f"{place.ranks_per_node} to a node, on {plural(node_count(place), 'node')}"
+        for name, (ranks, place) in members.items()
     )
 
 
-def _check(name: str, stream: Joined, making: Making) -> bool:
+def _check(
+    name: str, stream: JoinedStream, declared: Mapping[str, DeclaredStage], site: Site, problems: Problems
+) -> bool:
     """Whether SSC can do this at all; notes why not."""
-    site, key = making.site, f"streams.{name}.via"
-    before = len(making.problems.found)
-    if site.launcher == "none":
-        making.problems.add(
-            key, f"SSC joins programs of one MPI launch, and site {site.site} has no launcher",
-            "use `via: sst`, or a site with `launcher: mpiexec` or `srun`",
+    key = f"streams.{name}.via"
+    before = len(problems.found)
+    launcher = LAUNCHERS[site.launcher]
+    if not launcher.several_programs:
+        able = " or ".join(f"`{each}`" for each, other in LAUNCHERS.items() if other.several_programs)
+        lacks = f"has {site.launcher}, which starts one program" if launcher.starts_ranks else "has no launcher"
+        problems.add(
+            key, f"SSC joins programs of one MPI launch, and site {site.site} {lacks}",
+            f"use `via: sst`, or a site with `launcher:` {able}",
         )  # fmt: skip
     if site.planes and "mpi" not in site.planes:
         seen = site.seen.get("planes", f"site {site.site}")
-        making.problems.add(
+        problems.add(
             key,
             f"the ADIOS2 of this Python has no MPI ({seen}), and SSC moves data by it",
             f"{BUILD.format('MPI')}; or `via: sst`",
         )
     for port in stream.ports:
-        if not making.loaded.spec.stages[port.stage].uses_stage:
-            making.problems.add(
+        if not declared[port.stage].spec.uses_stage:
+            problems.add(
                 key,
                 f"SSC starts both ends in one MPI launch, and the program of {port.stage} would take all ranks of it "
                 "for its own",
                 f"use `via: sst`; or let it open its streams with workflow.stage: "
                 f"`stages.{port.stage}.{port.side}s: {{{port.name}: {{}}}}`",
             )
-    return len(making.problems.found) == before
+    return len(problems.found) == before

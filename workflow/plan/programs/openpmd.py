@@ -12,9 +12,12 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import PurePosixPath
 
-from workflow.plan.making import Making, counted
+from workflow.formatting import plural
 from workflow.plan.plan_model import EndPlan
-from workflow.plan.topology.port_matching import HANDED_OVER, Joined
+from workflow.plan.plan_notes import Notes
+from workflow.plan.problems import Problems
+from workflow.plan.topology.declared_stages import DeclaredStage
+from workflow.plan.topology.port_matching import HANDED_OVER, JoinedStream
 from workflow.plan.topology.ports import KEY_OF_SIDE, StagePort
 from workflow.spec.models.config_dialect import OPENPMD
 from workflow.spec.suggest import did_you_mean, listing
@@ -48,13 +51,10 @@ def series_name(end: EndPlan) -> str:
     return f"{end.path}.sst" if end.engine == "SST" else end.path
 
 
-def names_by_writer(joined: Iterable[Joined], making: Making) -> dict[str, str]:
-    """Stream → the name that its writer gives it inside of a directory."""
-    return {
-        stream.name: WARPX_SERIES
-        for stream in joined
-        if stream.writer and stream.writer.dialect == "warpx" and making.loaded.engines[stream.name].engine in ENGINES
-    }
+def name_by_writer(stream: JoinedStream) -> str:
+    """The name that the writer of a stream gives it inside of a directory; empty for most writers."""
+    by_warpx = stream.writer is not None and stream.writer.dialect == "warpx"
+    return WARPX_SERIES if by_warpx and stream.engine.engine in ENGINES else ""
 
 
 def configuration(end: EndPlan) -> dict[str, object]:
@@ -81,7 +81,7 @@ def _dataset(end: EndPlan) -> dict[str, object]:
 
 
 def environment(end: EndPlan) -> dict[str, str]:
-    """openPMD-api's variables for what they can say; `check_told` refuses the rest."""
+    """openPMD-api's variables for what they can say; `check_ends` refuses the rest."""
     said = {name: _variable(name, value) for name, value in end.parameters.items()}
     return {"OPENPMD_ADIOS2_ENGINE": end.engine.lower(), **dict(pair for pair in said.values() if pair)}
 
@@ -139,53 +139,55 @@ def picongpu_arguments(ends: Iterable[EndPlan]) -> list[str]:
     return words
 
 
-def check_told(
-    name: str,
-    port: StagePort,
-    writer: StagePort | None,
-    parameters: Mapping[str, str],
-    users: Collection[str],
-    making: Making,
+def check_ends(
+    stream: JoinedStream, ends: Iterable[tuple[str, EndPlan]], stages: Mapping[str, DeclaredStage], notes: Notes
 ) -> None:
-    """Notes what an openPMD program cannot be told, and what it cannot read. `users` are the file's own parameters."""
-    engine = making.loaded.engines[name].engine
-    if port.dialect not in OPENPMD or engine == HANDED_OVER:
-        return
-    if engine not in ENGINES:
-        making.problems.add(
-            f"streams.{name}.via",
-            f"openPMD programs ({port.stage}) do not write or read {engine} through ADIOS2",
-            "use `via: sst` or `via: bp5`; or `via: file` for a file that openPMD programs hand to each other",
-        )
-    key = f"stages.{port.stage}.{KEY_OF_SIDE[port.side]}.{port.name}.config"
-    component = making.loaded.spec.stages[writer.stage].component if writer is not None else None
-    if component is not None and port.side == "read":
-        making.problems.add(
+    """Notes what an openPMD program cannot be configured with, and what it cannot read. `ends`: (stage, its end)."""
+    for port, (stage, end) in zip(stream.ports, ends, strict=True):
+        if end.dialect not in OPENPMD or end.engine == HANDED_OVER:
+            continue
+        if end.engine not in ENGINES:
+            notes.problems.add(
+                f"streams.{stream.name}.via",
+                f"openPMD programs ({stage}) do not write or read {end.engine} through ADIOS2",
+                "use `via: sst` or `via: bp5`; or `via: file` for a file that openPMD programs hand to each other",
+            )
+        key = f"stages.{stage}.{KEY_OF_SIDE[end.side]}.{end.port}.config"
+        if end.side == "read" and stream.writer is not None:
+            _check_writer(stages[stream.writer.stage], key, notes.problems)
+        if end.dialect == "env":
+            _check_environment(port, end, key, _by_user(stream), notes)
+
+
+def _check_writer(writer: DeclaredStage, key: str, problems: Problems) -> None:
+    if writer.component is not None:
+        problems.add(
             key,
-            f"component {component} of stage {writer.stage if writer else ''} writes plain variables, not openPMD",
+            f"component {writer.spec.component} of stage {writer.name} writes plain variables, not openPMD",
             "read them with ADIOS2 (`config: adios2.xml`), or keep them with component archive, `format: openpmd`",
         )
-    if port.dialect == "env":
-        _check_environment(name, port, key, parameters, users, making)
 
 
-def _check_environment(
-    name: str, port: StagePort, key: str, parameters: Mapping[str, str], users: Collection[str], making: Making
-) -> None:
-    untold = [each for each, value in parameters.items() if _variable(each, value) is None]
-    untold = [each for each in untold if _ANYWAY.get(each) != parameters[each]]
-    wrong = [each for each in untold if each in users or each not in _BETTER]
+def _by_user(stream: JoinedStream) -> set[str]:
+    """The parameters that the file itself sets, in any case: BP engines ignore it."""
+    return {name.lower() for name in stream.spec.parameters}
+
+
+def _check_environment(port: StagePort, end: EndPlan, key: str, by_user: Collection[str], notes: Notes) -> None:
+    untold = [each for each, value in end.parameters.items() if _variable(each, value) is None]
+    untold = [each for each in untold if _ANYWAY.get(each) != end.parameters[each]]
+    wrong = [each for each in untold if each.lower() in by_user or each not in _BETTER]
     if wrong:
-        said = ", ".join(f"{each}={parameters[each]}" for each in wrong)
-        making.problems.add(
+        said = ", ".join(f"{each}={end.parameters[each]}" for each in wrong)
+        notes.problems.add(
             key,
-            f"openPMD-api has no environment variable for {said} of stream {name}",
+            f"openPMD-api has no environment variable for {said} of stream {end.stream}",
             "let the program read a file: `config: openpmd.json`",
         )
     elif untold:
-        making.notes.advise(
-            f"stage {port.stage}: openPMD-api has no environment variable for {counted(len(untold), 'setting')} of "
-            f"stream {name} ({', '.join(untold)}), so its defaults hold; `config: openpmd.json` can say "
+        notes.advise(
+            f"stage {port.stage}: openPMD-api has no environment variable for {plural(len(untold), 'setting')} of "
+            f"stream {end.stream} ({', '.join(untold)}), so its defaults hold; `config: openpmd.json` can say "
             f"{'it' if len(untold) == 1 else 'them'}"
         )
 
@@ -193,12 +195,12 @@ def _check_environment(
 _NAMES = re.compile(r"^[ \t]*diagnostics\.diags_names[ \t]*=[ \t]*([^#\n]*)", re.MULTILINE)
 
 
-def check_deck(key: str, deck: str, diagnostic: str, making: Making) -> None:
+def check_deck(key: str, deck: str, diagnostic: str, problems: Problems) -> None:
     """A WarpX deck that does not name the diagnostic among its diagnostics."""
     found = _NAMES.findall(deck)
     names = found[-1].replace('"', " ").split() if found else []
     if found and diagnostic not in names:
-        making.problems.add(
+        problems.add(
             f"{key}.io",
             f"the deck has no diagnostic `{diagnostic}`",
             did_you_mean(diagnostic, names) or f"diagnostics.diags_names has {listing(names)}",

@@ -3,45 +3,80 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from workflow.plan.making import Making, work_dir
+from workflow.plan.placeholders import PlaceholderError, expand, literal, names_in
 from workflow.plan.plan_model import RUN_DIR, EndPlan
+from workflow.plan.problems import Problems
 from workflow.plan.programs.openpmd import series_name
-from workflow.plan.programs.placeholders import PlaceholderError, expand, literal, names_in
+from workflow.plan.run_paths import work_dir
+from workflow.plan.topology.declared_stages import DeclaredStage
+from workflow.plan.topology.port_matching import JoinedStream
 from workflow.spec.models.config_dialect import OPENPMD
-from workflow.spec.models.pipeline import StageSpec
 from workflow.spec.suggest import did_you_mean, listing
 
 
-def texts(name: str, stage: StageSpec, making: Making) -> Iterator[str]:
-    """Every text of a stage in which placeholders are filled."""
-    yield from (str(word) for word in [*(stage.command or []), *stage.env.values()])
-    yield from making.loaded.templates.get(name, {}).values()
-    yield from _strings(stage.with_)
+def streams_mentioned(stages: Iterable[DeclaredStage]) -> dict[str, set[str]]:
+    """Stage → streams that one of its texts uses in a placeholder, so that its program can know them."""
+    found = {}
+    for stage in stages:
+        words = (word.split(".") for text in _texts(stage) for word in names_in(text))
+        named = {word[1] for word in words if len(word) == 3 and word[0] == "streams"}
+        found[stage.name] = {stage.renamed.get(stream, stream) for stream in named}
+    return found
 
 
-def streams_told(name: str, stage: StageSpec, making: Making) -> set[str]:
-    """Streams that the stage is told of by a placeholder, so that its program can know them."""
-    words = (word.split(".") for text in texts(name, stage, making) for word in names_in(text))
-    return {word[1] for word in words if len(word) == 3 and word[0] == "streams"}
+def pipeline_values(
+    pipeline_dir: str, python: str, streams: Mapping[str, JoinedStream], paths: Mapping[str, str]
+) -> dict[str, str]:
+    """Placeholder → plan string for those that have the same value in every stage. `paths`: of the streams."""
+    values = {"run.dir": RUN_DIR, "pipeline.dir": literal(pipeline_dir), "wf.python": literal(python)}
+    for name, stream in streams.items():
+        values[f"streams.{name}.path"] = paths[name]
+        values[f"streams.{name}.engine"] = stream.engine.engine
+    return values
+
+
+def stage_values(stage: DeclaredStage, ends: Iterable[EndPlan], of_pipeline: Mapping[str, str]) -> Mapping[str, str]:
+    """Placeholder → plan string for one stage."""
+    values = {
+        "stage.name": stage.name,
+        "stage.ranks": str(stage.spec.ranks),
+        "stage.dir": work_dir(stage.name),
+    }
+    values |= {f"streams.{end.stream}.config": end.config for end in ends if end.config}
+    values |= {f"streams.{end.stream}.path": series_name(end) for end in ends if end.dialect in OPENPMD}
+    known = ChainMap(values, dict(of_pipeline))
+    return known.new_child(_of_pipes(stage.renamed, known))
+
+
+def _of_pipes(renamed: Mapping[str, str], known: Mapping[str, str]) -> dict[str, str]:
+    """The placeholders of streams that the stage writes to a pipe, under the names that its texts use."""
+    return {
+        f"streams.{stream}.{what}": known[f"streams.{written}.{what}"]
+        for stream, written in renamed.items()
+        for what in ("path", "engine", "config")
+        if f"streams.{written}.{what}" in known
+    }
 
 
 class Filler:
     """Expands the texts of one stage; notes unknown placeholders with their place."""
 
-    def __init__(self, name: str, ends: list[EndPlan], making: Making) -> None:
-        self._stage = name
-        self._making = making
-        self._values = _values(name, ends, making)
+    def __init__(self, stage: str, values: Mapping[str, str], files: Mapping[str, str], problems: Problems) -> None:
+        """`values`: placeholder → plan string; `files`: of the stage, name → the user's file as written."""
+        self._stage = stage
+        self._values = values
+        self._files = files
+        self._problems = problems
 
     def fill(self, key: str, text: str) -> str:
         """`text` as a plan string. What is wrong is noted at `key`."""
         try:
             return expand(text, self._values)
         except PlaceholderError as error:
-            self._making.problems.add(key, str(error), self._hint(error))
+            self._problems.add(key, str(error), self._hint(error))
             return text
 
     def fill_file(self, name: str, text: str) -> str:
@@ -50,10 +85,9 @@ class Filler:
             return expand(text, self._values)
         except PlaceholderError as error:
             before = text[: error.offset]
-            source = self._making.loaded.spec.stages[self._stage].files[name]
             line, column = before.count("\n") + 1, error.offset - (before.rfind("\n") + 1) + 1
             key = f"stages.{self._stage}.files.{name}"
-            self._making.problems.add_at(source, line, column, key, str(error), self._hint(error))
+            self._problems.add_at(self._files[name], line, column, key, str(error), self._hint(error))
             return text
 
     def fill_all(self, key: str, value: Any) -> Any:
@@ -67,33 +101,19 @@ class Filler:
     def _hint(self, error: PlaceholderError) -> str:
         if error.hint:
             return error.hint
-        name = str(error).split("`")[1]
-        parts = name.split(".")
-        if (
-            len(parts) == 3
-            and parts[0] == "streams"
-            and parts[2] == "config"
-            and parts[1] in self._making.loaded.spec.streams
-        ):
+        section, _, rest = error.name.partition(".")
+        stream, _, what = rest.partition(".")
+        if section == "streams" and what == "config" and f"streams.{stream}.engine" in self._values:
             return f"stage {self._stage} has no config file for this stream: give its port `config: adios2.xml`"
-        near = did_you_mean(name, self._values)
+        near = did_you_mean(error.name, self._values)
         return (near or f"known: {listing(self._values, 20)}") + " (`$${{` writes a literal `${{`)"
 
 
-def _values(name: str, ends: list[EndPlan], making: Making) -> Mapping[str, str]:
-    """Placeholder → plan string."""
-    loaded = making.loaded
-    values = {
-        "run.dir": RUN_DIR,
-        "pipeline.dir": literal(str(loaded.path.parent)),
-        "stage.name": name,
-        "stage.ranks": str(loaded.spec.stages[name].ranks),
-        "stage.dir": work_dir(name),
-        "wf.python": literal(making.python),
-    }
-    values |= {f"streams.{end.stream}.config": end.config for end in ends if end.config}
-    values |= {f"streams.{end.stream}.path": series_name(end) for end in ends if end.dialect in OPENPMD}
-    return ChainMap(values, making.stream_values)
+def _texts(stage: DeclaredStage) -> Iterator[str]:
+    """Every text of a stage in which placeholders are filled."""
+    yield from (str(word) for word in [*(stage.spec.command or []), *stage.spec.env.values()])
+    yield from stage.templates.values()
+    yield from _strings(stage.spec.with_)
 
 
 def _strings(value: Any) -> Iterator[str]:

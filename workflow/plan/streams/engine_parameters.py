@@ -7,13 +7,14 @@ the middle of an allocation, for values that it cannot read. So everything is re
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
 from workflow.spec.models.engine import Engine, EngineParameter
 from workflow.spec.models.pipeline import Scalar
 from workflow.spec.models.units import to_bytes
+from workflow.spec.origins import Origins
 from workflow.spec.suggest import did_you_mean, listing
 
+EngineSettings = dict[str, tuple[str, str]]  # engine parameter → (value, reason)
 # choices that YAML 1.1 readers turn into booleans
 _TRUE_WORDS, _FALSE_WORDS = ("on", "true", "yes"), ("off", "false", "no")
 
@@ -69,28 +70,9 @@ def to_text(name: str, known: EngineParameter, value: Scalar) -> str:
     return _number(name, known, value)
 
 
-def check_combination(engine: Engine, parameters: Mapping[str, str]) -> None:
-    """Refuses settings of an SST writer that lose every step or hang. Raises ParameterError.
-
-    Sources: sst/cp/cp_writer.c L2152-2163 (Discard has no test for an unlimited queue) and runs of 2.12.1.
-    """
-    if engine.engine != "SST":
-        return
-    limit, reserve = int(parameters.get("QueueLimit", "0")), int(parameters.get("ReserveQueueLimit", "0"))
-    discard = parameters.get("QueueFullPolicy", "Block").lower() == "discard"
-    if discard and limit == 0:
-        raise ParameterError("QueueFullPolicy Discard with QueueLimit 0 drops every step", "give queue.limit 1 or more")
-    if reserve and 0 < limit <= reserve:
-        fate = "no room would be left for new steps" if discard else "the writer would wait for ever"
-        raise ParameterError(
-            f"ReserveQueueLimit {reserve} must be smaller than queue.limit {limit}: {fate}",
-            f"set queue.limit to {reserve + 1} or more",
-        )
-    if parameters.get("FirstTimestepPrecious") == "true" and limit == 1:
-        raise ParameterError(
-            "FirstTimestepPrecious keeps step 0 in the queue, so queue.limit 1 leaves no room",
-            "set queue.limit to 2 or more",
-        )
+def for_another_engine(stream: str, key: str, origins: Origins) -> bool:
+    """Whether `--via`, `--set` or a profile exchanged the engine for which `key` was written."""
+    return origins.layer(f"streams.{stream}.via") not in ("", origins.layer(key))
 
 
 def _word(value: Scalar) -> str:

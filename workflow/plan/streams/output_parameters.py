@@ -5,64 +5,76 @@ BP5 parameters: source/adios2/engine/bp5/BP5Engine.h of ADIOS2 2.12.1.
 
 from __future__ import annotations
 
-from workflow.plan.making import Making
+from collections.abc import Iterable, Mapping
+
 from workflow.plan.plan_model import Coupling, Placement
+from workflow.plan.plan_notes import Notes
+from workflow.plan.problems import Problems
 from workflow.plan.streams.aggregation import advise_aggregation, aggregation_parameters
 from workflow.plan.streams.compression import check_names
-from workflow.plan.streams.engine_parameters import to_text
+from workflow.plan.streams.engine_parameters import EngineSettings, to_text
+from workflow.plan.topology.declared_stages import DeclaredStage
+from workflow.plan.topology.port_matching import JoinedStream
 from workflow.plan.topology.ports import StagePorts
-from workflow.spec.models.engine import Engine
+from workflow.site.site_model import Site
+from workflow.spec.models.pipeline import StreamSpec
 
 
-def check_policy(stage: str, ports: StagePorts, making: Making) -> None:
-    """A policy of a stage that writes no stream, or of variables that it does not write."""
-    check_names(stage, ports.write.values(), making)
-    spec = making.loaded.spec
-    policy = spec.stages[stage].output
-    if policy.aggregation is None and policy.async_ == "off" and not policy.compression:
-        return
-    if not any(stream.from_.partition(".")[0] == stage for stream in spec.streams.values()):
-        making.problems.add(
-            f"stages.{stage}.output", f"stage {stage} writes no stream, and `output` is about streams", "remove it"
-        )
+def check_output_policies(
+    stages: Mapping[str, DeclaredStage],
+    ports: Mapping[str, StagePorts],
+    streams: Iterable[StreamSpec],
+    problems: Problems,
+) -> None:
+    """Notes a policy of a stage that writes no stream, or of variables that it does not write."""
+    writers = {stream.from_.partition(".")[0] for stream in streams}
+    for name, stage in stages.items():
+        policy = stage.spec.output
+        check_names(stage, ports[name].write.values(), problems)
+        if policy.aggregation is None and policy.async_ == "off" and not policy.compression:
+            continue
+        if name not in writers:
+            message = f"stage {name} writes no stream, and `output` is about streams"
+            problems.add(f"stages.{name}.output", message, "remove it")
 
 
 def output_parameters(
-    stage: str, stream: str, engine: Engine, coupling: Coupling, placement: Placement, making: Making
-) -> dict[str, tuple[str, str]]:
-    """Name → (value, reason) that the writing stage's `output:` gives this stream."""
-    spec = making.loaded.spec.stages[stage]
-    policy, found = spec.output, dict[str, tuple[str, str]]()
-    if policy.async_ == "pipe" and stream in making.loaded.inserted.streams:
-        return {}  # to the pipe, which has the policies of the file
+    writer: DeclaredStage, stream: JoinedStream, coupling: Coupling, placement: Placement, site: Site, notes: Notes
+) -> EngineSettings:
+    """The engine parameters that the writing stage's `output:` gives this stream."""
+    policy, engine = writer.spec.output, stream.engine
+    found: EngineSettings = {}
+    if policy.async_ == "pipe" and stream.into_pipe:
+        return {}  # the pipe, which writes the file, has the policies
     if policy.aggregation is not None:
         if "NumAggregators" in engine.parameters:
-            found.update(aggregation_parameters(stage, stream, engine, placement, making))
+            found.update(aggregation_parameters(writer, policy.aggregation, stream, placement, site, notes))
         else:
-            no_use(f"stages.{stage}.output.aggregation", stream, engine, making)
+            _note_no_effect(f"stages.{writer.name}.output.aggregation", stream, notes)
     elif "NumAggregators" in engine.parameters:
-        advise_aggregation(stream, placement, making)
+        advise_aggregation(stream.name, placement, site, notes)
     if policy.async_ == "pipe":
-        no_use(f"stages.{stage}.output.async", stream, engine, making)
+        _note_no_effect(f"stages.{writer.name}.output.async", stream, notes)
     elif policy.async_ != "off":
         if "AsyncWrite" in engine.parameters:
-            found["AsyncWrite"] = _async(stage, stream, policy.async_, engine, coupling, making)
+            found["AsyncWrite"] = _async(writer.name, stream, policy.async_, coupling, notes)
         else:
-            no_use(f"stages.{stage}.output.async", stream, engine, making)
+            _note_no_effect(f"stages.{writer.name}.output.async", stream, notes)
     return found
 
 
-def _async(stage: str, stream: str, wanted: str, engine: Engine, coupling: Coupling, making: Making) -> tuple[str, str]:
+def _async(stage: str, stream: JoinedStream, wanted: str, coupling: Coupling, notes: Notes) -> tuple[str, str]:
     if coupling == "live":
-        making.notes.advise(
-            f"stream {stream}: with `async: {wanted}` a live reader sees each step only when the next one begins, and "
-            f"a killed writer loses its last step; `stages.{stage}.output.async: off` avoids both"
+        notes.advise(
+            f"stream {stream.name}: with `async: {wanted}` a live reader sees each step only when the next one begins, "
+            f"and a killed writer loses its last step; `stages.{stage}.output.async: off` avoids both"
         )
-    return to_text("AsyncWrite", engine.parameters["AsyncWrite"], wanted), f"output.async: {wanted}"
+    return to_text("AsyncWrite", stream.engine.parameters["AsyncWrite"], wanted), f"output.async: {wanted}"
 
 
-def no_use(key: str, stream: str, engine: Engine, making: Making) -> None:
+def _note_no_effect(key: str, stream: JoinedStream, notes: Notes) -> None:
     """The policy stays in the file for the day the stream goes through files again (`--via bp5`)."""
+    engine = stream.engine
     why = "hands steps from memory to memory" if engine.kind == "stream" else "has no such setting"
-    making.notes.why(key, f"no effect on stream {stream}: {engine.engine} {why}")
-    making.notes.advise(f"{key} has no effect on stream {stream}: {engine.engine} {why}; it has with `--via bp5`")
+    notes.why(key, f"no effect on stream {stream.name}: {engine.engine} {why}")
+    notes.advise(f"{key} has no effect on stream {stream.name}: {engine.engine} {why}; it has with `--via bp5`")

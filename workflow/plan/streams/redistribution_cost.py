@@ -10,21 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from workflow.decomposition import block_of, grid
-from workflow.distribution import (  # fmt: skip
-    ALL,
-    DEALERS,
-    HOSTNAME,
-    HYPERSLAB,
-    Block,
-    Part,
-    Ranks,
-    Shape,
-    distribute,
-    is_tiled,
-    overlap,
-    volume,
-)
+from workflow.distribution.boxes import Block, Part, Shape, is_tiled, overlap, volume
+from workflow.distribution.decomposition import block_of, grid
+from workflow.distribution.strategies import ALL, DEALERS, HOSTNAME, HYPERSLAB, Ranks, distribute
 from workflow.errors import WfError
 
 STRATEGIES = [f"{HOSTNAME}:{inner}" for inner in DEALERS] + [*DEALERS, HYPERSLAB, ALL]
@@ -32,7 +20,7 @@ LINE = 2**20  # elements of each writer rank where nothing is known of the data
 
 
 @dataclass(frozen=True)
-class Blocks:
+class BlockLayout:
     """The blocks to judge by: as given, or made up (`said` tells how)."""
 
     blocks: tuple[Block, ...]
@@ -46,7 +34,7 @@ class Blocks:
 
 
 @dataclass(frozen=True)
-class Figures:
+class ReadCost:
     """One strategy on one set of blocks. Elements are those that the readers get, summed over them."""
 
     strategy: str
@@ -76,7 +64,7 @@ class Figures:
         return self.remote / self.moved if self.moved else 0.0
 
 
-def judge(strategy: str, given: Blocks, writers: Ranks, readers: Ranks) -> Figures:
+def judge(strategy: str, given: BlockLayout, writers: Ranks, readers: Ranks) -> ReadCost:
     """The figures of one strategy. Time grows with readers × blocks for slabs."""
     shares = distribute(strategy, given.blocks, given.shape, writers, readers)
     # Readers that get the same, as all do of `all`, are counted once.
@@ -90,7 +78,7 @@ def judge(strategy: str, given: Blocks, writers: Ranks, readers: Ranks) -> Figur
     partners = {parts: len({block.rank for block, _ in found}) for parts, found in touched.items()}
     needed = {parts: sum(volume(part.extent) for part in parts) for parts in touched}
     moved = {parts: sum(size for _, size in found) for parts, found in touched.items()}
-    return Figures(
+    return ReadCost(
         strategy,
         requests=sum(requests[parts] for parts in shares),
         requests_most=max(requests.values()),
@@ -115,7 +103,7 @@ def span(block: Block, start: Shape, extent: Shape) -> int:
     return last - first + 1
 
 
-def blocks_of_shape(shape: Shape, writers: int) -> Blocks:
+def blocks_of_shape(shape: Shape, writers: int) -> BlockLayout:
     """A grid cut into one block per writer rank with the least surface. Raises WfError when it is too small."""
     try:
         parts = grid(shape, writers)
@@ -123,10 +111,10 @@ def blocks_of_shape(shape: Shape, writers: int) -> Blocks:
         raise WfError(str(error), "give a larger --shape, or the blocks themselves: --blocks") from None
     blocks = tuple(Block(*block_of(shape, parts, rank), rank) for rank in range(writers))
     sizes, cuts = " x ".join(map(str, shape)), " x ".join(map(str, parts))
-    return Blocks(blocks, shape, f"{sizes} elements, cut into {cuts} blocks")
+    return BlockLayout(blocks, shape, f"{sizes} elements, cut into {cuts} blocks")
 
 
-def blocks_of_rows(rows: Sequence[int], rest: Shape, writers: int) -> Blocks:
+def blocks_of_rows(rows: Sequence[int], rest: Shape, writers: int) -> BlockLayout:
     """Rows of a table, so many of each writer rank, as of particles. Raises WfError for another number of ranks."""
     if len(rows) != writers:
         raise WfError(f"--blocks has {len(rows)} numbers, the stream has {writers} writing ranks", "one for each rank")
@@ -134,13 +122,15 @@ def blocks_of_rows(rows: Sequence[int], rest: Shape, writers: int) -> Blocks:
     zeros = (0,) * len(rest)
     pairs = enumerate(zip(starts, rows, strict=True))
     blocks = tuple(Block((first, *zeros), (number, *rest), rank) for rank, (first, number) in pairs)
-    return Blocks(blocks, (sum(rows), *rest), f"{sum(rows)} rows, {min(rows)} to {max(rows)} of each writing rank")
+    return BlockLayout(blocks, (sum(rows), *rest), f"{sum(rows)} rows, {min(rows)} to {max(rows)} of each writing rank")
 
 
-def blocks_of_line(writers: int) -> Blocks:
+def blocks_of_line(writers: int) -> BlockLayout:
     """Equal blocks along one axis, where nothing else is said."""
     made = blocks_of_rows([LINE] * writers, (), writers)
-    return Blocks(made.blocks, made.shape, f"assumed: {LINE} elements of each writing rank, side by side; give --shape")
+    return BlockLayout(
+        made.blocks, made.shape, f"assumed: {LINE} elements of each writing rank, side by side; give --shape"
+    )
 
 
 def _touched(parts: Sequence[Part], blocks: Sequence[Block]) -> list[tuple[Block, int]]:

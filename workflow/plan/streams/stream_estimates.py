@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from workflow.plan.making import Making, counted
-from workflow.plan.plan_model import EndPlan, StagePlan
+from workflow.formatting import plural
+from workflow.plan.plan_model import EndPlan, Placement
+from workflow.plan.plan_notes import Notes
 from workflow.plan.streams.aggregation import count_subfiles
-from workflow.plan.streams.queue_memory import Held, check_memory, check_ssc_step, held, step_size
+from workflow.plan.streams.queue import QueueMemory, check_memory, check_ssc_step, queue_memory, step_size
 from workflow.plan.streams.transports import BUILD
-from workflow.plan.topology.port_matching import Joined
+from workflow.plan.topology.declared_stages import DeclaredStage
+from workflow.plan.topology.port_matching import JoinedStream
 from workflow.plan.topology.variable_contracts import Contract
+from workflow.site.site_model import Site
 
 SERIAL = "this ADIOS2 is built without MPI"
 
 
-class Amounts(NamedTuple):
+class StreamEstimates(NamedTuple):
     """None is what is not known, or does not exist for that engine."""
 
     step_size: int | None = None
@@ -24,70 +27,76 @@ class Amounts(NamedTuple):
     subfiles: int | None = None
 
 
-def stream_amounts(
-    joined: Mapping[str, Joined], contracts: Mapping[str, Contract | None], stages: Sequence[StagePlan], making: Making
-) -> dict[str, Amounts]:
-    """By stream. Notes queues that do not fit into the memory of their nodes."""
-    by_name = {stage.name: stage for stage in stages}
-    queues: dict[str, Held] = {}
-    found: dict[str, Amounts] = {}
+def estimate_streams(
+    joined: Mapping[str, JoinedStream],
+    contracts: Mapping[str, Contract | None],
+    ends: Mapping[str, Sequence[EndPlan]],
+    stages: Mapping[str, DeclaredStage],
+    placements: Mapping[str, Placement],
+    site: Site,
+    notes: Notes,
+) -> dict[str, StreamEstimates]:
+    """By stream. `ends` are those of each stage. Notes queues that do not fit into the memory of their nodes."""
+    queues: dict[str, QueueMemory] = {}
+    found: dict[str, StreamEstimates] = {}
     for name, stream in joined.items():
-        writer = by_name.get(stream.writer.stage) if stream.writer else None
-        if writer is None:
-            found[name] = Amounts()
+        if stream.writer is None:
+            found[name] = StreamEstimates()
             continue
-        size = step_size(stream, contracts[name], making)
-        queue = held(stream, size, writer.placement, making)
+        writer, placement = stages[stream.writer.stage], placements[stream.writer.stage]
+        size = step_size(stream, contracts[name], stages)
+        queue = queue_memory(stream, size, writer.spec.ranks, placement)
         if queue is not None:
             queues[name] = queue
-            check_ssc_step(queue, writer.ranks, making)
-        end = next(each for each in writer.ends if each.stream == name and each.side == "write")
-        # Of part of a step nothing can be said that a measurement could be compared with.
+            check_ssc_step(queue, writer.spec.ranks, notes.problems)
+        end = next(each for each in ends[writer.name] if each.stream == name and each.side == "write")
+        # An estimate of part of a step could not be compared with a measurement.
         whole = size if size is not None and size.whole else None
         memory = queue.bytes if queue is not None and whole is not None else None
-        found[name] = Amounts(whole and whole.bytes, memory, _subfiles(writer, end, making))
-    check_memory(queues, making)
+        subfiles = _subfiles(writer, end, placement, site, notes)
+        found[name] = StreamEstimates(whole and whole.bytes, memory, subfiles)
+    check_memory(queues, site, notes)
     return found
 
 
-def _subfiles(stage: StagePlan, end: EndPlan, making: Making) -> int | None:
-    gathered = _gathered(stage, end, making)
-    ranks = 1 if gathered else stage.ranks
-    count = count_subfiles(end.engine, end.parameters, ranks, min(ranks, stage.placement.ranks_per_node))
+def _subfiles(stage: DeclaredStage, end: EndPlan, placement: Placement, site: Site, notes: Notes) -> int | None:
+    gathered = _gathered(stage, end, site)
+    ranks = 1 if gathered else stage.spec.ranks
+    count = count_subfiles(end.engine, end.parameters, ranks, min(ranks, placement.ranks_per_node))
     key = f"streams.{end.stream}.subfiles"
     if gathered:
-        making.notes.why(
+        notes.why(
             f"streams.{end.stream}.blocks",
-            f"all blocks are rank 0's, which writes for all {stage.ranks}: {SERIAL}",
+            f"all blocks are rank 0's, which writes for all {stage.spec.ranks}: {SERIAL}",
         )
     if count is not None and gathered:
-        _advise_serial(end, making)
-        making.notes.why(key, f"rank 0 writes for all {stage.ranks}: {SERIAL}")
+        _advise_serial(end, notes)
+        notes.why(key, f"rank 0 writes for all {stage.spec.ranks}: {SERIAL}")
     elif count is not None:
-        making.notes.why(key, f"written by {counted(ranks, 'rank')} with these engine parameters")
-        _advise_stripes(end.stream, count, stage, making)
+        notes.why(key, f"written by {plural(ranks, 'rank')} with these engine parameters")
+        _advise_stripes(end.stream, count, stage, site, notes)
     return count
 
 
-def _gathered(stage: StagePlan, end: EndPlan, making: Making) -> bool:
+def _gathered(stage: DeclaredStage, end: EndPlan, site: Site) -> bool:
     """Whether workflow.stage gathers the data of all ranks on rank 0, since only that one can open the stream."""
     by_adios2 = end.engine in ("SST", "BP5", "BP4")
-    return by_adios2 and stage.ranks > 1 and stage.observed == "metrics" and making.site.parallel_adios2 is False
+    return by_adios2 and stage.spec.ranks > 1 and stage.spec.uses_stage and site.parallel_adios2 is False
 
 
-def _advise_serial(end: EndPlan, making: Making) -> None:
+def _advise_serial(end: EndPlan, notes: Notes) -> None:
     if any(key in end.parameters for key in ("NumAggregators", "NumSubFiles", "AggregationType")):
-        making.notes.advise(
+        notes.advise(
             f"stream {end.stream}: ADIOS2 without MPI: rank 0 writes for all; aggregation has no effect; "
             f"{BUILD.format('MPI')}"
         )
 
 
-def _advise_stripes(stream: str, count: int, stage: StagePlan, making: Making) -> None:
+def _advise_stripes(stream: str, count: int, stage: DeclaredStage, site: Site, notes: Notes) -> None:
     """A striped file and many files at once are two ways to the same bandwidth: one of them is enough."""
-    policy = making.loaded.spec.stages[stage.name].output.aggregation
-    if policy is not None and policy.auto and making.site.nodes > 1:
-        making.notes.advise(
-            f"stream {stream}: on a striped file system (Lustre) give each of its {counted(count, 'data file')} one "
+    policy = stage.spec.output.aggregation
+    if policy is not None and policy.auto and site.nodes > 1:
+        notes.advise(
+            f"stream {stream}: on a striped file system (Lustre) give each of its {plural(count, 'data file')} one "
             "stripe (`lfs setstripe -c 1 DIRECTORY`) when they are as many as its targets, else targets ÷ files"
         )

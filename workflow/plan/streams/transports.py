@@ -1,9 +1,9 @@
-"""Which way SST moves the data of each stream, and why.
+"""The transport of each SST stream, and why.
 
-ADIOS2 replaces a transport that it cannot have by another, in silence (sst/dp/dp.c, SelectDP), and by itself it takes
-whatever it was built with. So the plan always names one; the run compares it with the log
-(`workflow.run.verdict.transport_check`).
-The order on one node is what tests/bench/bench_transports.py measured (docs/benchmarks.md).
+ADIOS2 silently replaces a transport that it does not have by another (sst/dp/dp.c, SelectDP), and by default takes any
+that it was built with. So the plan always names one; the run compares it with the log
+(`workflow.run.verdict.transport_check`). The order of preference on one node follows the measurements of
+tests/bench/bench_transports.py (docs/benchmarks.md).
 """
 
 from __future__ import annotations
@@ -11,126 +11,125 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from workflow.formats.sides import Side
-from workflow.plan.making import Making
+from workflow.launch.launchers import LAUNCHERS
 from workflow.plan.plan_model import EndPlan, Placement
-from workflow.plan.topology.port_matching import Joined
+from workflow.plan.plan_notes import Notes
+from workflow.plan.problems import Problems
+from workflow.plan.streams.engine_parameters import EngineSettings, for_another_engine
+from workflow.plan.topology.declared_stages import DeclaredStage
+from workflow.plan.topology.port_matching import JoinedStream
 from workflow.plan.topology.ports import StagePort
-from workflow.spec.models.engine import Engine
-from workflow.spec.models.pipeline import Transport
+from workflow.site.site_model import Site
+from workflow.spec.origins import Origins
 from workflow.spec.suggest import did_you_mean, listing
+from workflow.sst_transports import TRANSPORTS, Transport, transport_by_word
 
-# what DataTransport is set to → the plane as ADIOS2's log names it (engine/sst/SstParamParser.cpp)
-WORDS: dict[Transport, str] = {"tcp": "WAN", "rdma": "RDMA", "ucx": "UCX", "mpi": "MPI"}
-PLANES: dict[Transport, str] = {"tcp": "evpath", "rdma": "rdma", "ucx": "ucx", "mpi": "mpi"}
-_SPELLINGS: dict[str, Transport] = {
-    "tcp": "tcp", "wan": "tcp", "evpath": "tcp", "rdma": "rdma", "ib": "rdma", "fabric": "rdma",
-    "ucx": "ucx", "mpi": "mpi",
-}  # fmt: skip
-_LIBRARIES: dict[Transport, str] = {"rdma": "libfabric", "ucx": "UCX", "mpi": "MPI", "tcp": "sockets"}
-SHARED_MEMORY = "shm"  # libfabric's provider for one node, and the name of its domain
+SHM_PROVIDER = "shm"  # libfabric's provider for one node, and the name of its domain
 BUILD = "`make adios2-mpi` builds one with {}, then run `.venv-mpi/bin/wf`"
 _BUILD = BUILD.format("ucx and rdma")
 MEASURED = "measured: docs/benchmarks.md"
 
 
 @dataclass(frozen=True)
-class Choice:
+class TransportChoice:
     """The transport of one stream. `asked`: another one is a failure, not a note."""
 
     transport: Transport
     asked: bool
     why: str
-    # at both ends, where neither a preset nor the stream says otherwise: name → (value, reason)
-    parameters: dict[str, tuple[str, str]] = field(default_factory=dict)
+    weak: EngineSettings = field(default_factory=dict)
+    """Of both ends, where neither a preset nor the stream sets them."""
 
-    def at(self, side: Side) -> dict[str, tuple[str, str]]:
+    @property
+    def of_writer(self) -> EngineSettings:
         """The transport as an engine parameter: the writer decides, the reader follows it (sst/cp/cp_reader.c)."""
-        return (
-            {"DataTransport": (WORDS[self.transport], f"transport {self.transport}: {self.why}")}
-            if side == "write"
-            else {}
-        )
+        return {"DataTransport": (TRANSPORTS[self.transport].parameter, f"transport {self.transport}: {self.why}")}
 
 
 def choose_transport(
-    joined: Joined, engine: Engine, placements: Mapping[str, Placement], making: Making
-) -> Choice | None:
-    """The transport of one stream; None where there is nothing to choose. Notes what is wrong with the wish."""
-    name = joined.name
-    if engine.engine != "SST":
-        _refuse_elsewhere(name, engine, making)
+    stream: JoinedStream,
+    stages: Mapping[str, DeclaredStage],
+    placements: Mapping[str, Placement],
+    site: Site,
+    origins: Origins,
+    notes: Notes,
+) -> TransportChoice | None:
+    """The transport of one stream; None where there is nothing to choose. Notes a transport that cannot be had."""
+    name, interface = stream.name, stream.spec.interface
+    if stream.engine.engine != "SST":
+        _refuse_elsewhere(stream, origins, notes)
         return None
-    _check_interface(name, making)
-    written, where, key = _asked(name, engine, making)
-    nodes = {node for port in joined.ports for node in placements[port.stage].nodes}
+    _check_interface(stream, site, notes.problems)
+    written, where, key = _asked(stream, origins, notes.problems)
+    nodes = {node for port in stream.ports for node in placements[port.stage].nodes}
     one_node = len(nodes) == 1 and all(end - start == 1 for start, end in nodes)
     if written is not None:
-        known = _SPELLINGS.get(written.lower())
+        known = transport_by_word(written)
         if known is None:
-            return None  # a preset with a transport that wf knows nothing of
-        transport, why = known, f"asked for ({where})"
-        _check(key, transport, one_node, joined, making)
-    elif joined.writer is not None and not is_told(joined.writer, making):
-        making.notes.why(f"streams.{name}.transport", f"left to the program of {joined.writer.stage}: no config file")
+            return None  # a preset with a transport that is not in the list
+        transport, why = known.name, f"asked for ({where})"
+        _check(key, transport, one_node, stream, stages, site, notes.problems)
+    elif stream.writer is not None and not _takes_parameters(stream.writer, stages):
+        notes.why(f"streams.{name}.transport", f"left to the program of {stream.writer.stage}: no config file")
         return None
     else:
-        transport, why = _fastest(one_node, making)
-    parameters = {}
-    if transport == "ucx" and one_node and making.loaded.spec.streams[name].interface:
-        making.notes.advise(
+        transport, why = _fastest(one_node, site)
+    weak: EngineSettings = {}
+    if transport == "ucx" and one_node and interface:
+        notes.advise(
             f"streams.{name}.interface does not govern ucx on one node, which goes through shared memory: only where "
             "its two ends first meet"
         )
     if transport == "rdma" and one_node:
         because = "all ranks are on one node: libfabric's shared-memory provider, the RDMA path without a network"
-        parameters["DataInterface"] = SHARED_MEMORY, because
-    making.notes.why(f"streams.{name}.transport", why)
-    return Choice(transport, written is not None, why, parameters)
+        weak["DataInterface"] = SHM_PROVIDER, because
+    notes.why(f"streams.{name}.transport", why)
+    return TransportChoice(transport, written is not None, why, weak)
 
 
-def is_told(port: StagePort, making: Making) -> bool:
+def _takes_parameters(port: StagePort, stages: Mapping[str, DeclaredStage]) -> bool:
     """Whether this end opens its stream with the plan's parameters: a component, or a program with a config file."""
-    return making.loaded.spec.stages[port.stage].command is None or port.config is not None
+    return stages[port.stage].spec.command is None or port.config is not None
 
 
-def _asked(name: str, engine: Engine, making: Making) -> tuple[str | None, str, str]:
+def _asked(joined: JoinedStream, origins: Origins, problems: Problems) -> tuple[str | None, str, str]:
     """(the transport that the stream or its preset names, where, key of that); None: the plan chooses.
 
     The stronger layer wins: `--via sst-tcp` over a file's `transport:`. In one layer the two must agree.
     """
-    stream = making.loaded.spec.streams[name]
-    of_stream, of_preset = f"streams.{name}.transport", f"streams.{name}.via"
+    stream, engine = joined.spec, joined.engine
+    of_stream, of_preset = f"streams.{joined.name}.transport", f"streams.{joined.name}.via"
     preset = str(engine.write["DataTransport"]) if "DataTransport" in engine.write else None
     by_preset = preset, f"via: {stream.via}", of_preset
     if "transport" not in stream.model_fields_set:
         return by_preset
-    where = making.loaded.origins.of(of_stream)
+    where = origins.of(of_stream)
     by_stream = (None if stream.transport == "auto" else stream.transport), where, of_stream
     if preset is None:
         return by_stream
-    named = _SPELLINGS.get(preset.lower(), preset)
-    stronger = making.strength(of_preset) - making.strength(of_stream)
+    known = transport_by_word(preset)
+    named = preset if known is None else known.name
+    stronger = origins.strength(of_preset) - origins.strength(of_stream)
     if stronger > 0:
         over = f", over `transport: {stream.transport}` at {where}" if stream.transport != named else ""
-        return preset, f"via: {stream.via}, {making.layer(of_preset)}{over}", of_preset
+        return preset, f"via: {stream.via}, {origins.layer(of_preset)}{over}", of_preset
     if not stronger and stream.transport not in ("auto", named):
-        making.problems.add(
+        problems.add(
             of_stream, f"`via: {stream.via}` is transport {named}, and `transport:` says {stream.transport}; keep one",
             f"`via: sst` with `transport: {stream.transport}`, or `via: {stream.via}` alone",
         )  # fmt: skip
     return by_stream
 
 
-def _fastest(one_node: bool, making: Making) -> tuple[Transport, str]:
+def _fastest(one_node: bool, site: Site) -> tuple[Transport, str]:
     """(what this site can do best there, why)"""
-    site, planes = making.site, making.site.planes
+    planes = site.planes
     if not planes:
         seen = site.seen.get("planes", f"site {site.site} does not say `planes:`")
         return "tcp", f"what the ADIOS2 of this machine can do is not known ({seen}), and every one can do tcp"
     if one_node:
         here = "all ranks are on one node"
-        closed = "" if site.peer_memory or "ucx" not in planes else f"; ucx would hang: {_closed(making)}"
+        closed = "" if site.peer_memory or "ucx" not in planes else f"; ucx would hang: {_closed(site)}"
         if "ucx" in planes and not closed:
             return "ucx", f"{here}: ucx goes through its memory, with big steps several times tcp ({MEASURED})"
         if "rdma" in planes:
@@ -146,102 +145,114 @@ def _fastest(one_node: bool, making: Making) -> tuple[Transport, str]:
     return "tcp", f"the ranks are on several nodes, and this machine's ADIOS2 has no rdma; {_BUILD}"
 
 
-def _check(key: str, transport: Transport, one_node: bool, joined: Joined, making: Making) -> None:
+def _check(
+    key: str,
+    transport: Transport,
+    one_node: bool,
+    stream: JoinedStream,
+    stages: Mapping[str, DeclaredStage],
+    site: Site,
+    problems: Problems,
+) -> None:
     """Refuses what cannot work here."""
-    site = making.site
     if site.planes and transport not in site.planes:
         has = f"{', '.join(site.planes)} ({site.seen.get('planes', f'site {site.site}')})"
         hint = "`transport: auto`" if transport == "mpi" else f"{_BUILD}; or `transport: auto`"
-        making.problems.add(
+        problems.add(
             key,
-            f"this machine's ADIOS2 is built without {_LIBRARIES[transport]}, "
+            f"this machine's ADIOS2 is built without {TRANSPORTS[transport].library}, "
             f"so its SST has no {transport}: it has {has}",
             hint,
         )
     elif transport == "ucx" and one_node and not site.peer_memory:
-        making.problems.add(
-            key, f"on one node ucx would hang: {_closed(making)}",
+        problems.add(
+            key, f"on one node ucx would hang: {_closed(site)}",
             "`transport: auto`, or `peer_memory: true` in the site's file when its compute nodes differ",
         )  # fmt: skip
     elif transport == "rdma" and not one_node and site.planes and not site.fabric:
-        making.problems.add(
+        problems.add(
             key,
             f"the stages are on several nodes and site {site.site} has no RDMA network "
             f"({site.seen.get('fabric', 'it says `fabric: false`')})",
             "`transport: tcp`, or `fabric: true` in the site's file when its nodes have one",
         )
     elif transport == "mpi":
-        _check_mpi(key, joined.ports, making)
+        _check_mpi(key, stream.ports, stages, site, problems)
 
 
-def _check_interface(name: str, making: Making) -> None:
+def _check_interface(stream: JoinedStream, site: Site, problems: Problems) -> None:
     """Where the site is this machine, its interfaces are known. EVPath (ip_config.c) takes the beginning of a name."""
-    wanted, known = making.loaded.spec.streams[name].interface, making.site.interfaces
+    wanted, known = stream.spec.interface, site.interfaces
     if wanted and known and not any(each.startswith(wanted) for each in known):
-        making.problems.add(
-            f"streams.{name}.interface", f"this machine has no network interface `{wanted}`",
+        problems.add(
+            f"streams.{stream.name}.interface", f"this machine has no network interface `{wanted}`",
             did_you_mean(wanted, known) or f"interfaces here: {listing(known)}",
         )  # fmt: skip
 
 
-def _closed(making: Making) -> str:
-    seen = making.site.seen.get("peer_memory", f"site {making.site.site} says `peer_memory: false`")
+def _closed(site: Site) -> str:
+    seen = site.seen.get("peer_memory", f"site {site.site} says `peer_memory: false`")
     return f"processes may not read each other's memory here ({seen})"
 
 
-def _check_mpi(key: str, ports: Iterable[StagePort], making: Making) -> None:
-    """MPI_Comm_connect between two running programs: plain hydra offers no way to find each other."""
-    site, stages = making.site, making.loaded.spec.stages
-    if site.launcher == "mpiexec":
-        making.problems.add(
+def _check_mpi(
+    key: str, ports: Iterable[StagePort], stages: Mapping[str, DeclaredStage], site: Site, problems: Problems
+) -> None:
+    """MPI_Comm_connect between two running programs: not under every launcher do they find each other."""
+    launcher = LAUNCHERS[site.launcher]
+    if launcher.starts_ranks and not launcher.mpi_connects:
+        problems.add(
             key,
-            "SST's mpi transport joins two running MPI programs (MPI_Comm_connect), and under plain mpiexec that hangs",
-            "`transport: auto`; mpi needs one MPI over both programs, as Cray's under srun",
+            "SST's mpi transport joins two running MPI programs (MPI_Comm_connect), and under plain "
+            f"{site.launcher} that hangs",
+            "`transport: auto`; mpi needs one MPI over both programs, as on a Cray machine",
         )
-    alone = [port.stage for port in ports if stages[port.stage].ranks == 1 and not site.launch_single]
-    if site.launcher == "none" or (site.launcher != "mpiexec" and alone):
+        return
+    alone = [port.stage for port in ports if stages[port.stage].spec.ranks == 1 and not site.launch_single]
+    if alone or not launcher.starts_ranks:
         who = " and ".join(dict.fromkeys(alone)) or "every stage"
-        making.problems.add(
+        problems.add(
             key,
             f"SST's mpi transport is for programs that a launcher starts, and here that is not so for {who}",
             "`transport: auto`, or `launch_single: true` in the site's file",
         )
 
 
-def _refuse_elsewhere(name: str, engine: Engine, making: Making) -> None:
+def _refuse_elsewhere(joined: JoinedStream, origins: Origins, notes: Notes) -> None:
     """`transport` and `interface` belong to SST. They may stay in a file that `--via` sends elsewhere."""
-    stream = making.loaded.spec.streams[name]
+    name, stream, engine = joined.name, joined.spec, joined.engine
     for word in ("transport", "interface"):
         key = f"streams.{name}.{word}"
         if word not in stream.model_fields_set:
             continue
         kind = "a file" if engine.kind == "file" else engine.engine
-        if making.layer(f"streams.{name}.via") not in ("", making.layer(key)):
-            making.notes.why(key, f"not used with `via: {stream.via}`: {kind} has no {word}")
-            making.notes.advise(f"{key} is not used with `via: {stream.via}`: {kind} has no {word}")
+        if for_another_engine(name, key, origins):
+            notes.why(key, f"not used with `via: {stream.via}`: {kind} has no {word}")
+            notes.advise(f"{key} is not used with `via: {stream.via}`: {kind} has no {word}")
         else:
-            making.problems.add(
+            notes.problems.add(
                 key, f"{word} is about SST, and with `via: {stream.via}` the data go through {kind}",
                 "remove it, or use `via: sst`",
             )  # fmt: skip
 
 
-def stage_environment(name: str, ends: Sequence[EndPlan], making: Making) -> dict[str, str]:
-    """What a program that does not take the plan's parameters has to be told by its environment."""
-    if making.loaded.spec.stages[name].command is None:
+def stage_environment(stage: DeclaredStage, ends: Sequence[EndPlan], notes: Notes) -> dict[str, str]:
+    """Environment variables for a program that does not take the plan's parameters."""
+    name = stage.name
+    if stage.spec.command is None:
         return {}
-    rdma = [end for end in ends if end.transport == PLANES["rdma"]]
-    untold = [end.stream for end in rdma if end.config is None and end.parameters.get("DataInterface") == SHARED_MEMORY]
+    rdma = [end for end in ends if end.transport == TRANSPORTS["rdma"].plane]
+    untold = [end.stream for end in rdma if end.config is None and end.parameters.get("DataInterface") == SHM_PROVIDER]
     if not untold:
         return {}
     key = f"stages.{name}.env.FABRIC_IFACE"
-    across = [end.stream for end in rdma if end.parameters.get("DataInterface") != SHARED_MEMORY]
+    across = [end.stream for end in rdma if end.parameters.get("DataInterface") != SHM_PROVIDER]
     if across:
-        making.problems.add(
+        notes.problems.add(
             f"streams.{untold[0]}",
             f"its rdma stays on one node and that of {across[0]} leaves it: the program of {name} has to be told which "
             "is which",
             f"give both a config file in stage {name}, or another `transport:` to one of them",
         )
-    making.notes.why(key, f"its program opens {', '.join(untold)} by itself: the same as DataInterface={SHARED_MEMORY}")
-    return {"FABRIC_IFACE": SHARED_MEMORY}
+    notes.why(key, f"its program opens {', '.join(untold)} by itself: the same as DataInterface={SHM_PROVIDER}")
+    return {"FABRIC_IFACE": SHM_PROVIDER}

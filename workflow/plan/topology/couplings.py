@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
-from workflow.plan.making import Making
+from collections.abc import Iterable
+
 from workflow.plan.plan_model import Coupling
+from workflow.plan.plan_notes import Notes
+from workflow.plan.topology.port_matching import JoinedStream
 from workflow.spec.models.engine import Engine
+from workflow.spec.origins import Origins
 
 
-def choose_couplings(making: Making) -> dict[str, Coupling]:
+def choose_couplings(streams: Iterable[JoinedStream], origins: Origins, notes: Notes) -> dict[str, Coupling]:
     """The coupling of every stream: as written, or the engine's default."""
-    return {name: _choose(name, making) for name in making.loaded.spec.streams}
+    return {stream.name: _choose(stream, origins, notes) for stream in streams}
 
 
-def _choose(name: str, making: Making) -> Coupling:
-    engine, written = making.loaded.engines[name], making.loaded.spec.streams[name].coupling
-    key = f"streams.{name}.coupling"
+def _choose(stream: JoinedStream, origins: Origins, notes: Notes) -> Coupling:
+    engine, written = stream.engine, stream.spec.coupling
+    key = f"streams.{stream.name}.coupling"
     default: Coupling = engine.couplings[0] if engine.couplings else "after"
     if written is None:
-        making.notes.why(key, f"{default} is the default of {engine.engine}")
+        notes.why(key, f"{default} is the default of {engine.engine}")
         return default
     if written not in engine.couplings:
-        making.problems.add(key, *_refusal(engine, written))
+        notes.problems.add(key, *_refusal(engine, written))
         return default
-    making.notes.why(key, f"written at {making.loaded.origins.of(key)}")
+    notes.why(key, f"written at {origins.of(key)}")
     return written
 
 
 def _refusal(engine: Engine, written: Coupling) -> tuple[str, str]:
-    """(what is wrong, the way out)"""
+    """(what is wrong, what to do instead)"""
     if written == "after":
         return (
             f"{engine.engine} hands steps from memory to memory: nothing is left for a reader that starts after "

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
-from workflow.plan.making import Making
-from workflow.plan.topology.port_matching import Joined
+from workflow.plan.plan_notes import Notes
+from workflow.plan.topology.complete_pipeline import CompletePipeline, ImplicitStage
+from workflow.plan.topology.declared_stages import DeclaredStage
+from workflow.plan.topology.port_matching import JoinedStream
+from workflow.spec.origins import Origins
 
 
-def pass_on(joined: dict[str, Joined], making: Making) -> dict[str, Joined]:
-    """The streams, those from a pipe or a relay with the variables of the stream that it reads.
+def pass_on(joined: Mapping[str, JoinedStream], pipeline: CompletePipeline) -> dict[str, JoinedStream]:
+    """The streams with what follows from the stages that wf added.
 
-    So that both ends of a contract are compared as if nothing stood between them.
+    A stream from a pipe or a relay has the variables of the stream that its writer reads, so that both ends of a
+    contract are compared as if nothing stood between them.
     """
-    found = dict(joined)
-    for name, insertion in making.loaded.inserted.stages.items():  # in the order in which the data pass through them
+    found = {
+        name: replace(stream, into_pipe=name in pipeline.implicit_streams, every=_every(name, pipeline))
+        for name, stream in joined.items()
+    }
+    for name, insertion in pipeline.implicit_stages.items():  # in the order in which the data pass through them
         if insertion.role == "tap":
             continue
         read = next((each for each in found.values() if name in (port.stage for port in each.readers)), None)
@@ -25,33 +33,34 @@ def pass_on(joined: dict[str, Joined], making: Making) -> dict[str, Joined]:
     return found
 
 
-def explain_inserted(making: Making) -> None:
+def _every(stream: str, pipeline: CompletePipeline) -> int:
+    """How many steps of the tapped stream one step of this one stands for: a tap's `every`; else 1."""
+    streams = pipeline.spec.streams
+    relay = pipeline.implicit_stages.get(streams[stream].from_)
+    if relay is None or relay.role != "relay":
+        return 1
+    return streams[relay.stream].tap[stream].every
+
+
+def explain_implicit_stages(
+    stages: Mapping[str, DeclaredStage], implicit: Mapping[str, ImplicitStage], origins: Origins, notes: Notes
+) -> None:
     """Why each added stage is there: with `wf plan`, and `wf plan --explain stages.NAME`."""
-    loaded = making.loaded
-    for name, insertion in loaded.inserted.stages.items():
-        stream, where = insertion.stream, loaded.origins.of(insertion.asked)
+    for name, insertion in implicit.items():
+        stream, where = insertion.stream, origins.of(insertion.asked)
         said = {
             "pipe": f"takes the steps of {stream} by SST and writes its file, so that the writer need not",
             "relay": f"takes every step of {stream} at once, and offers it to taps, which may be slow",
             "tap": f"a tap of stream {stream}",
         }[insertion.role]
-        making.notes.why(f"stages.{name}", f"{said}: {insertion.asked} ({where})")
-    for name, stage in loaded.spec.stages.items():
-        if stage.output.async_ != "pipe":
+        notes.why(f"stages.{name}", f"{said}: {insertion.asked} ({where})")
+    for name, stage in stages.items():
+        if stage.spec.output.async_ != "pipe":
             continue
-        pipes = [each for each, found in loaded.inserted.stages.items() if found.asked == f"stages.{name}.output.async"]
-        nodes, ranks = stage.place.nodes or 1, stage.output.pipe.ranks
+        pipes = [each for each, found in implicit.items() if found.asked == f"stages.{name}.output.async"]
+        nodes, ranks = stage.spec.place.nodes or 1, stage.spec.output.pipe.ranks
         if pipes and nodes > ranks:
-            making.notes.advise(
+            notes.advise(
                 f"stage {name} runs on {nodes} nodes, and {' and '.join(pipes)} takes all its data through {ranks} of "
                 f"them: with an ADIOS2 built with MPI, `stages.{name}.output.pipe.ranks: {nodes}` has one rank on each"
             )
-
-
-def steps_between(stream: str, making: Making) -> int:
-    """How many steps of the tapped stream one step of this one stands for: a tap's `every`; else 1."""
-    loaded = making.loaded
-    relay = loaded.inserted.stages.get(loaded.spec.streams[stream].from_)
-    if relay is None or relay.role != "relay":
-        return 1
-    return loaded.spec.streams[relay.stream].tap[stream].every

@@ -6,22 +6,32 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from workflow.formats.sides import Side
-from workflow.plan.making import Making
 from workflow.plan.problems import Problems
+from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.ports import KEY_OF_SIDE, StagePort, StagePorts
+from workflow.spec.models.engine import Engine
 from workflow.spec.models.pipeline import StreamSpec
 from workflow.spec.suggest import did_you_mean, listing
 
 HANDED_OVER = "file"  # the engine of a file that wf only hands over
+SSC = "SSC"
 
 
 @dataclass(frozen=True)
-class Joined:
-    """A stream with its ports. `writer` is None and `readers` is short where an end could not be found."""
+class JoinedStream:
+    """A stream with its engine and its ports.
+
+    `writer` is None and `readers` is short where an end could not be found. `into_pipe`: its reader is the stage that
+    `async: pipe` adds. `every`: one of its steps stands for so many of the stream that it is a tap of; else 1.
+    """
 
     name: str
+    spec: StreamSpec
+    engine: Engine
     writer: StagePort | None
     readers: list[StagePort] = field(default_factory=list)
+    into_pipe: bool = False
+    every: int = 1
 
     @property
     def ports(self) -> list[StagePort]:
@@ -36,36 +46,43 @@ def end_keys(name: str, stream: StreamSpec) -> Iterator[tuple[str, str, Side]]:
         yield (f"streams.{name}.to[{index}]" if isinstance(stream.to, list) else f"streams.{name}.to"), end, "read"
 
 
-def join_streams(ports: Mapping[str, StagePorts], told: Mapping[str, set[str]], making: Making) -> dict[str, Joined]:
+def join_streams(
+    streams: Mapping[str, StreamSpec],
+    engines: Mapping[str, Engine],
+    stages: Mapping[str, DeclaredStage],
+    ports: Mapping[str, StagePorts],
+    mentioned: Mapping[str, set[str]],
+    problems: Problems,
+) -> dict[str, JoinedStream]:
     """All streams with their ports; that the stages exist was checked when the file was read.
 
-    `told` names the streams that each stage's command, env or files mention: a program joins these, and
-    files that are only handed over, without declaring an io.
+    `mentioned` names the streams that each stage's command, env or files use in a placeholder: a program joins these,
+    and files that are only handed over, without declaring an io.
     """
-    joined: dict[str, Joined] = {}
+    joined: dict[str, JoinedStream] = {}
     unclear: set[Side] = set()
-    for name, stream in making.loaded.spec.streams.items():
+    for name, stream in streams.items():
         writer: StagePort | None = None
         readers: list[StagePort] = []
-        handed_over = making.loaded.engines[name].engine == HANDED_OVER
+        handed_over = engines[name].engine == HANDED_OVER
         for key, end, side in end_keys(name, stream):
             stage, _, wanted = end.partition(".")
             port = _find(name, wanted, ports[stage].on(side))
-            if port is None and making.loaded.spec.stages[stage].command is not None and not ports[stage].on(side):
+            if port is None and stages[stage].spec.command is not None and not ports[stage].on(side):
                 port = StagePort(stage, side, wanted or name, None, io=wanted or name, implied=True)
-                if not handed_over and name not in told[stage]:
-                    _undeclared(name, key, port, making.problems)
+                if not handed_over and name not in mentioned[stage]:
+                    _undeclared(name, key, port, problems)
             if port is None:
                 unclear.add(side)
-                _unclear(name, key, end, side, ports[stage], making.problems)
+                _unclear(name, key, end, side, ports[stage], problems)
             elif side == "write":
                 writer = port
             elif any(other.stage == stage for other in readers):
-                making.problems.add(key, f"stage {stage} reads this stream twice", "name every reading stage once")
+                problems.add(key, f"stage {stage} reads this stream twice", "name every reading stage once")
             else:
                 readers.append(port)
-        joined[name] = Joined(name, writer, readers)
-    _check_ports(ports, joined, unclear, making.problems)
+        joined[name] = JoinedStream(name, stream, engines[name], writer, readers)
+    _check_ports(ports, joined, unclear, problems)
     return joined
 
 
@@ -98,7 +115,7 @@ def _unclear(name: str, key: str, end: str, side: Side, ports: StagePorts, probl
 
 
 def _check_ports(
-    ports: Mapping[str, StagePorts], joined: Mapping[str, Joined], unclear: set[Side], problems: Problems
+    ports: Mapping[str, StagePorts], joined: Mapping[str, JoinedStream], unclear: set[Side], problems: Problems
 ) -> None:
     """Every port that must be joined is, and none twice.
 

@@ -8,9 +8,10 @@ from typing import Any, Literal
 
 from workflow.formats.sides import Side
 from workflow.plan.problems import Problems
-from workflow.spec.models.component import Component, Port, PortVariable
+from workflow.plan.topology.declared_stages import DeclaredStage
+from workflow.spec.models.component import Port, PortVariable
 from workflow.spec.models.config_dialect import Dialect
-from workflow.spec.models.pipeline import ProgramPort, StageSpec
+from workflow.spec.models.pipeline import ProgramPort
 
 KEY_OF_SIDE: dict[Side, str] = {"read": "reads", "write": "writes"}
 
@@ -54,31 +55,34 @@ class StagePorts:
         return self.read if side == "read" else self.write
 
 
-def stage_ports(
-    name: str, stage: StageSpec, component: Component | None, parameters: Mapping[str, Any], problems: Problems
-) -> StagePorts:
+def stage_ports(stage: DeclaredStage, problems: Problems) -> StagePorts:
     """The ports of one stage. Variables named `$parameter` get their names."""
-    found = StagePorts()
-    for side in ("read", "write"):
-        side_: Side = "read" if side == "read" else "write"
-        if component is not None:
-            declared = component.reads if side_ == "read" else component.writes
-            for port_name, port in declared.items():
-                variables = _component_variables(name, port, parameters, problems)
-                found.on(side_)[port_name] = StagePort(
-                    name,
-                    side_,
-                    port_name,
-                    variables,
-                    port_name,
-                    optional=port.optional,
-                    many=port.many,
-                    shares=port.shares,
-                )
-        else:
-            for port_name, program_port in (stage.reads if side_ == "read" else stage.writes).items():
-                found.on(side_)[port_name] = _program_port(name, side_, port_name, program_port)
-    return found
+    return StagePorts(
+        read=_ports(stage, "read", stage.spec.reads, problems),
+        write=_ports(stage, "write", stage.spec.writes, problems),
+    )
+
+
+def _ports(
+    stage: DeclaredStage, side: Side, of_program: Mapping[str, ProgramPort], problems: Problems
+) -> dict[str, StagePort]:
+    """The ports of one side; `of_program` are those of a `command:`."""
+    if stage.component is None:
+        return {name: _program_port(stage.name, side, name, port) for name, port in of_program.items()}
+    declared = stage.component.reads if side == "read" else stage.component.writes
+    return {
+        name: StagePort(
+            stage.name,
+            side,
+            name,
+            _component_variables(stage.name, port, stage.parameters, problems),
+            io=name,
+            optional=port.optional,
+            many=port.many,
+            shares=port.shares,
+        )
+        for name, port in declared.items()
+    }
 
 
 def _program_port(stage: str, side: Side, name: str, port: ProgramPort) -> StagePort:

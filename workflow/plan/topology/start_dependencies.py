@@ -5,12 +5,37 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 
-from workflow.plan.making import Making
 from workflow.plan.plan_model import Coupling
+from workflow.plan.plan_notes import Notes
 from workflow.plan.problems import Problems
-from workflow.plan.topology.port_matching import Joined
+from workflow.plan.topology.declared_stages import DeclaredStage
+from workflow.plan.topology.port_matching import JoinedStream
 
-Links = dict[str, dict[str, str]]  # writer → reader → stream
+StreamLinks = dict[str, dict[str, str]]  # writer → reader → stream
+
+
+def start_order(
+    stages: Mapping[str, DeclaredStage],
+    joined: Mapping[str, JoinedStream],
+    couplings: Mapping[str, Coupling],
+    notes: Notes,
+) -> dict[str, list[str]]:
+    """Stage → stages that must have succeeded before it starts; {} where cycles leave no order. Notes the reasons."""
+    if not check_cycles(stages, joined, couplings, notes):
+        return {}
+    waits = starts_after(stages, joined, couplings, notes.problems)
+    reads: dict[str, dict[str, str]] = {}  # stage → writer → stream
+    for stream in joined.values():
+        for port in stream.readers if stream.writer is not None else []:
+            reads.setdefault(port.stage, {})[stream.ports[0].stage] = stream.name
+    for name, awaited in waits.items():
+        read = reads.get(name, {})
+        own = [f"reads {read[stage]} when {stage} has ended" for stage in awaited if stage in read]
+        others = [stage for stage in awaited if stage not in read]
+        group = [f"starts together with stages that wait for {' and '.join(others)}"] if others else []
+        if awaited:
+            notes.why(f"stages.{name}.starts_after", "; ".join([*own, *group]))
+    return waits
 
 
 def find_cycle(nodes: Iterable[str], links: Mapping[str, Iterable[str]]) -> list[str]:
@@ -35,14 +60,19 @@ def find_cycle(nodes: Iterable[str], links: Mapping[str, Iterable[str]]) -> list
     return []
 
 
-def check_cycles(joined: Mapping[str, Joined], couplings: Mapping[str, Coupling], making: Making) -> bool:
+def check_cycles(
+    stages: Mapping[str, DeclaredStage],
+    joined: Mapping[str, JoinedStream],
+    couplings: Mapping[str, Coupling],
+    notes: Notes,
+) -> bool:
     """Whether no cycle of streams keeps its stages waiting for each other; one problem for the first one that does.
 
     Stages that open their streams through `workflow.stage` do so in one order, that of the pipeline, so that each
     open meets its other ends: a circle of SST streams between them is fine.
     """
-    stages, problems = making.loaded.spec.stages, making.problems
-    links: Links = {}
+    problems = notes.problems
+    links: StreamLinks = {}
     for stream in joined.values():
         for reader in stream.readers:
             if stream.writer is not None:
@@ -52,12 +82,11 @@ def check_cycles(joined: Mapping[str, Joined], couplings: Mapping[str, Coupling]
     fine = {
         stream.name
         for stream in joined.values()
-        if making.loaded.engines[stream.name].engine == "SST"
-        and all(stages[port.stage].uses_stage for port in stream.ports)
+        if stream.engine.engine == "SST" and all(stages[port.stage].spec.uses_stage for port in stream.ports)
     }
     cycle = _waiting_cycle(links, fine)
     if not cycle:
-        making.notes.advise(
+        notes.advise(
             "stages read each other's streams in a circle: one of them must write its first step before it reads one, "
             "and at the end each must leave what it reads before it closes what it writes"
         )
@@ -72,16 +101,14 @@ def check_cycles(joined: Mapping[str, Joined], couplings: Mapping[str, Coupling]
             f"cycle {arrows}: each of these stages would start after another of them",
             "remove one of these streams",
         )
-    elif file := next(
-        (links[a][b] for a, b in pairwise(cycle) if making.loaded.engines[links[a][b]].kind == "file"), ""
-    ):
+    elif file := next((links[a][b] for a, b in pairwise(cycle) if joined[links[a][b]].engine.kind == "file"), ""):
         problems.add(
             f"streams.{file}",
             f"cycle {arrows}: a live file can be opened when its first step is written, and each of these stages "
             "opens its streams before it writes",
             "use `via: sst` for all streams of the circle",
         )
-    elif foreign := " and ".join(name for name in dict.fromkeys(cycle) if not stages[name].uses_stage):
+    elif foreign := " and ".join(name for name in dict.fromkeys(cycle) if not stages[name].spec.uses_stage):
         problems.add(
             f"streams.{closing}",
             f"cycle {arrows}: opening a stream waits for its other end, so all must open these streams in the same "
@@ -98,7 +125,7 @@ def check_cycles(joined: Mapping[str, Joined], couplings: Mapping[str, Coupling]
     return False
 
 
-def _waiting_cycle(links: Links, fine: set[str]) -> list[str]:
+def _waiting_cycle(links: StreamLinks, fine: set[str]) -> list[str]:
     """A cycle with a stream in it that is not fine, or that begins and ends in one stage; [] when there is none."""
     for writer, readers in links.items():
         for reader, stream in readers.items():
@@ -109,7 +136,7 @@ def _waiting_cycle(links: Links, fine: set[str]) -> list[str]:
     return []
 
 
-def _way(start: str, goal: str, links: Links) -> list[str]:
+def _way(start: str, goal: str, links: StreamLinks) -> list[str]:
     """The stages on a shortest way from one stage to another, both included; [] when there is none."""
     came: dict[str, str] = {start: ""}
     todo = [start]
@@ -126,7 +153,7 @@ def _way(start: str, goal: str, links: Links) -> list[str]:
 
 
 def live_groups(
-    stages: Iterable[str], joined: Mapping[str, Joined], couplings: Mapping[str, Coupling]
+    stages: Iterable[str], joined: Mapping[str, JoinedStream], couplings: Mapping[str, Coupling]
 ) -> dict[str, str]:
     """Stage → name of its group: stages joined by live streams, which start together."""
     parent = {stage: stage for stage in stages}
@@ -145,7 +172,7 @@ def live_groups(
 
 
 def starts_after(
-    stages: Iterable[str], joined: Mapping[str, Joined], couplings: Mapping[str, Coupling], problems: Problems
+    stages: Iterable[str], joined: Mapping[str, JoinedStream], couplings: Mapping[str, Coupling], problems: Problems
 ) -> dict[str, list[str]]:
     """Stage → stages that must have succeeded before it starts.
 

@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from workflow.plan.plan_notes import Notes
 from workflow.plan.problems import Problems
+from workflow.plan.topology.declared_stages import DeclaredStage
+from workflow.plan.topology.port_matching import HANDED_OVER, JoinedStream
 from workflow.plan.topology.ports import StagePort
 from workflow.spec.models.component import PortVariable
-from workflow.spec.models.pipeline import Variable
+from workflow.spec.models.pipeline import StreamSpec, Variable
 from workflow.spec.suggest import did_you_mean, listing
 
 _FLOATS = ("float32", "float64")
@@ -33,6 +36,28 @@ class Contract:
     writer: dict[str, Variable]
     readers: dict[str, dict[str, Variable]]
     unsure: dict[str, str]
+
+
+def stream_contract(stream: JoinedStream, notes: Notes) -> Contract | None:
+    """What the ends of a stream may rely on; None where an end is missing or the stream is not an ADIOS2 stream."""
+    if stream.writer is None or stream.engine.engine == HANDED_OVER:
+        return None
+    contract = check_contract(stream.name, stream.spec.variables, stream.writer, stream.readers, notes.problems)
+    for name, why in contract.unsure.items():
+        notes.why(f"streams.{stream.name}.variables.{name}", why)
+    return contract
+
+
+def check_declared_types(
+    stages: Mapping[str, DeclaredStage], streams: Mapping[str, StreamSpec], problems: Problems
+) -> None:
+    """Notes every unknown type of a variable that a program's port or a stream declares."""
+    for name, stage in stages.items():
+        for side, declared in (("writes", stage.spec.writes), ("reads", stage.spec.reads)):
+            for port, program_port in declared.items():
+                check_types(f"stages.{name}.{side}.{port}.variables", program_port.variables, problems)
+    for name, stream in streams.items():
+        check_types(f"streams.{name}.variables", stream.variables, problems)
 
 
 def check_types(key: str, variables: Mapping[str, Variable], problems: Problems) -> None:

@@ -4,66 +4,64 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Literal
 
 from workflow.formats.sides import EndOfStream
 from workflow.report.read.metrics_file import StageMetrics, StepRecord
-from workflow.report.report_model import StagePart
+from workflow.report.report_model import Activity, StagePart
 
-Doing = Literal["open", "compute", "io", "wait", "other"]
-DOING: tuple[Doing, ...] = ("compute", "io", "wait", "open", "other")
+ACTIVITIES: tuple[Activity, ...] = ("compute", "io", "wait", "open", "other")
 
-# More steps than this would be thinner than a pixel each, and 10,000 of them a page that nobody can load.
+# More steps than this would be thinner than a pixel each, and 10,000 of them would make a page too large to load.
 MOST_STEPS = 160
 INTERVALS = 200
 SHORTEST_S = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class ActivitySpan:
     """The stage did one thing from `start` to `end` (Unix s). `step` is -1 outside of steps."""
 
     start: float
     end: float
-    doing: Doing
+    activity: Activity
     step: int
     stream: str = ""
 
 
 @dataclass
 class Lane:
-    """One stage: either its segments, or per interval the shares of what it did (None: too short to tell)."""
+    """One stage: either its spans, or per interval the shares of what it did (None: too short to tell)."""
 
     stage: StagePart
-    segments: list[Segment] = field(default_factory=list)
-    intervals: list[dict[Doing, float]] = field(default_factory=list)
+    spans: list[ActivitySpan] = field(default_factory=list)
+    intervals: list[dict[Activity, float]] = field(default_factory=list)
 
 
 def make_lane(stage: StagePart, metrics: StageMetrics, start: float, end: float) -> Lane:
     """The lane of a stage in a picture that runs from `start` to `end`."""
-    segments = list(stage_segments(metrics))
+    spans = list(stage_spans(metrics))
     # In an open that never returned, which the supervisor saw begin.
     in_open_s = (stage.open_s or 0.0) - sum(seconds for _, seconds in metrics.opened.values())
     if in_open_s > SHORTEST_S:
         last = end if stage.ended is None else stage.ended
-        segments.append(Segment(last - in_open_s, last, "open", -1))
-    if len(metrics.steps) <= MOST_STEPS:
-        return Lane(stage, segments=segments)
-    return Lane(stage, intervals=shares(segments, start, end, INTERVALS))
+        spans.append(ActivitySpan(last - in_open_s, last, "open", -1))
+    if metrics.step_count <= MOST_STEPS:
+        return Lane(stage, spans=spans)
+    return Lane(stage, intervals=shares(spans, start, end, INTERVALS))
 
 
-def stage_segments(metrics: StageMetrics) -> Iterator[Segment]:
+def stage_spans(metrics: StageMetrics) -> Iterator[ActivitySpan]:
     """Everything that a stage recorded, placed in time."""
     before: dict[EndOfStream, float] = {}
     for (stream, side), (t, seconds) in metrics.opened.items():
-        yield Segment(t - seconds, t, "open", -1, stream)
+        yield ActivitySpan(t - seconds, t, "open", -1, stream)
         before[stream, side] = t
     for record in metrics.steps:
-        yield from step_segments(record, before.get((record.stream, record.side)))
+        yield from step_spans(record, before.get((record.stream, record.side)))
         before[record.stream, record.side] = record.t
 
 
-def step_segments(record: StepRecord, before: float | None = None) -> Iterator[Segment]:
+def step_spans(record: StepRecord, before: float | None = None) -> Iterator[ActivitySpan]:
     """The parts of one step. `before`: when the same end's step before ended, or its opening.
 
     A writer computes, hands the step over, and then waits for room: all of it just before the record. A
@@ -73,7 +71,7 @@ def step_segments(record: StepRecord, before: float | None = None) -> Iterator[S
     last = record.t - record.compute_s
     if record.side == "write":
         last -= record.wait_s + record.io_s
-        parts: tuple[tuple[Doing, float, float], ...] = (
+        parts: tuple[tuple[Activity, float, float], ...] = (
             ("compute", last, record.compute_s),
             ("io", last + record.compute_s, record.io_s),
             ("wait", record.t - record.wait_s, record.wait_s),
@@ -85,25 +83,25 @@ def step_segments(record: StepRecord, before: float | None = None) -> Iterator[S
             ("wait", first, record.wait_s), ("io", first + record.wait_s, record.io_s),
             ("compute", last, record.compute_s),
         )  # fmt: skip
-    for doing, moment, seconds in parts:
+    for activity, moment, seconds in parts:
         if seconds > 0:
-            yield Segment(moment, moment + seconds, doing, record.step, record.stream)
+            yield ActivitySpan(moment, moment + seconds, activity, record.step, record.stream)
 
 
-def shares(segments: list[Segment], start: float, end: float, count: int) -> list[dict[Doing, float]]:
+def shares(spans: list[ActivitySpan], start: float, end: float, count: int) -> list[dict[Activity, float]]:
     """For each of `count` equal intervals: what share of it (0 … 1) went into what."""
     width = (end - start) / count
-    result: list[dict[Doing, float]] = [{} for _ in range(count)]
+    result: list[dict[Activity, float]] = [{} for _ in range(count)]
     if width <= 0:
         return result
-    for segment in segments:
-        first = max(0, int((segment.start - start) / width))
-        last = min(count - 1, int((segment.end - start) / width))
+    for span in spans:
+        first = max(0, int((span.start - start) / width))
+        last = min(count - 1, int((span.end - start) / width))
         for index in range(first, last + 1):
             left = start + index * width
-            inside = min(segment.end, left + width) - max(segment.start, left)
+            inside = min(span.end, left + width) - max(span.start, left)
             if inside > 0:
-                result[index][segment.doing] = result[index].get(segment.doing, 0.0) + inside / width
+                result[index][span.activity] = result[index].get(span.activity, 0.0) + inside / width
     return result
 
 

@@ -1,12 +1,12 @@
-"""What programs and launchers print when Ctrl-C ends them: that they were interrupted is told by the run."""
+"""What programs and launchers print when Ctrl-C ends them: the run itself reports the interruption."""
 
 from __future__ import annotations
 
 import re
 
-_LAUNCHER = re.compile(
-    r"\[mpiexec@[^\]]*\] (?:Sending Ctrl-C to processes as requested|Press Ctrl-C again to force abort)"
-)
+from workflow.launch.launchers import LAUNCHERS
+
+_NOTICES = [launcher.interrupt_notice for launcher in LAUNCHERS.values() if launcher.interrupt_notice is not None]
 _BEGIN = re.compile(r"(?:rank \d+ of \d+: )?Traceback \(most recent call last\):$")
 _END = re.compile(r"KeyboardInterrupt\b")
 
@@ -33,7 +33,7 @@ class Interruption:
         if _BEGIN.match(line):
             self._held = [line]
             return []
-        return [] if _LAUNCHER.match(line) else [line]
+        return [] if any(notice.match(line) for notice in _NOTICES) else [line]
 
     def rest(self) -> list[str]:
         """What is still held, when no line follows."""

@@ -1,19 +1,26 @@
-"""What a stage recorded about itself: `stages/<stage>/metrics.jsonl`, written by `workflow.stage`."""
+"""What a stage recorded about itself: `stages/<stage>/metrics.jsonl` and `progress.jsonl`."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from workflow.errors import RunError
+from workflow.formats.json_lines import read_json_lines
+from workflow.formats.metrics_lines import check_metrics_version, end_of, read_progress
 from workflow.formats.sides import EndOfStream, Side
-from workflow.report.read.json_lines import Journal, read_journal
+from workflow.formats.versions import NewerVersionError
 
 
 @dataclass(slots=True)
 class StepRecord:
-    """One step at one end of a stream. `t` is when it ended; the durations lie before it."""
+    """One step at one end of a stream, or `count` of them together, of which `step` is the last.
+
+    `t` is when the last one ended. The durations lie before it, of several steps after `since`.
+    """
 
     stream: str
     side: Side
@@ -23,6 +30,8 @@ class StepRecord:
     wait_s: float
     io_s: float
     compute_s: float
+    count: int = 1
+    since: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,23 +58,45 @@ class StageMetrics:
     compressed: dict[str, list[str]] = field(default_factory=dict)  # stream → variables that it wrote with an operator
     compute_after_s: float = 0.0  # after the last stream call
     unreadable: int = 0
+    lost: int = 0  # lines that the stage could not write
+    _reopened: dict[EndOfStream, int] = field(default_factory=dict)  # records before the end was opened again
 
     def of(self, stream: str, side: Side) -> list[StepRecord]:
         """The steps of one end, in order."""
         return self.steps_of.get((stream, side), [])
 
+    @property
+    def step_count(self) -> int:
+        """Steps at all ends."""
+        return number_of_steps(self.steps)
+
+
+def number_of_steps(records: Sequence[StepRecord]) -> int:
+    """How many steps these are."""
+    return sum(record.count for record in records)
+
 
 def read_metrics(path: Path) -> StageMetrics:
-    """The metrics of a stage; a missing, empty or half-written file gives what can be had."""
-    return to_metrics(read_journal(path))
+    """The metrics of a stage; a missing, empty or half-written file gives what can be had.
 
+    Kinds of lines of later versions are ignored; records that lack a field are counted.
 
-def to_metrics(journal: Journal) -> StageMetrics:
-    """Sort the records by kind. Kinds of later versions are ignored; records that lack a field are counted."""
-    metrics = StageMetrics(exists=journal.exists, unreadable=journal.unreadable)
-    for record in journal.records:
+    Raises:
+        RunError: the file is of a newer version.
+    """
+    lines = read_json_lines(path)
+    metrics = StageMetrics(exists=lines.exists, unreadable=lines.unreadable)
+    for record in lines.records:
         try:
+            check_metrics_version(record, path)
             _add(metrics, record)
+        except NewerVersionError as error:
+            raise RunError(str(error)) from error
+        except (KeyError, TypeError, ValueError):
+            metrics.unreadable += 1
+    for record in read_progress(path).values():
+        try:
+            _add_rest(metrics, record)
         except (KeyError, TypeError, ValueError):
             metrics.unreadable += 1
     return metrics
@@ -75,35 +106,64 @@ def _add(metrics: StageMetrics, record: dict[str, Any]) -> None:
     match record.get("kind"):
         case "start":
             metrics.adios2 = str(record.get("adios2", ""))
+        case "opening":
+            metrics._reopened[end_of(record)] = len(metrics.of(*end_of(record)))
         case "open":
-            metrics.opened[_end(record)] = (float(record["t"]), float(record["seconds"]))
+            metrics.opened[end_of(record)] = (float(record["t"]), float(record["seconds"]))
         case "step":
-            stream, side = _end(record)
-            times = (float(record[key]) for key in ("wait_s", "io_s", "compute_s"))
-            nbytes = None if record["bytes"] is None else int(record["bytes"])
-            step = StepRecord(stream, side, int(record["step"]), float(record["t"]), nbytes, *times)
-            metrics.steps.append(step)
-            metrics.steps_of.setdefault((stream, side), []).append(step)
+            _add_step(metrics, _to_step(record))
+        case "steps":
+            step = _to_step(record)
+            step.count, step.since = int(record["count"]), float(record["since"])
+            _add_step(metrics, step)
         case "close":
-            metrics.closed[_end(record)] = CloseRecord(
+            metrics.closed[end_of(record)] = CloseRecord(
                 float(record["t"]), int(record["steps"]), bool(record["complete"]), str(record.get("error", ""))
             )
             # Ranks that read in parallel add up in the end what they have read.
             told = iter(record.get("bytes", []))
-            for step in metrics.of(*_end(record)):
+            for step in metrics.of(*end_of(record))[metrics._reopened.get(end_of(record), 0) :]:
                 step.bytes = next(told, None) if step.bytes is None else step.bytes
         case "accuracy":
-            told = {key: record[key] for key in ("variable", "operator", "bound", "largest", "compared", "steps")}
-            told["largest"] = None if math.isinf(told["largest"]) else told["largest"]
-            metrics.accuracy.setdefault(str(record["stream"]), []).append(told)
+            found = {key: record[key] for key in ("variable", "operator", "bound", "largest", "compared", "steps")}
+            found["largest"] = None if math.isinf(found["largest"]) else found["largest"]
+            metrics.accuracy.setdefault(str(record["stream"]), []).append(found)
         case "compressed":
             metrics.compressed[str(record["stream"])] = [str(name) for name in record["variables"]]
+        case "lost":
+            metrics.lost += int(record["lines"])
         case "end":
             metrics.compute_after_s = float(record.get("compute_s", 0.0))
 
 
-def _end(record: dict[str, Any]) -> EndOfStream:
-    side = record["side"]
-    if side not in ("read", "write"):
-        raise ValueError(side)
-    return str(record["stream"]), side
+def _to_step(record: dict[str, Any]) -> StepRecord:
+    stream, side = end_of(record)
+    wait_s, io_s, compute_s = (float(record[key]) for key in ("wait_s", "io_s", "compute_s"))
+    nbytes = None if record["bytes"] is None else int(record["bytes"])
+    return StepRecord(stream, side, int(record["step"]), float(record["t"]), nbytes, wait_s, io_s, compute_s)
+
+
+def _add_step(metrics: StageMetrics, step: StepRecord) -> None:
+    metrics.steps.append(step)
+    metrics.steps_of.setdefault((step.stream, step.side), []).append(step)
+
+
+def _add_rest(metrics: StageMetrics, total: dict[str, Any]) -> None:
+    """What an end has done beyond its lines: since the last one, or what could not be written."""
+    stream, side = end_of(total)
+    known = metrics.of(stream, side)
+    count = int(total["steps"]) + int(total["steps_before"]) - number_of_steps(known)
+    if count > 0:
+        sizes = [step.bytes for step in known if step.bytes is not None]
+        complete = len(sizes) == len(known) and total["bytes"] is not None
+        wait_s, io_s, compute_s = (
+            max(0.0, float(total[key]) - sum(getattr(step, key) for step in known))
+            for key in ("wait_s", "io_s", "compute_s")
+        )
+        since = known[-1].t if known else metrics.opened.get((stream, side), (float(total["t"]), 0.0))[0]
+        nbytes = int(total["bytes"]) - sum(sizes) if complete else None
+        last, t = int(total["steps"]) - 1, float(total["t"])
+        step = StepRecord(stream, side, last, t, nbytes, wait_s, io_s, compute_s, count, since)
+        _add_step(metrics, step)
+    if total["complete"] is not None and (stream, side) not in metrics.closed:
+        metrics.closed[stream, side] = CloseRecord(float(total["t"]), int(total["steps"]), bool(total["complete"]), "")

@@ -1,4 +1,4 @@
-"""Plain lines into pipes whose reader may have gone."""
+"""Plain lines, without Rich: for terminals without Unicode, and for pipes whose reader may be gone."""
 
 from __future__ import annotations
 
@@ -6,14 +6,26 @@ import contextlib
 import os
 from typing import TextIO
 
-from workflow.report.show.ascii_text import fit
+ASCII = str.maketrans({"→": "->", "…": "...", "·": "-", "÷": "/", "×": "x", "–": "-", "✓": "+", "✗": "x", "Å": "A"})
+
+
+def to_encoding(encoding: str, line: str) -> str:
+    """The line in characters that this encoding has."""
+    try:
+        line.encode(encoding)
+    except (UnicodeEncodeError, LookupError):
+        return line.translate(ASCII).encode("ascii", "replace").decode("ascii")
+    return line
 
 
 def print_plain(stream: TextIO, line: str) -> bool:
-    """Print one line without Rich. Returns False when nobody reads any more (`wf run … | head`): that must not
-    end a run, nor change its exit code when Python flushes the stream at the end."""
+    """Print one line. Returns False when the pipe has no reader any more.
+
+    A reader that leaves (`wf run … | head`) must not end a run, nor change its exit code when Python flushes the
+    stream at the end.
+    """
     try:
-        print(fit(stream.encoding or "ascii", line), file=stream, flush=True)
+        print(to_encoding(stream.encoding or "ascii", line), file=stream, flush=True)
     except BrokenPipeError:
         with contextlib.suppress(OSError, ValueError):
             nothing = os.open(os.devnull, os.O_WRONLY)

@@ -1,4 +1,4 @@
-"""The terminal, in colours and tables: the only module that knows Rich, which it loads on first use.
+"""The terminal, in colours and tables: the only module that uses Rich, which it imports on first use.
 
 Colours obey NO_COLOR, and text that the terminal cannot show is replaced, never an error.
 """
@@ -9,13 +9,13 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from workflow.report.show.ascii_text import fit
+from workflow.report.show.plain_output import to_encoding
 
 if TYPE_CHECKING:
     from rich.console import Console as Console
     from rich.live import Live as Live
 
-    from workflow.report.show.tables import Table
+    from workflow.report.show.text_table import Table
 
 COLOURS = {
     "succeeded": "green", "failed": "bold red", "died": "bold red", "interrupted": "yellow", "stopped": "yellow",
@@ -36,7 +36,7 @@ def make_console(stderr: bool = False) -> Console:
 
 
 def make_live(console: Console) -> Live:
-    """A part of the terminal that is drawn again and again."""
+    """A part of the terminal that is redrawn in place."""
     from rich.live import Live
 
     return Live(console=console, auto_refresh=False)
@@ -49,7 +49,7 @@ def draw_table(console: Console, content: Table) -> None:
     widths = [
         max(len(title), *(len(row[column]) for row in content.rows)) for column, (title, _) in enumerate(content.head)
     ]
-    # The widest column may be folded, the others must have their room.
+    # The widest column may be folded, the others may not.
     widths.sort()
     widths[-1] = min(widths[-1], NARROWEST_FOLD)
     if sum(widths) + GAP * (len(widths) - 1) > console.width:
@@ -95,10 +95,9 @@ def make_grids(console: Console, *blocks: Sequence[tuple[str, ...]]) -> Any:
 def _cell(console: Console, title: str, cell: str) -> Any:
     from rich.text import Text
 
-    return Text(fit(console.encoding, cell), style=COLOURS.get(cell, "") if title == "state" else "")
+    return Text(to_encoding(console.encoding, cell), style=COLOURS.get(cell, "") if title == "state" else "")
 
 
-def say(console: Console, line: str, style: str = "") -> None:
-    """One line."""
-    # Long lines are left to the terminal, so that paths and commands can be copied whole.
-    console.print(fit(console.encoding, line), style=style or None, soft_wrap=True)
+def say(console: Console, line: str, style: str = "", wrap: bool = False) -> None:
+    """One line. Only prose is wrapped: paths and commands stay whole, so that they can be copied."""
+    console.print(to_encoding(console.encoding, line), style=style or None, soft_wrap=not wrap)

@@ -10,27 +10,41 @@ from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from workflow.distribution import INNER, Block, Ranks, Shape
+from workflow.distribution.boxes import Block, Shape
+from workflow.distribution.strategies import INNER, Ranks
 from workflow.errors import WfError
-from workflow.formatting import percent
-from workflow.plan.making import counted
+from workflow.formatting import percent, plural
 from workflow.plan.plan_model import EndPlan, Plan
 from workflow.plan.streams.redistribution_cost import (
     STRATEGIES,
-    Blocks,
-    Figures,
+    BlockLayout,
+    ReadCost,
     blocks_of_line,
     blocks_of_rows,
     blocks_of_shape,
     judge,
 )
-from workflow.report.show.tables import Table, figure, text
+from workflow.report.show.text_table import Column, Table, make_table, number_column, text_column
 from workflow.spec.suggest import did_you_mean, listing
 
-HEAD = [
-    text("strategy"), figure("requests"), figure("most"), figure("partners"), figure("mean"), figure("remote"),
-    figure("imbalance"), figure("moved"),
-]  # fmt: skip
+
+class StrategyRow(NamedTuple):
+    """What one strategy would cost."""
+
+    cost: ReadCost
+    is_planned: bool
+
+
+STRATEGY_COLUMNS: list[Column[StrategyRow]] = [
+    text_column("strategy", lambda row: f"{row.cost.strategy} *" if row.is_planned else row.cost.strategy),
+    number_column("requests", lambda row: str(row.cost.requests)),
+    number_column("most", lambda row: str(row.cost.requests_most)),
+    number_column("partners", lambda row: str(row.cost.partners_most)),
+    number_column("mean", lambda row: f"{row.cost.partners_mean:.1f}"),
+    number_column("remote", lambda row: percent(row.cost.remote_share)),
+    number_column("imbalance", lambda row: f"{row.cost.imbalance:.2f}"),
+    number_column("moved", lambda row: f"{row.cost.amplification:.2f}"),
+]
 MEANING = """requests: of all readers, and of the one with most
 partners: writing ranks that one reader asks, most and mean
 remote: part of the bytes that comes from another node; imbalance: most ÷ mean of what the readers get
@@ -43,13 +57,18 @@ class Judged(NamedTuple):
     stage: str
     end: EndPlan
     lines: list[str]
-    figures: list[Figures]
+    figures: list[ReadCost]
 
 
 def strategies_tables(plan: Plan, stream: str, blocks: str | None, shape: str | None) -> list[tuple[list[str], Table]]:
     """(lines to print before it, a table) for every reading stage of one stream; a row per strategy. See `judged`."""
     return [
-        (each.lines, Table(HEAD, [_row(one, chosen=_chosen(each.end, one.strategy)) for one in each.figures]))
+        (
+            each.lines,
+            make_table(
+                STRATEGY_COLUMNS, [StrategyRow(cost, _chosen(each.end, cost.strategy)) for cost in each.figures]
+            ),
+        )
         for each in judged(plan, stream, blocks, shape)
     ]
 
@@ -62,7 +81,7 @@ def strategies_json(plan: Plan, stream: str, blocks: str | None, shape: str | No
     ], indent=2, ensure_ascii=False)  # fmt: skip
 
 
-def _numbers(end: EndPlan, found: Figures) -> dict[str, Any]:
+def _numbers(end: EndPlan, found: ReadCost) -> dict[str, Any]:
     return {
         "strategy": found.strategy, "planned": _chosen(end, found.strategy), "requests": found.requests,
         "requests_most": found.requests_most, "partners_most": found.partners_most,
@@ -103,7 +122,7 @@ def judged(plan: Plan, stream: str, blocks: str | None, shape: str | None) -> li
     return found
 
 
-def _known_blocks(plan: Plan, stream: str, writers: int) -> Blocks | None:
+def _known_blocks(plan: Plan, stream: str, writers: int) -> BlockLayout | None:
     """What the plan knows of the data: the largest variable with a shape in numbers, or the bytes of a step."""
     written = next(end for stage in plan.stages for end in stage.ends if end.stream == stream and end.side == "write")
     shapes: dict[str, Shape] = {}
@@ -126,10 +145,10 @@ def _known_blocks(plan: Plan, stream: str, writers: int) -> Blocks | None:
 
 
 def _said(ranks: Ranks, doing: str) -> str:
-    return f"{counted(ranks.number, f'{doing} rank')} on {counted(len(ranks.nodes), 'node')}"
+    return f"{plural(ranks.number, f'{doing} rank')} on {plural(len(ranks.nodes), 'node')}"
 
 
-def read_blocks(blocks: str | None, shape: str | None, writers: int) -> Blocks:
+def read_blocks(blocks: str | None, shape: str | None, writers: int) -> BlockLayout:
     """The blocks that the options mean. Raises WfError."""
     sizes = _shape(shape) if shape is not None else None
     if blocks is None:
@@ -150,7 +169,7 @@ def _shape(written: str) -> Shape:
     return tuple(int(word) for word in written.split("x"))
 
 
-def _from_file(path: Path, shape: Shape | None) -> Blocks:
+def _from_file(path: Path, shape: Shape | None) -> BlockLayout:
     """What `json.dump(engine.BlocksInfo(name, step), file)` wrote, or the same with numbers instead of text."""
     try:
         found = tuple(_block(each) for each in json.loads(path.read_text(encoding="utf-8")))
@@ -164,7 +183,7 @@ def _from_file(path: Path, shape: Shape | None) -> Blocks:
         raise WfError(f"--blocks {path}: no blocks, or of different dimensions", "take those of one global array")
     ends = [tuple(s + n for s, n in zip(block.start, block.extent, strict=True)) for block in found]
     whole = shape or tuple(map(max, *ends)) if len(ends) > 1 else shape or ends[0]
-    return Blocks(found, whole, f"{len(found)} blocks of {' x '.join(map(str, whole))} elements ({path})")
+    return BlockLayout(found, whole, f"{len(found)} blocks of {' x '.join(map(str, whole))} elements ({path})")
 
 
 def _block(told: Mapping[str, Any]) -> Block:
@@ -188,11 +207,3 @@ def _chosen(end: EndPlan, strategy: str) -> bool:
 
 def _planned(end: EndPlan) -> str:
     return end.share.strategy if end.share is not None else ""
-
-
-def _row(found: Figures, *, chosen: bool) -> list[str]:
-    return [
-        f"{found.strategy} *" if chosen else found.strategy,
-        str(found.requests), str(found.requests_most), str(found.partners_most), f"{found.partners_mean:.1f}",
-        percent(found.remote_share), f"{found.imbalance:.2f}", f"{found.amplification:.2f}",
-    ]  # fmt: skip

@@ -1,18 +1,21 @@
-"""What the stages do, as events: read bit by bit from the files that they write. Looks at sizes first."""
+"""What the stages do, as events, read from the growing files that they write."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from workflow.formats.sides import Side
+from workflow.formats.json_lines import Tail
+from workflow.formats.metrics_lines import METRICS_FILE, PROGRESS_FILE, check_metrics_version, end_of, read_progress
+from workflow.formats.sides import EndOfStream
+from workflow.formats.versions import NewerVersionError
 from workflow.plan.plan_model import EndPlan, StagePlan
 from workflow.run.events import (
     Event,
+    RecordsLost,
     StreamClosed,
     StreamOffered,
     StreamOpened,
@@ -30,38 +33,17 @@ Poll = Callable[[float], Iterator[Event]]  # time now → what is new
 
 
 @dataclass
-class Tail:
-    """The new whole lines of a growing file."""
-
-    path: Path
-    offset: int = 0
-
-    def read(self) -> str:
-        """What was added since the last call, up to the last newline; "" when nothing was."""
-        try:
-            if self.path.stat().st_size <= self.offset:
-                return ""
-            with self.path.open("rb") as file:
-                file.seek(self.offset)
-                data = file.read()
-        except OSError:
-            return ""
-        whole = data[: data.rfind(b"\n") + 1]
-        self.offset += len(whole)
-        return whole.decode("utf-8", errors="replace")
-
-
-@dataclass
 class Follower:
     """All that can be seen of one stage. `plan` has its run directory filled in."""
 
     plan: StagePlan
     folder: Path
     _polls: list[Poll] = field(default_factory=list)
+    _closed: set[EndOfStream] = field(default_factory=set)
 
     @cached_property
     def _metrics(self) -> MetricsFollower:
-        return MetricsFollower(self.plan.name, Tail(self.folder / "metrics.jsonl"))
+        return MetricsFollower(self.plan.name, Tail(self.folder / METRICS_FILE))
 
     def __post_init__(self) -> None:
         # First, so that of what a program reports itself nothing is taken from elsewhere.
@@ -79,36 +61,72 @@ class Follower:
 
     def poll(self, now: float) -> list[Event]:
         """What is new."""
-        return [event for poll in self._polls for event in poll(now)]
+        return self._noted([event for poll in self._polls for event in poll(now)])
 
-    def last(self, now: float, succeeded: bool) -> list[Event]:
-        """What is new, and what could not be seen before the stage ended."""
+    def last(self, now: float, succeeded: bool, *, final: bool = True) -> list[Event]:
+        """What is new after the stage has ended, and what could not be seen before.
+
+        Files of another node may not be up to date yet: while `is_settled` is false the caller can ask again, with
+        `final=False`, until `file_visibility.visibility_s` has passed; then what is missing is missing.
+        """
+        self._metrics.fresh = True
         events = self.poll(now)
-        for end in self.plan.ends:
-            if (end.stream, end.side) in self._metrics.reported:
-                continue
-            if succeeded and end.side == "write" and not visibility(self.plan, end)[1] and end.engine != "SST":
+        for end in self.plan.ends if succeeded else []:
+            if self._is_handed_over(end) and (end.stream, end.side) not in self._closed:
                 exists = Path(end.path).exists()
-                events.append(StreamClosed(now, end.stream, self.plan.name, "write", 0, exists))
+                if exists or final:
+                    events += self._noted([StreamClosed(now, end.stream, self.plan.name, "write", 0, exists)])
+        return events
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the closing record of every end has been seen, of all ends that are to have one."""
+        expected = {
+            (end.stream, end.side)
+            for end in self.plan.ends
+            if visibility(self.plan, end)[1] or self._is_handed_over(end)
+        }
+        return self._metrics.is_lost or (expected | self._metrics.reported) <= self._closed
+
+    def _is_handed_over(self, end: EndPlan) -> bool:
+        """A file of which nothing is seen but that it is there in the end."""
+        reported = (end.stream, end.side) in self._metrics.reported
+        return not reported and end.side == "write" and not visibility(self.plan, end)[1] and end.engine != "SST"
+
+    def _noted(self, events: list[Event]) -> list[Event]:
+        for event in events:
+            if isinstance(event, StreamClosed):
+                self._closed.add((event.stream, event.side))
+            elif isinstance(event, StreamOpening):
+                self._closed.discard((event.stream, event.side))
         return events
 
 
 @dataclass
 class MetricsFollower:
-    """A stage that uses `workflow.stage` says all by itself."""
+    """A stage that uses `workflow.stage`, by its own records."""
 
     stage: str
     tail: Tail
-    reported: set[tuple[str, Side]] = field(default_factory=set)  # the streams opened with `workflow.stage`
-    _bytes: dict[tuple[str, Side], int] = field(default_factory=dict)
+    reported: set[EndOfStream] = field(default_factory=set)  # the streams opened with `workflow.stage`
+    closed: set[EndOfStream] = field(default_factory=set)
+    is_lost: bool = False  # whether the stage could not write its records
+    fresh: bool = False  # whether to read the files even if they seem unchanged
+    _steps: dict[EndOfStream, int] = field(default_factory=dict)
+    _bytes: dict[EndOfStream, int] = field(default_factory=dict)
+    _changed: tuple[int, int] = (0, 0)  # time and size of the file of totals
+    _empty_polls: int = 0
 
-    def poll(self, _now: float) -> Iterator[Event]:
+    def poll(self, now: float) -> Iterator[Event]:
         """The new records as events, at the stage's own times; the steps of one end in one event."""
-        steps: dict[tuple[str, Side], StreamProgress] = {}
-        for line in self.tail.read().splitlines():
+        steps: dict[EndOfStream, StreamProgress] = {}
+        for record in self.tail.records(fresh=self.fresh):
             try:
-                record = json.loads(line)
+                check_metrics_version(record, self.tail.path)
                 event = self._event(record)
+            except NewerVersionError as error:
+                yield RecordsLost(now, self.stage, str(error))
+                continue
             except (ValueError, KeyError, TypeError):
                 continue  # a line of a later version
             if isinstance(event, StreamProgress):
@@ -118,36 +136,69 @@ class MetricsFollower:
                 steps.clear()
                 yield event
         yield from steps.values()
+        yield from self._totals(now)
 
     def _event(self, record: dict[str, Any]) -> Event | None:
         kind, t = record["kind"], float(record["t"])
-        if kind not in ("opening", "open", "step", "close", "error"):
-            return None
-        stream = str(record["stream"])
+        if kind == "lost":
+            return RecordsLost(t, self.stage, f"{record['lines']} lines of its metrics could not be written")
         if kind == "error":
-            text = str(record["error"])
-            return StreamTrouble(t, stream, self.stage, trouble_of(str(record.get("type", "")), text), text)
-        side: Side = "write" if record["side"] == "write" else "read"
+            text, stream = str(record["error"]), str(record["stream"])
+            return StreamTrouble(t, stream, self.stage, trouble_of(str(record.get("type", ""))), text)
+        if kind not in ("opening", "open", "step", "steps", "close"):
+            return None
+        end = stream, side = end_of(record)
         if kind == "opening":
-            self.reported.add((stream, side))
+            self.reported.add(end)
+            self.closed.discard(end)
             return StreamOpening(t, stream, self.stage, side)
         if kind == "open":
             return StreamOpened(t, stream, self.stage, side)
         if kind == "close":
+            if end in self.closed:
+                return None
+            self.closed.add(end)
             # Ranks that read in parallel add up in the end what they have read.
-            self._bytes[stream, side] = total = self._bytes.get((stream, side), 0) + sum(record.get("bytes", []))
+            self._bytes[end] = total = self._bytes.get(end, 0) + sum(record.get("bytes", []))
             return StreamClosed(t, stream, self.stage, side, int(record["steps"]), bool(record["complete"]), total)
-        self._bytes[stream, side] = total = self._bytes.get((stream, side), 0) + int(record["bytes"] or 0)
-        return StreamProgress(t, stream, self.stage, side, int(record["step"]) + 1, total)
+        self._bytes[end] = total = self._bytes.get(end, 0) + int(record["bytes"] or 0)
+        self._steps[end] = int(record["step"]) + 1
+        self.closed.discard(end)
+        return StreamProgress(t, stream, self.stage, side, self._steps[end], total)
+
+    def _totals(self, now: float) -> Iterator[Event]:
+        """What the lines do not say yet, or cannot say."""
+        try:
+            found = self.tail.path.with_name(PROGRESS_FILE).stat()
+        except OSError:
+            return
+        # Made before the first line, and empty only for a moment unless nothing can be written.
+        self._empty_polls = self._empty_polls + 1 if not found.st_size and not self.reported else 0
+        if self._empty_polls > 1 and not self.is_lost:
+            self.is_lost = True
+            yield RecordsLost(now, self.stage, "its metrics cannot be written")
+        if not self.fresh and self._changed == (found.st_mtime_ns, found.st_size):
+            return
+        self._changed = found.st_mtime_ns, found.st_size
+        for end, record in read_progress(self.tail.path).items():
+            stream, side = end
+            steps, count, t = int(record["steps"]), record["bytes"], float(record["t"])
+            count = self._bytes.get(end, 0) if count is None else int(count)
+            if end not in self.reported:
+                self.reported.add(end)
+                yield StreamOpening(t, stream, self.stage, side)
+            if steps > self._steps.get(end, 0) and end not in self.closed:
+                self._steps[end] = steps
+                yield StreamProgress(t, stream, self.stage, side, steps, count)
+            if record["complete"] is not None and end not in self.closed:
+                self.closed.add(end)
+                yield StreamClosed(t, stream, self.stage, side, steps, bool(record["complete"]), count)
 
 
-def trouble_of(error: str, text: str) -> Trouble:
-    """The kind of an error of `workflow.stage`, by its type or, where that is not said, by its text."""
-    if error == "StreamTimeout" or (not error and "within" in text):
-        return "timeout"
-    if error == "StreamFailed" or (not error and ("died" in text or "broke off" in text)):
-        return "failed"
-    return "other"
+def trouble_of(error: str) -> Trouble:
+    """The kind of an error of `workflow.stage`, by the name of its type."""
+    kinds: dict[str, Trouble] = {"StreamTimeout": "timeout", "StreamFailed": "failed"}
+    return kinds.get(error, "other")
 
 
 @dataclass
@@ -156,14 +207,14 @@ class SstFollower:
 
     plan: StagePlan
     tail: Tail
-    reported: set[tuple[str, Side]] = field(default_factory=set)  # seen better elsewhere
+    reported: set[EndOfStream] = field(default_factory=set)  # seen better elsewhere
     log: SstLog = field(default_factory=SstLog)
 
     def poll(self, now: float) -> Iterator[Event]:
         """The new facts as events; the steps of one end in one event."""
-        steps: dict[tuple[str, Side], Event] = {}
+        steps: dict[EndOfStream, Event] = {}
         for fact in self.log.feed(self.tail.read()):
-            end = end_of(fact, self.plan)
+            end = end_of_fact(fact, self.plan)
             if end is None or (end.stream, end.side) in self.reported:
                 continue
             event = to_event(fact, end.stream, self.plan.name, now)
@@ -189,13 +240,13 @@ class PlaneFollower:
         if self._known >= written:
             return
         for fact in self.log.feed(self.tail.read()):
-            end = end_of(fact, self.plan)
+            end = end_of_fact(fact, self.plan)
             if fact.kind == "plane" and end is not None:
                 self._known.add(end.stream)
                 yield to_event(fact, end.stream, self.plan.name, now)
 
 
-def end_of(fact: Fact, plan: StagePlan) -> EndPlan | None:
+def end_of_fact(fact: Fact, plan: StagePlan) -> EndPlan | None:
     """The end that the log speaks of: the only one, or the one of that path."""
     ends = [end for end in plan.ends if end.engine == "SST" and end.side == fact.side]
     if len(ends) == 1:

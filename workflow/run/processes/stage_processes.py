@@ -1,11 +1,11 @@
-"""The stages as processes: start them, hear of their ends, signal them. Nothing of a run survives its `Crew`."""
+"""The stages as processes: start, wait, signal. No process of a run survives its `Crew`."""
 
 from __future__ import annotations
 
 import contextlib
 import math
 import os
-import re
+import resource
 import selectors
 import signal
 import subprocess
@@ -17,25 +17,26 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO
 
-from workflow.plan.plan_model import StagePlan
+from workflow.launch.binding import choose_cores
+from workflow.launch.launchers import LAUNCHERS
+from workflow.launch.process_spec import ProcessSpec
 from workflow.run.observe.sst_log import last_lines
 from workflow.run.processes import evpath_workaround, process_reaper
 
 NOT_STARTED = 127  # what a shell says of a command that it cannot start
-# hydra exits with the number of the signal that ended a rank, and says so in words.
-_HYDRA = re.compile(r"EXIT STRING: .*\(signal (\d+)\)")
-_HYDRA_LINES = 12
+_LAST_LINES = 12  # of a launcher's output, where it may say how a rank ended
 # A launcher outlives its ranks by a moment when all goes well.
 _LOST_S = 1.0
+_OTHER_FILES = 200  # of this process, beside one per stage
 _LOOK_S = 1.0  # how often to look at groups that have outlived their leader
-# Where wf itself was started by a launcher: a stage started directly must not take itself for a rank of that.
+# Set where a launcher has started wf itself: a stage started directly is not a rank of that launch.
 _FOREIGN = ("PMI_", "PMIX_", "PALS_RANKID", "OMPI_COMM_WORLD_")
 _OWN = ("PYDANTIC_DISABLE_PLUGINS", "__all__")  # what `wf` sets for itself
 
 
 @dataclass(frozen=True)
 class Ending:
-    """How a stage ended: an exit code, or a signal, or both where a launcher tells of its rank's."""
+    """How a stage ended: an exit code, or a signal, or both where a launcher reports the signal of a rank."""
 
     code: int | None
     signal: int | None
@@ -45,15 +46,17 @@ class Ending:
 class Crew:
     """The processes of one run. A context manager: leaving it ends all that is left."""
 
-    def __init__(self, run_dir: Path) -> None:
+    def __init__(self, run_dir: Path, stages: int = 0) -> None:
         self._run_dir = run_dir
-        self._running: dict[str, tuple[StagePlan, subprocess.Popen[bytes]]] = {}
+        self._open_files = _allow_open_files(stages + _OTHER_FILES)
+        self._running: dict[str, tuple[ProcessSpec, subprocess.Popen[bytes]]] = {}
         self._groups: set[int] = set()  # the stages' process groups in which something may live
         self._looked = 0.0
         self._shared: dict[str, set[str]] = {}  # launched stage → its shared memory
         self._lost: dict[str, float] = {}  # launchers that had children → since when they have none
         self._ended: set[str] = set()  # stages whose launcher was killed here for that
         self._selector = selectors.DefaultSelector()
+        self._readable: set[int] = set()
         self._guard = _start_guard(run_dir)
 
     def __enter__(self) -> Crew:
@@ -64,6 +67,8 @@ class Crew:
     ) -> None:
         self.end_all()
         self._selector.close()
+        if self._open_files is not None:
+            resource.setrlimit(resource.RLIMIT_NOFILE, self._open_files)
         with contextlib.suppress(OSError):
             _pipe(self._guard).write(process_reaper.DONE)
         with contextlib.suppress(OSError):
@@ -74,34 +79,41 @@ class Crew:
         """Let `wait` return when this can be read, too."""
         self._selector.register(descriptor, selectors.EVENT_READ, None)
 
-    def start(self, stage: StagePlan, folder: Path) -> int:
-        """Start a stage in its own session and return its process id. Raises OSError when that fails."""
-        if evpath_workaround.needs_distance(stage) and self._groups:
+    def start(self, process: ProcessSpec) -> int:
+        """Start a process in its own session and return its id. Raises OSError when that fails."""
+        if process.separate_ids and self._groups:
             evpath_workaround.use_up_ids()
+        for path, text in process.files.items():
+            Path(path).write_text(text, encoding="utf-8")
         own = {
             process_reaper.RUN_VARIABLE: str(self._run_dir),
-            process_reaper.STAGE_VARIABLE: str(folder / "stage.json"),
+            process_reaper.STAGE_VARIABLE: str(process.folder / "stage.json"),
         }
-        with (folder / "stdout.log").open("ab") as out, (folder / "stderr.log").open("ab") as err, _on_cores(stage):
-            process = subprocess.Popen(
-                stage.argv, cwd=stage.cwd, env={**_environment(), **stage.env, **own}, start_new_session=True,
+        log = process.folder / "stdout.log", process.folder / "stderr.log"
+        with log[0].open("ab") as out, log[1].open("ab") as err, _on_cores(process, err):
+            started = subprocess.Popen(
+                process.argv, cwd=process.cwd, env={**_environment(), **process.env, **own}, start_new_session=True,
                 stdin=subprocess.DEVNULL, stdout=out, stderr=err,
             )  # fmt: skip
-        self._running[stage.name] = stage, process
-        self._groups.add(process.pid)
-        self._tell(process.pid)
-        self._selector.register(_exit_descriptor(process), selectors.EVENT_READ, stage.name)
-        if stage.launcher == "mpiexec" and evpath_workaround.needs_distance(stage):
-            evpath_workaround.wait_for_ranks(process.pid, stage.ranks)
-        return process.pid
+        if self._open_files is not None:
+            with contextlib.suppress(OSError):  # it has ended already
+                resource.prlimit(started.pid, resource.RLIMIT_NOFILE, self._open_files)
+        self._running[process.name] = process, started
+        self._groups.add(started.pid)
+        self._tell(started.pid)
+        self._selector.register(_exit_descriptor(started), selectors.EVENT_READ, process.name)
+        if process.separate_ids and LAUNCHERS[process.launcher].ranks_below:
+            evpath_workaround.wait_for_ranks(started.pid, process.ranks)
+        return started.pid
 
     def end_lost(self, now: float) -> None:
-        """Kill the launchers that have lost their ranks: hydra, when its proxy is killed, waits for ever."""
+        """Kill the launchers that have lost their ranks and would wait for ever (`Launcher.outlives_ranks`)."""
         if len(self._groups) > len(self._running) and now - self._looked > _LOOK_S:
             self._looked = now
             self._forget_groups()  # what outlived its leader may have ended
-        for name, (stage, process) in self._running.items():
-            if stage.launcher != "mpiexec":
+        for name, (spec, process) in self._running.items():
+            launcher = LAUNCHERS[spec.launcher]
+            if not launcher.outlives_ranks or not launcher.ranks_below:
                 continue
             if not self._shared.get(name):
                 # While it lives: when one rank dies, its launcher ends the others at once.
@@ -116,27 +128,33 @@ class Crew:
                         process.kill()
 
     def wait(self, timeout_s: float) -> list[str]:
-        """Sleep until a stage ends, a watched descriptor speaks or time is up; the stages that ended."""
-        return [key.data for key, _ in self._selector.select(max(0.0, timeout_s)) if key.data is not None]
+        """Wait for the end of a stage, a readable descriptor, or `timeout_s`. Returns the stages that ended."""
+        ready = [key for key, _ in self._selector.select(max(0.0, timeout_s))]
+        self._readable = {key.fd for key in ready}
+        return [key.data for key in ready if key.data is not None]
+
+    def can_read(self, descriptor: int) -> bool:
+        """Whether a watched descriptor could be read at the last `wait`."""
+        return descriptor in self._readable
 
     def collect(self, name: str, folder: Path) -> Ending:
         """How a stage that has ended did so."""
-        # Before it is waited for: so long its number belongs to nobody else.
+        # Before it is reaped: until then no other process can get its id.
         self._forget_groups()
-        stage, process = self._running.pop(name)
+        spec, process = self._running.pop(name)
         for key in list(self._selector.get_map().values()):
             if key.data == name:
                 self._selector.unregister(key.fd)
                 os.close(key.fd)
         code = process.wait()
-        if code < 0 and stage.launcher != "none":
+        if code < 0 and LAUNCHERS[spec.launcher].starts_ranks:
             lost = "its launcher had lost its ranks"
-            itself = f"its launcher ({stage.launcher}, process {process.pid}) was killed"
+            itself = f"its launcher ({spec.launcher}, process {process.pid}) was killed"
             return Ending(None, -code, lost if name in self._ended else itself)
-        return to_ending(code, stage.launcher, [*_tail(folder / "stdout.log"), *_tail(folder / "stderr.log")])
+        return to_ending(code, spec.launcher, [*_tail(folder / "stdout.log"), *_tail(folder / "stderr.log")])
 
     def _forget_groups(self) -> None:
-        """Groups in which nothing lives are not ours any more: their numbers are used again, by strangers."""
+        """Forget groups without a living process: other processes may get their ids."""
         for group in self._groups - process_reaper.living_groups(self._groups):
             self._groups.remove(group)
             self._tell(-group)
@@ -163,7 +181,7 @@ class Crew:
         process_reaper.end_members(str(folder / "stage.json"), groups, 0.5, process_reaper.STAGE_VARIABLE)
 
     def end_all(self) -> set[int]:
-        """Kill what is left of the run, at once. Returns the ids of processes that would not go."""
+        """Kill what is left of the run, at once. Returns the ids of processes that did not end."""
         left = process_reaper.end_members(str(self._run_dir), self._groups)
         for _, process in self._running.values():
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -174,17 +192,11 @@ class Crew:
 
 
 def to_ending(code: int, launcher: str, lines: Iterable[str]) -> Ending:
-    """A process's exit as Popen gives it, with what its launcher's last lines say of the rank at fault. Pure."""
+    """A process's exit as Popen gives it, with what its launcher's last lines report of the failed rank. Pure."""
     if code < 0:
         return Ending(None, -code)
-    if code and launcher == "mpiexec":
-        for line in lines:
-            match = _HYDRA.search(line)
-            if match and int(match[1]) == code:
-                return Ending(code, code, "one of its ranks")
-    if 128 < code < 128 + signal.NSIG and launcher in ("mpiexec", "srun"):
-        return Ending(code, code - 128, "one of its ranks")
-    return Ending(code, None)
+    number = LAUNCHERS[launcher].signal_of(code, lines) if code else None
+    return Ending(code, number, "one of its ranks" if number is not None else "")
 
 
 def _environment() -> dict[str, str]:
@@ -192,8 +204,18 @@ def _environment() -> dict[str, str]:
     return {key: value for key, value in mine if not key.startswith(_FOREIGN)}
 
 
+def _allow_open_files(count: int) -> tuple[int, int] | None:
+    """Allow this process so many open files: each stage that runs needs one, and 1,024 are usual. The limits before
+    that, which the stages get; None where nothing had to be changed."""
+    soft, hard = before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft in (resource.RLIM_INFINITY, hard) or soft >= count or not hasattr(resource, "prlimit"):
+        return None
+    resource.setrlimit(resource.RLIMIT_NOFILE, (count if hard == resource.RLIM_INFINITY else min(count, hard), hard))
+    return before
+
+
 def _tail(path: Path) -> list[str]:
-    return last_lines(path, _HYDRA_LINES)
+    return last_lines(path, _LAST_LINES)
 
 
 def _pipe(process: subprocess.Popen[bytes]) -> IO[bytes]:
@@ -226,13 +248,16 @@ def _exit_descriptor(process: subprocess.Popen[bytes]) -> int:
 
 
 @contextlib.contextmanager
-def _on_cores(stage: StagePlan) -> Iterator[None]:
-    """What is started inside inherits these cores: the plan's indices among those that we may use."""
-    if not stage.placement.cores or not hasattr(os, "sched_setaffinity"):
+def _on_cores(process: ProcessSpec, log: IO[bytes]) -> Iterator[None]:
+    """What is started inside inherits the cores of the plan; a line in `log` where this machine lacks them."""
+    if not process.cores or not hasattr(os, "sched_setaffinity"):
         yield
         return
     allowed = sorted(os.sched_getaffinity(0))
-    cores = {allowed[core] for core in stage.placement.cores if core < len(allowed)}
+    cores, note = choose_cores(process.cores, allowed)
+    if note:
+        log.write(f"wf: {note}\n".encode())
+        log.flush()
     try:
         if cores:
             os.sched_setaffinity(0, cores)

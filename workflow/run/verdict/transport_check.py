@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from workflow.run.state import EndState, RunState
+from workflow.sst_transports import transport_of_plane
 
-# ADIOS2's word → ours
-TRANSPORTS = {"evpath": "tcp", "rdma": "rdma", "ucx": "ucx", "mpi": "mpi", "daos": "daos"}
 _REASONS = {
     "not found": "{name} is not built into its ADIOS2",
     "not available": "its ADIOS2 has {name}, but that cannot run here",
@@ -18,7 +17,7 @@ _WAYS = {
 
 def transport_of(end: EndState) -> str:
     """The transport that a writing end took; empty where that is not known."""
-    return TRANSPORTS.get(end.plane, end.plane)
+    return transport_of_plane(end.plane)
 
 
 def wrong_transport(state: RunState) -> tuple[str, str] | None:
@@ -36,7 +35,7 @@ def difference(state: RunState, writer: EndState) -> str:
     planned = next(end for end in ends if (end.stream, end.side) == (writer.stream, "write"))
     if planned.transport is None or writer.plane in ("", planned.transport):
         return ""
-    name, word = TRANSPORTS.get(planned.transport, planned.transport), _why(writer)
+    name, word = transport_of_plane(planned.transport), _why(writer)
     asked = "planned" if state.plan.stream(writer.stream).fallback else "asked for"
     took = f"transport {name} was {asked}, but ADIOS2 took {transport_of(writer)}"
     reason = _REASONS.get(word, "the program sets another, or was given no config file")

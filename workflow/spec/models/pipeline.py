@@ -14,6 +14,7 @@ from workflow.spec.models.malloc_settings import Memory, MemoryOrBool
 from workflow.spec.models.output import AggregationPolicy, Compression
 from workflow.spec.models.strict import Spec as Spec
 from workflow.spec.models.units import Duration, Size
+from workflow.sst_transports import Transport
 
 # Stage and stream names become directory names, placeholder parts and `--set` keys.
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,62}$")]
@@ -22,8 +23,6 @@ End = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_-]*(\.[A-Za
 # A component that comes with wf, or the folder of one's own: `./spectrum`, relative to the pipeline file.
 ComponentName = Annotated[str, StringConstraints(pattern=r"^([A-Za-z][A-Za-z0-9_-]{0,62}|[^\s]*/[^\n]*)$")]
 Scalar = bool | int | float | str
-# How SST moves data: TCP sockets, libfabric, UCX, MPI itself.
-Transport = Literal["tcp", "rdma", "ucx", "mpi"]
 # Who reads which of the writer's blocks (workflow.distribution).
 Strategy = Literal[
     "auto", "hostname", "hostname:binpacking", "hostname:round-robin", "hostname:blocks",
@@ -222,7 +221,7 @@ class StreamSpec(Spec):
         None, description="live: read while it is written; after: read when the writer has ended. Default by engine"
     )
     queue: Queue = Field(default_factory=Queue, description="steps that the writer may hold for slow readers")
-    transport: Literal["auto", "tcp", "rdma", "ucx", "mpi"] = Field(
+    transport: Literal["auto", Transport] = Field(
         "auto",
         description="how SST moves data. auto: the fastest that the placement and this machine's ADIOS2 allow; "
         "any other: that one, or the run fails",
@@ -251,14 +250,27 @@ class StreamSpec(Spec):
 
 
 class Deadlines(Spec):
-    """How long a run may be silent before it is stopped with a diagnosis."""
+    """How long a run may be silent. A stage that computes for an hour between two steps looks like one that hangs:
+    without a limit here, wf warns and the run goes on.
+    """
 
-    start: Duration = Field(120.0, examples=["2 min"], description="from a stage's start until its streams are open")
-    step: Duration = Field(
-        600.0, examples=["10 min"], description="longest time without a step on a stream whose two ends run"
+    start: Duration = Field(
+        120.0, examples=["2 min"], description="kills: from a stage's start until its streams are open"
     )
-    run: Duration = Field(86400.0, examples=["24 h"], description="the whole run")
-    stop: Duration = Field(3.0, examples=["3 s"], description="from the request to stop until the kill")
+    warn: Duration = Field(
+        600.0,
+        examples=["10 min"],
+        description="warns: time without a step on a stream; again after twice, four times, … that time",
+    )
+    step: Duration | None = Field(
+        None,
+        examples=["30 min"],
+        description="kills: longest time without a step on a stream whose two ends run (default: no limit)",
+    )
+    run: Duration | None = Field(None, examples=["24 h"], description="kills: the whole run (default: no limit)")
+    stop: Duration = Field(
+        60.0, examples=["60 s"], description="from the request to stop, SIGINT, until SIGKILL; SIGTERM after a third"
+    )
 
 
 class PipelineSpec(Spec):

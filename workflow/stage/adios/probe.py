@@ -12,7 +12,8 @@ import subprocess
 import sys
 import tempfile
 
-PLANES = {"tcp": "WAN", "rdma": "RDMA", "ucx": "UCX"}
+from workflow.sst_transports import TRANSPORTS, SstTransport
+
 OPERATORS: dict[str, dict[str, str]] = {
     "blosc": {},
     "bzip2": {},
@@ -54,19 +55,17 @@ def main() -> None:
     answers = {
         "version": adios2.__version__,
         "mpi": bool(adios2.is_built_with_mpi),
-        "planes": [name for name, word in PLANES.items() if _plane_works(word)],
+        "planes": [each.name for each in TRANSPORTS.values() if each.opens_alone and _plane_works(each)],
         "operators": [name for name, parameters in OPERATORS.items() if _operator_works(name, parameters)],
     }
     print(json.dumps(answers))
 
 
-def _plane_works(word: str) -> bool:
-    # The shm provider makes the real RDMA path usable on a machine without RDMA hardware.
-    env = {**os.environ, "SstVerbose": "2", **({"FABRIC_IFACE": "shm"} if word == "RDMA" else {})}
-    plane = {"WAN": "evpath", "RDMA": "rdma", "UCX": "ucx"}[word]
+def _plane_works(transport: SstTransport) -> bool:
+    env = {**os.environ, "SstVerbose": "2", **dict(transport.probe_environment)}
     with tempfile.TemporaryDirectory() as folder:
-        answer = _ask(_OPEN, word, f"{folder}/probe", env=env)
-    return answer is not None and f'Selecting DataPlane "{plane}"' in answer.stderr and answer.returncode == 0
+        answer = _ask(_OPEN, transport.parameter, f"{folder}/probe", env=env)
+    return answer is not None and f'Selecting DataPlane "{transport.plane}"' in answer.stderr and answer.returncode == 0
 
 
 def _operator_works(name: str, parameters: dict[str, str]) -> bool:

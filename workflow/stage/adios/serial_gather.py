@@ -1,7 +1,7 @@
-"""One rank for all: with a serial ADIOS2, rank 0 opens the streams and passes the data to and from the others.
+"""Several ranks with a serial ADIOS2: rank 0 opens the streams and passes the data to and from the other ranks.
 
-All ranks make the same calls in the same order; what rank 0 meets, they all meet: an error there is raised on
-every rank. Data travels as raw bytes in pieces that every MPI can count, never pickled.
+All ranks make the same calls in the same order. An error on rank 0 is raised on every rank. Data is sent as raw bytes,
+never pickled, in chunks whose size every MPI can count.
 """
 
 from __future__ import annotations
@@ -11,26 +11,18 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from workflow.stage.adios.read_engine import Source, Status
-from workflow.stage.adios.write_engine import Target
-from workflow.stage.data.rank_selection import Blocks
-from workflow.stage.data.variables import Array, Block, Info, Selection
+from workflow.stage.data.variables import Array, BlockData, BlockTable, Info, Selection
 from workflow.stage.ranks.communicator import own_communicator
-from workflow.stage.ranks.idle_wait import wait_patiently
-from workflow.stage.stage_errors import StageError
+from workflow.stage.ranks.idle_wait import idle_barrier
+from workflow.stage.stage_errors import RanksDiffer
+from workflow.stage.stream_engines import ReadEngine, StepStatus, WriteEngine
 
 T = TypeVar("T")
-_PIECE = 2**30  # bytes; counts of older MPIs end at 2^31
-
-
-class RanksDiffer(StageError):  # noqa: N818, as its relatives
-    """The ranks of a stage did not make the same call."""
-
-    agreed = True
+_CHUNK = 2**30  # bytes; counts of older MPI libraries end at 2^31
 
 
 def together(action: Callable[[], T]) -> T:
-    """Do it on rank 0; its (small) result or its exception is that of every rank."""
+    """Call `action` on rank 0; its (small) result is returned, or its exception raised, on every rank. Collective."""
     comm = own_communicator()
     if comm is None:
         return action()
@@ -38,82 +30,82 @@ def together(action: Callable[[], T]) -> T:
     if comm.Get_rank() == 0:
         try:
             result = action()
-        except Exception as caught:  # handed to all ranks, whatever it is
+        except Exception as caught:  # raised on all ranks, whatever it is
             error = caught
             error.agreed = True  # type: ignore[attr-defined]
-    wait_patiently(comm)
-    result, told = comm.bcast((result, error))
-    if told is not None:
-        raise error or told
+    idle_barrier(comm)
+    result, received = comm.bcast((result, error))
+    if received is not None:
+        raise error or received
     return result  # type: ignore[no-any-return]
 
 
-class GatheredSource:
-    """A source that only rank 0 has opened, for all ranks."""
+class GatheredReadEngine:
+    """A read engine that only rank 0 has opened, for all ranks."""
 
-    def __init__(self, open_source: Callable[[], Source]) -> None:
+    def __init__(self, open_engine: Callable[[], ReadEngine]) -> None:
         self._comm = own_communicator()
-        self._source: Any = None
+        self._engine: Any = None
         self._variables: dict[str, Info] = {}
         self._attributes: Mapping[str, Array | list[str]] = {}
         self._bytes = 0
 
         def open_it() -> None:
-            self._source = open_source()
+            self._engine = open_engine()
 
         together(open_it)
 
-    def begin(self, timeout_s: float) -> Status:
-        """See `Source`. What the step holds is told to all ranks, so that they can ask without exchange."""
+    def begin(self, timeout_s: float) -> StepStatus:
+        """See `ReadEngine`. All ranks receive the variables and attributes: later queries need no messages."""
 
-        def look() -> tuple[Status, Any, Any]:
-            status = self._source.begin(timeout_s)
-            ready = status is Status.READY
-            return status, self._source.variables() if ready else {}, self._source.attributes() if ready else {}
+        def begin_on_rank_0() -> tuple[StepStatus, Any, Any]:
+            status = self._engine.begin(timeout_s)
+            ready = status is StepStatus.READY
+            return status, self._engine.variables() if ready else {}, self._engine.attributes() if ready else {}
 
-        status, self._variables, self._attributes = together(look)
+        status, self._variables, self._attributes = together(begin_on_rank_0)
         return status
 
     def end(self) -> int:
-        """See `Source`."""
-        if self._source is not None:
-            self._source.end()
+        """See `ReadEngine`."""
+        if self._engine is not None:
+            self._engine.end()
         total, self._bytes = self._bytes, 0
         return total
 
     def bytes_of_all(self) -> list[int] | None:
-        """See `Source`."""
+        """See `ReadEngine`."""
         return None
 
     def close(self) -> None:
-        """See `Source`."""
-        if self._source is not None:
-            self._source.close()
+        """See `ReadEngine`."""
+        if self._engine is not None:
+            self._engine.close()
 
     def abandon(self) -> None:
-        """See `Source`."""
-        if self._source is not None:
-            self._source.abandon()
+        """See `ReadEngine`."""
+        if self._engine is not None:
+            self._engine.abandon()
 
     def variables(self) -> dict[str, Info]:
-        """See `Source`."""
+        """See `ReadEngine`."""
         return self._variables
 
     def info(self, name: str) -> Info | None:
-        """See `Source`."""
+        """See `ReadEngine`."""
         return self._variables.get(name)
 
-    def blocks(self, names: Sequence[str]) -> dict[str, Blocks]:
-        """See `Source`."""
-        found: dict[str, Blocks] = together(lambda: self._source.blocks(names))
+    def blocks(self, names: Sequence[str]) -> dict[str, BlockTable]:
+        """See `ReadEngine`."""
+        found: dict[str, BlockTable] = together(lambda: self._engine.blocks(names))
         return found
 
     def attributes(self) -> Mapping[str, Array | list[str]]:
-        """See `Source`."""
+        """See `ReadEngine`."""
         return self._attributes
 
     def get(self, wanted: Sequence[Selection]) -> list[Array]:
-        """See `Source`. A box that all ranks want is read once, others once for each rank."""
+        """See `ReadEngine`. A box that all ranks request is read once, others once for each rank."""
         asked: list[list[Selection]] = self._comm.allgather(list(wanted))
         _check_same("read", [[box.name for box in boxes] for boxes in asked])
         shared = [all(boxes[i] == wanted[i] for boxes in asked) for i in range(len(wanted))]
@@ -122,111 +114,111 @@ class GatheredSource:
         read: list[Array] = []
 
         def fetch() -> None:
-            read.extend(self._source.get(boxes))
+            read.extend(self._engine.get(boxes))
 
         together(fetch)
         arrays = iter(read)
         return [
-            self._share(box, arrays) if same else self._deal(box, arrays)
+            self._broadcast(box, arrays) if same else self._scatter(box, arrays)
             for box, same in zip(wanted, shared, strict=True)
         ]
 
-    def _share(self, box: Selection, arrays: Any) -> Array:
+    def _broadcast(self, box: Selection, arrays: Any) -> Array:
         """The next array of rank 0, on every rank."""
         kind = self._variables[box.name].type
         if kind == "string":
             text: Array = self._comm.bcast(next(arrays, None))
             return text
-        values = next(arrays) if self._source is not None else np.empty(box.extent, kind)
-        for piece in _pieces(values):
-            self._comm.Bcast(piece)
+        values = next(arrays) if self._engine is not None else np.empty(box.extent, kind)
+        for chunk in _chunks(values):
+            self._comm.Bcast(chunk)
         self._bytes += values.nbytes * self._comm.Get_size()
         return values
 
-    def _deal(self, box: Selection, arrays: Any) -> Array:
+    def _scatter(self, box: Selection, arrays: Any) -> Array:
         """The next arrays of rank 0, one to each rank."""
-        if self._source is None:
+        if self._engine is None:
             values = np.empty(box.extent, self._variables[box.name].type)
-            for piece in _pieces(values):
-                self._comm.Recv(piece, source=0)
+            for chunk in _chunks(values):
+                self._comm.Recv(chunk, source=0)
             return values
         own: Array = next(arrays)
         self._bytes += own.nbytes
         for rank in range(1, self._comm.Get_size()):
             array = next(arrays)
             self._bytes += array.nbytes
-            for piece in _pieces(array):
-                self._comm.Send(piece, dest=rank)
+            for chunk in _chunks(array):
+                self._comm.Send(chunk, dest=rank)
         return own
 
 
-class GatheredTarget:
-    """A target that only rank 0 has opened, for all ranks."""
+class GatheredWriteEngine:
+    """A write engine that only rank 0 has opened, for all ranks."""
 
-    def __init__(self, open_target: Callable[[], Target]) -> None:
+    def __init__(self, open_engine: Callable[[], WriteEngine]) -> None:
         self._comm = own_communicator()
-        self._target: Any = None
+        self._engine: Any = None
 
         def open_it() -> None:
-            self._target = open_target()
+            self._engine = open_engine()
 
         together(open_it)
 
     def begin(self) -> None:
-        """See `Target`."""
-        if self._target is not None:
-            self._target.begin()
+        """See `WriteEngine`."""
+        if self._engine is not None:
+            self._engine.begin()
 
-    def put(self, block: Block) -> None:
-        """See `Target`."""
-        if self._target is not None:
-            self._target.put(block)
+    def put(self, block: BlockData) -> None:
+        """See `WriteEngine`."""
+        if self._engine is not None:
+            self._engine.put(block)
 
-    def put_share(self, block: Block) -> None:
-        """See `Target`. Each block is written as its rank has it: they are not assembled."""
+    def put_share(self, block: BlockData) -> None:
+        """See `WriteEngine`. Each block is written as it is: they are not assembled into one array."""
         mine = (block.name, block.type, block.shape, block.start, block.values.shape)
         headers = self._comm.allgather(mine)
         _check_same("write", [header[:3] for header in headers])
-        if self._target is None:
-            for piece in _pieces(block.values):
-                self._comm.Send(piece, dest=0)
+        if self._engine is None:
+            for chunk in _chunks(block.values):
+                self._comm.Send(chunk, dest=0)
             return
-        self._target.put_share(block)
+        self._engine.put_share(block)
         for rank, (name, kind, shape, start, count) in enumerate(headers[1:], start=1):
             values = np.empty(count, kind)
-            for piece in _pieces(values):
-                self._comm.Recv(piece, source=rank)
-            self._target.put_share(Block(name, kind, values, shape, start))
+            for chunk in _chunks(values):
+                self._comm.Recv(chunk, source=rank)
+            self._engine.put_share(BlockData(name, kind, values, shape, start))
 
     def end(self) -> None:
-        """See `Target`."""
-        together(lambda: self._target.end())
+        """See `WriteEngine`."""
+        together(lambda: self._engine.end())
 
     def close(self) -> None:
-        """See `Target`."""
-        together(lambda: self._target.close())
+        """See `WriteEngine`."""
+        together(lambda: self._engine.close())
 
     def abandon(self) -> None:
-        """See `Target`."""
-        if self._target is not None:
-            self._target.abandon()
+        """See `WriteEngine`."""
+        if self._engine is not None:
+            self._engine.abandon()
 
     def attribute(self, name: str, value: Array | list[str]) -> None:
-        """See `Target`."""
-        if self._target is not None:
-            self._target.attribute(name, value)
+        """See `WriteEngine`."""
+        if self._engine is not None:
+            self._engine.attribute(name, value)
 
 
 def _check_same(doing: str, calls: Sequence[Any]) -> None:
-    """Raise the same RanksDiffer on all ranks when they do not all read or write the same thing."""
+    """Raise the same RanksDiffer on all ranks unless all of them read or write the same variables."""
     for rank, call in enumerate(calls):
         if call != calls[0]:
             raise RanksDiffer(
-                f"rank 0 would {doing} {calls[0]}, but rank {rank} {call}: make the same calls on all ranks"
+                f"rank 0 called {doing} for {calls[0]}, but rank {rank} for {call}: make the same calls on all ranks"
             )
 
 
-def _pieces(array: Array) -> list[Any]:
-    """The bytes of a contiguous array, in pieces."""
+def _chunks(array: Array) -> list[Any]:
+    """The bytes of a contiguous array, in chunks that MPI can count."""
     flat = array.reshape(-1).view(np.uint8)
-    return [flat[first : first + _PIECE] for first in range(0, flat.size, _PIECE)]
+    return [flat[first : first + _CHUNK] for first in range(0, flat.size, _CHUNK)]

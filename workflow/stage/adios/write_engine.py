@@ -1,46 +1,22 @@
-"""Writing through ADIOS2: one engine, its steps and this process's boxes."""
+"""Writing through an ADIOS2 engine: steps, this process's blocks, and attributes."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
+from workflow.distribution.boxes import Shape, volume
 from workflow.formats.stage_file import StreamEnd
 from workflow.stage.adios.open_engine import bindings, forget_contact_files, is_parallel, open_engine
 from workflow.stage.adios.tcp_nodelay import Connections
-from workflow.stage.data.compression_operators import Operator, Operators
-from workflow.stage.data.variables import STRING_LISTS, Array, Block, Shape, product
+from workflow.stage.data.compression_operators import Operators, VariableOperator
+from workflow.stage.data.variables import STRING_LISTS, Array, BlockData
 from workflow.stage.stage_errors import StageError
 
 
-class Target(Protocol):
-    """What a writer writes to: ADIOS2 here, rank 0 for all ranks in `gather`, an HDF5 file in `hdf5`."""
-
-    def begin(self) -> None:
-        """Begin a step. Collective."""
-
-    def put(self, block: Block) -> None:
-        """A block, a scalar or a string that this rank alone writes."""
-
-    def put_share(self, block: Block) -> None:
-        """This rank's block of an array of which every rank writes one. Collective where one rank writes for all."""
-
-    def end(self) -> None:
-        """End the step: its data is on its way. Collective."""
-
-    def close(self) -> None:
-        """End the stream. Collective."""
-
-    def abandon(self) -> None:
-        """Leave the stream as it is, without its end: whole steps stay, an open one is lost. Not collective."""
-
-    def attribute(self, name: str, value: Array | list[str]) -> None:
-        """Define an attribute, or give it a new value, from this step on."""
-
-
 class _Known(NamedTuple):
-    """A variable that ADIOS2 knows already, and the box it was last told."""
+    """A variable that is defined in ADIOS2, and its current selection."""
 
     variable: Any
     type: str
@@ -49,7 +25,7 @@ class _Known(NamedTuple):
     extent: Shape
 
 
-class AdiosTarget:
+class AdiosWriteEngine:
     """One engine opened for writing by this process."""
 
     def __init__(self, end: StreamEnd) -> None:
@@ -64,11 +40,11 @@ class AdiosTarget:
         self._connections = Connections()
         self._contact = Path(f"{end.path}.sst") if self._is_stream else None
         self._lists: set[str] = set()
-        # Given before the first step: a file closed without one must hold nothing, or a reader takes it for a step.
+        # Attributes set before the first step: a file closed without a step must stay empty, or readers see a step.
         self._early: dict[str, Array | list[str]] | None = {}
 
     def begin(self) -> None:
-        """See `Target`."""
+        """See `WriteEngine`."""
         if self._is_stream:
             self._connections.send_at_once()
         self._engine.BeginStep()
@@ -76,8 +52,8 @@ class AdiosTarget:
         for name, value in early.items():
             self.attribute(name, value)
 
-    def put(self, block: Block) -> None:
-        """See `Target`. Raises StageError when a variable changes its type or its number of dimensions."""
+    def put(self, block: BlockData) -> None:
+        """See `WriteEngine`. Raises StageError when a variable changes its type or its number of dimensions."""
         name, kind, values, shape, start, lent = block
         count = values.shape
         known = self._variables.get(name)
@@ -104,24 +80,24 @@ class AdiosTarget:
         else:
             self._engine.Put(variable, values, self._sync)
 
-    def put_share(self, block: Block) -> None:
-        """See `Target`. Empty blocks are left out, except that an array of no elements at all must exist."""
-        if block.values.size or not product(block.shape):
+    def put_share(self, block: BlockData) -> None:
+        """See `WriteEngine`. Empty blocks are left out, unless the whole array has no elements."""
+        if block.values.size or not volume(block.shape):
             self.put(block)
 
     def end(self) -> None:
-        """See `Target`."""
+        """See `WriteEngine`."""
         self._engine.EndStep()
         self._lent.clear()
 
     def close(self) -> None:
-        """See `Target`."""
+        """See `WriteEngine`."""
         self._engine.Close()
 
     def abandon(self) -> None:
-        """See `Target`. ADIOS2's objects do it when they go; a file is readable then, a reader of a stream fails.
+        """See `WriteEngine`. Deletes ADIOS2's objects: a file stays readable, the readers of a stream fail.
 
-        Where that is collective the end of the process must do.
+        Where that would be collective, the stream is left open until the process ends.
         """
         if is_parallel():
             return
@@ -132,7 +108,7 @@ class AdiosTarget:
             forget_contact_files()
 
     def attribute(self, name: str, value: Array | list[str]) -> None:
-        """See `Target`."""
+        """See `WriteEngine`."""
         if self._early is not None:
             self._early[name] = value
         elif isinstance(value, list) and self._is_stream:  # SST loses them
@@ -145,14 +121,14 @@ class AdiosTarget:
             self._define_attribute(name, str(value[()]))
 
     def _define_attribute(self, name: str, value: Array | list[str] | str) -> None:
-        # ADIOS2 refuses a second value for a name that it knows; removing what it does not know is harmless.
+        # ADIOS2 refuses a second value for a defined name; removing an undefined one has no effect.
         self._io.RemoveAttribute(name)
         self._io.DefineAttribute(name, value)
 
-    def _define(self, block: Block, operator: Operator | None) -> Any:
+    def _define(self, block: BlockData, operator: VariableOperator | None) -> Any:
         if block.type == "string":
             return self._io.DefineVariable(block.name)
-        # ADIOS2 takes the type from the array and the box from the rest; without a box it is a single value.
+        # ADIOS2 takes the type from the array; without shape, start and count it is a single value.
         variable = self._io.DefineVariable(block.name, block.values, block.shape, block.start, block.values.shape)
         if operator is not None:
             variable.AddOperation(operator.type, dict(operator.parameters))

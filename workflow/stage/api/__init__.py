@@ -1,1 +1,1 @@
-"""What stage programs call: readers, writers, steps."""
+"""What stage programs call: open a stream, iterate over its steps, read and write variables."""

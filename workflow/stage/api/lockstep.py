@@ -1,4 +1,4 @@
-"""Several streams read side by side."""
+"""Several streams read in lockstep."""
 
 from __future__ import annotations
 
@@ -6,28 +6,24 @@ from collections.abc import Iterator
 
 from workflow.stage.api.reader import Reader
 from workflow.stage.api.step import Step
-from workflow.stage.stage_errors import StageError
+from workflow.stage.stage_errors import UnevenSteps
 from workflow.stage.telemetry import process_metrics
 
 
-class UnevenSteps(StageError):  # noqa: N818, as its relatives
-    """Of several streams that are read side by side one ended before the others."""
-
-    agreed = True
-
-
 def in_step(*readers: Reader) -> Iterator[tuple[Step, ...]]:
-    """The first steps of all these readers, then the second ones, and so on; ends when all streams end.
+    """Iterate over several readers in lockstep: one tuple per step, with the step of each reader in argument order.
 
     >>> for atoms, field in stage.in_step(atoms_reader, field_reader):
     ...     here = atoms.read("position"), field.read("V")
 
-    Raises UnevenSteps when one stream ends before the others, and what the readers raise.
+    Ends when all streams end. Raises UnevenSteps when one stream ends before the others, and whatever the readers
+    raise (see `Reader`).
     """
     while True:
-        # All of them first: a writer that closes one stream waits for its last step, and has not closed the others yet.
+        # Release all steps first: a writer that closes one stream waits until its last step is released, and has not
+        # closed the other streams yet.
         for reader in readers:
-            reader.give_back()
+            reader.release_step()
         steps = [next(reader, None) for reader in readers]
         here = tuple(step for step in steps if step is not None)
         if len(here) < len(readers):
@@ -40,10 +36,9 @@ def in_step(*readers: Reader) -> Iterator[tuple[Step, ...]]:
 def _uneven(readers: tuple[Reader, ...], steps: list[Step | None]) -> UnevenSteps:
     ended = next(reader for reader, step in zip(readers, steps, strict=True) if step is None)
     other = next(reader for reader, step in zip(readers, steps, strict=True) if step is not None)
-    text = (
-        f"stream {ended.name} ended after {ended.steps} steps, but {other.name}, read side by side with it, goes on; "
-        "give both writers the same number of steps"
+    error = UnevenSteps(
+        f"stream {ended.name} ended after {ended.steps} steps, but {other.name}, read in lockstep with it, goes on; "
+        "let both writers write the same number of steps"
     )
-    error = UnevenSteps(text)
     process_metrics().error(other.name, error)
     return error

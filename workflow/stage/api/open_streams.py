@@ -1,4 +1,4 @@
-"""Opening the streams of this stage, by the name of a port or by a path."""
+"""Opening the streams of this stage, by port or by path; closing at exit what the program left open."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from typing import Any
 from workflow.formats.sides import Side
 from workflow.formats.stage_file import StreamEnd
 from workflow.stage import settings
-from workflow.stage.adios.open_engine import bindings, is_parallel, wait_for_writer
-from workflow.stage.adios.read_engine import AdiosSource, Source
-from workflow.stage.adios.serial_gather import GatheredSource, GatheredTarget, together
-from workflow.stage.adios.write_engine import AdiosTarget, Target
+from workflow.stage.adios.open_engine import bindings, is_parallel
+from workflow.stage.adios.read_engine import AdiosReadEngine
+from workflow.stage.adios.serial_gather import GatheredReadEngine, GatheredWriteEngine, together
+from workflow.stage.adios.write_engine import AdiosWriteEngine
 from workflow.stage.api.reader import Reader
 from workflow.stage.api.writer import Writer
-from workflow.stage.hdf5 import Hdf5Source, Hdf5Target
-from workflow.stage.ranks.communicator import end_the_others, rank, size, speak_plainly
-from workflow.stage.ssc.ssc_reader import SscSource
-from workflow.stage.ssc.ssc_writer import SscTarget
-from workflow.stage.stage_errors import StageError, left_by
+from workflow.stage.ranks.communicator import rank, size
+from workflow.stage.ranks.uncaught_errors import abort_if_noted, print_plain_errors
+from workflow.stage.stage_errors import StageError, exit_reason
+from workflow.stage.stream_engines import ReadEngine, WriteEngine
 from workflow.stage.telemetry import process_metrics
+from workflow.stage.timeouts import wait_for_writer
 
 _open: weakref.WeakSet[Reader | Writer] = weakref.WeakSet()
-# Opened before the program asked for it; None: the program has it, or had it.
+# Streams that were opened before the program asked for them; None: the program has asked.
 _ahead: dict[tuple[str, Side], Reader | Writer | None] = {}
 _started = False
 
@@ -40,15 +40,19 @@ def open_reader(
     open_timeout_s: float | None = None,
     step_timeout_s: float | None = None,
 ) -> Reader:
-    """Open the stream at port `name` for reading; or, with `path`, any file or stream.
+    """Open the stream at port `name` for reading; or, with `path`, any file or stream. Collective over the ranks.
 
-    In a run SST and SSC streams are opened in the pipeline's order, whichever the program asks for first: else stages
-    with several streams could wait for each other for ever.
-    The engine of a path follows from its suffix (.bp, .h5, otherwise SST) unless given. A file given by path is
-    not waited for: it must be there, and one that its writer never closed raises StreamFailed after its last whole
-    step, unless timeouts are given.
-    Collective over the ranks. Raises StreamTimeout when no writer comes within `open_timeout_s`,
-    StreamFailed when it vanished, StageError when there is no such port.
+    `name` may be left out where the stage reads one stream. The other arguments apply to a `path` only: its engine
+    follows from the suffix (.bp: BP5, .h5: HDF5, otherwise SST) unless `engine` names it; `parameters` are the
+    engine's, as ADIOS2 documents them; `open_timeout_s` and `step_timeout_s` are how long to wait for the writer and
+    for each step, in seconds. By default a file must exist, and one that its writer never closed raises StreamFailed
+    after its last complete step.
+
+    In a run SST and SSC streams are opened in the pipeline's order, whichever the program asks for first: otherwise
+    stages with several streams could wait for each other without limit.
+
+    Raises StreamTimeout when no writer opens the stream within `open_timeout_s`, StreamFailed when the writer has died
+    or the file does not exist, StageError when there is no such port or ADIOS2 cannot open the stream.
     """
     end = _end("read", name, path, engine, parameters, open_timeout_s=open_timeout_s, step_timeout_s=step_timeout_s)
     opened = _in_order(end)
@@ -57,27 +61,27 @@ def open_reader(
 
 
 def _in_order(end: StreamEnd) -> Reader | Writer:
-    """The end, opened after those that every stage opens before it.
+    """Open a stream end, after the ends that must be opened before it.
 
-    An open of SST or SSC meets the other ends of the stream; a live file can be opened for reading when its first step
-    is written. So all stages open their streams from memory to memory in the pipeline's order, then files: none waits
-    for one that waits for it.
+    Opening SST or SSC waits for the other end of the stream; a live file can be opened for reading once its first step
+    is written. So every stage opens its SST and SSC streams in the pipeline's order, and files after them: no two
+    stages wait for each other.
     """
     planned = settings.current().ends
     if settings.current().by_hand or not any(end is each for each in planned):
         return _open_end(end)
     for each in planned:
         if each is end:
-            if _meets(end):
+            if _waits_for_other_end(end):
                 break
-        elif _meets(each) and _key(each) not in _ahead:
+        elif _waits_for_other_end(each) and _key(each) not in _ahead:
             _ahead[_key(each)] = _open_end(each)
     opened = _ahead.get(_key(end)) or _open_end(end)
     _ahead[_key(end)] = None
     return opened
 
 
-def _meets(end: StreamEnd) -> bool:
+def _waits_for_other_end(end: StreamEnd) -> bool:
     return end.engine.upper() in ("SST", "SSC")
 
 
@@ -96,7 +100,7 @@ def _open_read(end: StreamEnd) -> Reader:
     except StageError as error:
         process_metrics().error(end.stream, error)
         raise
-    reader = Reader(end, _open_source(end), settings.current().stage)
+    reader = Reader(end, _open_read_engine(end), settings.current().stage)
     _opened(end, begin, reader)
     return reader
 
@@ -108,10 +112,13 @@ def open_writer(
     engine: str | None = None,
     parameters: Mapping[str, str] | None = None,
 ) -> Writer:
-    """Open the stream at port `name` for writing; or, with `path`, any file or stream.
+    """Open the stream at port `name` for writing; or, with `path`, any file or stream. Collective over the ranks.
 
-    Where readers are planned, waits until they have come. Collective over the ranks. Raises StageError when there
-    is no such port or ADIOS2 cannot open it.
+    `name` may be left out where the stage writes one stream. The other arguments apply to a `path` only: its engine
+    follows from the suffix (.bp: BP5, .h5: HDF5, otherwise SST) unless `engine` names it; `parameters` are the
+    engine's, as ADIOS2 documents them. In a run a stream with live readers waits here until they have opened it.
+
+    Raises StageError when there is no such port or ADIOS2 cannot open the stream.
     """
     end = _end("write", name, path, engine, parameters)
     opened = _in_order(end)
@@ -120,67 +127,80 @@ def open_writer(
 
 
 def open_writers(name: str | None = None) -> list[Writer]:
-    """All streams that are joined to a port which takes several, in the pipeline's order."""
+    """Open all streams that the port `name` writes, in the pipeline's order: for ports that may have several.
+
+    Without `name`: all streams that this stage writes. Raises what `open_writer` raises.
+    """
     ends = [end for end in settings.current().ends if end.side == "write" and name in (None, end.port)]
     if len(ends) < 2:
         return [open_writer(name)]
-    speak_plainly()
+    print_plain_errors()
     return [writer for end in ends if isinstance(writer := _in_order(end), Writer)]
 
 
 def _open_write(end: StreamEnd) -> Writer:
     begin = _begin(end)
-    writer = Writer(end, _open_target(end), settings.current().stage)
+    writer = Writer(end, _open_write_engine(end), settings.current().stage)
     _opened(end, begin, writer)
     return writer
 
 
-def _open_source(end: StreamEnd) -> Source:
+def _open_read_engine(end: StreamEnd) -> ReadEngine:
+    # Only programs that use HDF5 or SSC pay for these imports.
     if end.engine.upper() == "HDF5":
-        return Hdf5Source(end)
+        from workflow.stage.hdf5 import Hdf5ReadEngine
+
+        return Hdf5ReadEngine(end)
     if end.engine.upper() == "SSC":
-        return SscSource(end)
-    return AdiosSource(end) if size() == 1 or is_parallel() else GatheredSource(lambda: AdiosSource(end))
+        from workflow.stage.ssc.ssc_reader import SscReadEngine
+
+        return SscReadEngine(end)
+    return AdiosReadEngine(end) if size() == 1 or is_parallel() else GatheredReadEngine(lambda: AdiosReadEngine(end))
 
 
-def _open_target(end: StreamEnd) -> Target:
+def _open_write_engine(end: StreamEnd) -> WriteEngine:
     if end.engine.upper() == "SSC":
-        return SscTarget(end)
+        from workflow.stage.ssc.ssc_writer import SscWriteEngine
+
+        return SscWriteEngine(end)
     try:
-        return AdiosTarget(end) if size() == 1 or is_parallel() else GatheredTarget(lambda: AdiosTarget(end))
+        alone = size() == 1 or is_parallel()
+        return AdiosWriteEngine(end) if alone else GatheredWriteEngine(lambda: AdiosWriteEngine(end))
     except StageError:
-        # An ADIOS2 without HDF5 refuses at once, and on all ranks.
+        # An ADIOS2 built without HDF5 refuses at once, and on all ranks.
         if end.engine.upper() != "HDF5":
             raise
-    return Hdf5Target(end) if size() == 1 else GatheredTarget(lambda: Hdf5Target(end))
+    from workflow.stage.hdf5 import Hdf5WriteEngine
+
+    return Hdf5WriteEngine(end) if size() == 1 else GatheredWriteEngine(lambda: Hdf5WriteEngine(end))
 
 
 def _end(side: Side, name: str | None, path: Any, engine: str | None, parameters: Any, **timeouts: Any) -> StreamEnd:
-    speak_plainly()
+    print_plain_errors()
     if path is None:
         return settings.find_end(settings.current(), name, side)
     return settings.end_by_path(side, path, engine, name or "", parameters=parameters, **timeouts)
 
 
 def _begin(end: StreamEnd) -> float:
-    """The line that says what is being opened, since that may last; the first time, the one that says what runs."""
+    """Write the metrics line of a stream that is being opened, and at the first stream the line of the program."""
     global _started
     if not _started:
         _started = True
         adios2 = bindings()
         ranks, parallel = size(), is_parallel()
-        # After the ranks are known: what they register to leave each other must come last, and the order is reversed.
+        # After size(): exit functions run in reverse order, and those of the communicator must run last.
         atexit.register(_at_exit)
-        process_metrics().write(
-            "start", stage=settings.current().stage, ranks=ranks, adios2=adios2.__version__,
+        process_metrics().start(
+            stage=settings.current().stage, ranks=ranks, adios2=adios2.__version__,
             mpi=bool(adios2.is_built_with_mpi), parallel=parallel,
         )  # fmt: skip
         if ranks > 1 and not parallel and rank() == 0:
             print(
-                f"workflow.stage: this ADIOS2 is built without MPI: rank 0 reads and writes for {ranks} ranks",
+                f"workflow.stage: this ADIOS2 is built without MPI, so rank 0 reads and writes for all {ranks} ranks",
                 file=sys.stderr,
             )
-    process_metrics().write("opening", stream=end.stream, side=end.side)
+    process_metrics().opening(end.stream, end.side)
     return process_metrics().enter()
 
 
@@ -191,12 +211,12 @@ def _opened(end: StreamEnd, begin: float, opened: Reader | Writer) -> None:
 
 
 def _at_exit() -> None:
-    """Close what the program left open: properly, unless an exception ends it."""
-    error = left_by(getattr(sys, "last_value", None))
+    """Close the streams that the program left open: with an end, unless an exception ends the program."""
+    error = exit_reason(getattr(sys, "last_value", None))
     metrics = process_metrics()
     metrics.enter()
-    end_the_others()
-    # In the same order on all ranks, for closing is collective.
+    abort_if_noted()
+    # In the same order on all ranks, because closing is collective.
     for left in sorted(_open, key=lambda each: each.name):
         left.close(error)
-    metrics.write("end", compute_s=round(metrics.take_computing(), 6))
+    metrics.finish()

@@ -2,39 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol
 
 import numpy as np
 
-from workflow.stage.adios.read_engine import Source
+from workflow.distribution.boxes import Shape
+from workflow.formats.stage_file import StreamEnd
+from workflow.stage.api.rank_selection import Piece, select_boxes
 from workflow.stage.data.contract_check import near
-from workflow.stage.data.rank_selection import Piece, share_out
-from workflow.stage.data.sample_check import NAME as SAMPLES
-from workflow.stage.data.variables import Array, Info, Selection, Shape, selection
+from workflow.stage.data.sample_check import SAMPLES
+from workflow.stage.data.variables import Array, Info, Selection, selection
 from workflow.stage.stage_errors import StageError
+from workflow.stage.stream_engines import ReadEngine
 
-if TYPE_CHECKING:
-    from workflow.stage.api.reader import Reader
-    from workflow.stage.api.writer import Writer
-
-Box = tuple[Any, Any]
+StartAndCount = tuple[Any, Any]
 
 
 class TakesAttributes(Protocol):
-    """Anything that attributes can be copied to."""
+    """Anything that attributes can be copied to, a `Writer` for example."""
 
     def attribute(self, name: str, value: Any) -> None:
-        """Takes one: a list of strings, or an array, 0-dimensional for a single value."""
+        """Take one attribute: a list of strings, or an array, 0-dimensional for a single value."""
 
 
 class Step:
-    """The data of one step, while the loop is at it. `index` counts from 0 what this reader has seen."""
+    """The data of one step. Valid inside the loop over the reader, until the loop asks for the next step.
 
-    def __init__(self, reader: Reader, source: Source, index: int) -> None:
+    `index`: the number of this step, counted from 0 by the reader. Every method raises StageError after the step
+    has ended.
+    """
+
+    def __init__(
+        self, end: StreamEnd, engine: ReadEngine, fetch: Callable[[list[Selection]], list[Array]], index: int
+    ) -> None:
         self.index = index
-        self._reader, self._source = reader, source
-        self._over = False
+        self._stream, self._stream_end, self._engine, self._fetch = end.stream, end, engine, fetch
+        self._ended = False
 
     @property
     def number(self) -> int:
@@ -42,42 +46,48 @@ class Step:
         return self.index
 
     def __contains__(self, name: str) -> bool:
-        self._now()
-        return self._source.info(name) is not None
+        self._check_valid()
+        return self._engine.info(name) is not None
 
     def names(self) -> list[str]:
-        """The variables of this step, sorted."""
+        """The names of the variables of this step, sorted."""
         return sorted(self.variables())
 
     def variables(self) -> dict[str, Info]:
         """Type (NumPy's name, or `string`) and global shape of every variable of this step."""
-        self._now()
-        return {name: info for name, info in self._source.variables().items() if name != SAMPLES}
+        self._check_valid()
+        return {name: info for name, info in self._engine.variables().items() if name != SAMPLES}
 
     def info(self, name: str) -> Info:
         """Type and global shape of one variable. Raises StageError when this step does not have it."""
-        self._now()
-        found = self._source.info(name)
+        self._check_valid()
+        found = self._engine.info(name)
         if found is None:
-            missing = f"stream {self._reader.name}: step {self.index} has no variable {name!r}"
-            raise StageError(missing + near(name, self._source.variables()))
+            missing = f"stream {self._stream}: step {self.index} has no variable {name!r}"
+            raise StageError(missing + near(name, self.variables()))
         return found
 
     def shape(self, name: str) -> Shape:
-        """Global shape of a variable; () for a scalar."""
+        """Global shape of a variable, in elements per axis; () for a scalar. Raises StageError as `info` does."""
         return self.info(name).shape
 
     def read(self, name: str, start: Any = None, count: Any = None) -> Array:
-        """The box of shape `count` at `start` (all of the variable by default) as an array of this rank's own.
+        """Read the box of shape `count` that begins at `start`; by default the whole variable.
 
-        A scalar comes as a NumPy scalar, a string as a NumPy string. Call it on all ranks: where ADIOS2
-        is serial, rank 0 reads for them all. Raises IndexError when the box does not lie inside the
-        variable, StreamFailed when the writer dies meanwhile.
+        `start` and `count` have one integer per axis, in elements. Without `count`: everything from `start` on.
+        Returns a new array of shape `count` and the variable's type; a scalar or a string as a NumPy scalar.
+
+        Call it on all ranks: with a serial ADIOS2 rank 0 reads for all of them. Raises IndexError when the box does
+        not lie inside the variable, StageError when the step does not have it, StreamFailed when the writer dies
+        meanwhile.
         """
         return self._read([selection(name, self.info(name).shape, start, count)])[0]
 
-    def read_many(self, wanted: Iterable[str] | Mapping[str, Box | None]) -> dict[str, Array]:
-        """Several variables in one exchange, which is faster than one by one: names, or name → (start, count).
+    def read_many(self, wanted: Iterable[str] | Mapping[str, StartAndCount | None]) -> dict[str, Array]:
+        """Read several variables in one exchange, which is faster than one by one.
+
+        `wanted`: names; or name → (start, count), with None for the whole variable. Returns name → array, each as
+        `read` returns it, and raises what `read` raises.
 
         >>> step.read_many(["position", "box"])
         >>> step.read_many({"position": ((first, 0), (n, 3)), "box": None})
@@ -87,62 +97,67 @@ class Step:
         return dict(zip(boxes, self._read(selections), strict=True))
 
     def share(self, name: str, strategy: str | None = None) -> list[Piece]:
-        """This rank's share of a variable, as `shares` gives it."""
+        """Read this rank's share of one variable. See `shares`."""
         return self.shares([name], strategy)[name]
 
     def shares(
         self, names: Iterable[str], strategy: str | None = None, like: str | None = None
     ) -> dict[str, list[Piece]]:
-        """This rank's share of several variables, in one exchange: for programs to which it is all the same which.
+        """Read this rank's share of several variables in one exchange, for programs that can work on any part.
 
-        Each piece has `values`, an array of shape [n, m, …] that is this rank's own, and `start`, where it begins in
-        the global array. All ranks' pieces together are the variable, once (with the strategy `all`: once each). Which
-        are whose is the stream's `strategy:` in the pipeline, or `strategy`; by hand slabs along the first axis. All
-        ranks get equally many pieces, at least one, some of them empty, so that loops over them can make collective
-        calls. `like`: one of `names`; the others have the same first axis, and come in the same rows.
+        Returns name → pieces. Each piece has `values`, a new array of shape [n, m, …], and `start`, the index in the
+        global array at which it begins. The pieces of all ranks together cover the variable exactly once (with the
+        strategy `all`: once per rank). All ranks get the same number of pieces, at least one; some may be empty. So a
+        loop over the pieces can make collective calls.
+
+        `strategy`: which rank gets what; by default `strategy:` of the stream in the pipeline, and without a run
+        slabs along the first axis. `like`: one of `names`; the other variables must have the same first axis and are
+        read in the same rows as this one.
 
         >>> atoms = step.shares(["position", "type"], like="position")
         >>> mine = np.concatenate([piece.values for piece in atoms["position"]])
 
-        A scalar or a string is one piece, on every rank. An array in local blocks comes in whole blocks.
-        Call it on all ranks. Raises StageError for what is not there, StreamFailed when the writer dies meanwhile.
+        A scalar or a string is one piece, on every rank. An array in local blocks is read in whole blocks. Call it on
+        all ranks. Raises StageError for an unknown variable or strategy or for rows that do not match, StreamFailed
+        when the writer dies meanwhile.
         """
         wanted = list(names)
-        shared = share_out(self._source, {name: self.info(name) for name in wanted}, self._reader.end, strategy, like)
-        found = iter(self._read([box for name in wanted for box in shared[name]]))
+        boxes = select_boxes(self._engine, {name: self.info(name) for name in wanted}, self._stream_end, strategy, like)
+        found = iter(self._read([box for name in wanted for box in boxes[name]]))
         return {
-            name: [Piece(next(found), box.start, box.block) for box in shared[name]]
+            name: [Piece(next(found), box.start, box.block) for box in boxes[name]]
             for name in wanted
         }  # fmt: skip
 
     def attributes(self, variable: str | None = None) -> dict[str, Any]:
-        """The attributes known by now: strings, lists of strings, numbers, arrays.
+        """The attributes known at this step, by name: strings, lists of strings, numbers or one-dimensional arrays.
 
-        An attribute of a variable is called `variable/name`; with `variable`, only its own, without that prefix.
+        An attribute of a variable is called `variable/name`. With `variable`: only the attributes of that variable,
+        without this prefix.
         """
-        self._now()
+        self._check_valid()
         prefix = "" if variable is None else f"{variable}/"
-        found = self._source.attributes().items()
+        found = self._engine.attributes().items()
         return {name.removeprefix(prefix): _plain(value) for name, value in found if name.startswith(prefix)}
 
-    def copy_attributes_to(self, writer: Writer | TakesAttributes) -> None:
-        """Give all attributes to a writer, types kept. Cheap when they have not changed since the last step."""
-        self._now()
-        for name, value in self._source.attributes().items():
+    def copy_attributes_to(self, writer: TakesAttributes) -> None:
+        """Copy all attributes to a writer, with their types. Cheap when none has changed since the last step."""
+        self._check_valid()
+        for name, value in self._engine.attributes().items():
             writer.attribute(name, value)
 
     def finish(self) -> None:
-        """The loop has moved on: the step cannot be used any more."""
-        self._over = True
+        """Mark the step as ended; the reader calls this when the loop asks for the next step."""
+        self._ended = True
 
     def _read(self, selections: list[Selection]) -> list[Array]:
         # NumPy scalars format and compare like numbers, which 0-dimensional arrays do not.
-        return [array if array.ndim else array[()] for array in self._reader.fetch(selections)]
+        return [array if array.ndim else array[()] for array in self._fetch(selections)]
 
-    def _now(self) -> None:
-        if self._over:
+    def _check_valid(self) -> None:
+        if self._ended:
             raise StageError(
-                f"stream {self._reader.name}: step {self.index} is over; read what you need inside the loop"
+                f"stream {self._stream}: step {self.index} has ended; read all that is needed of it inside the loop"
             )
 
 

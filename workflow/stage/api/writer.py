@@ -7,30 +7,37 @@ from typing import Any
 
 import numpy as np
 
+from workflow.distribution.boxes import Shape, volume
 from workflow.formats.stage_file import StreamEnd
-from workflow.stage.adios.open_engine import plain
-from workflow.stage.adios.write_engine import Target
+from workflow.stage.adios.open_engine import adios_message
 from workflow.stage.data.compression_operators import Operators
 from workflow.stage.data.contract_check import check_contract
 from workflow.stage.data.sample_check import Sampler
-from workflow.stage.data.variables import Array, Block, Info, Shape, product, to_array
-from workflow.stage.ranks.communicator import leave_stream, own_communicator, rank
-from workflow.stage.stage_errors import StageError, StreamFailed, left_by
+from workflow.stage.data.variables import Array, BlockData, Info, to_array
+from workflow.stage.ranks.communicator import own_communicator, rank
+from workflow.stage.ranks.uncaught_errors import note_early_exit
+from workflow.stage.stage_errors import StageError, StreamFailed, exit_reason
+from workflow.stage.stream_engines import WriteEngine
 from workflow.stage.telemetry import process_metrics
 
 
 class Writer:
-    """Use it in a `with` statement: left normally, the stream ends; left by an exception, its readers fail too."""
+    """Writes the steps of a stream. Use it in a `with` statement.
 
-    def __init__(self, end: StreamEnd, target: Target, stage: str) -> None:
+    `name`: of the stream; `steps`: how many steps are written so far. Every method is collective over the ranks.
+
+    A `with` block that is left normally closes the stream, and its readers see the end. One that is left by an
+    exception does not: live readers raise StreamFailed.
+    """
+
+    def __init__(self, end: StreamEnd, engine: WriteEngine, stage: str) -> None:
         self.name = end.stream
         self.steps = 0
-        self._end, self._target, self._stage = end, target, stage
+        self._end, self._engine, self._stage = end, engine, stage
         self._inside = self._closed = self._broken = False
         self._written: dict[str, Info] = {}
         self._attributes: dict[str, Array | list[str]] = {}
         self._metrics = process_metrics()
-        self._ends = f'"stream": "{end.stream}", "side": "write"'
         self._is_file = end.engine.upper() not in ("SST", "SSC")
         self._rank = rank()
         self._bytes, self._io_s = 0, 0.0
@@ -38,10 +45,10 @@ class Writer:
         self._sampler = Sampler(own_communicator()) if self._operators else None
 
     def attribute(self, name: str, value: Any, variable: str | None = None) -> None:
-        """Describe the stream, or one variable of it; a new value holds from the current step on.
+        """Set an attribute of the stream, or of one of its variables; a new value holds from the current step on.
 
-        `value`: a string, a number, or a one-dimensional list or array of either. Raises TypeError for
-        anything else. With several ranks, rank 0's value counts.
+        `value`: a string, a number, or a one-dimensional list or array of either. With several ranks, rank 0's value
+        is written. Raises TypeError for other values.
         """
         full = name if variable is None else f"{variable}/{name}"
         content = _attribute_content(full, value)
@@ -49,41 +56,48 @@ class Writer:
             return
         self._attributes[full] = content
         if self._rank == 0:
-            self._target.attribute(full, content)
+            self._engine.attribute(full, content)
 
     def step(self) -> WritingStep:
-        """A context manager: what is written inside it is one step, sent off when it is left."""
+        """A context manager: the variables written inside it are one step, which is sent when the block is left.
+
+        `with` returns the writer. A block left by an exception is not sent, and no further step can follow. Leaving
+        it blocks while the queue is full; raises ContractError when the first step does not have the variables that
+        the component declares, StreamFailed when the step could not be written.
+        """
         return WritingStep(self)
 
     def write(self, name: str, value: Any, shape: Any = None, start: Any = None, *, lend: bool = False) -> None:
         """Write a variable of this step.
 
-        With `shape`, the shape of the global array, and `start`, where this rank's block begins in it:
-        every rank's block `value`; blocks may be empty, and all sizes may change from step to step.
-        Without them: rank 0's `value` whole, a scalar, a string or an array.
-        `lend`: the array is not changed before the step ends, so that a file engine need not copy it.
-        Raises StageError outside a step or when the block does not fit, TypeError for types that ADIOS2 lacks.
+        With `shape`, the shape of the global array in elements: every rank writes its block `value`, which begins at
+        the index `start` (by default the origin). Blocks may be empty, and all sizes may change from step to step.
+        Without `shape`: rank 0's `value` is the whole variable, a scalar, a string or an array.
+        `lend`: the caller does not change the array before the step ends, so that a file engine need not copy it.
+
+        Raises StageError outside a step or when the block does not lie inside `shape`, TypeError for types that
+        ADIOS2 does not have.
         """
         if not self._inside:
-            raise StageError(f"stream {self.name}: write {name!r} inside `with writer.step():`")
+            raise StageError(f"stream {self.name}: {name!r} must be written inside `with writer.step():`")
         begin = self._metrics.enter()
         array, kind = to_array(name, value)
         whole, first = self._box(name, array, shape, start)
-        # A copy that had to be made anyway belongs to nobody else.
+        # A copy that to_array had to make is not used elsewhere.
         lent = lend or (array is not value and isinstance(value, np.ndarray))
         if name not in self._written:
             self._written[name] = Info(kind, whole)
-            self._bytes += 0 if kind == "string" else array.itemsize * product(whole)
-        block = Block(name, kind, array, whole, first, lent)
+            self._bytes += 0 if kind == "string" else array.itemsize * volume(whole)
+        block = BlockData(name, kind, array, whole, first, lent)
         try:
             if shape is not None:
-                self._target.put_share(block)
+                self._engine.put_share(block)
             elif self._rank == 0:
-                self._target.put(block)
+                self._engine.put(block)
         except StageError as error:
             raise type(error)(f"stream {self.name}: {error}") from None
         except (RuntimeError, ValueError) as error:
-            raise StageError(f"stream {self.name}: {name} was not written: {plain(error)}") from error
+            raise StageError(f"stream {self.name}: {name} could not be written: {adios_message(error)}") from error
         if self._sampler is not None and (operator := self._operators.of(block)) is not None:
             self._sampler.take(block, operator, self.steps)
         self._io_s += self._metrics.leave() - begin
@@ -94,32 +108,32 @@ class Writer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close(left_by(error))
-        leave_stream(error)
+        self.close(exit_reason(error))
+        note_early_exit(error)
 
     def close(self, error: str = "") -> None:
-        """End the stream. With `error`, leave it without an end: its live readers fail too. Idempotent."""
+        """End the stream. With `error`, leave it without an end: live readers raise StreamFailed. Idempotent."""
         if self._closed:
             return
         self._closed = True
-        error = error or ("a step was left by an error" if self._broken else "")
+        error = error or ("a step was left by an exception" if self._broken else "")
         self._metrics.enter()
         if error:
-            self._target.abandon()
+            self._engine.abandon()
         else:
-            self._target.close()
+            self._engine.close()
         self._metrics.leave()
         if self._sampler is not None and self._sampler.names:
             self._metrics.write("compressed", stream=self.name, side="write", variables=sorted(self._sampler.names))
-        self._metrics.write("close", stream=self.name, side="write", steps=self.steps, complete=not error, error=error)
+        self._metrics.close(self.name, "write", steps=self.steps, error=error)
 
     def begin_step(self) -> None:
         """What entering `step()` does."""
         if self._closed or self._inside or self._broken:
-            broken = "the last one was left by an error" if self._broken else "the last one is still open"
-            raise StageError(f"stream {self.name}: no new step: {'it is closed' if self._closed else broken}")
+            broken = "the last step was left by an exception" if self._broken else "the last step is still open"
+            raise StageError(f"stream {self.name}: no new step: {'the stream is closed' if self._closed else broken}")
         begin = self._metrics.enter()
-        self._target.begin()
+        self._engine.begin()
         self._io_s = self._metrics.leave() - begin
         self._inside, self._bytes = True, 0
         self._written.clear()
@@ -132,21 +146,21 @@ class Writer:
         begin = self._metrics.enter()
         try:
             if self._sampler is not None and (samples := self._sampler.block()) is not None:
-                self._target.put(samples)
-            self._target.end()
+                self._engine.put(samples)
+            self._engine.end()
         except RuntimeError as error:
             self._broken = True
             raise self._record(
-                StreamFailed(f"stream {self.name}: step {self.steps} was not written: {plain(error)}")
+                StreamFailed(f"stream {self.name}: step {self.steps} could not be written: {adios_message(error)}")
             ) from error
         seconds = self._metrics.leave() - begin
-        # A file's end_step writes; a stream's hands over, and blocks while the queue is full.
+        # Of a file EndStep writes; of a stream it queues the step, and blocks while the queue is full.
         wait_s, io_s = (0.0, self._io_s + seconds) if self._is_file else (seconds, self._io_s)
-        self._metrics.step(self._ends, self.steps, self._bytes, wait_s, io_s)
+        self._metrics.step(self.name, "write", self._bytes, wait_s, io_s)
         self.steps += 1
 
     def break_step(self) -> None:
-        """What leaving `step()` by an exception does: the step is not sent, and no other can follow."""
+        """What leaving `step()` by an exception does: the step is not sent, and no further step can follow."""
         self._inside, self._broken = False, True
 
     def _box(self, name: str, array: Array, shape: Any, start: Any) -> tuple[Shape, Shape]:
@@ -160,7 +174,9 @@ class Writer:
             s >= 0 and s + n <= w for s, n, w in zip(first, array.shape, whole, strict=True)
         )
         if not fits:
-            raise StageError(f"stream {self.name}: {name}: a block {array.shape} at {first} is not inside {whole}")
+            raise StageError(
+                f"stream {self.name}: {name}: a block of shape {array.shape} at {first} does not lie inside {whole}"
+            )
         return whole, first
 
     def _check(self) -> None:
@@ -199,9 +215,9 @@ def _attribute_content(name: str, value: Any) -> Array | list[str]:
     if array.dtype.kind == "U":
         return [str(item) for item in array] if array.ndim == 1 else to_array(name, value)[0]
     if array.ndim > 1:
-        raise TypeError(f"attribute {name}: has {array.ndim} dimensions, one is possible; flatten it")
+        raise TypeError(f"attribute {name}: it has {array.ndim} dimensions, but at most one is possible; flatten it")
     if array.dtype.kind == "c":
-        raise TypeError(f"attribute {name}: SST loses complex attributes; write real and imaginary parts")
+        raise TypeError(f"attribute {name}: SST does not transfer complex attributes; write real and imaginary parts")
     return to_array(name, array)[0]
 
 

@@ -1,8 +1,8 @@
-"""Is what arrives what was written? Some original values travel with each step, and readers compare.
+"""The accuracy of compressed variables: readers compare what arrives with some original values sent with each step.
 
-Only for variables with an operator. Every rank takes values of its block, all of a small one, at places that follow
-from the variable's name, the step and the rank. They travel as text in one variable of their own, because ADIOS2 keeps
-single values in the metadata: readers need no connection to every writer for them.
+Only for variables with an operator. Every rank takes samples of its block (all values of a small one) at positions that
+depend on the variable's name, the step and the rank. The samples are one string variable, because ADIOS2 keeps single
+values in the metadata: readers need no connection to every writer rank for them.
 """
 
 from __future__ import annotations
@@ -16,34 +16,28 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from workflow.distribution.boxes import Shape
 from workflow.operators import LOSSY
-from workflow.stage.data.compression_operators import Operator
-from workflow.stage.data.variables import Array, Block, Selection, Shape
-from workflow.stage.stage_errors import StageError
+from workflow.stage.data.compression_operators import VariableOperator
+from workflow.stage.data.variables import Array, BlockData, Selection
 
-NAME = "wf.samples"
-# Of all ranks together, and of each rank at least.
+SAMPLES = "wf.samples"
+# Samples per variable and step: of all ranks together at most, and of each rank at least.
 _MOST, _LEAST = 1024, 4
 
 
-class BoundBroken(StageError):  # noqa: N818, as its relatives
-    """What arrived differs by more than the pipeline allows."""
-
-    agreed = True
-
-
 class Sampler:
-    """The writing side: takes the samples of a step, and gives them to rank 0."""
+    """The writer's side: takes the samples of a step and gathers them on rank 0."""
 
     def __init__(self, comm: Any) -> None:
         self._comm = comm
         self._rank = 0 if comm is None else int(comm.Get_rank())
         self._most = max(_LEAST, _MOST // (1 if comm is None else comm.Get_size()))
-        self._taken: dict[str, tuple[Operator, str, Array, Array]] = {}
-        self.names = set[str]()  # on rank 0: all variables of which samples were written
+        self._taken: dict[str, tuple[VariableOperator, str, Array, Array]] = {}
+        self.names = set[str]()  # on rank 0: all variables that were sampled
 
-    def take(self, block: Block, operator: Operator, step: int) -> None:
-        """Copy some values of this rank's block; of several blocks of one variable, of the first."""
+    def take(self, block: BlockData, operator: VariableOperator, step: int) -> None:
+        """Copy some values of this rank's block; of several blocks of a variable in one step, only of the first."""
         values = block.values
         if block.name in self._taken or not values.size:
             return
@@ -58,27 +52,27 @@ class Sampler:
         at = np.ravel_multi_index(place, block.shape).astype(np.int64)
         self._taken[block.name] = operator, block.type, at, values.reshape(-1)[local]
 
-    def block(self) -> Block | None:
-        """The samples of all ranks, on rank 0, ready to be written. Collective."""
+    def block(self) -> BlockData | None:
+        """The samples of all ranks as a variable to write; None on other ranks than 0. Collective."""
         taken, self._taken = self._taken, {}
         parts = [taken] if self._comm is None else self._comm.gather(taken)
         if parts is None:
             return None
-        told: dict[str, Any] = {}
+        samples: dict[str, Any] = {}
         for name in dict.fromkeys(name for part in parts for name in part):
             own = [part[name] for part in parts if name in part]
             operator, kind = own[0][0], own[0][1]
-            told[name] = {
+            samples[name] = {
                 "operator": operator.type, "bound": operator.bound, "type": kind,
                 "at": _text(np.concatenate([each[2] for each in own])),
                 "was": _text(np.concatenate([each[3] for each in own])),
             }  # fmt: skip
-        self.names.update(told)
-        return Block(NAME, "string", np.array(json.dumps(told)), (), ())
+        self.names.update(samples)
+        return BlockData(SAMPLES, "string", np.array(json.dumps(samples)), (), ())
 
 
-class Sample(NamedTuple):
-    """Values as they were before the operator, and where in the flattened array."""
+class OriginalValues(NamedTuple):
+    """Values before compression, and their indices in the flattened global array."""
 
     operator: str
     bound: float
@@ -87,7 +81,7 @@ class Sample(NamedTuple):
 
 
 class Accuracy(NamedTuple):
-    """What was found for one variable: the largest error of so many values, in so many steps."""
+    """The accuracy of one variable: largest absolute error, number of values compared, number of steps."""
 
     operator: str
     bound: float
@@ -95,29 +89,29 @@ class Accuracy(NamedTuple):
     compared: int
     steps: int = 0
 
-    def with_(self, other: Accuracy) -> Accuracy:
-        """Both together, `steps` apart."""
+    def combined(self, other: Accuracy) -> Accuracy:
+        """Both together; `steps` is not changed."""
         return self._replace(largest=max(self.largest, other.largest), compared=self.compared + other.compared)
 
     @property
-    def broken(self) -> bool:
-        """Whether more was lost than allowed."""
+    def exceeded(self) -> bool:
+        """Whether the error is larger than the bound."""
         return self.largest > self.bound
 
 
 class Comparer:
-    """The reading side: compares what this rank reads with the samples, and sums up over steps and ranks."""
+    """The reader's side: compares what this rank reads with the samples, and adds up over steps and ranks."""
 
     def __init__(self, comm: Any) -> None:
         self._comm = comm
-        self._samples: dict[str, Sample] = {}
+        self._samples: dict[str, OriginalValues] = {}
         self._found: dict[str, Accuracy] = {}
         self.total: dict[str, Accuracy] = {}
 
     def begin(self, text: str) -> None:
-        """The samples of a step."""
+        """Take the samples of a step, as `Sampler.block` wrote them."""
         self._samples = {
-            name: Sample(
+            name: OriginalValues(
                 each["operator"], float(each["bound"]), np.frombuffer(base64.b64decode(each["at"]), np.int64),
                 np.frombuffer(base64.b64decode(each["was"]), each["type"]),
             )
@@ -125,7 +119,7 @@ class Comparer:
         }  # fmt: skip
 
     def compare(self, wanted: Sequence[Selection], arrays: Sequence[Array], shapes: Mapping[str, Shape]) -> None:
-        """Compare these boxes with the samples that lie in them. `shapes`: of the whole variables."""
+        """Compare these boxes with the samples that lie inside them. `shapes`: global shapes of the variables."""
         for box, array in zip(wanted, arrays, strict=True):
             sample = self._samples.get(box.name)
             if sample is None:
@@ -137,27 +131,27 @@ class Comparer:
             here = tuple(axis[inside] - first for axis, first in zip(place, box.start, strict=True))
             error = largest_error(array[here], sample.was[inside], sample.operator in LOSSY)
             one = Accuracy(sample.operator, sample.bound, error, int(inside.sum()))
-            self._found[box.name] = one.with_(self._found.get(box.name, one._replace(compared=0)))
+            self._found[box.name] = one.combined(self._found.get(box.name, one._replace(compared=0)))
 
     def end(self) -> list[str]:
-        """Sum up the step over all ranks. Returns the names of variables whose bound is broken. Collective."""
+        """Add up the step over all ranks. Returns the variables whose error exceeds their bound. Collective."""
         parts = [self._found] if self._comm is None else self._comm.allgather(self._found)
         step: dict[str, Accuracy] = {}
         for part in parts:
             for name, each in part.items():
-                step[name] = each.with_(step[name]) if name in step else each
+                step[name] = each.combined(step[name]) if name in step else each
         for name, each in step.items():
             before = self.total.get(name, each._replace(compared=0))
-            self.total[name] = before.with_(each)._replace(steps=before.steps + 1)
+            self.total[name] = before.combined(each)._replace(steps=before.steps + 1)
         self._found, self._samples = {}, {}
-        return [name for name, each in self.total.items() if each.broken]
+        return [name for name, each in self.total.items() if each.exceeded]
 
 
 def largest_error(got: Array, was: Array, lossy: bool) -> float:
-    """The largest difference of two equal-sized arrays; 0 without elements.
+    """The largest absolute difference of two arrays of the same shape; 0 without elements.
 
-    What is no number must be none after the operator too, else the error is infinite. Lossless operators must keep
-    every bit: where a bit differs and no value does, the error is infinite too.
+    NaN must stay NaN, else the error is infinite. Lossless operators must keep every bit: where bits differ and the
+    values compare equal, the error is infinite too.
     """
     if not got.size:
         return 0.0

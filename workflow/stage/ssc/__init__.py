@@ -1,1 +1,1 @@
-"""Reading and writing through SSC, the ADIOS2 engine for programs of one MPI launch line."""
+"""Reading and writing through SSC, the ADIOS2 engine that couples the programs of one MPI launch line."""

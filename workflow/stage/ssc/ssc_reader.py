@@ -1,4 +1,4 @@
-"""Reading through SSC: what `ssc` says of it holds here too."""
+"""Reading through SSC. Its properties, and how they are dealt with: `ssc_writer`."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ from dataclasses import replace
 
 from workflow.formats.stage_file import StreamEnd
 from workflow.stage import settings
-from workflow.stage.adios.read_engine import AdiosSource, Status
-from workflow.stage.data.rank_selection import Blocks
-from workflow.stage.data.variables import Array, Info, Selection
+from workflow.stage.adios.read_engine import AdiosReadEngine
+from workflow.stage.data.variables import Array, BlockTable, Info, Selection
 from workflow.stage.ranks.communicator import own_communicator
-from workflow.stage.ranks.mpmd_ranks import Word, readers_of
-from workflow.stage.ssc import ssc_multiplexer
-from workflow.stage.ssc.ssc_writer import meet
+from workflow.stage.ssc.ssc_messages import Message, meet, readers_of
+from workflow.stage.ssc.ssc_multiplexer import next_writer
+from workflow.stage.stream_engines import StepStatus
 
 
-class SscSource(AdiosSource):
+class SscReadEngine(AdiosReadEngine):
     """One engine opened for reading by this process, in a launch line with its writer."""
 
     def __init__(self, end: StreamEnd) -> None:
@@ -29,125 +28,155 @@ class SscSource(AdiosSource):
         super().__init__(end)
         self._ask(0.0)
         self._engine.EndStep()
-        self._held = self._ended = False  # a step that SSC has still open; the writer has closed
-        self.left = False  # the program is through with the stream: what comes passes unread
-        self._here: Word | None = None  # a step that SSC has begun before the program asked for it
-        self._number = ssc_multiplexer.add(self)
+        self._held = self._ended = False  # a step that SSC still has open; the writer has closed
+        self.discarding = False  # the program has closed the stream: further steps are read and dropped
+        self._begun: Message | None = None  # the message of a step that began before the program asked for it
+        self._number = _add(self)
         self._values: dict[str, Array] = {}
         self._known: dict[str, Array | list[str]] = {}
 
-    def begin(self, timeout_s: float) -> Status:
-        """See `Source`."""
+    def begin(self, timeout_s: float) -> StepStatus:
+        """See `ReadEngine`."""
         begin = time.monotonic()
-        while self._here is None and not self._ended:
-            if not ssc_multiplexer.answer_one(self._number, timeout_s - (time.monotonic() - begin)):
-                return Status.LATE
+        while self._begun is None and not self._ended:
+            if not _serve_one(self._number, timeout_s - (time.monotonic() - begin)):
+                return StepStatus.LATE
         if self._ended:
-            return Status.ENDED
-        self._values, word, self._here = {}, self._here, None
-        self._take_header(word)
-        return Status.READY
+            return StepStatus.ENDED
+        self._values, message, self._begun = {}, self._begun, None
+        self._receive_header(message)
+        return StepStatus.READY
 
     def end(self) -> int | None:
-        """See `Source`. SSC's own end waits for the writer's next step, and is left until that comes."""
+        """See `ReadEngine`. SSC's own EndStep waits for the writer's next step, so it is called when that comes."""
         self._release()
-        return self._tally.end_step()
+        return self._counter.end_step()
 
     def close(self) -> None:
-        """See `Source`. SSC has no way out in the middle: what is left of the stream passes unread.
+        """See `ReadEngine`. SSC cannot close in the middle of a stream: the rest is received and dropped.
 
-        While this process reads other streams of the launch line as well it does so beside them, at the latest when the
-        last is closed: the writer of both may wait until a step of the other is given back.
+        While this process reads other streams of the launch as well, that happens beside them, at the latest when the
+        last one is closed: one writer may write both, and wait until a step of the other stream is released.
         """
-        self.left = True
-        if self._here is not None:
-            self._pass()
+        self.discarding = True
+        if self._begun is not None:
+            self._discard_step()
         if self._ended:
             self.finish()
-        ssc_multiplexer.finish_all()
+        _finish_all()
 
     def abandon(self) -> None:
-        """See `Source`. Closing needs the writer: the end of the process, and so of all of the launch, must do."""
-        ssc_multiplexer.remove(self._number)
+        """See `ReadEngine`. Closing would need the writer: the end of the process ends all of the launch."""
+        _remove(self._number)
 
     def variables(self) -> dict[str, Info]:
-        """See `Source`."""
+        """See `ReadEngine`."""
         return {**super().variables(), **{name: _info(value) for name, value in self._values.items()}}
 
     def info(self, name: str) -> Info | None:
-        """See `Source`."""
+        """See `ReadEngine`."""
         value = self._values.get(name)
         return super().info(name) if value is None else _info(value)
 
-    def blocks(self, names: Sequence[str]) -> dict[str, Blocks]:
-        """See `Source`."""
-        alone = {name: Blocks() for name in names if name in self._values}
-        return {**alone, **super().blocks([name for name in names if name not in self._values])}
+    def blocks(self, names: Sequence[str]) -> dict[str, BlockTable]:
+        """See `ReadEngine`."""
+        single = {name: BlockTable() for name in names if name in self._values}
+        return {**single, **super().blocks([name for name in names if name not in self._values])}
 
     def attributes(self) -> dict[str, Array | list[str]]:
-        """See `Source`."""
+        """See `ReadEngine`."""
         return dict(self._known)
 
     def get(self, wanted: Sequence[Selection]) -> list[Array]:
-        """See `Source`."""
-        arrays = self._fetch([each for each in wanted if each.name not in self._values])
+        """See `ReadEngine`."""
+        arrays = self._get_arrays([each for each in wanted if each.name not in self._values])
         found = [self._values[each.name].copy() if each.name in self._values else next(arrays) for each in wanted]
-        alone = (self._values[each.name] for each in wanted if each.name in self._values)
-        self._tally.add(sum(value.nbytes for value in alone if value.dtype.kind != "U"))
+        single = (self._values[each.name] for each in wanted if each.name in self._values)
+        self._counter.add(sum(value.nbytes for value in single if value.dtype.kind != "U"))
         return found
 
-    def _fetch(self, wanted: Sequence[Selection]) -> Iterator[Array]:
-        """The arrays. All ranks are served until the last has its own, for their writers then leave."""
+    def _get_arrays(self, wanted: Sequence[Selection]) -> Iterator[Array]:
+        """The arrays. The writer's ranks leave MPI when their readers are done, so all ranks here finish together."""
         if not wanted:
             return iter([])
-        self.partner.say(Word.FETCH)
+        self.partner.send(Message.GETTING)
         found = super().get(wanted)
         if self._comm is not None:
             self._comm.Barrier()
-        self.partner.say(Word.FETCHED)
+        self.partner.send(Message.GOT)
         return iter(found)
 
-    def answer(self) -> None:
-        """See `ssc_multiplexer.Line`. Before the step or the end that has been announced SSC's last step ends."""
-        word = self.partner.hear(math.inf)
+    def serve(self) -> None:
+        """Receive the writer's message and enter SSC with it; SSC's previous step ends before that. Collective."""
+        message = self.partner.receive(math.inf)
         if self._held:
             self._engine.EndStep()
             self._held = False
         self._io.RemoveAllVariables()
-        self._ended = self._ask(0.0) is Status.ENDED
+        self._ended = self._ask(0.0) is StepStatus.ENDED
         if not self._ended:
-            self._here = word
-            if self.left or word is Word.EMPTY:
-                self._pass()
-
-    def _release(self) -> None:
-        self.partner.say(Word.RELEASED)
-        self._held = True
-
-    def _pass(self) -> None:
-        """Be done with a step that the program has not asked for, or does not want."""
-        word, self._here = self._here, None
-        if word is Word.HEADED and (self._comm is None or self._comm.Get_rank() == 0):
-            self.partner.take_header()
-        self._release()
+            self._begun = message
+            if self.discarding or message is Message.EMPTY_STEP:
+                self._discard_step()
 
     def finish(self) -> None:
-        """See `ssc_multiplexer.Line`."""
+        """Receive and drop the rest of the stream, and close it. Collective."""
         while not self._ended:
-            ssc_multiplexer.answer_one(self._number, math.inf)
-        ssc_multiplexer.remove(self._number)
+            _serve_one(self._number, math.inf)
+        _remove(self._number)
         self._engine.Close()
 
-    def _take_header(self, word: Word | None) -> None:
+    def _release(self) -> None:
+        self.partner.send(Message.RELEASED)
+        self._held = True
+
+    def _discard_step(self) -> None:
+        message, self._begun = self._begun, None
+        if message is Message.STEP_WITH_HEADER and (self._comm is None or self._comm.Get_rank() == 0):
+            self.partner.receive_header()
+        self._release()
+
+    def _receive_header(self, message: Message | None) -> None:
         """Single values, strings and changed attributes of this step, on all ranks."""
         header: tuple[dict[str, Array], Mapping[str, Array | list[str]]] | None = None
         comm = own_communicator()
-        if word is Word.HEADED and (comm is None or comm.Get_rank() == 0):
-            header = self.partner.take_header()
+        if message is Message.STEP_WITH_HEADER and (comm is None or comm.Get_rank() == 0):
+            header = self.partner.receive_header()
         header = header if comm is None else comm.bcast(header)
         if header is not None:
             self._values = header[0]
             self._known.update(header[1])
+
+
+# The open streams of this process by number. All ranks open their streams in the same order, so the numbers agree.
+_open: dict[int, SscReadEngine] = {}
+_count = 0
+
+
+def _add(engine: SscReadEngine) -> int:
+    global _count
+    _count += 1
+    _open[_count] = engine
+    return _count
+
+
+def _remove(number: int) -> None:
+    _open.pop(number, None)
+
+
+def _serve_one(number: int, timeout_s: float) -> bool:
+    """Wait for a message on stream `number` or another one, and serve it. False when none comes. Collective."""
+    chosen = next_writer({each: engine.partner for each, engine in _open.items()}, number, timeout_s)
+    if chosen is not None:
+        _open[chosen].serve()
+    return chosen is not None
+
+
+def _finish_all() -> None:
+    """Close the streams that the program has closed, unless it still reads another one. Collective."""
+    if all(engine.discarding for engine in _open.values()):
+        for engine in list(_open.values()):
+            engine.finish()
 
 
 def _info(value: Array) -> Info:

@@ -1,0 +1,120 @@
+"""Which stage has made no step for too long, at one moment: silence counts from before t=100."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.support.chains import Way, chain
+from workflow.run.events import (
+    Event,
+    RunStarted,
+    StageExited,
+    StageOpen,
+    StageStarted,
+    StageSucceeded,
+    StreamClosed,
+    StreamOpened,
+    StreamOpening,
+    StreamProgress,
+)
+from workflow.run.state import EndKey, RunState, initial_state
+from workflow.run.state_reducer import fold
+from workflow.run.verdict.stall_detection import find_silences, find_stalls
+
+SINCE, NOW = 100.0, 400.0
+OPEN: list[Event] = [
+    StreamOpened(1, "atoms", "md", "write"), StreamOpened(1, "atoms", "saxs", "read"),
+    StageOpen(1, "md"), StageOpen(1, "saxs"),
+]  # fmt: skip
+
+
+def pair(*events: Event, way: Way = "sst", plain: bool = False) -> RunState:
+    """md → saxs, both running."""
+    begin: list[Event] = [RunStarted(0, "run", 1, 1, "here"), StageStarted(0, "md", 1), StageStarted(0, "saxs", 2)]
+    return fold(initial_state(chain(way, plain=plain, sink=False)), [*begin, *events])
+
+
+def wrote(t: float, steps: int) -> StreamProgress:
+    return StreamProgress(t, "atoms", "md", "write", steps, 8 * steps)
+
+
+def read(t: float, steps: int) -> StreamProgress:
+    return StreamProgress(t, "atoms", "saxs", "read", steps, 8 * steps)
+
+
+def silent(state: RunState) -> str | None:
+    return next((stall.waiting for stall in find_stalls(state, find_silences(state), SINCE, NOW)), None)
+
+
+def test_nothing_moves() -> None:
+    assert silent(pair(*OPEN, wrote(50, 5), read(60, 5))) == "saxs"
+
+
+@pytest.mark.parametrize(("written", "taken"), [(100.0, 60.0), (50.0, 100.0)])
+def test_one_step_at_the_last_moment_is_enough(written: float, taken: float) -> None:
+    """The writer is not blamed for what it did not have the time to do."""
+    assert silent(pair(*OPEN, wrote(written, 5), read(taken, 5 if written > taken else 3))) is None
+
+
+def test_a_writer_that_waits_for_a_reader_that_drains_the_queue_is_not_silent() -> None:
+    """The queue holds two steps. The reader moves: the writer waits for room."""
+    assert silent(pair(*OPEN, wrote(50, 6), read(150, 4))) is None
+
+
+def test_a_slow_writer_is_silent_although_its_reader_drains_the_queue() -> None:
+    assert silent(pair(*OPEN, wrote(50, 6), read(150, 5))) == "md"
+    assert silent(pair(*OPEN, wrote(50, 6), read(150, 6))) == "md"
+
+
+def test_a_reader_that_opens_late_does_not_hide_a_silent_writer() -> None:
+    """Of a live file: it is the writer that makes no step; the time to open has a deadline of its own."""
+    state = pair(OPEN[0], OPEN[2], wrote(50, 3), way="live")
+    assert silent(state) == "md"
+
+
+def test_an_open_that_returned_late_is_a_sign_of_life() -> None:
+    late = [replace(event, t=150.0) for event in OPEN]
+    assert silent(pair(*late)) is None
+
+
+def test_the_writer_of_an_after_file_is_silent_whether_its_reader_is_observed_or_not() -> None:
+    """Its reader starts later: the writer does not wait for it."""
+    for plain in (False, True):
+        state = pair(OPEN[0], OPEN[2], wrote(50, 3), way="after", plain=plain)
+        unseen = state.readers("atoms")[0]
+        assert unseen.live == (not plain)
+        assert silent(state) == "md"
+
+
+def test_a_writer_beside_an_unobserved_reader_may_wait_for_it() -> None:
+    state = pair(OPEN[0], OPEN[2], OPEN[3], wrote(50, 3), way="live", plain=True)
+    assert silent(state) is None
+
+
+@pytest.mark.parametrize(("exited", "expected"), [(60.0, "md"), (100.0, None), (150.0, None)])
+def test_a_writer_has_time_to_notice_that_its_unobserved_reader_ended(exited: float, expected: str | None) -> None:
+    events = [StageExited(exited, "saxs", 0, None), StageSucceeded(exited, "saxs")]
+    assert silent(pair(OPEN[0], OPEN[2], OPEN[3], wrote(50, 3), *events, way="live", plain=True)) == expected
+
+
+@pytest.mark.parametrize(("closed", "expected"), [(60.0, "md"), (150.0, None)])
+def test_a_writer_has_time_to_notice_that_its_reader_closed(closed: float, expected: str | None) -> None:
+    assert silent(pair(*OPEN, wrote(50, 3), StreamClosed(closed, "atoms", "saxs", "read", 3, False))) == expected
+
+
+def test_an_end_that_is_seen_to_open_late_is_left_to_the_deadline_of_the_start() -> None:
+    """saxs is a program whose ends were not seen, until it reports that it opens one."""
+    state = pair(OPEN[0], OPEN[2], OPEN[3], wrote(150, 3))
+    key: EndKey = ("atoms", "saxs", "read")
+    state = replace(state, ends={**state.ends, key: replace(state.ends[key], live=False)})
+    assert silent(fold(state, [StreamOpening(60, "atoms", "saxs", "read")])) is None
+
+
+def test_a_stage_that_ended_is_not_silent() -> None:
+    """Its record is there, its exit has not been judged yet; the other end is left to itself."""
+    ended = pair(*OPEN, wrote(50, 5), read(60, 5), StageExited(70, "md", 0, None))
+    assert silent(ended) is None
+    closed = pair(*OPEN, wrote(50, 5), read(60, 5), StreamClosed(70, "atoms", "md", "write", 5, True))
+    assert silent(closed) == "saxs"

@@ -1,0 +1,223 @@
+"""One event more: what changes in the state, and what does not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.support.chains import chain, make_end, make_plan, make_stage, make_stream
+from workflow.plan.plan_model import Plan
+from workflow.run.events import (
+    Cleaned,
+    Event,
+    Interrupted,
+    RunStarted,
+    StageExited,
+    StageFailed,
+    StageOpen,
+    StageStarted,
+    StageStopped,
+    StageSucceeded,
+    StopRequested,
+    StreamClosed,
+    StreamOffered,
+    StreamOpened,
+    StreamOpening,
+    StreamProgress,
+    StreamTransport,
+    StreamTrouble,
+    Tick,
+)
+from workflow.run.state import EndKey, EndState, RunState, Sample, initial_state
+from workflow.run.state_reducer import apply, fold
+
+BEGIN: list[Event] = [RunStarted(0.5, "run-1", 1, 77, "here")]
+
+
+def chained(*events: Event) -> RunState:
+    """md → saxs → keep."""
+    return fold(initial_state(chain("sst")), [*BEGIN, *events])
+
+
+def tapped() -> Plan:
+    """sim → keep and relay, relay → tap."""
+    stages = [
+        make_stage("sim", ["x"], [make_end("data", "write", readers=2)]),
+        make_stage("keep", ["x"], [make_end("data", "read")]),
+        make_stage("relay", ["x"], [make_end("data", "read"), make_end("tap", "write")], added="relay"),
+        make_stage("tap", ["x"], [make_end("tap", "read")], added="tap"),
+    ]
+    return make_plan(stages, [make_stream("data", "sim", ["keep", "relay"]), make_stream("tap", "relay", ["tap"])])
+
+
+def with_hung_tap(*events: Event) -> RunState:
+    """All run; the tap has failed and its process is still there."""
+    state = initial_state(tapped())
+    started: list[Event] = [event for name in state.stages for event in (StageStarted(1, name, 9), StageOpen(2, name))]
+    return fold(state, [*BEGIN, *started, StageFailed(5, "tap", "was ended"), *events])
+
+
+def end(state: RunState, stream: str, stage: str) -> EndState:
+    return next(each for key, each in state.ends.items() if key[:2] == (stream, stage))
+
+
+def progress(t: float, steps: int, count: int, stage: str = "md") -> StreamProgress:
+    return StreamProgress(t, "atoms", stage, "write" if stage == "md" else "read", steps, count)
+
+
+def test_the_start_of_a_run() -> None:
+    state = chained()
+    assert (state.run, state.pid, state.host, state.started, state.t) == ("run-1", 77, "here", 0.5, 0.5)
+
+
+def test_the_time_does_not_go_back() -> None:
+    state = chained(Tick(9), Tick(3))
+    assert state.t == 9
+
+
+def test_the_life_of_a_stage() -> None:
+    state = chained(StageStarted(1, "md", 42))
+    md = state.stages["md"]
+    assert (md.status, md.started, md.pid) == ("starting", 1, 42)
+    md = apply(state, StageOpen(2, "md")).stages["md"]
+    assert (md.status, md.opened) == ("running", 2)
+    state = apply(state, StageExited(3, "md", None, 9, "by a signal"))
+    md = state.stages["md"]
+    assert (md.exited, md.code, md.signal, md.note, md.status) == (3, None, 9, "by a signal", "starting")
+    assert apply(state, StageSucceeded(4, "md")).stages["md"].status == "succeeded"
+    assert apply(state, StageStopped(4, "md")).stages["md"].status == "stopped"
+    assert state.stages["saxs"].status == "waiting"
+
+
+def test_a_stage_that_starts_while_the_run_stops_is_stopping() -> None:
+    state = chained(StopRequested(1, "enough", ""), StageStarted(2, "md", 42))
+    assert state.stages["md"].status == "stopping"
+
+
+def test_the_first_failure_stays_the_first() -> None:
+    state = chained(StageFailed(3, "saxs", "exit code 1"), StageFailed(4, "md", "exit code 2"))
+    assert state.failing == 3
+    assert [(stage.status, stage.reason, stage.failed) for stage in state.stages.values()] == [
+        ("failed", "exit code 2", 4), ("failed", "exit code 1", 3), ("waiting", "", None),
+    ]  # fmt: skip
+
+
+def test_a_tap_that_fails_while_it_hangs_is_no_failure_of_the_run() -> None:
+    state = with_hung_tap()
+    assert (state.stages["tap"].status, state.stages["tap"].failed, state.failing) == ("failed", 5, None)
+    assert fold(state, [StageFailed(6, "sim", "exit code 1")]).failing == 6
+
+
+def test_a_tap_that_hangs_stays_failed_when_the_run_stops() -> None:
+    """It still runs, and all that runs is stopping from then on; its verdict does not change."""
+    state = with_hung_tap(StageExited(5, "keep", 0, None), StopRequested(7, "interrupted", "sim"))
+    assert {name: stage.status for name, stage in state.stages.items()} == {
+        "sim": "stopping", "keep": "running", "relay": "stopping", "tap": "failed",
+    }  # fmt: skip
+    assert (state.stopping, state.reason, state.culprit, state.rung) == (7, "interrupted", "sim", 0)
+
+
+def test_a_stop_begins_at_the_first_rung() -> None:
+    assert apply(replace(chained(), rung=2), StopRequested(1, "enough", "")).rung == 0
+
+
+def test_an_interruption_during_a_stop_is_not_its_reason() -> None:
+    assert chained(Interrupted(1, "SIGINT")).interrupted == "SIGINT"
+    assert chained(StopRequested(1, "enough", ""), Interrupted(2, "SIGINT")).interrupted == ""
+
+
+def test_what_was_cleaned_is_kept() -> None:
+    assert chained(Cleaned(1, ["a", "b"])).cleaned == ("a", "b")
+
+
+def test_an_end_that_reports_is_seen_from_then_on() -> None:
+    hidden = initial_state(chain("sst", plain=True))
+    key: EndKey = ("atoms", "md", "write")
+    hidden = replace(hidden, ends={**hidden.ends, key: replace(hidden.ends[key], live=False, counted=False)})
+    seen = apply(hidden, StreamOpening(1, "atoms", "md", "write")).ends[key]
+    assert (seen.opening, seen.live, seen.counted, seen.reported) == (1, True, True, True)
+
+
+def test_an_end_is_offered_and_opened() -> None:
+    state = chained(StreamOffered(1, "atoms", "md"), StreamOpened(2, "atoms", "md", "write"))
+    md = end(state, "atoms", "md")
+    assert (md.offered, md.opened, md.samples) == (1, 2, (Sample(2, 0, 0),))
+    assert (end(state, "atoms", "saxs").offered, end(state, "atoms", "saxs").opened) == (None, None)
+    state = chained(StreamTransport(3, "atoms", "md", "evpath", "no rdma"))
+    assert (end(state, "atoms", "md").plane, end(state, "atoms", "md").plane_why) == ("evpath", "no rdma")
+
+
+def test_a_second_trouble_does_not_replace_the_first() -> None:
+    state = chained(
+        StreamTrouble(1, "atoms", "saxs", "timeout", "no step"), StreamTrouble(2, "atoms", "saxs", "failed", "lost")
+    )
+    assert (end(state, "atoms", "saxs").trouble, end(state, "atoms", "saxs").trouble_text) == ("timeout", "no step")
+    others = [each for each in state.ends.values() if (each.stream, each.stage) != ("atoms", "saxs")]
+    assert {each.trouble for each in others} == {None}
+
+
+def test_steps_and_bytes_never_shrink() -> None:
+    state = chained(progress(3, 4, 400), progress(4, 5, 100), progress(5, 2, 900))
+    md = end(state, "atoms", "md")
+    assert (md.steps, md.bytes, md.last_step) == (5, 900, 4)
+
+
+def test_bytes_that_grow_without_a_step_are_no_step() -> None:
+    """Ranks that read in parallel add up their bytes in the end."""
+    state = chained(progress(3, 4, 400), progress(4, 4, 400, "saxs"), progress(8, 4, 900), progress(9, 4, 950, "saxs"))
+    md, saxs = end(state, "atoms", "md"), end(state, "atoms", "saxs")
+    assert (md.steps, md.bytes, md.last_step) == (4, 900, 3)
+    assert (saxs.bytes, saxs.last_step, saxs.due) == (950, 4, 3)
+
+
+def test_progress_that_is_none_changes_nothing() -> None:
+    state = chained(progress(3, 4, 400))
+    assert apply(state, progress(9, 4, 400)) == replace(state, t=9)
+    assert apply(state, progress(9, 3, 300)) == replace(state, t=9)
+
+
+def test_a_reader_is_due_from_the_first_step_that_is_written_after_its_last_one() -> None:
+    state = chained(progress(3, 1, 8), progress(4, 2, 16))
+    assert end(state, "atoms", "saxs").due == 3
+    state = fold(state, [progress(5, 1, 8, "saxs"), progress(6, 3, 24), progress(7, 4, 32)])
+    assert end(state, "atoms", "saxs").due == 6
+    assert end(state, "atoms", "md").due is None
+    same = fold(state, [progress(8, 2, 16, "saxs"), progress(8, 5, 40), progress(9, 6, 48)])
+    assert end(same, "atoms", "saxs").due == 9, "what was written at the time of its last step may be that step"
+
+
+def test_a_reader_makes_nobody_due() -> None:
+    state = chained(progress(3, 1, 8, "saxs"))
+    assert {each.due for each in state.ends.values()} == {None}
+
+
+def test_a_close_counts_what_was_not_reported_before() -> None:
+    state = chained(progress(3, 4, 400), StreamClosed(7, "atoms", "md", "write", 6, True, 600))
+    md = end(state, "atoms", "md")
+    assert (md.closed, md.complete, md.steps, md.bytes, md.last_step) == (7, True, 6, 600, 7)
+    assert end(state, "atoms", "saxs").due == 3
+    assert not end(chained(StreamClosed(7, "atoms", "md", "write", 0, False)), "atoms", "md").complete
+
+
+def test_samples_are_at_least_a_fifth_of_a_second_apart_and_of_the_last_five() -> None:
+    events: list[Event] = [StreamOpened(10, "atoms", "md", "write")]
+    events += [progress(10 + 0.125 * step, step, 8 * step) for step in range(1, 5)]
+    samples = end(chained(*events), "atoms", "md").samples
+    assert samples == (Sample(10, 0, 0), Sample(10.25, 2, 16), Sample(10.5, 4, 32))
+    samples = end(chained(*events, progress(15.25, 9, 72)), "atoms", "md").samples
+    assert samples == (Sample(10.25, 2, 16), Sample(10.5, 4, 32), Sample(15.25, 9, 72))
+    assert end(chained(progress(3, 1, 8)), "atoms", "md").samples == (Sample(3, 1, 8),)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        StageStarted(9, "other", 1), StageOpen(9, "other"), StreamOpened(9, "other", "md", "write"),
+        StreamOpened(9, "atoms", "keep", "read"), StreamProgress(9, "other", "md", "write", 3, 3),
+        StreamTrouble(9, "other", "md", "failed", "x"), StreamClosed(9, "other", "md", "write", 3, True),
+    ],
+)  # fmt: skip
+def test_what_the_plan_does_not_have_changes_only_the_time(event: Event) -> None:
+    state = chained()
+    assert apply(state, event) == replace(state, t=9)

@@ -1,0 +1,161 @@
+"""Files of JSON lines that one process appends to while others read them, or that a killed process has left."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+# So many lines wait in memory for a file that cannot be written; then the oldest are dropped, and counted.
+KEPT_LINES = 1000
+
+
+@dataclass(frozen=True)
+class JsonLines:
+    """The records of a file in order, and how many lines could not be read."""
+
+    records: list[dict[str, Any]] = field(default_factory=list)
+    unreadable: int = 0
+    exists: bool = True
+
+
+def read_json_lines(path: Path) -> JsonLines:
+    """All whole records of a file of JSON lines; a missing file holds none.
+
+    A last line without its newline is still being written (or its writer was killed) and does not count
+    as unreadable; any other line that is not a JSON object does.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return JsonLines(exists=False)
+    lines = data.split(b"\n")
+    records, unreadable = [], 0
+    for position, line in enumerate(lines):
+        if not line.strip():
+            continue
+        record = to_record(line)
+        if record is not None:
+            records.append(record)
+        elif position < len(lines) - 1:
+            unreadable += 1
+    return JsonLines(records, unreadable)
+
+
+def to_record(line: str | bytes) -> dict[str, Any] | None:
+    """The JSON object of a line; None when the line is anything else."""
+    try:
+        record = json.loads(line)
+    except ValueError:  # broken JSON, or not UTF-8
+        return None
+    return record if isinstance(record, dict) else None
+
+
+@dataclass
+class Tail:
+    """The new whole lines of a growing file."""
+
+    path: Path
+    offset: int = 0
+
+    def read(self, *, fresh: bool = False) -> str:
+        """What was added since the last call, up to the last newline; "" when nothing was.
+
+        `fresh`: do not believe the size that the system remembers. Opening a file asks an NFS server for its size,
+        `stat` alone does not.
+        """
+        try:
+            if not fresh and self.path.stat().st_size <= self.offset:
+                return ""
+            with self.path.open("rb") as file:
+                file.seek(self.offset)
+                data = file.read()
+        except OSError:
+            return ""
+        whole = data[: data.rfind(b"\n") + 1]
+        self.offset += len(whole)
+        return whole.decode("utf-8", errors="replace")
+
+    def records(self, *, fresh: bool = False) -> Iterator[dict[str, Any]]:
+        """The new lines as records; lines that are not JSON objects are left out."""
+        for line in self.read(fresh=fresh).splitlines():
+            if (record := to_record(line)) is not None:
+                yield record
+
+
+class LineWriter:
+    """Appends lines to a file, each in one write: readers and crashes do not see half of one.
+
+    No error of the file system is raised: a run does not fail because its records cannot be written. Lines that could
+    not be written wait, up to `KEPT_LINES`, and are tried again before the next one; `report` is called once, with the
+    first error. When lines were dropped, `to_note(how many)` is the line that is written as soon as that is possible.
+    """
+
+    def __init__(self, path: Path, report: Callable[[OSError], None], to_note: Callable[[int], str]) -> None:
+        self.path = path
+        self.dropped = 0
+        self._report, self._to_note = report, to_note
+        self._reported = False
+        self._file: int | None = None
+        self._waiting: deque[bytes] = deque()
+        with self._reporting():
+            self._open()
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether lines wait for the file."""
+        return bool(self._waiting)
+
+    def append(self, line: str) -> None:
+        """Write one line, with its newline, after those that wait."""
+        self._waiting.append(line.encode())
+        self.flush()
+        if len(self._waiting) > KEPT_LINES:
+            del self._waiting[1]  # the first one may be in the file in part
+            self.dropped += 1
+
+    def flush(self) -> None:
+        """Try to write the lines that wait."""
+        with self._reporting():
+            self._open()
+            assert self._file is not None
+            while self._waiting:
+                line = self._waiting[0]
+                written = os.write(self._file, line)
+                if written < len(line):
+                    self._waiting[0] = line[written:]
+                    continue
+                self._waiting.popleft()
+                if self.dropped:
+                    self._waiting.appendleft(self._to_note(self.dropped).encode())
+                    self.dropped = 0
+
+    def close(self) -> None:
+        """Try once more to write what waits, and close the file."""
+        self.flush()
+        if self._file is not None:
+            with self._reporting():  # on NFS an error of a write may come here
+                os.close(self._file)
+        self._file = None
+
+    def note_error(self, error: OSError) -> None:
+        """Report an error, unless one has been reported."""
+        if not self._reported:
+            self._reported = True
+            self._report(error)
+
+    def _open(self) -> None:
+        if self._file is None:
+            self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+
+    @contextlib.contextmanager
+    def _reporting(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            self.note_error(error)

@@ -1,0 +1,78 @@
+"""The two files in a stage's folder between the run and `launch.mpmd_wrapper`, which starts each rank of the stage.
+
+`launch.json`: what to start. The run writes it, the wrapper reads it. `exits.jsonl`: how each rank ended. The wrapper
+appends to it, the run follows it. A `launch.json` without a version is one of version 1.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from workflow.formats.versions import check_version
+
+LAUNCH_FILE = "launch.json"
+EXITS_FILE = "exits.jsonl"
+LAUNCH_FILE_VERSION = 1
+_VERSION_KEY = "launch_file_version"
+
+
+class RankStart(NamedTuple):
+    """What one rank of a stage starts. `cores` are indices among those that the rank may use; [] is no binding."""
+
+    program: list[str]
+    cwd: str
+    env: dict[str, str]
+    cores: list[int]
+
+    def to_json(self) -> str:
+        """The text of `launch.json`."""
+        return json.dumps({_VERSION_KEY: LAUNCH_FILE_VERSION, **self._asdict()}, indent=2, ensure_ascii=False) + "\n"
+
+
+class RankExit(NamedTuple):
+    """How one rank ended: an exit code, or the number of the signal that ended it. `t` is Unix time in seconds."""
+
+    t: float
+    code: int | None
+    signal: int | None
+
+
+def read_start(folder: Path) -> RankStart:
+    """What `launch.json` in this stage's folder has. Raises OSError, KeyError and ValueError."""
+    path = folder / LAUNCH_FILE
+    data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    check_version(data, _VERSION_KEY, LAUNCH_FILE_VERSION, path)
+    return RankStart(*(data[name] for name in RankStart._fields))
+
+
+def note_started(folder: Path, pid: int) -> None:
+    """Append that a rank has started its program."""
+    _append(folder / EXITS_FILE, {"started": pid})
+
+
+def note_exit(folder: Path, code: int) -> None:
+    """Append how a rank ended: `code` is negative for a signal, as of `os.waitstatus_to_exitcode`."""
+    _append(folder / EXITS_FILE, {"code": code if code >= 0 else None, "signal": -code if code < 0 else None})
+
+
+def to_exit(line: bytes | str) -> RankExit | None:
+    """The exit that a line of `exits.jsonl` holds; None for a line about something else.
+
+    Raises ValueError, TypeError or KeyError for a line that is not whole.
+    """
+    record = json.loads(line)
+    if "started" in record:
+        return None
+    return RankExit(float(record["t"]), record["code"], record["signal"])
+
+
+def _append(path: Path, fields: dict[str, Any]) -> None:
+    """One line in one write, because several ranks may append at the same time."""
+    line = json.dumps({"t": round(time.time(), 6), **fields}) + "\n"
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    os.write(file, line.encode())
+    os.close(file)

@@ -1,0 +1,68 @@
+"""Slurm's srun: a step beside others of the same allocation. Options: https://slurm.schedmd.com/srun.html"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterable
+
+from workflow.launch.launch_request import Launcher, LaunchLine, LaunchRequest
+
+
+def _line(request: LaunchRequest) -> LaunchLine:
+    """`srun … A`, or `srun … --multi-prog FILE`: Slurm's own `A : B` is for jobs whose parts were requested apart."""
+    start = [request.executable, *_options(request), *request.arguments]
+    if len(request.programs) == 1:
+        return LaunchLine([*start, *request.programs[0].argv])
+    file = f"{request.folder}/programs.conf"
+    # Without --kill-on-bad-exit the ranks of one program would wait for those of another that has failed.
+    return LaunchLine([*start, "--kill-on-bad-exit=1", "--multi-prog", file], {file: _programs(request)})
+
+
+def _options(request: LaunchRequest) -> list[str]:
+    """`--relative` counts within the allocation, so that no host needs a name.
+
+    `--exact` takes only the cores requested; `--overlap` lets stages without cores of their own share them.
+    """
+    layout = request.layout
+    cores = ["--exact", f"--cpus-per-task={layout.cores_per_rank}"] if layout.cores_per_rank else ["--overlap"]
+    return [
+        f"--ntasks={request.ranks}",
+        f"--nodes={layout.nodes}",
+        f"--ntasks-per-node={layout.ranks_per_node}",
+        f"--relative={layout.first_node}",
+        *cores,
+        *([f"--gpus-per-task={layout.gpus_per_rank}"] if layout.gpus_per_rank else []),
+    ]
+
+
+def _programs(request: LaunchRequest) -> str:
+    """The text of the file for `--multi-prog`: which ranks run which program."""
+    lines, first = [], 0
+    for program in request.programs:
+        last = first + program.ranks - 1
+        numbers = str(first) if last == first else f"{first}-{last}"
+        lines.append(f"{numbers} {' '.join(_quoted(word) for word in program.argv)}\n")
+        first = last + 1
+    return "".join(lines)
+
+
+def _quoted(word: str) -> str:
+    """A word as the file takes it: in single quotes, which cannot hold one."""
+    plain = all(letter.isalnum() or letter in "/._-+=:,@" for letter in word)
+    return word if plain else f"'{word}'"
+
+
+def _signal_of(code: int, _: Iterable[str]) -> int | None:
+    return code - 128 if 128 < code < 128 + signal.NSIG else None
+
+
+LAUNCHER = Launcher(
+    _line,
+    executable="srun",
+    several_programs=True,
+    equal_cores=True,
+    binds=True,
+    other_machines=True,
+    mpi_connects=True,
+    signal_of=_signal_of,
+)

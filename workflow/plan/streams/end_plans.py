@@ -1,0 +1,252 @@
+"""Streams → what each end gives to ADIOS2: engine, parameters, path, timeouts.
+
+Every parameter gets its reason. The rules and their sources: docs/explanation, and ADIOS2 2.12.1's
+toolkit/sst and engine/bp5.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from workflow.formats.sides import Side
+from workflow.formatting import plural
+from workflow.plan.placeholders import literal
+from workflow.plan.plan_model import Coupling, EndPlan, OperatorPlan, Placement, SharePlan, StreamPlan
+from workflow.plan.plan_notes import Notes
+from workflow.plan.problems import Problems
+from workflow.plan.run_paths import work_dir
+from workflow.plan.streams.compression import decide_operators
+from workflow.plan.streams.distribution_strategy import check_strategy, decide_share
+from workflow.plan.streams.engine_parameters import (
+    EngineSettings,
+    ParameterError,
+    for_another_engine,
+    to_text,
+    user_parameter,
+)
+from workflow.plan.streams.output_parameters import output_parameters
+from workflow.plan.streams.queue import check_bound, check_queue, queue_of, queue_parameters
+from workflow.plan.streams.stream_estimates import StreamEstimates
+from workflow.plan.streams.transports import TransportChoice
+from workflow.plan.topology.declared_stages import DeclaredStage
+from workflow.plan.topology.port_matching import HANDED_OVER, SSC, JoinedStream
+from workflow.plan.topology.ports import StagePort
+from workflow.plan.topology.variable_contracts import Contract
+from workflow.site.site_model import Site
+from workflow.spec.models.engine import Engine
+from workflow.spec.models.pipeline import Deadlines, Scalar
+from workflow.spec.origins import Origins
+from workflow.sst_transports import TRANSPORTS
+
+# select() serves at most 1024 descriptors; one connection per pair of ranks that exchange data
+MANY_RANKS = 200
+POLL_S = 0.1
+
+
+class StreamDecisions(NamedTuple):
+    """What is decided about a stream as a whole before its ends."""
+
+    path: str
+    coupling: Coupling
+    contract: Contract | None
+    transport: TransportChoice | None
+
+
+def make_ends(
+    stream: JoinedStream,
+    decided: StreamDecisions,
+    stages: Mapping[str, DeclaredStage],
+    placements: Mapping[str, Placement],
+    deadlines: Deadlines,
+    site: Site,
+    origins: Origins,
+    notes: Notes,
+) -> list[tuple[str, EndPlan]]:
+    """(stage, end) for every end of one stream, the writer first. Notes what is wrong with the parameters."""
+    check_queue(stream, origins, notes)
+    _check_handed_over(stream, stages, notes.problems)
+    presets: dict[Side, EngineSettings] = {
+        "write": _preset(stream, stream.engine.write, notes.problems),
+        "read": _preset(stream, stream.engine.read, notes.problems),
+    }
+    users = _users(stream, origins, notes)
+    ranks = sum(stages[port.stage].spec.ranks for port in stream.ports)
+    ends: list[tuple[str, EndPlan]] = []
+    for port in stream.ports:
+        stage = stages[port.stage]
+        # Each of these is stronger than the ones before it.
+        settings = {} if decided.transport is None else decided.transport.weak
+        settings = settings | _defaults(port, stream, decided.coupling, ranks, site, origins) | presets[port.side]
+        if port.side == "write":
+            settings |= {} if decided.transport is None else decided.transport.of_writer
+            settings |= _writer(stream, origins)
+            settings |= output_parameters(stage, stream, decided.coupling, placements[stage.name], site, notes)
+        else:
+            settings |= _reader(stream.engine, deadlines)
+        settings |= {
+            key: value for key, value in users.items() if stream.engine.parameters[key].side in (port.side, "both")
+        }
+        parameters = {key: literal(settings[key][0]) for key in sorted(settings)}
+        _note_reasons(stream.name, port, settings, notes)
+        operators: dict[str, OperatorPlan] = {}
+        share: SharePlan | None = None
+        if port.side == "write":
+            _check_bound(stream, parameters, notes.problems)
+            operators = decide_operators(port, stream, stage, decided.contract, site, origins, notes)
+            check_strategy(stream, stages, origins, notes)
+        else:
+            share = decide_share(port, stream, stages, placements, site, origins, notes)
+        ends.append((stage.name, _to_end(port, stream, decided, parameters, operators, share, deadlines)))
+    return ends
+
+
+def _to_end(
+    port: StagePort,
+    stream: JoinedStream,
+    decided: StreamDecisions,
+    parameters: dict[str, str],
+    operators: dict[str, OperatorPlan],
+    share: SharePlan | None,
+    deadlines: Deadlines,
+) -> EndPlan:
+    contract, handed_over = decided.contract, stream.engine.engine == HANDED_OVER
+    has_config = port.config is not None and not handed_over
+    relied = {} if contract is None else contract.writer if port.side == "write" else contract.readers[port.stage]
+    return EndPlan(
+        stream=stream.name,
+        port=port.name,
+        side=port.side,
+        engine=stream.engine.engine,
+        parameters=parameters,
+        path=decided.path,
+        open_timeout_s=deadlines.start,
+        step_timeout_s=None if deadlines.step is None else deadlines.step * stream.every,
+        io=literal(port.io),
+        config=f"{work_dir(port.stage)}/{literal(port.config or '')}" if has_config else None,
+        dialect=None if handed_over else port.dialect,
+        variables=relied,
+        share=share,
+        operators=operators,
+        transport=TRANSPORTS[decided.transport.transport].plane if decided.transport else None,
+    )
+
+
+def to_stream_plan(stream: JoinedStream, decided: StreamDecisions, estimates: StreamEstimates) -> StreamPlan:
+    """The stream as a whole."""
+    engine, transport, path = stream.engine.engine, decided.transport, decided.path
+    return StreamPlan(
+        name=stream.name,
+        writer=stream.writer.stage if stream.writer else "",
+        readers=[port.stage for port in stream.readers],
+        via=stream.spec.via,
+        engine=engine,
+        coupling=decided.coupling,
+        transport=transport.transport if transport else None,
+        fallback=transport is None or not transport.asked,
+        queue=queue_of(stream),
+        step_size=estimates.step_size,
+        queue_memory=estimates.queue_memory,
+        subfiles=estimates.subfiles,
+        path=path,
+        on_disk=[] if engine == SSC else [f"{path}.sst" if engine == "SST" else path],
+        keep=stream.spec.keep,
+    )
+
+
+def _writer(stream: JoinedStream, origins: Origins) -> EngineSettings:
+    if stream.engine.engine != "SST":
+        return {}
+    readers = ", ".join(port.stage for port in stream.readers)
+    count = len(stream.readers)
+    why = f"read by {plural(count, 'stage')} ({readers}): the writer waits in open for all of them"
+    return {"RendezvousReaderCount": (str(count), why), **queue_parameters(stream, origins)}
+
+
+def _reader(engine: Engine, deadlines: Deadlines) -> EngineSettings:
+    found: EngineSettings = {}
+    start_s = deadlines.start
+    if "OpenTimeoutSecs" in engine.parameters and not engine.parameters["OpenTimeoutSecs"].useless:
+        whole = engine.parameters["OpenTimeoutSecs"].type == "int"
+        value = str(math.ceil(start_s)) if whole else f"{start_s:.12g}"
+        found["OpenTimeoutSecs"] = value, f"deadlines.start is {start_s:g} s"
+    return found
+
+
+def _defaults(
+    port: StagePort, stream: JoinedStream, coupling: Coupling, ranks: int, site: Site, origins: Origins
+) -> EngineSettings:
+    """Defaults where neither the engine's file nor the pipeline sets a value. `ranks`: of all ends together."""
+    found: EngineSettings = {}
+    known = stream.engine.parameters
+    if port.side == "read" and coupling == "live" and "BeginStepPollingFrequencySecs" in known:
+        found["BeginStepPollingFrequencySecs"] = (
+            f"{POLL_S:g}",
+            f"a live reader of a file looks for a new step every {POLL_S:g} s (ADIOS2's default is 1 s)",
+        )
+    own = stream.spec.interface
+    if own and "NetworkInterface" in known:
+        found["NetworkInterface"] = own, f"interface: {origins.of(f'streams.{stream.name}.interface')}"
+    elif site.interface and "NetworkInterface" in known:
+        found["NetworkInterface"] = site.interface, f"interface of site {site.site}"
+    if ranks > MANY_RANKS and "ControlModule" in known:
+        found["ControlModule"] = "epoll", f"{ranks} ranks on the two sides: select() serves at most 1024 connections"
+    return found
+
+
+def _preset(stream: JoinedStream, values: Mapping[str, Scalar], problems: Problems) -> EngineSettings:
+    """The values that the engine's file sets at one end."""
+    found: EngineSettings = {}
+    via = stream.spec.via
+    for key, value in values.items():
+        known = stream.engine.parameters[key]  # checked when the engine's file was read
+        try:
+            found[key] = to_text(key, known, value), f"set by engine preset {via}: {known.help}"
+        except ParameterError as error:
+            problems.add(f"streams.{stream.name}.via", f"engine preset {via}: {error}", error.hint)
+    return found
+
+
+def _users(stream: JoinedStream, origins: Origins, notes: Notes) -> EngineSettings:
+    """The stream's own `parameters:`, checked."""
+    found: EngineSettings = {}
+    for key, value in stream.spec.parameters.items():
+        place = f"streams.{stream.name}.parameters.{key}"
+        try:
+            known, text = user_parameter(stream.engine, key, value)
+            found[known] = text, f"written at {origins.of(place)}"
+        except ParameterError as error:
+            if error.unknown and for_another_engine(stream.name, place, origins):
+                notes.advise(f"{place} is not used: {stream.engine.engine} has no such parameter")
+            else:
+                notes.problems.add(place, str(error), error.hint)
+    return found
+
+
+def _check_handed_over(stream: JoinedStream, stages: Mapping[str, DeclaredStage], problems: Problems) -> None:
+    """A file that wf only hands over has no steps, and components read and write nothing but steps."""
+    if stream.engine.engine != HANDED_OVER:
+        return
+    components = [port.stage for port in stream.ports if stages[port.stage].component is not None]
+    if components:
+        problems.add(
+            f"streams.{stream.name}.via",
+            f"`via: {stream.spec.via}` only hands over a file, but the components of {' and '.join(components)} "
+            "exchange steps",
+            "use `via: bp5`",
+        )
+
+
+def _check_bound(stream: JoinedStream, parameters: Mapping[str, str], problems: Problems) -> None:
+    try:
+        check_bound(stream.engine.engine, parameters)
+    except ParameterError as error:
+        key = "parameters" if stream.spec.parameters else "via"
+        problems.add(f"streams.{stream.name}.{key}", str(error), error.hint)
+
+
+def _note_reasons(name: str, port: StagePort, settings: EngineSettings, notes: Notes) -> None:
+    end = "write" if port.side == "write" else f"read.{port.stage}"
+    for key in sorted(settings):
+        notes.why(f"streams.{name}.{end}.{key}", settings[key][1])

@@ -1,0 +1,56 @@
+"""The stages of the pipeline, each with what it refers to: component, parameters, files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from workflow.plan.topology.complete_pipeline import CompletePipeline, Role
+from workflow.spec.models.component import Component
+from workflow.spec.models.pipeline import StageSpec
+
+
+@dataclass(frozen=True)
+class DeclaredStage:
+    """One stage before anything is decided about it."""
+
+    name: str
+    spec: StageSpec
+    component: Component | None
+    """None for a `command:`."""
+    component_dir: Path | None
+    """The directory of the component's program, absolute."""
+    parameters: Mapping[str, Any]
+    """Of the component, complete: defaults filled in, seconds and bytes, files absolute."""
+    templates: Mapping[str, str]
+    """Name in the stage's directory → text in which placeholders are filled."""
+    sources: Mapping[str, Path]
+    """Name in the stage's directory → the user's file, absolute. All `files:`, templates included."""
+    operators: Sequence[str] | None
+    """The operators of its ADIOS2; None: not known."""
+    role: Role | None
+    """Why `wf` added the stage; None for a stage that the user wrote."""
+    renamed: Mapping[str, str]
+    """Stream in its command, environment and files → the stream that it writes to its pipe."""
+
+
+def declared_stages(pipeline: CompletePipeline, operators: Mapping[str, Sequence[str]]) -> dict[str, DeclaredStage]:
+    """All stages by name, in the order of the file. `operators`: of each stage's ADIOS2, where they are known."""
+    found = {}
+    for name, stage in pipeline.spec.stages.items():
+        implicit = pipeline.implicit_stages.get(name)
+        found[name] = DeclaredStage(
+            name=name,
+            spec=stage,
+            component=None if stage.component is None else pipeline.components[stage.component],
+            component_dir=None if stage.component is None else pipeline.component_dirs[stage.component],
+            parameters=pipeline.parameters.get(name, {}),
+            templates=pipeline.templates.get(name, {}),
+            sources={target: pipeline.path.parent / source for target, source in stage.files.items()},
+            operators=operators.get(name),
+            role=None if implicit is None else implicit.role,
+            renamed=pipeline.renamed.get(name, {}),
+        )
+    return found

@@ -1,0 +1,167 @@
+"""`async: pipe` and `tap:` as ordinary stages and streams: the first pass of the plan.
+
+A stream that a pipe writes keeps its name, its file and its readers. Its writer becomes the pipe, and a new stream
+joins the simulation to the pipe. A tap becomes a stage. A tap that must not slow the others reads through a relay, a
+stage that takes every step at once and offers it to the tap on a stream of its own: the queue policy of SST applies
+to all readers of a stream.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel
+
+from workflow.plan.topology.complete_pipeline import CompletePipeline, ImplicitStage
+from workflow.spec.component_parameters import parameters_model
+from workflow.spec.implicit_names import RELAY, SST, pipe_name, piped_streams, relay_name, relayed_taps
+from workflow.spec.models.engine import Engine
+from workflow.spec.models.pipeline import OutputPolicy, Place, Queue, StageSpec, StreamSpec, Tap
+from workflow.spec.origins import WrittenKey
+
+if TYPE_CHECKING:
+    from workflow.spec.load import Loaded
+
+
+@dataclass
+class _Growing:
+    """The pipeline as it grows: all streams so far, the stages that were added, and what is known of them."""
+
+    streams: dict[str, StreamSpec] = field(default_factory=dict)
+    stages: dict[str, StageSpec] = field(default_factory=dict)
+    parameters: dict[str, dict[str, Any]] = field(default_factory=dict)
+    engines: dict[str, Engine] = field(default_factory=dict)
+    implicit: dict[str, ImplicitStage] = field(default_factory=dict)
+    keys: dict[str, WrittenKey] = field(default_factory=dict)
+
+
+def complete_pipeline(loaded: Loaded) -> CompletePipeline:
+    """The pipeline with every pipe, relay and tap as a stage. Their names were checked when the file was loaded."""
+    spec, growing = loaded.spec, _Growing()
+    piped = piped_streams(spec, loaded.engines.get)
+    for name, stream in spec.streams.items():
+        whole = _add_pipe(name, stream, piped[name], loaded, growing) if name in piped else stream
+        if stream.tap:
+            whole = _add_taps(name, whole, loaded, growing)
+        growing.streams[name] = whole
+    stages: dict[str, StageSpec] = {}
+    for name, stage in spec.stages.items():
+        pipes = [pipe_name(stream) for stream, writer in piped.items() if writer == name]
+        stages |= {name: stage, **{pipe: growing.stages[pipe] for pipe in pipes}}
+    stages |= growing.stages
+    return CompletePipeline(
+        spec=spec.model_copy(update={"stages": stages, "streams": growing.streams}),
+        path=loaded.path,
+        components=loaded.components,
+        component_dirs=loaded.component_dirs,
+        parameters=loaded.parameters | growing.parameters,
+        engines=loaded.engines | growing.engines,
+        templates=loaded.templates,
+        origins=loaded.origins.with_added(growing.keys),
+        implicit_stages=growing.implicit,
+        implicit_streams=frozenset(growing.streams.keys() - spec.streams.keys()),
+        renamed={
+            writer: {stream: pipe_name(stream) for stream in piped if piped[stream] == writer}
+            for writer in piped.values()
+        },
+    )
+
+
+def _add_pipe(name: str, stream: StreamSpec, writer: str, loaded: Loaded, growing: _Growing) -> StreamSpec:
+    """Adds the pipe of a file stream; returns the stream as the pipe writes it."""
+    pipe, output = pipe_name(name), loaded.spec.stages[writer].output
+    asked, wanted = f"stages.{writer}.output.async", output.pipe
+    # All but `async` is about the files, and belongs to the stage that writes them.
+    policy = OutputPolicy(**_given(output, "aggregation", "compression"))
+    growing.stages[pipe] = StageSpec(component=RELAY, ranks=wanted.ranks, place=_no_core(wanted.place), output=policy)
+    growing.parameters[pipe] = _relay_parameters(loaded, [])
+    start = _with_port(stream.from_, name, loaded)
+    growing.streams[pipe] = StreamSpec(from_=start, to=pipe, via=SST, **_given(stream, "step_size"))
+    growing.engines[pipe] = loaded.presets[SST]
+    growing.implicit[pipe] = ImplicitStage("pipe", name, asked)
+    growing.keys |= {
+        f"stages.{pipe}": WrittenKey(asked, below=False),
+        f"stages.{pipe}.ranks": WrittenKey(f"stages.{writer}.output.pipe.ranks"),
+        f"stages.{pipe}.place": WrittenKey(f"stages.{writer}.output.pipe.place"),
+        f"stages.{pipe}.output": WrittenKey(f"stages.{writer}.output"),
+        f"streams.{pipe}": WrittenKey(asked, below=False),
+        f"streams.{pipe}.step_size": WrittenKey(f"streams.{name}.step_size"),
+        f"streams.{name}.from": WrittenKey(asked, below=False),
+    }
+    return stream.model_copy(update={"from_": pipe})
+
+
+def _add_taps(name: str, stream: StreamSpec, loaded: Loaded, growing: _Growing) -> StreamSpec:
+    """Adds the taps of a stream, and the relay of those that must not slow it; returns the stream with its readers."""
+    relayed, relay, readers = relayed_taps(loaded.spec, name, loaded.engines.get), relay_name(name), [*stream.readers]
+    for tap, wanted in stream.tap.items():
+        asked = f"streams.{name}.tap.{tap}"
+        parts = _given(wanted, "component", "with_", "ranks", "place", "env", "memory")
+        growing.stages[tap] = StageSpec(**parts)
+        growing.implicit[tap] = ImplicitStage("tap", name, asked)
+        growing.keys[f"stages.{tap}"] = WrittenKey(asked)
+        if tap not in relayed:
+            growing.keys[f"streams.{name}.to[{len(readers)}]"] = WrittenKey(asked, below=False)
+            readers.append(tap)
+    if relayed:
+        asked = f"streams.{name}.tap"
+        growing.stages[relay] = StageSpec(component=RELAY, place=_no_core(Place()))
+        growing.parameters[relay] = _relay_parameters(loaded, [tap.every for tap in relayed.values()])
+        growing.implicit[relay] = ImplicitStage("relay", name, asked)
+        growing.keys[f"stages.{relay}"] = WrittenKey(asked, below=False)
+        growing.keys[f"streams.{name}.to[{len(readers)}]"] = WrittenKey(asked, below=False)
+        readers.append(relay)
+    # Before the tapped stream, as all open SST streams in this order: a tap that starts slowly is waited for in the
+    # rendezvous, where the simulation still waits too, and not when the relay has steps to hand over.
+    for tap, wanted in relayed.items():
+        _add_stream_of_tap(tap, wanted, name, loaded, growing)
+    return stream.model_copy(update={"to": readers})
+
+
+def _add_stream_of_tap(tap: str, wanted: Tap, name: str, loaded: Loaded, growing: _Growing) -> None:
+    """The stream from the relay to one tap: as the tapped stream goes, with the tap's own queue."""
+    stream, engine, asked = loaded.spec.streams[name], loaded.engines[name], f"streams.{name}.tap.{tap}"
+    # By SST too where the tapped stream is a file, which the relay reads, or goes by SSC, whose writer waits for its
+    # readers.
+    alike = () if engine.kind == "file" or engine.engine == "SSC" else ("via", "transport", "interface", "step_size")
+    # Nothing of a file need be lost: only the relay waits for the tap.
+    when_full = "block" if engine.kind == "file" else "discard"
+    # With room for one step, the one that the tap is at, SST drops all that come meanwhile: the next is a new one.
+    queue = (
+        Queue(when_full="discard", limit=1)
+        if wanted.latest
+        else Queue(**{"when_full": when_full, **_given(wanted.queue, "when_full", "limit")})
+    )
+    growing.streams[tap] = StreamSpec(from_=relay_name(name), to=tap, queue=queue, **_given(stream, *alike))
+    growing.engines[tap] = loaded.engines[name] if "via" in alike else loaded.presets[SST]
+    by_latest = WrittenKey(f"{asked}.latest", below=False)
+    growing.keys |= {
+        f"streams.{tap}": WrittenKey(asked, below=False),
+        f"streams.{tap}.queue": by_latest if wanted.latest else WrittenKey(f"{asked}.queue"),
+        **{f"streams.{tap}.{key}": WrittenKey(f"streams.{name}.{key}") for key in alike},
+    }
+
+
+def _given(model: BaseModel, *names: str) -> dict[str, Any]:
+    """The fields of a model that the user wrote, of those named."""
+    return {name: getattr(model, name) for name in names if name in model.model_fields_set}
+
+
+def _no_core(place: Place) -> Place:
+    """Without a core of its own unless the user gave it one: pipes and relays wait most of the time."""
+    return place.model_copy(update={"cores_per_rank": 0}) if place.cores_per_rank is None else place
+
+
+def _relay_parameters(loaded: Loaded, every: list[int]) -> dict[str, Any]:
+    """All parameters of a relay that passes on one step of so many to each of its streams."""
+    return parameters_model(loaded.components[RELAY]).model_validate({"every": every}).model_dump(by_alias=True)
+
+
+def _with_port(end: str, stream: str, loaded: Loaded) -> str:
+    """The writing end with its port, where the port was found by the stream's name."""
+    stage = loaded.spec.stages.get(end)
+    if stage is None:
+        return end
+    ports = loaded.components[stage.component].writes if stage.component is not None else stage.writes
+    return f"{end}.{stream}" if stream in ports else end

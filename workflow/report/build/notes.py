@@ -1,0 +1,125 @@
+"""The notes of a report: what to know about its numbers. Pure."""
+
+from __future__ import annotations
+
+from workflow.formats.metrics_lines import FULL_STEPS
+from workflow.formatting import plural, size
+from workflow.plan.plan_model import Plan
+from workflow.report.read.run_records import Records
+from workflow.report.report_model import StreamPart
+from workflow.run.verdict.transport_check import difference
+
+# Steps may be larger than planned by this factor before a note says so.
+TOLERANCE = 1.05
+
+
+def make_notes(records: Records, streams: list[StreamPart]) -> list[str]:
+    """All notes, those on missing or broken records first."""
+    return [
+        *_without_metrics(records),
+        *_other_transports(records),
+        *_incomplete(records),
+        *_summed(records),
+        *_uncounted(streams),
+        *_dropped(records.plan, streams),
+        *_unchecked(records.plan, streams),
+        *_larger(streams),
+    ]
+
+
+def _without_metrics(records: Records) -> list[str]:
+    """Stages whose steps and bytes only the supervisor counted."""
+    return [
+        f"stage {stage.name} keeps no metrics of its own: its steps and bytes are what the supervisor saw"
+        for stage in records.plan.stages
+        if stage.ends and records.state.stages[stage.name].started and not records.metrics[stage.name].exists
+    ]
+
+
+def _other_transports(records: Records) -> list[str]:
+    """Streams that SST moved in another way than planned."""
+    return [
+        text
+        for stream in records.plan.streams
+        if stream.fallback and (text := difference(records.state, records.state.writer(stream.name)))
+    ]
+
+
+def _incomplete(records: Records) -> list[str]:
+    """Lines of the files of metrics that are broken, or could not be written."""
+    broken = {name: metrics.unreadable for name, metrics in records.metrics.items() if metrics.unreadable}
+    lost = {name: metrics.lost for name, metrics in records.metrics.items() if metrics.lost}
+    return [
+        *(f"stages/{name}/metrics.jsonl: {plural(n, 'line')} left out as unreadable" for name, n in broken.items()),
+        *(f"stages/{name}/metrics.jsonl: {plural(n, 'line')} could not be written" for name, n in lost.items()),
+    ]
+
+
+def _summed(records: Records) -> list[str]:
+    """Long runs, of which not every step has a record."""
+    return [
+        f"stages/{name}/metrics.jsonl has sums of several steps after the first {FULL_STEPS} of a stream: totals are "
+        "exact, the history of the queue ends there"
+        for name, metrics in records.metrics.items()
+        if any(step.count > 1 for step in metrics.steps)
+    ]
+
+
+def _uncounted(streams: list[StreamPart]) -> list[str]:
+    """Readers whose steps could not be counted, so that only their exit code was checked."""
+    return [
+        f"how much {reader.stage} read of {stream.name} could not be counted: only its exit code was checked"
+        for stream in streams
+        for reader in stream.readers
+        if reader.steps is None
+    ]
+
+
+def _dropped(plan: Plan, streams: list[StreamPart]) -> list[str]:
+    """Steps that a full queue discarded."""
+    return [
+        f"{reader.stage} missed {reader.dropped} of the {plural(stream.steps or 0, 'step')} of "
+        f"{_offered(plan, stream)}: its full queue discards steps"
+        for stream in streams
+        for reader in stream.readers
+        if reader.dropped and stream.when_full == "discard"
+    ]
+
+
+def _offered(plan: Plan, stream: StreamPart) -> str:
+    """The stream that the user tapped, for one from a relay to a tap."""
+    tapped = next((each.name for each in plan.streams if stream.writer in each.readers), "")
+    return f"{tapped} offered to it" if tapped and plan.stage(stream.writer).added == "relay" else stream.name
+
+
+def _unchecked(plan: Plan, streams: list[StreamPart]) -> list[str]:
+    """Compressed streams whose values no reader compared with the originals."""
+    notes = []
+    for stream in streams:
+        compressed = any(end.operators for end in plan.stage(stream.writer).ends if end.stream == stream.name)
+        for reader in stream.readers:
+            if compressed and stream.steps and not reader.accuracy:
+                blind = [name for name in (stream.writer, reader.stage) if plan.stage(name).observed == "evidence"]
+                why = f"{blind[0]} does not use workflow.stage" if blind else f"{reader.stage} read nothing compressed"
+                notes.append(f"what compression did to {stream.name} was not checked for {reader.stage}: {why}")
+    return notes
+
+
+def _larger(streams: list[StreamPart]) -> list[str]:
+    """Streams with steps larger than planned, for which the planned bound of the queue does not hold."""
+    notes = []
+    for stream in streams:
+        if stream.step_size is None or not stream.bytes or not stream.steps:
+            continue
+        measured = stream.bytes / stream.steps
+        if measured > TOLERANCE * stream.step_size:
+            queue = (
+                f", and the queue up to {size(stream.queue_memory * measured / stream.step_size)}"
+                if stream.queue_memory
+                else ""
+            )
+            notes.append(
+                f"steps of {stream.name} were {size(measured)} on average{queue}, but planned as "
+                f"{size(stream.step_size)}: correct `streams.{stream.name}.step_size`"
+            )
+    return notes

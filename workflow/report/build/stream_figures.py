@@ -1,0 +1,106 @@
+"""The figures of a stream and of its readers, computed from records of the stages and of the supervisor.
+
+Pure, except that `stored_bytes` asks for the sizes of files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from workflow.plan.plan_model import StreamPlan
+from workflow.report.build.bottleneck import stream_limit, waiting
+from workflow.report.build.queue_history import longest, queue_history
+from workflow.report.read.metrics_file import StepRecord, number_of_steps
+from workflow.report.read.run_records import Records
+from workflow.report.report_model import AccuracyPart, ReaderPart, StreamPart
+from workflow.run.state import EndState
+from workflow.run.verdict.transport_check import transport_of
+
+
+def make_stream(plan: StreamPlan, records: Records) -> StreamPart:
+    """One stream."""
+    metrics, seen = records.metrics[plan.writer], records.state.writer(plan.name)
+    own = metrics.of(plan.name, "write")
+    steps, volume = count_steps(own, seen)
+    io_s, wait_s = _sum(own, "io_s"), _sum(own, "wait_s")
+    noticed = [t for t, count in records.seen.get((plan.name, plan.writer, "write"), []) if count]
+    closed = metrics.closed.get((plan.name, "write"))
+    live = plan.coupling == "live" and plan.engine != "file"
+    idle = waiting(metrics, plan.name, "write")
+    parameters = [end.parameters for end in records.plan.stage(plan.writer).ends if end.stream == plan.name]
+    readers = [_make_reader(plan, name, records, steps) for name in plan.readers]
+    fetched = max((reader.bytes for reader in readers if reader.bytes), default=None)
+    return StreamPart(
+        name=plan.name, writer=plan.writer, via=plan.via, engine=plan.engine, coupling=plan.coupling,
+        queue_limit=plan.queue.limit if plan.queue else None, when_full=plan.queue.when_full if plan.queue else None,
+        parameters=dict(parameters[0]) if parameters else {}, transport=transport_of(seen), steps=steps,
+        step_size=plan.step_size, queue_memory=plan.queue_memory, bytes=volume or fetched,
+        stored=stored_bytes(plan, records), unread=unread(plan, records), io_s=io_s, wait_s=wait_s,
+        throughput=_rate(volume, (io_s or 0.0) + (wait_s or 0.0)),
+        complete=closed.complete if closed else _complete(seen),
+        first_step=own[0].t if own else noticed[0] if noticed else None,
+        last_step=own[-1].t if own else seen.last_step,
+        idle=idle, limited_by=stream_limit(plan, records.metrics) if live else "",
+        longest_queue=longest(queue_history(plan, records)) if live else None,
+        readers=readers,
+    )  # fmt: skip
+
+
+def _make_reader(plan: StreamPlan, name: str, records: Records, written: int | None) -> ReaderPart:
+    seen, metrics = records.state.ends[plan.name, name, "read"], records.metrics[name]
+    own = metrics.of(plan.name, "read")
+    steps, volume = count_steps(own, seen)
+    closed = metrics.closed.get((plan.name, "read"))
+    complete = closed.complete if closed else _complete(seen)
+    over = all(records.state.stages[stage].exited is not None for stage in (name, plan.writer))
+    known = over and steps is not None and written is not None
+    io_s = _sum(own, "io_s")
+    return ReaderPart(
+        stage=name, steps=steps, bytes=volume, io_s=io_s, wait_s=_sum(own, "wait_s"),
+        throughput=_rate(volume, io_s), dropped=max(0, (written or 0) - (steps or 0)) if known else None,
+        complete=complete,
+        accuracy=[AccuracyPart.model_validate(each) for each in metrics.accuracy.get(plan.name, [])],
+    )  # fmt: skip
+
+
+def count_steps(own: Sequence[StepRecord], seen: EndState) -> tuple[int | None, int | None]:
+    """Steps and bytes of one end: by the stage's own records, or as the supervisor saw them. None: neither knows."""
+    if own:
+        sizes = [step.bytes for step in own if step.bytes is not None]
+        return number_of_steps(own), sum(sizes) if len(sizes) == len(own) else None
+    # The steps of a program without metrics may be countable, and their sizes still unknown.
+    return (seen.steps, seen.bytes or None) if seen.counted else (None, None)
+
+
+def stored_bytes(plan: StreamPlan, records: Records) -> int | None:
+    """Bytes of the data files of a stream with operators, without their metadata; None where there are none."""
+    operators = any(end.operators for end in records.plan.stage(plan.writer).ends if end.stream == plan.name)
+    if not operators:
+        return None
+    try:
+        sizes = [file.stat().st_size for path in plan.on_disk for file in Path(path).glob("data.*")]
+    except OSError:
+        return None  # being removed
+    return sum(sizes) if sizes else None
+
+
+def unread(plan: StreamPlan, records: Records) -> list[str]:
+    """Compressed variables that no reader compared; [] where the records of a reader are missing."""
+    readers = [records.metrics[name] for name in plan.readers]
+    if not all(plan.name in {stream for stream, _ in reader.opened} for reader in readers):
+        return []
+    checked = {each["variable"] for reader in readers for each in reader.accuracy.get(plan.name, [])}
+    return [name for name in records.metrics[plan.writer].compressed.get(plan.name, []) if name not in checked]
+
+
+def _complete(seen: EndState) -> bool | None:
+    return None if seen.closed is None else seen.complete
+
+
+def _sum(steps: Sequence[StepRecord], key: str) -> float | None:
+    return sum(getattr(step, key) for step in steps) if steps else None
+
+
+def _rate(volume: int | None, seconds: float | None) -> float | None:
+    return volume / seconds if volume and seconds else None

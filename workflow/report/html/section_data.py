@@ -1,0 +1,242 @@
+"""The data of the sections of report.html, as its templates need them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from markupsafe import Markup
+
+from workflow.formatting import duration, percent, rate
+from workflow.plan.plan_model import Plan
+from workflow.report.build.queue_history import queue_history
+from workflow.report.build.timeline import ACTIVITIES, data_rates, make_lane
+from workflow.report.html import svg_charts
+from workflow.report.read.metrics_file import StageMetrics
+from workflow.report.read.run_records import Records
+from workflow.report.report_model import Activity, Report, StreamPart
+from workflow.report.show.plan_tables import launch_lines
+
+RATE_INTERVALS = 200
+MOST_TICKS = 5
+RIGHTMOST_LABEL = 87.0  # percent of the width: a label further right would hang over the edge
+TICK_UNITS = (
+    *(digit * 10.0**power for power in range(-3, 1) for digit in (1, 2, 5)), 10.0, 15.0, 30.0,
+    *(60.0 * minutes for minutes in (1, 2, 5, 10, 15, 30)), *(3600.0 * hours for hours in (1, 2, 3, 6, 12, 24, 48, 96)),
+)  # fmt: skip
+TICK_NAMES = ((3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"))
+
+
+class KeyFact(NamedTuple):
+    """One figure below the title; `hint` is shown when the pointer rests on it."""
+
+    name: str
+    value: str
+    hint: str
+
+
+class AxisMark(NamedTuple):
+    """A mark of the time axis, `left` percent from its start; no label where there is no room."""
+
+    left: float
+    label: str
+
+
+class LegendEntry(NamedTuple):
+    """A colour, and what it stands for."""
+
+    css_class: str
+    label: str
+
+
+class LaneChart(NamedTuple):
+    """The lane of a stage; `state` is empty when it succeeded."""
+
+    stage: str
+    state: str
+    chart: Markup
+
+
+class TimeShares(NamedTuple):
+    """What a stage spent its time on, as a bar and in words."""
+
+    stage: str
+    chart: Markup
+    text: str
+
+
+class CardFigure(NamedTuple):
+    """A chart of a stream with its title and a note on its scale."""
+
+    title: str
+    note: str
+    chart: Markup
+
+
+class StreamCard(NamedTuple):
+    """One stream: charts, and the engine parameters of its ends."""
+
+    stream: str
+    figures: list[CardFigure]
+    parameters: str
+
+
+class StageFault(NamedTuple):
+    """Why a stage failed, and the end of its error output."""
+
+    stage: str
+    reason: str
+    last_lines: list[str]
+
+
+def time_span(report: Report) -> tuple[float, float] | None:
+    """Start and end of the time axis in Unix seconds; None when nothing ran yet."""
+    start, end = report.run.started, report.run.ended
+    return None if start is None or end is None or end <= start else (start, end)
+
+
+def make_axis_marks(report: Report) -> list[AxisMark]:
+    """Round times since the start of the run, each at its place."""
+    times = time_span(report)
+    return round_marks(times[1] - times[0]) if times else []
+
+
+def round_marks(seconds: float) -> list[AxisMark]:
+    """At most six marks of an axis of that length."""
+    unit = next((unit for unit in TICK_UNITS if seconds / unit <= MOST_TICKS), TICK_UNITS[-1])
+    scale, name = next((scale, name) for scale, name in TICK_NAMES if unit >= scale)
+    marks = []
+    for index in range(int(seconds / unit) + 1):
+        left = 100 * index * unit / seconds
+        label = f"{index * unit / scale:g} {name}" if index else "0"
+        marks.append(AxisMark(left, label if left < RIGHTMOST_LABEL else ""))
+    return marks
+
+
+def make_legend(report: Report) -> list[LegendEntry]:
+    """The colours that occur, and what they stand for."""
+    seen = [
+        LegendEntry(activity, svg_charts.LABELS[activity])
+        for activity in ACTIVITIES
+        if any((stage.share(activity) or 0) > 0 for stage in report.stages)
+    ]
+    if any(stage.compute_s is None and stage.started is not None for stage in report.stages):
+        seen.append(LegendEntry("ran", "ran (keeps no metrics)"))
+    return seen
+
+
+def make_lanes(report: Report, metrics: dict[str, StageMetrics]) -> list[LaneChart]:
+    """What each stage did when."""
+    times = time_span(report)
+    if times is None:
+        return []
+    return [
+        LaneChart(
+            stage.name,
+            "" if stage.state == "succeeded" else stage.state,
+            svg_charts.lane(make_lane(stage, metrics[stage.name], *times), *times),
+        )
+        for stage in report.stages
+    ]
+
+
+def make_time_shares(report: Report) -> list[TimeShares]:
+    """What each stage with metrics spent its time on."""
+    rows = []
+    for stage in report.stages:
+        parts: dict[Activity, float] = {
+            activity: share for activity in ACTIVITIES if (share := stage.share(activity)) is not None
+        }
+        if parts:
+            named = (activity for activity in ("compute", "io", "wait") if activity in parts)
+            text = " · ".join(f"{svg_charts.LABELS[activity]} {percent(parts[activity])}" for activity in named)
+            bar = svg_charts.share_bar(parts, f"{stage.name}: {text}")
+            rows.append(TimeShares(stage.name, bar, f"{text} of {duration(stage.wall_s)}"))
+    return rows
+
+
+def make_stream_cards(records: Records, report: Report) -> list[StreamCard]:
+    """Data rate and queue of each stream over time, and its engine parameters."""
+    times = time_span(report)
+    if times is None:
+        return []
+    return [
+        StreamCard(
+            stream.name,
+            [*_rate_figure(records, stream, *times), *_queue_figure(records, stream, *times)],
+            _parameters(records.plan, stream),
+        )
+        for stream in report.streams
+    ]
+
+
+def _rate_figure(records: Records, stream: StreamPart, start: float, end: float) -> list[CardFigure]:
+    steps = records.metrics[stream.writer].of(stream.name, "write")
+    if not steps:
+        return []
+    rates = data_rates(steps, start, end, RATE_INTERVALS)
+    highest = f"up to {rate(max(rates))}"
+    chart = svg_charts.columns(rates, max(rates), f"{stream.name}: data written over time, {highest}")
+    return [CardFigure("data written over time", highest, chart)]
+
+
+def _queue_figure(records: Records, stream: StreamPart, start: float, end: float) -> list[CardFigure]:
+    history = queue_history(records.plan.stream(stream.name), records) if stream.coupling == "live" else []
+    if not history:
+        return []
+    top = stream.queue_limit or max(length for _, length in history) or 1
+    limit = f"limit {stream.queue_limit}, {stream.when_full} when full" if stream.queue_limit else "no limit"
+    chart = svg_charts.stairs(history, start, end, top, f"{stream.name}: steps in the queue, {limit}")
+    return [CardFigure("steps waiting in the queue", f"up to {stream.longest_queue}; {limit}", chart)]
+
+
+def _parameters(plan: Plan, stream: StreamPart) -> str:
+    lines = []
+    for stage in plan.stages:
+        for end in stage.ends:
+            if end.stream == stream.name:
+                verb = "writes" if end.side == "write" else "reads"
+                lines.append(f"{stage.name} {verb} {end.path} ({end.engine}, io {end.io})")
+                lines += [f"  {key} = {value}" for key, value in sorted(end.parameters.items())]
+                lines.append("")
+    return "\n".join(lines).rstrip()
+
+
+def find_stage_faults(report: Report) -> list[StageFault]:
+    """The stages that failed, or left error output."""
+    faults = []
+    for stage in report.stages:
+        # The culprit of a hang may have been stopped before it failed: then the run's reason is about it.
+        reason = stage.reason or (report.run.reason if stage.name == report.run.stage else "")
+        if reason or stage.last_lines:
+            faults.append(StageFault(stage.name, reason, stage.last_lines))
+    return faults
+
+
+def environment_facts(records: Records, report: Report) -> list[tuple[str, str]]:
+    """Versions, host, the command of the run, and what was launched."""
+    plan = records.plan
+    facts = {"wf": plan.wf_version, "site": plan.site, "host": report.run.host, "pipeline file": plan.pipeline_file}
+    if versions := sorted({each.adios2 for each in records.metrics.values() if each.adios2}):
+        facts["adios2 in the stages"] = ", ".join(versions)
+    facts |= {str(key).replace("_", " "): _text(value) for key, value in _command(records.run_dir).items()}
+    for names, argv in launch_lines(plan):
+        facts[f"stage {names.strip()}"] = " ".join(argv)
+    return [(name, value) for name, value in facts.items() if value]
+
+
+def _command(run_dir: Path) -> dict[str, Any]:
+    try:
+        command = json.loads((run_dir / "command.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return command if isinstance(command, dict) else {}
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {each}" for key, each in value.items())
+    if isinstance(value, list):
+        return " ".join(str(each) for each in value)
+    return "" if value is None else str(value)

@@ -1,0 +1,73 @@
+"""report.json and report.html: computed from the files of a run directory and from nothing else, written, and read."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from workflow.report.build.make_report import make_report
+from workflow.report.read.run_records import read_records
+from workflow.report.read.run_status import settle
+from workflow.report.report_model import Report
+from workflow.run.state import RunState
+
+
+def compute_report(run_dir: Path) -> Report:
+    """The report of a run that goes on or ended, computed from its files now.
+
+    Raises:
+        RunError: the directory has no plan that can be read.
+    """
+    return settle(make_report(read_records(run_dir)))
+
+
+def write_report(run_dir: Path, state: RunState | None = None) -> Report:
+    """Compute the report, write report.json and report.html, return it; with a note where they cannot be written.
+
+    `state`: the last one of a run that has just ended: its verdict holds even if it could not be written.
+
+    Raises:
+        RunError: the directory has no plan that can be read.
+    """
+    from workflow.report.html.page import make_html
+
+    records = read_records(run_dir, state)
+    report = settle(make_report(records))
+    try:
+        _replace(run_dir / "report.json", report.to_json())
+        _replace(run_dir / "report.html", make_html(records, report))
+    except OSError as error:
+        # Somebody else's run, or an archived one: the numbers are still available.
+        note = f"report.json and report.html could not be written: {error.strerror}"
+        return report.model_copy(update={"notes": [*report.notes, note]})
+    return report
+
+
+def read_report(run_dir: Path) -> Report:
+    """The stored report when it is whole and younger than the run's events; otherwise it is computed again.
+
+    Raises:
+        RunError: the directory has no plan that can be read.
+    """
+    stored = run_dir / "report.json"
+    try:
+        if stored.stat().st_mtime_ns >= (run_dir / "events.jsonl").stat().st_mtime_ns:
+            report = Report.model_validate_json(stored.read_bytes())
+            if report.run.state in ("succeeded", "failed", "interrupted"):
+                return report
+    except (OSError, ValidationError):
+        pass  # not there, half-written, or of another version: compute it from the files that it came from
+    return compute_report(run_dir)
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write so that a reader sees the old text or the new, never half of it."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,229 @@
+"""The tables of `wf plan`, and their columns. Pure."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from workflow.formatting import NOTHING, plural, size
+from workflow.launch.launchers import launch_line
+from workflow.plan.launch_requests import group_request, node_names, stage_request
+from workflow.plan.plan_model import RUN_DIR, EndPlan, OperatorPlan, Plan, StagePlan, StreamPlan
+from workflow.report.show.stream_table import engine_text
+from workflow.report.show.text_table import Column, Table, make_table, number_column, text_column
+
+PLAN_STAGE_COLUMNS: list[Column[StagePlan]] = [
+    text_column("stage", lambda stage: stage.name),
+    text_column("kind", lambda stage: f"{stage.kind} ({stage.added})" if stage.added else stage.kind),
+    text_column("program", lambda stage: stage.component or shlex.join(stage.program)),
+    number_column("ranks", lambda stage: str(stage.ranks)),
+    text_column("nodes", lambda stage: ranges_text(stage.placement.nodes)),
+    text_column("cores", lambda stage: cores_text(stage.placement.cores)),
+    text_column("starts", lambda stage: f"after {', '.join(stage.starts_after)}" if stage.starts_after else "at once"),
+]
+
+PLAN_STREAM_COLUMNS: list[Column[StreamPlan]] = [
+    text_column("stream", lambda stream: stream.name),
+    text_column("from, to", lambda stream: f"{stream.writer} → {', '.join(stream.readers)}"),
+    text_column("engine", lambda stream: engine_text(stream)),
+    text_column("coupling", lambda stream: stream.coupling),
+    text_column("queue", lambda stream: queue_text(stream)),
+    text_column("path", lambda stream: path_text(stream)),
+]
+
+
+class EndRow(NamedTuple):
+    """One end of a stream, and its stage."""
+
+    stage: str
+    end: EndPlan
+
+
+END_COLUMNS: list[Column[EndRow]] = [
+    text_column("stream", lambda row: row.end.stream),
+    text_column("end", lambda row: f"{row.stage} {row.end.side}s"),
+    text_column("engine parameters", lambda row: parameters_text(row.end)),
+]
+
+
+class TransportRow(NamedTuple):
+    """How SST moves the data of a stream, and why."""
+
+    stream: StreamPlan
+    reason: str
+
+
+TRANSPORT_COLUMNS: list[Column[TransportRow]] = [
+    text_column("stream", lambda row: row.stream.name),
+    text_column("transport", lambda row: row.stream.transport or NOTHING),
+    text_column("because", lambda row: row.reason),
+]
+
+
+class AddedRow(NamedTuple):
+    """A stage that wf added, and why."""
+
+    stage: str
+    reason: str
+
+
+ADDED_COLUMNS: list[Column[AddedRow]] = [
+    text_column("added", lambda row: row.stage),
+    text_column("because", lambda row: row.reason),
+]
+
+
+class EnvironmentRow(NamedTuple):
+    """An environment variable that wf sets, and why."""
+
+    stages: list[str]
+    setting: str
+    reason: str
+
+
+ENVIRONMENT_COLUMNS: list[Column[EnvironmentRow]] = [
+    text_column("stages", lambda row: ", ".join(row.stages)),
+    text_column("environment", lambda row: row.setting),
+    text_column("because", lambda row: row.reason),
+]
+
+
+class NodesRow(NamedTuple):
+    """Nodes from `first` up to, not including, `end` that run the same stages."""
+
+    first: int
+    end: int
+    stages: list[StagePlan]
+
+
+NODES_COLUMNS: list[Column[NodesRow]] = [
+    text_column("nodes", lambda row: ranges_text([(row.first, row.end)])),
+    text_column("cores", lambda row: "; ".join(f"{s.name}: {cores_text(s.placement.cores)}" for s in row.stages)),
+]
+
+
+def plan_tables(plan: Plan) -> list[Table]:
+    """All tables of `wf plan`, in order; one without rows is not shown."""
+    return [
+        plan_stage_table(plan), added_table(plan), plan_stream_table(plan), end_table(plan), transport_table(plan),
+        environment_table(plan), nodes_table(plan),
+    ]  # fmt: skip
+
+
+def plan_stage_table(plan: Plan) -> Table:
+    """What will be started, where and when."""
+    return make_table(PLAN_STAGE_COLUMNS, plan.stages)
+
+
+def added_table(plan: Plan) -> Table:
+    """The stages that are not written in the pipeline file, and why they are there."""
+    added = [stage.name for stage in plan.stages if stage.added]
+    return make_table(ADDED_COLUMNS, [AddedRow(name, plan.reasons.get(f"stages.{name}", "")) for name in added])
+
+
+def plan_stream_table(plan: Plan) -> Table:
+    """How the stages will be connected."""
+    return make_table(PLAN_STREAM_COLUMNS, plan.streams)
+
+
+def end_table(plan: Plan) -> Table:
+    """The engine parameters at each end of each stream."""
+    rows = [
+        EndRow(stage.name, end)
+        for stream in plan.streams
+        for stage in plan.stages
+        for end in stage.ends
+        if end.stream == stream.name
+    ]
+    return make_table(END_COLUMNS, rows)
+
+
+def transport_table(plan: Plan) -> Table:
+    """How SST moves the data of each stream, where there was a choice."""
+    rows = [TransportRow(each, plan.reasons.get(f"streams.{each.name}.transport", "")) for each in plan.streams]
+    return make_table(TRANSPORT_COLUMNS, [row for row in rows if row.reason])
+
+
+def environment_table(plan: Plan) -> Table:
+    """The environment variables of the stages that were set for a reason of their own."""
+    stages: dict[tuple[str, str], list[str]] = {}
+    for stage in plan.stages:
+        for name, value in stage.env.items():
+            reason = plan.reasons.get(f"stages.{stage.name}.env.{name}")
+            if reason and name not in ("SstVerbose", "OMP_NUM_THREADS"):
+                stages.setdefault((f"{name}={value}", reason), []).append(stage.name)
+    return make_table(ENVIRONMENT_COLUMNS, [EnvironmentRow(names, *key) for key, names in stages.items()])
+
+
+def nodes_table(plan: Plan) -> Table:
+    """Which stages run on which cores of which nodes; nodes with the same stages share a row."""
+    edges = sorted({edge for stage in plan.stages for span in stage.placement.nodes for edge in span})
+    rows = [
+        NodesRow(first, end, [stage for stage in plan.stages if _runs_on(stage, first)])
+        for first, end in pairwise(edges)
+    ]
+    return make_table(NODES_COLUMNS, [row for row in rows if row.stages])
+
+
+def _runs_on(stage: StagePlan, node: int) -> bool:
+    return any(low <= node < high for low, high in stage.placement.nodes)
+
+
+def launch_lines(plan: Plan) -> list[tuple[str, list[str]]]:
+    """(stages, what is executed): one line for stages that are started together, and what each of them then runs.
+
+    A line that names hosts has `node[0]` in place of the first host of the allocation.
+    """
+    lines, hosts = [], node_names(plan)
+    for stage in plan.stages:
+        group = plan.group_of(stage.name)
+        if group is None:
+            lines.append((stage.name, launch_line(stage_request(stage, hosts=hosts)).argv))
+        elif stage.name == group.stages[0]:
+            request = group_request(group, plan, hosts=hosts)
+            lines.append((", ".join(group.stages), launch_line(request).argv))
+            lines += [(f"  {name} there", plan.stage(name).program) for name in group.stages]
+    return lines
+
+
+def queue_text(stream: StreamPlan) -> str:
+    """`2, block when full, up to 4.80 MB`."""
+    parts = [f"{stream.queue.limit}, {stream.queue.when_full} when full" if stream.queue else "all steps on disk"]
+    parts += [f"up to {size(stream.queue_memory)}"] if stream.queue_memory else []
+    parts += [plural(stream.subfiles, "data file")] if stream.subfiles else []
+    return ", ".join(parts)
+
+
+def path_text(stream: StreamPlan) -> str:
+    """`streams/atoms.bp (removed after the run)`, inside the run directory."""
+    return stream.path.removeprefix(f"{RUN_DIR}/") + ("" if stream.keep else " (removed after the run)")
+
+
+def parameters_text(end: EndPlan) -> str:
+    """`QueueLimit=2, RendezvousReaderCount=1; density: zfp accuracy=0.001`."""
+    settings = [", ".join(f"{key}={value}" for key, value in sorted(end.parameters.items()))]
+    settings += [f"{name}: {operator_text(each)}" for name, each in end.operators.items()]
+    return "; ".join(each for each in settings if each) or NOTHING
+
+
+def operator_text(operator: OperatorPlan) -> str:
+    """`zfp accuracy=0.001`."""
+    return " ".join([operator.type, *(f"{key}={value}" for key, value in operator.parameters.items())])
+
+
+def ranges_text(spans: Sequence[tuple[int, int]]) -> str:
+    """Half-open ranges as people write them: `0`, `0-3, 8`."""
+    return ", ".join(str(low) if high - low == 1 else f"{low}-{high - 1}" for low, high in spans) or NOTHING
+
+
+def cores_text(cores: Sequence[int]) -> str:
+    """`0-3`, or `not bound`."""
+    spans: list[tuple[int, int]] = []
+    for core in sorted(cores):
+        if spans and spans[-1][1] == core:
+            spans[-1] = (spans[-1][0], core + 1)
+        else:
+            spans.append((core, core + 1))
+    return ranges_text(spans) if spans else "not bound"

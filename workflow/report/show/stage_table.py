@@ -1,0 +1,55 @@
+"""The columns of the report's stage table: in report.html, `wf report` and `wf status`. Pure."""
+
+from __future__ import annotations
+
+from workflow.formatting import duration, number, percent
+from workflow.report.report_model import Activity, Report, StagePart
+from workflow.report.show.text_table import (
+    EVERYWHERE,
+    PAGE,
+    TERMINAL,
+    Column,
+    Table,
+    View,
+    make_table,
+    number_column,
+    text_column,
+)
+
+
+def exit_text(stage: StagePart) -> str:
+    """`0`, `signal 9`, or `-`."""
+    return f"signal {stage.signal}" if stage.signal else number(stage.exit_code)
+
+
+def time_and_share(stage: StagePart, part: Activity) -> str:
+    """`2.02 s (35 %)`: that part of the stage's wall time."""
+    share = stage.share(part)
+    seconds = duration(stage.seconds(part))
+    return seconds if share is None else f"{seconds} ({percent(share)})"
+
+
+# On a terminal only the shares fit.
+STAGE_COLUMNS: list[Column[StagePart]] = [
+    text_column("stage", lambda stage: stage.name, EVERYWHERE),
+    text_column("program", lambda stage: stage.program, PAGE),
+    number_column("ranks", lambda stage: str(stage.ranks)),
+    text_column("state", lambda stage: stage.state, EVERYWHERE),
+    number_column("exit", exit_text, EVERYWHERE),
+    number_column("time", lambda stage: duration(stage.wall_s), EVERYWHERE),
+    number_column("computing", lambda stage: time_and_share(stage, "compute"), PAGE),
+    number_column("computing", lambda stage: percent(stage.share("compute")), TERMINAL),
+    number_column("moving data", lambda stage: time_and_share(stage, "io"), PAGE),
+    number_column("moving", lambda stage: percent(stage.share("io")), TERMINAL),
+    number_column("waiting", lambda stage: time_and_share(stage, "wait"), PAGE),
+    number_column("waiting", lambda stage: percent(stage.share("wait")), TERMINAL),
+    number_column("steps in", lambda stage: number(stage.steps_in), PAGE),
+    number_column("in", lambda stage: number(stage.steps_in), TERMINAL),
+    number_column("steps out", lambda stage: number(stage.steps_out), PAGE),
+    number_column("out", lambda stage: number(stage.steps_out), TERMINAL),
+]
+
+
+def stage_table(report: Report, view: View) -> Table:
+    """What each stage did: a row per stage."""
+    return make_table(STAGE_COLUMNS, report.stages, view)

@@ -1,0 +1,72 @@
+"""The columns of the report's stream table: in report.html, `wf report` and `wf status`. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from workflow.formatting import NOTHING, number, percent, rate, size
+from workflow.plan.plan_model import StreamPlan
+from workflow.report.report_model import ReaderPart, Report, StreamPart
+from workflow.report.show.text_table import (
+    EVERYWHERE,
+    PAGE,
+    Column,
+    Table,
+    View,
+    make_table,
+    number_column,
+    text_column,
+)
+
+# What a rate is: not the data ÷ the time of the run.
+PERCEIVED = "data ÷ the time that this end itself spent moving it (writers: and waiting for room in the queue)"
+
+
+class StreamRow(NamedTuple):
+    """One reader of a stream. The stream's own figures stand in the row of its first reader only."""
+
+    stream: StreamPart
+    reader: ReaderPart
+    is_first: bool
+
+
+def engine_text(stream: StreamPart | StreamPlan) -> str:
+    """`SST ucx`, `BP5`."""
+    return f"{stream.engine} {stream.transport}" if stream.transport else stream.engine
+
+
+def steps_read(reader: ReaderPart) -> str:
+    """`39 (2 not read)`."""
+    return number(reader.steps) + (f" ({reader.dropped} not read)" if reader.dropped else "")
+
+
+def once(cell: Callable[[StreamPart], str]) -> Callable[[StreamRow], str]:
+    """A figure of the stream as a whole, in its first row."""
+    return lambda row: cell(row.stream) if row.is_first else ""
+
+
+STREAM_COLUMNS: list[Column[StreamRow]] = [
+    text_column("stream", lambda row: row.stream.name, EVERYWHERE),
+    text_column("from, to", lambda row: f"{row.stream.writer} → {row.reader.stage}", EVERYWHERE),
+    text_column("engine", once(lambda stream: f"{engine_text(stream)}, {stream.coupling}"), PAGE),
+    text_column("engine", once(engine_text), ("terminal", "status")),
+    number_column("written", once(lambda stream: number(stream.steps)), EVERYWHERE),
+    number_column("read", lambda row: steps_read(row.reader), EVERYWHERE),
+    number_column("data", once(lambda stream: size(stream.bytes)), EVERYWHERE),
+    number_column("written at", once(lambda stream: rate(stream.throughput)), PAGE),
+    number_column("rate", once(lambda stream: rate(stream.throughput)), ("terminal", "status")),
+    number_column("writer waits", once(lambda stream: percent(stream.idle)), PAGE),
+    number_column("read at", lambda row: rate(row.reader.throughput), PAGE),
+    text_column("limited by", once(lambda stream: stream.limited_by or NOTHING), EVERYWHERE),
+]
+
+
+def stream_table(report: Report, view: View) -> Table:
+    """What went through each stream: a row per reader."""
+    rows = [
+        StreamRow(stream, reader, place == 0)
+        for stream in report.streams
+        for place, reader in enumerate(stream.readers)
+    ]
+    return make_table(STREAM_COLUMNS, rows, view)

@@ -1,0 +1,59 @@
+"""SST's transports (ADIOS2 calls them data planes): names, libraries, words in parameters and logs. The only list.
+
+Sources: engine/sst/SstParamParser.cpp and toolkit/sst/dp of ADIOS2 2.12.1. For a new transport add an entry here, and
+`configs/engines/sst-NAME.yaml` for `via: sst-NAME`. `transport: auto` takes it when `workflow.plan.streams.transports`
+has a rule for it.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+Transport = Literal["tcp", "rdma", "ucx", "mpi"]
+
+
+class SstTransport(NamedTuple):
+    """One transport of SST."""
+
+    name: Transport
+    parameter: str
+    """The value of `DataTransport`."""
+    plane: str
+    """Its name in ADIOS2's log."""
+    library: str
+    """What ADIOS2 must be built with, for messages."""
+    linked: str = ""
+    """The library that ADIOS2's own links when it has the transport; empty: every ADIOS2 has it."""
+    spellings: tuple[str, ...] = ()
+    """Other values of `DataTransport` that stand for it, in lower case."""
+    opens_alone: bool = True
+    """Whether one process can open a stream with it, so that a probe shows whether it works."""
+    probe_environment: tuple[tuple[str, str], ...] = ()
+    """Environment of that probe."""
+
+
+TRANSPORTS: dict[Transport, SstTransport] = {
+    each.name: each
+    for each in (
+        SstTransport("tcp", "WAN", "evpath", "sockets", spellings=("evpath",)),
+        SstTransport(
+            "rdma", "RDMA", "rdma", "libfabric", linked="libfabric", spellings=("ib", "fabric"),
+            # The shm provider makes the real RDMA path usable on a machine without RDMA hardware.
+            probe_environment=(("FABRIC_IFACE", "shm"),),
+        ),
+        SstTransport("ucx", "UCX", "ucx", "UCX", linked="libucp"),
+        SstTransport("mpi", "MPI", "mpi", "MPI", linked="libmpi", opens_alone=False),
+    )
+}  # fmt: skip
+_BY_WORD = {word: each for each in TRANSPORTS.values() for word in (each.name, each.parameter.lower(), *each.spellings)}
+_BY_PLANE = {each.plane: each.name for each in TRANSPORTS.values()}
+
+
+def transport_by_word(word: str) -> SstTransport | None:
+    """The transport that a value of `DataTransport` stands for, in any case; None for one that is not in the list."""
+    return _BY_WORD.get(word.lower())
+
+
+def transport_of_plane(plane: str) -> str:
+    """The transport of a plane in ADIOS2's log; the plane itself where it is not in the list."""
+    return _BY_PLANE.get(plane, plane)

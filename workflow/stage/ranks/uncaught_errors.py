@@ -1,0 +1,101 @@
+"""What happens when a rank exits early: an uncaught exception or `sys.exit` in one rank ends all ranks of the stage."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from workflow.stage import settings
+from workflow.stage.stage_errors import StageError, StreamTimeout
+
+_PACKAGE = str(Path(__file__).resolve().parents[1])
+_RANK_0_FIRST_S = 2.0  # an agreed error: how long the other ranks leave rank 0 to print it
+_DIAGNOSIS_S = 2.0
+_FLUSH_S = 0.2
+_comm: Any = None
+_exit_code: int | None = None
+
+
+def abort_together(comm: Any) -> None:
+    """From now on an uncaught exception in any rank of `comm` ends all of them, with the traceback of that rank."""
+    global _comm
+    _comm = comm
+    sys.excepthook = _print_and_abort
+
+
+def print_plain_errors() -> None:
+    """From now on an uncaught error of `workflow.stage` ends the program with its message instead of a traceback."""
+    if sys.excepthook is sys.__excepthook__:
+        sys.excepthook = _print_error
+
+
+def note_early_exit(error: BaseException | None) -> None:
+    """Call when an exception leaves the `with` block of a stream.
+
+    An uncaught exception ends all ranks through `sys.excepthook`. `sys.exit` does not call that hook, and the other
+    ranks would wait for this one without limit: `abort_if_noted` ends them at exit.
+    """
+    global _exit_code
+    if isinstance(error, SystemExit) and error.code and _comm is not None:
+        _exit_code = error.code if isinstance(error.code, int) else 1
+
+
+def abort_if_noted() -> None:
+    """At exit: end all ranks where `note_early_exit` saw this rank leave a stream by `sys.exit`."""
+    if _exit_code is not None:
+        _abort(_exit_code)
+
+
+def plain_message(error: BaseException) -> str:
+    """`error: …` and a newline; for a mistake in the program, with the file and line of the call."""
+    import traceback  # only a failing program pays for the import
+
+    frames = traceback.extract_tb(error.__traceback__) if type(error) is StageError else []
+    places = [f" ({frame.filename}:{frame.lineno})" for frame in frames if not frame.filename.startswith(_PACKAGE)]
+    return f"error: {error}{places[-1] if places else ''}\n"
+
+
+def _print_and_abort(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    rank, size = _comm.Get_rank(), _comm.Get_size()
+    if getattr(error, "agreed", False) and rank:
+        time.sleep(_RANK_0_FIRST_S)
+    import traceback
+
+    is_ours = isinstance(error, StageError)
+    text = plain_message(error) if is_ours else "".join(traceback.format_exception(kind, error, trace))
+    sys.stderr.write(f"rank {rank} of {size}: {text}" if size > 1 else text)
+    if isinstance(error, StreamTimeout) and settings.current().group is not None:
+        # The cause is in another stage of the launch, and the supervisor can see it while all stages live.
+        time.sleep(_DIAGNOSIS_S)
+    _abort(1)
+
+
+def _print_error(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    if isinstance(error, StageError):
+        sys.stderr.write(plain_message(error))
+    elif isinstance(error, KeyboardInterrupt):
+        sys.stderr.write("interrupted\n")
+    else:
+        sys.__excepthook__(kind, error, trace)
+
+
+def _abort(code: int) -> None:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # An aborted MPICH leaves its shared memory segments behind; ranks that have mapped them keep them.
+    with suppress(OSError):
+        for line in Path("/proc/self/maps").read_text(errors="replace").splitlines():
+            if "/dev/shm/mpich_shm_" in line:
+                Path(line.split(maxsplit=5)[-1]).unlink(missing_ok=True)
+    if settings.current().group is not None:
+        # The wrapper that started this process records its exit code, and then the launcher ends the others. MPI's
+        # own Abort would end all stages of the launch at once and hide which one failed.
+        os._exit(code)
+    # A launcher drops the output of ranks that it kills: leave it time to pass the output on.
+    time.sleep(_FLUSH_S)
+    _comm.Abort(code)
