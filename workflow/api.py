@@ -85,17 +85,11 @@ def run_pipeline(
 
     loaded = load_pipeline(Path(path), profiles=profiles, sets=sets, via=via)
     directory, states = start_run(loaded, make_plan(loaded), Path(run_dir) if run_dir else None)
-<<<<<<< HEAD
-    with contextlib.closing(states):
-        for _ in states:
-            pass
-    return write_report(directory)
-=======
     state = None
-    for state in states:  # noqa: B007 - the last one counts
-        pass
+    with contextlib.closing(states):
+        for state in states:  # noqa: B007 - the last one counts
+            pass
     return write_report(directory, state)
->>>>>>> main
 
 
 def read_report(run_dir: str | Path | None = None) -> Report:

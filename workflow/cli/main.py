@@ -129,12 +129,11 @@ def run(
     from workflow.report.show.live_display import Progress
 
     directory, states = start_run(loaded, decided, run_dir)
-<<<<<<< HEAD
     with contextlib.closing(states):
         # The run starts before anything is printed: a terminal that accepts no output does not hold it up.
-        first = next(states)
+        state = next(states)
         with Progress(decided, directory, quiet=quiet) as progress:
-            progress.update(first)
+            progress.update(state)
             # The first stages are starting now: what only the end needs is loaded meanwhile.
             import workflow.report.html.page  # noqa: F401 - for write_report
             from workflow.report.report_files import write_report
@@ -142,20 +141,7 @@ def run(
 
             for state in states:
                 progress.update(state)
-    report = write_report(directory)
-=======
-    with Progress(decided, directory, quiet=quiet) as progress:
-        state = next(states)
-        progress.update(state)
-        # The first stages are starting now: what only the end needs is loaded meanwhile.
-        import workflow.report.html.page  # noqa: F401 - for write_report
-        from workflow.report.report_files import write_report
-        from workflow.report.show.printing import show_end
-
-        for state in states:
-            progress.update(state)
     report = write_report(directory, state)
->>>>>>> main
     show_end(report, directory)
     sys.exit(report.run.exit_code)
 

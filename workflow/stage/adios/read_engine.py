@@ -70,18 +70,10 @@ class AdiosReadEngine:
         self._empty, self._ahead = True, ahead if ahead is StepStatus.READY else None
         return StepStatus.READY
 
-<<<<<<< HEAD
-    def _wait(self, timeout_s: float) -> Status:
-        status, waited = self._ask(min(timeout_s, _SLICE_S)), _SLICE_S
-        while status is Status.LATE and waited < timeout_s:
-            status, waited = self._ask(min(timeout_s, _SLICE_S)), waited + _SLICE_S
-=======
     def _wait(self, timeout_s: float) -> StepStatus:
-        status = StepStatus.LATE
-        for _ in range(max(1, math.ceil(timeout_s / _SLICE_S))):
-            if status is StepStatus.LATE:
-                status = self._ask(min(timeout_s, _SLICE_S))
->>>>>>> main
+        status, waited = self._ask(min(timeout_s, _SLICE_S)), _SLICE_S
+        while status is StepStatus.LATE and waited < timeout_s:
+            status, waited = self._ask(min(timeout_s, _SLICE_S)), waited + _SLICE_S
         return status
 
     def _poll(self, timeout_s: float) -> StepStatus:
