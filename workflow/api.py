@@ -7,9 +7,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import platform
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,8 +43,11 @@ def make_plan(loaded: Loaded, site: Site | None = None) -> Plan:
     return decide(loaded, site, python=sys.executable, wf_version=__version__, built=built)
 
 
-def start_run(loaded: Loaded, plan: Plan, run_dir: Path | None = None) -> tuple[Path, Iterator[RunState]]:
-    """Write the run directory; return it and the run itself, which advances as it is iterated."""
+def start_run(loaded: Loaded, plan: Plan, run_dir: Path | None = None) -> tuple[Path, Generator[RunState, None, None]]:
+    """Write the run directory; return it and the states of the run, which starts when the first one is taken.
+
+    From then on it does not wait for the caller: each state taken is the newest. Closing the generator ends the run.
+    """
     from workflow.run.run_directory import create_run_dir
     from workflow.run.supervisor import supervise
 
@@ -82,8 +86,9 @@ def run_pipeline(
     loaded = load_pipeline(Path(path), profiles=profiles, sets=sets, via=via)
     directory, states = start_run(loaded, make_plan(loaded), Path(run_dir) if run_dir else None)
     state = None
-    for state in states:  # noqa: B007 - the last one counts
-        pass
+    with contextlib.closing(states):
+        for state in states:  # noqa: B007 - the last one counts
+            pass
     return write_report(directory, state)
 
 

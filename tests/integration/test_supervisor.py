@@ -17,8 +17,8 @@ from tests.support.chains import PROGRAMS, ROOT, Way, chain, make_end, make_plan
 from workflow.plan.plan_model import Placement, Plan
 from workflow.run.events import StageExited, StageStarted, read_events
 from workflow.run.run_directory import read_filled_plan
-from workflow.run.state import RunState
-from workflow.run.state_reducer import state_of
+from workflow.run.state import RunState, initial_state
+from workflow.run.state_reducer import fold
 from workflow.run.supervisor import supervise
 
 
@@ -56,7 +56,7 @@ def test_state_on_disk_is_the_state_seen(tmp_path: Path) -> None:
         ends = {key: replace(end, samples=(), last_step=None, due=None) for key, end in state.ends.items()}
         return state.stages, ends, state.finished
 
-    assert seen(state_of(run_dir, read_filled_plan(run_dir))) == seen(states[-1])
+    assert seen(fold(initial_state(read_filled_plan(run_dir)), read_events(run_dir))) == seen(states[-1])
 
 
 def test_one_writer_and_two_readers(tmp_path: Path) -> None:

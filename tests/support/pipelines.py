@@ -39,7 +39,7 @@ class Done(NamedTuple):
 def run(folder: Path, text: str, *options: str, python: str = sys.executable, name: str = "run") -> Done:
     """Run the pipeline with this text below `wf: 1`; every wait of it has a deadline."""
     file = folder / "pipeline.yaml"
-    head = "wf: 1\nname: test\noversubscribe: true\ndeadlines: {start: 40 s, step: 40 s, run: 100 s}\n"
+    head = "wf: 1\nname: test\noversubscribe: true\ndeadlines: {start: 40 s, step: 40 s, run: 100 s, stop: 3 s}\n"
     file.write_text(head + text)
     env = {key: value for key, value in os.environ.items() if key != "LD_LIBRARY_PATH"} | {"PYTHONPATH": str(ROOT)}
     argv = [python, "-m", "workflow.cli", "run", str(file), "--run-dir", str(folder / name), "-q", *options]

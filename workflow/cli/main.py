@@ -6,6 +6,7 @@ Every import of the house is inside the verb that needs it, so that no command p
 from __future__ import annotations
 
 import atexit
+import contextlib
 import gc
 import json
 import os
@@ -128,16 +129,18 @@ def run(
     from workflow.report.show.live_display import Progress
 
     directory, states = start_run(loaded, decided, run_dir)
-    with Progress(decided, directory, quiet=quiet) as progress:
+    with contextlib.closing(states):
+        # The run starts before anything is printed: a terminal that accepts no output does not hold it up.
         state = next(states)
-        progress.update(state)
-        # The first stages are starting now: what only the end needs is loaded meanwhile.
-        import workflow.report.html.page  # noqa: F401 - for write_report
-        from workflow.report.report_files import write_report
-        from workflow.report.show.printing import show_end
-
-        for state in states:
+        with Progress(decided, directory, quiet=quiet) as progress:
             progress.update(state)
+            # The first stages are starting now: what only the end needs is loaded meanwhile.
+            import workflow.report.html.page  # noqa: F401 - for write_report
+            from workflow.report.report_files import write_report
+            from workflow.report.show.printing import show_end
+
+            for state in states:
+                progress.update(state)
     report = write_report(directory, state)
     show_end(report, directory)
     sys.exit(report.run.exit_code)

@@ -15,6 +15,8 @@ from workflow.compare.data_files import DataStep, VariableKind, find_data, is_da
 from workflow.errors import RunError, WfError
 from workflow.run.events import EVENTS_FILE, RunFinished, read_events
 from workflow.run.run_directory import PLAN_FILE
+from workflow.spec.suggest import shortened
+from workflow.spec.user_paths import path_mistake
 
 __all__ = ["Comparison", "compare_runs"]
 
@@ -152,6 +154,8 @@ def _larger(a: float | None, b: float | None) -> float | None:
 
 
 def _files(path: Path) -> dict[str, Path]:
+    if mistake := path_mistake(path):
+        raise WfError(f"{shortened(str(path))}: {mistake}", HINT)
     if is_data(path):
         return {path.name: path}
     if not path.is_dir():
