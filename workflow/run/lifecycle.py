@@ -143,8 +143,7 @@ def _interrupt(turn: _Turn) -> None:
 
 
 def _judge(turn: _Turn) -> None:
-    names = turn.state.unjudged
-    for stage in [turn.state.stages[name] for name in turn.state.stages if name in names] if names else []:
+    for stage in [turn.state.stages[name] for name in turn.state.unjudged]:
         if stage.exited is None:
             continue
         asked = turn.state.stopping is not None and stage.exited >= turn.state.stopping

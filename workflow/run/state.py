@@ -111,7 +111,7 @@ class RunState:
     ends: Mapping[EndKey, EndState]
     # Subsets of `stages` and `ends`, so that a decision costs as much as what has changed.
     going: frozenset[str]  # stages that are not over
-    unjudged: frozenset[str] = frozenset()  # stages that have exited and are not over
+    unjudged: tuple[str, ...] = ()  # stages that have exited and are not over, in the order of their exits
     failed: tuple[str, ...] = ()  # in the order in which they failed
     timeouts: tuple[EndKey, ...] = ()  # reading ends whose stage reported that it waited for too long
     due: float = 0.0  # no deadline can pass before this time

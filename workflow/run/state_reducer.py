@@ -176,8 +176,11 @@ class _Draft:
         self._check_soon()
         if now.is_over and not before.is_over:
             self._changes["going"] = self.get("going") - {name}
-        if (now.exited is not None and not now.is_over) != (before.exited is not None and not before.is_over):
-            self._changes["unjudged"] = self.get("unjudged") ^ {name}
+        waits, waited = (each.exited is not None and not each.is_over for each in (now, before))
+        if waits and not waited:
+            self._changes["unjudged"] = (*self.get("unjudged"), name)
+        elif waited and not waits:
+            self._changes["unjudged"] = tuple(each for each in self.get("unjudged") if each != name)
         if now.status == "failed" and before.status != "failed":
             self._changes["failed"] = (*self.get("failed"), name)
 
