@@ -7,7 +7,7 @@ from workflow.formatting import moment, plural, size
 from workflow.plan.plan_model import Plan
 from workflow.report.read.run_records import Records
 from workflow.report.report_model import StreamPart
-from workflow.run.events import StageSilent
+from workflow.run.events import RecordsLost, StageSilent
 from workflow.run.verdict.stall_detection import warning_text
 from workflow.run.verdict.transport_check import difference
 
@@ -23,6 +23,7 @@ def make_notes(records: Records, streams: list[StreamPart]) -> list[str]:
         *_other_transports(records),
         *_incomplete(records),
         *_summed(records),
+        *(event.text for event in records.state.warnings if isinstance(event, RecordsLost) and not event.stage),
         *_uncounted(streams),
         *_dropped(records.plan, streams),
         *_unchecked(records.plan, streams),
