@@ -43,7 +43,7 @@ def _without_metrics(records: Records) -> list[str]:
 def _silences(records: Records) -> list[str]:
     """The longest silence of each stage of which the supervisor has warned."""
     longest: dict[str, StageSilent] = {}
-    for warning in records.state.warnings:
+    for warning in (each for each in records.state.warnings if isinstance(each, StageSilent)):
         known = longest.get(warning.stage)
         if known is None or warning.t - warning.since > known.t - known.since:
             longest[warning.stage] = warning

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from workflow.formatting import duration
-from workflow.run.events import StageSilent
+from workflow.run.events import RecordsLost, StageSilent
 from workflow.run.state import EndState, RunState
 from workflow.run.verdict.wait_diagnosis import diagnose
 
@@ -66,8 +66,10 @@ def find_stalls(state: RunState, silences: Silences, before: float, t: float) ->
             yield stall
 
 
-def warning_text(warning: StageSilent) -> str:
+def warning_text(warning: StageSilent | RecordsLost) -> str:
     """The warning in words: `no step for 20 min: saxs waits for step 41 of atoms; md has been computing for …`."""
+    if isinstance(warning, RecordsLost):
+        return warning.text
     return f"no step for {duration(warning.t - warning.since)}: {warning.diagnosis}"
 
 
