@@ -1,4 +1,4 @@
-"""The four calls that notebooks and scripts need; the command line is a thin user of them.
+"""The functions for notebooks and scripts; the command line uses them too.
 
 >>> from workflow import load_pipeline, make_plan, run_pipeline
 >>> plan = make_plan(load_pipeline("pipeline.yaml", via="bp5"))   # no process, no file written
@@ -7,9 +7,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import platform
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,7 @@ __all__ = ["Loaded", "load_pipeline", "make_plan", "read_report", "run_pipeline"
 
 
 def make_plan(loaded: Loaded, site: Site | None = None) -> Plan:
-    """Decide everything about a loaded pipeline. Pure but for reading the site's file when none is given.
+    """Decide everything about a loaded pipeline. Starts no process; reads the site's file when no site is given.
 
     Raises:
         SpecError: all that is wrong, with places in the pipeline file.
@@ -42,8 +43,11 @@ def make_plan(loaded: Loaded, site: Site | None = None) -> Plan:
     return decide(loaded, site, python=sys.executable, wf_version=__version__, built=built)
 
 
-def start_run(loaded: Loaded, plan: Plan, run_dir: Path | None = None) -> tuple[Path, Iterator[RunState]]:
-    """Write the run directory; return it and the run itself, which advances as it is iterated."""
+def start_run(loaded: Loaded, plan: Plan, run_dir: Path | None = None) -> tuple[Path, Generator[RunState, None, None]]:
+    """Write the run directory; return it and the states of the run, which starts when the first one is taken.
+
+    From then on it does not wait for the caller: each state taken is the newest. Closing the generator ends the run.
+    """
     from workflow.run.run_directory import create_run_dir
     from workflow.run.supervisor import supervise
 
@@ -81,9 +85,11 @@ def run_pipeline(
 
     loaded = load_pipeline(Path(path), profiles=profiles, sets=sets, via=via)
     directory, states = start_run(loaded, make_plan(loaded), Path(run_dir) if run_dir else None)
-    for _ in states:
-        pass
-    return write_report(directory)
+    state = None
+    with contextlib.closing(states):
+        for state in states:  # noqa: B007 - the last one counts
+            pass
+    return write_report(directory, state)
 
 
 def read_report(run_dir: str | Path | None = None) -> Report:

@@ -1,7 +1,8 @@
 """The arguments of a component's program: from the run that started it, or from its own command line.
 
-Under a run this imports neither yaml nor pydantic. By hand the command line is built from the component.yaml beside
-the program, so `python program.py --help` tells what a pipeline file may say, and values are checked as there.
+In a run this module imports neither yaml nor pydantic. Without a run the command line is built from the component.yaml
+beside the program: `python program.py --help` lists the parameters of the pipeline file, and values are checked the
+same way.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ from workflow.stage import settings
 if TYPE_CHECKING:
     from workflow.spec.models.component import Component, Parameter
 
-_STREAMS = """NAME is a port of the component; it may be left out where there is one. The engine follows from the path:
-.bp is BP5, .h5 is HDF5, anything else a live stream through SST; or it is named, as in --write atoms=dump:BP4."""
+_STREAMS = """NAME is a port of the component; it may be left out where there is only one. The suffix of PATH selects
+the engine: .bp BP5, .h5 HDF5, otherwise a live stream by SST. :ENGINE names another, as in --write atoms=dump:BP4."""
 
 
 def arguments(program: str | os.PathLike[str], argv: Sequence[str] | None = None) -> SimpleNamespace:
     """The parameters of the component whose program file this is (`__file__`), by name, with defaults filled in.
 
-    By hand the command line is read, the streams in it included (they are then what `stage.open_reader` and
-    `stage.open_writer` find); mistakes end the program with a message and exit code 2.
+    Without a run the command line is read. `stage.open_reader` and `stage.open_writer` then open the streams given by
+    `--read` and `--write`. Mistakes end the program with a message and exit code 2.
     """
     if "WF_STAGE" in os.environ:
         return SimpleNamespace(**settings.current().parameters)
@@ -40,7 +41,7 @@ def arguments(program: str | os.PathLike[str], argv: Sequence[str] | None = None
 
 
 def read_command_line(folder: Path, argv: Sequence[str]) -> tuple[dict[str, Any], StageSettings]:
-    """(parameters, settings with the streams) of the component in `folder`. Raises SystemExit with what is wrong."""
+    """(parameters, settings with the streams) of the component in `folder`. Raises SystemExit with a message."""
     from workflow.errors import WfError
     from workflow.spec.component_files import load_component_file
     from workflow.spec.component_parameters import check_parameters, parameters_model
@@ -68,7 +69,7 @@ def read_command_line(folder: Path, argv: Sequence[str]) -> tuple[dict[str, Any]
 
 
 def make_parser(component: Component) -> argparse.ArgumentParser:
-    """The command line of a component. Only what is given appears in the result; nothing is checked yet."""
+    """The command line of a component. The result has only the options that are given; values are not checked yet."""
     parser = argparse.ArgumentParser(
         description=component.summary, epilog=_STREAMS, allow_abbrev=False, argument_default=argparse.SUPPRESS
     )
@@ -98,7 +99,7 @@ def _add_parameter(parser: argparse.ArgumentParser, name: str, parameter: Parame
 
 
 def _converter(kind: str, parameter: Parameter) -> Any:
-    """Text to what it would be in a pipeline file, where numbers need no quotes."""
+    """From text to the value that the same text has in a pipeline file, where numbers need no quotes."""
     from workflow.spec.yaml_tree.scalars import plain_scalar
 
     if kind == "choice":
@@ -115,7 +116,7 @@ def _add_streams(parser: argparse.ArgumentParser, side: Side, ports: list[str]) 
         if not equals and len(ports) == 1:
             port, place = ports[0], text
         if port not in ports or not place:
-            raise argparse.ArgumentTypeError(f"write NAME=PATH, where NAME is {' or '.join(ports)}; got {text!r}")
+            raise argparse.ArgumentTypeError(f"expected NAME=PATH, where NAME is {' or '.join(ports)}; got {text!r}")
         path, colon, engine = place.rpartition(":")
         return settings.end_by_path(side, path if colon else place, engine if colon else None, port)
 
@@ -130,7 +131,7 @@ def _add_streams(parser: argparse.ArgumentParser, side: Side, ports: list[str]) 
 
 
 def _with_hyphens(word: str) -> str:
-    """`--run_steps=3` → `--run-steps=3`: both spellings of an option are understood."""
+    """`--run_steps=3` → `--run-steps=3`: both spellings of an option are accepted."""
     if not word.startswith("--"):
         return word
     option, equals, value = word.partition("=")

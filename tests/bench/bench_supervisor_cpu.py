@@ -1,11 +1,19 @@
-"""What watching costs: the supervisor's CPU while two stages sleep.
+"""What watching costs, and how soon a death is noticed: 2, 100 and 1,000 stages.
 
-CPU time of the supervisor and its guard over 16 seconds in the middle of a run of two stages that do nothing, as a
-share of one core; starting and ending are left out.
+CPU time of the supervisor and its guard over 16 seconds in the middle of a run, as a share of one core; starting and
+ending are left out. Two stages are real ones: a writer of two MPI ranks under its launcher and its reader, coupled by
+SST. 100 and 1,000 stages are shells that record a step a second each, as `workflow.stage` does, in pairs of a
+writer and a reader. The reaction is the time from SIGKILL to the record of the exit in `events.jsonl`; the stages
+that are killed are taps, without which the others go on.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import random
+import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -16,63 +24,114 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from tests.support.chains import make_plan, make_stage, write_run  # noqa: E402
+from tests.support.chains import chain, write_run  # noqa: E402
+from tests.support.many_stages import pairs  # noqa: E402
+from workflow.plan.plan_model import Plan  # noqa: E402
 
-OBSERVED_S = 16.0
+OBSERVED_S = 4.0 if os.environ.get("WF_BENCH_QUICK") else 16.0
+DEATHS = 5 if os.environ.get("WF_BENCH_QUICK") else 21
+SHELL = Path(__file__).with_name("metrics_stage.sh")
+TARGETS = {2: 1.0, 100: 5.0, 1000: 10.0}
 
 
 def measure() -> list[dict[str, Any]]:
-    """One run of 20 s."""
-    with tempfile.TemporaryDirectory() as name:
-        stages = [make_stage(stage, ["sleep", "20"]) for stage in ("one", "two")]
-        run_dir = write_run(make_plan(stages), Path(name))
-        process = subprocess.Popen([sys.executable, "-m", "workflow.run.supervisor", str(run_dir)], cwd=ROOT)
-        try:
-            wait_for(run_dir / "events.jsonl", '"stage_open"', 2)
-            time.sleep(1.5)  # past the work of starting
-            processes = [process.pid, *(pid for pid in children(process.pid) if is_guard(pid))]
-            begin, before = time.perf_counter(), sum(map(cpu_s, processes))
-            time.sleep(OBSERVED_S)
-            used, seconds = sum(map(cpu_s, processes)) - before, time.perf_counter() - begin
-            memory = sum(map(memory_mb, processes))
-        finally:
-            process.wait()
-    return [
-        {"name": "supervisor and guard, two sleeping stages", "value": 100 * used / seconds, "unit": "% of a core",
-         "target": 0.5, "better": "lower",
-         "detail": f"{1000 * used:.0f} ms in {seconds:.0f} s; {memory:.0f} MB resident"},
-    ]  # fmt: skip
+    """One run each."""
+    rows = []
+    for count, target in TARGETS.items():
+        with tempfile.TemporaryDirectory() as name:
+            used, begun, reactions = _watch(real_pair() if count == 2 else shells(count), Path(name))
+        what = "2 stages, one of 2 ranks under mpiexec, SST" if count == 2 else f"{count:,} stages"
+        rows += [
+            {"name": f"CPU of the supervisor, {what}, a step a second each", "value": used, "unit": "% of a core",
+             "target": target, "better": "lower", "detail": f"all open {begun:.1f} s after the start"},
+            {"name": f"from a death to its record, {what}", "value": 1000 * statistics.median(reactions), "unit": "ms",
+             "target": 50, "better": "lower",
+             "detail": f"{len(reactions)} death{'s' * (len(reactions) > 1)}, largest {1000 * max(reactions):.0f} ms"},
+        ]  # fmt: skip
+    return rows
 
 
-def wait_for(file: Path, text: str, times: int) -> None:
-    """Until a file holds this text so often."""
-    deadline = time.monotonic() + 20
-    while not file.exists() or file.read_text().count(text) < times:
+def real_pair() -> Plan:
+    """md, two ranks under the launcher → saxs."""
+    return chain("sst", ranks=2, steps=10000, step_s=1.0, sink=False, run=600)
+
+
+def shells(count: int) -> Plan:
+    """Pairs of a writer and a reader; the readers are taps."""
+    plan = pairs(count, run=600)
+    stages = []
+    for stage in plan.stages:
+        argv = ["bash", str(SHELL), stage.ends[0].stream, stage.ends[0].side]
+        added = "tap" if stage.ends[0].side == "read" else None
+        stages.append(stage.model_copy(update={"argv": argv, "added": added}))
+    return plan.model_copy(update={"stages": stages})
+
+
+def _watch(plan: Plan, folder: Path) -> tuple[float, float, list[float]]:
+    """(% of a core, seconds until all streams were open, seconds from each death to its record)."""
+    run_dir = write_run(plan, folder)
+    begin = time.monotonic()
+    process = subprocess.Popen([sys.executable, "-m", "workflow.run.supervisor", str(run_dir)], cwd=ROOT)
+    try:
+        _wait_for(run_dir, '"stage_open"', len(plan.stages))
+        begun = time.monotonic() - begin
+        time.sleep(3)  # past the work of starting
+        processes = [process.pid, *(pid for pid in _children(process.pid) if _is_guard(pid))]
+        start, before = time.perf_counter(), sum(map(_cpu_s, processes))
+        time.sleep(OBSERVED_S)
+        used = (sum(map(_cpu_s, processes)) - before) / (time.perf_counter() - start)
+        return 100 * used, begun, _kill_some(plan, run_dir)
+    finally:
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        process.wait()
+
+
+def _kill_some(plan: Plan, run_dir: Path) -> list[float]:
+    """Kill readers, one after the other; of a chain there is only one, and the run ends with it."""
+    readers = [stage.name for stage in plan.stages if stage.ends[0].side == "read"]
+    names = random.Random(1).sample(readers, min(DEATHS, len(readers)))
+    pids = {event["stage"]: event["pid"] for event in _events(run_dir) if event["event"] == "stage_started"}
+    killed = {}
+    for name in names:
+        time.sleep(random.Random(name).uniform(0.2, 0.5))  # at any moment of the supervisor's turn
+        killed[name] = time.time()
+        os.kill(pids[name], signal.SIGKILL)
+    _wait_for(run_dir, '"stage_exited"', len(names))
+    exited = {event["stage"]: event["t"] for event in _events(run_dir) if event["event"] == "stage_exited"}
+    return [exited[name] - killed[name] for name in names]
+
+
+def _events(run_dir: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (run_dir / "events.jsonl").read_text().splitlines()]
+
+
+def _wait_for(run_dir: Path, text: str, times: int) -> None:
+    """Until the events hold this text so often."""
+    deadline = time.monotonic() + 120
+    events = run_dir / "events.jsonl"
+    while not events.exists() or events.read_text().count(text) < times:
         if time.monotonic() > deadline:
-            raise TimeoutError(f"{file} does not say {text}")
-        time.sleep(0.05)
+            raise TimeoutError(f"{events} does not hold {times} times {text}")
+        time.sleep(0.1)
 
 
-def children(pid: int) -> list[int]:
-    """Process ids."""
-    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+def _children(pid: int) -> list[int]:
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return [int(word) for task in tasks for word in (task / "children").read_text().split()]
 
 
-def is_guard(pid: int) -> bool:
+def _is_guard(pid: int) -> bool:
     """Whether this is the process that waits for the supervisor's death."""
-    return b"members.py" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b"process_reaper.py" in Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
-def cpu_s(pid: int) -> float:
-    """Seconds on a core so far, of all threads, to the nanosecond where the kernel tells."""
+def _cpu_s(pid: int) -> float:
+    """Seconds on a core so far, of all threads, to the nanosecond."""
     return sum(int((task / "schedstat").read_text().split()[0]) for task in Path(f"/proc/{pid}/task").iterdir()) / 1e9
 
 
-def memory_mb(pid: int) -> float:
-    """Resident memory."""
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1024
-
-
 if __name__ == "__main__":
-    print(measure())
+    for row in measure():
+        print(row)

@@ -79,7 +79,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             ["--species", "Cu", "Ni", "--outputs", "spots"],
             "scattering: `outputs` takes one or more of line, slice, powder, grid",
         ),
-        (["--species", "Cu", "Ni", "--q_max", "60"], "million points of q, more than 50 million: lower q_max"),
+        (["--species", "Cu", "Ni", "--q_max", "60"], "million q points, more than 50 million: lower `q_max`"),
         (["--species", "Cu", "Ni", "--line_to", "0", "0", "1"], "line_from and line_to are the same point"),
     ],
 )

@@ -67,7 +67,7 @@ def check_metrics(lines: list[dict[str, Any]], engine: str, ranks: int, side: st
 def test_connections_of_sst_send_at_once(tmp_path: Path, what: str, build: str) -> None:
     path = tmp_path / "stream"
     with ExitStack() as stack:
-        word = "tell connections"
+        word = "print connections"
         processes = [
             stack.enter_context(started(tmp_path, f"{side}_{what}", [end(side, "SST", path)], build=build, word=word))
             for side in ("write", "read")
@@ -79,8 +79,8 @@ def test_connections_of_sst_send_at_once(tmp_path: Path, what: str, build: str) 
             assert set(told) == {"at once"}
 
 
-def test_blocks_travel_in_pieces_that_every_mpi_can_count(tmp_path: Path) -> None:
-    answers = run_pair(tmp_path, "BP5", 2, 3, "here", word="pieces")
+def test_blocks_are_sent_in_chunks_that_every_mpi_can_count(tmp_path: Path) -> None:
+    answers = run_pair(tmp_path, "BP5", 2, 3, "here", word="small chunks")
     assert [code for code, _, _ in answers] == [0, 0], "\n".join(err for _, _, err in answers)
 
 
@@ -123,5 +123,5 @@ def test_a_stage_copies_a_stream_into_a_file(tmp_path: Path, ranks: int, build: 
 @pytest.mark.parametrize("engine", ["SST", "BP5"])
 def test_ranks_of_a_serial_adios2_say_so_once(tmp_path: Path, engine: str) -> None:
     answers = run_pair(tmp_path, engine, 2, 1, "here")
-    assert answers[0][2].count("rank 0 reads and writes for 2 ranks") == (0 if has_mpi("here") else 1)
+    assert answers[0][2].count("rank 0 reads and writes for all 2 ranks") == (0 if has_mpi("here") else 1)
     assert "rank 0" not in answers[1][2]

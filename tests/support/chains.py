@@ -14,6 +14,7 @@ from workflow.spec.models.pipeline import Deadlines, Queue
 ROOT = Path(__file__).parents[2]
 PROGRAMS = ROOT / "tests/faults/programs"
 RUN_DIR = "${{ run.dir }}"
+DEADLINES = {"start": 60.0, "step": 60.0, "run": 120.0, "stop": 3.0}
 Way = Literal["sst", "live", "after"]  # SST, a BP5 file that is followed, a BP5 file that is read when it is done
 
 
@@ -63,7 +64,7 @@ def make_stream(name: str, writer: str, readers: list[str], way: Way = "sst", **
 def make_plan(stages: list[StagePlan], streams: list[StreamPlan] | None = None, **deadlines: float) -> Plan:
     return Plan(
         wf_version="0", pipeline="small", pipeline_file="pipeline.yaml", site="local", stages=stages,
-        streams=streams or [], deadlines=Deadlines.model_validate({"start": 60, "step": 60, "run": 120} | deadlines),
+        streams=streams or [], deadlines=Deadlines.model_validate(DEADLINES | deadlines),
     )  # fmt: skip
 
 

@@ -14,12 +14,12 @@ LENGTH = 1000
 
 
 def content(stream: str, step: int) -> np.ndarray:
-    """What a stream holds at a step, [LENGTH]."""
+    """The values of a stream at a step, [LENGTH]."""
     return np.arange(LENGTH) * (1.0 + step) + sum(map(ord, stream))
 
 
 def one() -> None:
-    """Writes the stream that its port has, for as many steps as it is told."""
+    """Write the only stream; the argument is the number of steps."""
     count = int(sys.argv[2])
     with stage.open_writer() as out:
         for step in range(count):
@@ -28,7 +28,7 @@ def one() -> None:
 
 
 def two() -> None:
-    """Writes y and x, opened in this order."""
+    """Write y and x, opened in this order."""
     with stage.open_writer("y") as y, stage.open_writer("x") as x:
         for step in range(STEPS):
             for out in (x, y):
@@ -37,7 +37,7 @@ def two() -> None:
 
 
 def join() -> None:
-    """Reads x and y side by side, opened in this order; with an argument, asks y for its steps first."""
+    """Read x and y in lockstep, opened in this order; with an argument, y is asked for each step first."""
     with stage.open_reader("x") as x, stage.open_reader("y") as y:
         readers = (y, x) if sys.argv[2:] else (x, y)
         for steps in stage.in_step(*readers):
@@ -47,7 +47,7 @@ def join() -> None:
 
 
 def out_of_line() -> None:
-    """Writes the streams that it is told, in this order, step by step; closes them in the opposite order."""
+    """Write the streams named by the arguments, in this order, step by step; close them in the opposite order."""
     with ExitStack() as closes:
         outs = [closes.enter_context(stage.open_writer(name)) for name in sys.argv[2:]]
         for step in range(STEPS):
@@ -57,7 +57,7 @@ def out_of_line() -> None:
 
 
 def pass_on() -> None:
-    """Reads x and writes it as z."""
+    """Read x and write it as z."""
     with stage.open_reader("x") as x, stage.open_writer("z") as z:
         for step in x:
             values = step.read("a")
@@ -66,7 +66,7 @@ def pass_on() -> None:
 
 
 def side_by_side() -> None:
-    """Reads the streams that it is told side by side, for so many steps; 0: for all."""
+    """Read streams in lockstep: the first argument is the number of steps, 0 for all; the others name the streams."""
     count = int(sys.argv[2])
     with ExitStack() as closes:
         readers = [closes.enter_context(stage.open_reader(name)) for name in sys.argv[3:]]
@@ -81,13 +81,13 @@ def side_by_side() -> None:
 
 
 def share(values: np.ndarray) -> tuple[np.ndarray, tuple[int, ...], tuple[int, ...]]:
-    """This rank's block of an array, the array's shape, and where the block begins."""
+    """This rank's block of an array, the shape of the array, and the start of the block."""
     start, count = stage.block(len(values))
     return values[start : start + count], values.shape, (start,)
 
 
 def couple() -> None:
-    """Writes `mine`, then reads `yours`, step by step: the mean of both goes on. The argument is opened first."""
+    """Write `mine`, then read `yours`, step by step, and go on with the mean. The argument: which is opened first."""
     first_in = sys.argv[2] == "in"
     value = np.full(LENGTH, 1.0 if first_in else 3.0)
     if first_in:
@@ -96,7 +96,7 @@ def couple() -> None:
     else:
         mine = stage.open_writer("mine")
         yours = stage.open_reader("yours")
-    # What is read is left first: closing a stream waits until its readers have given all steps back.
+    # The reader is closed first: closing a writer waits until its readers have released all steps.
     with mine, yours:
         for step in range(STEPS):
             with mine.step():

@@ -17,7 +17,7 @@ from workflow.run.events import (
     StreamProgress,
     Tick,
 )
-from workflow.run.lifecycle import End, Finish, Record, Signal, Start, step
+from workflow.run.lifecycle import FinishRun, KillStage, RecordEvent, SignalStages, StartStage, step
 from workflow.run.state import RunState, initial_state
 
 
@@ -34,22 +34,28 @@ class Run:
         self.feed(RunStarted(0.0, "run", 1, 1, "here"))
 
     def feed(self, *events: Event) -> Run:
+        """One after the other."""
         for event in events:
-            self.t = max(self.t, event.t)
-            self.state, actions = step(self.state, event)
-            for action in actions:
-                match action:
-                    case Start(stage=name):
-                        self.started.append(name)
-                        self.feed(StageStarted(self.t, name, 100 + len(self.started)))
-                    case Signal(stages=stages, number=number):
-                        self.signals.append((self.t, stages, number))
-                    case End(stage=name):
-                        self.ended.append((self.t, name))
-                    case Record(event=decision):
-                        self.decided.append(decision)
-                    case Finish(event=verdict):
-                        self.feed(verdict)
+            self.feed_together(event)
+        return self
+
+    def feed_together(self, *events: Event) -> Run:
+        """As the supervisor takes what it finds at one look."""
+        self.t = max(self.t, *(event.t for event in events))
+        self.state, actions = step(self.state, *events)
+        for action in actions:
+            match action:
+                case StartStage(stage=name):
+                    self.started.append(name)
+                    self.feed(StageStarted(self.t, name, 100 + len(self.started)))
+                case SignalStages(stages=stages, number=number):
+                    self.signals.append((self.t, stages, number))
+                case KillStage(stage=name):
+                    self.ended.append((self.t, name))
+                case RecordEvent(event=decision):
+                    self.decided.append(decision)
+                case FinishRun(event=verdict):
+                    self.feed(verdict)
         return self
 
     def open_all(self) -> Run:

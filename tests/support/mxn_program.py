@@ -1,8 +1,8 @@
-"""Writes or reads the data of tests/integration/test_mxn.py: one pair of process groups for many paths in turn.
+"""Writer and reader of tests/integration/test_mxn.py: one pair of process groups for several paths, one by one.
 
 `python mxn_program.py write|read FOLDER`, where `FOLDER/paths.json` lists the paths and WF_STAGE names settings with
-an end for each. The reader tries every strategy on every variable of every step and appends a line per path to
-`FOLDER/read.txt`: its name, once all that it read was right, bit for bit.
+an end for each. The reader applies every strategy to every variable of every step. It appends the name of a path to
+`FOLDER/read.txt` when all values were right, bit for bit.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MOST_ROWS = 9
 
 
 def content(name: str, shape: tuple[int, ...], step: int) -> Array:
-    """All of a variable: any bits, NaNs among them."""
+    """A whole variable of random bits, NaNs included."""
     random = np.random.default_rng([step, *name.encode()])
     if name == "id":
         return random.integers(0, 2**63, shape, dtype=np.int64)
@@ -35,7 +35,7 @@ def content(name: str, shape: tuple[int, ...], step: int) -> Array:
 
 
 def rows(writers: int, step: int) -> list[int]:
-    """Particles of each writing rank: unequal, other ones at each step, and one rank has none."""
+    """Particles of each writing rank: unequal, different at each step, and none on one rank."""
     return [
         0 if writers > 1 and rank == step % writers else 2 + (5 * rank + 3 * step) % MOST_ROWS
         for rank in range(writers)
@@ -64,7 +64,7 @@ def write(writers: int) -> None:
                 for name, rest in (("position", (3,)), ("id", ())):
                     mine = content(name, (total, *rest), step)[first : first + count]
                     out.write(name, mine, shape=(total, *rest), start=(first, *(0 for _ in rest)))
-                # two blocks of each rank, one behind the other
+                # two adjacent blocks of each rank
                 twice = content("twice", (6 * writers,), step)
                 for part in (0, 1):
                     first = 6 * rank + 3 * part
@@ -84,10 +84,10 @@ def read(writers: int) -> None:
 
 
 def check(step: Any, strategy: str, shapes: dict[str, tuple[int, ...]]) -> None:
-    """Every element is there, with its bits, once."""
+    """Check that every element is read exactly once, bit for bit."""
     found = step.shares(shapes, strategy)
-    alike = step.shares(["position", "id"], strategy, like="position")
-    found |= {f"{name}, like": pieces for name, pieces in alike.items()}
+    matching = step.shares(["position", "id"], strategy, like="position")
+    found |= {f"{name}, like": pieces for name, pieces in matching.items()}
     seen, numbers = [], [len(pieces) for pieces in found.values()]
     for label, pieces in found.items():
         name = label.partition(",")[0]
@@ -101,7 +101,7 @@ def check(step: Any, strategy: str, shapes: dict[str, tuple[int, ...]]) -> None:
     once = stage.size() if strategy == ALL else 1
     assert (total(np.concatenate(seen)) == once).all(), strategy
     assert list(total(np.array(numbers))) == [number * stage.size() for number in numbers], strategy
-    starts = [[(piece.start[0], len(piece.values)) for piece in alike[name]] for name in ("position", "id")]
+    starts = [[(piece.start[0], len(piece.values)) for piece in matching[name]] for name in ("position", "id")]
     assert starts[0] == starts[1], strategy
 
 
@@ -118,7 +118,7 @@ def total(values: Array) -> Array:
 def wait_for(file: Path) -> None:
     deadline = time.monotonic() + DEADLINE_S
     while not file.exists():
-        assert time.monotonic() < deadline, f"{file} did not come"
+        assert time.monotonic() < deadline, f"{file} does not exist after {DEADLINE_S} s"
         time.sleep(0.01)
 
 

@@ -1,4 +1,4 @@
-"""Runs pipelines from their text, in processes of their own, and reads what they leave."""
+"""Runs pipelines, given as text, in processes of their own, and reads their results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from workflow.api import read_report
 from workflow.report.report_model import Report
 
 ROOT = Path(__file__).parents[2]
-HOLDING = ROOT / "tests" / "holding"
+HOLDING = ROOT / "tests" / "support" / "holding"
 TIMEOUT_S = 150
 
 
@@ -32,14 +32,14 @@ class Done(NamedTuple):
         return (self.folder / "stages" / stage / "stdout.log").read_text().splitlines()
 
     def numbers(self, stage: str) -> list[int]:
-        """The numbers that a stage of component `holding` said."""
+        """The numbers that a stage of component `holding` printed."""
         return [int(line) for line in self.printed(stage)]
 
 
 def run(folder: Path, text: str, *options: str, python: str = sys.executable, name: str = "run") -> Done:
-    """Run the pipeline with this text below `wf: 1`; every wait of it has a deadline."""
+    """Run the pipeline with this text below `wf: 1`. All its waits have deadlines."""
     file = folder / "pipeline.yaml"
-    head = "wf: 1\nname: test\noversubscribe: true\ndeadlines: {start: 40 s, step: 40 s, run: 100 s}\n"
+    head = "wf: 1\nname: test\noversubscribe: true\ndeadlines: {start: 40 s, step: 40 s, run: 100 s, stop: 3 s}\n"
     file.write_text(head + text)
     env = {key: value for key, value in os.environ.items() if key != "LD_LIBRARY_PATH"} | {"PYTHONPATH": str(ROOT)}
     argv = [python, "-m", "workflow.cli", "run", str(file), "--run-dir", str(folder / name), "-q", *options]

@@ -18,7 +18,7 @@ STAGED = ROOT / "tests/faults/programs" / "staged.py"
 MPI_PYTHON = os.environ.get("WF_MPI_PYTHON", "")
 LONGEST_S = 120.0
 # The whole deadline is far from what any of these needs: a test that meets it hangs.
-HEAD = "wf: 1\nname: coupled\noversubscribe: true\ndeadlines: {start: 60 s, step: 60 s}\n"
+HEAD = "wf: 1\nname: coupled\noversubscribe: true\ndeadlines: {start: 60 s, step: 60 s, stop: 3 s}\n"
 
 
 def need_mpi() -> None:

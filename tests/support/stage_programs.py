@@ -1,4 +1,4 @@
-"""Stage programs for the tests of `workflow.stage`, and what starts them as real processes.
+"""Stage programs for the tests of `workflow.stage`, and functions that start them as real processes.
 
 Run as `python stage_programs.py ROLE`, with WF_STAGE set; each role is a function below.
 """
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 STEPS = 4
-# `WF_MPI_PYTHON` names the Python of an environment whose ADIOS2 is built with MPI, to test with it as well.
+# `WF_MPI_PYTHON`: the Python of an environment whose ADIOS2 is built with MPI. The tests use it as well.
 PYTHONS = {"here": sys.executable, "mpi": os.environ.get("WF_MPI_PYTHON", "")}
 BUILDS = [name for name, python in PYTHONS.items() if python]
 TIMEOUT_S = 60
@@ -27,14 +27,14 @@ SUFFIX = {"BP5": ".bp", "HDF5": ".h5"}
 
 
 def has_mpi(build: str) -> bool:
-    """Whether the ranks of a stage read and write in parallel with that build of ADIOS2."""
+    """Whether the ranks of a stage read and write in parallel with this build of ADIOS2."""
     import adios2
 
     return build == "mpi" or bool(adios2.is_built_with_mpi)
 
 
 def expected(step: int) -> dict[str, Any]:
-    """All that `write_everything` puts into a step; names beginning with `rank0_` are written whole by rank 0."""
+    """The variables that `write_everything` writes in a step; rank 0 alone writes those that begin with `rank0_`."""
     import numpy as np
 
     atoms = 7 + 3 * step
@@ -54,7 +54,7 @@ def expected(step: int) -> dict[str, Any]:
 
 
 def write_everything() -> None:
-    """Blocks of every type, some of them empty, transposed, big-endian, or lent."""
+    """Write blocks of every type, some of them empty, transposed, big-endian, or lent."""
     import numpy as np
 
     from workflow import stage
@@ -70,7 +70,7 @@ def write_everything() -> None:
             with out.step():
                 for name, whole in expected(step).items():
                     if name.startswith("rank0_"):
-                        # Others pass nonsense of the same kind: only rank 0's value counts.
+                        # Other ranks pass wrong values of the same type: only rank 0's value is written.
                         out.write(name, whole if rank == 0 else "x" if isinstance(whole, str) else whole * 0)
                         continue
                     start, count = stage.block(len(whole), ranks, rank)
@@ -90,7 +90,7 @@ def write_everything() -> None:
 
 
 def read_everything() -> None:
-    """Every variable whole, as this rank's share, and many at once; all as `expected`."""
+    """Read every variable whole, in blocks, and several at once; compare with `expected`."""
     import numpy as np
 
     from workflow import stage
@@ -121,7 +121,7 @@ def read_everything() -> None:
             attributes = step.attributes()
             assert np.array_equal(attributes.pop("numbers"), [0, 1, 2])
             fixed = {"species": ["Cu"], "names": ["a", "b", ""], "position/unit": "Å"}
-            # A file may know all the values of an attribute from the start; a stream has that of its step.
+            # A file may have the last value of an attribute from the start; a stream has that of its step.
             latest = attributes.pop("step")
             assert attributes == fixed, attributes
             assert latest in (step.index, STEPS - 1), latest
@@ -130,7 +130,7 @@ def read_everything() -> None:
 
 
 def copy() -> None:
-    """Each rank copies its share, all attributes with it."""
+    """Copy the stream with all attributes, each rank its block."""
     from workflow import stage
 
     with stage.open_reader("data") as data, stage.open_writer("copy") as out:
@@ -148,7 +148,7 @@ def copy() -> None:
 
 
 def write_some() -> None:
-    """Steps of one array; what happens before step 2 is the word after the role."""
+    """Write steps of one array; the argument after the role names what happens before step 2."""
     import numpy as np
 
     from workflow import stage
@@ -166,7 +166,7 @@ def write_some() -> None:
 
 
 def misbehave(what: str, rank: int, ranks: int) -> None:
-    """Fail in the way that is asked for."""
+    """Fail or wait in the way that `what` names."""
     if what in ("kill", "kill last", "terminate"):
         forget_shared_memory()
     if what == "kill" or (what == "kill last" and rank == ranks - 1):
@@ -177,26 +177,26 @@ def misbehave(what: str, rank: int, ranks: int) -> None:
         raise ArithmeticError("between two steps")
     if what == "exit last" and rank == ranks - 1:
         sys.exit("not me")
-    if what == "tell connections":
-        tell_connections()
+    if what == "print connections":
+        print_connections()
     while what == "wait" and not Path("go").exists():
         time.sleep(0.01)
 
 
-def tell_connections() -> None:
-    """Say for each TCP connection of this process whether it sends at once."""
+def print_connections() -> None:
+    """Print for each TCP connection of this process whether it sends at once."""
     for entry in list(Path("/proc/self/fd").iterdir()):
         with suppress(OSError):
             own = socket.socket(fileno=os.dup(int(entry.name)))
             if own.family == socket.AF_INET and own.type == socket.SOCK_STREAM:
-                own.getpeername()  # one that only listens has none
+                own.getpeername()  # fails for a socket that only listens
                 print("at once" if own.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) else "late", flush=True)
 
 
 def forget_shared_memory() -> None:
-    """MPICH leaves its files behind when a rank is killed, and nothing watches these programs as `wf` would.
+    """Remove MPICH's shared memory files: they stay when a rank is killed, and no supervisor removes them here.
 
-    All ranks have them mapped by now, and keep them.
+    All ranks have mapped them by now and keep the mapping.
     """
     if Path("/proc/self/maps").exists():
         for line in Path("/proc/self/maps").read_text().splitlines():
@@ -205,7 +205,7 @@ def forget_shared_memory() -> None:
 
 
 def read_some() -> None:
-    """Say each step as it comes."""
+    """Print each step as it arrives."""
     from workflow import stage
 
     with stage.open_reader("data") as data:
@@ -221,19 +221,19 @@ def read_some() -> None:
 
 
 def write_alone() -> None:
-    """A step by adios2, without workflow.stage."""
+    """Write two steps with adios2, without workflow.stage."""
     with _alone("w") as stream:
         for step in stream.steps(2):
             step.write("a", 1.0)
-        tell_connections()
+        print_connections()
 
 
 def read_alone() -> None:
-    """Reads it."""
+    """Read them."""
     with _alone("r") as stream:
         for step in stream.steps():
             step.read("a")
-        tell_connections()
+        print_connections()
 
 
 def _alone(mode: str) -> Any:
@@ -246,7 +246,7 @@ def _alone(mode: str) -> Any:
 
 
 def read_badly() -> None:
-    """Make the mistake that is asked for, at the second step."""
+    """Make the mistake that the argument names, at the second step."""
     from workflow import stage
 
     what, last = sys.argv[2], stage.rank() == stage.size() - 1
@@ -263,7 +263,7 @@ def read_badly() -> None:
 
 
 def end(side: str, engine: str, path: Path, **more: Any) -> dict[str, Any]:
-    """One end as a run describes it. `path` without suffix; `more` overrides."""
+    """One stream end as in stage.json. `path`: without suffix; `more`: other fields, which replace the defaults."""
     name = more.pop("port", "data")
     parameters = SST if engine == "SST" else {"BeginStepPollingFrequencySecs": "0.05"} if engine == "BP5" else {}
     return {
@@ -283,7 +283,7 @@ def started(
         "stage": name, "component": None, "ranks": ranks, "run_dir": str(folder), "parameters": {},
         "metrics": str(folder / f"{name}.jsonl"), "ends": ends,
     }  # fmt: skip
-    # Not above: this file is also the program, in Pythons that know only what a stage needs.
+    # Not at the top: this file is also the program, run by Pythons that have only what a stage needs.
     from workflow.run.processes.evpath_workaround import descendants
     from workflow.run.processes.process_reaper import remove_shared, shared_memory
 
@@ -308,14 +308,13 @@ def started(
 
 
 def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
-    """(exit code, stdout, stderr); fails loudly when it does not end."""
+    """(exit code, stdout, stderr). Raises TimeoutExpired when the program does not end."""
     out, err = process.communicate(timeout=TIMEOUT_S)
-    # Pipes are closed now; leave what `started` does at the end nothing to read.
     return process.returncode, out, err
 
 
 def metrics(folder: Path, role: str) -> list[dict[str, Any]]:
-    """What the stage noted. Every line is whole."""
+    """The metrics lines of the stage."""
     lines = (folder / f"{role.replace('_', '-')}.jsonl").read_text().splitlines()
     return [json.loads(line) for line in lines]
 
@@ -334,7 +333,7 @@ if __name__ == "__main__":
             read_badly,
         )
     }
-    if "pieces" in sys.argv:
+    if "small chunks" in sys.argv:
         from workflow.stage.adios import serial_gather
 
         serial_gather._CHUNK = 100  # instead of a GiB

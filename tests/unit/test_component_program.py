@@ -89,8 +89,8 @@ def test_a_components_own_files_are_found_by_name(program: Path) -> None:
         ("--steps 1 --pause soon", "pause: "),
         ("--steps 1 --script nowhere", 'there is no file "nowhere"'),
         ("--steps 1 --stepz 2", "unrecognized arguments: --stepz"),
-        ("--steps 1 --read x=a.bp", "write NAME=PATH, where NAME is atoms; got 'x=a.bp'"),
-        ("--steps 1 --write a.bp", "write NAME=PATH, where NAME is log or pattern; got 'a.bp'"),
+        ("--steps 1 --read x=a.bp", "expected NAME=PATH, where NAME is atoms; got 'x=a.bp'"),
+        ("--steps 1 --write a.bp", "expected NAME=PATH, where NAME is log or pattern; got 'a.bp'"),
         ("--steps 1 --write pattern=", "write NAME=PATH"),
     ],
 )

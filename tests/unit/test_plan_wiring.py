@@ -22,7 +22,9 @@ def test_sst_both_ends(plan_of: Planner) -> None:
     assert {writer.engine, reader.engine} == {"SST"}
     assert writer.path == reader.path == "${{ run.dir }}/streams/positions"
     assert (writer.port, writer.io, reader.port) == ("positions", "positions", "positions")
-    assert (writer.open_timeout_s, writer.step_timeout_s) == (120.0, 600.0)
+    assert (writer.open_timeout_s, writer.step_timeout_s) == (120.0, None), (
+        "by default a reader waits as long as its writer lives"
+    )
     stream = plan.stream("positions")
     assert stream.on_disk == ["${{ run.dir }}/streams/positions.sst"]
     assert (stream.writer, stream.readers, stream.coupling) == ("walk", ["count"], "live")

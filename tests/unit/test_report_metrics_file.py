@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+import pytest
+
+from workflow.errors import RunError
 from workflow.formats.json_lines import read_json_lines
 from workflow.report.read.metrics_file import read_metrics
 
@@ -65,3 +69,27 @@ def test_broken_lines_are_counted(tmp_path: Path) -> None:
     metrics = read_metrics(path)
     assert (len(metrics.steps), metrics.unreadable) == (1, 3)
     assert not read_json_lines(tmp_path / "absent").exists
+
+
+def test_a_file_of_a_newer_version_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    path.write_text('{"kind": "start", "metrics_version": 3, "t": 10, "stage": "saxs", "ranks": 2}\n' + STEP)
+    with pytest.raises(RunError, match=r"metrics.jsonl: metrics_version is 3, this wf reads versions up to 2"):
+        read_metrics(path)
+
+
+def test_a_line_of_totals_that_is_half_written_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    path.write_text(STEP)
+    total = {
+        "kind": "total", "steps": 9, "steps_before": 0, "stream": "atoms", "side": "read", "t": 20.0, "bytes": 7200,
+        "wait_s": 2.5, "io_s": 1.25, "compute_s": 0.5, "complete": None, "check": 9,
+    }  # fmt: skip
+    totals = tmp_path / "progress.jsonl"
+    totals.write_text(json.dumps(total | {"check": 8}) + "\n")
+    assert len(read_metrics(path).steps) == 1
+    totals.write_text(json.dumps(total) + "\n")
+    rest = read_metrics(path).steps[1]
+    assert (rest.count, rest.step, rest.bytes, rest.since, rest.t) == (8, 8, 6400, 12.5, 20.0)
+    assert (rest.wait_s, rest.io_s, rest.compute_s) == (2.0, 1.0, 0.375)
+    assert read_metrics(path).closed == {}

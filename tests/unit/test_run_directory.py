@@ -20,11 +20,15 @@ from workflow.errors import RunError
 from workflow.plan.plan_model import RUN_DIR, Plan
 from workflow.run.cleanup import clean
 from workflow.run.events import (
+    EVENTS_VERSION,
     KINDS,
     EventLog,
     RunFinished,
+    RunStarted,
     StageExited,
     StageFailed,
+    StreamClosed,
+    StreamProgress,
     Tick,
     from_record,
     read_events,
@@ -201,6 +205,51 @@ def test_every_event_survives_its_file(tmp_path: Path) -> None:
         "event": "stage_exited", "t": 1.5, "stage": "md", "code": None, "signal": 9, "note": "note",
     }  # fmt: skip
     assert {"run_started", "stage_open", "stream_progress", "deadline_passed", "cleaned"} < set(KINDS)
+
+
+def test_events_of_a_long_run_stay_few_and_end_exactly(tmp_path: Path) -> None:
+    """A day of two reports a second."""
+    log = EventLog(tmp_path)
+    log.write(RunStarted(0.0, "run", 1, 1, "here"))
+    for half in range(2 * 86_400):
+        log.write(StreamProgress(half / 2, "atoms", "md", "write", half, 8 * half))
+    assert (tmp_path / "events.jsonl").stat().st_size < 200_000
+    log.write(StreamClosed(86_400.0, "atoms", "md", "write", 172_800, True, 1_382_400))
+    log.close()
+    (started, *progress, closed) = read_events(tmp_path)
+    assert isinstance(started, RunStarted)
+    assert started.events_version == EVENTS_VERSION
+    assert closed == StreamClosed(86_400.0, "atoms", "md", "write", 172_800, True, 1_382_400)
+    assert [event.t for event in progress[:3]] == [0.0, 0.5, 1.0], "the beginning is as fine as before"
+
+
+def test_the_last_progress_of_a_stream_that_never_closed_is_in_the_file(tmp_path: Path) -> None:
+    log = EventLog(tmp_path)
+    for t in range(10_000, 10_010):
+        log.write(StreamProgress(t, "atoms", "md", "write", t, t))
+    log.write(RunFinished(10_011.0, "failed", 1, "why", "md"))
+    log.close()
+    assert list(read_events(tmp_path))[-2] == StreamProgress(10_009, "atoms", "md", "write", 10_009, 10_009)
+
+
+def test_events_that_cannot_be_written_are_reported_once(tmp_path: Path) -> None:
+    (tmp_path / "events.jsonl").symlink_to("/dev/full")
+    log = EventLog(tmp_path)
+    assert log.take_problem() is None
+    log.write(StageFailed(1.0, "md", "x"))
+    problem = log.take_problem()
+    assert problem is not None
+    assert "events.jsonl cannot be written: No space left on device" in problem.text
+    log.write(problem)
+    log.close()
+    assert log.take_problem() is None
+
+
+def test_events_of_a_newer_version_are_refused(tmp_path: Path) -> None:
+    started = RunStarted(0.0, "run", 1, 1, "here", events_version=EVENTS_VERSION + 1)
+    (tmp_path / "events.jsonl").write_text(to_line(started))
+    with pytest.raises(RunError, match=r"events.jsonl: events_version is 3, this wf reads versions up to 2"):
+        list(read_events(tmp_path))
 
 
 def test_torn_and_unknown_lines_are_left_out(tmp_path: Path) -> None:

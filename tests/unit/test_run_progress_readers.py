@@ -15,6 +15,7 @@ from tests.unit.test_run_directory import bp5
 from workflow.formats.json_lines import Tail
 from workflow.run.events import (
     Event,
+    RecordsLost,
     StreamClosed,
     StreamOffered,
     StreamOpened,
@@ -22,6 +23,7 @@ from workflow.run.events import (
     StreamProgress,
     StreamTrouble,
 )
+from workflow.run.observe.file_visibility import VISIBILITY_S, visibility_s
 from workflow.run.observe.progress_readers import Follower, trouble_of
 from workflow.run.run_directory import fill_plan
 from workflow.run.state import RunState, initial_state
@@ -35,17 +37,6 @@ def append(path: Path, *records: dict[str, Any]) -> None:
 
 def step(number: int, t: float, side: str = "read") -> dict[str, Any]:
     return {"kind": "step", "t": t, "stream": "atoms", "side": side, "step": number, "bytes": 8, "wait_s": 0}
-
-
-def test_tail_gives_whole_lines_once(tmp_path: Path) -> None:
-    tail = Tail(tmp_path / "log")
-    assert tail.read() == ""
-    (tmp_path / "log").write_bytes(b"one\ntw")
-    assert tail.read() == "one\n"
-    assert tail.read() == ""
-    with (tmp_path / "log").open("ab") as file:
-        file.write(b"o\n\xff\n")
-    assert tail.read() == "two\n�\n"
 
 
 def test_metrics(tmp_path: Path) -> None:
@@ -78,6 +69,91 @@ def test_bytes_of_all_ranks_come_in_the_end(tmp_path: Path) -> None:
     closed = {"kind": "close", "t": 6, "stream": "atoms", "side": "read", "steps": 1, "complete": True, "bytes": [20]}
     append(tmp_path / "metrics.jsonl", {**step(0, 2), "bytes": None}, closed, {**step(0, 8), "bytes": None}, closed)
     assert follower.poll(9)[-1] == StreamClosed(6, "atoms", "saxs", "read", 1, True, 40)
+
+
+def total(steps: int, complete: bool | None = None, side: str = "read") -> dict[str, Any]:
+    return {
+        "kind": "total", "steps": steps, "steps_before": 0, "stream": "atoms", "side": side, "t": 7.0,
+        "bytes": 8 * steps, "wait_s": 0.0, "io_s": 0.0, "compute_s": 0.0, "complete": complete, "check": steps,
+    }  # fmt: skip
+
+
+def test_steps_without_a_line_of_their_own(tmp_path: Path) -> None:
+    follower = Follower(chain("sst").stages[1], tmp_path)
+    append(tmp_path / "metrics.jsonl", {"kind": "opening", "t": 1, "stream": "atoms", "side": "read"}, step(0, 2))
+    totals = tmp_path / "progress.jsonl"
+    append(totals, total(7))
+    assert follower.poll(8)[1:] == [
+        StreamProgress(2, "atoms", "saxs", "read", 1, 8), StreamProgress(7, "atoms", "saxs", "read", 7, 56),
+    ]  # fmt: skip
+    assert follower.poll(9) == []
+    totals.write_text(json.dumps(total(9) | {"check": 8}) + "\n")
+    assert follower.poll(10) == [], "a line that is half written"
+    summed = {**step(8, 9), "kind": "steps", "count": 8, "since": 2, "bytes": 64}
+    append(tmp_path / "metrics.jsonl", summed)
+    assert follower.poll(11) == [StreamProgress(9, "atoms", "saxs", "read", 9, 72)]
+
+
+def test_a_stage_on_a_full_disk_still_closes_its_stream(tmp_path: Path) -> None:
+    """Its lines cannot be written, its totals can: they need no new space."""
+    follower = Follower(make_stage("saxs", ["saxs"], [make_end("atoms", "read")]), tmp_path)
+    append(tmp_path / "progress.jsonl", total(12, complete=True))
+    assert follower.last(9, succeeded=True) == [
+        StreamOpening(7, "atoms", "saxs", "read"), StreamProgress(7, "atoms", "saxs", "read", 12, 96),
+        StreamClosed(7, "atoms", "saxs", "read", 12, True, 96),
+    ]  # fmt: skip
+    assert follower.is_settled
+
+
+def test_a_stage_that_can_write_nothing_says_so_by_an_empty_file(tmp_path: Path) -> None:
+    follower = Follower(make_stage("saxs", ["saxs"], [make_end("atoms", "read")]), tmp_path)
+    (tmp_path / "progress.jsonl").touch()
+    assert follower.poll(1) == [], "it may only just have been made"
+    assert follower.poll(2) == [RecordsLost(2, "saxs", "its metrics cannot be written")]
+    assert follower.poll(3) == []
+    assert follower.is_settled, "nothing more is to come"
+
+
+class Delayed(Tail):
+    """A file layer that shows a file as it was some reads ago: what NFS does with the files of another node."""
+
+    def __init__(self, path: Path, reads: int) -> None:
+        super().__init__(path)
+        self.left = reads
+
+    def read(self, *, fresh: bool = False) -> str:
+        if self.left:
+            self.left -= 1
+            return ""
+        return super().read(fresh=fresh)
+
+
+def test_records_that_are_not_visible_yet_can_be_asked_for_again(tmp_path: Path) -> None:
+    follower = Follower(make_stage("saxs", ["saxs"], [make_end("atoms", "read")]), tmp_path)
+    follower._metrics.tail = Delayed(tmp_path / "metrics.jsonl", reads=3)
+    begins = {"kind": "opening", "t": 1, "stream": "atoms", "side": "read"}
+    closed = {"kind": "close", "t": 6, "stream": "atoms", "side": "read", "steps": 1, "complete": True, "error": ""}
+    append(tmp_path / "metrics.jsonl", begins, step(0, 2), closed)
+    for now in (7, 8, 9):
+        assert follower.last(now, succeeded=True, final=False) == []
+        assert not follower.is_settled
+    assert StreamClosed(6, "atoms", "saxs", "read", 1, True, 8) in follower.last(10, succeeded=True, final=False)
+    assert follower.is_settled
+
+
+def test_a_file_that_is_handed_over_may_become_visible_later(tmp_path: Path) -> None:
+    stage = make_stage("md", ["md"], [make_end("a", "write", "after", engine="file", path=f"{tmp_path}/a.dat")])
+    follower = Follower(stage, tmp_path)
+    assert follower.last(5, succeeded=True, final=False) == []
+    assert not follower.is_settled
+    (tmp_path / "a.dat").touch()
+    assert follower.last(6, succeeded=True, final=False) == [StreamClosed(6, "a", "md", "write", 0, True)]
+    assert follower.is_settled
+
+
+def test_records_of_this_machine_are_visible_at_once(tmp_path: Path) -> None:
+    assert visibility_s(tmp_path) == 0.0
+    assert visibility_s(tmp_path / "not" / "there", frozenset()) == VISIBILITY_S
 
 
 def test_log_is_not_asked_about_what_a_program_reports_itself(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from workflow.run.events import (
 )
 from workflow.run.state import EndKey, RunState, initial_state
 from workflow.run.state_reducer import fold
-from workflow.run.verdict.stall_detection import silent_stage
+from workflow.run.verdict.stall_detection import find_silences, find_stalls
 
 SINCE, NOW = 100.0, 400.0
 OPEN: list[Event] = [
@@ -45,7 +45,7 @@ def read(t: float, steps: int) -> StreamProgress:
 
 
 def silent(state: RunState) -> str | None:
-    return silent_stage(state, SINCE, NOW)
+    return next((stall.waiting for stall in find_stalls(state, find_silences(state), SINCE, NOW)), None)
 
 
 def test_nothing_moves() -> None:

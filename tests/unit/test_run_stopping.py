@@ -12,7 +12,7 @@ from workflow.run.events import (
     StageExited,
     StageStarted,
 )
-from workflow.run.lifecycle import Finish, Signal, Start, step
+from workflow.run.lifecycle import FinishRun, SignalStages, StartStage, step
 from workflow.run.state import initial_state
 
 
@@ -60,11 +60,11 @@ def test_interrupt_while_a_failure_settles_keeps_the_failure() -> None:
 def test_stage_started_during_the_stop_is_stopped_too() -> None:
     plan = make_plan([make_stage("a", ["a"]), make_stage("b", ["b"])])
     state, actions = step(initial_state(plan), RunStarted(0, "run", 1, 1, "here"))
-    assert actions == [Start("a"), Start("b")]
+    assert actions == [StartStage("a"), StartStage("b")]
     state, _ = step(state, StageExited(0, "a", 127, None, "cannot start a"))
     assert state.finished is None, "b is being started"
     state, actions = step(state, StageStarted(0, "b", 7))
-    assert Signal(("b",), signal.SIGTERM) in actions
+    assert SignalStages(("b",), signal.SIGTERM) in actions
     state, actions = step(state, StageExited(0.1, "b", None, signal.SIGTERM))
-    assert isinstance(actions[-1], Finish)
+    assert isinstance(actions[-1], FinishRun)
     assert actions[-1].event.reason == "a ended with exit code 127: cannot start a"

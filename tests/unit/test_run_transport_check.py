@@ -12,7 +12,7 @@ from workflow.plan.plan_model import Plan
 from workflow.report.report_files import compute_report
 from workflow.report.show.stream_table import stream_table
 from workflow.run.events import Event, EventLog, RunStarted, StageStarted, StopRequested, StreamTransport
-from workflow.run.lifecycle import Record, Signal, step
+from workflow.run.lifecycle import RecordEvent, SignalStages, step
 from workflow.run.observe.progress_readers import Follower
 from workflow.run.observe.sst_log import SstLog, is_chatter
 from workflow.run.run_directory import read_filled_plan, stage_dir
@@ -87,10 +87,12 @@ def after(plan: Plan, *events: Event) -> tuple[RunState, list[Any]]:
 def test_another_plane_than_asked_for_stops_the_run_at_once(plane: str, why: str, said: str) -> None:
     plan = plan_for("rdma", transport="rdma", fallback=False)
     state, done = after(plan, StreamTransport(2.0, "field", "sim", plane, why))
-    stops = [action.event for action in done if isinstance(action, Record) and isinstance(action.event, StopRequested)]
+    stops = [
+        action.event for action in done if isinstance(action, RecordEvent) and isinstance(action.event, StopRequested)
+    ]
     assert len(stops) == 1 and stops[0].stage == "sim"
     assert "transport rdma was asked for" in stops[0].reason and said in stops[0].reason
-    assert any(isinstance(action, Signal) and set(action.stages) == {"sim", "ana"} for action in done)
+    assert any(isinstance(action, SignalStages) and set(action.stages) == {"sim", "ana"} for action in done)
     assert state.stopping == 2.0
 
 

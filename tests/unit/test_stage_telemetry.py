@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from pathlib import Path
 
 import pytest
 
 from workflow import stage
+from workflow.report.read.metrics_file import read_metrics
 from workflow.stage import telemetry
 
 
@@ -51,6 +53,81 @@ def test_lines_are_in_the_file_at_once_and_appended(tmp_path: Path) -> None:
     lines = file.read_text().splitlines()
     assert len(lines) == 2
     assert json.loads(lines[1])["error"] == "two\nlines, µ"
+
+
+def make_steps(noted: telemetry.Metrics, count: int, clock: list[float], step_s: float) -> None:
+    """Steps of 10 bytes: a quarter of the time computing, a quarter I/O, half waiting."""
+    for _ in range(count):
+        clock[0] += step_s / 4
+        noted.enter()
+        clock[0] += step_s * 3 / 4
+        noted.leave()
+        noted.step("a", "write", 10, wait_s=step_s / 2, io_s=step_s / 4)
+
+
+@pytest.mark.parametrize("step_s", [1e-3, 1.0, 60.0])
+def test_files_of_long_runs_stay_small_and_their_totals_exact(
+    step_s: float, tmp_path: Path, clock: list[float]
+) -> None:
+    file = tmp_path / "metrics.jsonl"
+    noted = telemetry.Metrics(str(file))
+    noted.opening("a", "write")
+    sizes = []
+    for count in (1000, 9000, 90_000):
+        make_steps(noted, count, clock, step_s)
+        sizes.append(file.stat().st_size)
+        before_close = read_metrics(file)  # as if the stage were killed now
+        steps = before_close.of("a", "write")
+        made = round(sum(step.count for step in steps))
+        assert made == (1000, 10_000, 100_000)[len(sizes) - 1]
+        assert sum(step.bytes or 0 for step in steps) == 10 * made
+        assert sum(step.wait_s for step in steps) == pytest.approx(made * step_s / 2, rel=1e-6)
+        assert sum(step.io_s for step in steps) == pytest.approx(made * step_s / 4, rel=1e-6)
+        assert sum(step.compute_s for step in steps) == pytest.approx(made * step_s / 4, rel=1e-4)
+    noted.close("a", "write", steps=100_000, error="")
+    noted.finish()
+    # Each of 1000 steps has a line; then the interval is 1/200 of the time, and at least half a second.
+    assert len(file.read_text().splitlines()) < 1000 + 200 * math.log(100) + 250
+    assert sizes[2] - sizes[0] < 250_000, "99,000 steps took more than a quarter of a megabyte"
+    assert (tmp_path / "progress.jsonl").stat().st_size < 1000
+    assert read_metrics(file).closed["a", "write"].steps == 100_000
+    assert sum(step.count for step in read_metrics(file).steps) == 100_000
+
+
+def test_bytes_that_are_known_in_the_end_are_added_up_by_line(tmp_path: Path, clock: list[float]) -> None:
+    file = tmp_path / "metrics.jsonl"
+    noted = telemetry.Metrics(str(file))
+    for opening in range(2):
+        noted.opening("a", "read")
+        for _ in range(1500):
+            clock[0] += 0.01
+            noted.step("a", "read", None, 0.0, 0.0)
+        assert read_metrics(file).of("a", "read")[-1].bytes is None
+        noted.close("a", "read", steps=1500, error="", nbytes=list(range(1500)))
+        steps = read_metrics(file).of("a", "read")
+        assert sum(step.count for step in steps) == 1500 * (opening + 1)
+        assert sum(step.bytes or 0 for step in steps) == 1499 * 750 * (opening + 1)
+    assert [step.bytes for step in steps[:1000]] == list(range(1000))
+
+
+def test_a_full_disk_ends_no_program(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The counts are in the file of totals, which needs no new space."""
+    (tmp_path / "metrics.jsonl").symlink_to("/dev/full")
+    noted = telemetry.Metrics(str(tmp_path / "metrics.jsonl"))
+    noted.start(stage="md")
+    noted.opening("a", "write")
+    for _ in range(1500):
+        noted.step("a", "write", 10, 0.0, 0.0)
+    noted.close("a", "write", steps=1500, error="")
+    noted.finish()
+    said = capfd.readouterr().err
+    assert said.count("No space left on device") == 1
+    assert "the program goes on" in said
+    (tmp_path / "metrics.jsonl").unlink()
+    (tmp_path / "metrics.jsonl").touch()
+    found = read_metrics(tmp_path / "metrics.jsonl")
+    assert found.closed["a", "write"].complete
+    assert [(step.count, step.bytes) for step in found.steps] == [(1500, 15_000)]
 
 
 def test_without_a_run_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,7 +37,7 @@ class StreamEnd:
     path: str
     parameters: Mapping[str, str] = field(default_factory=dict)
     open_timeout_s: float = OPEN_TIMEOUT_S
-    step_timeout_s: float = STEP_TIMEOUT_S
+    step_timeout_s: float | None = STEP_TIMEOUT_S  # None: no limit, wait as long as the writer lives
     variables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     share: Mapping[str, Any] | None = None
     operators: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

@@ -7,7 +7,7 @@ at the start.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -61,7 +61,7 @@ class EndPlan(PlanPart):
     parameters: dict[str, str] = Field(default_factory=dict, description="exactly what is given to the engine")
     path: str = Field(description="the name that ADIOS2 opens; SST appends .sst to it, openPMD wants it appended")
     open_timeout_s: float
-    step_timeout_s: float
+    step_timeout_s: float | None = Field(description="how long a read waits for a step; None: no limit")
     io: str = Field(description="the ADIOS2 io name: the program's own, or the port's")
     config: str | None = Field(None, description="config file of a program of the user's own, absolute")
     dialect: Dialect | None = Field(None, description="how a program of the user's own is told engine and parameters")
@@ -180,11 +180,11 @@ class Plan(PlanPart):
 
     def stage(self, name: str) -> StagePlan:
         """The stage of that name. Raises KeyError."""
-        return {stage.name: stage for stage in self.stages}[name]
+        return _by_name(self, "stages", self.stages)[name]
 
     def stream(self, name: str) -> StreamPlan:
         """The stream of that name. Raises KeyError."""
-        return {stream.name: stream for stream in self.streams}[name]
+        return _by_name(self, "streams", self.streams)[name]
 
     def group_of(self, stage: str) -> GroupPlan | None:
         """The launch line that this stage shares with others; None where it has its own."""
@@ -193,3 +193,18 @@ class Plan(PlanPart):
     def to_json(self) -> str:
         """The plan as text: what `wf plan --json` prints and `plan.json` holds, byte for byte."""
         return self.model_dump_json(indent=2) + "\n"
+
+
+Named = TypeVar("Named", StagePlan, StreamPlan)
+
+
+def _by_name(plan: Plan, part: str, items: list[Named]) -> dict[str, Named]:
+    """The items by their names, built once per list: a supervisor asks thousands of times a second.
+
+    Kept where `functools.cached_property` keeps its values. Unlike those it notices that a copy has another list.
+    """
+    key = f"_{part}_by_name"
+    known: tuple[list[Named], dict[str, Named]] | None = plan.__dict__.get(key)
+    if known is None or known[0] is not items:
+        known = plan.__dict__[key] = items, {item.name: item for item in items}
+    return known[1]

@@ -11,6 +11,7 @@ from workflow.report.build.make_report import make_report
 from workflow.report.read.run_records import read_records
 from workflow.report.read.run_status import settle
 from workflow.report.report_model import Report
+from workflow.run.state import RunState
 
 
 def compute_report(run_dir: Path) -> Report:
@@ -22,15 +23,17 @@ def compute_report(run_dir: Path) -> Report:
     return settle(make_report(read_records(run_dir)))
 
 
-def write_report(run_dir: Path) -> Report:
+def write_report(run_dir: Path, state: RunState | None = None) -> Report:
     """Compute the report, write report.json and report.html, return it; with a note where they cannot be written.
+
+    `state`: the last one of a run that has just ended: its verdict holds even if it could not be written.
 
     Raises:
         RunError: the directory has no plan that can be read.
     """
     from workflow.report.html.page import make_html
 
-    records = read_records(run_dir)
+    records = read_records(run_dir, state)
     report = settle(make_report(records))
     try:
         _replace(run_dir / "report.json", report.to_json())

@@ -45,6 +45,8 @@ class RunStarted(Event):
     pid: int
     host: str
     events_version: int = 1
+    # All times of events are the monotonic clock plus this: a wall clock that is set later changes none of them.
+    clock_offset_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -184,6 +186,15 @@ class DeadlinePassed(Event):
     deadline: Deadline
     diagnosis: str
     stage: str
+
+
+@dataclass(frozen=True)
+class StageSilent(Event):
+    """A warning: nothing has moved since `since`; `diagnosis` says who waits for whom, `stage` for whom all wait."""
+
+    stage: str
+    since: float
+    diagnosis: str
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ back what came of them as further events. Every deadlock or wrong verdict become
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from workflow.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_RUN_FAILED
@@ -16,17 +17,22 @@ from workflow.run.events import (
     Event,
     Interrupted,
     RunFinished,
+    RunStarted,
     StageFailed,
     StageOpen,
+    StageSilent,
     StageStarted,
     StageStopped,
     StageSucceeded,
     StopRequested,
+    StreamOpened,
+    StreamOpening,
+    StreamTransport,
 )
 from workflow.run.state import RunState
-from workflow.run.state_reducer import apply, with_stage
+from workflow.run.state_reducer import apply, fold, with_stage
 from workflow.run.verdict.completion_check import judge
-from workflow.run.verdict.stall_detection import silent_stage
+from workflow.run.verdict.stall_detection import Silences, find_silences, find_stalls
 from workflow.run.verdict.tap_failures import can_be_ended, failed_taps
 from workflow.run.verdict.transport_check import wrong_transport
 from workflow.run.verdict.wait_diagnosis import blame, diagnose, live_writers, lost_writers
@@ -40,14 +46,14 @@ GIVE_UP_S = 1.0
 
 
 @dataclass(frozen=True)
-class Start:
+class StartStage:
     """Start this stage."""
 
     stage: str
 
 
 @dataclass(frozen=True)
-class Signal:
+class SignalStages:
     """Send this signal to all that runs of these stages."""
 
     stages: tuple[str, ...]
@@ -55,45 +61,50 @@ class Signal:
 
 
 @dataclass(frozen=True)
-class End:
+class KillStage:
     """Kill all that runs of this stage, and nothing else."""
 
     stage: str
 
 
 @dataclass(frozen=True)
-class Record:
+class RecordEvent:
     """Append this event to the run's events. It is already part of the state."""
 
     event: Event
 
 
 @dataclass(frozen=True)
-class Finish:
+class FinishRun:
     """Remove what is left, then bring this verdict back as an event."""
 
     event: RunFinished
 
 
-Action = Start | Signal | End | Record | Finish
+Action = StartStage | SignalStages | KillStage | RecordEvent | FinishRun
 
 
-def step(state: RunState, event: Event) -> tuple[RunState, list[Action]]:
-    """The state after `event` with all that follows from it, and the actions to take, in order."""
-    turn = _Turn(apply(state, event), event.t)
+def step(state: RunState, *events: Event) -> tuple[RunState, list[Action]]:
+    """The state after these events with all that follows from it, and the actions to take, in order.
+
+    Events that were found together are given together: what is decided then does not depend on their order.
+    """
+    turn = _Turn(fold(state, events), max(event.t for event in events))
     if turn.state.finished is not None or turn.state.started is None:
         return turn.state, []
-    if isinstance(event, Interrupted):
-        _interrupt(turn, state.stopping is not None)
-    if isinstance(event, StageStarted) and state.stopping is not None:
-        turn.actions.append(Signal((event.stage,), signal.SIGTERM))
+    for event in events:
+        if isinstance(event, Interrupted):
+            _interrupt(turn)
+        if isinstance(event, StageStarted) and state.stopping is not None:
+            turn.actions.append(SignalStages((event.stage,), signal.SIGTERM))
     _judge(turn)
-    if turn.state.stopping is None:
+    if turn.state.stopping is None and any(isinstance(event, StreamTransport) for event in events):
         _check_transports(turn)
     if turn.state.stopping is None:
-        _open_and_start(turn)
+        _mark_open(turn, events)
+        _start_ready(turn, events)
         _check_deadlines(turn)
-        _end_hung(turn)
+        _kill_hung_taps(turn)
         _settle(turn)
     _stop(turn)
     _finish(turn)
@@ -114,23 +125,26 @@ class _Turn:
     def __init__(self, state: RunState, t: float) -> None:
         self.state, self.t = state, t
         self.actions: list[Action] = []
+        self.succeeded = False  # whether a stage has, in this turn
 
     def decide(self, event: Event) -> None:
         self.state = apply(self.state, event)
-        self.actions.append(Record(event))
+        self.succeeded |= isinstance(event, StageSucceeded)
+        self.actions.append(RecordEvent(event))
 
 
-def _interrupt(turn: _Turn, again: bool) -> None:
-    if again:
-        turn.actions.append(Signal(tuple(turn.state.stages), signal.SIGKILL))
+def _interrupt(turn: _Turn) -> None:
+    if turn.state.stopping is not None:
+        turn.actions.append(SignalStages(tuple(turn.state.stages), signal.SIGKILL))
         turn.state = replace(turn.state, rung=len(_ladder(turn.state)))
     elif turn.state.failing is None:
         turn.decide(StopRequested(turn.t, f"interrupted by {turn.state.interrupted}"))
 
 
 def _judge(turn: _Turn) -> None:
-    for stage in list(turn.state.stages.values()):
-        if stage.exited is None or stage.is_over:
+    names = turn.state.unjudged
+    for stage in [turn.state.stages[name] for name in turn.state.stages if name in names] if names else []:
+        if stage.exited is None:
             continue
         asked = turn.state.stopping is not None and stage.exited >= turn.state.stopping
         problem = judge(turn.state, stage.name)
@@ -161,60 +175,120 @@ def _check_transports(turn: _Turn) -> None:
         turn.decide(StopRequested(turn.t, text, stage))
 
 
-def _open_and_start(turn: _Turn) -> None:
-    for stage in list(turn.state.stages.values()):
-        if stage.status == "starting" and stage.runs and not _unopened(turn.state, stage.name):
-            turn.decide(StageOpen(turn.t, stage.name))
-        after = turn.state.plan.stage(stage.name).starts_after
-        ready = turn.state.failing is None and all(turn.state.stages[name].status == "succeeded" for name in after)
-        if stage.status == "waiting" and ready:
-            turn.state = with_stage(turn.state, stage.name, status="starting")
-            turn.actions.append(Start(stage.name))
+def _mark_open(turn: _Turn, events: Sequence[Event]) -> None:
+    changed = {event.stage for event in events if isinstance(event, StageStarted | StreamOpening | StreamOpened)}
+    for name in turn.state.stages if changed else ():
+        stage = turn.state.stages[name]
+        if name in changed and stage.status == "starting" and stage.runs and not _unopened(turn.state, name):
+            turn.decide(StageOpen(turn.t, name))
+
+
+def _start_ready(turn: _Turn, events: Sequence[Event]) -> None:
+    """Start the stages whose predecessors have succeeded. Not after a failure: that will stop the run."""
+    begins = any(isinstance(event, RunStarted) for event in events)
+    if turn.state.failing is not None or not (begins or turn.succeeded):
+        return
+    for plan in turn.state.plan.stages:
+        ready = all(turn.state.stages[name].status == "succeeded" for name in plan.starts_after)
+        if ready and turn.state.stages[plan.name].status == "waiting":
+            turn.state = with_stage(turn.state, plan.name, status="starting")
+            turn.actions.append(StartStage(plan.name))
 
 
 def _check_deadlines(turn: _Turn) -> None:
-    passed = None if turn.state.failing is not None else _passed(turn.state, turn.t)
-    if passed is None:
+    """Stop the run, or end a tap, when a deadline has passed; warn of what is silent. Not before one can be due."""
+    state = turn.state
+    if state.failing is not None or (turn.t < state.due and not state.timeouts):
         return
-    deadline, name, said = passed
-    seconds = getattr(turn.state.plan.deadlines, deadline)
-    culprit, text = diagnose(turn.state, name, turn.t) if name else ("", "nothing runs")
-    what = {"start": "streams not open within", "step": "no step for", "run": "not done within"}[deadline]
-    diagnosis = f"{said or f'{what} {seconds:g} s'}: {text}"
-    turn.decide(DeadlinePassed(turn.t, deadline, diagnosis, culprit))
-    if deadline == "step" and not said and can_be_ended(turn.state, culprit):
-        turn.decide(StageFailed(turn.t, culprit, f"was ended: {diagnosis}"))
-        turn.actions.append(Signal((culprit,), signal.SIGTERM))
+    silences = find_silences(state)
+    passed = _passed(state, silences, turn.t)
+    if passed is not None:
+        _take_passed(turn, passed)
     else:
-        turn.decide(StopRequested(turn.t, diagnosis, culprit))
+        _warn(turn, silences)
+        turn.state = replace(turn.state, checked=turn.t, due=_next_due(turn.state, silences, turn.t))
 
 
-def _end_hung(turn: _Turn) -> None:
+def _take_passed(turn: _Turn, passed: _Passed) -> None:
+    deadline, culprit = passed.deadline, passed.stage
+    turn.decide(DeadlinePassed(turn.t, deadline, passed.text, culprit))
+    if deadline == "step" and not passed.reported and can_be_ended(turn.state, culprit):
+        turn.decide(StageFailed(turn.t, culprit, f"was ended: {passed.text}"))
+        turn.actions.append(SignalStages((culprit,), signal.SIGTERM))
+    else:
+        turn.decide(StopRequested(turn.t, passed.text, culprit))
+
+
+def _warn(turn: _Turn, silences: Silences) -> None:
+    """Report what has been silent for long, again each time that its silence has doubled."""
+    for stall in find_stalls(turn.state, silences, turn.t - turn.state.plan.deadlines.warn, turn.t):
+        last = turn.state.stages[stall.stage].silence
+        if last is None or last.since < stall.since or turn.t - stall.since >= 2 * (last.t - last.since):
+            turn.decide(StageSilent(turn.t, stall.stage, stall.since, stall.chain))
+
+
+def _kill_hung_taps(turn: _Turn) -> None:
     """Kill a tap that was told to end and has not, and what the launcher of one that has ended may have left."""
     for name in failed_taps(turn.state):
         stage = turn.state.stages[name]
         due = not stage.runs or turn.t >= (stage.failed or 0.0) + turn.state.plan.deadlines.stop
         if due and not stage.killed:
             turn.state = with_stage(turn.state, name, killed=True)
-            turn.actions.append(End(name))
+            turn.actions.append(KillStage(name))
 
 
-def _passed(state: RunState, t: float) -> tuple[Deadline, str, str] | None:
-    """The first deadline that is over, a stage that suffers from it, and what that says itself."""
+@dataclass(frozen=True)
+class _Passed:
+    """A deadline that is over: `stage` is the one that all wait for, `reported` whether a reader noticed it."""
+
+    deadline: Deadline
+    stage: str
+    text: str
+    reported: bool = False
+
+
+def _passed(state: RunState, silences: Silences, t: float) -> _Passed | None:
+    """The first deadline that is over."""
     limits = state.plan.deadlines
-    for end in state.ends.values():
+    for end in (state.ends[key] for key in state.timeouts):
         # A stage that uses `workflow.stage` has the same limits, and may notice first.
-        if end.trouble == "timeout" and end.side == "read" and state.stages[state.writer(end.stream).stage].runs:
-            return "start" if end.opened is None else "step", end.stage, end.trouble_text
-    for stage in state.stages.values():
-        signs = [sign for end in state.ends_of(stage.name) if (sign := end.last_sign) is not None]
-        if stage.status == "starting" and stage.started is not None and t - max([stage.started, *signs]) > limits.start:
-            return "start", stage.name, ""
-    if (silent := silent_stage(state, t - limits.step, t)) is not None:
-        return "step", silent, ""
-    if state.started is not None and t - state.started > limits.run:
-        return "run", next((stage.name for stage in state.stages.values() if stage.runs), ""), ""
+        if state.stages[state.writer(end.stream).stage].runs:
+            stage, chain = diagnose(state, end.stage, t)
+            return _Passed("start" if end.opened is None else "step", stage, f"{end.trouble_text}: {chain}", True)
+    for name, begin in _starting(state):
+        if t - begin > limits.start:
+            stage, chain = diagnose(state, name, t)
+            return _Passed("start", stage, f"streams not open within {limits.start:g} s: {chain}")
+    if limits.step is not None:
+        for stall in find_stalls(state, silences, t - limits.step, t):
+            return _Passed("step", stall.stage, f"no step for {limits.step:g} s: {stall.chain}")
+    if limits.run is not None and state.started is not None and t - state.started > limits.run:
+        running = next((stage.name for stage in state.stages.values() if stage.runs), "")
+        stage, chain = diagnose(state, running, t) if running else ("", "nothing runs")
+        return _Passed("run", stage, f"not done within {limits.run:g} s: {chain}")
     return None
+
+
+def _starting(state: RunState) -> Iterator[tuple[str, float]]:
+    """The stages that open their streams at present, each with its start or its last sign of life."""
+    for name in state.stages:
+        stage = state.stages[name]
+        if stage.status == "starting" and stage.started is not None:
+            signs = [sign for end in state.ends_of(name) if (sign := end.last_sign) is not None]
+            yield name, max([stage.started, *signs])
+
+
+def _next_due(state: RunState, silences: Silences, t: float) -> float:
+    """No deadline can pass before this time, unless a stage or a stream changes more than its number of steps."""
+    limits = state.plan.deadlines
+    due = [begin + limits.start for _, begin in _starting(state)]
+    for limit in (limits.warn, limits.step):
+        if limit is not None:
+            # A silence that has lasted longer and is no stall is looked at again after a twentieth of the limit.
+            due += [since + limit if since + limit > t else t + limit / 20 for since in (t, *silences.times())]
+    if limits.run is not None and state.started is not None:
+        due.append(state.started + limits.run)
+    return min(due)
 
 
 def _settle(turn: _Turn) -> None:
@@ -247,7 +321,7 @@ def _stop(turn: _Turn) -> None:
     for due, number in _ladder(state)[state.rung :]:
         if turn.t >= due and running:
             turn.state = replace(turn.state, rung=turn.state.rung + 1)
-            turn.actions.append(Signal(running, number))
+            turn.actions.append(SignalStages(running, number))
 
 
 def _ladder(state: RunState) -> list[tuple[float, int]]:
@@ -258,10 +332,10 @@ def _ladder(state: RunState) -> list[tuple[float, int]]:
 
 def _finish(turn: _Turn) -> None:
     state = turn.state
+    if state.stopping is None and state.going:
+        return
     stages = list(state.stages.values())
     stuck = state.stopping is not None and turn.t >= _ladder(state)[-1][0] + GIVE_UP_S
-    if state.stopping is None and not all(stage.is_over for stage in stages):
-        return
     given_up = turn.t - state.plan.deadlines.stop - GIVE_UP_S
     left = [stage for stage in stages if not (stage.killed and (stage.failed or 0.0) < given_up)]
     if any(stage.runs or (stage.status == "starting" and stage.exited is None) for stage in left) and not stuck:
@@ -278,7 +352,7 @@ def _finish(turn: _Turn) -> None:
         verdict = RunFinished(turn.t, "interrupted", EXIT_INTERRUPTED, state.reason, "")
     else:
         verdict = RunFinished(turn.t, "failed", EXIT_RUN_FAILED, state.reason, state.culprit)
-    turn.actions.append(Finish(verdict))
+    turn.actions.append(FinishRun(verdict))
 
 
 def _unopened(state: RunState, name: str) -> bool:

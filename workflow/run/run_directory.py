@@ -24,6 +24,8 @@ from workflow.plan.placeholders import fill_all
 from workflow.plan.plan_model import GroupPlan, Plan, StagePlan
 from workflow.plan.read_plan import read_plan
 from workflow.run.events import EVENTS_FILE
+from workflow.spec.suggest import shortened
+from workflow.spec.user_paths import exists
 
 RUNS = "runs"
 LATEST = "latest"
@@ -48,7 +50,7 @@ def create_run_dir(
     `runs/latest` then points to it, wherever it is. `command` is kept in command.json: how the run was started. Raises
     RunError when the directory is not empty or cannot be written; nothing is left behind then.
     """
-    existed = run_dir is not None and run_dir.is_dir()
+    existed = run_dir is not None and exists(run_dir)
     directory = _make_new(Path(RUNS).absolute(), plan.pipeline) if run_dir is None else _claim(run_dir.absolute())
     try:
         _fill(directory, plan, source, command)
@@ -109,7 +111,8 @@ def _remove(directory: Path, itself: bool) -> None:
 
 
 def _cannot_write(directory: Path, error: OSError) -> RunError:
-    return RunError(f"cannot write the run directory: {error.filename or directory}: {error.strerror}")
+    place = shortened(str(error.filename or directory), 200)
+    return RunError(f"cannot write the run directory: {place}: {error.strerror}")
 
 
 def find_run(run: str | os.PathLike[str] | None = None) -> Path:
@@ -123,13 +126,13 @@ def find_run(run: str | os.PathLike[str] | None = None) -> Path:
             raise RunError(f"no run here: there is no {latest}", "start one: wf run PIPELINE")
         return latest.resolve()
     for directory in (Path(run), Path(RUNS) / run):
-        if (directory / PLAN_FILE).exists():
+        if exists(directory / PLAN_FILE):
             return directory.resolve()
     known = sorted(path.parent.name for path in Path(RUNS).glob(f"*/{PLAN_FILE}") if path.parent.name != LATEST)
     hint = f"runs here: {', '.join(known[-5:])}" if known else "start one: wf run PIPELINE"
-    if Path(run).is_dir():
+    if exists(Path(run)):
         raise RunError(f"{run} is not a run directory: it has no {PLAN_FILE}", hint)
-    raise RunError(f"there is no run {os.fspath(run)}", hint)
+    raise RunError(f"there is no run {shortened(os.fspath(run))}", hint)
 
 
 def read_filled_plan(run_dir: Path) -> Plan:

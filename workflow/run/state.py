@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from workflow.formats.sides import Side
 from workflow.plan.plan_model import EndPlan, Plan, StagePlan
-from workflow.run.events import RunFinished, Trouble
+from workflow.run.events import RunFinished, StageSilent, Trouble
 
 Status = Literal["waiting", "starting", "running", "stopping", "succeeded", "failed", "stopped"]
 EndKey = tuple[str, str, Side]  # stream, stage, side
@@ -18,6 +19,7 @@ STEPS_VERBOSITY = 3
 SUMMARY_VERBOSITY = 2
 # A rate is taken over this long, from samples at least this far apart.
 RATE_WINDOW_S = 5.0
+KEPT_WARNINGS = 100
 SAMPLE_S = 0.2
 
 
@@ -87,6 +89,7 @@ class StageState:
     reason: str = ""
     failed: float | None = None  # when; one that still runs then is a tap that hangs
     killed: bool = False  # all that was left of it then
+    silence: StageSilent | None = None  # the last warning that all wait for this stage, until it makes a step
 
     @property
     def is_over(self) -> bool:
@@ -106,6 +109,13 @@ class RunState:
     plan: Plan
     stages: Mapping[str, StageState]
     ends: Mapping[EndKey, EndState]
+    # Subsets of `stages` and `ends`, so that a decision costs as much as what has changed.
+    going: frozenset[str]  # stages that are not over
+    unjudged: frozenset[str] = frozenset()  # stages that have exited and are not over
+    failed: tuple[str, ...] = ()  # in the order in which they failed
+    timeouts: tuple[EndKey, ...] = ()  # reading ends whose stage reported that it waited for too long
+    due: float = 0.0  # no deadline can pass before this time
+    checked: float = -math.inf  # when the deadlines were last compared with all stages
     t: float = 0.0  # of the last event
     run: str = ""
     pid: int | None = None
@@ -118,7 +128,8 @@ class RunState:
     culprit: str = ""
     reason: str = ""
     finished: RunFinished | None = None
-    cleaned: tuple[str, ...] = field(default=())
+    cleaned: tuple[str, ...] = ()
+    warnings: tuple[StageSilent, ...] = ()  # the newest of them
 
     def writer(self, stream: str) -> EndState:
         """The writing end. Raises KeyError."""
@@ -130,7 +141,7 @@ class RunState:
 
     def ends_of(self, stage: str) -> list[EndState]:
         """All ends of a stage, in the plan's order."""
-        return [end for key, end in self.ends.items() if key[1] == stage]
+        return [self.ends[end.stream, stage, end.side] for end in self.plan.stage(stage).ends]
 
     def queue(self, stream: str) -> int | None:
         """Steps written that the slowest reader has not finished, at most the queue's limit; None for files."""
@@ -161,7 +172,8 @@ def initial_state(plan: Plan) -> RunState:
             live, counted = visibility(stage, end)
             reported = stage.observed == "metrics"
             ends[end.stream, stage.name, end.side] = EndState(end.stream, stage.name, end.side, live, counted, reported)
-    return RunState(plan, {stage.name: StageState(stage.name) for stage in plan.stages}, ends)
+    stages = {stage.name: StageState(stage.name) for stage in plan.stages}
+    return RunState(plan, stages, ends, frozenset(stages))
 
 
 def visibility(stage: StagePlan, end: EndPlan) -> tuple[bool, bool]:
@@ -180,3 +192,19 @@ def visibility(stage: StagePlan, end: EndPlan) -> tuple[bool, bool]:
         return level >= STEPS_VERBOSITY, level >= SUMMARY_VERBOSITY
     is_index = end.side == "write" and end.engine in ("BP5", "BP4")
     return is_index, is_index
+
+
+def is_spare(plan: Plan, name: str) -> bool:
+    """Whether nothing else depends on a stage: a tap that no stream begins at, and that has a launcher of its own."""
+    if plan.stage(name).added != "tap" or plan.group_of(name) is not None:
+        return False
+    return all(stream.writer != name for stream in plan.streams)
+
+
+def lets_go_on(plan: Plan, stages: Mapping[str, StageState], name: str) -> bool:
+    """Whether the others go on without a stage that failed.
+
+    One that fails before its stream is open stops the run: a mistake in the pipeline file shows at once, and its
+    relay would wait for it for ever.
+    """
+    return name in stages and is_spare(plan, name) and stages[name].opened is not None

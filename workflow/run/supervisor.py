@@ -1,16 +1,20 @@
 """The process that starts the stages of a run, watches them and stops them: the loop around the lifecycle.
 
 `python -m workflow.run.supervisor RUN_DIR` supervises a run whose directory has been written.
+
+The loop runs in a thread of its own: whoever shows the run may be as slow as a terminal that accepts no output.
 """
 
 from __future__ import annotations
 
+import contextlib
+import math
 import os
 import socket
 import sys
-import time
+import threading
 from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from pathlib import Path
 
 from workflow.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_RUN_FAILED, RunError, WfError
@@ -18,6 +22,7 @@ from workflow.launch.process_spec import make_process
 from workflow.plan.launch_requests import stage_request
 from workflow.plan.plan_model import Plan
 from workflow.run.cleanup import clean
+from workflow.run.clock import Clock, bring_between
 from workflow.run.events import (
     Cleaned,
     Event,
@@ -29,7 +34,16 @@ from workflow.run.events import (
     StageStarted,
     Tick,
 )
-from workflow.run.lifecycle import Action, End, Finish, Record, Signal, Start, step, wake_at
+from workflow.run.lifecycle import (
+    Action,
+    FinishRun,
+    KillStage,
+    RecordEvent,
+    SignalStages,
+    StartStage,
+    step,
+    wake_at,
+)
 from workflow.run.observe.progress_readers import Follower
 from workflow.run.processes.mpmd_launches import MpmdLaunches
 from workflow.run.processes.signals import Signals
@@ -37,67 +51,150 @@ from workflow.run.processes.stage_processes import NOT_STARTED, Crew, Ending
 from workflow.run.run_directory import has_started, read_filled_plan, stage_dir
 from workflow.run.state import RunState, initial_state
 
+# How often the files of a stage are read, and how many stages a second at most: of 1,000 stages each once a second.
 POLL_S = 0.25
+POLLS_PER_S = 1000
 SHOW_S = 0.5
 
 
 def supervise(run_dir: Path, hosts: Sequence[str] = ()) -> Generator[RunState, None, None]:
-    """Run the plan in `run_dir` to its end; yield the state after every change, the last with the verdict.
+    """Run the plan in `run_dir` to its end; yield the newest state whenever there is one, the last with the verdict.
 
     `hosts` are those of the allocation, by the plan's node index; without them launch lines name no host.
-    Ctrl-C, SIGTERM and SIGHUP stop the run in order, a second one at once; where this is not the main
-    thread they are left alone. A caller that stops iterating ends the run at once. Raises RunError when
-    the directory cannot be used.
+    The run goes on while the caller works on a state: it then misses states, never the last one. Ctrl-C, SIGTERM
+    and SIGHUP stop the run in order, a second one at once; where this is not the main thread they are left alone. A
+    caller that closes the generator ends the run at once. Raises RunError when the directory cannot be used.
     """
     run_dir = run_dir.absolute()
     plan = read_filled_plan(run_dir)
     if has_started(run_dir):
         raise RunError(f"{run_dir}: this run has been started before", "start a new one: wf run PIPELINE")
-    with Signals() as signals, Crew(run_dir) as crew:
-        watch = _Watch(run_dir, plan, hosts, signals, crew)
-        reason = "the caller left"
+    with Signals() as signals:
+        newest = _Newest()
+        # A daemon: a caller that drops the generator must be able to exit; the run's guard then ends the stages.
+        work = (run_dir, plan, hosts, signals, newest)
+        thread = threading.Thread(target=_work, args=work, name="supervisor", daemon=True)
+        thread.start()
         try:
-            yield from watch.run()
-        except Exception as error:
-            reason = f"the supervisor failed: {error}"
-            raise
+            yield from newest.states()
         finally:
-            watch.close(reason)
+            newest.leave()
+            thread.join()
+            newest.close()
+        if newest.error is not None:
+            raise newest.error
+
+
+def _work(run_dir: Path, plan: Plan, hosts: Sequence[str], signals: Signals, newest: _Newest) -> None:
+    """The thread that supervises."""
+    try:
+        with Crew(run_dir, len(plan.stages)) as crew:
+            watch = _Watch(run_dir, plan, hosts, signals, crew, newest)
+            reason = "the caller left"
+            try:
+                watch.run()
+            except Exception as error:
+                reason = f"the supervisor failed: {error}"
+                raise
+            finally:
+                watch.close(reason)
+    except Exception as error:
+        newest.error = error
+    finally:
+        signals.release()
+        newest.end()
+
+
+class _Newest:
+    """The newest state of a run, on its way from the thread that supervises to the one that shows it."""
+
+    def __init__(self) -> None:
+        self.error: Exception | None = None
+        self._changed = threading.Condition()
+        self._state: RunState | None = None
+        self._over = False
+        # Can be read once the caller has left.
+        self.left, self._leave = os.pipe()
+
+    def put(self, state: RunState) -> None:
+        """Replace the state. Never waits for the one who takes it."""
+        with self._changed:
+            self._state = state
+            self._changed.notify()
+
+    def end(self) -> None:
+        """No state follows."""
+        with self._changed:
+            self._over = True
+            self._changed.notify()
+
+    def states(self) -> Generator[RunState, None, None]:
+        """Wait for each next state, until the last one."""
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._state is not None or self._over)
+                state, self._state = self._state, None
+            if state is None:
+                return
+            yield state
+
+    def leave(self) -> None:
+        """Let the supervisor know that nobody takes the states any more."""
+        os.write(self._leave, b"x")
+
+    def close(self) -> None:
+        """Close the pipe, when the supervisor has ended."""
+        os.close(self.left)
+        os.close(self._leave)
 
 
 class _Watch:
     """One run under supervision."""
 
-    def __init__(self, run_dir: Path, plan: Plan, hosts: Sequence[str], signals: Signals, crew: Crew) -> None:
-        self.run_dir, self.plan, self.hosts, self.signals, self.crew = run_dir, plan, hosts, signals, crew
+    def __init__(
+        self, run_dir: Path, plan: Plan, hosts: Sequence[str], signals: Signals, crew: Crew, newest: _Newest
+    ) -> None:
+        self.run_dir, self.plan, self.hosts = run_dir, plan, hosts
+        self.signals, self.crew, self.newest = signals, crew, newest
+        self.clock = Clock()
         self.state = initial_state(plan)
         self.log = EventLog(run_dir)
         self.followers: dict[str, Follower] = {}
+        self.turns: deque[str] = deque()  # the stages, the one whose files were read longest ago first
+        self.read: dict[str, float] = {}  # stage → when its files were read
         self.launches = MpmdLaunches(plan, run_dir, hosts)
-        self.events: deque[Event] = deque()
-        self.polled = 0.0
+        self.events: list[Event] = []
+        self.polled = -math.inf
         crew.watch(signals.descriptor)
+        crew.watch(newest.left)
 
-    def run(self) -> Iterator[RunState]:
-        """Events until the verdict."""
-        self.events.append(
-            RunStarted(time.time(), self.run_dir.name, self.plan.plan_version, os.getpid(), socket.gethostname())
+    def run(self) -> None:
+        """Events until the verdict, or until the caller leaves."""
+        now = self.clock.now()
+        begin = RunStarted(
+            now,
+            self.run_dir.name,
+            self.plan.plan_version,
+            os.getpid(),
+            socket.gethostname(),
+            clock_offset_s=self.clock.offset_s,
         )
-        shown = 0.0
+        self.events.append(begin)
+        shown = -math.inf
         while True:
             changed = self.take_events()
-            now = time.time()
+            now = self.clock.now()
             if changed or now - shown >= SHOW_S:
                 shown = now
-                yield self.state
-            if self.state.finished is not None:
+                self.newest.put(self.state)
+            if self.state.finished is not None or self.crew.can_read(self.newest.left):
                 return
             self.listen()
 
     def close(self, reason: str) -> None:
         """End what was left behind in the middle, and say why."""
         if self.state.finished is None:
-            self.finish(RunFinished(time.time(), "interrupted", EXIT_INTERRUPTED, reason, ""))
+            self.finish(RunFinished(self.clock.now(), "interrupted", EXIT_INTERRUPTED, reason, ""))
             self.take_events()
         self.log.close()
 
@@ -105,28 +202,29 @@ class _Watch:
         """Bring all that happened into the state and do what follows. Returns whether anything changed."""
         changed = False
         while self.events:
-            event = self.events.popleft()
-            self.write(event)
-            self.state, actions = step(self.state, event)
-            changed = changed or not isinstance(event, Tick) or bool(actions)
+            events, self.events = self.events, []
+            for event in events:
+                self.write(event)
+            self.state, actions = step(self.state, *events)
+            changed = changed or bool(actions) or not all(isinstance(event, Tick) for event in events)
             for action in actions:
                 self.perform(action)
         return changed
 
     def perform(self, action: Action) -> None:
-        """Do one thing that the lifecycle asks for."""
+        """Do one thing that the lifecycle has decided."""
         match action:
-            case Start(stage=name):
+            case StartStage(stage=name):
                 self.start(name)
-            case Signal(stages=stages, number=number):
+            case SignalStages(stages=stages, number=number):
                 launches = [self.launches.of(name) for name in stages]
                 lines = {launch.process.name for launch in launches if launch is not None}
                 self.crew.signal([*lines, *stages], number)
-            case End(stage=name):
+            case KillStage(stage=name):
                 self.crew.end(name, stage_dir(self.run_dir, name))
-            case Record(event=event):
+            case RecordEvent(event=event):
                 self.write(event)
-            case Finish(event=event):
+            case FinishRun(event=event):
                 self.finish(event)
 
     def start(self, name: str) -> None:
@@ -143,47 +241,71 @@ class _Watch:
             text = f"cannot start {process.argv[0]}: {error.strerror}"
             with (folder / "stderr.log").open("a") as file:
                 file.write(f"wf: {text}\n")
-            self.events.append(StageExited(time.time(), name, NOT_STARTED, None, text))
+            self.events.append(StageExited(self.clock.now(), name, NOT_STARTED, None, text))
             return
+        now = self.clock.now()
         self.followers[name] = Follower(stage, folder)
-        self.events.append(StageStarted(time.time(), name, pid))
+        self.turns.append(name)
+        self.read[name] = now
+        self.events.append(StageStarted(now, name, pid))
 
     def listen(self) -> None:
         """Sleep until something happens; turn it into events."""
-        now = time.time()
-        due = min(self.polled + POLL_S, wake_at(self.state) or now + POLL_S)
+        now = self.clock.now()
+        due = min(self.polled + POLL_S, wake_at(self.state) or math.inf)
         ended = self.crew.wait(due - now)
-        now = time.time()
+        now = self.clock.now()
         self.events += [Interrupted(now, name) for name in self.signals.take()]
-        if ended or now - self.polled >= POLL_S:
-            self.poll(now, ended)
-        self.events.append(Tick(now))
-
-    def poll(self, now: float, ended: list[str]) -> None:
-        """Look at the files of all stages, then tell of those that ended: counts come before exits."""
-        self.polled = now
-        self.crew.end_lost(now)
-        for name in set(self.followers) - set(ended):
-            self.events += self.followers[name].poll(now)
+        # Counts come before exits, and those of a stage that has ended with those of its neighbours.
+        if now - self.polled >= POLL_S:
+            self.polled = now
+            self.crew.end_lost(now)
+            self.read_files(self.next_turns(), now)
+        self.read_files(self.neighbours(ended), now)
         for stage, ending in self.launches.poll():
-            self.tell_end(now, stage, ending)
+            self.take_end(now, stage, ending)
         for name in ended:
             launch = self.launches.named(name)
             ending = self.crew.collect(name, launch.process.folder if launch else stage_dir(self.run_dir, name))
             for stage, its in launch.last(self.run_dir, ending) if launch else [(name, ending)]:
-                self.tell_end(now, stage, its)
+                self.take_end(now, stage, its)
+        self.events.append(Tick(now))
 
-    def tell_end(self, now: float, stage: str, ending: Ending) -> None:
+    def next_turns(self) -> list[str]:
+        """The stages whose files are to be read now: all of few, of many those that have waited longest."""
+        count = min(len(self.turns), math.ceil(POLLS_PER_S * POLL_S))
+        names = [self.turns.popleft() for _ in range(count)]
+        running = [name for name in names if name in self.followers]
+        self.turns.extend(running)
+        return running
+
+    def neighbours(self, processes: Iterable[str]) -> list[str]:
+        """The stages at the other ends of the streams of what these processes run."""
+        names: list[str] = []
+        for name in processes:
+            launch = self.launches.named(name)
+            names += launch.group.stages if launch else [name]
+        streams = [self.plan.stream(end.stream) for name in names for end in self.plan.stage(name).ends]
+        others = {stage for stream in streams for stage in (stream.writer, *stream.readers)}
+        return [name for name in others if name in self.followers]
+
+    def read_files(self, names: Iterable[str], now: float) -> None:
+        """What the files of these stages tell that they did not tell before."""
+        for name in names:
+            self.events += bring_between(self.followers[name].poll(now), self.read[name], now)
+            self.read[name] = now
+
+    def take_end(self, now: float, stage: str, ending: Ending) -> None:
         """A stage has ended: what it did until then, and how it ended."""
         succeeded = ending.code == 0 and ending.signal is None
-        self.events += self.followers.pop(stage).last(now, succeeded)
+        self.events += bring_between(self.followers.pop(stage).last(now, succeeded), self.read.pop(stage), now)
         self.events.append(StageExited(now, stage, ending.code, ending.signal, ending.note))
 
     def finish(self, verdict: RunFinished) -> None:
         """End all that is left, tidy up, and bring the verdict."""
         left = self.crew.end_all()
         cleaned = clean(self.run_dir, self.plan)
-        now = time.time()
+        now = self.clock.now()
         self.events.clear()
         if cleaned:
             self.events.append(Cleaned(now, cleaned))
@@ -203,10 +325,13 @@ def main(arguments: list[str]) -> int:
         sys.stderr.write("usage: python -m workflow.run.supervisor RUN_DIR\n")
         return EXIT_BAD_INPUT
     try:
-        states = list(deque(supervise(Path(arguments[0])), maxlen=1))
+        with contextlib.closing(supervise(Path(arguments[0]))) as run:
+            states = list(deque(run, maxlen=1))
     except WfError as error:
         sys.stderr.write(f"error: {error}\n")
         return error.exit_code
+    except KeyboardInterrupt:  # after the verdict
+        return EXIT_INTERRUPTED
     return states[-1].finished.exit_code if states and states[-1].finished else EXIT_RUN_FAILED
 
 

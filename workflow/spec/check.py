@@ -18,7 +18,7 @@ from workflow.spec.models.component import Component
 from workflow.spec.models.engine import Engine
 from workflow.spec.models.pipeline import PipelineSpec, StreamSpec
 from workflow.spec.references import programs, reference_problems, section, text_at
-from workflow.spec.suggest import did_you_mean, listing
+from workflow.spec.suggest import did_you_mean, listing, shortened
 from workflow.spec.validation_messages import problem_at, validated
 from workflow.spec.yaml_tree.node import KeyPath, Node
 
@@ -125,7 +125,7 @@ def _known_component(root: Node, at: KeyPath, name: str, library: Library, check
     if component is not None:
         checked.components[name] = component
     elif f"component {name}" not in library.broken:
-        checked.problems.append(problem_at(root, at, f"there is no component `{name}`", suggestion(name)))
+        checked.problems.append(problem_at(root, at, f"there is no component `{shortened(name)}`", suggestion(name)))
     return component
 
 
@@ -154,7 +154,9 @@ def _check_engine(root: Node, stream: str, node: Node, library: Library | None, 
     known = known_engines()
     if via not in known:
         hint = did_you_mean(via, known) or f"engines: {listing(known)}"
-        checked.problems.append(problem_at(root, ("streams", stream, "via"), f"there is no engine `{via}`", hint))
+        checked.problems.append(
+            problem_at(root, ("streams", stream, "via"), f"there is no engine `{shortened(via)}`", hint)
+        )
     elif library is not None and (engine := library.engine(via)) is not None:
         checked.engines[stream] = engine
 
@@ -163,4 +165,4 @@ def _check_site(root: Node, checked: Checked) -> None:
     name = text_at(root, "site")
     if name is not None and find_config("sites", name) is None:
         hint = did_you_mean(name, known_configs("sites")) or f"sites: {listing(known_configs('sites'))}"
-        checked.problems.append(problem_at(root, ("site",), f"there is no site `{name}`", hint))
+        checked.problems.append(problem_at(root, ("site",), f"there is no site `{shortened(name)}`", hint))

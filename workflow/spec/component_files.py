@@ -8,7 +8,8 @@ from workflow.errors import SpecError, WfError
 from workflow.spec import shipped
 from workflow.spec.component_parameters import check_declaration
 from workflow.spec.models.component import Component
-from workflow.spec.suggest import did_you_mean, listing
+from workflow.spec.suggest import did_you_mean, listing, shortened
+from workflow.spec.user_paths import is_file, path_mistake
 from workflow.spec.validation_messages import problem_at, validated
 from workflow.spec.yaml_tree.parse import read_yaml
 
@@ -37,18 +38,19 @@ def component_dir(name: str, base: Path = Path()) -> Path:
     of those that come with wf. Raises WfError when there is none.
     """
     if "/" in name:
-        own = (base / name).resolve()
-        if (own / _FILE).is_file():
-            return own
-        raise WfError(f"there is no {_FILE} in {own}", "a component of your own is a folder with that file")
+        if is_file(base / name / _FILE):
+            return (base / name).resolve()
+        raise WfError(f"there is no {_FILE} in {shortened(name)}", "a component of your own is a folder with that file")
     for folder in shipped.COMPONENT_DIRS:
-        if (folder / name / _FILE).is_file():
+        if is_file(folder / name / _FILE):
             return (folder / name).absolute()
-    raise WfError(f"there is no component `{name}`", suggestion(name))
+    raise WfError(f"there is no component `{shortened(name)}`", suggestion(name))
 
 
 def suggestion(name: str) -> str:
     """What to type instead of an unknown component."""
+    if mistake := path_mistake(name):
+        return f"{mistake}: shorten it"
     if "/" in name:
         return f"a component of your own is a folder with a {_FILE}, relative to the pipeline file"
     return did_you_mean(name, known_components()) or f"components: {listing(known_components())}"
@@ -66,8 +68,8 @@ def load_component_file(path: Path) -> Component:
     for name, parameter in component.parameters.items():
         at = ("parameters", name)
         problems += [problem_at(node, at, message, hint) for message, hint in check_declaration(parameter)]
-    if not path.with_name(component.program).is_file():
-        message = f"there is no `{component.program}` beside it"
+    if not is_file(path.parent / component.program):
+        message = f"there is no `{shortened(component.program)}` beside it"
         problems.append(problem_at(node, ("program",), message, "write the program"))
     if problems:
         raise SpecError(problems)

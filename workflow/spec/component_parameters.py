@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from functools import partial
 from pathlib import Path
@@ -12,7 +13,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from workflow.errors import Problem
 from workflow.spec.models.component import Component, Parameter
 from workflow.spec.models.units import to_bytes, to_seconds
-from workflow.spec.suggest import did_you_mean, listing
+from workflow.spec.suggest import did_you_mean, listing, shortened
+from workflow.spec.user_paths import exists, path_mistake
 from workflow.spec.validation_messages import problem_at, shown, validated
 from workflow.spec.yaml_tree.node import KeyPath, Node, key_text
 
@@ -35,7 +37,7 @@ def check_parameters(
     """
     problems = []
     for name in set(given.mapping()) - set(component.parameters):
-        message = f"component {component.component} has no parameter `{name}`"
+        message = f"component {component.component} has no parameter `{shortened(name)}`"
         hint = did_you_mean(name, component.parameters) or f"its parameters: {listing(component.parameters, 20)}"
         problems.append(problem_at(root, (*at, name), message, hint, at_key=True))
     known = {name: child for name, child in given.mapping().items() if name in component.parameters}
@@ -45,11 +47,15 @@ def check_parameters(
         return {}, problems + [_blamed(each, defaults, component, folder) for each in wrong]
     values = checked.model_dump(by_alias=True)
     for name, parameter in component.parameters.items():
+        if parameter.type == "output" and (mistake := path_mistake(values[name] or "")):
+            message = f"no file can be called {shown(values[name])}"
+            problems.append(problem_at(root, (*at, name), message, mistake))
         if parameter.type == "file" and values[name] is not None:
             path = _find(values[name], base, folder)
             if path is None:
                 message = f"there is no file {shown(values[name])}"
-                problems.append(problem_at(root, (*at, name), message, f"relative paths start at {base}"))
+                hint = path_mistake(values[name]) or f"relative paths start at {base}"
+                problems.append(problem_at(root, (*at, name), message, hint))
             values[name] = str(path)
     return values, problems
 
@@ -148,5 +154,5 @@ def _in_base_unit(parameter: Parameter) -> Any:
 
 def _find(file: str, base: Path, folder: Path) -> Path | None:
     """The file, absolute; a component's own files are found by their names alone."""
-    paths = ((where / Path(file).expanduser()).absolute() for where in (base, folder))
-    return next((path for path in paths if path.exists()), None)
+    paths = ((where / os.path.expanduser(file)).absolute() for where in (base, folder))  # noqa: PTH111 (never raises)
+    return next((path for path in paths if exists(path)), None)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from workflow.errors import WfError
 from workflow.spec.shipped import SHIPPED
-from workflow.spec.suggest import did_you_mean, listing
+from workflow.spec.suggest import did_you_mean, listing, shortened
+from workflow.spec.user_paths import is_file
 from workflow.spec.yaml_tree.node import Node
 from workflow.spec.yaml_tree.parse import read_yaml
 
@@ -21,7 +22,7 @@ def config_dirs(kind: str) -> list[Path]:
 def find_config(kind: str, name: str) -> Path | None:
     """The file that describes an engine or a site; the user's own shadows a shipped one."""
     files = (folder / f"{name}.yaml" for folder in config_dirs(kind))
-    return next((file for file in files if file.is_file()), None)
+    return next((file for file in files if is_file(file)), None)
 
 
 def known_configs(kind: str) -> list[str]:
@@ -34,5 +35,7 @@ def read_config(kind: str, name: str) -> Node:
     file = find_config(kind, name)
     if file is None:
         one, known = kind.removesuffix("s"), known_configs(kind)
-        raise WfError(f"there is no {one} `{name}`", did_you_mean(name, known) or f"{kind}: {listing(known)}")
+        raise WfError(
+            f"there is no {one} `{shortened(name)}`", did_you_mean(name, known) or f"{kind}: {listing(known)}"
+        )
     return read_yaml(file)[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from workflow.errors import Problem, SpecError
 from workflow.spec.config_dirs import find_config, known_configs, read_config
 from workflow.spec.models.engine import Engine
-from workflow.spec.suggest import did_you_mean, listing
+from workflow.spec.suggest import did_you_mean, listing, shortened
 from workflow.spec.validation_messages import problem_at, validated
 from workflow.spec.yaml_tree.node import Node
 
@@ -41,7 +41,7 @@ def _engine_node(via: str, seen: list[str]) -> Node:
         raise SpecError([problem_at(node, ("based_on",), f"engine {via} is based on itself", "remove it")])
     if find_config("engines", base.value) is None:
         hint = did_you_mean(base.value, known_engines()) or f"engines: {listing(known_engines())}"
-        raise SpecError([problem_at(node, ("based_on",), f"there is no engine `{base.value}`", hint)])
+        raise SpecError([problem_at(node, ("based_on",), f"there is no engine `{shortened(base.value)}`", hint)])
     below = _engine_node(base.value, [*seen, via]).mapping()
     merged = dict(below)
     for key, child in node.mapping().items():

@@ -11,8 +11,9 @@ from typing import Literal
 
 from workflow.errors import Problem
 from workflow.spec.models.component import Component
-from workflow.spec.suggest import did_you_mean, listing
-from workflow.spec.validation_messages import problem_at
+from workflow.spec.suggest import did_you_mean, listing, shortened
+from workflow.spec.user_paths import is_file, path_mistake
+from workflow.spec.validation_messages import problem_at, shown
 from workflow.spec.yaml_tree.node import KeyPath, Node
 
 _VERB = {"from": "writes", "to": "reads"}
@@ -65,14 +66,49 @@ def _stage_problems(root: Node, path: KeyPath, stage: Node, stages: Collection[s
     place = stage.child("place")
     share = text_at(place, "share") if place is not None else None
     if share is not None and share not in stages:
-        yield problem_at(root, (*path, "place", "share"), f"there is no stage `{share}`", _stage_hint(share, stages))
+        yield problem_at(
+            root, (*path, "place", "share"), f"there is no stage `{shortened(share)}`", _stage_hint(share, stages)
+        )
     elif share is not None and share == path[-1]:
         yield problem_at(root, (*path, "place", "share"), "a stage shares nodes with another one", "remove it")
     files = stage.child("files")
     for name, file in files.mapping().items() if files is not None else ():
-        if isinstance(file.value, str) and not (base / file.value).is_file():
-            at = (*path, "files", name)
-            yield problem_at(root, at, f'there is no file "{file.value}"', f"relative paths start at {base}")
+        at = (*path, "files", name)
+        if isinstance(file.value, str) and not is_file(base / file.value):
+            hint = path_mistake(file.value) or f"relative paths start at {base}"
+            yield problem_at(root, at, f"there is no file {shown(file.value)}", hint)
+        if mistake := path_mistake(name):
+            yield problem_at(root, at, f"no file can be called {shown(name)}", mistake, at_key=True)
+    yield from _what_no_process_takes(root, path, stage)
+    yield from _configs_that_are_no_files(root, path, stage)
+
+
+def _what_no_process_takes(root: Node, path: KeyPath, stage: Node) -> Iterator[Problem]:
+    """Words and environment variables with which the operating system starts no program."""
+    command, env = stage.child("command"), stage.child("env")
+    words = command.value if command is not None and isinstance(command.value, list) else []
+    if words and isinstance(words[0].value, str) and (mistake := path_mistake(words[0].value)):
+        message = f"no program can be called {shown(words[0].value)}"
+        yield problem_at(root, (*path, "command", 0), message, mistake)
+    for index, word in enumerate(words[1:], start=1):
+        if isinstance(word.value, str) and "\0" in word.value:
+            hint = "remove it, or write it into a file of `files:`"
+            yield problem_at(root, (*path, "command", index), "an argument of a program cannot hold a NUL byte", hint)
+    for name, value in env.mapping().items() if env is not None else ():
+        at = (*path, "env", name)
+        if not name or "=" in name or "\0" in name:
+            hint = "names are not empty and hold no `=` and no NUL byte"
+            yield problem_at(root, at, "no environment variable can have this name", hint, at_key=True)
+        if isinstance(value.value, str) and "\0" in value.value:
+            yield problem_at(root, at, "an environment variable cannot hold a NUL byte", "remove it")
+
+
+def _configs_that_are_no_files(root: Node, path: KeyPath, stage: Node) -> Iterator[Problem]:
+    for side in ("writes", "reads"):
+        for name, port in section(stage, side).items():
+            if mistake := path_mistake(text_at(port, "config") or ""):
+                message = f"no file can be called {shown(text_at(port, 'config'))}"
+                yield problem_at(root, (*path, side, name, "config"), message, mistake)
 
 
 def _ends(path: KeyPath, stream: Node) -> Iterator[tuple[KeyPath, str]]:
@@ -93,7 +129,7 @@ def _end_problems(
     stage, _, port = end.partition(".")
     side: Literal["from", "to"] = "from" if "from" in path[2:3] else "to"
     if stage not in stages:
-        yield problem_at(root, path, f"there is no stage `{stage}`", _stage_hint(stage, stages))
+        yield problem_at(root, path, f"there is no stage `{shortened(stage)}`", _stage_hint(stage, stages))
         return
     component = components.get(stage)
     here, other = _ports(stages[stage], component, side)
@@ -104,7 +140,7 @@ def _end_problems(
     elif port and here and port not in here:
         turned = f"it {_VERB['to' if side == 'from' else 'from']} `{port}`; " if port in other else ""
         hint = turned + (did_you_mean(port, here) or f"it {_VERB[side]} {listing(here)}")
-        yield problem_at(root, path, f"stage `{stage}` {_VERB[side]} no `{port}`", hint)
+        yield problem_at(root, path, f"stage `{stage}` {_VERB[side]} no `{shortened(port)}`", hint)
 
 
 def _ports(stage: Node, component: Component | None, side: Literal["from", "to"]) -> tuple[set[str], set[str]]:

@@ -10,7 +10,7 @@ import shutil
 from pathlib import Path
 
 from workflow.errors import WfError
-from workflow.spec.suggest import did_you_mean, listing
+from workflow.spec.suggest import did_you_mean, listing, shortened
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 _INSTALLED = _PACKAGE / "shipped"
@@ -34,13 +34,15 @@ def copy_example(name: str, directory: Path) -> Path:
     """
     known = known_examples()
     if name not in known:
-        raise WfError(f"there is no example `{name}`", did_you_mean(name, known) or f"examples: {listing(known)}")
-    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-        raise WfError(f"{directory} exists and is not empty", "name a new directory")
+        raise WfError(
+            f"there is no example `{shortened(name)}`", did_you_mean(name, known) or f"examples: {listing(known)}"
+        )
     left_out = shutil.ignore_patterns("runs", "__pycache__", "build")
     try:
+        if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+            raise WfError(f"{directory} exists and is not empty", "name a new directory")
         shutil.copytree(EXAMPLES_DIR / name, directory, dirs_exist_ok=True, ignore=left_out)
     except OSError as error:
-        message = f"cannot write {directory}: {error.strerror or error}"
+        message = f"cannot write {shortened(str(directory), 200)}: {error.strerror or error}"
         raise WfError(message, "name a directory that you may write") from None
     return directory / "pipeline.yaml"

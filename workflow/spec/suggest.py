@@ -1,8 +1,13 @@
-"""Did-you-mean: one place, so that all messages say it the same way."""
+"""Names in messages: did-you-mean, lists of what there is, and long texts cut short. The same in all messages."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+
+
+def shortened(text: str, limit: int = 60) -> str:
+    """A text of the user for a message: cut to `limit` characters."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def nearest_name(name: str, known: Iterable[str]) -> str | None:
@@ -22,6 +27,6 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 def listing(names: Iterable[str], limit: int = 12) -> str:
     """`a, b, c`: what there is to choose from, cut after `limit`; `none` when there is nothing."""
-    words = sorted(names)
+    words = [shortened(name) for name in sorted(names)]
     rest = f", … ({len(words) - limit} more)" if len(words) > limit else ""
     return (", ".join(words[:limit]) or "none") + rest

@@ -13,7 +13,7 @@ from workflow.formats.versions import NewerVersionError
 from workflow.stage.stage_errors import StageError
 
 _ENGINE_OF_SUFFIX = {".bp": "BP5", ".bp5": "BP5", ".bp4": "BP4", ".h5": "HDF5", ".hdf5": "HDF5"}
-# What a plan would choose: a bounded queue, and no data pushed to readers that did not ask for it.
+# As a plan would choose: a bounded queue, and no data sent to readers before they request it.
 _BY_HAND = {
     "write": {"QueueLimit": "2"},
     "read": {"SpeculativePreloadMode": "Off"},
@@ -33,7 +33,7 @@ def current() -> StageSettings:
 
 
 def use(settings: StageSettings) -> None:
-    """Take these settings from now on: what `arguments()` does with streams given by hand."""
+    """Use these settings from now on: `arguments()` calls this for streams given on the command line."""
     global _current
     _current = settings
 
@@ -49,10 +49,10 @@ def read_settings(path: Path) -> StageSettings:
 
 
 def find_end(settings: StageSettings, name: str | None, side: Side) -> StreamEnd:
-    """The end on this side that `name` means: a port, a stream, or the only one there is.
+    """The end on this side with the port `name`, else with the stream `name`, else the only one.
 
-    A stage with one end on that side takes it whatever its name, so that a program works under any
-    stream name. Raises StageError with what there is instead.
+    A stage with one end on that side uses it under any name, so that a program works with any stream name. Raises
+    StageError with the known names.
     """
     ends = [end for end in settings.ends if end.side == side]
     named = [end for end in ends if end.port == name] or [end for end in ends if end.stream == name]
@@ -73,7 +73,7 @@ def find_end(settings: StageSettings, name: str | None, side: Side) -> StreamEnd
 def _hint(settings: StageSettings, name: str, side: Side, ports: Sequence[str]) -> str:
     """What to type next."""
     if settings.by_hand:
-        return f"give it with --{side} {name or 'NAME'}=PATH"
+        return f"add --{side} {name or 'NAME'}=PATH to the command line"
     near = _nearest(name, ports)
     if settings.component is not None:
         return f"{near}see its component.yaml and `streams:`"
@@ -88,27 +88,27 @@ def _nearest(name: str, known: Sequence[str]) -> str:
 
 
 def is_joined(port: str, side: Side | None = None) -> bool:
-    """Whether a stream is joined to this port, for programs with optional ports."""
+    """Whether a stream is connected to this port, on `side` if given; for programs with optional ports."""
     return any(end.port == port and side in (None, end.side) for end in current().ends)
 
 
 def end_by_path(
     side: Side, path: str | os.PathLike[str], engine: str | None = None, port: str = "", **given: Any
 ) -> StreamEnd:
-    """An end given by hand. The engine follows from the suffix unless it is named: .bp BP5, .h5 HDF5, otherwise SST.
+    """An end given by its path. The engine follows from the suffix unless given: .bp BP5, .h5 HDF5, otherwise SST.
 
-    Files are read as they are, not waited for; a stream's queue is bounded. `given` overrides: fields of StreamEnd.
+    Files are read without waiting for a writer; a stream's queue is bounded. `given`: fields of StreamEnd to override.
     """
     target = Path(path)
     chosen = engine or _ENGINE_OF_SUFFIX.get(target.suffix.lower(), "SST")
     text = str(target)
     defaults: dict[str, Any] = {}
     if chosen.upper() == "SST":
-        # ADIOS2 adds .sst to whatever it is given; people complete file names in the shell.
+        # ADIOS2 adds .sst to the name; users complete the name of the contact file in the shell.
         text = text.removesuffix(".sst")
         defaults = {"parameters": _BY_HAND[side]}
     elif side == "read":
-        # Of a file that exists ADIOS2 finds out itself whether it is BP4 or BP5; of others it guesses wrong.
+        # With BPFile ADIOS2 detects BP4 or BP5 of an existing file; without a file its guess can be wrong.
         index = target / "md.idx"
         chosen = "BPFile" if engine is None and index.exists() and index.stat().st_size else chosen
         defaults = {"open_timeout_s": 0.0, "step_timeout_s": 0.0, "parameters": _BY_HAND["follow"]}

@@ -122,7 +122,7 @@ def _to_end(
         parameters=parameters,
         path=decided.path,
         open_timeout_s=deadlines.start,
-        step_timeout_s=deadlines.step * stream.every,
+        step_timeout_s=None if deadlines.step is None else deadlines.step * stream.every,
         io=literal(port.io),
         config=f"{work_dir(port.stage)}/{literal(port.config or '')}" if has_config else None,
         dialect=None if handed_over else port.dialect,

@@ -28,8 +28,10 @@ class Records:
     metrics: dict[str, StageMetrics]
 
 
-def read_records(run_dir: Path) -> Records:
+def read_records(run_dir: Path, state: RunState | None = None) -> Records:
     """Read plan.json, events.jsonl and stages/*/metrics.jsonl; only the plan must be there and whole.
+
+    `state`: the one that the supervisor ended with, where it is known; it may know more than could be written.
 
     Raises:
         RunError: there is no plan, or it cannot be read.
@@ -42,7 +44,7 @@ def read_records(run_dir: Path) -> Records:
     for event in events:
         if isinstance(event, StreamProgress):
             seen.setdefault((event.stream, event.stage, event.side), []).append((event.t, event.steps))
-    return Records(run_dir, plan, fold(initial_state(plan), events), seen, metrics)
+    return Records(run_dir, plan, state or fold(initial_state(plan), events), seen, metrics)
 
 
 def _events(run_dir: Path) -> list[Event]:

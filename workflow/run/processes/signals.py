@@ -8,16 +8,18 @@ import threading
 from types import TracebackType
 from typing import Any
 
-HEARD = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+CAUGHT = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
 class Signals:
-    """A context manager: inside it these signals arrive at `descriptor`; outside all is as before.
+    """A context manager: inside it these signals can be read at `descriptor`; outside all is as before.
 
-    Only the main thread can listen to signals; in another one this hears nothing.
+    Only the main thread can set signal handlers; entered in another thread, this catches nothing. The descriptor
+    may be read in any thread, also while the main thread is blocked.
     """
 
     def __init__(self) -> None:
+        self._released = False
         self.descriptor, self._wakeup = os.pipe()
         self._before: dict[int, Any] = {}
         self._wakeup_before = -1
@@ -26,9 +28,9 @@ class Signals:
         os.set_blocking(self.descriptor, False)
         os.set_blocking(self._wakeup, False)
         if threading.current_thread() is threading.main_thread():
-            # The wakeup descriptor hears of every signal that has a Python handler, hence these.
-            heard = [number for number in HEARD if signal.getsignal(number) is not signal.SIG_IGN]  # as under nohup
-            self._before = {number: signal.signal(number, _ignore) for number in heard}
+            # Only signals with a Python handler are written to the wakeup descriptor.
+            caught = [number for number in CAUGHT if signal.getsignal(number) is not signal.SIG_IGN]  # as under nohup
+            self._before = {number: signal.signal(number, self._handle) for number in caught}
             self._wakeup_before = signal.set_wakeup_fd(self._wakeup, warn_on_full_buffer=False)
         return self
 
@@ -48,8 +50,20 @@ class Signals:
             numbers = os.read(self.descriptor, 512)
         except BlockingIOError:
             return []
-        return [signal.Signals(number).name for number in numbers if number in HEARD]
+        return [signal.Signals(number).name for number in numbers if number in CAUGHT]
 
+    def release(self) -> None:
+        """The run is over: a signal has its former effect again, also one that came since the last `take`.
 
-def _ignore(number: int, frame: object) -> None:
-    """The byte on the wakeup descriptor is what counts."""
+        The main thread may be blocked by a terminal that accepts no output, and must be able to end.
+        """
+        self._released = True
+        for name in self.take():
+            os.kill(os.getpid(), signal.Signals[name])
+
+    def _handle(self, number: int, _frame: object) -> None:
+        """Nothing to do: the byte on the wakeup descriptor is enough."""
+        if self._released:
+            before = self._before[number]
+            signal.signal(number, signal.SIG_DFL if before is None else before)
+            os.kill(os.getpid(), number)

@@ -1,10 +1,11 @@
-"""The stages as processes: start them, hear of their ends, signal them. Nothing of a run survives its `Crew`."""
+"""The stages as processes: start, wait, signal. No process of a run survives its `Crew`."""
 
 from __future__ import annotations
 
 import contextlib
 import math
 import os
+import resource
 import selectors
 import signal
 import subprocess
@@ -26,15 +27,16 @@ NOT_STARTED = 127  # what a shell says of a command that it cannot start
 _LAST_LINES = 12  # of a launcher's output, where it may say how a rank ended
 # A launcher outlives its ranks by a moment when all goes well.
 _LOST_S = 1.0
+_OTHER_FILES = 200  # of this process, beside one per stage
 _LOOK_S = 1.0  # how often to look at groups that have outlived their leader
-# Where wf itself was started by a launcher: a stage started directly must not take itself for a rank of that.
+# Set where a launcher has started wf itself: a stage started directly is not a rank of that launch.
 _FOREIGN = ("PMI_", "PMIX_", "PALS_RANKID", "OMPI_COMM_WORLD_")
 _OWN = ("PYDANTIC_DISABLE_PLUGINS", "__all__")  # what `wf` sets for itself
 
 
 @dataclass(frozen=True)
 class Ending:
-    """How a stage ended: an exit code, or a signal, or both where a launcher tells of its rank's."""
+    """How a stage ended: an exit code, or a signal, or both where a launcher reports the signal of a rank."""
 
     code: int | None
     signal: int | None
@@ -44,8 +46,9 @@ class Ending:
 class Crew:
     """The processes of one run. A context manager: leaving it ends all that is left."""
 
-    def __init__(self, run_dir: Path) -> None:
+    def __init__(self, run_dir: Path, stages: int = 0) -> None:
         self._run_dir = run_dir
+        self._open_files = _allow_open_files(stages + _OTHER_FILES)
         self._running: dict[str, tuple[ProcessSpec, subprocess.Popen[bytes]]] = {}
         self._groups: set[int] = set()  # the stages' process groups in which something may live
         self._looked = 0.0
@@ -53,6 +56,7 @@ class Crew:
         self._lost: dict[str, float] = {}  # launchers that had children → since when they have none
         self._ended: set[str] = set()  # stages whose launcher was killed here for that
         self._selector = selectors.DefaultSelector()
+        self._readable: set[int] = set()
         self._guard = _start_guard(run_dir)
 
     def __enter__(self) -> Crew:
@@ -63,6 +67,8 @@ class Crew:
     ) -> None:
         self.end_all()
         self._selector.close()
+        if self._open_files is not None:
+            resource.setrlimit(resource.RLIMIT_NOFILE, self._open_files)
         with contextlib.suppress(OSError):
             _pipe(self._guard).write(process_reaper.DONE)
         with contextlib.suppress(OSError):
@@ -89,6 +95,9 @@ class Crew:
                 process.argv, cwd=process.cwd, env={**_environment(), **process.env, **own}, start_new_session=True,
                 stdin=subprocess.DEVNULL, stdout=out, stderr=err,
             )  # fmt: skip
+        if self._open_files is not None:
+            with contextlib.suppress(OSError):  # it has ended already
+                resource.prlimit(started.pid, resource.RLIMIT_NOFILE, self._open_files)
         self._running[process.name] = process, started
         self._groups.add(started.pid)
         self._tell(started.pid)
@@ -119,12 +128,18 @@ class Crew:
                         process.kill()
 
     def wait(self, timeout_s: float) -> list[str]:
-        """Sleep until a stage ends, a watched descriptor speaks or time is up; the stages that ended."""
-        return [key.data for key, _ in self._selector.select(max(0.0, timeout_s)) if key.data is not None]
+        """Wait for the end of a stage, a readable descriptor, or `timeout_s`. Returns the stages that ended."""
+        ready = [key for key, _ in self._selector.select(max(0.0, timeout_s))]
+        self._readable = {key.fd for key in ready}
+        return [key.data for key in ready if key.data is not None]
+
+    def can_read(self, descriptor: int) -> bool:
+        """Whether a watched descriptor could be read at the last `wait`."""
+        return descriptor in self._readable
 
     def collect(self, name: str, folder: Path) -> Ending:
         """How a stage that has ended did so."""
-        # Before it is waited for: so long its number belongs to nobody else.
+        # Before it is reaped: until then no other process can get its id.
         self._forget_groups()
         spec, process = self._running.pop(name)
         for key in list(self._selector.get_map().values()):
@@ -139,7 +154,7 @@ class Crew:
         return to_ending(code, spec.launcher, [*_tail(folder / "stdout.log"), *_tail(folder / "stderr.log")])
 
     def _forget_groups(self) -> None:
-        """Groups in which nothing lives are not ours any more: their numbers are used again, by strangers."""
+        """Forget groups without a living process: other processes may get their ids."""
         for group in self._groups - process_reaper.living_groups(self._groups):
             self._groups.remove(group)
             self._tell(-group)
@@ -166,7 +181,7 @@ class Crew:
         process_reaper.end_members(str(folder / "stage.json"), groups, 0.5, process_reaper.STAGE_VARIABLE)
 
     def end_all(self) -> set[int]:
-        """Kill what is left of the run, at once. Returns the ids of processes that would not go."""
+        """Kill what is left of the run, at once. Returns the ids of processes that did not end."""
         left = process_reaper.end_members(str(self._run_dir), self._groups)
         for _, process in self._running.values():
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -177,7 +192,7 @@ class Crew:
 
 
 def to_ending(code: int, launcher: str, lines: Iterable[str]) -> Ending:
-    """A process's exit as Popen gives it, with what its launcher's last lines say of the rank at fault. Pure."""
+    """A process's exit as Popen gives it, with what its launcher's last lines report of the failed rank. Pure."""
     if code < 0:
         return Ending(None, -code)
     number = LAUNCHERS[launcher].signal_of(code, lines) if code else None
@@ -187,6 +202,16 @@ def to_ending(code: int, launcher: str, lines: Iterable[str]) -> Ending:
 def _environment() -> dict[str, str]:
     mine = (item for item in os.environ.items() if item != _OWN)
     return {key: value for key, value in mine if not key.startswith(_FOREIGN)}
+
+
+def _allow_open_files(count: int) -> tuple[int, int] | None:
+    """Allow this process so many open files: each stage that runs needs one, and 1,024 are usual. The limits before
+    that, which the stages get; None where nothing had to be changed."""
+    soft, hard = before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft in (resource.RLIM_INFINITY, hard) or soft >= count or not hasattr(resource, "prlimit"):
+        return None
+    resource.setrlimit(resource.RLIMIT_NOFILE, (count if hard == resource.RLIM_INFINITY else min(count, hard), hard))
+    return before
 
 
 def _tail(path: Path) -> list[str]:

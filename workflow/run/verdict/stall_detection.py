@@ -1,48 +1,93 @@
 """Which stage has made no step for too long? Pure.
 
-Only what can be seen counts: a stage that waits for one that cannot be seen looks as one that hangs.
+Only what can be seen counts: a stage that waits for one that cannot be seen looks like one that hangs.
 """
 
 from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from workflow.run.state import EndState, RunState
 from workflow.run.verdict.wait_diagnosis import diagnose
 
 
-def silent_stage(state: RunState, since: float, t: float) -> str | None:
-    """A stage that has suffered from silence since before that time: where to begin the diagnosis."""
-    # To a tap of every tenth step a relay may write rarely: that neither moves proves nothing.
-    for stream in (stream for stream in state.plan.streams if state.plan.stage(stream.writer).added != "relay"):
-        for reader in state.readers(stream.name) if stream.coupling == "live" else []:
-            if _is_stuck(state, state.writer(stream.name), reader, since):
-                return reader.stage
-    silent = (name for name in state.stages if _is_silent(state, name, since))
-    # What is waited for, in the end, is silent as well: one that is busy elsewhere may be slow, but does not hang.
-    return next((name for name in silent if _is_silent(state, diagnose(state, name, t)[0], since)), None)
+@dataclass(frozen=True)
+class Silences:
+    """What does not move at present, and since when (Unix seconds)."""
+
+    streams: Mapping[str, tuple[str, float]]  # stream, open at both ends → its reader, since when
+    stages: Mapping[str, float]
+
+    def times(self) -> list[float]:
+        """The beginnings of all silences."""
+        return [*(since for _, since in self.streams.values()), *self.stages.values()]
 
 
-def _is_stuck(state: RunState, writer: EndState, reader: EndState, since: float) -> bool:
-    """Nothing goes in or out of a stream whose two ends are open."""
+@dataclass(frozen=True)
+class Stall:
+    """A silence that lasts too long: `chain` names the waits that lead from `waiting` to `stage`."""
+
+    waiting: str
+    stage: str
+    since: float
+    chain: str
+
+
+def find_silences(state: RunState) -> Silences:
+    """All that does not move: a step made later ends its silence."""
+    streams: dict[str, tuple[str, float]] = {}
+    for stream in state.plan.streams:
+        # A relay may write rarely to a tap of every tenth step: that neither moves proves nothing.
+        if stream.coupling != "live" or state.plan.stage(stream.writer).added == "relay":
+            continue
+        for reader in state.readers(stream.name):
+            since = _stuck_since(state, state.writer(stream.name), reader)
+            if since < streams.get(stream.name, ("", math.inf))[1]:
+                streams[stream.name] = reader.stage, since
+    stages = {name: _silent_since(state, name) for name in state.stages if name in state.going}
+    return Silences(streams, {name: since for name, since in stages.items() if since < math.inf})
+
+
+def find_stalls(state: RunState, silences: Silences, before: float, t: float) -> Iterator[Stall]:
+    """The silences that began before that time, the most certain ones first; `t` is now."""
+    for reader, since in silences.streams.values():
+        if since < before:
+            yield _stall(state, reader, since, t)
+    for name, since in silences.stages.items():
+        # A stage that is busy elsewhere may be slow, but does not hang: then nothing is known.
+        if since < before and silences.stages.get((stall := _stall(state, name, since, t)).stage, math.inf) < before:
+            yield stall
+
+
+def _stall(state: RunState, name: str, since: float, t: float) -> Stall:
+    stage, chain = diagnose(state, name, t)
+    return Stall(name, stage, since, chain)
+
+
+def _stuck_since(state: RunState, writer: EndState, reader: EndState) -> float:
+    """Since when nothing goes in or out of a stream whose two ends are open; infinity where that is not so."""
     both = (writer, reader)
     if any(not end.live or end.opened is None or end.closed is not None for end in both):
-        return False
+        return math.inf
     if not all(state.stages[end.stage].runs and not state.stages[end.stage].is_over for end in both):
-        return False
-    return max(end.last_sign or 0.0 for end in both) < since
+        return math.inf
+    return max(end.last_sign or 0.0 for end in both)
 
 
-def _is_silent(state: RunState, name: str, since: float) -> bool:
-    """It has something open, all that it could wait for is seen, and no end of it has moved."""
+def _silent_since(state: RunState, name: str) -> float:
+    """Since when no end of a stage has moved; infinity unless something is open and all it may wait for is seen."""
     stage, ends = state.stages[name], state.ends_of(name)
     seen = [end for end in ends if end.live]
-    if not stage.runs or stage.is_over or stage.opened is None or any(end.opened is None for end in seen):
-        return False
-    readers = [end for out in ends if out.side == "write" for end in state.readers(out.stream)]
+    if not stage.runs or stage.opened is None or any(end.opened is None for end in seen):
+        return math.inf
     if all(end.closed is not None for end in seen) or not all(_is_clear(state, end) for end in ends):
-        return False
-    # One that waited in close for its readers needs time to notice that they are done, or dead.
+        return math.inf
+    # A writer that waits in close for its readers needs time to notice that they are done, or dead.
+    readers = [end for out in ends if out.side == "write" for end in state.readers(out.stream)]
     left = [max(end.closed or 0.0, state.stages[end.stage].exited or 0.0) for end in readers]
-    return max([stage.opened, *left, *(max(end.last_sign or 0.0, end.due or 0.0) for end in seen)]) < since
+    return max([stage.opened, *left, *(max(end.last_sign or 0.0, end.due or 0.0) for end in seen)])
 
 
 def _is_clear(state: RunState, end: EndState) -> bool:

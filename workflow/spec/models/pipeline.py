@@ -250,14 +250,27 @@ class StreamSpec(Spec):
 
 
 class Deadlines(Spec):
-    """How long a run may be silent before it is stopped with a diagnosis."""
+    """How long a run may be silent. A stage that computes for an hour between two steps looks like one that hangs:
+    without a limit here, wf warns and the run goes on.
+    """
 
-    start: Duration = Field(120.0, examples=["2 min"], description="from a stage's start until its streams are open")
-    step: Duration = Field(
-        600.0, examples=["10 min"], description="longest time without a step on a stream whose two ends run"
+    start: Duration = Field(
+        120.0, examples=["2 min"], description="kills: from a stage's start until its streams are open"
     )
-    run: Duration = Field(86400.0, examples=["24 h"], description="the whole run")
-    stop: Duration = Field(3.0, examples=["3 s"], description="from the request to stop until the kill")
+    warn: Duration = Field(
+        600.0,
+        examples=["10 min"],
+        description="warns: time without a step on a stream; again after twice, four times, … that time",
+    )
+    step: Duration | None = Field(
+        None,
+        examples=["30 min"],
+        description="kills: longest time without a step on a stream whose two ends run (default: no limit)",
+    )
+    run: Duration | None = Field(None, examples=["24 h"], description="kills: the whole run (default: no limit)")
+    stop: Duration = Field(
+        60.0, examples=["60 s"], description="from the request to stop, SIGINT, until SIGKILL; SIGTERM after a third"
+    )
 
 
 class PipelineSpec(Spec):

@@ -58,6 +58,8 @@ def _read(path: Path, source: str) -> bytes:
             text = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise SpecError([Problem(source, 0, 0, "", *_why_unreadable(path, error))]) from None
+    except ValueError as error:  # a NUL byte in the path
+        raise SpecError([Problem(source, 0, 0, "", f"cannot be read: {error}", "check the path")]) from None
     if len(text) > MAX_BYTES:
         raise SpecError([Problem(source, 0, 0, "", f"larger than {MAX_BYTES // 10**6} MB", "is this the right file?")])
     return text

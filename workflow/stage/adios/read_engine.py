@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -72,10 +71,9 @@ class AdiosReadEngine:
         return StepStatus.READY
 
     def _wait(self, timeout_s: float) -> StepStatus:
-        status = StepStatus.LATE
-        for _ in range(max(1, math.ceil(timeout_s / _SLICE_S))):
-            if status is StepStatus.LATE:
-                status = self._ask(min(timeout_s, _SLICE_S))
+        status, waited = self._ask(min(timeout_s, _SLICE_S)), _SLICE_S
+        while status is StepStatus.LATE and waited < timeout_s:
+            status, waited = self._ask(min(timeout_s, _SLICE_S)), waited + _SLICE_S
         return status
 
     def _poll(self, timeout_s: float) -> StepStatus:

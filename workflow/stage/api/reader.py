@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from types import TracebackType
 from typing import Any
@@ -114,7 +115,8 @@ class Reader:
     def _wait(self) -> StepStatus:
         begin = self._metrics.enter()
         try:
-            return self._engine.begin(self._end.step_timeout_s)
+            limit_s = self._end.step_timeout_s
+            return self._engine.begin(math.inf if limit_s is None else limit_s)
         except RuntimeError as error:
             raise self._record(StreamFailed(f"stream {self.name}: {adios_message(error)}")) from error
         finally:

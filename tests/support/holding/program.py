@@ -1,4 +1,4 @@
-"""A reader whose pace a test decides: no clock is involved."""
+"""A reader whose progress a test controls through files, without any clock."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ DEADLINE_S = 60
 
 
 def wait_for(path: Path, text: str) -> None:
-    """Return when there is such a file, with this text in it."""
+    """Return when the file exists and contains `text`."""
     deadline = time.monotonic() + DEADLINE_S
     while not (path.exists() and (not text or text in path.read_text())):
         if time.monotonic() > deadline:
-            raise SystemExit(f"holding: there is no {path} after {DEADLINE_S} s")
+            raise SystemExit(f"holding: {path} does not exist after {DEADLINE_S} s")
         time.sleep(0.01)
 
 
 def main() -> None:
-    """Take the steps."""
+    """Print each step, and wait or fail at the given one."""
     args = arguments(__file__)
     if args.fail == "early":
         raise SystemExit("holding: failed before opening")
@@ -38,7 +38,7 @@ def main() -> None:
                 if args.until:
                     wait_for(Path(args.until), args.holds)
                 if args.fail == "raise":
-                    raise ArithmeticError("as the test wishes")
+                    raise ArithmeticError("requested by the test")
                 if args.fail == "kill":
                     os.kill(os.getpid(), signal.SIGKILL)
                 if args.fail == "deaf":

@@ -1,0 +1,115 @@
+"""Appending lines to a file that cannot always be written, and reading files that grow."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import resource
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from workflow.formats import json_lines
+from workflow.formats.json_lines import LineWriter, Tail, read_json_lines
+
+
+def in_another_process(what: Callable[[Path], None], folder: Path) -> None:
+    """Limits on the size of files hold for a process: not for the one that runs the tests."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("fork")) as pool:
+        pool.submit(what, folder).result()
+
+
+def limit(nbytes: int) -> None:
+    """No file of this process can be longer: the system then refuses to write, as on a full disk."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (nbytes, resource.RLIM_INFINITY))
+
+
+def make_writer(path: Path) -> tuple[LineWriter, list[str]]:
+    errors: list[str] = []
+    writer = LineWriter(path, lambda error: errors.append(str(error.strerror)), lambda count: f'{{"lost": {count}}}\n')
+    return writer, errors
+
+
+def test_a_full_disk_raises_nothing_and_is_reported_once(tmp_path: Path) -> None:
+    (tmp_path / "lines").symlink_to("/dev/full")
+    writer, errors = make_writer(tmp_path / "lines")
+    for number in range(5):
+        writer.append(f"{number}\n")
+    writer.close()
+    assert errors == ["No space left on device"]
+    assert writer.is_behind
+
+
+def test_a_file_that_cannot_be_opened_raises_nothing(tmp_path: Path) -> None:
+    writer, errors = make_writer(tmp_path / "none" / "lines")
+    writer.append("1\n")
+    (tmp_path / "none").mkdir()
+    writer.append("2\n")
+    assert (tmp_path / "none" / "lines").read_text() == "1\n2\n"
+    assert len(errors) == 1
+
+
+def write_with_a_gap(folder: Path) -> None:
+    writer, errors = make_writer(folder / "lines")
+    limit(250)
+    for number in range(40):
+        writer.append(json.dumps({"number": number}) + "\n")
+    assert (folder / "lines").stat().st_size == 250, "the last line has been written in part"
+    limit(resource.RLIM_INFINITY)
+    writer.append(json.dumps({"number": 40}) + "\n")
+    assert len(errors) == 1
+
+
+def test_nothing_is_missing_when_there_is_space_again(tmp_path: Path) -> None:
+    in_another_process(write_with_a_gap, tmp_path)
+    found = read_json_lines(tmp_path / "lines")
+    assert [record["number"] for record in found.records] == list(range(41))
+    assert found.unreadable == 0
+
+
+def write_with_a_long_gap(folder: Path) -> None:
+    json_lines.KEPT_LINES = 10
+    writer, _ = make_writer(folder / "lines")
+    limit(250)
+    for number in range(100):
+        writer.append(json.dumps({"number": number}) + "\n")
+    limit(resource.RLIM_INFINITY)
+    writer.append(json.dumps({"number": 100}) + "\n")
+
+
+def test_what_had_to_be_dropped_is_counted(tmp_path: Path) -> None:
+    in_another_process(write_with_a_long_gap, tmp_path)
+    found = read_json_lines(tmp_path / "lines")
+    numbers = [record["number"] for record in found.records if "number" in record]
+    (lost,) = [record["lost"] for record in found.records if "lost" in record]
+    assert len(numbers) + lost == 101
+    assert numbers[-9:] == list(range(92, 101)), "the newest lines are kept"
+    assert found.unreadable == 0
+
+
+def test_tail_gives_whole_lines_once(tmp_path: Path) -> None:
+    tail = Tail(tmp_path / "log")
+    assert tail.read() == ""
+    (tmp_path / "log").write_bytes(b"one\ntw")
+    assert tail.read() == "one\n"
+    assert tail.read() == ""
+    with (tmp_path / "log").open("ab") as file:
+        file.write(b"o\n\xff\n")
+    assert tail.read() == "two\n�\n"
+
+
+def test_tail_asks_again_where_the_system_remembers_an_old_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As an NFS client does: `stat` gives what it remembers, opening a file asks the server."""
+    path = tmp_path / "log"
+    path.write_text("one\n")
+    old = path.stat()
+    tail = Tail(path)
+    assert tail.read() == "one\n"
+    path.write_text("one\ntwo\n")
+    monkeypatch.setattr(Path, "stat", lambda _: old)
+    assert tail.read() == ""
+    assert tail.read(fresh=True) == "two\n"
