@@ -1,4 +1,4 @@
-"""Interference fringes from a wave field: an analysis in plain adios2 that knows nothing of wf.
+"""Interference fringes from a wave field: an analysis in plain adios2 that does not use wf.
 
 Usage: fringes.py INPUT OUTPUT [--average N]
 Reads `pressure` [ny, nx] and `time` from INPUT, averages the intensity p² over the last N steps, and writes

@@ -1,4 +1,4 @@
-"""Two electron beams that meet: a particle-in-cell simulation that writes openPMD and knows nothing of wf.
+"""Two electron beams that meet: a particle-in-cell simulation that writes openPMD and does not use wf.
 
 Usage: two_stream.py SERIES [OPTIONS] [--steps N]
 SERIES is opened by openPMD-api with OPTIONS (JSON or TOML, or `@FILE`). Written are the electric field and the

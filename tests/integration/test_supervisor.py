@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 
 from tests.support.chains import PROGRAMS, ROOT, Way, chain, make_end, make_plan, make_stage, make_stream, write_run
-from workflow.plan.plan_model import Placement, Plan
+from workflow.launch.launch_request import Launcher, LaunchLine, LaunchRequest
+from workflow.launch.launchers import LAUNCHERS
+from workflow.plan.plan_model import LaunchPlan, Placement, Plan
 from workflow.run.events import StageExited, StageStarted, read_events
 from workflow.run.run_directory import read_filled_plan
 from workflow.run.state import RunState, initial_state
@@ -79,6 +81,31 @@ def test_file_that_is_handed_over(tmp_path: Path) -> None:
     ]
     run_dir, _ = run(make_plan(stages, [make_stream("table", "make", ["use"], "after", engine="file")]), tmp_path)
     assert (run_dir / "stages" / "use" / "stdout.log").read_text() == "42\n"
+
+
+def test_lines_get_the_hosts_of_the_nodes_of_their_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a launcher that says which hosts it was given; it also shows that a run needs nothing else of a new one."""
+
+    def line(request: LaunchRequest) -> LaunchLine:
+        return LaunchLine(["cat", request.programs[0].argv[0]], {request.programs[0].argv[0]: f"{request.own_hosts}"})
+
+    monkeypatch.setitem(LAUNCHERS, "show", Launcher(line, executable="show"))
+    nodes = Placement(nodes=[(1, 3)], ranks_per_node=1, cores=[], cores_per_rank=0)
+    launch = LaunchPlan(launcher="show", executable="show")
+    stage = make_stage("md", ["${{ run.dir }}/hosts"], launch=launch, ranks=2, placement=nodes)
+    run_dir = write_run(make_plan([stage]), tmp_path)
+    (*_, last) = supervise(run_dir, ["n0", "n1", "n2", "n3"])
+    assert last.finished is not None
+    assert last.finished.state == "succeeded", last.finished
+    assert (run_dir / "stages/md/stdout.log").read_text() == "['n1', 'n2']"
+
+
+def test_mpiexec_starts_ranks_on_the_hosts_that_it_is_given(tmp_path: Path) -> None:
+    plan = chain("live", ranks=2, steps=3, sink=False)
+    run_dir = write_run(plan, tmp_path)
+    (*_, last) = supervise(run_dir, ["localhost"])
+    assert last.finished is not None
+    assert last.finished.state == "succeeded", last.finished
 
 
 def test_stream_that_is_not_kept(tmp_path: Path) -> None:

@@ -11,11 +11,12 @@ import pytest
 
 import workflow
 from tests.support.planner import SITE, Planner, line_of
+from workflow.cli.doctor import missing_programs
 from workflow.errors import SpecError
 from workflow.launch.launch_request import Launcher, LaunchLine, LaunchRequest, RankedProgram, RankLayout
 from workflow.launch.launchers import LAUNCHERS, launch_line
 from workflow.launch.process_spec import make_process
-from workflow.plan.launch_requests import stage_request
+from workflow.plan.launch_requests import group_request, stage_request
 from workflow.plan.plan_model import LaunchPlan
 from workflow.report.show.plan_tables import launch_lines
 from workflow.site.load_site import load_site
@@ -100,6 +101,30 @@ def test_plans_name_nodes_where_a_line_names_hosts(plan_of: Planner) -> None:
     assert "node[" not in str(launch_lines(plan_of())), "one node needs no host"
     real = launch_line(stage_request(plan.stage("count"), hosts=["a", "b", "c", "d"])).argv
     assert real[3:5] == ["-hosts", "c"]
+
+
+def test_only_processes_with_sst_need_ids_far_apart(plan_of: Planner) -> None:
+    sst, files = plan_of(), plan_of(via="bp5")
+    assert stage_request(sst.stage("walk")).separate_ids
+    assert not stage_request(files.stage("walk")).separate_ids
+    both = plan_of(sets=("streams.positions.via=ssc", "streams.counts.via=sst"))
+    assert group_request(both.groups[0], both).separate_ids
+    alone = plan_of(via="ssc")
+    assert not group_request(alone.groups[0], alone).separate_ids
+
+
+@pytest.mark.parametrize(("own", "option"), [("1", "--cpus-per-task=1"), ("0", "--overlap")])
+def test_a_line_has_cores_of_its_own_where_all_its_stages_do(plan_of: Planner, own: str, option: str) -> None:
+    site = SITE.model_copy(update={"launcher": "srun"})
+    plan = plan_of(via="ssc", site=site, sets=(f"stages.keep.place.cores_per_rank={own}",))
+    assert option in launch_line(group_request(plan.groups[0], plan)).argv
+
+
+def test_a_program_that_other_machines_look_up_is_not_missing_here(plan_of: Planner) -> None:
+    text = "stages: {one: {command: [no-such-program], ranks: 2}}\n"
+    notes = missing_programs(plan_of(text))
+    assert notes == ["stage one: no-such-program is not on this machine; build it, or correct `command`"]
+    assert missing_programs(plan_of(text, site=SITE.model_copy(update={"launcher": "srun"}))) == []
 
 
 def test_a_new_launcher_is_one_entry_of_the_table(

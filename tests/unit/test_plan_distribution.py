@@ -262,4 +262,4 @@ streams: {data: {from: make, to: drop}}
     for option in ("--shape", "--blocks"):
         alone = CliRunner().invoke(wf, ["plan", str(file), option, "90"])
         assert alone.exit_code == 2
-        assert f"{option} is about --strategies: add `--strategies STREAM`" in alone.output
+        assert f"{option} has no effect without --strategies: add `--strategies STREAM`" in alone.output

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import struct
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from workflow.launch.launchers import LAUNCHERS
+from workflow.operators import OPERATORS
 from workflow.site import machine
 from workflow.site.elf import Links, read_links
 from workflow.site.load_site import load_site
@@ -17,11 +19,13 @@ from workflow.site.machine import (
     adios2_planes,
     launcher_path,
     look,
+    memory_bytes,
     memory_policy,
     parse_version,
     peer_memory,
     rdma_fabric,
 )
+from workflow.stage.adios import probe
 
 
 def write_library(path: Path, needed: list[str], runpath: str = "") -> None:
@@ -169,3 +173,36 @@ def write_program(path: Path) -> str:
     path.parent.mkdir(exist_ok=True)
     path.touch(mode=0o755)
     return str(path)
+
+
+@pytest.mark.parametrize(
+    ("own", "limits", "found"),
+    [
+        ("0::/job/step", {"job/step/memory.max": "max", "job/memory.max": "4096", "memory.max": "8192"}, 4096),
+        ("0::/", {"memory.max": "8192"}, 8192),
+        (
+            "4:memory:/job\n0::/",
+            {"memory/job/memory.limit_in_bytes": "2048", "memory/memory.limit_in_bytes": "9" * 18},
+            2048,
+        ),
+        ("0::/job", {"memory.max": "max"}, None),
+        ("3:cpuset:/job", {"cpuset/job/memory.limit_in_bytes": "1"}, None),
+        ("", {}, None),
+    ],
+)
+def test_memory_is_what_the_cgroups_leave(
+    own: str, limits: dict[str, str], found: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cgroup").write_text(own)
+    for name, limit in limits.items():
+        file = tmp_path / "tree" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(limit + "\n")
+    monkeypatch.setattr(machine, "_OWN_CGROUP", tmp_path / "cgroup")
+    monkeypatch.setattr(machine, "_CGROUPS", tmp_path / "tree")
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    assert memory_bytes() == (total if found is None else found)
+
+
+def test_the_probe_names_the_operators_that_a_site_accepts() -> None:
+    assert tuple(probe.OPERATORS) == OPERATORS

@@ -1,4 +1,4 @@
-"""What the shell offers after `--via`, `--example` and `wf components`."""
+"""Shell completion of the values of `--via` and `--example`, and of the names of components."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import click
 
 
 def complete_engine(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[str]:
-    """For the shell: what `--via` may be."""
+    """Engines and engine presets that begin like this."""
     from workflow.spec.engine_presets import known_engines
 
     return [name for name in known_engines() if name.startswith(begun)]
 
 
 def complete_component(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[str]:
-    """For the shell: the components."""
+    """Components that begin like this."""
     from workflow.spec.component_files import known_components
 
     return [name for name in known_components() if name.startswith(begun)]
 
 
 def complete_example(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[str]:
-    """For the shell: the examples."""
+    """Examples that begin like this."""
     from workflow.spec.shipped import known_examples
 
     return [name for name in known_examples() if name.startswith(begun)]

@@ -1,7 +1,6 @@
-"""`wf doctor`: what is installed here, and what to type to get the rest.
+"""`wf doctor`: what is installed here, and how to get the rest.
 
-ADIOS2 is asked in a process of its own: an operator that is not compiled in aborts the process that
-names it, and this one has to live to tell.
+ADIOS2 is examined in a process of its own, because it aborts a process that uses an operator which is not compiled in.
 """
 
 from __future__ import annotations
@@ -19,11 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+import click
+
 from workflow import __version__
 
 if TYPE_CHECKING:
     from workflow.plan.plan_model import Plan
-    from workflow.report.show.text_table import Table
+    from workflow.report.show.text_table import Column
 
 LAPTOP = "pip install 'wf-hpc[laptop]'"
 PROBE_TIMEOUT_S = 30
@@ -31,7 +32,7 @@ PROBE_TIMEOUT_S = 30
 
 @dataclass
 class Finding:
-    """One thing looked at: `state` is ok, missing, or note (works, but you should know)."""
+    """One thing examined: `state` is ok, missing, or note (it works, but may surprise)."""
 
     name: str
     state: Literal["ok", "missing", "note"]
@@ -41,7 +42,7 @@ class Finding:
 
 
 def examine() -> list[Finding]:
-    """Look at everything a run may need, the necessary first."""
+    """Examine everything that a run may need, required things first."""
     return [
         Finding("wf", "ok", f"{__version__}, Python {platform.python_version()} at {sys.executable}"),
         _machine(),
@@ -53,20 +54,24 @@ def examine() -> list[Finding]:
     ]
 
 
-def finding_table(findings: Sequence[Finding]) -> Table:
-    """The findings, one a row."""
-    from workflow.report.show.text_table import Column, make_table, text_column
+def show_findings(findings: Sequence[Finding]) -> None:
+    """Print the findings, one a row, then how to get what is missing."""
+    from workflow.report.show.printing import show_table
+    from workflow.report.show.text_table import make_table, state_column, text_column
 
     columns: list[Column[Finding]] = [
         text_column("what", lambda finding: finding.name),
-        text_column("state", lambda finding: finding.state),
+        state_column("state", lambda finding: finding.state),
         text_column("found", lambda finding: finding.detail),
     ]
-    return make_table(columns, findings)
+    show_table(make_table(columns, findings))
+    for finding in findings:
+        if finding.hint:
+            click.echo(f"{finding.name}: {finding.hint}")
 
 
 def missing_programs(plan: Plan) -> list[str]:
-    """What to say of stages whose program is not there: a note for `wf check`, which may be another machine's."""
+    """A line for each stage whose program is not on this machine: notes for `wf check`, errors for `wf run`."""
     from workflow.launch.launchers import LAUNCHERS
     from workflow.plan.plan_model import RUN_DIR
 
@@ -74,7 +79,7 @@ def missing_programs(plan: Plan) -> list[str]:
     for stage in plan.stages:
         elsewhere = LAUNCHERS[stage.launch.launcher].other_machines
         if "PATH" in stage.env or elsewhere or stage.program[0].startswith(RUN_DIR):
-            continue  # looked up elsewhere, or made by the run
+            continue  # searched elsewhere, or created by the run
         path = Path(stage.program[0])
         if not (path.exists() if path.is_absolute() else shutil.which(stage.program[0])):
             notes.append(
@@ -94,7 +99,7 @@ def _machine() -> Finding:
 def _adios2() -> list[Finding]:
     if importlib.util.find_spec("adios2") is None:
         hint = f"{LAPTOP}, or load your site's ADIOS2 module with its Python bindings"
-        return [Finding("adios2", "missing", "no stage can open a stream without it", hint, required=True)]
+        return [Finding("adios2", "missing", "required by all stages that open a stream", hint, required=True)]
     answer = subprocess.run(
         [sys.executable, "-m", "workflow.stage.adios.probe"],
         capture_output=True,
@@ -106,10 +111,10 @@ def _adios2() -> list[Finding]:
         return [Finding("adios2", "missing", f"installed, but it cannot be used: {last[0]}", LAPTOP, required=True)]
     found = json.loads(answer.stdout)
     rest = (
-        "`make adios2-mpi` in a clone of wf builds one with MPI, UCX, libfabric, blosc, zfp, bzip2, "
-        "then run `.venv-mpi/bin/wf`"
+        "`make adios2-mpi` in a clone of wf builds one with MPI, UCX, libfabric, blosc, zfp and bzip2; "
+        "then use `.venv-mpi/bin/wf`"
     )
-    serial = "" if found["mpi"] else "stages of several ranks gather on rank 0. " + rest
+    serial = "" if found["mpi"] else "built without MPI: stages of several ranks gather their data on rank 0. " + rest
     return [
         Finding("adios2", "ok", f"{found['version']}, {'MPI' if found['mpi'] else 'serial'}", serial),
         Finding("SST transports", "ok" if found["planes"] else "missing", ", ".join(found["planes"]) or "none works"),
@@ -119,7 +124,7 @@ def _adios2() -> list[Finding]:
 
 
 def _ssc(mpi: bool) -> str:
-    return "`via: ssc` joins stages of one MPI launch" if mpi else "no `via: ssc`: it needs an ADIOS2 built with MPI"
+    return "`via: ssc` works" if mpi else "`via: ssc` does not work: it needs an ADIOS2 built with MPI"
 
 
 def _mpi_launcher() -> Finding:
@@ -129,13 +134,15 @@ def _mpi_launcher() -> Finding:
     programs = [launcher.executable for launcher in LAUNCHERS.values() if launcher.starts_ranks]
     path = next((path for path in map(find_beside_python, programs) if path is not None), None)
     if path is None:
-        return Finding("MPI launcher", "missing", "for stages of several ranks", f"{LAPTOP}, or load an MPI module")
+        return Finding(
+            "MPI launcher", "missing", "required by stages of several ranks", f"{LAPTOP}, or load an MPI module"
+        )
     return Finding("MPI launcher", "ok", path)
 
 
 def _module(name: str, purpose: str, hint: str) -> Finding:
     if importlib.util.find_spec(name) is None:
-        return Finding(name, "missing", f"needed for {purpose}", hint)
+        return Finding(name, "missing", f"required by {purpose}", hint)
     try:
         version = importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
@@ -152,17 +159,17 @@ def _components() -> list[Finding]:
         if lacks:
             findings.append(Finding(f"component {name}", "missing", f"needs {', '.join(lacks)}", LAPTOP))
         else:
-            findings.append(Finding(f"component {name}", "ok", "has all that it imports"))
+            findings.append(Finding(f"component {name}", "ok", "all its imports are installed"))
     return findings
 
 
 def _surprises() -> list[Finding]:
-    """Settings of this user that change how ADIOS2 behaves, from outside of any pipeline."""
+    """Settings of this user that change ADIOS2's behaviour outside of any pipeline file."""
     findings = []
     settings = Path.home() / ".config" / "adios2" / "adios2.yaml"
     if settings.exists():
-        findings.append(Finding("ADIOS2 user settings", "note", f"{settings} changes every run of this user"))
+        findings.append(Finding("ADIOS2 user settings", "note", f"{settings} changes all runs of this user"))
     if port_range := os.environ.get("ADIOS2_PORT_RANGE"):
-        hint = "unset it: a reused port with a stale contact file crashes a live writer"
+        hint = "unset it: with fixed ports, a stale contact file can crash a running writer"
         findings.append(Finding("ADIOS2_PORT_RANGE", "note", port_range, hint))
     return findings

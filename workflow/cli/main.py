@@ -1,6 +1,6 @@
-"""The door: one small function per verb. Only this file prints help and exits.
+"""The command line: one small function per verb. Only this file prints help and exits.
 
-Every import of the house is inside the verb that needs it, so that no command pays for what it does not use.
+Other modules of `workflow` are imported inside the verb that needs them: no command pays for what it does not use.
 """
 
 from __future__ import annotations
@@ -20,45 +20,81 @@ from workflow import __version__
 from workflow.cli.completion import complete_component, complete_example
 from workflow.cli.options import check_strategy_options, pipeline_options, strategy_options
 from workflow.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, WfError
+from workflow.formatting import plural
 
 if TYPE_CHECKING:
     from workflow.spec.load import Loaded
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+class VerbGroup(click.Group):
+    """Lists the verbs in the order of their definitions, which is that of their use, not by name."""
+
+    def list_commands(self, _: click.Context) -> list[str]:
+        """The verbs in the order of `--help`."""
+        return list(self.commands)
+
+
+@click.group(cls=VerbGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__, prog_name="wf")
 def wf() -> None:
-    """Couple simulations, analyses and sinks by ADIOS2 streams or files.
+    """Couple simulations, analyses and sinks by ADIOS2 streams or files, from one YAML file.
 
-    Start with `wf init my-first`, then `wf run my-first/pipeline.yaml`.
+    Start with `wf init my-first`, then `wf run my-first/pipeline.yaml`. `wf VERB --help` describes each verb.
     """
 
 
 def load(pipeline: Path, profiles: tuple[str, ...], sets: tuple[str, ...], via: str | None) -> Loaded:
-    """The pipeline with its overlays."""
+    """Read and check the pipeline file, with its profiles and overrides."""
     from workflow.api import load_pipeline
 
     return load_pipeline(pipeline, profiles=profiles, sets=sets, via=via)
 
 
 @wf.command()
+@click.argument("directory", type=click.Path(path_type=Path))
+@click.option(
+    "--example",
+    default="00-starter",
+    show_default=True,
+    shell_complete=complete_example,
+    metavar="NAME",
+    help="The example to copy; `list` shows all",
+)
+def init(directory: Path, example: str) -> None:
+    """Write a working pipeline into a new directory.
+
+    DIRECTORY is created; an example is copied there.
+    """
+    from workflow.spec.shipped import copy_example, known_examples
+
+    if example == "list":
+        click.echo("\n".join(known_examples()))
+        return
+    pipeline = copy_example(example, directory)
+    click.echo(f"wrote {pipeline}\n  next: wf run {pipeline}")
+
+
+@wf.command()
 @pipeline_options
 def check(pipeline: Path, profiles: tuple[str, ...], sets: tuple[str, ...], via: str | None) -> None:
-    """Say all that is wrong with a pipeline; start nothing."""
+    """List all mistakes in a pipeline file; start nothing.
+
+    PIPELINE is the YAML file. Exits with 2 when it has a mistake.
+    """
     from workflow.api import make_plan
     from workflow.cli.doctor import missing_programs
     from workflow.report.show.printing import show_advice
 
     plan = make_plan(load(pipeline, profiles, sets, via))
     show_advice([*plan.advice, *missing_programs(plan)])
-    stages, streams = len(plan.stages), len(plan.streams)
-    click.echo(f"{pipeline}: ok ({stages} stage{'s' * (stages != 1)}, {streams} stream{'s' * (streams != 1)})")
+    stages, streams = plural(len(plan.stages), "stage"), plural(len(plan.streams), "stream")
+    click.echo(f"{pipeline}: ok ({stages}, {streams})")
 
 
 @wf.command()
 @pipeline_options
-@click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON: the very bytes that a run writes")
-@click.option("--explain", metavar="KEY", help="Say where a value comes from, e.g. streams.atoms.queue.limit")
+@click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON, byte for byte as a run writes it")
+@click.option("--explain", metavar="KEY", help="Show where a value comes from: streams.atoms.queue.limit")
 @strategy_options
 def plan(
     pipeline: Path,
@@ -71,7 +107,10 @@ def plan(
     blocks: str | None,
     shape: str | None,
 ) -> None:
-    """Show what a run would do; start nothing."""
+    """Show what a run would start, and how; start nothing.
+
+    PIPELINE is the YAML file.
+    """
     from workflow.api import make_plan
 
     check_strategy_options(strategies, blocks, shape)
@@ -81,19 +120,16 @@ def plan(
         from workflow.plan.explain import explain_key
 
         click.echo(explain_key(loaded, decided, explain))
-    elif as_json and not strategies:
-        click.echo(decided.to_json(), nl=False)
-    elif strategies:
-        from workflow.report.show.printing import show_table
-        from workflow.report.show.strategy_table import MEANING, strategies_json, strategies_tables
+    elif strategies and as_json:
+        from workflow.report.show.strategy_table import strategies_json
 
-        if as_json:
-            click.echo(strategies_json(decided, strategies, blocks, shape))
-            return
-        for lines, table in strategies_tables(decided, strategies, blocks, shape):
-            click.echo("\n".join(lines))
-            show_table(table)
-        click.echo(f"\n{MEANING}")
+        click.echo(strategies_json(decided, strategies, blocks, shape))
+    elif strategies:
+        from workflow.report.show.printing import show_strategies
+
+        show_strategies(decided, strategies, blocks, shape)
+    elif as_json:
+        click.echo(decided.to_json(), nl=False)
     else:
         from workflow.report.show.printing import show_plan
 
@@ -102,9 +138,11 @@ def plan(
 
 @wf.command()
 @pipeline_options
-@click.option("--run-dir", type=click.Path(path_type=Path), help="Write the run here (default: runs/NAME-TIME-ID)")
-@click.option("--dry-run", is_flag=True, help="Stop after the plan and print it as JSON")
-@click.option("--quiet", "-q", is_flag=True, help="Print only the end")
+@click.option(
+    "--run-dir", type=click.Path(path_type=Path), help="The run directory to create (default: runs/NAME-TIME-ID)"
+)
+@click.option("--dry-run", is_flag=True, help="Print the plan as JSON; start nothing")
+@click.option("--quiet", "-q", is_flag=True, help="Print only the result, not the progress")
 def run(
     pipeline: Path,
     profiles: tuple[str, ...],
@@ -114,7 +152,11 @@ def run(
     dry_run: bool,
     quiet: bool,
 ) -> None:
-    """Run a pipeline and wait for its end."""
+    """Run a pipeline, show its progress, and wait for its end.
+
+    PIPELINE is the YAML file. Exits with 0 when the run succeeded, 1 when it failed, 2 when it could not start, and
+    130 when it was interrupted.
+    """
     from workflow.api import make_plan, start_run
 
     loaded = load(pipeline, profiles, sets, via)
@@ -134,11 +176,12 @@ def run(
         state = next(states)
         with Progress(decided, directory, quiet=quiet) as progress:
             progress.update(state)
-            # The first stages are starting now: what only the end needs is loaded meanwhile.
-            import workflow.report.html.page  # noqa: F401 - for write_report
+            # The first stages are starting now: import meanwhile what only the end needs.
+            from workflow.report.html.page import compile_templates
             from workflow.report.report_files import write_report
             from workflow.report.show.printing import show_end
 
+            compile_templates()
             for state in states:
                 progress.update(state)
     report = write_report(directory, state)
@@ -149,7 +192,10 @@ def run(
 @wf.command()
 @click.argument("run_dir", required=False, type=click.Path(path_type=Path))
 def status(run_dir: Path | None) -> None:
-    """Show how far a run is (default: the newest)."""
+    """Show how far a run is: its stages and streams.
+
+    RUN_DIR is a run directory (default: the newest run).
+    """
     from workflow.report.report_files import compute_report
     from workflow.report.show.printing import show_status
     from workflow.run.run_directory import find_run
@@ -159,14 +205,22 @@ def status(run_dir: Path | None) -> None:
 
 @wf.command()
 @click.argument("stage", required=False)
-@click.option("--run-dir", type=click.Path(path_type=Path), help="Which run (default: the newest)")
+@click.option("--run-dir", type=click.Path(path_type=Path), help="The run directory (default: the newest run)")
 @click.option(
-    "--lines", "-n", type=click.IntRange(min=0), default=20, show_default=True, help="How many last lines of each file"
+    "--lines",
+    "-n",
+    type=click.IntRange(min=0),
+    default=20,
+    show_default=True,
+    help="How many of the last lines of each file",
 )
-@click.option("--follow", "-f", is_flag=True, help="Go on printing until the run ends")
-@click.option("--raw", is_flag=True, help="With the lines of SST's own log, and those that Ctrl-C makes programs print")
+@click.option("--follow", "-f", is_flag=True, help="Print new lines until the run ends")
+@click.option("--raw", is_flag=True, help="Do not hide the lines of SST's log and those caused by Ctrl-C")
 def logs(stage: str | None, run_dir: Path | None, lines: int, follow: bool, raw: bool) -> None:
-    """Show what a run's stages printed."""
+    """Show what the stages of a run printed.
+
+    STAGE is the name of a stage (default: all stages).
+    """
     from workflow.report.read.stage_logs import follow_logs, last_logs
     from workflow.run.run_directory import find_run
 
@@ -180,7 +234,10 @@ def logs(stage: str | None, run_dir: Path | None, lines: int, follow: bool, raw:
 @click.argument("run_dir", required=False, type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON")
 def report(run_dir: Path | None, as_json: bool) -> None:
-    """Show what a run did, and write report.html (default: the newest run)."""
+    """Show what a run did; write report.html and report.json.
+
+    RUN_DIR is a run directory (default: the newest run).
+    """
     from workflow.report.report_files import write_report
     from workflow.run.run_directory import find_run
 
@@ -199,10 +256,14 @@ def report(run_dir: Path | None, as_json: bool) -> None:
 @wf.command()
 @click.argument("run_a", type=click.Path(path_type=Path))
 @click.argument("run_b", type=click.Path(path_type=Path))
-@click.option("--tolerance", default=0.0, show_default=True, help="Largest relative difference that counts as equal")
+@click.option("--tolerance", default=0.0, show_default=True, help="Largest relative difference of equal values")
 @click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON")
 def compare(run_a: Path, run_b: Path, tolerance: float, as_json: bool) -> None:
-    """Do two runs (or two archives) hold the same data? Exits 1 when not, 2 when there is nothing to compare."""
+    """Compare the data of two runs or of two files.
+
+    RUN_A and RUN_B are two run directories, or two BP or HDF5 files. Exits with 0 when the data are equal, 1 when they
+    differ, 2 when there is nothing to compare.
+    """
     from workflow.compare.compare_runs import compare_runs
 
     result = compare_runs(run_a, run_b, tolerance)
@@ -218,7 +279,10 @@ def compare(run_a: Path, run_b: Path, tolerance: float, as_json: bool) -> None:
 @wf.command()
 @click.argument("name", required=False, shell_complete=complete_component)
 def components(name: str | None) -> None:
-    """List the components, or describe one: parameters, what it reads and writes."""
+    """List the components, or describe one.
+
+    NAME is a component: show its parameters, what it reads and what it writes.
+    """
     from workflow.report.show.component_tables import component_table
     from workflow.report.show.printing import show_component, show_table
     from workflow.spec.component_files import known_components, load_component
@@ -230,6 +294,20 @@ def components(name: str | None) -> None:
 
 
 @wf.command()
+@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON")
+def doctor(as_json: bool) -> None:
+    """Show what is installed here, and how to get the rest."""
+    from workflow.cli.doctor import examine, show_findings
+
+    findings = examine()
+    if as_json:
+        click.echo(json.dumps([vars(finding) for finding in findings], indent=2))
+    else:
+        show_findings(findings)
+    sys.exit(EXIT_BAD_INPUT if any(finding.state == "missing" and finding.required for finding in findings) else 0)
+
+
+@wf.command()
 def schema() -> None:
     """Print the JSON Schema of the pipeline file, for editors."""
     from workflow.spec.json_schema import pipeline_schema
@@ -238,49 +316,12 @@ def schema() -> None:
 
 
 @wf.command()
-@click.option("--json", "as_json", is_flag=True, help="Print as JSON")
-def doctor(as_json: bool) -> None:
-    """Show what is installed here, and what to type to get the rest."""
-    from workflow.cli.doctor import examine
-
-    findings = examine()
-    if as_json:
-        click.echo(json.dumps([vars(finding) for finding in findings], indent=2))
-    else:
-        from workflow.cli.doctor import finding_table
-        from workflow.report.show.printing import show_table
-
-        show_table(finding_table(findings))
-        for finding in findings:
-            if finding.hint:
-                click.echo(f"{finding.name}: {finding.hint}")
-    sys.exit(EXIT_BAD_INPUT if any(finding.state == "missing" and finding.required for finding in findings) else 0)
-
-
-@wf.command()
-@click.argument("directory", type=click.Path(path_type=Path))
-@click.option(
-    "--example",
-    default="00-starter",
-    show_default=True,
-    shell_complete=complete_example,
-    help="Which example to copy; `list` shows them",
-)
-def init(directory: Path, example: str) -> None:
-    """Write a working starter pipeline into a new directory."""
-    from workflow.spec.shipped import copy_example, known_examples
-
-    if example == "list":
-        click.echo("\n".join(known_examples()))
-        return
-    pipeline = copy_example(example, directory)
-    click.echo(f"wrote {pipeline}\n  next: wf run {pipeline}")
-
-
-@wf.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
-    """Print the shell's completion script: eval "$(wf completion bash)"."""
+    """Print a script for shell completion.
+
+    Use it as `eval "$(wf completion bash)"`.
+    """
     from click.shell_completion import get_completion_class
 
     kind = get_completion_class(shell)
@@ -289,12 +330,12 @@ def completion(shell: str) -> None:
 
 
 def main() -> None:
-    """`wf`: run the verb, show errors meant for users without a traceback, exit with a meaning."""
-    # Loading modules makes no rubbish, and what there is at the end goes with the process: looking for it costs some
+    """`wf`: run the verb; show errors meant for users without a traceback; exit with a documented code."""
+    # Importing modules leaves no garbage, and garbage at the end goes with the process: collecting it would cost about
     # 10 ms at the start and 30 ms at the end.
     gc.set_threshold(50_000)
     atexit.register(gc.freeze)
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # looking for them costs 40 ms; not passed to stages
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # searching for them costs 40 ms
     try:
         wf.main(standalone_mode=False)
     except WfError as error:
@@ -306,7 +347,7 @@ def main() -> None:
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
         sys.exit(EXIT_INTERRUPTED)
-    except BrokenPipeError:  # `wf plan --json | head` has what it wanted
+    except BrokenPipeError:  # the reader left: `wf plan --json | head`
         sys.stderr.close()  # or Python complains at exit
         sys.exit(0)
 

@@ -31,6 +31,7 @@ def _node_options(request: LaunchRequest) -> list[str]:
     if request.own_hosts:
         options += ["-hosts", ",".join(request.own_hosts)]
     if layout.gpus_per_rank:
+        # MPICH 5.0.2 aborts at this option on a node without GPUs.
         options += ["-gpus-per-proc", str(layout.gpus_per_rank)]
     return options
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any
 
 from workflow.errors import SpecError
-from workflow.site.machine import interfaces, look
+from workflow.site.machine import interfaces, look, memory_bytes
 from workflow.site.site_model import Site, SiteFile
 from workflow.spec.config_dirs import read_config
 from workflow.spec.validation_messages import validated
@@ -29,15 +28,5 @@ def load_site(name: str) -> Site:
         known["cores_per_node"] = len(os.sched_getaffinity(0))
         known["interfaces"] = interfaces()  # stages run here: elsewhere they may be others
     if file.memory_per_node == "auto":
-        known["memory_per_node"] = _memory_bytes()
+        known["memory_per_node"] = memory_bytes()
     return Site(**look(known))
-
-
-def _memory_bytes() -> int:
-    """Memory of this machine, or of the container that we are in."""
-    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    try:
-        limit = Path("/sys/fs/cgroup/memory.max").read_text().strip()
-    except OSError:
-        return total
-    return min(total, int(limit)) if limit.isdigit() else total

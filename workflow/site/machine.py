@@ -23,6 +23,8 @@ from workflow.sst_transports import TRANSPORTS, Transport
 # InfiniBand and RoCE; Slingshot; Omni-Path announces itself as the first.
 _FABRICS = ("/sys/class/infiniband", "/sys/class/cxi")
 _INTERFACES = Path("/sys/class/net")
+_OWN_CGROUP = Path("/proc/self/cgroup")
+_CGROUPS = Path("/sys/fs/cgroup")
 _PTRACE = Path("/proc/sys/kernel/yama/ptrace_scope")
 _HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 # What users set themselves to tell the allocator: not to be overridden.
@@ -60,6 +62,40 @@ def interfaces() -> list[str]:
         return sorted(path.name for path in _INTERFACES.iterdir() if path.is_dir())
     except OSError:
         return []
+
+
+def memory_bytes() -> int:
+    """Memory that processes started from here may use: that of the machine, or less where a cgroup limits it.
+
+    Batch systems and containers limit the memory of a cgroup. The smallest limit on the way from this process's
+    cgroup to the root applies; inside a container only the cgroups below its own are visible.
+    """
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min([total, *_cgroup_limits()])
+
+
+def _cgroup_limits() -> Iterator[int]:
+    """Memory limits of this process's cgroup and of those above it, versions 1 and 2 (cgroups(7) of Linux)."""
+    try:
+        lines = _OWN_CGROUP.read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, controllers, name = line.split(":", 2)
+        if not controllers:
+            root, file = _CGROUPS, "memory.max"
+        elif "memory" in controllers.split(","):
+            root, file = _CGROUPS / "memory", "memory.limit_in_bytes"
+        else:
+            continue
+        own = root / name.strip("/")
+        for folder in [own, *(parent for parent in own.parents if parent.is_relative_to(root))]:
+            try:
+                limit = (folder / file).read_text().strip()
+            except OSError:
+                continue
+            if limit.isdigit():  # `max` is none; version 1 has a huge number for it
+                yield int(limit)
 
 
 def adios2_planes() -> tuple[list[Transport], str]:

@@ -86,6 +86,17 @@ def show_plan(plan: Plan, console: Console | None = None) -> None:
     show_advice(plan.advice, console)
 
 
+def show_strategies(plan: Plan, stream: str, blocks: str | None, shape: str | None) -> None:
+    """What each strategy of distribution would cost, for every reader of this stream. Raises WfError."""
+    from workflow.report.show.strategy_table import MEANING, strategies_tables
+
+    console = make_console()
+    for lines, table in strategies_tables(plan, stream, blocks, shape):
+        say(console, "\n".join(lines))
+        draw_table(console, table)
+    say(console, f"\n{MEANING}")
+
+
 def show_advice(advice: Sequence[str], console: Console | None = None) -> None:
     """Notes on a plan that is valid, but may not be what the user meant."""
     if advice:

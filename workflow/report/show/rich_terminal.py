@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console as Console
     from rich.live import Live as Live
 
-    from workflow.report.show.text_table import Table
+    from workflow.report.show.text_table import Content, Table
 
 COLOURS = {
     "succeeded": "green", "failed": "bold red", "died": "bold red", "interrupted": "yellow", "stopped": "yellow",
@@ -42,40 +42,42 @@ def make_live(console: Console) -> Live:
     return Live(console=console, auto_refresh=False)
 
 
-def draw_table(console: Console, content: Table) -> None:
+def draw_table(console: Console, table: Table) -> None:
     """A table where it fits; in a narrow terminal a block per row."""
-    if not content.rows:
+    if not table.rows:
         return
     widths = [
-        max(len(title), *(len(row[column]) for row in content.rows)) for column, (title, _) in enumerate(content.head)
+        max(len(title), *(len(row[column]) for row in table.rows)) for column, (title, _) in enumerate(table.head)
     ]
     # The widest column may be folded, the others may not.
     widths.sort()
     widths[-1] = min(widths[-1], NARROWEST_FOLD)
     if sum(widths) + GAP * (len(widths) - 1) > console.width:
-        _draw_blocks(console, content)
+        _draw_blocks(console, table)
         return
     from rich import box
     from rich.table import Table as RichTable
 
-    table = RichTable(
+    drawn = RichTable(
         box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, GAP - 1, 0, 0), header_style="dim"
     )
-    for title, right in content.head:
-        table.add_column(title, justify="right" if right else "left", overflow="fold", no_wrap=right)
-    for row in content.rows:
-        table.add_row(*(_cell(console, title, cell) for (title, _), cell in zip(content.head, row, strict=True)))
+    for title, kind in table.head:
+        drawn.add_column(
+            title, justify="right" if kind == "number" else "left", overflow="fold", no_wrap=kind == "number"
+        )
+    for row in table.rows:
+        drawn.add_row(*(_cell(console, cell, kind) for (_, kind), cell in zip(table.head, row, strict=True)))
     console.print()
-    console.print(table)
+    console.print(drawn)
 
 
-def _draw_blocks(console: Console, content: Table) -> None:
-    room = max(len(title) for title, _ in content.head) + 2
-    for row in content.rows:
+def _draw_blocks(console: Console, table: Table) -> None:
+    room = max(len(title) for title, _ in table.head) + 2
+    for row in table.rows:
         say(console, f"\n{row[0]}", "bold")
-        for (title, _), cell in list(zip(content.head, row, strict=True))[1:]:
+        for (title, kind), cell in list(zip(table.head, row, strict=True))[1:]:
             if cell:
-                say(console, f"  {title:<{room}}{cell}", COLOURS.get(cell, "") if title == "state" else "")
+                say(console, f"  {title:<{room}}{cell}", COLOURS.get(cell, "") if kind == "state" else "")
 
 
 def make_grids(console: Console, *blocks: Sequence[tuple[str, ...]]) -> Any:
@@ -87,15 +89,15 @@ def make_grids(console: Console, *blocks: Sequence[tuple[str, ...]]) -> Any:
     for block in blocks:
         grid = RichTable.grid(padding=(0, GAP, 0, 0))
         for row in block:
-            grid.add_row(*(_cell(console, "state", cell) for cell in row))
+            grid.add_row(*(_cell(console, cell, "state") for cell in row))
         grids.append(grid)
     return Group(*grids)
 
 
-def _cell(console: Console, title: str, cell: str) -> Any:
+def _cell(console: Console, cell: str, kind: Content) -> Any:
     from rich.text import Text
 
-    return Text(to_encoding(console.encoding, cell), style=COLOURS.get(cell, "") if title == "state" else "")
+    return Text(to_encoding(console.encoding, cell), style=COLOURS.get(cell, "") if kind == "state" else "")
 
 
 def say(console: Console, line: str, style: str = "", wrap: bool = False) -> None:

@@ -13,6 +13,7 @@ from workflow.report.show.text_table import (
     View,
     make_table,
     number_column,
+    state_column,
     text_column,
 )
 
@@ -34,7 +35,7 @@ STAGE_COLUMNS: list[Column[StagePart]] = [
     text_column("stage", lambda stage: stage.name, EVERYWHERE),
     text_column("program", lambda stage: stage.program, PAGE),
     number_column("ranks", lambda stage: str(stage.ranks)),
-    text_column("state", lambda stage: stage.state, EVERYWHERE),
+    state_column("state", lambda stage: stage.state, EVERYWHERE),
     number_column("exit", exit_text, EVERYWHERE),
     number_column("time", lambda stage: duration(stage.wall_s), EVERYWHERE),
     number_column("computing", lambda stage: time_and_share(stage, "compute"), PAGE),

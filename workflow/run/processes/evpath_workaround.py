@@ -1,12 +1,12 @@
 """Process ids far enough apart, because ADIOS2 makes wrong connections otherwise.
 
-EVPath, SST's network layer, names each process by a random number seeded with its process id plus the time in
+EVPath, SST's network layer, names each process by a random number whose seed is its process id plus the time in
 seconds when it opens its first stream (ADIOS2 2.12.1, thirdparty/EVPath cm.c, CManager_create and CMinternal_get_conn).
-Two stages started together have ids one or two apart, and often open their streams a second or two apart:
-then both get the same name, and a stage that talks to both sends the one what is meant for the other, which answers
+Two stages started together have ids one or two apart, and often open their streams a second or two apart. Then both
+get the same name, and a stage connected to both sends messages to the wrong one, which prints
 "CM - No handler for incoming data" and waits for ever. Seen in 7 of 100 runs of a chain of three stages.
 
-Ids are given out in order, to threads too, and a thread is cheap: so between two stages some are used up.
+The system assigns ids in order, also to threads, and a thread is cheap: threads use up some ids between two stages.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ _LOOK_S = 0.001
 
 
 def use_up_ids(count: int = GAP) -> None:
-    """Let the system's next process id be at least so much higher (until it wraps around).
+    """Advance the system's next process id by at least `count` (until it wraps around).
 
-    By threads of the C library that run `getpid`: Python's own wait for each other, which took up to ten times as long.
+    By threads of the C library that run `getpid`. Python's threads wait for each other and took up to ten times
+    as long.
     """
     library = ctypes.CDLL(None)
     thread = ctypes.c_ulong()

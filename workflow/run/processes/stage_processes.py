@@ -1,4 +1,4 @@
-"""The stages as processes: start them, hear of their ends, signal them. Nothing of a run survives its `Crew`."""
+"""The stages as processes: start, wait, signal. No process of a run survives its `Crew`."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _LAST_LINES = 12  # of a launcher's output, where it may say how a rank ended
 _LOST_S = 1.0
 _OTHER_FILES = 200  # of this process, beside one per stage
 _LOOK_S = 1.0  # how often to look at groups that have outlived their leader
-# Where wf itself was started by a launcher: a stage started directly must not take itself for a rank of that.
+# Set where a launcher has started wf itself: a stage started directly is not a rank of that launch.
 _FOREIGN = ("PMI_", "PMIX_", "PALS_RANKID", "OMPI_COMM_WORLD_")
 _OWN = ("PYDANTIC_DISABLE_PLUGINS", "__all__")  # what `wf` sets for itself
 
 
 @dataclass(frozen=True)
 class Ending:
-    """How a stage ended: an exit code, or a signal, or both where a launcher tells of its rank's."""
+    """How a stage ended: an exit code, or a signal, or both where a launcher reports the signal of a rank."""
 
     code: int | None
     signal: int | None
@@ -128,7 +128,7 @@ class Crew:
                         process.kill()
 
     def wait(self, timeout_s: float) -> list[str]:
-        """Sleep until a stage ends, a watched descriptor can be read or time is up; the stages that ended."""
+        """Wait for the end of a stage, a readable descriptor, or `timeout_s`. Returns the stages that ended."""
         ready = [key for key, _ in self._selector.select(max(0.0, timeout_s))]
         self._readable = {key.fd for key in ready}
         return [key.data for key in ready if key.data is not None]
@@ -139,7 +139,7 @@ class Crew:
 
     def collect(self, name: str, folder: Path) -> Ending:
         """How a stage that has ended did so."""
-        # Before it is waited for: so long its number belongs to nobody else.
+        # Before it is reaped: until then no other process can get its id.
         self._forget_groups()
         spec, process = self._running.pop(name)
         for key in list(self._selector.get_map().values()):
@@ -154,7 +154,7 @@ class Crew:
         return to_ending(code, spec.launcher, [*_tail(folder / "stdout.log"), *_tail(folder / "stderr.log")])
 
     def _forget_groups(self) -> None:
-        """Groups in which nothing lives are not ours any more: their numbers are used again, by strangers."""
+        """Forget groups without a living process: other processes may get their ids."""
         for group in self._groups - process_reaper.living_groups(self._groups):
             self._groups.remove(group)
             self._tell(-group)
@@ -181,7 +181,7 @@ class Crew:
         process_reaper.end_members(str(folder / "stage.json"), groups, 0.5, process_reaper.STAGE_VARIABLE)
 
     def end_all(self) -> set[int]:
-        """Kill what is left of the run, at once. Returns the ids of processes that would not go."""
+        """Kill what is left of the run, at once. Returns the ids of processes that did not end."""
         left = process_reaper.end_members(str(self._run_dir), self._groups)
         for _, process in self._running.values():
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -192,7 +192,7 @@ class Crew:
 
 
 def to_ending(code: int, launcher: str, lines: Iterable[str]) -> Ending:
-    """A process's exit as Popen gives it, with what its launcher's last lines say of the rank at fault. Pure."""
+    """A process's exit as Popen gives it, with what its launcher's last lines report of the failed rank. Pure."""
     if code < 0:
         return Ending(None, -code)
     number = LAUNCHERS[launcher].signal_of(code, lines) if code else None

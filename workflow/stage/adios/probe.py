@@ -14,12 +14,11 @@ import tempfile
 
 from workflow.sst_transports import TRANSPORTS, SstTransport
 
+# Those that `output: {compression: …}` and `operators:` of a site's file can name (workflow.operators).
 OPERATORS: dict[str, dict[str, str]] = {
     "blosc": {},
     "bzip2": {},
     "zfp": {"accuracy": "1e-3"},
-    "sz": {"accuracy": "1e-3"},
-    "mgard": {"accuracy": "1e-3"},
 }
 TIMEOUT_S = 30
 
