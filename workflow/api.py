@@ -1,4 +1,4 @@
-"""The four calls that notebooks and scripts need; the command line is a thin user of them.
+"""The functions for notebooks and scripts; the command line uses them too.
 
 >>> from workflow import load_pipeline, make_plan, run_pipeline
 >>> plan = make_plan(load_pipeline("pipeline.yaml", via="bp5"))   # no process, no file written
@@ -27,7 +27,7 @@ __all__ = ["Loaded", "load_pipeline", "make_plan", "read_report", "run_pipeline"
 
 
 def make_plan(loaded: Loaded, site: Site | None = None) -> Plan:
-    """Decide everything about a loaded pipeline. Pure but for reading the site's file when none is given.
+    """Decide everything about a loaded pipeline. Starts no process; reads the site's file when no site is given.
 
     Raises:
         SpecError: all that is wrong, with places in the pipeline file.

@@ -63,7 +63,7 @@ def shells(count: int) -> Plan:
     for stage in plan.stages:
         argv = ["bash", str(SHELL), stage.ends[0].stream, stage.ends[0].side]
         added = "tap" if stage.ends[0].side == "read" else None
-        stages.append(stage.model_copy(update={"argv": argv, "added": added}))
+        stages.append(stage.model_copy(update={"program": argv, "added": added}))
     return plan.model_copy(update={"stages": stages})
 
 

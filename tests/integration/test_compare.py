@@ -273,7 +273,7 @@ def test_wrong_paths_are_refused(tmp_path: Path) -> None:
     with pytest.raises(WfError, match=r"run is not a run: it has no plan\.json"):
         compare_runs(tmp_path / "run", tmp_path / "run")
     make_runs(tmp_path / "run")
-    with pytest.raises(WfError, match="compare two of a kind"):
+    with pytest.raises(WfError, match="compare two files or two runs"):
         compare_runs(bp, tmp_path / "run")
     with pytest.raises(WfError, match="tolerance"):
         compare_runs(bp, bp, tolerance=-1)

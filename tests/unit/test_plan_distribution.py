@@ -173,10 +173,10 @@ def test_blocks_are_understood(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("blocks", "shape", "message"),
     [
-        (None, "8by8", "--shape 8by8 is no shape"),
+        (None, "8by8", "--shape 8by8 is not a shape"),
         (None, "1x1", "cannot be divided into 3 non-empty blocks"),
         ("1,2", None, "has 2 numbers, the stream has 3 writing ranks"),
-        ("1,2,3", "7", "--blocks are 6 rows, --shape says 7"),
+        ("1,2,3", "7", "--blocks has 6 rows, --shape has 7"),
         ("nothing.json", None, "nothing.json: No such file"),
         ("bad.json", None, "bad.json is not a list of blocks"),
         ("mixed.json", None, "of different dimensions"),
@@ -198,7 +198,7 @@ def test_blocks_that_mean_nothing(
 def test_streams_that_have_no_table(plan_of: Planner) -> None:
     with pytest.raises(WfError, match="did you mean `positions`"):
         strategies_tables(plan_of(), "position", None, None)
-    with pytest.raises(WfError, match="nothing to share out"):
+    with pytest.raises(WfError, match="nothing to distribute"):
         strategies_tables(plan_of(), "counts", None, None)
 
 

@@ -99,11 +99,14 @@ def test_mpi_says_who_aborted(launch: MpmdLaunch, tmp_path: Path) -> None:
     assert [ended.stage for ended in launch.last(tmp_path, Ending(5, None))] == ["b", "a"]
 
 
-def test_the_others_of_a_launch_are_stopped_and_not_at_fault() -> None:
+@pytest.mark.parametrize("together", [False, True])
+def test_the_others_of_a_launch_are_stopped_and_not_at_fault(together: bool) -> None:
+    """The stage whose end comes first is at fault, also where all ends are seen at the same time."""
     state = initial_state(plan())
     facts: list[Any] = [RunStarted(0.0, "run", 1, 1, "here"), StageStarted(0.0, "a", 1), StageStarted(0.0, "b", 1)]
     # A reader that fails is not blamed at once, since its writer may have died first; here that cannot be.
-    for event in [*facts, StageExited(1.0, "b", 3, None), StageExited(1.0, "a", 3, None), Tick(2.0)]:
-        state, _ = step(state, event)
+    ends = [StageExited(1.0, "b", 3, None), StageExited(1.0, "a", 3, None)]
+    for events in [*([fact] for fact in facts), *([ends] if together else [[end] for end in ends]), [Tick(2.0)]]:
+        state, _ = step(state, *events)
     assert {name: stage.status for name, stage in state.stages.items()} == {"a": "stopped", "b": "failed"}
     assert state.culprit == "b"

@@ -129,10 +129,10 @@ def _ssc(mpi: bool) -> str:
 
 def _mpi_launcher() -> Finding:
     from workflow.launch.launchers import LAUNCHERS
-    from workflow.site.machine import find_beside_python
+    from workflow.site.machine import find_program
 
     programs = [launcher.executable for launcher in LAUNCHERS.values() if launcher.starts_ranks]
-    path = next((path for path in map(find_beside_python, programs) if path is not None), None)
+    path = next((path for path in map(find_program, programs) if path is not None), None)
     if path is None:
         return Finding(
             "MPI launcher", "missing", "required by stages of several ranks", f"{LAPTOP}, or load an MPI module"

@@ -1,4 +1,4 @@
-"""How far two arrays lie apart, box by box."""
+"""The differences between two arrays, box by box."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def boxes(shape: Shape, kind: str, limit: int = BOX_BYTES) -> Iterator[tuple[Sha
         return
     row = np.dtype(kind).itemsize if kind in np.sctypeDict else 16
     axis = len(shape)
-    # The boxes are whole in the axes after `axis`, `depth` deep along it, and one deep before.
+    # A box spans the axes after `axis`, `depth` elements of it, and one element of the axes before.
     while axis and row * shape[axis - 1] <= limit:
         axis -= 1
         row *= shape[axis]
@@ -55,7 +55,7 @@ class Spread:
         a, b = np.asarray(a), np.asarray(b)
         self._total += a.size
         numbers = a.dtype.kind in "biufc" and b.dtype.kind in "biufc"
-        # One pass without temporaries worth mentioning: nearly always this is all.
+        # Equal arrays are the common case: one pass, almost without temporary memory.
         if np.array_equal(a, b, equal_nan=a.dtype.kind in "fc"):
             return a.nbytes
         if numbers:
@@ -80,7 +80,7 @@ class Spread:
             relative = apart / size  # NaN where both are 0: they do not differ
             differs = (a != b) & ~((a != a) & (b != b))
             if self._tolerance:
-                # Infinities differ by infinity or, from themselves, by nothing; NaN is within no tolerance.
+                # Different infinities differ by infinity; no tolerance makes NaN equal to a number.
                 differs &= ~(relative <= self._tolerance)
         if not differs.any():
             return

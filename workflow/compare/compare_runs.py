@@ -1,6 +1,6 @@
 """`wf compare`: do two runs, or two files, hold the same data? Which variable and step differ first, by how much?
 
-Both sides are read in step, box by box, so that memory does not grow with the data.
+Both sides are read step by step and box by box, so that memory does not grow with the data.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ def compare_runs(a: Path, b: Path, tolerance: float = 0.0) -> Comparison:
 
     Files are matched by their path inside the run directory. Two values are equal when they are the same,
     both NaN, or differ by no more than `tolerance` × the larger magnitude. What only one side has is
-    named, and does not make the sides different: a streamed run keeps fewer files.
+    named; a missing stream does not make the sides different, because a streamed run keeps fewer files.
 
     Raises:
         WfError: the paths are not two runs or two files, or numpy or adios2 is missing.
     """
     if not 0.0 <= tolerance < 1.0:
-        raise WfError(f"tolerance {tolerance:g}: expected a relative one, from 0 to below 1")
+        raise WfError(f"tolerance {tolerance:g}: expected a relative difference, from 0 to below 1")
     files_a, files_b = _files(a), _files(b)
     if is_data(a) != is_data(b):
-        raise WfError(f"{a} and {b}: one is a file, the other a run; compare two of a kind")
+        raise WfError(f"{a} and {b}: one is a file, the other a run; compare two files or two runs")
     if is_data(a):
         pairs, only_a, only_b = [(a.name, a, b)], [], []
     else:
@@ -47,12 +47,12 @@ def compare_runs(a: Path, b: Path, tolerance: float = 0.0) -> Comparison:
     return Comparison(
         a=str(a), b=str(b), tolerance=tolerance, only_a=only_a, only_b=only_b,
         files=[compare_files(name, one, other, tolerance) for name, one, other in pairs],
-        notes=[note for run in (a, b) for note in _doubts(run)],
+        notes=[note for run in (a, b) for note in _incomplete(run)],
     )  # fmt: skip
 
 
 def compare_files(name: str, a: Path, b: Path, tolerance: float) -> FileComparison:
-    """Compare two files; one that cannot be read is a difference, too."""
+    """Compare two files; a file that cannot be read counts as a difference."""
     tally = _Tally(tolerance)
     try:
         with open_data(a) as steps_a, open_data(b) as steps_b:
@@ -64,7 +64,7 @@ def compare_files(name: str, a: Path, b: Path, tolerance: float) -> FileComparis
 
 
 class _Tally:
-    """What was found so far: per variable one line that grows, not one per step."""
+    """The differences found so far, added up over the steps: one for each variable."""
 
     def __init__(self, tolerance: float) -> None:
         self.steps = 0
@@ -91,7 +91,7 @@ class _Tally:
         self.steps += 1
 
     def note(self, new: Difference) -> None:
-        """Add a difference to what is known of this variable: the first one stays, the sums grow."""
+        """Add a difference of a variable: the place of the first one is kept, the sums grow."""
         old = self._found.get((new.what, new.name))
         if old is not None:
             largest = {key: _larger(getattr(old, key), getattr(new, key)) for key in ("max_abs", "max_rel")}
@@ -161,14 +161,14 @@ def _files(path: Path) -> dict[str, Path]:
     if not path.is_dir():
         what = "neither a run directory nor a .bp or .h5 file" if path.exists() else "no such file or directory"
         raise WfError(f"{path}: {what}", HINT)
-    # Not before this is known: another directory may hold the whole disk.
+    # Do not search a directory that is not a run: it may be the whole disk.
     if not (path / PLAN_FILE).exists():
         raise WfError(f"{path} is not a run: it has no {PLAN_FILE}", HINT)
     return find_data(path)
 
 
-def _doubts(run: Path) -> Iterator[str]:
-    """A run that did not succeed may have left half of its data."""
+def _incomplete(run: Path) -> Iterator[str]:
+    """A note for a run that did not succeed: it may have left half of its data."""
     if not (run / EVENTS_FILE).exists():
         return
     verdict = next((event.state for event in read_events(run) if isinstance(event, RunFinished)), "has not ended")

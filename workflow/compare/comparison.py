@@ -56,13 +56,13 @@ class Comparison(Spec):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def identical(self) -> bool:
-        """There was something to compare, it is the same on both sides, and neither side lacks a result."""
+        """Something was compared, all of it is equal, and no side lacks a result."""
         same = any(file.variables for file in self.files) and all(file.identical for file in self.files)
         return same and not self.lacking
 
     @property
     def lacking(self) -> list[str]:
-        """Results that one side does not have. Streams may be missing: by SST they leave no file."""
+        """Results that only one side has. A stream may be missing: SST leaves no file."""
         return [path for path in (*self.only_a, *self.only_b) if not path.startswith("streams/")]
 
     @property

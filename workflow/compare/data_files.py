@@ -1,6 +1,6 @@
 """Files of data, found in a run and read step by step through `workflow.stage`.
 
-The only place of the report that reads data; what that takes (numpy, adios2, h5py) is loaded when a file is opened.
+The libraries that reading takes (numpy, adios2, h5py) are imported when a file is opened.
 """
 
 from __future__ import annotations
@@ -90,12 +90,12 @@ def open_data(path: Path) -> Iterator[Iterator[DataStep]]:
 def _engine(path: Path) -> str | None:
     if not path.is_dir():
         return None if path.suffix.lower() in HDF5_SUFFIXES else "BP3"
-    # BP4 has no file of meta-metadata; both call themselves .bp.
+    # BP4 has no file of meta-metadata; both have names in .bp.
     return "BP5" if (path / "mmd.0").exists() else "BP4"
 
 
 def _steps(reader: Reader, path: Path) -> Iterator[DataStep]:
-    # Not around the `yield`: what goes wrong with the other file of a pair is not thrown into this one.
+    # Not around the `yield`: an error of the other file of the pair must not be attributed to this one.
     while True:
         with _named(path):
             step = next(reader, None)
@@ -113,4 +113,4 @@ def _named(path: Path) -> Iterator[None]:
     except (StageError, OSError, RuntimeError) as error:
         raise RunError(f"{path}: {error}") from error
     except KeyError as error:
-        raise RunError(f"{path}: holds a type that cannot be read: {error}") from error
+        raise RunError(f"{path}: has a variable of a type that cannot be read: {error}") from error

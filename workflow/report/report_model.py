@@ -19,7 +19,7 @@ StageVerdict = Literal["waiting", "starting", "running", "stopping", "ended", "s
 
 
 class ReportPart(BaseModel):
-    """Settings that every part of the report shares."""
+    """Settings of all models of the report."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -43,11 +43,11 @@ class RunPart(ReportPart):
     overlap: Real | None = Field(
         None,
         description="time that the stage `limited_by`, or else the one with most work, did not wait ÷ wall_s: "
-        "1 when all else hides behind it",
+        "1 when it hides all other work",
     )
     limited_by: str = Field(
         "",
-        description="the stage that the others wait for in the end: it limits a stream and waits much in none; "
+        description="the stage that the others wait for: it limits a stream and does not wait much in any; "
         "empty when none waits much, or the run failed",
     )
 
@@ -92,12 +92,12 @@ class StagePart(ReportPart):
 
 
 class AccuracyPart(ReportPart):
-    """What compression did to a variable on its way to a reader, by values that the writer sent along unchanged."""
+    """Errors of a compressed variable at a reader, measured on values that the writer also sent uncompressed."""
 
     variable: str
     operator: str
-    bound: float = Field(description="largest absolute error allowed; 0: every bit had to arrive")
-    largest: float | None = Field(description="largest error found; None is infinite: where bits or NaN differ")
+    bound: float = Field(description="largest absolute error allowed; 0: lossless")
+    largest: float | None = Field(description="largest error found; None: infinite, where bits or NaN differ")
     compared: int = Field(description="values compared, over all steps and ranks")
     steps: int
 
@@ -106,7 +106,7 @@ class ReaderPart(ReportPart):
     """One reading end of a stream."""
 
     stage: str
-    steps: int | None = Field(description="read; None: not seen from outside of a program of the user's own")
+    steps: int | None = Field(description="read; None: unknown, because the program does not use workflow.stage")
     bytes: int | None
     io_s: Real | None = None
     wait_s: Real | None = Field(None, description="in begin_step, for the writer's next step")
@@ -128,14 +128,14 @@ class StreamPart(ReportPart):
     when_full: Literal["block", "discard"] | None = None
     parameters: dict[str, str] = Field(default_factory=dict, description="engine parameters of the writer")
     transport: str = Field(
-        "", description="how SST moved data, by its log: tcp, rdma, ucx, mpi; empty: not SST, or not seen"
+        "", description="SST's transport, from its log: tcp, rdma, ucx, mpi; empty: not SST, or unknown"
     )
-    steps: int | None = Field(description="written; None like those of readers")
-    step_size: int | None = Field(None, description="bytes of a step as planned: stated, or by shapes")
+    steps: int | None = Field(description="written; None: unknown, as for readers")
+    step_size: int | None = Field(None, description="bytes of a step as planned: stated in the file, or by shapes")
     queue_memory: int | None = Field(None, description="bytes that the queue was planned to hold at most")
-    bytes: int | None = Field(None, description="written; of a writer that does not say it, what a reader fetched")
-    stored: int | None = Field(None, description="bytes of data on disk, of a compressed file that is still there")
-    unread: list[str] = Field(default_factory=list, description="compressed variables that nobody read, so not checked")
+    bytes: int | None = Field(None, description="written; where the writer does not record it, what a reader read")
+    stored: int | None = Field(None, description="bytes on disk of a compressed file that still exists")
+    unread: list[str] = Field(default_factory=list, description="compressed variables that no stage read")
     io_s: Real | None = None
     wait_s: Real | None = Field(None, description="of the writer, for room in the queue")
     throughput: Real | None = Field(
@@ -148,7 +148,7 @@ class StreamPart(ReportPart):
     last_step: Real | None = None
     idle: Real | None = Field(None, description="share of the writer's time from open to close spent waiting")
     limited_by: str = Field("", description="the stage that the other end waits for; empty when neither waits much")
-    longest_queue: int | None = Field(None, description="most steps written and not yet taken by the slowest reader")
+    longest_queue: int | None = Field(None, description="most steps written and not yet read by the slowest reader")
     readers: list[ReaderPart] = Field(default_factory=list)
 
 
@@ -159,7 +159,7 @@ class Report(ReportPart):
     run: RunPart
     stages: list[StagePart]
     streams: list[StreamPart]
-    notes: list[str] = Field(default_factory=list, description="what to know about these numbers")
+    notes: list[str] = Field(default_factory=list, description="what to consider when reading these numbers")
 
     def stage(self, name: str) -> StagePart:
         """The stage of that name. Raises KeyError."""
@@ -170,5 +170,5 @@ class Report(ReportPart):
         return {stream.name: stream for stream in self.streams}[name]
 
     def to_json(self) -> str:
-        """What `report.json` holds."""
+        """The text of `report.json`."""
         return self.model_dump_json(indent=2) + "\n"

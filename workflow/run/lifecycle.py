@@ -16,6 +16,7 @@ from workflow.run.events import (
     DeadlinePassed,
     Event,
     Interrupted,
+    RecordsLost,
     RunFinished,
     RunStarted,
     StageFailed,
@@ -142,8 +143,7 @@ def _interrupt(turn: _Turn) -> None:
 
 
 def _judge(turn: _Turn) -> None:
-    names = turn.state.unjudged
-    for stage in [turn.state.stages[name] for name in turn.state.stages if name in names] if names else []:
+    for stage in [turn.state.stages[name] for name in turn.state.unjudged]:
         if stage.exited is None:
             continue
         asked = turn.state.stopping is not None and stage.exited >= turn.state.stopping
@@ -176,7 +176,8 @@ def _check_transports(turn: _Turn) -> None:
 
 
 def _mark_open(turn: _Turn, events: Sequence[Event]) -> None:
-    changed = {event.stage for event in events if isinstance(event, StageStarted | StreamOpening | StreamOpened)}
+    kinds = StageStarted | StreamOpening | StreamOpened | RecordsLost
+    changed = {event.stage for event in events if isinstance(event, kinds)}
     for name in turn.state.stages if changed else ():
         stage = turn.state.stages[name]
         if name in changed and stage.status == "starting" and stage.runs and not _unopened(turn.state, name):

@@ -9,7 +9,7 @@ from typing import Literal
 
 from workflow.formats.sides import Side
 from workflow.plan.plan_model import EndPlan, Plan, StagePlan
-from workflow.run.events import RunFinished, StageSilent, Trouble
+from workflow.run.events import RecordsLost, RunFinished, StageSilent, Trouble
 
 Status = Literal["waiting", "starting", "running", "stopping", "succeeded", "failed", "stopped"]
 EndKey = tuple[str, str, Side]  # stream, stage, side
@@ -111,7 +111,7 @@ class RunState:
     ends: Mapping[EndKey, EndState]
     # Subsets of `stages` and `ends`, so that a decision costs as much as what has changed.
     going: frozenset[str]  # stages that are not over
-    unjudged: frozenset[str] = frozenset()  # stages that have exited and are not over
+    unjudged: tuple[str, ...] = ()  # stages that have exited and are not over, in the order of their exits
     failed: tuple[str, ...] = ()  # in the order in which they failed
     timeouts: tuple[EndKey, ...] = ()  # reading ends whose stage reported that it waited for too long
     due: float = 0.0  # no deadline can pass before this time
@@ -129,7 +129,7 @@ class RunState:
     reason: str = ""
     finished: RunFinished | None = None
     cleaned: tuple[str, ...] = ()
-    warnings: tuple[StageSilent, ...] = ()  # the newest of them
+    warnings: tuple[StageSilent | RecordsLost, ...] = ()  # the newest of them
 
     def writer(self, stream: str) -> EndState:
         """The writing end. Raises KeyError."""

@@ -143,7 +143,7 @@ def _searched(bindings: Path) -> Iterator[Path]:
             yield Path(folder)
 
 
-def find_beside_python(executable: str) -> str | None:
+def find_program(executable: str) -> str | None:
     """The program of that name that belongs to this Python, else the one on PATH; None where there is none."""
     beside = Path(sys.executable).with_name(executable)
     return str(beside) if beside.exists() else shutil.which(executable)
@@ -151,7 +151,7 @@ def find_beside_python(executable: str) -> str | None:
 
 def launcher_path(launcher: Launcher) -> str:
     """What to execute: the launcher of wf's Python environment where it has one; else its name, found at the start."""
-    found = find_beside_python(launcher.executable) if launcher.comes_with_python else None
+    found = find_program(launcher.executable) if launcher.comes_with_python else None
     return found or launcher.executable
 
 

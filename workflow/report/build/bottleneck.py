@@ -1,4 +1,4 @@
-"""Which stage limits a stream, and which one the run: read off who waits for whom. Pure."""
+"""Which stage limits a stream, and which one the run: the stage that others wait for. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from workflow.plan.plan_model import StreamPlan
 from workflow.report.read.metrics_file import StageMetrics
 from workflow.report.report_model import StagePart, StreamPart
 
-# Below this share of its time, or this time, a waiting end says nothing about the other one.
+# An end that waits less than this share of its time, or less than this time, is not limited by the other end.
 WAITS_MUCH = 0.05
 WAITS_LONG_S = 0.1
 
@@ -37,13 +37,13 @@ def stream_limit(plan: StreamPlan, metrics: Mapping[str, StageMetrics]) -> str:
 def run_limit(streams: Sequence[StreamPart], stages: Sequence[StagePart]) -> str:
     """The stage that the others wait for in the end: it limits a stream, and waits much in none itself.
 
-    Of several, the one with most work. Empty where no stream is limited. For what a full queue discards nobody waits.
+    Of several, the one with most work. Empty where no stream is limited. Where a full queue discards, no stage waits.
     """
     ends = {stream.name: {stream.writer, *(reader.stage for reader in stream.readers)} for stream in streams}
     limited = [stream for stream in streams if stream.limited_by and stream.when_full != "discard"]
     limits = {stream.limited_by for stream in limited}
     waits = {name for stream in limited for name in ends[stream.name] - {stream.limited_by}}
-    # In a circle each of them may wait for another one.
+    # In a circle of streams each stage may wait for another one.
     candidates = limits - waits or limits
     work = {stage.name: (stage.compute_s or 0) + (stage.io_s or 0) for stage in stages if stage.name in candidates}
     return max(work, key=lambda name: work[name], default="")

@@ -65,7 +65,7 @@ def _make_reader(plan: StreamPlan, name: str, records: Records, written: int | N
 
 
 def count_steps(own: Sequence[StepRecord], seen: EndState) -> tuple[int | None, int | None]:
-    """Steps and bytes of one end: by the stage's own records, or as the supervisor saw them. None: neither knows."""
+    """Steps and bytes of one end: by the stage's own records, or as the supervisor saw them. None: unknown."""
     if own:
         sizes = [step.bytes for step in own if step.bytes is not None]
         return number_of_steps(own), sum(sizes) if len(sizes) == len(own) else None

@@ -1,4 +1,4 @@
-"""A run on the screen as it goes on. No stage is started before this is loaded, so it needs nothing of the report's."""
+"""The progress of a run while it runs. Imported before the first stage starts: it must not import the report."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from workflow.report.show.rich_terminal import Console, Live
     from workflow.run.state import RunState
 
-# Rates change all the time; drawing them takes a processor that the stages need.
+# Rates change all the time, and redrawing takes CPU time from the stages.
 REDRAW_S = 0.4
 
 
@@ -44,7 +44,7 @@ class Progress:
             self._live.stop()
 
     def update(self, state: RunState) -> None:
-        """Show this state, if there is anything new in it."""
+        """Show this state, if it differs from what is shown."""
         if self._quiet:
             return
         if self._live is None:

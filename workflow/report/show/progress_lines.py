@@ -1,11 +1,11 @@
-"""How far a run is, in lines: what the live display and the plain one show. Pure."""
+"""The progress of a run as text, for the live display and for plain output. Pure."""
 
 from __future__ import annotations
 
 from workflow.formatting import duration, plural, rate
 from workflow.run.state import EndState, RunState, StageState
 
-# Without a terminal: how often a stream that moves says so.
+# Without a terminal: the shortest time between two lines on a stream, and their share of a long run's time.
 LINE_EVERY_S = 5.0
 LINE_SHARE = 0.03
 WIDE = 80
@@ -45,9 +45,9 @@ def stream_line(state: RunState, stream: str) -> str:
 
 
 def news(before: RunState | None, now: RunState) -> list[str]:
-    """What has changed for people since that state: stages that started, ended or failed, and a stop.
+    """What has changed since that state: stages that started, ended or failed, and a stop.
 
-    Why is said once, at the end, when it is certain.
+    Reasons are printed once, at the end, when they are certain.
     """
     lines = []
     for name, stage in now.stages.items():
@@ -63,7 +63,7 @@ def news(before: RunState | None, now: RunState) -> list[str]:
 
 
 class Pace:
-    """Remembers what was said, so that each thing is said once and streams speak at most every few seconds."""
+    """Remembers what was printed: each change is printed once, the progress of a stream at most every few seconds."""
 
     def __init__(self) -> None:
         self._before: RunState | None = None
@@ -76,7 +76,7 @@ class Pace:
         for stream in state.plan.streams:
             steps = state.writer(stream.name).steps + sum(end.steps for end in state.readers(stream.name))
             at, before = self._spoken.setdefault(stream.name, (state.t, 0))
-            # Less often in long runs, whose output somebody keeps.
+            # Less often in long runs: their output is often kept in a log.
             pause = max(LINE_EVERY_S, LINE_SHARE * (state.t - (state.started or state.t)))
             if steps != before and state.t - at >= pause:
                 lines.append(stream_line(state, stream.name))

@@ -84,5 +84,5 @@ def result_paths(run_dir: Path) -> list[Path]:
 
 def _repeats(line: str, reason: str) -> bool:
     """Whether the reason already holds this line: as it is, or without the name of the error or of the stage."""
-    said = (line.strip(), line.partition(": ")[2].strip())
-    return any(len(each) >= SHORTEST_REPEAT and each in reason for each in said)
+    texts = (line.strip(), line.partition(": ")[2].strip())
+    return any(len(each) >= SHORTEST_REPEAT and each in reason for each in texts)

@@ -1,4 +1,4 @@
-"""`wf plan --strategies STREAM`: a table of what each strategy would cost. Nothing is run."""
+"""`wf plan --strategies STREAM`: what each strategy of distribution would cost. Nothing is run."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ moved: bytes moved ÷ bytes needed; *: the plan's"""
 
 
 class Judged(NamedTuple):
-    """Every strategy for one reading stage; `lines` say what was judged."""
+    """The costs of every strategy for one reading stage; `lines` describe the data and the ranks."""
 
     stage: str
     end: EndPlan
@@ -93,28 +93,28 @@ def _numbers(end: EndPlan, found: ReadCost) -> dict[str, Any]:
 def judged(plan: Plan, stream: str, blocks: str | None, shape: str | None) -> list[Judged]:
     """Every strategy for every reading stage of one stream.
 
-    `blocks`: rows of each writing rank, `1000,400,0`, or a JSON file of what ADIOS2's BlocksInfo said; `shape`:
-    `64x64x64`, cut as a grid. Raises WfError for what cannot be understood, or when there is no such stream.
+    `blocks`: rows of each writing rank, `1000,400,0`, or a JSON file of ADIOS2's BlocksInfo; `shape`:
+    `64x64x64`, cut as a grid. Raises WfError when an option is malformed or the stream does not exist.
     """
     names = [each.name for each in plan.streams]
     if stream not in names:
         raise WfError(f"there is no stream {stream}", did_you_mean(stream, names) or f"streams: {listing(names)}")
     ends = [(stage.name, end) for stage in plan.stages for end in stage.ends if end.stream == stream and end.share]
     if not ends:
-        hint = "its readers are programs that read what they like, or read whole files"
-        raise WfError(f"nothing to share out: no reader of stream {stream} reads by `step.share`", hint)
+        hint = "its readers choose themselves what they read, or read whole files"
+        raise WfError(f"nothing to distribute: no reader of stream {stream} reads by `step.share`", hint)
     writers = _ranks(ends[0][1], "writers")
     given = _known_blocks(plan, stream, writers.number) if blocks is None and shape is None else None
     given = given or read_blocks(blocks, shape, writers.number)
     head = [f"{stream}: {given.said}"]
     if not given.tiled:
-        head.append("these blocks overlap or leave holes: they cannot be dealt out, and slabs are read instead")
+        head.append("these blocks overlap or leave holes: they cannot be distributed, and slabs are read instead")
     if gathered := plan.reasons.get(f"streams.{stream}.blocks"):
         head += [f"here {gathered}", "the figures are those of an ADIOS2 with MPI"]
     found = []
     for stage, end in ends:
         readers = _ranks(end, "readers")
-        sides = f"{_said(writers, 'writing')}, {_said(readers, 'reading')}"
+        sides = f"{_ranks_text(writers, 'writing')}, {_ranks_text(readers, 'reading')}"
         why = plan.reasons.get(f"streams.{stream}.read.{stage}.strategy", "")
         figures = [judge(each, given, writers, readers) for each in STRATEGIES]
         found.append(Judged(stage, end, [*head, f"{stage}: {sides}", f"  {_planned(end)}: {why}"], figures))
@@ -123,7 +123,7 @@ def judged(plan: Plan, stream: str, blocks: str | None, shape: str | None) -> li
 
 
 def _known_blocks(plan: Plan, stream: str, writers: int) -> BlockLayout | None:
-    """What the plan knows of the data: the largest variable with a shape in numbers, or the bytes of a step."""
+    """The data according to the plan: the largest variable with a shape in numbers, or the bytes of a step."""
     written = next(end for stage in plan.stages for end in stage.ends if end.stream == stream and end.side == "write")
     shapes: dict[str, Shape] = {}
     for name, variable in written.variables.items():
@@ -135,7 +135,7 @@ def _known_blocks(plan: Plan, stream: str, writers: int) -> BlockLayout | None:
         try:
             made = blocks_of_shape(shapes[name], writers)
         except WfError:
-            return None  # too small to be cut among so many
+            return None  # too small for so many ranks
         return replace(made, said=f"{name}: {made.said}")
     each = (plan.stream(stream).step_size or 0) // writers
     if not each:
@@ -144,12 +144,12 @@ def _known_blocks(plan: Plan, stream: str, writers: int) -> BlockLayout | None:
     return replace(made, said=f"{each} bytes of each writing rank, side by side")
 
 
-def _said(ranks: Ranks, doing: str) -> str:
+def _ranks_text(ranks: Ranks, doing: str) -> str:
     return f"{plural(ranks.number, f'{doing} rank')} on {plural(len(ranks.nodes), 'node')}"
 
 
 def read_blocks(blocks: str | None, shape: str | None, writers: int) -> BlockLayout:
-    """The blocks that the options mean. Raises WfError."""
+    """The blocks that the options describe. Raises WfError."""
     sizes = _shape(shape) if shape is not None else None
     if blocks is None:
         return blocks_of_line(writers) if sizes is None else blocks_of_shape(sizes, writers)
@@ -157,15 +157,13 @@ def read_blocks(blocks: str | None, shape: str | None, writers: int) -> BlockLay
         return _from_file(Path(blocks), sizes)
     rows = [int(word) for word in blocks.split(",")]
     if sizes is not None and sizes[0] != sum(rows):
-        raise WfError(
-            f"--blocks are {sum(rows)} rows, --shape says {sizes[0]}", "leave --shape out, or make them agree"
-        )
+        raise WfError(f"--blocks has {sum(rows)} rows, --shape has {sizes[0]}", "leave --shape out, or make them agree")
     return blocks_of_rows(rows, sizes[1:] if sizes else (), writers)
 
 
 def _shape(written: str) -> Shape:
     if not re.fullmatch(r"[1-9]\d*(x[1-9]\d*)*", written):
-        raise WfError(f"--shape {written} is no shape", "write the lengths, slowest axis first: --shape 64x64x64")
+        raise WfError(f"--shape {written} is not a shape", "write the lengths, slowest axis first: --shape 64x64x64")
     return tuple(int(word) for word in written.split("x"))
 
 
@@ -180,20 +178,20 @@ def _from_file(path: Path, shape: Shape | None) -> BlockLayout:
         hint = 'it is a list of {"Start": [0, 0], "Count": [2, 4], "WriterID": 0}, as ADIOS2\'s BlocksInfo gives it'
         raise WfError(f"--blocks {path} is not a list of blocks: {error!r}", hint) from error
     if not found or len({len(block.extent) for block in found}) > 1:
-        raise WfError(f"--blocks {path}: no blocks, or of different dimensions", "take those of one global array")
+        raise WfError(f"--blocks {path}: no blocks, or of different dimensions", "give the blocks of one global array")
     ends = [tuple(s + n for s, n in zip(block.start, block.extent, strict=True)) for block in found]
     whole = shape or tuple(map(max, *ends)) if len(ends) > 1 else shape or ends[0]
     return BlockLayout(found, whole, f"{len(found)} blocks of {' x '.join(map(str, whole))} elements ({path})")
 
 
-def _block(told: Mapping[str, Any]) -> Block:
+def _block(written: Mapping[str, Any]) -> Block:
     start, extent = (
-        tuple(int(n) for n in (told[key].split(",") if isinstance(told[key], str) else told[key]))
+        tuple(int(n) for n in (written[key].split(",") if isinstance(written[key], str) else written[key]))
         for key in ("Start", "Count")
     )
     if len(start) != len(extent):
         raise ValueError(f"Start {start} and Count {extent} differ in dimensions")
-    return Block(start, extent, int(told.get("WriterID", 0)))
+    return Block(start, extent, int(written.get("WriterID", 0)))
 
 
 def _ranks(end: EndPlan, side: str) -> Ranks:

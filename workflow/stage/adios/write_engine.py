@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from workflow.distribution.boxes import Shape, volume
 from workflow.formats.stage_file import StreamEnd
 from workflow.stage.adios.open_engine import bindings, forget_contact_files, is_parallel, open_engine
 from workflow.stage.adios.tcp_nodelay import Connections
-from workflow.stage.data.compression_operators import Operators, VariableOperator
 from workflow.stage.data.variables import STRING_LISTS, Array, BlockData
 from workflow.stage.stage_errors import StageError
+
+if TYPE_CHECKING:
+    from workflow.stage.data.compression_operators import Operators, VariableOperator
 
 
 class _Known(NamedTuple):
@@ -30,8 +32,12 @@ class AdiosWriteEngine:
 
     def __init__(self, end: StreamEnd) -> None:
         self._adios2 = bindings()
-        self._operators = Operators(end)
-        self._operators.check_built()
+        self._operators: Operators | None = None
+        if end.operators:
+            from workflow.stage.data.compression_operators import Operators  # only writers that compress pay for it
+
+            self._operators = Operators(end)
+            self._operators.check_built()
         self._adios, self._io, self._engine = open_engine(end, "Write")
         self._sync, self._deferred = self._adios2.Mode.Sync, self._adios2.Mode.Deferred
         self._variables: dict[str, _Known] = {}
@@ -57,9 +63,7 @@ class AdiosWriteEngine:
         name, kind, values, shape, start, lent = block
         count = values.shape
         known = self._variables.get(name)
-        operator = self._operators.of(block)
-        if operator is not None:
-            self._operators.check_block(operator, block)
+        operator = self._operator_of(block)
         if known is None:
             variable = self._define(block, operator)
         else:
@@ -124,6 +128,12 @@ class AdiosWriteEngine:
         # ADIOS2 refuses a second value for a defined name; removing an undefined one has no effect.
         self._io.RemoveAttribute(name)
         self._io.DefineAttribute(name, value)
+
+    def _operator_of(self, block: BlockData) -> VariableOperator | None:
+        operator = None if self._operators is None else self._operators.of(block)
+        if operator is not None and self._operators is not None:
+            self._operators.check_block(operator, block)
+        return operator
 
     def _define(self, block: BlockData, operator: VariableOperator | None) -> Any:
         if block.type == "string":

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from workflow.formats.stage_file import StreamEnd
 from workflow.stage.adios.open_engine import adios_message
 from workflow.stage.api.step import Step
 from workflow.stage.data.contract_check import check_contract
-from workflow.stage.data.sample_check import SAMPLES, Comparer
-from workflow.stage.data.variables import Array, Selection
+from workflow.stage.data.variables import SAMPLES, Array, Selection
 from workflow.stage.ranks.communicator import own_communicator
 from workflow.stage.ranks.uncaught_errors import note_early_exit
 from workflow.stage.stage_errors import BoundExceeded, StageError, StreamFailed, exit_reason
@@ -20,11 +19,14 @@ from workflow.stage.stream_engines import ReadEngine, StepStatus
 from workflow.stage.telemetry import process_metrics
 from workflow.stage.timeouts import no_step_error
 
+if TYPE_CHECKING:
+    from workflow.stage.data.sample_check import Comparer
+
 
 class Reader:
     """Iterate over it to get the steps of a stream. Use it in a `with` statement, so that errors are recorded.
 
-    `name`: of the stream; `steps`: how many steps are finished so far. Every method is collective over the ranks.
+    `name`: of the stream; `steps`: how many steps are finished so far. Iterate on all ranks.
 
     The loop ends when the writer has closed the stream. It raises StreamTimeout when no step comes within
     `step_timeout_s`, StreamFailed when the writer dies or exits without closing the stream, ContractError when the
@@ -39,8 +41,7 @@ class Reader:
         self._closed = self._ended = False
         self._metrics = process_metrics()
         self._wait_s = self._io_s = 0.0
-        self._comparer: Comparer | None = None
-        self._has_samples = False  # then every step of the stream has samples
+        self._comparer: Comparer | None = None  # if the stream has samples: then every step has some
         self._sampled = False  # whether the samples of this step have been fetched
 
     def __iter__(self) -> Iterator[Step]:
@@ -59,7 +60,7 @@ class Reader:
             raise self._record(no_step_error(self._end, status, self.steps))
         self._step = Step(self._end, self._engine, self._fetch, self.steps)
         if self.steps == 0:
-            self._has_samples = self._engine.info(SAMPLES) is not None
+            self._prepare_comparison()
             if self._end.variables:
                 self._check()
         return self._step
@@ -133,11 +134,16 @@ class Reader:
         self._metrics.step(self.name, "read", nbytes, self._wait_s, io_s)
         self.steps, self._io_s = self.steps + 1, 0.0
 
+    def _prepare_comparison(self) -> None:
+        if self._engine.info(SAMPLES) is not None:
+            from workflow.stage.data.sample_check import Comparer  # only readers of compressed streams pay for it
+
+            self._comparer = Comparer(own_communicator())
+
     def _compare(self, wanted: list[Selection], found: list[Any]) -> None:
         """Compare what was read with the writer's samples of it, if there are any."""
-        if not self._has_samples:
+        if self._comparer is None:
             return
-        self._comparer = self._comparer or Comparer(own_communicator())
         if not self._sampled:
             self._comparer.begin(str(self._engine.get([Selection(SAMPLES, (), ())])[0]))
             self._sampled = True
@@ -146,10 +152,9 @@ class Reader:
 
     def _check_bounds(self) -> None:
         """At the end of a step, on all ranks: raise BoundExceeded if a compressed variable arrived too inaccurate."""
-        if not self._has_samples:
+        if self._comparer is None:
             return
         self._sampled = False
-        self._comparer = self._comparer or Comparer(own_communicator())
         for name in self._comparer.end():
             each = self._comparer.total[name]
             self._record_accuracy()

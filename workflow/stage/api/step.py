@@ -11,8 +11,7 @@ from workflow.distribution.boxes import Shape
 from workflow.formats.stage_file import StreamEnd
 from workflow.stage.api.rank_selection import Piece, select_boxes
 from workflow.stage.data.contract_check import near
-from workflow.stage.data.sample_check import SAMPLES
-from workflow.stage.data.variables import Array, Info, Selection, selection
+from workflow.stage.data.variables import SAMPLES, Array, Info, Selection, selection
 from workflow.stage.stage_errors import StageError
 from workflow.stage.stream_engines import ReadEngine
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from workflow.distribution.boxes import Shape, volume
 from workflow.formats.stage_file import StreamEnd
 from workflow.stage.adios.open_engine import adios_message
-from workflow.stage.data.compression_operators import Operators
 from workflow.stage.data.contract_check import check_contract
-from workflow.stage.data.sample_check import Sampler
 from workflow.stage.data.variables import Array, BlockData, Info, to_array
 from workflow.stage.ranks.communicator import own_communicator, rank
 from workflow.stage.ranks.uncaught_errors import note_early_exit
@@ -20,11 +18,15 @@ from workflow.stage.stage_errors import StageError, StreamFailed, exit_reason
 from workflow.stage.stream_engines import WriteEngine
 from workflow.stage.telemetry import process_metrics
 
+if TYPE_CHECKING:
+    from workflow.stage.data.compression_operators import Operators
+    from workflow.stage.data.sample_check import Sampler
+
 
 class Writer:
     """Writes the steps of a stream. Use it in a `with` statement.
 
-    `name`: of the stream; `steps`: how many steps are written so far. Every method is collective over the ranks.
+    `name`: of the stream; `steps`: how many steps are written so far. Call its methods on all ranks.
 
     A `with` block that is left normally closes the stream, and its readers see the end. One that is left by an
     exception does not: live readers raise StreamFailed.
@@ -41,8 +43,10 @@ class Writer:
         self._is_file = end.engine.upper() not in ("SST", "SSC")
         self._rank = rank()
         self._bytes, self._io_s = 0, 0.0
-        self._operators = Operators(end)
-        self._sampler = Sampler(own_communicator()) if self._operators else None
+        self._operators: Operators | None = None
+        self._sampler: Sampler | None = None
+        if end.operators:
+            self._prepare_samples()
 
     def attribute(self, name: str, value: Any, variable: str | None = None) -> None:
         """Set an attribute of the stream, or of one of its variables; a new value holds from the current step on.
@@ -98,8 +102,8 @@ class Writer:
             raise type(error)(f"stream {self.name}: {error}") from None
         except (RuntimeError, ValueError) as error:
             raise StageError(f"stream {self.name}: {name} could not be written: {adios_message(error)}") from error
-        if self._sampler is not None and (operator := self._operators.of(block)) is not None:
-            self._sampler.take(block, operator, self.steps)
+        if self._sampler is not None and self._operators is not None:
+            self._sampler.take(block, self._operators.of(block), self.steps)
         self._io_s += self._metrics.leave() - begin
 
     def __enter__(self) -> Writer:
@@ -162,6 +166,12 @@ class Writer:
     def break_step(self) -> None:
         """What leaving `step()` by an exception does: the step is not sent, and no further step can follow."""
         self._inside, self._broken = False, True
+
+    def _prepare_samples(self) -> None:
+        from workflow.stage.data.compression_operators import Operators  # only writers that compress pay for these
+        from workflow.stage.data.sample_check import Sampler
+
+        self._operators, self._sampler = Operators(self._end), Sampler(own_communicator())
 
     def _box(self, name: str, array: Array, shape: Any, start: Any) -> tuple[Shape, Shape]:
         if shape is None:

@@ -32,16 +32,11 @@ class Operators:
         self._stream = end.stream
         self._wanted = {name: _operator(given) for name, given in end.operators.items()}
 
-    def __bool__(self) -> bool:
-        return bool(self._wanted)
-
     def of(self, block: BlockData) -> VariableOperator | None:
         """The operator of this variable; None where it is not compressed.
 
         Raises StageError for a variable that the pipeline names and that its operator cannot compress.
         """
-        if not self._wanted:
-            return None
         own, dimensions = self._wanted.get(block.name), len(block.shape)
         if own is not None and (why := refusal(own.type, block.type, dimensions)):
             raise StageError(f"{own.type} cannot compress {block.name}: {why}; change `output.compression`")
@@ -57,7 +52,7 @@ class Operators:
 
     def check_built(self) -> None:
         """Raise StageError unless the ADIOS2 library of this process was built with all of these operators."""
-        built = _built() if self._wanted else None
+        built = _built()
         for each in self._wanted.values():
             if built is not None and each.type not in built:
                 has = f"it has {', '.join(built)}" if built else "it has no operators"

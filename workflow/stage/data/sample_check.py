@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 from workflow.distribution.boxes import Shape
 from workflow.operators import LOSSY
 from workflow.stage.data.compression_operators import VariableOperator
-from workflow.stage.data.variables import Array, BlockData, Selection
+from workflow.stage.data.variables import SAMPLES, Array, BlockData, Selection
 
-SAMPLES = "wf.samples"
 # Samples per variable and step: of all ranks together at most, and of each rank at least.
 _MOST, _LEAST = 1024, 4
 
@@ -36,10 +35,13 @@ class Sampler:
         self._taken: dict[str, tuple[VariableOperator, str, Array, Array]] = {}
         self.names = set[str]()  # on rank 0: all variables that were sampled
 
-    def take(self, block: BlockData, operator: VariableOperator, step: int) -> None:
-        """Copy some values of this rank's block; of several blocks of a variable in one step, only of the first."""
+    def take(self, block: BlockData, operator: VariableOperator | None, step: int) -> None:
+        """Copy some values of this rank's block, unless it has no operator.
+
+        Of several blocks of a variable in one step, only the first is sampled.
+        """
         values = block.values
-        if block.name in self._taken or not values.size:
+        if operator is None or block.name in self._taken or not values.size:
             return
         if values.size <= self._most:
             local = np.arange(values.size)

@@ -20,6 +20,8 @@ NUMPY_TYPES = {
 }  # fmt: skip
 # SST (2.12.1) delivers lists of strings as one empty string: they are sent as JSON text, and this attribute lists them.
 STRING_LISTS = "string_lists"
+# The variable with the samples of compressed variables (`sample_check`); programs do not see it.
+SAMPLES = "wf.samples"
 _TYPE_OF_LETTER = {"U": "string"} | {
     letter: np.dtype(letter).name
     for letter in np.typecodes["AllInteger"] + np.typecodes["Float"] + np.typecodes["Complex"]
