@@ -1,7 +1,7 @@
 """Launch lines that start several stages: one process for all of them, and how each of them ended.
 
 The launcher reports one end for all of them. Every rank starts through `workflow.launch.mpmd_wrapper`, which records
-how the rank ended before the launcher sees it. The first of these records of a failure names the stage that failed. A stage
+how the rank ended before the launcher sees it. The first record of a failure names the stage that failed. A stage
 without a record was ended by the launcher together with the others.
 """
 
