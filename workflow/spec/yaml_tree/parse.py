@@ -26,7 +26,9 @@ MAX_NODES = 200_000
 MAX_DEPTH = 60
 
 _TAG = "tag:yaml.org,2002:"
-_UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufeff\uff00-\ufffd\U00010000-\U0010ffff]")
+# Most files are ASCII; compiling the character class of Unicode takes milliseconds.
+_UNPRINTABLE_ASCII = "[^\t\n\r\x20-\x7e]"
+_UNPRINTABLE = "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufeff\uff00-\ufffd\U00010000-\U0010ffff]"
 _Parser: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -101,7 +103,7 @@ class _Composer:
         self.events: Iterator[Any] = iter(())
 
     def document(self) -> Node:
-        if bad := _UNPRINTABLE.search(self.text):
+        if bad := re.search(_UNPRINTABLE_ASCII if self.text.isascii() else _UNPRINTABLE, self.text):
             line = self.text.count("\n", 0, bad.start()) + 1
             column = bad.start() - (self.text.rfind("\n", 0, bad.start()) + 1) + 1
             name = "a NUL byte" if bad[0] == "\0" else f"a control character (U+{ord(bad[0]):04X})"
