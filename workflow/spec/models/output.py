@@ -12,7 +12,7 @@ from workflow.operators import LOSSY, OPERATORS
 from workflow.spec.models.strict import Spec
 
 # BP5's AggregationType (engine/bp5/BP5Engine.h of ADIOS2 2.12.1)
-Strategy = Literal["TwoLevelShm", "EveryoneWrites", "EveryoneWritesSerial", "DataSizeBased"]
+AggregationStrategy = Literal["TwoLevelShm", "EveryoneWrites", "EveryoneWritesSerial", "DataSizeBased"]
 Positive = Annotated[int, Field(ge=1)]
 _COUNTS = ("per_node", "per_gpu", "count", "ratio")
 
@@ -25,7 +25,7 @@ class Aggregation(Spec):
     per_gpu: Positive | None = Field(None, description="this many aggregators for each GPU of the site's nodes")
     count: Positive | None = Field(None, description="this many aggregators in all")
     ratio: Positive | None = Field(None, description="one aggregator for this many ranks")
-    strategy: Strategy | None = Field(
+    strategy: AggregationStrategy | None = Field(
         None,
         description="BP5's way: to the aggregators through shared memory (TwoLevelShm, its default), all ranks at once "
         "or in turn into the file of its aggregator (EveryoneWrites, EveryoneWritesSerial), or in turn into files of "
