@@ -10,7 +10,7 @@ import dataclasses
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -128,12 +128,18 @@ class StreamClosed(Event):
 
 @dataclass(frozen=True)
 class StageExited(Event):
-    """Its process ended, by itself (`code`) or by a signal. `note`: what is known beyond that."""
+    """Its process ended, by itself (`code`) or by a signal. `note`: what is known beyond that.
+
+    Of a failure also who was there after it: stages all of whose processes were `alive`, and stages that were `dying`,
+    some of whose ranks were gone while their launcher was not. Other stages have ended, or cannot be seen from here.
+    """
 
     stage: str
     code: int | None
     signal: int | None
     note: str = ""
+    alive: list[str] = field(default_factory=list)
+    dying: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
