@@ -1,4 +1,4 @@
-"""Stages with several streams, in real runs: whatever order they open them in, they meet; steps go side by side."""
+"""Stages with several streams, in real runs: opened in any order, and read in lockstep."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_two_writers_one_reader(via: str, turned: bool, tmp_path: Path) -> None:
 def test_one_stage_writes_two_streams_and_another_opens_them_the_other_way_round(
     turned: bool, back: tuple[str, ...], tmp_path: Path
 ) -> None:
-    """Opened as the programs do, both would wait in their first open for ever.
+    """Opened in the programs' order, both would wait in their first open without limit.
 
     The writer closes x first and waits there for its last step, also when the reader asks y first whether it goes on.
     """
@@ -75,7 +75,7 @@ def test_one_stream_ends_before_the_other(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("orders", [("in", "in"), ("out", "in")])
 def test_two_stages_that_read_each_other(orders: tuple[str, str], tmp_path: Path) -> None:
-    """A circle of SST streams, whichever each program opens first."""
+    """A cycle of SST streams, with either stream opened first by each program."""
     stages = f"""
 stages:
   fluid: {{{program("couple", orders[0])}, writes: {{mine: {{}}}}, reads: {{yours: {{}}}}}}
@@ -86,13 +86,13 @@ streams:
 """
     done = run(tmp_path, stages)
     assert done.code == 0, done.said
-    # Both begin with 1 or 3 and then have the mean of the two, and 0 + 1 + 2 + …
+    # The programs begin with 1 and 3; at each step both take the mean and add 0, 1, 2, …
     begin = sum(1.0 if order == "in" else 3.0 for order in orders) / 2
     assert done.printed("fluid") == done.printed("solid") == [str(begin + sum(range(STEPS)))]
 
 
 def test_one_writer_many_readers(tmp_path: Path) -> None:
-    """The writer waits for all of them, and each gets every step."""
+    """The writer waits for all readers, and each reads every step."""
     stages = f"""
 stages:
   sim: {{component: synthetic, with: {{grid_points: 2000, particles: 10, steps: {STEPS}}}}}

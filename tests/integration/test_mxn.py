@@ -1,4 +1,4 @@
-"""M writing ranks, N reading ranks: every strategy, over every path, gives every element once and bit for bit.
+"""M writing ranks, N reading ranks: with every strategy, over every path, each element is read once, bit for bit.
 
 One pair of process groups goes through all paths of one (writers, readers), because starting them is what costs time;
 the table below has a test for each. The reader tries all strategies on each step: see tests/support/mxn_program.py.
@@ -62,7 +62,7 @@ TABLE = [(*case, way) for case in CASES for way in WAYS[case[0]]]
 
 
 class Result(NamedTuple):
-    """What one pair of process groups did."""
+    """The result of one pair of process groups."""
 
     codes: list[int]
     said: str
@@ -70,7 +70,7 @@ class Result(NamedTuple):
 
 
 def settings(folder: Path, side: str, ranks: int, sides: dict[str, Any], ways: dict[str, Way]) -> None:
-    """What a run would have written for this stage."""
+    """The stage.json that a run would have written for this stage."""
     ends = [
         {
             "stream": name, "port": name, "side": side, "engine": way.engine, "parameters": way.parameters,
@@ -85,9 +85,9 @@ def settings(folder: Path, side: str, ranks: int, sides: dict[str, Any], ways: d
 
 @cache
 def run_pair(folder: Path, build: str, writers: int, readers: int) -> Result:
-    """Both groups side by side, through all paths of this build."""
+    """Run both groups at the same time, through all paths of this build."""
     ways = WAYS[build]
-    # writers two to a node, readers one to a node, from the second node on
+    # two writers per node; one reader per node, from the second node on
     sides = {
         "writers": {"number": writers, "first_node": 0, "per_node": 2},
         "readers": {"number": readers, "first_node": 1, "per_node": 1},
@@ -133,7 +133,7 @@ def test_every_strategy_gives_every_element_once(
 
 
 @pytest.mark.parametrize(("build", "writers", "readers"), CASES)
-def test_both_sides_end_well_and_went_where_they_were_sent(
+def test_both_sides_end_well_on_their_transport(
     folders: dict[tuple[str, int, int], Path], build: str, writers: int, readers: int
 ) -> None:
     result = run_pair(folders[build, writers, readers], build, writers, readers)
@@ -160,8 +160,8 @@ streams:
 
 
 @pytest.mark.parametrize("strategy", ["hostname", "round-robin"])
-def test_a_run_shares_out_as_the_pipeline_says(tmp_path: Path, strategy: str) -> None:
-    """From the pipeline's word to the data in the archive and the sum over all ranks."""
+def test_a_run_uses_the_strategy_of_the_pipeline(tmp_path: Path, strategy: str) -> None:
+    """From the pipeline's `strategy` to the data in the archive and the sum over all ranks."""
     (tmp_path / "pipeline.yaml").write_text(PIPELINE)
     argv = [sys.executable, "-m", "workflow.cli", "run", "pipeline.yaml", "--run-dir", "run", "-q"]
     argv += ["--set", f"streams.data.strategy={strategy}"]
@@ -170,7 +170,7 @@ def test_a_run_shares_out_as_the_pipeline_says(tmp_path: Path, strategy: str) ->
     assert done.returncode == 0, done.stdout + done.stderr
     report = json.loads((tmp_path / "run/report.json").read_text())
     data = next(stream for stream in report["streams"] if stream["name"] == "data")
-    # every byte was read once by each stage, of the grid alone by the histogram; the step's number by each of two ranks
+    # each stage read every byte once, the histogram only the grid; both of its ranks read the number of the step
     grid, number = 3000 * 8 * 2, 8 * 2
     everything = data["bytes"] + number
     assert [reader["bytes"] for reader in data["readers"]] == [everything, grid + 2 * number, everything]
@@ -195,8 +195,8 @@ streams:
 
 
 @pytest.mark.parametrize("strategy", ["hyperslab", "blocks", "all"])
-def test_adios2_counts_what_the_plan_foretold(tmp_path: Path, strategy: str) -> None:
-    """Partners and bytes of `wf plan --strategies`, against the summary in SST's log."""
+def test_adios2_counts_what_the_plan_computed(tmp_path: Path, strategy: str) -> None:
+    """Partners and bytes of `wf plan --strategies`, compared with the summary in SST's log."""
     if not PYTHONS["mpi"]:
         pytest.skip("WF_MPI_PYTHON does not name a Python with the ADIOS2 of `make adios2-mpi`")
     (tmp_path / "pipeline.yaml").write_text(COUNTED % strategy)

@@ -12,7 +12,7 @@ import pytest
 from tests.support.stage_programs import BUILDS, SST, STEPS, end, finish, has_mpi, metrics, started
 
 WITHIN_S = 5.0
-# UCX ends the process of a reader whose writer dies while it fetches data, before anybody can say a word.
+# UCX ends the process of a reader whose writer dies during a transfer, before it can print a message.
 TCP = {**SST, "DataTransport": "WAN"}
 
 
@@ -37,7 +37,7 @@ def test_readers_of_a_failing_writer_fail_at_once(tmp_path: Path, how: str, rank
     lines = metrics(tmp_path, "read_some")
     ended = [line for line in lines if line["kind"] in ("error", "close")]
     if lines[0]["parallel"] and not ended:
-        assert "rank 1 of 2: error: " in err  # the one whose data did not come has ended all
+        assert "rank 1 of 2: error: " in err  # the rank whose data did not arrive has ended all ranks
         return
     said, closed = ended
     assert said["kind"] == "error"
@@ -62,7 +62,7 @@ def test_a_silent_writer_is_a_timeout(tmp_path: Path, ranks: int, build: str) ->
     assert not metrics(tmp_path, "read_some")[-1].get("complete", False)
 
 
-def test_a_writer_that_wakes_up_in_time_is_read_on(tmp_path: Path) -> None:
+def test_a_writer_that_resumes_in_time_is_read_to_the_end(tmp_path: Path) -> None:
     path = tmp_path / "stream"
     with (
         started(tmp_path, "write_some", [end("write", "SST", path)], word="wait") as writer,
@@ -70,7 +70,7 @@ def test_a_writer_that_wakes_up_in_time_is_read_on(tmp_path: Path) -> None:
     ):
         assert reader.stdout is not None
         assert [reader.stdout.readline() for _ in range(2)] == ["step 0: 0.0\n", "step 1: 1.0\n"]
-        # More than one of the slices in which the reader waits.
+        # Longer than one of the slices in which the reader waits.
         with pytest.raises(subprocess.TimeoutExpired):
             writer.wait(timeout=1.5)
         (tmp_path / "go").touch()
@@ -83,7 +83,7 @@ def test_a_writer_that_wakes_up_in_time_is_read_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("engine", ["SST", "BP5"])
-def test_a_waiting_reader_hears_ctrl_c(tmp_path: Path, engine: str) -> None:
+def test_a_waiting_reader_reacts_to_ctrl_c(tmp_path: Path, engine: str) -> None:
     path = tmp_path / "stream"
     with (
         started(tmp_path, "write_some", [end("write", engine, path)], word="wait"),
@@ -110,10 +110,10 @@ def test_no_writer_is_a_timeout(tmp_path: Path, engine: str, ranks: int, build: 
         code, _, err = finish(reader)
     assert code != 0
     assert "error: stream stream: no writer has opened" in err
-    assert err.count("error: ") == 1  # one rank speaks for all
+    assert err.count("error: ") == 1  # one rank prints the error for all
 
 
-def test_a_contact_file_left_behind_is_a_failed_stream(tmp_path: Path) -> None:
+def test_a_stale_contact_file_is_a_failed_stream(tmp_path: Path) -> None:
     path = tmp_path / "stream"
     with (
         started(tmp_path, "write_some", [end("write", "SST", path)], word="kill") as writer,
@@ -129,7 +129,7 @@ def test_a_contact_file_left_behind_is_a_failed_stream(tmp_path: Path) -> None:
     assert "does not answer: it has exited, or the file is left over from an earlier run" in err
 
 
-def test_a_writer_that_raises_takes_its_contact_file_away(tmp_path: Path) -> None:
+def test_a_writer_that_raises_removes_its_contact_file(tmp_path: Path) -> None:
     path = tmp_path / "stream"
     with (
         started(tmp_path, "write_some", [end("write", "SST", path)], word="raise") as writer,
@@ -146,7 +146,7 @@ def test_a_writer_that_raises_takes_its_contact_file_away(tmp_path: Path) -> Non
 @pytest.mark.parametrize("build", BUILDS)
 @pytest.mark.parametrize("ranks", [1, 2])
 @pytest.mark.parametrize("how", ["raise", "raise inside"])
-def test_a_file_keeps_the_whole_steps_of_a_failing_writer(tmp_path: Path, how: str, ranks: int, build: str) -> None:
+def test_a_file_keeps_the_complete_steps_of_a_failing_writer(tmp_path: Path, how: str, ranks: int, build: str) -> None:
     path = tmp_path / "stream"
     with started(tmp_path, "write_some", [end("write", "BP5", path)], ranks=ranks, build=build, word=how) as writer:
         assert finish(writer)[0] != 0
@@ -179,7 +179,7 @@ def test_metrics_of_a_killed_stage_are_whole_lines_up_to_the_last_step(tmp_path:
 @pytest.mark.parametrize("build", BUILDS)
 @pytest.mark.parametrize("ranks", [1, 2])
 @pytest.mark.parametrize("side", ["read", "write"])
-def test_a_broken_contract_is_told_at_the_first_step(tmp_path: Path, side: str, ranks: int, build: str) -> None:
+def test_a_broken_contract_is_reported_at_the_first_step(tmp_path: Path, side: str, ranks: int, build: str) -> None:
     path = tmp_path / "stream"
     wrong = {
         "a": {"type": "int", "shape": [3]},
@@ -203,7 +203,7 @@ def test_a_broken_contract_is_told_at_the_first_step(tmp_path: Path, side: str, 
     assert not [line for line in metrics(tmp_path, role) if line["kind"] == "step"]
 
 
-def test_a_contract_that_holds_is_silent(tmp_path: Path) -> None:
+def test_a_fulfilled_contract_prints_nothing(tmp_path: Path) -> None:
     path = tmp_path / "stream"
     right = {"a": {"type": "float", "shape": ["N"]}}
     with (
@@ -245,8 +245,8 @@ def test_leaving_a_loop_early_is_no_error(tmp_path: Path) -> None:
     assert (closed["kind"], closed["complete"], closed["steps"]) == ("close", True, 1)
 
 
-def test_ranks_of_another_mpi_are_told_so(tmp_path: Path) -> None:
-    # A launcher of another MPI starts n times one rank: so do we.
+def test_ranks_of_another_mpi_are_refused(tmp_path: Path) -> None:
+    # A launcher of another MPI starts n single ranks, as is done here.
     with started(tmp_path, "write_some", [end("write", "BP5", tmp_path / "stream")]) as one:
         settings = tmp_path / "write-some.json"
         settings.write_text(settings.read_text().replace('"ranks": 1', '"ranks": 2'))

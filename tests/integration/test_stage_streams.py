@@ -60,7 +60,7 @@ def check_metrics(lines: list[dict[str, Any]], engine: str, ranks: int, side: st
         assert [line["bytes"] for line in steps] == sizes
 
 
-# "alone" is without workflow.stage: then ADIOS2 does so by itself only where we have built it.
+# "alone": without workflow.stage. Only the ADIOS2 that `make adios2-mpi` builds then sends at once.
 @pytest.mark.parametrize(
     ("what", "build"), [("some", build) for build in BUILDS] + [("alone", "mpi")] * ("mpi" in BUILDS)
 )
@@ -84,12 +84,12 @@ def test_blocks_are_sent_in_chunks_that_every_mpi_can_count(tmp_path: Path) -> N
     assert [code for code, _, _ in answers] == [0, 0], "\n".join(err for _, _, err in answers)
 
 
-def test_time_is_split_without_rest(tmp_path: Path) -> None:
+def test_all_of_the_time_is_accounted_for(tmp_path: Path) -> None:
     run_pair(tmp_path, "BP5", 1, 1, "here")
     for role in ("write_everything", "read_everything"):
         lines = metrics(tmp_path, role)
         parts = sum(line.get(key, 0) for line in lines for key in ("wait_s", "io_s", "compute_s"))
-        # Opening and closing are the rest.
+        # The rest is opening and closing.
         assert 0 < parts <= lines[-1]["t"] - lines[0]["t"] + 1e-3
 
 
@@ -121,7 +121,7 @@ def test_a_stage_copies_a_stream_into_a_file(tmp_path: Path, ranks: int, build: 
 
 
 @pytest.mark.parametrize("engine", ["SST", "BP5"])
-def test_ranks_of_a_serial_adios2_say_so_once(tmp_path: Path, engine: str) -> None:
+def test_a_serial_adios2_is_reported_once(tmp_path: Path, engine: str) -> None:
     answers = run_pair(tmp_path, engine, 2, 1, "here")
     assert answers[0][2].count("rank 0 reads and writes for all 2 ranks") == (0 if has_mpi("here") else 1)
     assert "rank 0" not in answers[1][2]

@@ -1,7 +1,7 @@
 """What each kind of program is told, by stream and by file: golden texts of its arguments, environment and files.
 
-One pipeline per dialect in tests/specs/dialects. After a deliberate change: `pytest tests/unit/test_plan_told.py
---bless`, then read the difference.
+One pipeline per dialect in tests/specs/dialects. After a deliberate change:
+`pytest tests/unit/test_plan_config_texts.py --bless`, then read the difference.
 """
 
 from __future__ import annotations

@@ -114,6 +114,16 @@ def test_a_stage_that_can_write_nothing_says_so_by_an_empty_file(tmp_path: Path)
     assert follower.is_settled, "nothing more is to come"
 
 
+def test_records_of_a_newer_version_are_left_alone(tmp_path: Path) -> None:
+    follower = Follower(make_stage("saxs", ["saxs"], [make_end("atoms", "read")]), tmp_path)
+    append(tmp_path / "metrics.jsonl", {"kind": "start", "t": 1, "metrics_version": 3}, step(0, 2))
+    (lost,) = follower.poll(3)
+    assert isinstance(lost, RecordsLost)
+    assert "metrics_version is 3, this wf reads versions up to 2" in lost.text
+    append(tmp_path / "metrics.jsonl", step(1, 4))
+    assert follower.poll(5) == []
+
+
 class Delayed(Tail):
     """A file layer that shows a file as it was some reads ago: what NFS does with the files of another node."""
 
@@ -243,6 +253,15 @@ def test_file_that_is_only_handed_over(exists: bool, tmp_path: Path) -> None:
 
 def state(*events: Event) -> RunState:
     return fold(initial_state(fill_plan(chain("sst"), Path("/run"))), events)
+
+
+def test_exit_code_is_believed_of_a_stage_that_can_record_nothing() -> None:
+    now = state(RecordsLost(5, "saxs", "its metrics cannot be written"))
+    assert not any(end.counted or end.live for end in now.ends_of("saxs"))
+    assert all(end.counted for end in now.ends_of("md"))
+    assert len(now.warnings) == 1
+    later = state(StreamOpening(4, "atoms", "saxs", "read"), RecordsLost(5, "saxs", "3 lines could not be written"))
+    assert later.ends["atoms", "saxs", "read"].counted, "its totals are exact"
 
 
 def test_what_a_display_needs() -> None:

@@ -121,7 +121,7 @@ def test_blocks_are_checked_when_written(tmp_path: Path) -> None:
                 out.write("x", np.ones(2), shape=shape, start=start)
 
 
-def test_unknown_variables_are_told_with_the_nearest(path: Path) -> None:
+def test_errors_of_unknown_variables_name_the_nearest(path: Path) -> None:
     write(path, {"position": 1.0, "velocity": 2.0})
     with stage.open_reader(path=path) as data:
         for step in data:
@@ -133,12 +133,13 @@ def test_unknown_variables_are_told_with_the_nearest(path: Path) -> None:
                 step.shape("zz")
 
 
-def test_a_step_is_over_when_the_loop_moves_on(path: Path) -> None:
+def test_a_step_ends_when_the_loop_goes_on(path: Path) -> None:
     write(path, {"x": 1}, {"x": 2})
     with stage.open_reader(path=path) as data:
         first = next(data)
-        assert first.number == first.index == 0
+        assert first.index == 0
         second = next(data)
+        assert second.index == 1
         with pytest.raises(stage.StageError, match="step 0 has ended"):
             first.read("x")
         assert next(data, None) is None
@@ -176,7 +177,7 @@ def test_attributes_keep_type_and_may_change(path: Path) -> None:
 
 
 @pytest.mark.parametrize("value", [np.ones((2, 2)), None, {}, 1j])
-def test_attributes_that_cannot_be_are_refused_by_name(tmp_path: Path, value: Any) -> None:
+def test_impossible_attributes_are_refused_by_name(tmp_path: Path, value: Any) -> None:
     with stage.open_writer(path=tmp_path / "data.bp") as out, pytest.raises(TypeError, match="x/unit: "):
         out.attribute("unit", value, variable="x")
 
@@ -200,7 +201,7 @@ def test_copied_attributes_keep_their_types(path: Path, tmp_path: Path) -> None:
         assert file.available_attributes()["short"]["Type"] == "int16_t"
 
 
-def test_a_writer_that_was_left_by_an_error_takes_no_more_steps(path: Path) -> None:
+def test_a_writer_left_by_an_error_accepts_no_more_steps(path: Path) -> None:
     with stage.open_writer(path=path) as out:
         with out.step():
             out.write("x", 0)
@@ -226,12 +227,12 @@ def test_steps_are_opened_one_at_a_time_and_written_inside(path: Path) -> None:
     assert [step["x"] for step in read(path)] == [1]
 
 
-def test_what_is_not_there_is_said_at_once(path: Path) -> None:
+def test_a_missing_file_is_an_error_at_once(path: Path) -> None:
     with pytest.raises(stage.StageError, match=r"there is no .*data"):
         stage.open_reader(path=path)
 
 
-def test_what_cannot_be_opened_names_stream_and_engine(tmp_path: Path) -> None:
+def test_errors_of_open_name_stream_and_engine(tmp_path: Path) -> None:
     with pytest.raises(stage.StageError, match=r"cannot open .*nowhere.* with engine Nonsense"):
         stage.open_writer(path=tmp_path / "nowhere", engine="Nonsense")
     (tmp_path / "text.h5").write_text("no HDF5")
@@ -270,7 +271,7 @@ def test_a_bp_file_of_no_steps_by_any_program_has_none(tmp_path: Path) -> None:
                 assert [step.attributes() for step in data] == ([{"title": title}] if title else [])
 
 
-def test_a_first_step_of_nothing_counts_when_others_follow(path: Path) -> None:
+def test_an_empty_first_step_counts_when_others_follow(path: Path) -> None:
     write(path, {}, {"x": 1}, {}, {"x": 2})
     with stage.open_reader(path=path) as data:
         seen = []
@@ -282,7 +283,7 @@ def test_a_first_step_of_nothing_counts_when_others_follow(path: Path) -> None:
     assert seen == [{}, {"x": 1}, {}, {"x": 2}]
 
 
-def test_arrays_in_local_blocks_are_refused_in_words(tmp_path: Path) -> None:
+def test_arrays_in_local_blocks_are_refused_with_a_hint(tmp_path: Path) -> None:
     path = tmp_path / "local.bp"
     with adios2.Stream(str(path), "w") as file:
         for _ in file.steps(1):
@@ -301,7 +302,7 @@ def test_a_bp_file_of_either_version_is_read_by_its_path(tmp_path: Path) -> None
         assert [step["x"] for step in read(path)] == [1]
 
 
-def test_what_the_program_leaves_open_is_closed_at_its_end_unless_it_fails(tmp_path: Path) -> None:
+def test_open_streams_are_closed_at_exit_unless_the_program_fails(tmp_path: Path) -> None:
     text = (
         "import sys\n"
         "from workflow import stage\n"

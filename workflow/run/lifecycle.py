@@ -16,6 +16,7 @@ from workflow.run.events import (
     DeadlinePassed,
     Event,
     Interrupted,
+    RecordsLost,
     RunFinished,
     RunStarted,
     StageFailed,
@@ -175,7 +176,8 @@ def _check_transports(turn: _Turn) -> None:
 
 
 def _mark_open(turn: _Turn, events: Sequence[Event]) -> None:
-    changed = {event.stage for event in events if isinstance(event, StageStarted | StreamOpening | StreamOpened)}
+    kinds = StageStarted | StreamOpening | StreamOpened | RecordsLost
+    changed = {event.stage for event in events if isinstance(event, kinds)}
     for name in turn.state.stages if changed else ():
         stage = turn.state.stages[name]
         if name in changed and stage.status == "starting" and stage.runs and not _unopened(turn.state, name):

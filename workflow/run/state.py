@@ -9,7 +9,7 @@ from typing import Literal
 
 from workflow.formats.sides import Side
 from workflow.plan.plan_model import EndPlan, Plan, StagePlan
-from workflow.run.events import RunFinished, StageSilent, Trouble
+from workflow.run.events import RecordsLost, RunFinished, StageSilent, Trouble
 
 Status = Literal["waiting", "starting", "running", "stopping", "succeeded", "failed", "stopped"]
 EndKey = tuple[str, str, Side]  # stream, stage, side
@@ -129,7 +129,7 @@ class RunState:
     reason: str = ""
     finished: RunFinished | None = None
     cleaned: tuple[str, ...] = ()
-    warnings: tuple[StageSilent, ...] = ()  # the newest of them
+    warnings: tuple[StageSilent | RecordsLost, ...] = ()  # the newest of them
 
     def writer(self, stream: str) -> EndState:
         """The writing end. Raises KeyError."""

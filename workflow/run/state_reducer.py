@@ -11,6 +11,7 @@ from workflow.run.events import (
     Cleaned,
     Event,
     Interrupted,
+    RecordsLost,
     RunFinished,
     RunStarted,
     StageExited,
@@ -135,6 +136,9 @@ class _Draft:
             case StageSilent(stage=stage):
                 self.change_stage(stage, silence=event)
                 self._changes["warnings"] = (*self.get("warnings"), event)[-KEPT_WARNINGS:]
+            case RecordsLost():
+                self._changes["warnings"] = (*self.get("warnings"), event)[-KEPT_WARNINGS:]
+                self._believe_exit_code(event.stage)
             case StageSucceeded(stage=stage):
                 self.change_stage(stage, status="succeeded")
             case StageStopped(stage=stage):
@@ -196,6 +200,13 @@ class _Draft:
         if self._ends is None:
             self._ends = dict(self._before.ends)
         self._ends[end.stream, end.stage, end.side] = end
+
+    def _believe_exit_code(self, stage: str) -> None:
+        """Expect no records of the streams of which this stage could not even write that it opens them."""
+        for end in self._before.plan.stage(stage).ends if stage in self.stages else ():
+            key = (end.stream, stage, end.side)
+            if self.ends[key].reported and self.ends[key].opening is None:
+                self._change_end(key, live=False, counted=False)
 
     def _trouble(self, stream: str, stage: str, trouble: Trouble, text: str) -> None:
         for side in SIDES:

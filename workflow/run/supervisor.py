@@ -44,6 +44,7 @@ from workflow.run.lifecycle import (
     step,
     wake_at,
 )
+from workflow.run.observe.file_visibility import visibility_s
 from workflow.run.observe.progress_readers import Follower
 from workflow.run.processes.mpmd_launches import MpmdLaunches
 from workflow.run.processes.signals import Signals
@@ -162,6 +163,8 @@ class _Watch:
         self.followers: dict[str, Follower] = {}
         self.turns: deque[str] = deque()  # the stages, the one whose files were read longest ago first
         self.read: dict[str, float] = {}  # stage → when its files were read
+        self.leaving: dict[str, tuple[float, Ending]] = {}  # ended stages whose last records are not visible yet
+        self.visibility_s = visibility_s(run_dir)
         self.launches = MpmdLaunches(plan, run_dir, hosts)
         self.events: list[Event] = []
         self.polled = -math.inf
@@ -264,6 +267,8 @@ class _Watch:
         self.read_files(self.neighbours(ended), now)
         for stage, ending in self.launches.poll():
             self.take_end(now, stage, ending)
+        for stage, (since, ending) in list(self.leaving.items()):
+            self.take_end(now, stage, ending, since)
         for name in ended:
             launch = self.launches.named(name)
             ending = self.crew.collect(name, launch.process.folder if launch else stage_dir(self.run_dir, name))
@@ -295,11 +300,24 @@ class _Watch:
             self.events += bring_between(self.followers[name].poll(now), self.read[name], now)
             self.read[name] = now
 
-    def take_end(self, now: float, stage: str, ending: Ending) -> None:
-        """A stage has ended: what it did until then, and how it ended."""
+    def take_end(self, now: float, stage: str, ending: Ending, since: float | None = None) -> None:
+        """A stage has ended, `since` then: what it did until then, and how it ended.
+
+        Files of another node may be out of date. A stage with exit code 0 that has not closed a stream is not judged
+        before `visibility_s` has passed: its files are read again until then.
+        """
+        since = now if since is None else since
         succeeded = ending.code == 0 and ending.signal is None
-        self.events += bring_between(self.followers.pop(stage).last(now, succeeded), self.read.pop(stage), now)
-        self.events.append(StageExited(now, stage, ending.code, ending.signal, ending.note))
+        final = not succeeded or self.state.stopping is not None or now >= since + self.visibility_s
+        events = self.followers[stage].last(now, succeeded, final=final)
+        self.events += bring_between(events, self.read[stage], now)
+        self.read[stage] = now
+        if not final and not self.followers[stage].is_settled:
+            self.leaving[stage] = since, ending
+            return
+        self.leaving.pop(stage, None)
+        del self.followers[stage], self.read[stage]
+        self.events.append(StageExited(since, stage, ending.code, ending.signal, ending.note))
 
     def finish(self, verdict: RunFinished) -> None:
         """End all that is left, tidy up, and bring the verdict."""
@@ -315,7 +333,8 @@ class _Watch:
     def write(self, event: Event) -> None:
         """Append an event to the run's file; that this failed is an event as well."""
         self.log.write(event)
-        if (problem := self.log.take_problem()) is not None:
+        problem = self.log.take_problem()
+        if problem is not None and not isinstance(event, RunFinished):
             self.events.append(problem)
 
 

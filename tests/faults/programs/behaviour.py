@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import json
 import os
+import resource
 import signal
 from pathlib import Path
 
@@ -17,6 +19,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--step-s", type=float, default=0.0)
     parser.add_argument("--hold", default="", help="open | step:N | end: stop there for ever")
     parser.add_argument("--exit", default="", help="open:CODE | step:N:CODE | end:CODE: leave there, closing nothing")
+    parser.add_argument("--fill", default="", help="open | step:N | end: write to the disk there until it is full")
+    parser.add_argument("--mute", default="", help="open | step:N | end: no file can grow from there on")
     parser.add_argument("--rank", type=int, default=0, help="which rank does it")
     return parser.parse_args()
 
@@ -33,6 +37,8 @@ class Behaviour:
     def __init__(self, args: argparse.Namespace) -> None:
         here = args.rank == int(os.environ.get("PMI_RANK", "0")) - first_rank()
         self.hold: list[str] = args.hold.split(":") if here else [""]
+        self.fill: list[str] = args.fill.split(":") if here else [""]
+        self.mute: list[str] = args.mute.split(":") if here else [""]
         self.exit: list[str] = args.exit.split(":") if here else [""]
 
     def at(self, place: str, step: int | None = None) -> None:
@@ -42,5 +48,21 @@ class Behaviour:
             Path(".held").rename("held")
             while True:
                 signal.pause()
+        if self.mute == here:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+        if self.fill == here:
+            fill_disk()
         if self.exit[:-1] == here:
             os._exit(int(self.exit[-1]))
+
+
+def fill_disk() -> None:
+    """Take all space of the file system that this program runs in."""
+    with Path("ballast").open("wb", buffering=0) as file:
+        for size in (65536, 4096, 1):
+            try:
+                while True:
+                    file.write(bytes(size))
+            except OSError as error:
+                if error.errno != errno.ENOSPC:
+                    raise

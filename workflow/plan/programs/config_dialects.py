@@ -1,14 +1,13 @@
 """The config files of programs of the user's own: ADIOS2's two formats, and openPMD-api's two.
 
 ADIOS2: source/adios2/helper/adiosXML.cpp and adiosYAML.cpp of 2.12.1, docs "Runtime configuration".
-openPMD-api: docs "JSON/TOML configuration" of 0.17. Quoting is left to the XML rules and to JSON, which every
-YAML parser reads.
+openPMD-api: docs "JSON/TOML configuration" of 0.17. Strings are quoted by the XML rules, by tomli-w, and as JSON, which
+every YAML parser reads.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Sequence
 
 from workflow.plan.plan_model import EndPlan
@@ -70,36 +69,9 @@ def openpmd_json(ends: Sequence[EndPlan]) -> str:
 
 def openpmd_toml(ends: Sequence[EndPlan]) -> str:
     """The options of one series, as TOML."""
-    return "\n".join([*_toml_table((), configuration(ends[0])), ""])
+    import tomli_w  # here, as most plans have no TOML
 
-
-def _toml_table(path: tuple[str, ...], table: dict[str, object]) -> list[str]:
-    """Values first: whatever follows a header belongs to it."""
-    inner = {key: value for key, value in table.items() if isinstance(value, dict)}
-    own = [f"{_toml_key(key)} = {_toml_value(value)}" for key, value in table.items() if key not in inner]
-    lines = ["", f"[{'.'.join(map(_toml_key, path))}]", *own] if path and own else own
-    for key, value in inner.items():
-        lines += _toml_table((*path, key), value)
-    return lines
-
-
-def _toml_value(value: object) -> str:
-    """Tables in a list are written in one line each."""
-    if isinstance(value, list):
-        return f"[{', '.join(map(_toml_value, value))}]"
-    if isinstance(value, dict):
-        inside = ", ".join(f"{_toml_key(key)} = {_toml_value(each)}" for key, each in value.items())
-        return f"{{ {inside} }}" if inside else "{}"
-    return _toml_text(value)
-
-
-def _toml_key(key: str) -> str:
-    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _toml_text(key)
-
-
-def _toml_text(value: object) -> str:
-    """JSON's strings and whole numbers are TOML's, but for one control character."""
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return tomli_w.dumps(configuration(ends[0]))
 
 
 # The dialects that are a whole file, which wf writes.

@@ -7,6 +7,7 @@ from workflow.formatting import plural, size
 from workflow.plan.plan_model import Plan
 from workflow.report.read.run_records import Records
 from workflow.report.report_model import StreamPart
+from workflow.run.events import RecordsLost
 from workflow.run.verdict.transport_check import difference
 
 # Steps may be larger than planned by this factor before a note says so.
@@ -20,6 +21,7 @@ def make_notes(records: Records, streams: list[StreamPart]) -> list[str]:
         *_other_transports(records),
         *_incomplete(records),
         *_summed(records),
+        *(event.text for event in records.state.warnings if isinstance(event, RecordsLost) and not event.stage),
         *_uncounted(streams),
         *_dropped(records.plan, streams),
         *_unchecked(records.plan, streams),

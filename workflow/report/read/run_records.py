@@ -44,7 +44,15 @@ def read_records(run_dir: Path, state: RunState | None = None) -> Records:
     for event in events:
         if isinstance(event, StreamProgress):
             seen.setdefault((event.stream, event.stage, event.side), []).append((event.t, event.steps))
-    return Records(run_dir, plan, state or fold(initial_state(plan), events), seen, metrics)
+    state = state or fold(initial_state(plan), _without_early_progress(events))
+    return Records(run_dir, plan, state, seen, metrics)
+
+
+def _without_early_progress(events: list[Event]) -> list[Event]:
+    """The events that lead to the same counts: progress counts from the beginning, so that the last one is enough."""
+    last = {(e.stream, e.stage, e.side): number for number, e in enumerate(events) if isinstance(e, StreamProgress)}
+    numbers = set(last.values())
+    return [e for number, e in enumerate(events) if number in numbers or not isinstance(e, StreamProgress)]
 
 
 def _events(run_dir: Path) -> list[Event]:

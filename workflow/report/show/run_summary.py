@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from workflow.formatting import duration, percent, plural, size
-from workflow.report.report_model import AccuracyPart, Report
+
+if TYPE_CHECKING:
+    from workflow.report.report_model import AccuracyPart, Report
 
 # A shorter line may be part of any reason by chance.
 SHORTEST_REPEAT = 10

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from workflow.formatting import NOTHING, number, percent, rate, size
 from workflow.plan.plan_model import StreamPlan
-from workflow.report.report_model import ReaderPart, Report, StreamPart
 from workflow.report.show.text_table import (
     EVERYWHERE,
     PAGE,
@@ -18,6 +17,9 @@ from workflow.report.show.text_table import (
     number_column,
     text_column,
 )
+
+if TYPE_CHECKING:
+    from workflow.report.report_model import ReaderPart, Report, StreamPart
 
 # What a rate is: not the data ÷ the time of the run.
 PERCEIVED = "data ÷ the time that this end itself spent moving it (writers: and waiting for room in the queue)"

@@ -116,17 +116,21 @@ class MetricsFollower:
     _bytes: dict[EndOfStream, int] = field(default_factory=dict)
     _changed: tuple[int, int] = (0, 0)  # time and size of the file of totals
     _empty_polls: int = 0
+    _is_newer: bool = False
 
     def poll(self, now: float) -> Iterator[Event]:
         """The new records as events, at the stage's own times; the steps of one end in one event."""
         steps: dict[EndOfStream, StreamProgress] = {}
+        if self._is_newer:
+            return
         for record in self.tail.records(fresh=self.fresh):
             try:
                 check_metrics_version(record, self.tail.path)
                 event = self._event(record)
             except NewerVersionError as error:
+                self.is_lost = self._is_newer = True
                 yield RecordsLost(now, self.stage, str(error))
-                continue
+                return
             except (ValueError, KeyError, TypeError):
                 continue  # a line of a later version
             if isinstance(event, StreamProgress):

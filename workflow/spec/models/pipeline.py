@@ -23,7 +23,7 @@ EndName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_-]*(\.[
 ComponentName = Annotated[str, StringConstraints(pattern=r"^([A-Za-z][A-Za-z0-9_-]{0,62}|[^\s]*/[^\n]*)$")]
 Scalar = bool | int | float | str
 # Who reads which of the writer's blocks (workflow.distribution).
-DistributionStrategy = Literal[
+ReadStrategy = Literal[
     "auto", "hostname", "hostname:binpacking", "hostname:round-robin", "hostname:blocks",
     "binpacking", "round-robin", "blocks", "hyperslab", "all",
 ]  # fmt: skip
@@ -38,7 +38,7 @@ class Variable(Spec):
     )
 
 
-class PlaceSpec(Spec):
+class StagePlace(Spec):
     """Where the ranks of a stage go."""
 
     nodes: Annotated[int, Field(ge=1)] | None = Field(None, description="how many; the fewest that fit by default")
@@ -52,8 +52,8 @@ class Pipe(Spec):
     """The stage that writes the files of another one (`async: pipe`)."""
 
     ranks: int = Field(1, ge=1, description="MPI ranks that write; several need an ADIOS2 built with MPI to be of use")
-    place: PlaceSpec = Field(
-        default_factory=PlaceSpec, description="by default on the nodes of the writer, without cores of its own"
+    place: StagePlace = Field(
+        default_factory=StagePlace, description="by default on the nodes of the writer, without cores of its own"
     )
 
 
@@ -130,7 +130,7 @@ class StageSpec(Spec):
     command: list[Scalar] | None = Field(None, description="any program and its arguments, started unchanged")
     with_: dict[str, Any] = Field(default_factory=dict, alias="with", description="the component's parameters")
     ranks: int = Field(1, ge=1, description="MPI ranks")
-    place: PlaceSpec = Field(default_factory=PlaceSpec, description="where the ranks go")
+    place: StagePlace = Field(default_factory=StagePlace, description="where the ranks go")
     output: OutputPolicy = Field(
         default_factory=OutputPolicy, description="policies of the files that the stage writes"
     )
@@ -197,7 +197,7 @@ class Tap(Spec):
     latest: bool = Field(False, description="it gets the newest step whenever it asks, and never an older one")
     queue: TapQueue = Field(default_factory=TapQueue, description="steps held for it")
     ranks: int = Field(1, ge=1, description="MPI ranks")
-    place: PlaceSpec = Field(default_factory=PlaceSpec, description="where the ranks go")
+    place: StagePlace = Field(default_factory=StagePlace, description="where the ranks go")
     env: dict[str, Scalar] = Field(default_factory=dict, description="environment variables")
     memory: MemoryOrBool = Field(default_factory=Memory, description="memory policy of its processes")
 
@@ -226,7 +226,7 @@ class StreamSpec(Spec):
         "any other: that one, or the run fails",
     )
     interface: str | None = Field(None, description="network interface that SST listens on, e.g. ib0 (default: site's)")
-    strategy: DistributionStrategy = Field(
+    strategy: ReadStrategy = Field(
         "auto",
         description="which rank of a reading stage reads what, for programs that take any share (`step.share` of "
         "workflow.stage). auto: by nodes and numbers of ranks",

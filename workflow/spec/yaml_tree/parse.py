@@ -26,7 +26,7 @@ MAX_NODES = 200_000
 MAX_DEPTH = 60
 
 _TAG = "tag:yaml.org,2002:"
-_UNPRINTABLE: re.Pattern[str] = yaml.reader.Reader.NON_PRINTABLE  # YAML 1.2.2, section 5.1
+_UNPRINTABLE: re.Pattern[str] = yaml.reader.Reader.NON_PRINTABLE  # YAML 1.2.2, section 5.1; compiled with yaml
 _Parser: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 

@@ -26,11 +26,12 @@ if TYPE_CHECKING:
 class Reader:
     """Iterate over it to get the steps of a stream. Use it in a `with` statement, so that errors are recorded.
 
-    `name`: of the stream; `steps`: how many steps are finished so far. Every method is collective over the ranks.
+    `name`: of the stream; `steps`: how many steps are finished so far. Iterate on all ranks.
 
     The loop ends when the writer has closed the stream. It raises StreamTimeout when no step comes within
     `step_timeout_s`, StreamFailed when the writer dies or exits without closing the stream, ContractError when the
-    first step does not have the variables that the pipeline declares.
+    first step does not have the variables that the pipeline declares, BoundExceeded when a compressed variable arrived
+    with a larger error than its `bound`.
     """
 
     def __init__(self, end: StreamEnd, engine: ReadEngine, stage: str) -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class Writer:
     """Writes the steps of a stream. Use it in a `with` statement.
 
-    `name`: of the stream; `steps`: how many steps are written so far. Every method is collective over the ranks.
+    `name`: of the stream; `steps`: how many steps are written so far. Call its methods on all ranks.
 
     A `with` block that is left normally closes the stream, and its readers see the end. One that is left by an
     exception does not: live readers raise StreamFailed.
