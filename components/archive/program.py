@@ -60,12 +60,12 @@ class Partial:
 
 def format_of(path: Path, wanted: str) -> str:
     """The format: as given, or by the suffix. Raises SystemExit when format and suffix do not match."""
-    said = BY_SUFFIX.get(path.suffix)
+    by_suffix = BY_SUFFIX.get(path.suffix)
     if wanted == "auto":
-        if said is None:
+        if by_suffix is None:
             known = ", ".join(BY_SUFFIX)
-            raise SystemExit(f"archive: the suffix of {path.name} selects no format; use {known}, or give `format`")
-        return said
+            raise SystemExit(f"archive: the suffix of {path.name} selects no format; use one of {known}")
+        return by_suffix
     suffixes = [suffix for suffix, each in BY_SUFFIX.items() if each == wanted]
     if wanted != "bp5":
         suffixes = list(dict.fromkeys([*suffixes, *HDF5_SUFFIXES]))

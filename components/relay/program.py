@@ -44,7 +44,7 @@ def main() -> None:
         every = args.every or [1] * len(outs)
         if len(every) != len(outs):
             raise SystemExit(
-                f"relay: `every` has {len(every)} numbers, but {len(outs)} streams are written: give one number each"
+                f"relay: `every` needs one number per output stream: expected {len(outs)}, got {len(every)}"
             )
         for step in stream:
             due = [out for out, each in zip(outs, every, strict=True) if step.index % each == 0]

@@ -15,10 +15,6 @@ PACKAGE = Path(workflow.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))
 FOLDERS = sorted({path.parent for path in FILES})
 
-# Classes and type aliases that still share a name.
-KNOWN: set[str] = {
-    "End", "Place", "Strategy",
-}  # fmt: skip
 EMPTY_NAMES = {"utils", "util", "helpers", "helper", "common", "base", "misc", "shared", "tools"}
 
 
@@ -60,7 +56,7 @@ def test_no_two_modules_have_the_same_file_name() -> None:
 
 def test_no_two_types_have_the_same_name() -> None:
     shared = shared_names((name, path) for path in FILES for name in type_names(path))
-    assert {name: paths for name, paths in shared.items() if name not in KNOWN} == {}
+    assert shared == {}
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=relative)

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import pytest
 
 from tests.support.chains import chain, make_plan, make_stage
 from tests.support.imagined_run import Run, end_all, verdict_of
+from tests.support.many_stages import pairs
 from workflow.formats.sides import Side
+from workflow.plan.plan_model import Plan
 from workflow.run.events import (
     DeadlinePassed,
     StageExited,
     StageFailed,
+    StageSilent,
     StreamClosed,
     StreamOffered,
     StreamOpened,
     StreamOpening,
+    StreamProgress,
     StreamTrouble,
 )
 from workflow.run.lifecycle import step
+from workflow.run.verdict.stall_detection import present_warnings
+from workflow.spec.models.pipeline import Deadlines
 
 
 def test_start_deadline_counts_from_the_last_sign_of_life() -> None:
@@ -116,6 +123,71 @@ def test_timeout_in_open_that_a_reader_reports_is_a_passed_start_deadline() -> N
         f"{text}: keep waits for saxs to open pattern; saxs waits for md to open atoms; "
         "md has run for 61 s and has not opened atoms"
     )
+
+
+def warned(run: Run) -> list[tuple[float, str, float]]:
+    return [(event.t, event.stage, event.since) for event in run.decisions(StageSilent)]  # type: ignore[attr-defined]
+
+
+def by_default(**more: float | None) -> Plan:
+    """A chain whose file states no deadline."""
+    plan = chain("sst")
+    return plan.model_copy(update={"deadlines": Deadlines.model_validate(more)})
+
+
+def test_by_default_silence_is_reported_at_growing_intervals_and_stops_nothing() -> None:
+    run = Run(by_default()).open_all()
+    run.t = 100
+    run.steps(atoms_md=40, atoms_saxs=40, pattern_saxs=40, pattern_keep=40)
+    for t in range(100, 11_000, 5):
+        run.tick(t)
+    assert run.state.stopping is None
+    assert not run.decisions(DeadlinePassed)
+    assert [(stage, since) for _, stage, since in warned(run)] == [("md", 100)] * 5
+    times = [t - 100 for t, _, _ in warned(run)]
+    assert 600 <= times[0] <= 635, "a twentieth of the limit later at most"
+    assert all(2 * before <= after <= 2 * before + 600 for before, after in itertools.pairwise(times))
+    (text,) = present_warnings(run.state)
+    assert "saxs waits for step 41 of atoms" in text
+    assert "md has been computing for" in text
+    run.t = 11_000
+    run.steps(atoms_md=41)
+    assert present_warnings(run.state) == []
+    assert len(run.state.warnings) == 5
+
+
+def test_after_a_step_a_silence_is_reported_anew() -> None:
+    run = Run(by_default(warn=10)).open_all()
+    for begin in (0, 1000):
+        run.feed_together(*(StreamProgress(begin, *key, begin + 1, 8) for key in run.state.ends))
+        run.tick(begin + 5).tick(begin + 11)
+    assert [since for _, _, since in warned(run)] == [0, 1000]
+
+
+def test_two_silent_stages_that_have_nothing_to_do_with_each_other_are_both_reported() -> None:
+    run = Run(pairs(4))
+    run.state = replace(run.state, plan=run.state.plan.model_copy(update={"deadlines": Deadlines(warn=10)}))
+    run.open_all().tick(11)
+    assert [stage for _, stage, _ in warned(run)] == ["writer0", "writer1"]
+
+
+def test_a_limit_in_the_file_stops_the_run_and_warns_before() -> None:
+    run = Run(by_default(warn=10, step=30)).open_all().tick(11)
+    assert [stage for _, stage, _ in warned(run)] == ["md"]
+    run.tick(31)
+    assert (run.state.culprit, run.state.reason.partition(":")[0]) == ("md", "no step for 30 s")
+
+
+def test_by_default_a_run_may_take_as_long_as_it_likes() -> None:
+    run = Run(by_default(warn=1e6)).open_all()
+    run.t = 1e7 - 10
+    run.steps(atoms_md=1, atoms_saxs=1, pattern_saxs=1, pattern_keep=1).tick(1e7)
+    assert run.state.stopping is None
+
+
+def test_by_default_streams_that_do_not_open_stop_the_run() -> None:
+    run = Run(by_default()).tick(121)
+    assert run.state.reason.startswith("streams not open within 120 s")
 
 
 def test_run_deadline() -> None:

@@ -160,6 +160,9 @@ class Report(ReportPart):
     stages: list[StagePart]
     streams: list[StreamPart]
     notes: list[str] = Field(default_factory=list, description="what to consider when reading these numbers")
+    warnings: list[str] = Field(
+        default_factory=list, description="of a run that goes on: which stages the others have waited for, and how long"
+    )
 
     def stage(self, name: str) -> StagePart:
         """The stage of that name. Raises KeyError."""

@@ -28,10 +28,18 @@ from workflow.stage.data.variables import Array, Info
 from workflow.stage.ranks.blocks import block, block_of, grid
 from workflow.stage.ranks.communicator import communicator, rank, size
 from workflow.stage.settings import is_joined
-from workflow.stage.stage_errors import ContractError, StageError, StreamFailed, StreamTimeout, UnevenSteps
+from workflow.stage.stage_errors import (  # fmt: skip
+    BoundExceeded,
+    ContractError,
+    RanksDiffer,
+    StageError,
+    StreamFailed,
+    StreamTimeout,
+    UnevenSteps,
+)
 
 __all__ = [
-    "Array", "ContractError", "Info", "Piece", "Reader", "Shape", "StageError", "Step", "StreamFailed", "StreamTimeout",
-    "UnevenSteps", "Writer", "block", "block_of", "communicator", "grid", "in_step", "is_joined", "open_reader",
-    "open_writer", "open_writers", "rank", "size",
+    "Array", "BoundExceeded", "ContractError", "Info", "Piece", "RanksDiffer", "Reader", "Shape", "StageError", "Step",
+    "StreamFailed", "StreamTimeout", "UnevenSteps", "Writer", "block", "block_of", "communicator", "grid", "in_step",
+    "is_joined", "open_reader", "open_writer", "open_writers", "rank", "size",
 ]  # fmt: skip

@@ -4,7 +4,7 @@
 |---|---|---|
 | a reader opens: for the writer | `open_timeout_s` | StreamTimeout; StreamFailed for a file that must exist |
 | SSC, both ends open: for the other end | `open_timeout_s` | StreamTimeout |
-| a reader: for the next step | `step_timeout_s` | StreamTimeout; StreamFailed where the writer is gone |
+| a reader: for the next step | `step_timeout_s`; None: no limit | StreamTimeout; StreamFailed if the writer is gone |
 | a writer: in open or in end_step, for its readers | none here | the supervisor's deadlines end the run |
 
 The error is written to the stage's metrics as a line of kind `error` and raised on every rank. A program that does

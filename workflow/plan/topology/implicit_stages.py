@@ -17,7 +17,7 @@ from workflow.plan.topology.complete_pipeline import CompletePipeline, ImplicitS
 from workflow.spec.component_parameters import parameters_model
 from workflow.spec.implicit_names import RELAY, SST, pipe_name, piped_streams, relay_name, relayed_taps
 from workflow.spec.models.engine import Engine
-from workflow.spec.models.pipeline import OutputPolicy, Place, Queue, StageSpec, StreamSpec, Tap
+from workflow.spec.models.pipeline import OutputPolicy, Queue, StagePlace, StageSpec, StreamSpec, Tap
 from workflow.spec.origins import WrittenKey
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def _add_taps(name: str, stream: StreamSpec, loaded: Loaded, growing: _Growing) 
             readers.append(tap)
     if relayed:
         asked = f"streams.{name}.tap"
-        growing.stages[relay] = StageSpec(component=RELAY, place=_no_core(Place()))
+        growing.stages[relay] = StageSpec(component=RELAY, place=_no_core(StagePlace()))
         growing.parameters[relay] = _relay_parameters(loaded, [tap.every for tap in relayed.values()])
         growing.implicit[relay] = ImplicitStage("relay", name, asked)
         growing.keys[f"stages.{relay}"] = WrittenKey(asked, below=False)
@@ -148,7 +148,7 @@ def _given(model: BaseModel, *names: str) -> dict[str, Any]:
     return {name: getattr(model, name) for name in names if name in model.model_fields_set}
 
 
-def _no_core(place: Place) -> Place:
+def _no_core(place: StagePlace) -> StagePlace:
     """Without a core of its own unless the user gave it one: pipes and relays wait most of the time."""
     return place.model_copy(update={"cores_per_rank": 0}) if place.cores_per_rank is None else place
 

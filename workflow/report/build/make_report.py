@@ -12,6 +12,7 @@ from workflow.report.build.stream_figures import make_stream
 from workflow.report.read.run_records import Records
 from workflow.report.report_model import Report, RunPart, StagePart, StreamPart
 from workflow.run.observe.sst_log import last_lines
+from workflow.run.verdict.stall_detection import present_warnings
 
 ERROR_LINES = 20
 COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
@@ -29,6 +30,7 @@ def make_report(records: Records) -> Report:
         stages=stages,
         streams=streams,
         notes=make_notes(records, streams),
+        warnings=present_warnings(records.state),
     )
 
 

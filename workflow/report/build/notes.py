@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from workflow.formats.metrics_lines import FULL_STEPS
-from workflow.formatting import plural, size
+from workflow.formatting import moment, plural, size
 from workflow.plan.plan_model import Plan
 from workflow.report.read.run_records import Records
 from workflow.report.report_model import StreamPart
-from workflow.run.events import RecordsLost
+from workflow.run.events import RecordsLost, StageSilent
+from workflow.run.verdict.stall_detection import warning_text
 from workflow.run.verdict.transport_check import difference
 
 # Steps may be larger than planned by this factor before a note says so.
@@ -17,6 +18,7 @@ TOLERANCE = 1.05
 def make_notes(records: Records, streams: list[StreamPart]) -> list[str]:
     """All notes, those on missing or broken records first."""
     return [
+        *_silences(records),
         *_without_metrics(records),
         *_other_transports(records),
         *_incomplete(records),
@@ -36,6 +38,16 @@ def _without_metrics(records: Records) -> list[str]:
         for stage in records.plan.stages
         if stage.ends and records.state.stages[stage.name].started and not records.metrics[stage.name].exists
     ]
+
+
+def _silences(records: Records) -> list[str]:
+    """The longest silence of each stage of which the supervisor has warned."""
+    longest: dict[str, StageSilent] = {}
+    for warning in (each for each in records.state.warnings if isinstance(each, StageSilent)):
+        known = longest.get(warning.stage)
+        if known is None or warning.t - warning.since > known.t - known.since:
+            longest[warning.stage] = warning
+    return [f"warning at {moment(each.t)}: {warning_text(each)}" for each in longest.values()]
 
 
 def _other_transports(records: Records) -> list[str]:

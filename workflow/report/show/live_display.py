@@ -11,6 +11,7 @@ from workflow.plan.plan_model import Plan
 from workflow.report.show.plain_output import print_plain
 from workflow.report.show.progress_lines import Pace, stage_cells, stream_cells
 from workflow.report.show.rich_terminal import make_console, make_grids, make_live, say
+from workflow.run.verdict.stall_detection import present_warnings
 
 if TYPE_CHECKING:
     from workflow.report.show.rich_terminal import Console, Live
@@ -53,11 +54,12 @@ class Progress:
             return
         stages = [stage_cells(stage, state.t) for stage in state.stages.values()]
         streams = [stream_cells(state, stream.name, self._live.console.width) for stream in state.plan.streams]
+        warnings = [(f"warning: {text}",) for text in present_warnings(state)]
         statuses = [status for _, status, _ in stages]
         old, at, shown = self._drawn
-        if (statuses != old or not 0 <= state.t - at < REDRAW_S) and shown != (stages, streams):
-            self._drawn = statuses, state.t, (stages, streams)
-            self._live.update(make_grids(self._live.console, stages, streams), refresh=True)
+        if (statuses != old or not 0 <= state.t - at < REDRAW_S) and shown != (stages, streams, warnings):
+            self._drawn = statuses, state.t, (stages, streams, warnings)
+            self._live.update(make_grids(self._live.console, stages, streams, warnings), refresh=True)
 
     def _print(self, line: str) -> None:
         if self._console is not None:

@@ -50,6 +50,8 @@ def show_status(report: Report, console: Console | None = None) -> None:
     run = report.run
     reason = f" ({run.reason})" if run.reason else ""
     say(console, f"{run.directory}: {run.state}{reason}", COLOURS.get(run.state, ""))
+    for warning in report.warnings if run.state == "running" else []:
+        say(console, f"  warning: {warning}")
     draw_table(console, stage_table(report, "status"))
     _show_streams(console, report, "status")
 

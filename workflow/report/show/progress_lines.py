@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from workflow.formatting import duration, plural, rate
 from workflow.run.state import EndState, RunState, StageState
+from workflow.run.verdict.stall_detection import warning_text
 
 # Without a terminal: the shortest time between two lines on a stream, and their share of a long run's time.
 LINE_EVERY_S = 5.0
@@ -57,6 +58,8 @@ def news(before: RunState | None, now: RunState) -> list[str]:
             lines.append(f"{name}: started, {ranks}, process {stage.pid}")
         if stage.is_over and not (old and old.is_over):
             lines.append(f"{name}: {stage.status}")
+    said = before.warnings if before else ()
+    lines += [f"warning: {warning_text(each)}" for each in now.warnings if each not in said]
     if now.stopping is not None and (before is None or before.stopping is None):
         lines.append("stopping all stages")
     return lines

@@ -1,7 +1,7 @@
 """Launch lines that start several stages: one process for all of them, and how each of them ended.
 
 The launcher reports one end for all of them. Every rank starts through `workflow.launch.mpmd_wrapper`, which records
-how the rank ended before the launcher sees it. The first of these records names the stage at fault. A stage
+how the rank ended before the launcher sees it. The first record of a failure names the stage that failed. A stage
 without a record was ended by the launcher together with the others.
 """
 
@@ -45,7 +45,7 @@ class MpmdLaunch:
     _over: set[str] = field(default_factory=set)
 
     def poll(self, run_dir: Path) -> list[Ended]:
-        """The stages that have ended since the last call, the one at fault first."""
+        """The stages that have ended since the last call, the one that failed first comes first."""
         for name in self.group.stages:
             self._read(name, run_dir)
         found: list[tuple[float, Ended]] = []

@@ -1,11 +1,11 @@
 """The processes of a run: find all of them, end all of them.
 
-Launchers put their ranks into sessions of their own, and what outlives its parent moves to init, so neither
-process groups nor parents find everything. What all inherit is the environment: WF_RUN_DIR names the run.
+Launchers put their ranks into sessions of their own, and a process that outlives its parent is adopted by init, so
+neither process groups nor parents lead to all processes. All inherit the environment: WF_RUN_DIR names the run.
 
-Run as a program, this is the run's guard: it waits until its standard input closes and, unless it was told
-so before, takes that for the death of the supervisor and ends what is left of the run. It imports only
-the standard library and starts in some milliseconds.
+Run as a program, this is the guard of the run: it waits until its standard input closes. Unless the supervisor has
+announced its end before, the guard then kills all processes of the run. It imports only the standard library and
+starts in a few milliseconds.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _GONE_S = 3.0
 def find_members(named_as: str, groups: Iterable[int] = (), by: str = RUN_VARIABLE) -> set[int]:
     """Ids of the living processes of a run: by their environment, session, process group or parent.
 
-    `named_as` is what stands in the variable `by`: the run's directory, or with STAGE_VARIABLE one stage's file.
-    `groups` are the process groups of its stages; where there is no /proc they are all that is known. A process
-    that names another run is none of ours by its group: numbers are used again.
+    `named_as` is the value of the variable `by`: the run's directory, or with STAGE_VARIABLE the file of one stage.
+    `groups` are the process groups of its stages; without /proc only these are known. A process whose environment
+    names another run is left out, whatever its group: the system reuses process ids.
     """
     if not PROC.is_dir():
         return {group for group in groups if _exists(group)}
@@ -65,8 +65,8 @@ def find_members(named_as: str, groups: Iterable[int] = (), by: str = RUN_VARIAB
 
 
 def living_groups(groups: Iterable[int]) -> set[int]:
-    """Those of these process groups and sessions in which a process lives. The numbers of the others are free
-    for strangers, at the latest when their leader has been waited for."""
+    """Those of these process groups and sessions that have a living process. The system may reuse the ids of the
+    others, at the latest when their leader has been reaped."""
     known = set(groups)
     if not PROC.is_dir():
         return {group for group in known if _exists(group)}
@@ -103,7 +103,7 @@ def end_members(
 
 def shared_memory(pids: Iterable[int]) -> set[str]:
     """The files of MPICH's shared memory that these processes use. Killed ranks leave them behind; no setting of
-    MPICH puts them elsewhere, and their names do not tell whose they are."""
+    MPICH moves them elsewhere, and their names do not contain their owner."""
     found = set()
     for pid in pids:
         with contextlib.suppress(OSError):
@@ -143,8 +143,8 @@ def _exists(pid: int) -> bool:
 
 
 def guard(run_dir: str) -> None:
-    """Wait for the supervisor's end; if it was not announced, end the run. Groups of stages come line by line,
-    with a minus when they are gone."""
+    """Wait for the end of the supervisor; if that was not announced, end the run. Process groups of stages arrive line
+    by line, with a minus when they have ended."""
     data = b""
     while chunk := os.read(0, 4096):
         data += chunk

@@ -9,6 +9,8 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from workflow.formatting import duration
+from workflow.run.events import RecordsLost, StageSilent
 from workflow.run.state import EndState, RunState
 from workflow.run.verdict.wait_diagnosis import diagnose
 
@@ -53,17 +55,35 @@ def find_silences(state: RunState) -> Silences:
 def find_stalls(state: RunState, silences: Silences, before: float, t: float) -> Iterator[Stall]:
     """The silences that began before that time, the most certain ones first; `t` is now."""
     for reader, since in silences.streams.values():
-        if since < before:
-            yield _stall(state, reader, since, t)
+        if since < before and (stall := _stall(state, reader, since, t)).since < before:
+            yield stall
     for name, since in silences.stages.items():
         # A stage that is busy elsewhere may be slow, but does not hang: then nothing is known.
-        if since < before and silences.stages.get((stall := _stall(state, name, since, t)).stage, math.inf) < before:
+        if since >= before:
+            continue
+        stall = _stall(state, name, since, t)
+        if max(stall.since, silences.stages.get(stall.stage, math.inf)) < before:
             yield stall
+
+
+def warning_text(warning: StageSilent | RecordsLost) -> str:
+    """The warning in words: `no step for 20 min: saxs waits for step 41 of atoms; md has been computing for …`."""
+    if isinstance(warning, RecordsLost):
+        return warning.text
+    return f"no step for {duration(warning.t - warning.since)}: {warning.diagnosis}"
+
+
+def present_warnings(state: RunState) -> list[str]:
+    """The warnings of stages that still run and have made no step since."""
+    silent = (stage.silence for stage in state.stages.values() if stage.silence is not None and stage.runs)
+    return [warning_text(warning) for warning in silent]
 
 
 def _stall(state: RunState, name: str, since: float, t: float) -> Stall:
     stage, chain = diagnose(state, name, t)
-    return Stall(name, stage, since, chain)
+    # A stage that all have waited for together with it has had its turn only since it was given a step to read.
+    given = [end.due for end in state.ends_of(stage) if end.due is not None and end.due > (end.last_step or 0.0)]
+    return Stall(name, stage, max([since, *given]), chain)
 
 
 def _stuck_since(state: RunState, writer: EndState, reader: EndState) -> float:

@@ -10,8 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StringConstraints, model_validator
 
 from workflow.spec.models.config_dialect import NAMELESS, Dialect, dialect_of
-from workflow.spec.models.malloc_settings import Memory, MemoryOrBool
-from workflow.spec.models.output import AggregationPolicy, Compression
+from workflow.spec.models.stage_policies import AggregationPolicy, Compression, Memory, MemoryOrBool
 from workflow.spec.models.strict import Spec as Spec
 from workflow.spec.models.units import Duration, Size
 from workflow.sst_transports import Transport
@@ -19,12 +18,12 @@ from workflow.sst_transports import Transport
 # Stage and stream names become directory names, placeholder parts and `--set` keys.
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,62}$")]
 # `stage` or `stage.port`
-End = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_-]*(\.[A-Za-z][A-Za-z0-9_-]*)?$")]
+EndName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_-]*(\.[A-Za-z][A-Za-z0-9_-]*)?$")]
 # A component that comes with wf, or the folder of one's own: `./spectrum`, relative to the pipeline file.
 ComponentName = Annotated[str, StringConstraints(pattern=r"^([A-Za-z][A-Za-z0-9_-]{0,62}|[^\s]*/[^\n]*)$")]
 Scalar = bool | int | float | str
 # Who reads which of the writer's blocks (workflow.distribution).
-Strategy = Literal[
+ReadStrategy = Literal[
     "auto", "hostname", "hostname:binpacking", "hostname:round-robin", "hostname:blocks",
     "binpacking", "round-robin", "blocks", "hyperslab", "all",
 ]  # fmt: skip
@@ -39,7 +38,7 @@ class Variable(Spec):
     )
 
 
-class Place(Spec):
+class StagePlace(Spec):
     """Where the ranks of a stage go."""
 
     nodes: Annotated[int, Field(ge=1)] | None = Field(None, description="how many; the fewest that fit by default")
@@ -53,8 +52,8 @@ class Pipe(Spec):
     """The stage that writes the files of another one (`async: pipe`)."""
 
     ranks: int = Field(1, ge=1, description="MPI ranks that write; several need an ADIOS2 built with MPI to be of use")
-    place: Place = Field(
-        default_factory=Place, description="by default on the nodes of the writer, without cores of its own"
+    place: StagePlace = Field(
+        default_factory=StagePlace, description="by default on the nodes of the writer, without cores of its own"
     )
 
 
@@ -131,7 +130,7 @@ class StageSpec(Spec):
     command: list[Scalar] | None = Field(None, description="any program and its arguments, started unchanged")
     with_: dict[str, Any] = Field(default_factory=dict, alias="with", description="the component's parameters")
     ranks: int = Field(1, ge=1, description="MPI ranks")
-    place: Place = Field(default_factory=Place, description="where the ranks go")
+    place: StagePlace = Field(default_factory=StagePlace, description="where the ranks go")
     output: OutputPolicy = Field(
         default_factory=OutputPolicy, description="policies of the files that the stage writes"
     )
@@ -198,7 +197,7 @@ class Tap(Spec):
     latest: bool = Field(False, description="it gets the newest step whenever it asks, and never an older one")
     queue: TapQueue = Field(default_factory=TapQueue, description="steps held for it")
     ranks: int = Field(1, ge=1, description="MPI ranks")
-    place: Place = Field(default_factory=Place, description="where the ranks go")
+    place: StagePlace = Field(default_factory=StagePlace, description="where the ranks go")
     env: dict[str, Scalar] = Field(default_factory=dict, description="environment variables")
     memory: MemoryOrBool = Field(default_factory=Memory, description="memory policy of its processes")
 
@@ -212,8 +211,8 @@ class Tap(Spec):
 class StreamSpec(Spec):
     """A named, step-wise data connection from one stage to one or several."""
 
-    from_: End = Field(alias="from", description="the writing stage, or `stage.port`")
-    to: Annotated[list[End], Field(min_length=1)] | End = Field(
+    from_: EndName = Field(alias="from", description="the writing stage, or `stage.port`")
+    to: Annotated[list[EndName], Field(min_length=1)] | EndName = Field(
         description="the reading stage or stages, or `stage.port`"
     )
     via: str = Field("sst", description="engine or preset from configs/engines: sst, bp5, bp4, hdf5, file, …")
@@ -227,7 +226,7 @@ class StreamSpec(Spec):
         "any other: that one, or the run fails",
     )
     interface: str | None = Field(None, description="network interface that SST listens on, e.g. ib0 (default: site's)")
-    strategy: Strategy = Field(
+    strategy: ReadStrategy = Field(
         "auto",
         description="which rank of a reading stage reads what, for programs that take any share (`step.share` of "
         "workflow.stage). auto: by nodes and numbers of ranks",

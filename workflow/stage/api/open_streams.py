@@ -45,8 +45,8 @@ def open_reader(
     `name` may be left out where the stage reads one stream. The other arguments apply to a `path` only: its engine
     follows from the suffix (.bp: BP5, .h5: HDF5, otherwise SST) unless `engine` names it; `parameters` are the
     engine's, as ADIOS2 documents them; `open_timeout_s` and `step_timeout_s` are how long to wait for the writer and
-    for each step, in seconds. By default a file must exist, and one that its writer never closed raises StreamFailed
-    after its last complete step.
+    for each step, in seconds: by default 120 and 600 for a stream, 0 for a file. So a file must exist, and one that
+    its writer never closed raises StreamFailed after its last complete step.
 
     In a run SST and SSC streams are opened in the pipeline's order, whichever the program asks for first: otherwise
     stages with several streams could wait for each other without limit.

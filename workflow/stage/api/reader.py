@@ -30,7 +30,8 @@ class Reader:
 
     The loop ends when the writer has closed the stream. It raises StreamTimeout when no step comes within
     `step_timeout_s`, StreamFailed when the writer dies or exits without closing the stream, ContractError when the
-    first step does not have the variables that the pipeline declares.
+    first step does not have the variables that the pipeline declares, BoundExceeded when a compressed variable arrived
+    with a larger error than its `bound`.
     """
 
     def __init__(self, end: StreamEnd, engine: ReadEngine, stage: str) -> None:

@@ -39,11 +39,6 @@ class Step:
         self._stream, self._stream_end, self._engine, self._fetch = end.stream, end, engine, fetch
         self._ended = False
 
-    @property
-    def number(self) -> int:
-        """The same as `index`."""
-        return self.index
-
     def __contains__(self, name: str) -> bool:
         self._check_valid()
         return self._engine.info(name) is not None
