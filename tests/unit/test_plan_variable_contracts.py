@@ -10,7 +10,7 @@ from workflow.plan.topology.variable_contracts import Contract, check_contract
 from workflow.spec.models.component import PortVariable
 from workflow.spec.models.pipeline import Variable
 from workflow.spec.origins import Origins
-from workflow.spec.yaml_tree.node import Node, Place
+from workflow.spec.yaml_tree.node import Node, SourcePosition
 
 Given = dict[str, PortVariable]
 
@@ -22,7 +22,7 @@ def var(type: str | None, *shape: int | str, optional: bool = False) -> PortVari
 def compare(
     writes: Given | None, reads: Given | None, own: dict[str, Variable] | None = None
 ) -> tuple[Contract, list[str]]:
-    problems = Problems(Origins(Node({}, Place("test", 1, 1))))
+    problems = Problems(Origins(Node({}, SourcePosition("test", 1, 1))))
     writer = StagePort("sim", "write", "out", writes, io="out")
     reader = StagePort("ana", "read", "in", reads, io="in")
     contract = check_contract("s", own or {}, writer, [reader], problems)
