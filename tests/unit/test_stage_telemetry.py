@@ -122,12 +122,20 @@ def test_a_full_disk_ends_no_program(tmp_path: Path, capfd: pytest.CaptureFixtur
     noted.finish()
     said = capfd.readouterr().err
     assert said.count("No space left on device") == 1
-    assert "the program goes on" in said
+    assert "the program continues" in said
     (tmp_path / "metrics.jsonl").unlink()
     (tmp_path / "metrics.jsonl").touch()
     found = read_metrics(tmp_path / "metrics.jsonl")
     assert found.closed["a", "write"].complete
     assert [(step.count, step.bytes) for step in found.steps] == [(1500, 15_000)]
+
+
+def test_records_whose_folder_is_missing_end_no_program(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    noted = telemetry.Metrics(str(tmp_path / "none" / "metrics.jsonl"))
+    noted.opening("a", "write")
+    noted.step("a", "write", 10, 0.0, 0.0)
+    noted.finish()
+    assert capfd.readouterr().err.count("No such file or directory") == 1
 
 
 def test_without_a_run_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 from collections import deque
@@ -103,8 +102,7 @@ class LineWriter:
         self._reported = False
         self._file: int | None = None
         self._waiting: deque[bytes] = deque()
-        with self._reporting():
-            self._open()
+        self._open()
 
     @property
     def is_behind(self) -> bool:
@@ -113,7 +111,12 @@ class LineWriter:
 
     def append(self, line: str) -> None:
         """Write one line, with its newline, after those that wait."""
-        self._waiting.append(line.encode())
+        data = line.encode()
+        if not self._waiting and self._file is not None and not self.dropped:
+            data = data[self._write(data) :]  # nearly always all of it: this runs at every step
+            if not data:
+                return
+        self._waiting.append(data)
         self.flush()
         if len(self._waiting) > KEPT_LINES:
             del self._waiting[1]  # the first one may be in the file in part
@@ -121,26 +124,24 @@ class LineWriter:
 
     def flush(self) -> None:
         """Try to write the lines that wait."""
-        with self._reporting():
-            self._open()
-            assert self._file is not None
-            while self._waiting:
-                line = self._waiting[0]
-                written = os.write(self._file, line)
-                if written < len(line):
-                    self._waiting[0] = line[written:]
-                    continue
-                self._waiting.popleft()
-                if self.dropped:
-                    self._waiting.appendleft(self._to_note(self.dropped).encode())
-                    self.dropped = 0
+        self._open()
+        while self._waiting and (written := self._write(self._waiting[0])):
+            if written < len(self._waiting[0]):
+                self._waiting[0] = self._waiting[0][written:]
+                continue
+            self._waiting.popleft()
+            if self.dropped:
+                self._waiting.appendleft(self._to_note(self.dropped).encode())
+                self.dropped = 0
 
     def close(self) -> None:
         """Try once more to write what waits, and close the file."""
         self.flush()
         if self._file is not None:
-            with self._reporting():  # on NFS an error of a write may come here
+            try:
                 os.close(self._file)
+            except OSError as error:  # on NFS the error of a write may come here
+                self.note_error(error)
         self._file = None
 
     def note_error(self, error: OSError) -> None:
@@ -151,11 +152,17 @@ class LineWriter:
 
     def _open(self) -> None:
         if self._file is None:
-            self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+            try:
+                self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+            except OSError as error:
+                self.note_error(error)
 
-    @contextlib.contextmanager
-    def _reporting(self) -> Iterator[None]:
+    def _write(self, data: bytes) -> int:
+        """How many bytes could be written."""
+        if self._file is None:
+            return 0
         try:
-            yield
+            return os.write(self._file, data)
         except OSError as error:
             self.note_error(error)
+            return 0

@@ -1,7 +1,7 @@
 """What happened in a run, as typed events, and the append-only file that holds them: `events.jsonl`.
 
-Facts are what the supervisor saw, decisions what `workflow.run.lifecycle` made of them. Times `t` are Unix
-seconds. The file holds one JSON object a line, `{"event": "stage_started", "t": …, …}`.
+Facts are what the supervisor observed, decisions are what `workflow.run.lifecycle` derived from them. Times `t` are
+Unix seconds. The file holds one JSON object a line, `{"event": "stage_started", "t": …, …}`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class RunStarted(Event):
 
 @dataclass(frozen=True)
 class StageStarted(Event):
-    """Its process runs; `pid` leads its process group."""
+    """The process of a stage runs; `pid` leads its process group."""
 
     stage: str
     pid: int
@@ -59,7 +59,7 @@ class StageStarted(Event):
 
 @dataclass(frozen=True)
 class StreamOpening(Event):
-    """A program that uses `workflow.stage` begins to open a stream: from now on it tells of this end by itself."""
+    """A program that uses `workflow.stage` begins to open a stream: from now on its own records report on this end."""
 
     stream: str
     stage: str
@@ -76,7 +76,7 @@ class StreamOffered(Event):
 
 @dataclass(frozen=True)
 class StreamTransport(Event):
-    """The data plane that ADIOS2 took, in its own word (evpath is TCP); `why` it is not the one preferred, if so."""
+    """The data plane that ADIOS2 chose, under the name in its log (evpath: TCP); `why` it is not the preferred one."""
 
     stream: str
     stage: str
@@ -128,7 +128,7 @@ class StreamClosed(Event):
 
 @dataclass(frozen=True)
 class StageExited(Event):
-    """Its process ended, by itself (`code`) or by a signal. `note`: what is known beyond that."""
+    """The process of a stage ended, by itself (`code`) or by a signal. `note`: what else is known."""
 
     stage: str
     code: int | None
@@ -138,7 +138,7 @@ class StageExited(Event):
 
 @dataclass(frozen=True)
 class Interrupted(Event):
-    """Somebody wants the run to stop: Ctrl-C, a termination request, a lost terminal."""
+    """A request to stop the run: Ctrl-C, SIGTERM, or a closed terminal."""
 
     signal: str
 
@@ -152,21 +152,21 @@ class Tick(Event):
 
 @dataclass(frozen=True)
 class StageOpen(Event):
-    """All its streams are open."""
+    """All streams of a stage are open."""
 
     stage: str
 
 
 @dataclass(frozen=True)
 class StageSucceeded(Event):
-    """It ended, its streams are complete and the counts agree."""
+    """A stage ended, its streams are complete and the counts agree."""
 
     stage: str
 
 
 @dataclass(frozen=True)
 class StageFailed(Event):
-    """It did not do what the plan says; `reason` is for people."""
+    """A stage did not do what the plan says; `reason` is a text for users."""
 
     stage: str
     reason: str
@@ -174,14 +174,14 @@ class StageFailed(Event):
 
 @dataclass(frozen=True)
 class StageStopped(Event):
-    """It ended because the run was stopped, or was never started."""
+    """A stage ended because the run was stopped, or was never started."""
 
     stage: str
 
 
 @dataclass(frozen=True)
 class DeadlinePassed(Event):
-    """Nothing happened for too long; `diagnosis` says who waits for whom, `stage` for whom all wait."""
+    """Nothing happened for too long; `diagnosis` is the chain of waits, `stage` the one at its end."""
 
     deadline: Deadline
     diagnosis: str
@@ -207,7 +207,7 @@ class RecordsLost(Event):
 
 @dataclass(frozen=True)
 class StopRequested(Event):
-    """All stages are asked to end; `stage` is the one at fault, if any."""
+    """All stages get a signal to end; `stage` is the one that failed first, if any."""
 
     reason: str
     stage: str = ""

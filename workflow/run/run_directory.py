@@ -1,4 +1,4 @@
-"""The directory of one run: made from a plan, found again, read back.
+"""The directory of one run: created from a plan, found, and read.
 
 pipeline.yaml command.json plan.json events.jsonl streams/ stages/<stage>/{stage.json,stdout.log,stderr.log,…,work/}
 """
@@ -220,7 +220,7 @@ def _to_json(value: Mapping[str, Any]) -> bytes:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Under a temporary name first, so that nobody reads half of it."""
+    """Write under a temporary name and rename: a reader never gets half of the file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     temporary.write_bytes(data)

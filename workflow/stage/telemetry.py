@@ -86,7 +86,9 @@ class Metrics:
     """The records of one process, and the clock that splits its time into computing and the rest."""
 
     def __init__(self, path: str | None) -> None:
-        self._lines = LineWriter(Path(path), self._report, _to_note) if path else None
+        self._lines: LineWriter | None = None
+        if path:
+            self._lines = LineWriter(Path(path), lambda error: _report(error, path), _to_note)
         self._progress: int | None = None
         self._ends: dict[EndOfStream, EndRecord] = {}
         self._left = time.perf_counter()
@@ -218,11 +220,13 @@ class Metrics:
         except OSError as error:
             self._lines.note_error(error)
 
-    def _report(self, error: OSError) -> None:
-        path = self._lines.path if self._lines is not None else error.filename
-        text = f"workflow.stage: cannot write {path}: {error.strerror}; the program goes on, and so does its data"
-        with contextlib.suppress(OSError):  # stderr may be a file on the same disk
-            print(text, file=sys.stderr, flush=True)
+
+def _report(error: OSError, path: str) -> None:
+    text = (
+        f"workflow.stage: cannot write {path}: {error.strerror}; the program continues, and tries again later"
+    )
+    with contextlib.suppress(OSError):  # stderr may be a file on the same disk
+        print(text, file=sys.stderr, flush=True)
 
 
 def _sums_by_line(nbytes: Sequence[int], steps: Sequence[int]) -> list[int]:

@@ -19,8 +19,8 @@ from workflow.plan.topology.ports import StagePort
 from workflow.plan.topology.variable_contracts import Contract
 from workflow.site.site_model import Site
 from workflow.spec.models.config_dialect import OPENPMD
-from workflow.spec.models.output import Compressor
 from workflow.spec.models.pipeline import Variable
+from workflow.spec.models.stage_policies import Compressor
 from workflow.spec.origins import Origins
 from workflow.spec.suggest import did_you_mean, listing
 

@@ -121,9 +121,9 @@ def _add(metrics: StageMetrics, record: dict[str, Any]) -> None:
                 float(record["t"]), int(record["steps"]), bool(record["complete"]), str(record.get("error", ""))
             )
             # Ranks that read in parallel add up in the end what they have read.
-            told = iter(record.get("bytes", []))
+            sizes = iter(record.get("bytes", []))
             for step in metrics.of(*end_of(record))[metrics._reopened.get(end_of(record), 0) :]:
-                step.bytes = next(told, None) if step.bytes is None else step.bytes
+                step.bytes = next(sizes, None) if step.bytes is None else step.bytes
         case "accuracy":
             found = {key: record[key] for key in ("variable", "operator", "bound", "largest", "compared", "steps")}
             found["largest"] = None if math.isinf(found["largest"]) else found["largest"]

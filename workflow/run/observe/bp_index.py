@@ -23,7 +23,7 @@ _BP5_HEAD = struct.Struct("<cQ")
 
 @dataclass(frozen=True)
 class Index:
-    """What the index says; `offset` is where the next record begins."""
+    """The contents of the index; `offset` is where the next record begins."""
 
     steps: int = 0
     active: bool = True
@@ -31,7 +31,7 @@ class Index:
 
 
 def read_index(path: Path, known: Index | None = None) -> Index | None:
-    """The index of a BP file, going on from what was `known`. None when there is none yet, or it is not one."""
+    """The index of a BP file, continuing from what was `known`. None when there is none yet, or the file is another one."""
     known = known or Index()
     try:
         with path.open("rb") as file:

@@ -211,7 +211,7 @@ class SstFollower:
 
     plan: StagePlan
     tail: Tail
-    reported: set[EndOfStream] = field(default_factory=set)  # seen better elsewhere
+    reported: set[EndOfStream] = field(default_factory=set)  # its own records are better
     log: SstLog = field(default_factory=SstLog)
 
     def poll(self, now: float) -> Iterator[Event]:
@@ -231,7 +231,7 @@ class SstFollower:
 
 @dataclass
 class PlaneFollower:
-    """The data planes of a stage that says all else by itself, until all of them are known."""
+    """The data planes of a stage whose own records hold everything else, until all planes are known."""
 
     plan: StagePlan
     tail: Tail
@@ -251,7 +251,7 @@ class PlaneFollower:
 
 
 def end_of_fact(fact: Fact, plan: StagePlan) -> EndPlan | None:
-    """The end that the log speaks of: the only one, or the one of that path."""
+    """The end that a line of the log is about: the only one, or the one of that path."""
     ends = [end for end in plan.ends if end.engine == "SST" and end.side == fact.side]
     if len(ends) == 1:
         return ends[0]
@@ -280,7 +280,7 @@ def to_event(fact: Fact, stream: str, stage: str, now: float) -> Event:
 
 @dataclass
 class ContactFollower:
-    """The contact file of an SST stream: from then on its writer waits for readers."""
+    """The contact file of an SST stream: once the file exists, its writer waits for readers."""
 
     stage: str
     end: EndPlan
@@ -312,7 +312,7 @@ class IndexFollower:
         index = read_index(path, self._index)
         if index is None:
             return
-        # A file closed without a step has one of nothing. It counts only once others follow.
+        # A file closed without a step holds one empty step, which counts only when others follow.
         steps = 0 if index.steps == 1 and is_blank(path) else index.steps
         if self._index is None:
             yield StreamOpened(now, self.end.stream, self.stage, "write")

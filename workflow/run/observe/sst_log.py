@@ -1,10 +1,10 @@
 """Reading SST's own log in a stage's stderr: which streams are open, how many steps passed, what broke.
 
 Text of ADIOS2 2.12.1 (toolkit/sst/cp), as it prints with the environment variable SstVerbose:
-level 2 tells once that a stream opens and, at its end, the totals; level 3 adds every step, prefixed by
-`Writer (0x…): ` or `Reader (0x…): `, the address standing for one rank's stream. A reader's steps are told when
-they begin, not when they end. Ranks write to one file
-at the same time, so lines may begin in the middle of others. A killed process prints no totals.
+level 2 has a line when a stream opens and, at its end, the totals; level 3 adds every step, with the prefix
+`Writer (0x…): ` or `Reader (0x…): `; the address identifies the stream of one rank. The log reports the steps of a
+reader when they begin, not when they end. Ranks write to one file at the same time, so that a line may begin in the
+middle of another one. A killed process prints no totals.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FactKind = Literal["plane", "offered", "opened", "steps", "failed", "closed"]
 
 @dataclass(frozen=True)
 class Fact:
-    """Something that the log says about one end. `name` is the stream's path as the program gave it, or "".
+    """One fact about one end of a stream. `name` is the stream's path as the program gave it, or "".
 
     `text` of a plane is its name, and why it is not the preferred one, if so: `evpath`, `evpath: rdma not found`.
     """
@@ -54,8 +54,8 @@ _PATTERNS: dict[str, str] = {
     "received": r"DataBytesReceived = (\d+)",
 }
 _LINE = re.compile(_PREFIX + r"[ \t]*(?:" + "|".join(f"(?P<{name}>{text})" for name, text in _PATTERNS.items()) + ")")
-# What the level asked for adds to a program's stderr: not for people. So does a program that leaves a stream open:
-# who broke off is told by the run.
+# Lines of ADIOS2 that are left out of `wf logs`: those of the log level that wf sets, and those of a program that
+# leaves a stream open, which the run reports itself.
 _CHATTER = re.compile(
     r"(?:DP )?(?:Reader|Writer) \(0x[0-9a-f]+\): |Param -  |(?:Writer|Reader) stream params are:|Selecting DataPlane "
     r"|mpi_dp priority=|opening fabric with provider |make_progress thread |Writer address: "
@@ -78,7 +78,7 @@ class SstLog:
     _failed: set[str] = field(default_factory=set)
     _ending: tuple[str, str] = ("", "")  # address and path of the summary that is being printed
     _consumed: int = 0
-    _plane: tuple[str, str] = ("", "")  # told before the stream that it is for; why not the preferred one
+    _plane: tuple[str, str] = ("", "")  # logged before the name of its stream; why it is not the preferred one
 
     def feed(self, text: str) -> Iterator[Fact]:
         """The facts in these lines, in order."""
@@ -137,7 +137,7 @@ class SstLog:
 
 
 def is_chatter(line: str) -> bool:
-    """Whether ADIOS2 wrote this line: because SST's log was asked for, or since the program left a stream open."""
+    """Whether ADIOS2 wrote this line: due to the log level that wf sets for SST, or to a stream that was left open."""
     return _CHATTER.match(line) is not None
 
 
