@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tests.support.planner import SITE, Planner, line_of
-from workflow.errors import Problem, SpecError
+from workflow.errors import SpecError
 from workflow.plan.placement.nodes import Demand, Range, node_count, place_nodes
 from workflow.plan.plan_model import Placement, Plan
 from workflow.plan.plan_notes import Notes
 from workflow.plan.problems import Problems
+from workflow.spec.origins import Origins
+from workflow.spec.yaml_tree.node import Node, SourcePosition
 
 CLUSTER = SITE.model_copy(
     update={"site": "cluster", "nodes": 4, "cores_per_node": 8, "launcher": "srun", "launch_single": True}
@@ -166,31 +168,10 @@ def placed(
     demands: list[Demand], overlap: dict[str, int], site_nodes: int = 4, oversubscribe: bool = False
 ) -> tuple[list[Range], set[str], list[str]]:
     """The nodes of each stage, the stages on nodes in use, and the problems."""
-    notes = Notes(Problems(Anywhere()))
+    notes = Notes(Problems(Origins(Node({}, SourcePosition("p.yaml", 1, 1)))))
     site = CLUSTER.model_copy(update={"nodes": site_nodes})
     ranges, squeezed = place_nodes(demands, overlap, site, oversubscribe, notes)
-    return [ranges[each.name] for each in demands], squeezed, [str(each) for each in problems_of(notes)]
-
-
-class Anywhere:
-    """Places of a file that nobody wrote."""
-
-    def of(self, _: str) -> str:
-        return "default"
-
-    def place(self, _: str) -> tuple[str, int, int]:
-        return "p.yaml", 1, 1
-
-    def written(self, key: str) -> str:
-        return key
-
-
-def problems_of(notes: Notes) -> list[Problem]:
-    try:
-        notes.problems.raise_any()
-    except SpecError as error:
-        return error.problems
-    return []
+    return [ranges[each.name] for each in demands], squeezed, [str(each) for each in notes.problems.found]
 
 
 def demand(position: int, ranks: int, nodes: int | None = None, home: str = "", cores: int = 1) -> Demand:
