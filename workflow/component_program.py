@@ -45,7 +45,7 @@ def read_command_line(folder: Path, argv: Sequence[str]) -> tuple[dict[str, Any]
     from workflow.errors import WfError
     from workflow.spec.component_files import load_component_file
     from workflow.spec.component_parameters import check_parameters, parameters_model
-    from workflow.spec.yaml_tree.node import Node, Place
+    from workflow.spec.yaml_tree.node import Node, SourcePosition
 
     try:
         component = load_component_file(folder / "component.yaml")
@@ -55,7 +55,7 @@ def read_command_line(folder: Path, argv: Sequence[str]) -> tuple[dict[str, Any]
     parser = make_parser(component)
     found = vars(parser.parse_args([_with_hyphens(word) for word in argv]))
     ends = [*found.pop("read streams", ()), *found.pop("write streams", ())]
-    here = Place("command line")
+    here = SourcePosition("command line")
 
     def to_node(value: Any) -> Node:
         return Node([Node(item, here) for item in value] if isinstance(value, list) else value, here)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from workflow.spec.yaml_tree.node import Node, Place, key_path, nearest
+from workflow.spec.yaml_tree.node import Node, SourcePosition, key_path, nearest
 
 
 @dataclass(frozen=True)
@@ -62,5 +62,5 @@ class Origins:
         """(source, line, column) of a key's value, or of its nearest parent that was written."""
         path = key_path(self._root, self.written(key))
         found, node = nearest(self._root, path)
-        place: Place = node.place if found == path or node.key is None else node.key
+        place: SourcePosition = node.place if found == path or node.key is None else node.key
         return place.source, place.line, place.column

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from workflow.errors import Problem, SpecError
 from workflow.spec.suggest import did_you_mean, listing
 from workflow.spec.validation_messages import problem_at
-from workflow.spec.yaml_tree.node import KeyPath, Node, Place, key_path, relabelled
+from workflow.spec.yaml_tree.node import KeyPath, Node, SourcePosition, key_path, relabelled
 from workflow.spec.yaml_tree.parse import parse_yaml
 
 SECTIONS = ("stages", "streams")
@@ -92,7 +92,7 @@ def _merged(below: Node, above: Node) -> Node:
 
 
 def _lay_via(result: Overlaid, via: str) -> None:
-    place = Place(f"--via {via}")
+    place = SourcePosition(f"--via {via}")
     streams = result.root.child("streams")
     for name, stream in (streams.mapping() if streams else {}).items():
         given = stream.child("via")
@@ -102,7 +102,7 @@ def _lay_via(result: Overlaid, via: str) -> None:
 
 def _lay_set(result: Overlaid, text: str) -> None:
     key, _, value_text = text.partition("=")
-    place = Place(f"--set {text}")
+    place = SourcePosition(f"--set {text}")
     wrong = _key_mistake(result.root, text)
     if wrong is None:
         try:

@@ -16,7 +16,7 @@ from workflow.plan.streams.engine_parameters import EngineSettings
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.port_matching import JoinedStream
 from workflow.site.site_model import Site
-from workflow.spec.models.output import Aggregation
+from workflow.spec.models.stage_policies import Aggregation
 
 # One writing rank per node leaves bandwidth unused on few nodes; at scale it is what file systems take best.
 FEW_NODES, RANKS_PER_AGGREGATOR = 4, 8

@@ -10,8 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StringConstraints, model_validator
 
 from workflow.spec.models.config_dialect import NAMELESS, Dialect, dialect_of
-from workflow.spec.models.malloc_settings import Memory, MemoryOrBool
-from workflow.spec.models.output import AggregationPolicy, Compression
+from workflow.spec.models.stage_policies import AggregationPolicy, Compression, Memory, MemoryOrBool
 from workflow.spec.models.strict import Spec as Spec
 from workflow.spec.models.units import Duration, Size
 from workflow.sst_transports import Transport

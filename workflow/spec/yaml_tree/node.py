@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 KeyPath = tuple[str | int, ...]
 
 
-@dataclass(frozen=True)
-class Place:
+class SourcePosition(NamedTuple):
     """Where something was written; lines and columns count from 1 and are 0 where there are none (`--set`)."""
 
     source: str
@@ -29,8 +28,8 @@ class Node:
     """
 
     value: Any
-    place: Place
-    key: Place | None = None
+    place: SourcePosition
+    key: SourcePosition | None = None
     layer: str = ""
     size: int = field(default=1, compare=False)
     depth: int = field(default=1, compare=False)
@@ -74,7 +73,7 @@ def nearest(root: Node, path: KeyPath) -> tuple[KeyPath, Node]:
     return path, node
 
 
-def relabelled(node: Node, layer: str, place: Place | None = None) -> Node:
+def relabelled(node: Node, layer: str, place: SourcePosition | None = None) -> Node:
     """The same tree as part of an overlay; with `place`, all of it stands there."""
     value = node.value
     if isinstance(value, dict):

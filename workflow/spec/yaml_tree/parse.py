@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import yaml
 
 from workflow.errors import Problem, SpecError
-from workflow.spec.yaml_tree.node import Node, Place
+from workflow.spec.yaml_tree.node import Node, SourcePosition
 from workflow.spec.yaml_tree.scalars import CORE_TAGS, plain_scalar, tagged_scalar
 from workflow.spec.yaml_tree.syntax_errors import sentence
 
@@ -26,9 +26,7 @@ MAX_NODES = 200_000
 MAX_DEPTH = 60
 
 _TAG = "tag:yaml.org,2002:"
-# Most files are ASCII; compiling the character class of Unicode takes milliseconds.
-_UNPRINTABLE_ASCII = "[^\t\n\r\x20-\x7e]"
-_UNPRINTABLE = "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufeff\uff00-\ufffd\U00010000-\U0010ffff]"
+_UNPRINTABLE: re.Pattern[str] = yaml.reader.Reader.NON_PRINTABLE  # YAML 1.2.2, section 5.1; compiled with yaml
 _Parser: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -103,11 +101,12 @@ class _Composer:
         self.events: Iterator[Any] = iter(())
 
     def document(self) -> Node:
-        if bad := re.search(_UNPRINTABLE_ASCII if self.text.isascii() else _UNPRINTABLE, self.text):
+        if bad := _UNPRINTABLE.search(self.text):
             line = self.text.count("\n", 0, bad.start()) + 1
             column = bad.start() - (self.text.rfind("\n", 0, bad.start()) + 1) + 1
             name = "a NUL byte" if bad[0] == "\0" else f"a control character (U+{ord(bad[0]):04X})"
-            self.refuse(Place(self.source, line, column), f"{name} in the file", "remove it: YAML is plain text")
+            place = SourcePosition(self.source, line, column)
+            self.refuse(place, f"{name} in the file", "remove it: YAML is plain text")
         self.events = yaml.parse(self.text, Loader=_Parser)
         try:
             return self.only_document()
@@ -123,7 +122,7 @@ class _Composer:
                     hint = "keep one document: remove this `---` and what follows"
                     self.refuse(self.place(event), "a second document begins here", hint)
                 root = self.node(next(self.events), depth=1)
-        return root or Node(None, Place(self.source, 1, 1))
+        return root or Node(None, SourcePosition(self.source, 1, 1))
 
     def node(self, event: Any, depth: int) -> Node:
         place = self.place(event)
@@ -144,7 +143,7 @@ class _Composer:
             self.anchors[event.anchor] = node
         return node
 
-    def alias(self, anchor: str, place: Place, depth: int) -> Node:
+    def alias(self, anchor: str, place: SourcePosition, depth: int) -> Node:
         if anchor not in self.anchors:
             message = f"`*{anchor}` repeats nothing: no `&{anchor}` before it"
             self.refuse(place, message, "put the value into quotes if it is text")
@@ -155,7 +154,7 @@ class _Composer:
         # What is wrong inside is mended where it is written; the value as a whole stands here.
         return replace(target, place=place)
 
-    def grow(self, nodes: int, depth: int, place: Place) -> None:
+    def grow(self, nodes: int, depth: int, place: SourcePosition) -> None:
         """Refuse what would become too big, before it is expanded."""
         self.count += nodes
         if self.count > MAX_NODES:
@@ -164,7 +163,7 @@ class _Composer:
             self.refuse(place, f"nested deeper than {MAX_DEPTH} levels", "check the brackets")
 
     @staticmethod
-    def collection(value: dict[str, Node] | list[Node], place: Place) -> Node:
+    def collection(value: dict[str, Node] | list[Node], place: SourcePosition) -> Node:
         inside = list(value.values()) if isinstance(value, dict) else value
         size = 1 + sum(child.size for child in inside)
         return Node(value, place, size=size, depth=1 + max((child.depth for child in inside), default=0))
@@ -194,7 +193,8 @@ class _Composer:
                 at = f" (first at {first.line}:{first.column})" if first else ""
                 self.refuse(place, f"the key `{key}` stands here twice{at}", "keep one of them")
             block = isinstance(value_event, yaml.CollectionStartEvent) and not value_event.flow_style
-            pairs[key] = replace(node, key=place, place=place if block else node.place)
+            start = place if block else node.place
+            pairs[key] = Node(node.value, start, place, node.layer, node.size, node.depth)
         return {**merged, **pairs}
 
     def merge_sources(self, node: Node) -> dict[str, Node]:
@@ -218,7 +218,7 @@ class _Composer:
             self.refuse(place, f"a key must be text, got `{event.value}`", f'write "{event.value}" in quotes')
         return value
 
-    def scalar(self, event: Any, place: Place) -> Any:
+    def scalar(self, event: Any, place: SourcePosition) -> Any:
         tag = event.tag or ""
         name = tag.removeprefix(_TAG)
         if tag and tag != "!" and not (tag.startswith(_TAG) and name in CORE_TAGS):
@@ -231,11 +231,11 @@ class _Composer:
             message = str(error)
         return self.refuse(place, message, "put it into quotes if it is text")
 
-    def check_tag(self, event: Any, allowed: str, place: Place) -> None:
+    def check_tag(self, event: Any, allowed: str, place: SourcePosition) -> None:
         if event.tag not in (None, "!", _TAG + allowed):
             self.refuse_tag(event.tag, place)
 
-    def refuse_tag(self, tag: str, place: Place) -> NoReturn:
+    def refuse_tag(self, tag: str, place: SourcePosition) -> NoReturn:
         message = f"the tag `{tag.replace(_TAG, '!!')}` is not allowed here"
         self.refuse(place, message, "remove it, or put the value into quotes if it is text")
 
@@ -248,8 +248,9 @@ class _Composer:
         message, hint, at = sentence(error.problem or "", error.context or "", at, began, line)
         return Problem(self.source, *at, "", message, hint)
 
-    def place(self, event: Any) -> Place:
-        return Place(self.source, event.start_mark.line + 1, event.start_mark.column + 1)
+    def place(self, event: Any) -> SourcePosition:
+        mark = event.start_mark
+        return SourcePosition(self.source, mark.line + 1, mark.column + 1)
 
-    def refuse(self, place: Place, message: str, hint: str) -> NoReturn:
+    def refuse(self, place: SourcePosition, message: str, hint: str) -> NoReturn:
         raise SpecError([Problem(place.source, place.line, place.column, "", message, hint)])

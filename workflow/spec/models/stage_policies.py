@@ -1,4 +1,4 @@
-"""How a stage writes: aggregation and compression, as the user states them."""
+"""Policies of a stage as the user states them: aggregation and compression of what it writes, and its memory."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pydantic_core import CoreSchema
 
 from workflow.operators import LOSSY, OPERATORS
 from workflow.spec.models.strict import Spec
+from workflow.spec.models.units import Size
 
 # BP5's AggregationType (engine/bp5/BP5Engine.h of ADIOS2 2.12.1)
 AggregationStrategy = Literal["TwoLevelShm", "EveryoneWrites", "EveryoneWritesSerial", "DataSizeBased"]
@@ -122,3 +123,34 @@ Compression = Annotated[
     dict[str, Compressor],
     Field(description="variable → operator; `*`: every other array that it can do"),
 ]
+
+
+class Memory(Spec):
+    """What the allocator of a stage's processes does with big buffers. Every step needs some, and frees them."""
+
+    huge_pages: bool | None = Field(
+        None,
+        description="transparent huge pages for malloc (glibc 2.35 or newer). Default: where the site can",
+    )
+    keep_freed: bool | Size | None = Field(
+        None,
+        description="how much freed memory a rank keeps for its next step instead of giving it back to the system; "
+        "true: its share of a quarter of the node. Default: where the site can",
+    )
+
+
+def _memory_word(value: Any) -> Any:
+    """`true` and `false` stand for both keys."""
+    if isinstance(value, str):
+        raise ValueError(f'expected true, false or a mapping, got "{value}"; for example `memory: false`')
+    return {"huge_pages": value, "keep_freed": value} if isinstance(value, bool) else value
+
+
+class _OrBool:
+    """What editors and the reference learn of the short form."""
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {"anyOf": [{"type": "boolean"}, handler(schema)]}
+
+
+MemoryOrBool = Annotated[Memory, BeforeValidator(_memory_word), _OrBool()]
