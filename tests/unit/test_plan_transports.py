@@ -113,7 +113,7 @@ def test_the_stronger_layer_decides_between_preset_and_transport(plan_of: Planne
 
 
 def test_preset_and_transport_of_one_layer_must_agree(plan_of: Planner) -> None:
-    told = "`via: sst-ucx` is transport ucx, and `transport:` says tcp; keep one"
+    told = "`via: sst-ucx` is transport ucx, not `transport: tcp`; keep one"
     with pytest.raises(SpecError, match=re.escape(told)):
         plan_of(via="sst-ucx", sets=("streams.positions.transport=tcp",), site=site(ALL))
     agreed = plan_of(via="sst-ucx", sets=("streams.positions.transport=ucx",), site=site(ALL))

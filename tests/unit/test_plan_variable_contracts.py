@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pytest
 
 from workflow.plan.problems import Problems
@@ -11,21 +9,8 @@ from workflow.plan.topology.ports import StagePort
 from workflow.plan.topology.variable_contracts import Contract, check_contract
 from workflow.spec.models.component import PortVariable
 from workflow.spec.models.pipeline import Variable
-
-
-@dataclass
-class Nowhere:
-    """Origins of nothing."""
-
-    def of(self, _: str) -> str:
-        return "default"
-
-    def place(self, _: str) -> tuple[str, int, int]:
-        return "test", 1, 1
-
-    def written(self, key: str) -> str:
-        return key
-
+from workflow.spec.origins import Origins
+from workflow.spec.yaml_tree.node import Node, SourcePosition
 
 Given = dict[str, PortVariable]
 
@@ -37,7 +22,7 @@ def var(type: str | None, *shape: int | str, optional: bool = False) -> PortVari
 def compare(
     writes: Given | None, reads: Given | None, own: dict[str, Variable] | None = None
 ) -> tuple[Contract, list[str]]:
-    problems = Problems(Nowhere())
+    problems = Problems(Origins(Node({}, SourcePosition("test", 1, 1))))
     writer = StagePort("sim", "write", "out", writes, io="out")
     reader = StagePort("ana", "read", "in", reads, io="in")
     contract = check_contract("s", own or {}, writer, [reader], problems)

@@ -15,12 +15,15 @@ from workflow.run.events import (
     StageExited,
     StageOpen,
     StageSucceeded,
+    StopRequested,
     StreamClosed,
     StreamOpened,
+    StreamOpening,
     StreamProgress,
     StreamTrouble,
 )
 from workflow.run.lifecycle import wake_at
+from workflow.run.verdict.failure_origin import DYING_S
 from workflow.spec.models.pipeline import Queue
 
 
@@ -172,16 +175,50 @@ def test_writer_is_not_blamed_for_its_dead_reader() -> None:
 def test_reader_that_lost_its_writer_waits_longer_for_it_to_be_seen_dead() -> None:
     run = Run(chain("sst")).open_all()
     run.feed(StreamTrouble(1, "atoms", "saxs", "failed", "stream atoms: lost"), StageExited(1, "saxs", 1, None))
-    assert wake_at(run.state) == pytest.approx(2.0)
-    run.tick(1.5)
+    assert wake_at(run.state) == pytest.approx(1.0 + DYING_S)
+    run.tick(8)
     assert run.state.stopping is None
-    run.feed(StageExited(1.6, "md", 9, 9, "one of its ranks"))
+    run.feed(StageExited(8.1, "md", 9, 9, "one of its ranks"))
     assert run.state.culprit == "md"
+
+
+def test_reader_is_not_blamed_while_the_launcher_of_its_dead_writer_takes_its_time() -> None:
+    """The reader says nothing of its writer; but ranks of that were gone when the reader had ended."""
+    run = Run(chain("sst")).open_all()
+    run.feed(StageExited(1, "saxs", 1, None, dying=["md"])).tick(8)
+    assert run.state.stopping is None
+    run.feed(StageExited(8.1, "md", 9, 9, "one of its ranks"))
+    assert (run.state.culprit, run.state.reason) == ("md", "md was killed by signal 9 (SIGKILL): one of its ranks")
+
+
+def test_reader_that_failed_while_its_writer_lived_is_blamed_at_once() -> None:
+    run = Run(chain("sst"))
+    run.feed(*(StreamOpening(0, *key) for key in run.state.ends)).open_all()
+    run.feed(StageExited(1, "saxs", 1, None, alive=["md"]))
+    assert run.state.stopping == 1, "all that could have caused it is known to live"
+    assert run.state.culprit == "saxs"
+
+
+def test_reader_that_lost_a_writer_which_goes_on_is_blamed_at_its_next_step() -> None:
+    run = Run(chain("sst")).open_all()
+    run.feed(StreamTrouble(1, "atoms", "saxs", "failed", "stream atoms: lost"), StageExited(1, "saxs", 1, None))
+    assert not run.decisions(StopRequested)
+    run.feed(StreamProgress(1.2, "atoms", "md", "write", 9, 72))
+    assert [(event.t, event.stage) for event in run.decisions(StopRequested)] == [(1.2, "saxs")]  # type: ignore[attr-defined]
+
+
+def test_who_is_blamed_does_not_depend_on_what_is_seen_first() -> None:
+    """Everything at one look, in any order."""
+    for order in ORDERS:
+        facts = writer_dies()
+        run = Run(chain("sst")).open_all().steps(atoms_md=3)
+        run.feed_together(*(facts[index] for index in order))
+        assert run.state.culprit == "md"
 
 
 def test_reader_that_lost_a_living_writer_is_at_fault_in_the_end() -> None:
     run = Run(chain("sst")).open_all()
     run.feed(StreamTrouble(1, "atoms", "saxs", "failed", "stream atoms: lost"), StageExited(1, "saxs", 1, None))
-    run.tick(2.1)
+    run.tick(1.1 + DYING_S)
     assert run.state.culprit == "saxs"
     assert run.state.reason == "saxs ended with exit code 1: stream atoms: lost"

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from workflow.launch.process_spec import ProcessSpec
+from workflow.run.processes import process_reaper
 from workflow.run.processes.evpath_workaround import use_up_ids
 from workflow.run.processes.process_reaper import end_members, find_members, living_groups
 from workflow.run.processes.stage_processes import Crew, Ending, to_ending
@@ -118,8 +119,14 @@ def read_line(path: Path) -> str:
 
 
 def sleeper(**environment: str) -> subprocess.Popen[bytes]:
-    """A process in a session of its own."""
-    return subprocess.Popen(["sleep", "100"], env={"PATH": os.environ["PATH"], **environment}, start_new_session=True)
+    """A process in a session of its own, whose environment can be read."""
+    env = {"PATH": os.environ["PATH"], **environment}
+    process = subprocess.Popen(["sleep", "100"], env=env, start_new_session=True)
+    # `Popen` returns in the middle of exec, some microseconds before the environment is there.
+    deadline = time.monotonic() + 60
+    while not Path(f"/proc/{process.pid}/environ").read_bytes():
+        assert time.monotonic() < deadline, "no environment"
+    return process
 
 
 def test_process_of_another_run_is_no_member_by_its_number(tmp_path: Path) -> None:
@@ -169,3 +176,31 @@ def test_group_that_has_ended_is_forgotten(tmp_path: Path, killed: bool) -> None
         finally:
             stranger.kill()
             stranger.wait()
+
+
+def test_memory_of_ranks_is_looked_at_when_processes_were_added_and_not_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ranks without MPICH's shared memory, those of another MPI: their maps were read four times a second."""
+    looks: list[float] = []
+    now = 0.0
+
+    def look(_: object) -> set[str]:
+        looks.append(now)
+        return set()
+
+    monkeypatch.setattr(process_reaper, "shared_memory", look)
+
+    def watch(processes: frozenset[int], seconds: int) -> int:
+        nonlocal now
+        before = len(looks)
+        for _ in range(4 * seconds):
+            now += 0.25
+            crew._find_shared("md", processes, now)
+        return len(looks) - before
+
+    with Crew(tmp_path) as crew:
+        assert 5 <= watch(frozenset({1, 2}), 3600) <= 12
+        assert watch(frozenset({1, 2}), 3600) == 0
+        assert watch(frozenset({2}), 3600) == 0, "a process that ends changes nothing"
+        assert 5 <= watch(frozenset({2, 3}), 3600) <= 12

@@ -23,7 +23,8 @@ from workflow.run.events import (
 )
 from workflow.run.state import RunState, initial_state
 from workflow.run.state_reducer import fold
-from workflow.run.verdict.wait_diagnosis import Wait, blame, diagnose, lost_writers, waits_for
+from workflow.run.verdict.failure_origin import blame, lost_writers
+from workflow.run.verdict.wait_diagnosis import Wait, diagnose, waits_for
 
 STAGES = ("md", "saxs", "keep")
 

@@ -1,4 +1,4 @@
-"""What a careful colleague would mention about a plan. Nothing here is a mistake."""
+"""Advice on a plan that is valid. Nothing here is a mistake."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _on_stream(stream: StreamPlan, stages: Mapping[str, StagePlan], notes: Notes
                     say(f"tap {tap}: a tap may lose steps; `queue: {{when_full: block}}` keeps them all")
         nodes = sum(node_count(stage.placement) for stage in ends)
         if nodes > MANY_NODES_FOR_TCP and stream.transport == "tcp":
-            say(f"stream {name}: {nodes} nodes; SST's TCP transport is not meant for so many, prefer `transport: rdma`")
+            say(f"stream {name}: {nodes} nodes; SST's TCP transport is not meant for so many; prefer `transport: rdma`")
     spread = {node for stage in ends for node in stage.placement.nodes}
     if len(spread) > 1 or any(node_count(stage.placement) > 1 for stage in ends):
         say("stages on several nodes meet through files: the run directory must be on a file system that all nodes see")
@@ -60,7 +60,7 @@ def _on_programs(
     mentioned: Mapping[str, set[str]],
     notes: Notes,
 ) -> None:
-    """A program of the user's own has to learn the path and the engine from somewhere."""
+    """A program of the user's own needs the path and the engine from somewhere."""
     for port in joined.ports:
         if declared[port.stage].spec.uses_stage:
             continue
@@ -72,12 +72,12 @@ def _on_programs(
         if port.dialect is None and stream.engine != "file":
             notes.advise(
                 f"stage {port.stage}: no config file for stream {stream.name}, so engine {stream.engine} "
-                "and its parameters are the program's own affair: `config: adios2.xml` writes one"
+                "and its parameters are up to the program: `config: adios2.xml` writes one"
             )
 
 
 def _on_diamonds(streams: Sequence[StreamPlan], declared: Mapping[str, DeclaredStage], notes: Notes) -> None:
-    """Two ways by SST from one stage to another: opened in unlucky orders, all of them wait in a circle."""
+    """Two ways by SST between two stages: opened in different orders, they wait for each other in a circle."""
     by_reader: dict[str, list[StreamPlan]] = {}
     for stream in streams:
         for reader in stream.readers if stream.engine in ("SST", "SSC") else []:

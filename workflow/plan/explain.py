@@ -1,4 +1,4 @@
-"""`wf plan --explain KEY`: what a value is, where it was written, and why the plan set what nobody wrote."""
+"""`wf plan --explain KEY`: what a value is, where it was written, and why the plan set what was not written."""
 
 from __future__ import annotations
 

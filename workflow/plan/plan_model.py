@@ -44,7 +44,7 @@ class SharePlan(PlanPart):
 
 
 class OperatorPlan(PlanPart):
-    """What ADIOS2 does to a variable on its way out, and how much may be lost by it."""
+    """The operator that ADIOS2 applies to a variable when it is written, and the error that it may cause."""
 
     type: str
     parameters: dict[str, str] = Field(default_factory=dict)
@@ -59,16 +59,16 @@ class EndPlan(PlanPart):
     side: Side
     engine: str = Field(description="ADIOS2's name: SST, BP5, HDF5, …; `file` for a file that wf only hands over")
     parameters: dict[str, str] = Field(default_factory=dict, description="exactly what is given to the engine")
-    path: str = Field(description="the name that ADIOS2 opens; SST appends .sst to it, openPMD wants it appended")
+    path: str = Field(description="the name that ADIOS2 opens; SST appends .sst to it, openPMD needs it appended")
     open_timeout_s: float
     step_timeout_s: float | None = Field(description="how long a read waits for a step; None: no limit")
     io: str = Field(description="the ADIOS2 io name: the program's own, or the port's")
     config: str | None = Field(None, description="config file of a program of the user's own, absolute")
-    dialect: Dialect | None = Field(None, description="how a program of the user's own is told engine and parameters")
+    dialect: Dialect | None = Field(None, description="how a program of the user's own gets engine and parameters")
     variables: dict[str, Variable] = Field(
         default_factory=dict, description="contract, checked when the first step is read"
     )
-    share: SharePlan | None = Field(None, description="None: it writes, or its program reads what it likes")
+    share: SharePlan | None = Field(None, description="None: it writes, or its program selects what it reads")
     operators: dict[str, OperatorPlan] = Field(
         default_factory=dict, description="of a writing end, by variable; `*`: every other array that it can do"
     )
@@ -88,7 +88,7 @@ class Placement(PlanPart):
 
 
 class StageMemory(PlanPart):
-    """What the allocator of a stage's processes is told."""
+    """Settings of the allocator of a stage's processes."""
 
     huge_pages: bool
     keep_freed: int = Field(description="bytes of freed memory that a rank may keep; 0: the allocator's own rule")

@@ -2,46 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from workflow.errors import Problem, SpecError
-
-
-class Places(Protocol):
-    """Where the values of a pipeline were written (`Loaded.origins`)."""
-
-    def of(self, key: str, /) -> str:
-        """`pipeline.yaml:14:9`, `--set …`, `profile NAME (…)` or `default`."""
-        ...
-
-    def place(self, key: str, /) -> tuple[str, int, int]:
-        """(source, line, column) of a key's value, or of its nearest parent that was written."""
-        ...
-
-    def written(self, key: str, /) -> str:
-        """The key that the user wrote, for one of a stage or a stream that wf added."""
-        ...
+from workflow.spec.origins import Origins
 
 
 class Problems:
     """A list of mistakes. `add` never raises; `raise_any` does, once, with all of them."""
 
-    def __init__(self, places: Places) -> None:
-        self._places = places
+    def __init__(self, origins: Origins) -> None:
+        self._origins = origins
         self._found: list[Problem] = []
 
     def add(self, key: str, message: str, hint: str = "") -> None:
         """A mistake at `key`, e.g. `streams.atoms.queue`."""
-        source, line, column = self._places.place(key)
+        source, line, column = self._origins.place(key)
         self.add_at(source, line, column, key, message, hint)
 
     def written(self, key: str) -> str:
         """The key to name in a message: the one that the user wrote, for a key of a stage or stream that wf added."""
-        return self._places.written(key)
+        return self._origins.written(key)
 
     def add_at(self, source: str, line: int, column: int, key: str, message: str, hint: str = "") -> None:
         """A mistake in another file, e.g. a template."""
-        problem = Problem(source, line, column, self._places.written(key), message, hint)
+        problem = Problem(source, line, column, self._origins.written(key), message, hint)
         if problem not in self._found:
             self._found.append(problem)
 

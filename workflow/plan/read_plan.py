@@ -1,4 +1,4 @@
-"""A plan from its JSON, also from that of older versions of wf: the only place that knows how plans looked before."""
+"""A plan from its JSON, also from that of older versions of wf: the only place that handles the older formats."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import dataclasses
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -128,12 +128,18 @@ class StreamClosed(Event):
 
 @dataclass(frozen=True)
 class StageExited(Event):
-    """The process of a stage ended, by itself (`code`) or by a signal. `note`: what else is known."""
+    """The process of a stage ended, by itself (`code`) or by a signal. `note`: what else is known.
+
+    After a failure: which writers of the stage were `alive` with all their processes, and which were `dying`: some of
+    their ranks were gone, their launcher was not. Others have ended, or cannot be seen from here.
+    """
 
     stage: str
     code: int | None
     signal: int | None
     note: str = ""
+    alive: list[str] = field(default_factory=list)
+    dying: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

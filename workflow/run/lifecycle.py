@@ -33,15 +33,12 @@ from workflow.run.events import (
 from workflow.run.state import RunState
 from workflow.run.state_reducer import apply, fold, with_stage
 from workflow.run.verdict.completion_check import judge
+from workflow.run.verdict.failure_origin import blame, evidence_s
 from workflow.run.verdict.stall_detection import Silences, find_silences, find_stalls
 from workflow.run.verdict.tap_failures import can_be_ended, failed_taps
 from workflow.run.verdict.transport_check import wrong_transport
-from workflow.run.verdict.wait_diagnosis import blame, diagnose, live_writers, lost_writers
+from workflow.run.verdict.wait_diagnosis import diagnose
 
-# Wait so long after a failure for the death that may have caused it, which can be seen a little later; and
-# longer when a reader says that its writer is gone, but its launcher still lives.
-SETTLE_S = 0.3
-PATIENCE_S = 1.0
 # A process that survives SIGKILL for so long is stuck in the kernel: report without it.
 GIVE_UP_S = 1.0
 
@@ -117,7 +114,7 @@ def wake_at(state: RunState) -> float | None:
     if state.stopping is not None:
         rungs = _ladder(state)
         return rungs[state.rung][0] if state.rung < len(rungs) else rungs[-1][0] + GIVE_UP_S
-    return None if state.failing is None else state.failing + _settle_s(state)
+    return None if state.failing is None else state.failing + evidence_s(state)
 
 
 class _Turn:
@@ -297,21 +294,10 @@ def _settle(turn: _Turn) -> None:
     state = turn.state
     if state.failing is None or state.stopping is not None:
         return
-    if turn.t - state.failing < _settle_s(state) and any(stage.runs for stage in state.stages.values()):
+    if turn.t - state.failing < evidence_s(state) and any(stage.runs for stage in state.stages.values()):
         return
     culprit = blame(state)
     turn.decide(StopRequested(turn.t, f"{culprit} {state.stages[culprit].reason}", culprit))
-
-
-def _settle_s(state: RunState) -> float:
-    if state.interrupted:
-        return 0.0
-    culprit = blame(state)
-    if state.stages[culprit].signal == signal.SIGKILL:
-        return 0.0
-    if lost_writers(state, culprit):
-        return PATIENCE_S
-    return SETTLE_S if any(state.stages[name].runs for name in live_writers(state, culprit)) else 0.0
 
 
 def _stop(turn: _Turn) -> None:

@@ -86,6 +86,8 @@ class StageState:
     code: int | None = None
     signal: int | None = None
     note: str = ""
+    alive: tuple[str, ...] = ()  # after a failed stage has exited: stages all of whose processes were alive
+    dying: tuple[str, ...] = ()  # stages some of whose ranks were gone then
     reason: str = ""
     failed: float | None = None  # when; one that still runs then is a tap that hangs
     killed: bool = False  # all that was left of it then

@@ -132,7 +132,8 @@ class _Draft:
             case StageOpen(stage=stage):
                 self.change_stage(stage, status="running", opened=t)
             case StageExited(stage=stage, code=code, signal=signal, note=note):
-                self.change_stage(stage, exited=t, code=code, signal=signal, note=note)
+                seen = {"alive": tuple(event.alive), "dying": tuple(event.dying)}
+                self.change_stage(stage, exited=t, code=code, signal=signal, note=note, **seen)
             case StageSilent(stage=stage):
                 self.change_stage(stage, silence=event)
                 self._changes["warnings"] = (*self.get("warnings"), event)[-KEPT_WARNINGS:]

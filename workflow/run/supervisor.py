@@ -317,7 +317,17 @@ class _Watch:
             return
         self.leaving.pop(stage, None)
         del self.followers[stage], self.read[stage]
-        self.events.append(StageExited(since, stage, ending.code, ending.signal, ending.note))
+        alive, dying = ([], []) if succeeded else self.others(stage)
+        self.events.append(StageExited(since, stage, ending.code, ending.signal, ending.note, alive, dying))
+
+    def others(self, stage: str) -> tuple[list[str], list[str]]:
+        """(alive, dying) of the stages from which a stage reads, as the kernel knows them now."""
+        found: dict[bool, list[str]] = {True: [], False: []}
+        streams = [self.plan.stream(end.stream) for end in self.plan.stage(stage).ends if end.side == "read"]
+        for name in {stream.writer for stream in streams} - {stage}:
+            if (alive := self.crew.is_alive(name)) is not None:
+                found[alive].append(name)
+        return found[True], found[False]
 
     def finish(self, verdict: RunFinished) -> None:
         """End all that is left, tidy up, and bring the verdict."""

@@ -54,7 +54,7 @@ def _check_name(key: str, config: str, dialect: Dialect | None, problems: Proble
     if dialect is None:
         problems.add(
             key,
-            f"`{config}` does not say what kind of config it is: ADIOS2 ignores files that do not end in .xml or .yaml",
+            f"the name `{config}` shows no kind of config: ADIOS2 ignores files that do not end in .xml or .yaml",
             "call it `adios2.xml`, `adios2.yaml`, `openpmd.json` or `openpmd.toml`, or add `dialect:`",
         )
     elif (endings := endings_of(dialect)) and not config.endswith(tuple(endings)):

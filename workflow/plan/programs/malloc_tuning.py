@@ -1,4 +1,4 @@
-"""The memory policy of a stage: what the allocator of its processes is told, by environment variables.
+"""The memory policy of a stage: settings of the allocator of its processes, by environment variables.
 
 A step of a stream takes big buffers and frees them. glibc maps such blocks from the kernel and gives them back each
 time, so that every step pays again for a page fault per 4 KiB. `keep_freed` lets the process keep what it freed, and
@@ -77,7 +77,7 @@ def _memory_policy(
         if asked:
             notes.problems.add(
                 f"{key}.{asked[0]}",
-                f"env.{own[0]} tells the allocator already, and only one of the two can",
+                f"env.{own[0]} configures the allocator already, and only one of the two can",
                 f"remove `env: {{{own[0]}: …}}`, or `memory:`",
             )
         return MallocPolicy(None, f"left alone: env.{own[0]} is yours")

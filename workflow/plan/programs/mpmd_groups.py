@@ -139,8 +139,7 @@ def _check(
         if not declared[port.stage].spec.uses_stage:
             problems.add(
                 key,
-                f"SSC starts both ends in one MPI launch, and the program of {port.stage} would take all ranks of it "
-                "for its own",
+                f"SSC starts both ends in one MPI launch, and the program of {port.stage} would use all its ranks",
                 f"use `via: sst`; or let it open its streams with workflow.stage: "
                 f"`stages.{port.stage}.{port.side}s: {{{port.name}: {{}}}}`",
             )

@@ -1,4 +1,4 @@
-"""Programs that write or read through openPMD-api: how each kind is told its engine and parameters.
+"""Programs that write or read through openPMD-api: how each kind gets its engine and parameters.
 
 Facts, of openPMD-api 0.17: a later one of these wins: defaults, file name extension, environment, JSON/TOML,
 calls in the program (docs, "Backend-specific configuration"). The extension `.sst` is stripped from the name of
@@ -38,9 +38,9 @@ _MEBIBYTE_VARIABLES = {
     "MaxShmSize": "OPENPMD_ADIOS2_BP5_MaxShmMB",
 }
 _ASYNC = {"Guided": "1", "Sync": "0"}
-# What openPMD-api or ADIOS2 does anyway: need not be said.
+# Defaults of openPMD-api or ADIOS2, which need not be set.
 _ANYWAY = {"RendezvousReaderCount": "1", "QueueLimit": "2", "QueueFullPolicy": "Block"}
-# wf's own choices without which a run is slower or waits shorter, but right.
+# Choices of wf that change speed or timeouts, not results.
 _BETTER = {
     "OpenTimeoutSecs", "BeginStepPollingFrequencySecs", "SpeculativePreloadMode", "ControlModule", "NetworkInterface",
 }  # fmt: skip
@@ -81,13 +81,13 @@ def _dataset(end: EndPlan) -> dict[str, object]:
 
 
 def environment(end: EndPlan) -> dict[str, str]:
-    """openPMD-api's variables for what they can say; `check_ends` refuses the rest."""
+    """openPMD-api's environment variables for what they can set; `check_ends` refuses the rest."""
     said = {name: _variable(name, value) for name, value in end.parameters.items()}
     return {"OPENPMD_ADIOS2_ENGINE": end.engine.lower(), **dict(pair for pair in said.values() if pair)}
 
 
 def _variable(name: str, value: str) -> tuple[str, str] | None:
-    """(variable, value) for an engine parameter; None when no variable says it."""
+    """(variable, value) for an engine parameter; None when there is no variable for it."""
     if name in _VARIABLES:
         return _VARIABLES[name], value
     if name in _MEBIBYTE_VARIABLES and int(value) % MEBIBYTE == 0:
@@ -187,7 +187,7 @@ def _check_environment(port: StagePort, end: EndPlan, key: str, by_user: Collect
     elif untold:
         notes.advise(
             f"stage {port.stage}: openPMD-api has no environment variable for {plural(len(untold), 'setting')} of "
-            f"stream {end.stream} ({', '.join(untold)}), so its defaults hold; `config: openpmd.json` can say "
+            f"stream {end.stream} ({', '.join(untold)}), so its defaults hold; `config: openpmd.json` can set "
             f"{'it' if len(untold) == 1 else 'them'}"
         )
 

@@ -134,7 +134,7 @@ def _environment(
         found["OMP_NUM_THREADS"] = str(max(1, placement.cores_per_rank))
         notes.why(f"stages.{name}.env.OMP_NUM_THREADS", f"cores_per_rank is {placement.cores_per_rank}")
     if any(end.engine == "SST" for end in ends):
-        # workflow.stage reports the steps; of another program SST's log tells them, at level 3 one by one.
+        # workflow.stage reports the steps; those of other programs are read from SST's log, at level 3 one by one.
         found["SstVerbose"] = "2" if stage.spec.uses_stage else "3"
         notes.why(f"stages.{name}.env.SstVerbose", "SST's log is the evidence for transport and steps")
     found |= stage_environment(stage, ends, notes)

@@ -99,7 +99,7 @@ def _check_built(stage: DeclaredStage, wanted: Iterable[Compressor], key: str, s
     if built is None:
         notes.advise(
             f"stage {stage.name}: it is not known which operators its ADIOS2 was built with; one that is missing "
-            "ends the program: `wf doctor` and `bpls -vV` show them"
+            "aborts the program: `wf doctor` and `bpls -vV` show them"
         )
         return
     for operator in dict.fromkeys(each.operator for each in wanted):
@@ -118,14 +118,14 @@ def _check_variable(name: str, compressor: Compressor, known: Variable | None, k
     dimensions = None if known.shape is None else len(known.shape)
     why = refusal(compressor.operator, known.type, dimensions)
     if why:
-        hint = "remove it" if dimensions == 0 or known.type == "string" else "use `blosc`, which changes no bit"
+        hint = "remove it" if dimensions == 0 or known.type == "string" else "use `blosc`, which is lossless"
         problems.add(f"{key}.{name}", f"{compressor.operator} cannot compress `{name}`: {why}", hint)
 
 
 def _every(
     port: StagePort, stage: DeclaredStage, known: Mapping[str, Variable], named: set[str], compressor: Compressor
 ) -> dict[str, OperatorPlan]:
-    """What `*` stands for: workflow.stage and openPMD find it out themselves, ADIOS2's files need names."""
+    """What `*` stands for: workflow.stage and openPMD resolve it themselves, ADIOS2's files need names."""
     if stage.spec.uses_stage or port.dialect in OPENPMD:
         return {EVERY: to_operator(compressor)}
     return {
@@ -145,7 +145,7 @@ def _check_dialect(
     if port.dialect is None:
         problems.add(
             key,
-            f"stage {port.stage} is told nothing of port {port.name}, so neither what to compress it with",
+            f"stage {port.stage} gets no config for port {port.name}, so its operators cannot be set",
             f"let it read a config file: `writes: {{{port.name}: {{config: adios2.xml}}}}`",
         )
     elif port.dialect == "env":
@@ -155,12 +155,12 @@ def _check_dialect(
     elif port.dialect in OPENPMD:
         if names := [name for name in wanted if name != EVERY]:
             problems.add(
-                f"{key}.{names[0]}", "openPMD programs are told one operator for all datasets", 'name them all: `"*"`'
+                f"{key}.{names[0]}", "openPMD programs use one operator for all datasets", 'name them all: `"*"`'
             )
     elif EVERY in wanted and not found:
         problems.add(
             f"{key}.{EVERY}",
-            f"ADIOS2's config files name every variable, and what {port.stage} writes is not declared",
+            f"ADIOS2's config files name every variable, and the variables of {port.stage} are not declared",
             f"write the names instead of `*`, or declare them: `writes: {{{port.name}: {{variables: …}}}}`",
         )
 

@@ -1,7 +1,7 @@
 """Who reads what of each stream: the strategy of every reading end, and the nodes of both sides for it.
 
 The strategies are in `workflow.distribution`; blocks are known only when they are written, so `workflow.stage` deals
-them out, from what is decided here. docs/decisions/0010-who-reads-what.md says why.
+them out, from what is decided here. The reasons: docs/decisions/0010-who-reads-what.md.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from workflow.plan.topology.ports import StagePort
 from workflow.site.site_model import Site
 from workflow.spec.origins import Origins
 
-NO_BLOCKS = "HDF5"  # its files do not tell which rank wrote what
+NO_BLOCKS = "HDF5"  # its files do not record which rank wrote what
 
 
 def decide_share(
@@ -63,20 +63,21 @@ def check_strategy(joined: JoinedStream, stages: Mapping[str, DeclaredStage], or
     key = f"streams.{name}.strategy"
     if stream.strategy == "auto":
         return
-    deaf = [port for port in joined.readers if not port.shares]
-    blind = engine.engine == NO_BLOCKS and stream.strategy in (HYPERSLAB, ALL)
-    if engine.engine in (NO_BLOCKS, HANDED_OVER) and not blind:
-        why = f"with `via: {stream.via}` nobody knows which rank wrote what"
+    ignoring = [port for port in joined.readers if not port.shares]
+    without_blocks = engine.engine == NO_BLOCKS and stream.strategy in (HYPERSLAB, ALL)
+    if engine.engine in (NO_BLOCKS, HANDED_OVER) and not without_blocks:
+        why = f"with `via: {stream.via}` it is not recorded which rank wrote what"
         if for_another_engine(name, key, origins):
             notes.why(key, f"not used {why}")
             return
         hint = "`strategy: hyperslab`, or `via: bp5`" if engine.engine == NO_BLOCKS else "remove it, or use `via: bp5`"
         notes.problems.add(key, f"{stream.strategy} deals out the blocks of the writer's ranks, and {why}", hint)
-    elif deaf and len(deaf) == len(joined.readers):
+    elif ignoring and len(ignoring) == len(joined.readers):
+        whys = [_why_ignored(stages[port.stage], port) for port in ignoring]
         notes.problems.add(
             key,
-            f"{' and '.join(_why_deaf(stages[port.stage], port) for port in deaf)}: a strategy would have no effect",
-            "remove it; a program that reads by `step.share` of workflow.stage can be told",
+            f"{' and '.join(whys)}: a strategy would have no effect",
+            "remove it; only programs that read by `step.share` of workflow.stage follow a strategy",
         )
     # One rank alone gets everything once by any strategy.
     summing = [port.stage for port in joined.readers if port.shares == "once" and stages[port.stage].spec.ranks > 1]
@@ -86,11 +87,11 @@ def check_strategy(joined: JoinedStream, stages: Mapping[str, DeclaredStage], or
             f"every rank of {' and '.join(summing)} would get everything, and its component needs every element once",
             f"remove it, or `strategy: {HYPERSLAB}`",
         )
-    for port in deaf:
-        notes.why(f"streams.{name}.read.{port.stage}.strategy", f"not used: {_why_deaf(stages[port.stage], port)}")
+    for port in ignoring:
+        notes.why(f"streams.{name}.read.{port.stage}.strategy", f"not used: {_why_ignored(stages[port.stage], port)}")
 
 
-def _why_deaf(stage: DeclaredStage, port: StagePort) -> str:
+def _why_ignored(stage: DeclaredStage, port: StagePort) -> str:
     if stage.component is not None:
         return f"component {stage.spec.component} of stage {port.stage} does not share out what it reads there"
     return f"the program of stage {port.stage} does not read through workflow.stage"

@@ -1,4 +1,4 @@
-"""Checks engine parameters against the engine's list, and says them the way ADIOS2 takes them.
+"""Checks engine parameters against the engine's list, and converts them to the text that ADIOS2 takes.
 
 ADIOS2 ignores names that it does not know (SST even when only the case differs) and throws at Open, in
 the middle of an allocation, for values that it cannot read. So everything is refused here first.
@@ -20,7 +20,7 @@ _TRUE_WORDS, _FALSE_WORDS = ("on", "true", "yes"), ("off", "false", "no")
 
 
 class ParameterError(ValueError):
-    """One engine parameter that cannot be used; `hint` is the way out."""
+    """One engine parameter that cannot be used; `hint` is what to do instead."""
 
     def __init__(self, message: str, hint: str = "", unknown: bool = False) -> None:
         super().__init__(message)
@@ -60,7 +60,7 @@ def user_parameter(engine: Engine, name: str, value: Scalar) -> tuple[str, str]:
 
 
 def to_text(name: str, known: EngineParameter, value: Scalar) -> str:
-    """`value` as ADIOS2 reads it. Raises ParameterError for a wrong type, choice or range."""
+    """`value` as text that ADIOS2 reads. Raises ParameterError for a wrong type, choice or range."""
     if known.type == "bool":
         return _bool(name, known, value)
     if known.type == "choice":

@@ -21,7 +21,7 @@ LINE = 2**20  # elements of each writer rank where nothing is known of the data
 
 @dataclass(frozen=True)
 class BlockLayout:
-    """The blocks to judge by: as given, or made up (`said` tells how)."""
+    """The blocks to judge by: as given, or assumed; `said` describes them."""
 
     blocks: tuple[Block, ...]
     shape: Shape
@@ -126,7 +126,7 @@ def blocks_of_rows(rows: Sequence[int], rest: Shape, writers: int) -> BlockLayou
 
 
 def blocks_of_line(writers: int) -> BlockLayout:
-    """Equal blocks along one axis, where nothing else is said."""
+    """Equal blocks along one axis, where nothing else is known."""
     made = blocks_of_rows([LINE] * writers, (), writers)
     return BlockLayout(
         made.blocks, made.shape, f"assumed: {LINE} elements of each writing rank, side by side; give --shape"

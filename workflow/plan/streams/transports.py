@@ -115,7 +115,7 @@ def _asked(joined: JoinedStream, origins: Origins, problems: Problems) -> tuple[
         return preset, f"via: {stream.via}, {origins.layer(of_preset)}{over}", of_preset
     if not stronger and stream.transport not in ("auto", named):
         problems.add(
-            of_stream, f"`via: {stream.via}` is transport {named}, and `transport:` says {stream.transport}; keep one",
+            of_stream, f"`via: {stream.via}` is transport {named}, not `transport: {stream.transport}`; keep one",
             f"`via: sst` with `transport: {stream.transport}`, or `via: {stream.via}` alone",
         )  # fmt: skip
     return by_stream
@@ -250,7 +250,7 @@ def stage_environment(stage: DeclaredStage, ends: Sequence[EndPlan], notes: Note
     if across:
         notes.problems.add(
             f"streams.{untold[0]}",
-            f"its rdma stays on one node and that of {across[0]} leaves it: the program of {name} has to be told which "
+            f"its rdma stays on one node and that of {across[0]} leaves it: the program of {name} cannot know which "
             "is which",
             f"give both a config file in stage {name}, or another `transport:` to one of them",
         )

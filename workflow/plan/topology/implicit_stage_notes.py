@@ -1,4 +1,4 @@
-"""What the plan knows of stages that wf added: what they pass on, and why they are there."""
+"""Facts about stages that wf added: what they pass on, and why they are there."""
 
 from __future__ import annotations
 

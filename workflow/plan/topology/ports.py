@@ -92,10 +92,10 @@ def _program_port(stage: str, side: Side, name: str, port: ProgramPort) -> Stage
         config = None
     elif port.spoken == "picongpu" and config is None:
         config = f"openPMD-{name}.json"
-    told = port.io is not None or port.spoken is not None  # else it is opened through workflow.stage
+    has_own_io = port.io is not None or port.spoken is not None  # else it is opened through workflow.stage
     return StagePort(
         stage, side, name, variables or None, io=port.io or name, config=config, dialect=port.spoken,
-        shares=None if told else "any",
+        shares=None if has_own_io else "any",
     )  # fmt: skip
 
 

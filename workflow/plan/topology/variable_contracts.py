@@ -1,4 +1,4 @@
-"""Compares what the two ends of a stream say of its variables, before anything starts.
+"""Compares what the two ends of a stream declare of its variables, before anything starts.
 
 Only what is certain is refused: a name that the writer does not have, types that exclude each other,
 another number of dimensions, other fixed sizes. The rest is checked when the first step is read.
@@ -30,7 +30,7 @@ Variables = Mapping[str, PortVariable]
 class Contract:
     """What the ends of a stream may rely on; the readers by stage.
 
-    `unsure` says of variables why only the first step will tell whether they are there.
+    `unsure`: variable → why only the first step shows whether it is there.
     """
 
     writer: dict[str, Variable]
@@ -172,7 +172,7 @@ def _said(variable: Variable) -> str:
 
 
 def _narrowed(need: PortVariable, have: PortVariable) -> PortVariable:
-    """What is certain of a variable when both ends keep their word."""
+    """What is certain of a variable when both ends meet their declarations."""
     return PortVariable(
         type=_narrower(need.type, have.type),
         shape=_narrower_shape(need.shape, have.shape),

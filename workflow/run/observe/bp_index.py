@@ -31,7 +31,7 @@ class Index:
 
 
 def read_index(path: Path, known: Index | None = None) -> Index | None:
-    """The index of a BP file, continuing from what was `known`. None when there is none yet, or the file is another one."""
+    """The index of a BP file, continuing from what was `known`. None when there is none yet, or it is another file."""
     known = known or Index()
     try:
         with path.open("rb") as file:

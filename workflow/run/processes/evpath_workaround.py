@@ -53,6 +53,11 @@ def has_children(launcher: int) -> bool:
     return any(not _is_dead(pid) for pid in _children(launcher))
 
 
+def living_ranks(launcher: int) -> int:
+    """How many ranks of a local launcher live: the children of its proxies."""
+    return sum(not _is_dead(rank) for proxy in _children(launcher) for rank in _children(proxy))
+
+
 def descendants(pid: int) -> list[int]:
     """All processes that a local launcher has started, and theirs."""
     children = _children(pid)

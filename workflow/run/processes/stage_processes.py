@@ -28,6 +28,7 @@ _LAST_LINES = 12  # of a launcher's output, where it may say how a rank ended
 # A launcher outlives its ranks by a moment when all goes well.
 _LOST_S = 1.0
 _OTHER_FILES = 200  # of this process, beside one per stage
+_MAPS_FIRST_S, _MAPS_S = 0.25, 60.0  # between the first looks at the ranks' memory; how long to look
 _LOOK_S = 1.0  # how often to look at groups that have outlived their leader
 # Set where a launcher has started wf itself: a stage started directly is not a rank of that launch.
 _FOREIGN = ("PMI_", "PMIX_", "PALS_RANKID", "OMPI_COMM_WORLD_")
@@ -53,6 +54,8 @@ class Crew:
         self._groups: set[int] = set()  # the stages' process groups in which something may live
         self._looked = 0.0
         self._shared: dict[str, set[str]] = {}  # launched stage → its shared memory
+        # Launched stage → processes seen, when the last one was added, when to look for shared memory again.
+        self._looks: dict[str, tuple[frozenset[int], float, float]] = {}
         self._lost: dict[str, float] = {}  # launchers that had children → since when they have none
         self._ended: set[str] = set()  # stages whose launcher was killed here for that
         self._selector = selectors.DefaultSelector()
@@ -117,7 +120,7 @@ class Crew:
                 continue
             if not self._shared.get(name):
                 # While it lives: when one rank dies, its launcher ends the others at once.
-                self._shared[name] = process_reaper.shared_memory(evpath_workaround.descendants(process.pid))
+                self._find_shared(name, frozenset(evpath_workaround.descendants(process.pid)), now)
             if evpath_workaround.has_children(process.pid):
                 self._lost[name] = math.inf  # from now on it has something to lose
             elif name in self._lost:
@@ -126,6 +129,20 @@ class Crew:
                     self._ended.add(name)
                     with contextlib.suppress(OSError):
                         process.kill()
+
+    def _find_shared(self, name: str, processes: frozenset[int], now: float) -> None:
+        """Look for the shared memory of a launcher's processes, at growing intervals after a process has been added.
+
+        MPICH's ranks map it some time after their start, those of other MPIs never: reading `maps` costs more than all
+        else that is done for a stage.
+        """
+        known, since, due = self._looks.get(name, (frozenset[int](), now, now))
+        if not processes <= known:
+            known, since, due = known | processes, now, now
+        if now >= due and due - since <= _MAPS_S:
+            self._shared[name] = process_reaper.shared_memory(processes)
+            due = now + max(_MAPS_FIRST_S, now - since)
+        self._looks[name] = known, since, due
 
     def wait(self, timeout_s: float) -> list[str]:
         """Wait for the end of a stage, a readable descriptor, or `timeout_s`. Returns the stages that ended."""
@@ -136,6 +153,22 @@ class Crew:
     def can_read(self, descriptor: int) -> bool:
         """Whether a watched descriptor could be read at the last `wait`."""
         return descriptor in self._readable
+
+    def is_alive(self, name: str) -> bool | None:
+        """Whether all processes of a stage live; False when it is about to end. None when it has ended, or cannot be
+        seen: its ranks are on other nodes, or it shares its launch line with others.
+        """
+        if name not in self._running:
+            return None
+        spec, process = self._running[name]
+        if _has_exited(process):
+            return None
+        launcher = LAUNCHERS[spec.launcher]
+        if not launcher.starts_ranks:
+            return True
+        if not launcher.ranks_below:
+            return None
+        return evpath_workaround.living_ranks(process.pid) >= spec.ranks
 
     def collect(self, name: str, folder: Path) -> Ending:
         """How a stage that has ended did so."""
@@ -197,6 +230,14 @@ def to_ending(code: int, launcher: str, lines: Iterable[str]) -> Ending:
         return Ending(None, -code)
     number = LAUNCHERS[launcher].signal_of(code, lines) if code else None
     return Ending(code, number, "one of its ranks" if number is not None else "")
+
+
+def _has_exited(process: subprocess.Popen[bytes]) -> bool:
+    """Whether a process has ended; it is not reaped."""
+    try:
+        return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:
+        return True
 
 
 def _environment() -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Who waits for whom, read off open ends, counts and queues; and which stage a failure began with. Pure.
+"""Who waits for whom, read off open ends, counts and queues. Pure.
 
 ADIOS2 says nothing when it waits: a writer in open for its readers, a reader for the next step, a writer
 for room in its queue all look like a process that sleeps.
@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from workflow.run.state import EndState, RunState
-from workflow.run.verdict.tap_failures import failed_taps
 
 
 @dataclass(frozen=True)
@@ -50,34 +49,6 @@ def waits_for(state: RunState, name: str) -> Wait | None:
     if full is not None and (empty is None or last is None or last.side == "read"):
         return full
     return None if last is not None and _computes(state, name, last) else empty
-
-
-def blame(state: RunState) -> str:
-    """The failed stage with which the failure began.
-
-    Failure travels downstream: a reader sees its writer die, a writer does not see its reader die. So it is
-    a failed stage none of whose live writers failed; of several, one that did not exit 0, then the first.
-    """
-    spare = failed_taps(state)
-    failed = [stage for stage in state.stages.values() if stage.status == "failed" and stage.name not in spare]
-    names = {stage.name for stage in failed}
-    origins = [stage for stage in failed if not names & set(live_writers(state, stage.name))]
-    return min(origins or failed, key=lambda stage: (stage.code == 0, stage.exited or 0.0)).name
-
-
-def live_writers(state: RunState, name: str) -> list[str]:
-    """The stages from which this one reads while they write."""
-    return [stream.writer for stream in state.plan.streams if name in stream.readers and stream.coupling == "live"]
-
-
-def lost_writers(state: RunState, name: str) -> list[str]:
-    """Writers that this stage says are gone, but that have not been seen to end."""
-    return [
-        writer.stage
-        for end in state.ends_of(name)
-        if end.side == "read" and end.trouble == "failed"
-        and state.stages[(writer := state.writer(end.stream)).stage].runs
-    ]  # fmt: skip
 
 
 def _open_wait(state: RunState, end: EndState) -> Wait | None:

@@ -1,0 +1,74 @@
+"""Which stage a failure began with, and the evidence that settles it. Pure.
+
+Failure travels downstream: a reader ends because its writer has died, and its own end may be noticed first: a launcher
+needs a while to report the death of its ranks. So a failed reader is not blamed while its writer may have been first.
+"""
+
+from __future__ import annotations
+
+import signal
+
+from workflow.run.state import EndState, RunState
+from workflow.run.verdict.tap_failures import failed_taps
+
+# A writer whose ranks are gone, or that its reader has lost, will end: its launcher, or the program on its way out,
+# needs no longer than this. After that the reader is blamed.
+DYING_S = 10.0
+# Of a writer whose processes cannot be seen here, and whose reader says nothing, so little is known that this must do.
+UNKNOWN_S = 0.3
+
+
+def blame(state: RunState) -> str:
+    """The failed stage with which the failure began.
+
+    Failure travels downstream: a reader sees its writer die, a writer does not see its reader die. So it is
+    a failed stage none of whose live writers failed; of several, one that did not exit 0, then the first.
+    """
+    spare = failed_taps(state)
+    failed = [stage for stage in state.stages.values() if stage.status == "failed" and stage.name not in spare]
+    names = {stage.name for stage in failed}
+    origins = [stage for stage in failed if not names & set(live_writers(state, stage.name))]
+    return min(origins or failed, key=lambda stage: (stage.code == 0, stage.exited or 0.0)).name
+
+
+def live_writers(state: RunState, name: str) -> list[str]:
+    """The stages from which this one reads while they write."""
+    return [stream.writer for stream in state.plan.streams if name in stream.readers and stream.coupling == "live"]
+
+
+def lost_writers(state: RunState, name: str) -> list[str]:
+    """Writers that this stage says are gone, but that have not been seen to end."""
+    return [
+        writer.stage
+        for end in state.ends_of(name)
+        if end.side == "read" and end.trouble == "failed"
+        and state.stages[(writer := state.writer(end.stream)).stage].runs
+    ]  # fmt: skip
+
+
+def evidence_s(state: RunState) -> float:
+    """How long after the first failure to wait for what may have caused it; 0 when it is settled who is to blame."""
+    culprit = state.stages[blame(state)]
+    # No stage is killed by SIGKILL because its writer has died.
+    if state.interrupted or culprit.signal == signal.SIGKILL:
+        return 0.0
+    lost = lost_writers(state, culprit.name)
+    if lost:
+        return 0.0 if all(_goes_on(state, name, culprit.exited or 0.0) for name in lost) else DYING_S
+    suspects = [name for name in live_writers(state, culprit.name) if state.stages[name].runs]
+    if any(name in culprit.dying for name in suspects):
+        return DYING_S
+    # A reader whose records are complete would have said that it lost its writer.
+    unsure = [name for name in suspects if name not in culprit.alive or not _reports_all(state, culprit.name)]
+    return UNKNOWN_S if unsure else 0.0
+
+
+def _goes_on(state: RunState, name: str, since: float) -> bool:
+    """Whether a stage has made a step since then: its processes live."""
+    return any(end.last_step is not None and end.last_step > since for end in state.ends_of(name))
+
+
+def _reports_all(state: RunState, name: str) -> bool:
+    """Whether a stage reports its errors itself, on all streams that it reads."""
+    reading: list[EndState] = [end for end in state.ends_of(name) if end.side == "read"]
+    return all(end.reported for end in reading)
