@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from tests.support.planner import CHAIN, SITE, Planner, end_of
 from workflow.errors import SpecError
 from workflow.site.site_model import Site
-from workflow.sst_transports import Transport
+from workflow.spec.engine_presets import load_engine
+from workflow.sst_transports import TRANSPORTS, Transport, transport_by_word, transport_of_plane
 
+ENGINES_DIR = Path(__file__).parents[2] / "configs/engines"
 FOUR_NODES = SITE.model_copy(update={"nodes": 4})
 APART = ("stages.walk.ranks=4", "stages.walk.place.nodes=1", "stages.count.ranks=4")
 ALL: list[Transport] = ["tcp", "rdma", "ucx", "mpi"]
@@ -244,3 +247,14 @@ def test_the_same_two_nodes_are_not_one_node(plan_of: Planner) -> None:
     assert plan.stage("walk").placement.nodes == plan.stage("count").placement.nodes == [(0, 2)]
     assert plan.stream("positions").transport == "tcp"
     assert "several nodes, without an RDMA network" in plan.reasons["streams.positions.transport"]
+
+
+def test_one_list_of_transports() -> None:
+    """The type's words, and the presets `via: sst-NAME`, are those of the list."""
+    assert get_args(Transport) == tuple(TRANSPORTS)
+    for preset in ENGINES_DIR.glob("sst-*.yaml"):
+        word = str(load_engine(preset.stem).write["DataTransport"])
+        known = transport_by_word(word)
+        assert known is not None, f"{preset.name}: DataTransport {word} is not in workflow/sst_transports.py"
+        assert preset.stem == f"sst-{known.name}"
+        assert transport_of_plane(known.plane) == known.name
