@@ -326,7 +326,7 @@ streams:
     assert [(each.key, each.message, each.hint) for each in caught.value.problems] == [
         (
             "streams.near",
-            "its rdma stays on one node and that of far leaves it: the program of sim has to be told which is which",
+            "its rdma stays on one node and that of far leaves it: the program of sim cannot know which is which",
             "give both a config file in stage sim, or another `transport:` to one of them",
         )
     ]
