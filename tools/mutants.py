@@ -78,7 +78,7 @@ def main() -> int:
 
 def modules() -> dict[str, list[str]]:
     """Module → the tests that reach it, from pyproject.toml."""
-    tomllib = importlib.import_module("tomllib")  # of Python 3.11, as mutmut's own configuration
+    tomllib = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")  # pytest brings tomli
     found: dict[str, list[str]] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mutants"]["modules"]
     return found
 

@@ -6,7 +6,12 @@ import pytest
 
 from tests.support.planner import SITE, Planner, line_of
 from workflow.errors import SpecError
-from workflow.plan.plan_model import Plan
+from workflow.plan.placement.nodes import Demand, Range, node_count, place_nodes
+from workflow.plan.plan_model import Placement, Plan
+from workflow.plan.plan_notes import Notes
+from workflow.plan.problems import Problems
+from workflow.spec.origins import Origins
+from workflow.spec.yaml_tree.node import Node, SourcePosition
 
 CLUSTER = SITE.model_copy(
     update={"site": "cluster", "nodes": 4, "cores_per_node": 8, "launcher": "srun", "launch_single": True}
@@ -157,3 +162,92 @@ def test_a_stage_that_starts_later_uses_the_first_gap_that_is_large_enough(plan_
         "stages.walk.ranks=8", "stages.count.ranks=16", "stages.keep.place={nodes: 1, cores_per_rank: 1}",
     )  # fmt: skip
     assert nodes(plan_of(sets=sets, site=CLUSTER)) == [(0, 1), (1, 3), (3, 4)]
+
+
+def placed(
+    demands: list[Demand], overlap: dict[str, int], site_nodes: int = 4, oversubscribe: bool = False
+) -> tuple[list[Range], set[str], list[str]]:
+    """The nodes of each stage, the stages on nodes in use, and the problems."""
+    notes = Notes(Problems(Origins(Node({}, SourcePosition("p.yaml", 1, 1)))))
+    site = CLUSTER.model_copy(update={"nodes": site_nodes})
+    ranges, squeezed = place_nodes(demands, overlap, site, oversubscribe, notes)
+    return [ranges[each.name] for each in demands], squeezed, [str(each) for each in notes.problems.found]
+
+
+def demand(position: int, ranks: int, nodes: int | None = None, home: str = "", cores: int = 1) -> Demand:
+    name = "abcdef"[position]
+    return Demand(name, position, ranks, cores, nodes, home or name)
+
+
+def test_a_stage_is_kept_apart_from_the_guests_of_its_neighbours_too() -> None:
+    """b sits beside a. c runs at the same time as one of them only, whichever is placed first."""
+    for overlapping in ("a", "b"):
+        guests = {"a": 0, "b": 0, "c": 1 << "ab".index(overlapping)} | {overlapping: 0b100}
+        assert placed([demand(0, 4), demand(1, 4, home="a"), demand(2, 4)], guests)[0] == [(0, 1), (0, 1), (1, 2)]
+    for overlapping in ("b", "c"):
+        guests = {"a": 1 << "abc".index(overlapping), "b": 0, "c": 0} | {overlapping: 0b001}
+        assert placed([demand(0, 4), demand(1, 4), demand(2, 4, home="b")], guests)[0] == [(0, 1), (1, 2), (1, 2)]
+
+
+def test_a_gap_that_fits_exactly_is_used() -> None:
+    """a is over when c starts, and b, on the second node, is not."""
+    overlap = {"a": 0b010, "b": 0b101, "c": 0b010}
+    assert placed([demand(0, 4), demand(1, 4), demand(2, 4)], overlap)[0] == [(0, 1), (1, 2), (0, 1)]
+    assert placed([demand(0, 4), demand(1, 4), demand(2, 16)], overlap)[0] == [(0, 1), (1, 2), (2, 4)]
+
+
+def test_all_stages_on_nodes_in_use_are_named() -> None:
+    overlap = {"a": 0b110, "b": 0b101, "c": 0b011}
+    demands = [demand(0, 16), demand(1, 24), demand(2, 24)]
+    ranges, squeezed, problems = placed(demands, overlap, oversubscribe=True)
+    assert (ranges, squeezed, problems) == ([(0, 2), (0, 3), (0, 3)], {"a", "b", "c"}, [])
+    ranges, _, problems = placed([demand(0, 16), demand(1, 8), demand(2, 16)], overlap)
+    assert ranges == [(0, 2), (2, 3), (0, 2)]
+    assert problems == [
+        "p.yaml:1:1: stages.c.place: needs 2 nodes of its own, but stages that run at the same time have 3 of the 4 "
+        "nodes of site cluster\n    use fewer ranks, `place: {share: STAGE}`, or `--set oversubscribe=true`"
+    ]
+
+
+def test_counts_of_nodes_are_checked_against_ranks_and_site() -> None:
+    assert placed([demand(0, 8, nodes=4)], {"a": 0}) == ([(0, 4)], set(), [])
+    assert placed([demand(0, 2, nodes=3)], {"a": 0})[2] == [
+        "p.yaml:1:1: stages.a.place.nodes: 3 nodes for 2 ranks\n    give at least one rank per node"
+    ]
+    assert placed([demand(0, 8, nodes=5)], {"a": 0})[2] == [
+        "p.yaml:1:1: stages.a.place.nodes: site cluster has 4 nodes, not 5\n    give at most 4, or another `site:`"
+    ]
+    assert placed([demand(0, 17, cores=1)], {"a": 0}, site_nodes=2)[2] == [
+        "p.yaml:1:1: stages.a.ranks: 17 ranks × 1 core = 17 cores, site cluster has 2 nodes × 8 cores = 16\n"
+        "    use fewer ranks, or `--set oversubscribe=true`"
+    ]
+    assert placed([demand(0, 17, cores=1)], {"a": 0}, site_nodes=1) == ([(0, 1)], set(), [])
+
+
+def test_a_guest_gets_the_first_of_its_hosts_nodes() -> None:
+    overlap = {"a": 0b110, "b": 0b101, "c": 0b011}
+    hosts = [demand(0, 8), demand(1, 24)]
+    assert placed([*hosts, demand(2, 2, home="b")], overlap)[0] == [(0, 1), (1, 4), (1, 3)]
+    assert placed([*hosts, demand(2, 9, home="b")], overlap)[0][2] == (1, 4)
+    assert placed([*hosts, demand(2, 9, nodes=1, home="b")], overlap)[0][2] == (1, 2)
+    ranges, _, problems = placed([*hosts, demand(2, 9, nodes=4, home="b")], overlap)
+    assert ranges[2] == (1, 4)
+    assert problems == ["p.yaml:1:1: stages.c.place.nodes: b has 3 nodes to share, not 4\n    give at most 3"]
+
+
+def test_a_circle_of_three_that_share_is_named_once(plan_of: Planner) -> None:
+    sets = ("stages.walk.place.share=count", "stages.count.place.share=keep", "stages.keep.place.share=walk")
+    with pytest.raises(SpecError) as caught:
+        plan_of(sets=sets, site=CLUSTER)
+    assert [problem.message for problem in caught.value.problems] == [
+        "walk → count → keep → walk: none of these stages has nodes of its own"
+    ]
+
+
+def test_on_two_nodes_a_sink_sits_beside_its_writer(plan_of: Planner) -> None:
+    two = CLUSTER.model_copy(update={"nodes": 2})
+    assert nodes(plan_of(site=two)) == [(0, 1), (1, 2), (1, 2)]
+
+
+def test_nodes_are_counted() -> None:
+    assert node_count(Placement(nodes=[(1, 3), (5, 6)], ranks_per_node=1, cores=[], cores_per_rank=1)) == 3

@@ -227,3 +227,21 @@ def test_a_valid_circle_whose_stages_are_also_joined_by_a_file(plan_of: Planner)
             "ended",
         )
     ]
+
+
+def test_a_stage_that_follows_two_others_overlaps_with_neither() -> None:
+    overlap = may_overlap(["a", "b", "c"], {"a": [], "b": [], "c": ["a", "b"]})
+    assert overlap == {"a": 0b010, "b": 0b001, "c": 0}
+
+
+def test_what_a_stage_waits_for_is_in_the_order_of_the_file(plan_of: Planner) -> None:
+    plan = plan_of("""
+stages:
+  z: {command: [./z], writes: {x: {}}}
+  a: {command: [./a], writes: {y: {}}}
+  r: {command: [./r], reads: {x: {}, y: {}}}
+streams:
+  y: {from: a, to: r, via: bp5}
+  x: {from: z, to: r, via: bp5}
+""")
+    assert plan.stage("r").starts_after == ["z", "a"]

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from tests.support.planner import CHAIN, SITE, Planner, end_of
 from workflow.errors import SpecError
 from workflow.site.site_model import Site
-from workflow.sst_transports import Transport
+from workflow.spec.engine_presets import load_engine
+from workflow.sst_transports import TRANSPORTS, Transport, transport_by_word, transport_of_plane
 
+ENGINES_DIR = Path(__file__).parents[2] / "configs/engines"
 FOUR_NODES = SITE.model_copy(update={"nodes": 4})
 APART = ("stages.walk.ranks=4", "stages.walk.place.nodes=1", "stages.count.ranks=4")
 ALL: list[Transport] = ["tcp", "rdma", "ucx", "mpi"]
@@ -244,3 +247,97 @@ def test_the_same_two_nodes_are_not_one_node(plan_of: Planner) -> None:
     assert plan.stage("walk").placement.nodes == plan.stage("count").placement.nodes == [(0, 2)]
     assert plan.stream("positions").transport == "tcp"
     assert "several nodes, without an RDMA network" in plan.reasons["streams.positions.transport"]
+
+
+def reason(plan_of: Planner, where: Site, *sets: str) -> str:
+    return plan_of(sets=sets, site=where).reasons["streams.positions.transport"]
+
+
+@pytest.mark.parametrize(
+    ("seen", "planes", "fabric"),
+    [
+        ({}, "site test does not say `planes:`", "says the site"),
+        ({"planes": "no adios2", "fabric": "/sys"}, "no adios2", "/sys"),
+    ],
+)
+def test_the_reason_says_how_the_site_is_known(
+    plan_of: Planner, seen: dict[str, str], planes: str, fabric: str
+) -> None:
+    unknown = f"what the ADIOS2 of this machine can do is not known ({planes}), and every one can do tcp"
+    assert reason(plan_of, site([], seen=seen)) == unknown
+    far = site(ALL, FOUR_NODES, seen=seen)
+    assert reason(plan_of, far, *APART).endswith(f"without an RDMA network between them ({fabric})")
+    fast = far.model_copy(update={"fabric": True})
+    assert reason(plan_of, fast, *APART).endswith(f"on several nodes of an RDMA network ({fabric})")
+
+
+@pytest.mark.parametrize(
+    ("seen", "text"),
+    [({}, "site test says `peer_memory: false`"), ({"peer_memory": "ptrace_scope is 1"}, "ptrace_scope is 1")],
+)
+def test_the_reason_says_why_memory_is_closed(plan_of: Planner, seen: dict[str, str], text: str) -> None:
+    closed = site(ALL, peer_memory=False, seen=seen)
+    hangs = f"ucx would hang: processes may not read each other's memory here ({text})"
+    assert reason(plan_of, closed).endswith(hangs)
+    assert reason(plan_of, closed).startswith("all ranks are on one node, and without ucx")
+    with pytest.raises(SpecError) as caught:
+        plan_of(sets=("streams.positions.transport=ucx",), site=closed)
+    assert [(each.key, each.message, each.hint) for each in caught.value.problems] == [
+        (
+            "streams.positions.transport", f"on one node {hangs}",
+            "`transport: auto`, or `peer_memory: true` in the site's file when its compute nodes differ",
+        )
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("asked", "hint"),
+    [
+        ("mpi", "`transport: auto`"),
+        ("ucx", "`make adios2-mpi` builds one with ucx and rdma, then run `.venv-mpi/bin/wf`; or `transport: auto`"),
+    ],
+)
+def test_the_way_out_of_a_build_without_a_transport(plan_of: Planner, asked: str, hint: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        plan_of(sets=(f"streams.positions.transport={asked}",), site=site(["tcp"]))
+    assert [(each.key, each.hint) for each in caught.value.problems] == [("streams.positions.transport", hint)]
+
+
+def test_interface_alone_is_refused_where_there_is_none(plan_of: Planner) -> None:
+    text = CHAIN.replace("to: count}", "to: count, via: bp5, interface: lo}")
+    with pytest.raises(SpecError) as caught:
+        plan_of(text)
+    assert [each.key for each in caught.value.problems] == ["streams.positions.interface"]
+
+
+def test_a_program_that_would_need_two_interfaces(plan_of: Planner) -> None:
+    """FABRIC_IFACE holds for all streams that it opens."""
+    text = """
+stages:
+  sim: {command: [./sim, "${{ streams.near.path }}", "${{ streams.far.path }}"], writes: {near: {io: N}, far: {io: F}}}
+  ana: {command: [./ana, "${{ streams.near.path }}"], reads: {near: {io: N}}, place: {share: sim}}
+  keep: {component: keep, place: {nodes: 1, cores_per_rank: 1}}
+streams:
+  near: {from: sim, to: ana, transport: rdma}
+  far: {from: sim, to: keep, transport: rdma}
+"""
+    with pytest.raises(SpecError) as caught:
+        plan_of(text, site=site(ALL, FOUR_NODES, fabric=True))
+    assert [(each.key, each.message, each.hint) for each in caught.value.problems] == [
+        (
+            "streams.near",
+            "its rdma stays on one node and that of far leaves it: the program of sim cannot know which is which",
+            "give both a config file in stage sim, or another `transport:` to one of them",
+        )
+    ]
+
+
+def test_one_list_of_transports() -> None:
+    """The type's words, and the presets `via: sst-NAME`, are those of the list."""
+    assert get_args(Transport) == tuple(TRANSPORTS)
+    for preset in ENGINES_DIR.glob("sst-*.yaml"):
+        word = str(load_engine(preset.stem).write["DataTransport"])
+        known = transport_by_word(word)
+        assert known is not None, f"{preset.name}: DataTransport {word} is not in workflow/sst_transports.py"
+        assert preset.stem == f"sst-{known.name}"
+        assert transport_of_plane(known.plane) == known.name

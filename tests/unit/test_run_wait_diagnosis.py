@@ -178,6 +178,11 @@ def test_of_several_late_readers_all_are_named_and_the_first_is_followed() -> No
     assert waits_for(state, "md") is None
 
 
+def test_a_writer_whose_readers_have_all_closed_waits_for_nobody() -> None:
+    state = moment(*opened(), at(2, "atoms", "md", 9), StreamClosed(3, "atoms", "saxs", "read", 1, False))
+    assert waits_for(state, "md") is None
+
+
 def test_a_writer_waits_for_the_slowest_reader_that_has_not_closed() -> None:
     names = ["one", "two", "three"]
     opens: list[Event] = [StreamOpened(1, "atoms", "md", "write")]

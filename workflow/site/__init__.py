@@ -1,1 +1,1 @@
-"""Machines: the description of one, and the only place that looks at the machine at hand."""
+"""Machines: their descriptions, and the only room that inspects this machine."""

@@ -16,7 +16,7 @@ _LONGEST_NAME = 4096
 
 
 class Links(NamedTuple):
-    """The libraries that it needs, by file name, and the folders where the loader looks for them."""
+    """The libraries that it needs, by file name, and the folders where the loader searches for them."""
 
     needed: list[str]
     runpath: list[str]
@@ -30,7 +30,7 @@ class _Segment(NamedTuple):
 
 
 def read_links(path: Path) -> Links | None:
-    """What a 64-bit little-endian library links; None when it is no such file or cannot be read."""
+    """What a 64-bit little-endian library links; None for any other file, or when it cannot be read."""
     try:
         with path.open("rb") as file:
             return _read(file)

@@ -1,7 +1,7 @@
-"""What this machine can do for streams, looked up in a few milliseconds: no process, no import of adios2.
+"""What this machine offers to streams, found in a few milliseconds: no process, no import of adios2.
 
-ADIOS2 takes a transport that it was not built with for a wish, and quietly uses another. What it was built with can be
-read off its library: libucp is linked for `ucx`, libfabric for `rdma`, libmpi for `mpi` (source/adios2/toolkit/sst/dp).
+ADIOS2 replaces a transport that it was not built with by another one, without a message. What it was built with shows
+in its library: libucp is linked for `ucx`, libfabric for `rdma`, libmpi for `mpi` (source/adios2/toolkit/sst/dp).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _OWN_CGROUP = Path("/proc/self/cgroup")
 _CGROUPS = Path("/sys/fs/cgroup")
 _PTRACE = Path("/proc/sys/kernel/yama/ptrace_scope")
 _HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
-# What users set themselves to tell the allocator: not to be overridden.
+# Variables with which users configure the allocator: wf does not override them.
 ALLOCATOR_VARIABLES = (
     "GLIBC_TUNABLES", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "MALLOC_TOP_PAD_", "MALLOC_ARENA_MAX",
 )  # fmt: skip
@@ -133,7 +133,7 @@ def core_library() -> Path | None:
 
 
 def _searched(bindings: Path) -> Iterator[Path]:
-    """Where the loader looks for what the bindings link: their rpath, then the user's path."""
+    """Where the loader searches for what the bindings link: their rpath, then the user's path."""
     for extension in sorted(bindings.glob("*.so")):
         links = read_links(extension) or Links([], [])
         for folder in links.runpath:
@@ -170,13 +170,13 @@ def rdma_fabric() -> tuple[bool, str]:
 def peer_memory() -> tuple[bool, str]:
     """(whether processes may read each other's memory, what was seen), by the rule of UCX (uct/sm/scopy/cma/cma_md.c).
 
-    SST over UCX waits for ever where ranks of one node may not.
+    SST over UCX waits without end where ranks of one node may not.
     """
     try:
         scope = _PTRACE.read_text().strip()
     except OSError:
         scope = "0"
-    if scope not in ("0", "1"):  # with 1 UCX lets others in
+    if scope not in ("0", "1"):  # with 1 UCX allows the others
         return False, f"kernel.yama.ptrace_scope is {scope}"
     import ctypes
 
@@ -192,7 +192,7 @@ def peer_memory() -> tuple[bool, str]:
 
 
 def memory_policy(glibc: str, environment: Mapping[str, str]) -> tuple[list[str], str]:
-    """(what can be had here, what was seen)."""
+    """(policies that this machine supports, what was seen)."""
     if own := [name for name in ALLOCATOR_VARIABLES if name in environment]:
         return [], f"{', '.join(own)} {SET_HERE}"
     if not glibc:

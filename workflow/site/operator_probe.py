@@ -1,6 +1,6 @@
 """Which operators a stage's ADIOS2 was built with, seen in its library: nothing is started or imported.
 
-Looked up for stages that compress only, because it takes some 20 ms.
+Only for stages that compress, because it takes about 20 ms.
 """
 
 from __future__ import annotations

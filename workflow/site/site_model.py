@@ -36,16 +36,18 @@ class SiteFile(Spec):
     launch_single: bool = Field(False, description="use the launcher for one-rank stages too")
     interface: str | None = Field(None, description="network interface that SST listens on")
     planes: list[Transport] | Literal["auto"] = Field(
-        "auto", description="what the SST of this machine's ADIOS2 can do; auto: seen from what its libraries link"
+        "auto",
+        description="SST transports of this machine's ADIOS2; auto: from what its library links",
     )
     fabric: bool | Literal["auto"] = Field(
         "auto", description="whether an RDMA network (InfiniBand, Slingshot, …) joins the nodes"
     )
     parallel_adios2: bool | Literal["auto"] | None = Field(
-        "auto", description="whether this machine's ADIOS2 is built with MPI; auto: seen beside its library"
+        "auto", description="whether this machine's ADIOS2 is built with MPI; auto: from the files beside its library"
     )
     operators: list[Operator] | None = Field(
-        None, description="what it can compress with; without it wf looks into its library where a pipeline compresses"
+        None,
+        description="operators of its ADIOS2; default: read from its library when a pipeline compresses",
     )
     peer_memory: bool | Literal["auto"] = Field(
         "auto",
@@ -54,7 +56,7 @@ class SiteFile(Spec):
     memory_policy: list[MemoryPolicy] | Literal["auto"] = Field(
         "auto", description="what stages with streams do about memory by default; [] is nothing"
     )
-    glibc: str = Field("auto", description="version of the C library, which says how its allocator is told things")
+    glibc: str = Field("auto", description="version of the C library, which decides how its allocator is configured")
     env: dict[str, str] = Field(default_factory=dict, description="environment of every stage")
 
 

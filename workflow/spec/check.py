@@ -1,4 +1,4 @@
-"""All checks of a pipeline that need no decision: schema, components, parameters, engines, references."""
+"""The checks that depend on no decision of the plan: schema, components, parameters, engines, references."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Checked:
 
 
 def check(root: Node, base: Path, library: Library, *, load_engines: bool = True) -> Checked:
-    """Checks everything, whatever else is wrong.
+    """Check everything; one mistake does not hide the others.
 
     Args:
         root: the pipeline's tree; base: the folder that relative paths start at.
@@ -90,7 +90,7 @@ def check(root: Node, base: Path, library: Library, *, load_engines: bool = True
     for name, stream in section(root, "streams").items():
         _check_engine(root, name, stream, library if load_engines else None, checked)
     added = _check_implicit_stages(root, library, checked)
-    # A name that is no name at all need not be looked up as well.
+    # A malformed name is reported once, not also as a name that does not exist.
     wrong = {problem.key for problem in checked.problems}
     references = reference_problems(root, by_stage, added, base)
     checked.problems += [each for each in references if each.key not in wrong]

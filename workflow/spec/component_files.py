@@ -1,4 +1,4 @@
-"""Finds and reads `component.yaml` files. What is wrong in one is told with its place in that file."""
+"""Finds and reads `component.yaml` files. Mistakes in such a file are reported with their place in it."""
 
 from __future__ import annotations
 

@@ -28,8 +28,8 @@ def check_parameters(
     """All parameters of a component with defaults filled in, and all that is wrong with those given.
 
     Args:
-        component, model, folder: the component, its `parameters_model`, and where its files lie.
-        given: the `with:` mapping, which stands at path `at` of the file `root`.
+        component, model, folder: the component, its `parameters_model`, and the folder of its files.
+        given: the `with:` mapping, at path `at` of the file `root`.
         base: folder of the pipeline file; `file` parameters are relative to it, or else to `folder`.
 
     Returns:
@@ -74,7 +74,7 @@ def json_schema(component: Component) -> dict[str, Any]:
 
 
 def check_declaration(parameter: Parameter) -> list[tuple[str, str]]:
-    """(message, hint) for everything about a parameter's declaration that makes no sense."""
+    """(message, hint) for everything that is wrong with a parameter's declaration."""
     match = _TYPE.fullmatch(parameter.type)
     if match is None or ("[" in parameter.type and match[1] not in _LISTABLE):
         kinds = "int, float, string, bool, duration, size, choice, file, output, int[3], float[], string[]"
@@ -94,7 +94,7 @@ class _Parameters(BaseModel):
 
 def parameters_model(component: Component) -> type[BaseModel]:
     """A model of the component's `with:` mapping."""
-    # Under names of our own: a parameter may well be called `copy` or `model_x`.
+    # Fields have generated names: a parameter may be called `copy` or `model_x`.
     fields: dict[str, Any] = {}
     for number, (name, parameter) in enumerate(component.parameters.items()):
         annotation = _annotation(parameter)
@@ -104,7 +104,7 @@ def parameters_model(component: Component) -> type[BaseModel]:
         else:
             default, examples = _in_base_unit(parameter), [] if parameter.default is None else [parameter.default]
             info = Field(default, alias=name, description=about, examples=examples or None)
-            # Nothing may be given only where nothing is the default: programs rely on the declared type.
+            # None is allowed only where it is the default: programs rely on the declared type.
             fields[f"p{number}"] = (annotation if examples else annotation | None, info)
     return create_model(component.component, __base__=_Parameters, **fields)
 

@@ -32,7 +32,7 @@ def load_engine(via: str) -> Engine:
 
 
 def _engine_node(via: str, seen: list[str]) -> Node:
-    """The file's tree over the trees of what it is based on: mappings are merged, anything else is exchanged."""
+    """The file's tree over the trees of what it is based on: mappings are merged, anything else is replaced."""
     node = read_config("engines", via)
     base = node.child("based_on")
     if base is None or not isinstance(base.value, str):

@@ -18,13 +18,13 @@ from workflow.spec.overlay import Overlaid, lay_profile, overlay
 from workflow.spec.yaml_tree.node import Node
 from workflow.spec.yaml_tree.parse import read_yaml
 
-# Above it a file is data, not something with placeholders in it.
+# Larger files are data: no placeholders are filled in them.
 MAX_TEMPLATE_BYTES = 10_000_000
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """A pipeline that passed every check which needs no decision. All that the plan is made from, but for the site."""
+    """A pipeline that passed every check which needs no decision. With the site, all that the plan is made from."""
 
     spec: PipelineSpec = field(repr=False)
     path: Path
@@ -53,7 +53,7 @@ def load_pipeline(
 
     Args:
         path: the file; its name in messages is `path` as given.
-        profiles: profiles of the file to lay over it; a later one is stronger.
+        profiles: profiles of the file to apply; a later one overrides an earlier one.
         sets: `KEY=VALUE` each, the value in YAML; stronger than everything else.
         via: an engine for every stream (but those of engine `file`); stronger than profiles.
 
@@ -100,7 +100,7 @@ def _texts(stage: StageSpec, base: Path) -> dict[str, str]:
 
 
 def _other_profiles(root: Node, chosen: Sequence[str], base: Path, library: Library) -> list[Problem]:
-    """What each profile that was not chosen would break: a typo in it must not wait for the day it is used."""
+    """What each profile that was not chosen would break: a typo in it is reported before the profile is used."""
     section = root.child("profiles")
     names = [name for name in (section.mapping() if section else {}) if name not in chosen]
     before: Checked | None = None

@@ -1,6 +1,6 @@
-"""Profiles, `--via` and `--set` laid over the pipeline file; every value keeps its place.
+"""Profiles, `--via` and `--set` applied to the pipeline file; every value keeps its place.
 
-Strongest first: `--set`, `--via`, the profiles (a later one beats an earlier one), the file. `*` stands for
+Strongest first: `--set`, `--via`, the profiles (a later one overrides an earlier one), the file. `*` stands for
 every stage or stream; in one profile a name beats `*`.
 """
 
@@ -44,7 +44,7 @@ def overlay(root: Node, profiles: Sequence[str], via: str | None, sets: Sequence
 
 
 def lay_profile(result: Overlaid, name: str) -> None:
-    """Lays one profile of the file over it."""
+    """Apply one profile of the file."""
     section = result.root.child("profiles")
     known = section.mapping() if section else {}
     if name not in known:
@@ -59,12 +59,12 @@ def lay_profile(result: Overlaid, name: str) -> None:
     for key in SECTIONS:
         if (part := profile.child(key)) is not None:
             profile = profile.with_child(key, _named(result, part, ("profiles", name, key), key))
-    if isinstance(profile.value, dict):  # else the check of the schema says so
+    if isinstance(profile.value, dict):  # else the schema check reports it
         result.root = _merged(result.root, profile)
 
 
 def _named(result: Overlaid, part: Node, at: KeyPath, section: str) -> Node:
-    """`stages` or `streams` of a profile with `*` written out, and without names that the file does not have."""
+    """`stages` or `streams` of a profile with `*` expanded, and without names that the file does not have."""
     existing = result.root.child(section)
     known = existing.mapping() if existing else {}
     star = part.child("*")
@@ -82,7 +82,7 @@ def _named(result: Overlaid, part: Node, at: KeyPath, section: str) -> Node:
 
 
 def _merged(below: Node, above: Node) -> Node:
-    """Mappings are merged key by key; anything else is exchanged."""
+    """Mappings are merged key by key; anything else is replaced."""
     if not (isinstance(below.value, dict) and isinstance(above.value, dict)):
         return above
     merged = dict(below.value)
@@ -106,10 +106,10 @@ def _lay_set(result: Overlaid, text: str) -> None:
     wrong = _key_mistake(result.root, text)
     if wrong is None:
         try:
-            # Nothing after the `=` is an empty text; `null` is written out.
+            # Nothing after the `=` is an empty string; null is written `null`.
             value = parse_yaml(value_text, place.source) if value_text else Node("", place)
         except SpecError as error:
-            wrong = f"the value is no YAML: {error.problems[0].message}", error.problems[0].hint
+            wrong = f"the value is not valid YAML: {error.problems[0].message}", error.problems[0].hint
     if wrong is not None:
         result.problems.append(Problem(place.source, 0, 0, "", *wrong))
         return
@@ -118,13 +118,13 @@ def _lay_set(result: Overlaid, text: str) -> None:
 
 
 def _key_mistake(root: Node, text: str) -> tuple[str, str] | None:
-    """What is wrong with the key of KEY=VALUE, apart from what the schema knows."""
+    """What is wrong with the key of KEY=VALUE, apart from what the schema checks."""
     key, equals, _ = text.partition("=")
     if not equals or not re.fullmatch(r"[^.\s]+(\.[^.\s]+)*", key):
         return "expected KEY=VALUE", "for example `--set stages.md.ranks=4`"
     path = key_path(root, key)
     if path[0] == "profiles":
-        return "profiles are not set", "choose one with `--profile NAME`"
+        return "profiles cannot be set", "choose one with `--profile NAME`"
     if not all(isinstance(part, str) for part in path):
         return "an entry of a list cannot be set", "give the whole list, for example `[a, b]`"
     if "*" in path and (path[0] not in SECTIONS or path.index("*") != 1 or len(path) < 3):
@@ -158,7 +158,7 @@ def _starred(root: Node, path: KeyPath) -> list[KeyPath]:
 
 
 def _with(node: Node, path: KeyPath, value: Node) -> Node:
-    """The tree with the value at `path` exchanged, and mappings made on the way where there are none."""
+    """The tree with the value at `path` replaced; missing mappings on the path are created."""
     if not path:
         return value
     key = str(path[0])

@@ -1,4 +1,4 @@
-"""Names in the pipeline file that must mean something: stages, ports, files, programs.
+"""References in the pipeline file: names of stages and ports, paths of files and programs.
 
 Works on the tree, not on the models, so that these mistakes show together with those of the schema.
 """
@@ -20,7 +20,7 @@ _VERB = {"from": "writes", "to": "reads"}
 
 
 def section(root: Node, name: str) -> dict[str, Node]:
-    """The entries of `stages` or `streams` that are mappings; the schema check says what the others are."""
+    """The entries of `stages` or `streams` that are mappings; the schema check reports the others."""
     part = root.child(name)
     entries = part.mapping() if part else {}
     return {key: node for key, node in entries.items() if isinstance(node.value, dict)}
@@ -45,7 +45,7 @@ def text_at(node: Node, key: str) -> str | None:
 def reference_problems(
     root: Node, components: Mapping[str, Component], added: Collection[str], base: Path
 ) -> Iterator[Problem]:
-    """What refers to nothing.
+    """References to things that do not exist.
 
     Args:
         components: those of stages and taps, by the name of the stage or tap.
@@ -134,7 +134,7 @@ def _end_problems(
     component = components.get(stage)
     here, other = _ports(stages[stage], component, side)
     if component is not None and not here:
-        hint = f"it {_VERB['to' if side == 'from' else 'from']} {listing(other)}: are `from` and `to` exchanged?"
+        hint = f"it {_VERB['to' if side == 'from' else 'from']} {listing(other)}: are `from` and `to` swapped?"
         message = f"stage `{stage}` (component {component.component}) {_VERB[side]} nothing"
         yield problem_at(root, path, message, hint if other else f"component {component.component} joins no streams")
     elif port and here and port not in here:

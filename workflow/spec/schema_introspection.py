@@ -1,4 +1,4 @@
-"""Questions about models: which keys does a place of the file take, and where does a key belong?"""
+"""What the models accept: the keys at a place of the file, and the places where a key belongs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Where the data that comes with `wf` lies: components, configs and examples.
+"""The location of the data that comes with `wf`: components, configs and examples.
 
 In a checkout they are at the top of the repository, because users copy from them; an installed `wf`
-carries them in `workflow/shipped`.
+has them in `workflow/shipped`.
 """
 
 from __future__ import annotations

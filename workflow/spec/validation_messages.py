@@ -33,7 +33,7 @@ _NAME_HOLDS = "letters, digits, `_` and `-`, 63 at most"
 
 class _Error(NamedTuple):
     path: KeyPath
-    branch: bool  # one of several alternatives of a union said so
+    branch: bool  # reported by one of several alternatives of a union
     of_key: bool
     detail: ErrorDetails
 
@@ -71,7 +71,7 @@ def _problems_of(error: ValidationError, model: Model, node: Node, at: KeyPath, 
     for path, errors in groups.items():
         deeper = any(len(other) > len(path) and other[: len(path)] == path for other in groups)
         if deeper and all(each.branch for each in errors):
-            continue  # `to: [a, 5]`: the list's complaint about 5 says more than "expected text"
+            continue  # `to: [a, 5]`: the list's error about 5 is more specific than "expected text"
         message, hint, at_key = _said(errors, model, node)
         yield problem_at(root, at + path, message, hint, at_key=at_key)
 
@@ -112,7 +112,7 @@ def _said(errors: list[_Error], model: Model, node: Node) -> tuple[str, str, boo
         about, example = _about(model, path), _only_choice(model, path) or "…"
         return "is missing", f"add `{path[-1]}: {example}`{f' ({about})' if about else ''}", True
     if first.of_key:
-        return f"names begin with a letter and hold {_NAME_HOLDS}", _as_name(str(path[-1])), True
+        return f"names begin with a letter and contain only {_NAME_HOLDS}", _as_name(str(path[-1])), True
     telling = [each for each in errors if _expected(each.detail) is None]
     if telling:
         return *_one(telling[0].detail, model, path), False
@@ -152,7 +152,7 @@ def _one(detail: ErrorDetails, model: Model, path: KeyPath) -> tuple[str, str]:
 
 
 def _where_to_go(model: Model, path: KeyPath) -> str:
-    """For an unknown key: the key that was meant, the place where it belongs, or what there is."""
+    """For an unknown key: a similar key, the place where the key belongs, or the known keys."""
     key, here = str(path[-1]), model_at(model, path[:-1])
     known = keys_of(here) if here else {}
     if near := did_you_mean(key, known):
@@ -219,7 +219,7 @@ def _as_name(text: str) -> str:
 
 
 def shown(value: Any) -> str:
-    """A value as the user knows it, cut to one line."""
+    """A value as the user wrote it, cut to one line."""
     if value is None:
         return "nothing"
     if isinstance(value, dict | list):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from workflow.report.report_model import ReaderPart, Report, StreamPart
 
 # What a rate is: not the data ÷ the time of the run.
-PERCEIVED = "data ÷ the time that this end itself spent moving it (writers: and waiting for room in the queue)"
+PERCEIVED = "data ÷ the time that this end spent moving it (writers: including waits for room in the queue)"
 
 
 class StreamRow(NamedTuple):

@@ -39,6 +39,10 @@ def waits_for(state: RunState, name: str) -> Wait | None:
             wait = _open_wait(state, end)
             if wait is not None:
                 return wait
+    # A reader that has timed out may have closed the stream and ended since.
+    timed_out = [end for end in ends if end.trouble == "timeout" and end.opened is not None]
+    if (wait := next(filter(None, (_step_wait(state, end) for end in timed_out)), None)) is not None:
+        return wait
     if not state.stages[name].runs or any(end.opened is None for end in ends):
         return None
     if (rest := _rest_wait(state, name)) is not None:
@@ -100,7 +104,7 @@ def _held(reader: EndState, writer: EndState) -> int:
 
 
 def _step_wait(state: RunState, end: EndState) -> Wait | None:
-    if end.side == "write" or end.closed is not None:
+    if end.side == "write" or (end.closed is not None and end.trouble != "timeout"):
         return None
     writer = state.writer(end.stream)
     if not writer.live or writer.closed is not None:

@@ -39,7 +39,7 @@ class PortVariable(Variable):
 
 
 class Port(Spec):
-    """One stream end of a component. `any` ports take whatever the other end has."""
+    """One stream end of a component. `any` ports accept any variables."""
 
     any: bool = False
     optional: bool = Field(False, description="the component also runs with nothing joined to this port")

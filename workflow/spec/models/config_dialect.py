@@ -1,4 +1,4 @@
-"""How programs of the user's own are told their engines: the dialects that wf writes, and the names that say them."""
+"""Dialects: the formats in which wf passes engines to programs of the user, and the file names that imply them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NAMELESS: frozenset[Dialect] = OPENPMD - {"warpx"}  # openPMD gives its ADIOS2 i
 
 
 def dialect_of(config: str) -> Dialect | None:
-    """The dialect that a `config:` says by its name; None when it says none."""
+    """The dialect that the name of a `config:` implies; None when it implies none."""
     if config == "env":
         return "env"
     return next((dialect for ending, dialect in ENDINGS.items() if config.endswith(ending)), None)

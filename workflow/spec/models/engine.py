@@ -32,7 +32,7 @@ class Engine(Spec):
 
     engine: str = Field(description="ADIOS2's name of the engine, or `file`")
     summary: str
-    based_on: Name | None = Field(None, description="take everything that is not given here from this one")
+    based_on: Name | None = Field(None, description="take what is not given here from this engine")
     kind: Literal["stream", "file"] = "file"
     couplings: list[Literal["live", "after"]] = Field(default_factory=list, description="the first is the default")
     suffix: str = Field("", description="what the path of a stream ends in; for SST the engine adds .sst itself")

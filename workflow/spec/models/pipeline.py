@@ -74,7 +74,7 @@ class OutputPolicy(Spec):
 
 
 class ProgramPort(Spec):
-    """What a program of the user's own reads or writes in one place, and how it is told its engine.
+    """One input or output of the user's program, and how the program gets its engine.
 
     Empty, `{}`, it is a port that the program opens through `workflow.stage`.
     """
@@ -91,14 +91,14 @@ class ProgramPort(Spec):
     )
     dialect: Dialect | None = Field(
         None,
-        description="how it is written, where the name of `config` does not say it: `warpx` adds lines to the deck "
+        description="how it is written, where the name of `config` does not imply it: `warpx` adds lines to the deck "
         "`config` of `files:`, `picongpu` adds arguments to the command",
     )
     variables: dict[str, Variable] = Field(default_factory=dict, description="what the program reads or writes there")
 
     @property
     def spoken(self) -> Dialect | None:
-        """The dialect, given or said by the name of the config."""
+        """The dialect, given or implied by the name of the config."""
         return self.dialect or (dialect_of(self.config) if self.config is not None else None)
 
     @model_validator(mode="after")
@@ -107,7 +107,7 @@ class ProgramPort(Spec):
         said = dialect_of(self.config) if self.config is not None else None
         # PIConGPU's file is openPMD's JSON; the other words have no file of that kind.
         if self.dialect and said and self.dialect != said and (self.dialect, said) != ("picongpu", "openpmd.json"):
-            raise ValueError(f"`config: {self.config}` says dialect {said}, not {self.dialect}; remove one of the two")
+            raise ValueError(f"`config: {self.config}` implies dialect {said}, not {self.dialect}; remove one")
         if self.dialect == "env" and self.config not in (None, "env"):
             raise ValueError("dialect env has no config file; remove `config`")
         if self.dialect == "warpx" and self.config is None:
@@ -127,7 +127,7 @@ class StageSpec(Spec):
     component: ComponentName | None = Field(
         None, description="one that comes with wf (`wf components` lists them), or the folder of your own: `./mine`"
     )
-    command: list[Scalar] | None = Field(None, description="any program and its arguments, started unchanged")
+    command: list[Scalar] | None = Field(None, description="any program and its arguments; it is started unchanged")
     with_: dict[str, Any] = Field(default_factory=dict, alias="with", description="the component's parameters")
     ranks: int = Field(1, ge=1, description="MPI ranks")
     place: StagePlace = Field(default_factory=StagePlace, description="where the ranks go")
@@ -189,12 +189,12 @@ class TapQueue(Queue):
 
 
 class Tap(Spec):
-    """A reader that a stream gets without a word in the stages that it joins, and that does not slow them."""
+    """An additional reader of a stream. The stages of the stream stay unchanged and are not slowed."""
 
     component: ComponentName = Field(description="what reads: plot, archive, null, …, or the folder of your own")
     with_: dict[str, Any] = Field(default_factory=dict, alias="with", description="the component's parameters")
-    every: int = Field(1, ge=1, description="it gets one step of so many, beginning with the first")
-    latest: bool = Field(False, description="it gets the newest step whenever it asks, and never an older one")
+    every: int = Field(1, ge=1, description="it gets every Nth step, beginning with the first")
+    latest: bool = Field(False, description="at each read it gets the newest step, never an older one")
     queue: TapQueue = Field(default_factory=TapQueue, description="steps held for it")
     ranks: int = Field(1, ge=1, description="MPI ranks")
     place: StagePlace = Field(default_factory=StagePlace, description="where the ranks go")
@@ -204,7 +204,7 @@ class Tap(Spec):
     @model_validator(mode="after")
     def _one_queue(self) -> Tap:
         if self.latest and "queue" in self.model_fields_set:
-            raise ValueError("latest holds no older steps; remove `queue`, or remove `latest`")
+            raise ValueError("`latest` keeps no older steps; remove `queue`, or remove `latest`")
         return self
 
 
@@ -240,7 +240,7 @@ class StreamSpec(Spec):
         default_factory=dict, description="engine parameters, checked against the engine's list"
     )
     variables: dict[str, Variable] = Field(default_factory=dict, description="contract that both ends must meet")
-    tap: dict[Name, Tap] = Field(default_factory=dict, description="more readers, which never slow the others")
+    tap: dict[Name, Tap] = Field(default_factory=dict, description="additional readers, which never slow the others")
 
     @property
     def readers(self) -> list[str]:

@@ -23,8 +23,8 @@ class Node:
     """A scalar, a mapping of nodes or a list of nodes.
 
     `place` is the value's own place, or that of its key for a mapping or list that begins on the next line
-    (nobody looks for `stages.md` at the first key inside it). `layer` says which overlay the value came
-    from; it is empty for the file itself.
+    (users look for `stages.md` at its key, not at the first key inside it). `layer` names the overlay of the value;
+    it is empty for the file itself.
     """
 
     value: Any
@@ -42,7 +42,7 @@ class Node:
         return dict(enumerate(self.value)) if isinstance(self.value, list) else {}
 
     def mapping(self) -> dict[str, Node]:
-        """The nodes inside by key; empty when this is no mapping (then the schema check says so)."""
+        """The nodes inside by key; empty when this is not a mapping (the schema check reports it)."""
         return self.value if isinstance(self.value, dict) else {}
 
     def child(self, key: str) -> Node | None:
@@ -50,7 +50,7 @@ class Node:
         return self.mapping().get(key)
 
     def with_child(self, key: str, node: Node) -> Node:
-        """This mapping with one child put in or exchanged, at its old position."""
+        """This mapping with one child added, or replaced at its old position."""
         return replace(self, value={**self.mapping(), key: node})
 
 
@@ -74,7 +74,7 @@ def nearest(root: Node, path: KeyPath) -> tuple[KeyPath, Node]:
 
 
 def relabelled(node: Node, layer: str, place: SourcePosition | None = None) -> Node:
-    """The same tree as part of an overlay; with `place`, all of it stands there."""
+    """The same tree as part of an overlay; with `place`, all of it has that place."""
     value = node.value
     if isinstance(value, dict):
         value = {key: relabelled(child, layer, place) for key, child in value.items()}
@@ -92,7 +92,7 @@ def key_text(path: KeyPath) -> str:
 
 
 def key_path(root: Node, text: str) -> KeyPath:
-    """The path that a key's text stands for; keys that hold dots themselves (file names) are found in `root`."""
+    """The path of a key's text. Keys that contain dots (file names) are found in `root`."""
     path: list[str | int] = []
     node: Node | None = root
     rest = text

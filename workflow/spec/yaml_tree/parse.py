@@ -20,7 +20,7 @@ from workflow.spec.yaml_tree.node import Node, SourcePosition
 from workflow.spec.yaml_tree.scalars import CORE_TAGS, plain_scalar, tagged_scalar
 from workflow.spec.yaml_tree.syntax_errors import sentence
 
-# Far above any pipeline, far below what hurts. Aliases count as what they stand for.
+# Far above any pipeline, far below what is slow. An alias counts as what it expands to.
 MAX_BYTES = 10_000_000
 MAX_NODES = 200_000
 MAX_DEPTH = 60
@@ -145,13 +145,13 @@ class _Composer:
 
     def alias(self, anchor: str, place: SourcePosition, depth: int) -> Node:
         if anchor not in self.anchors:
-            message = f"`*{anchor}` repeats nothing: no `&{anchor}` before it"
+            message = f"undefined alias `*{anchor}`: there is no `&{anchor}` before it"
             self.refuse(place, message, "put the value into quotes if it is text")
         target = self.anchors[anchor]
         if target is None:
-            self.refuse(place, f"`*{anchor}` stands inside `&{anchor}` itself", "write the value out")
+            self.refuse(place, f"`*{anchor}` is inside `&{anchor}` itself", "write the value out")
         self.grow(target.size, depth + target.depth - 1, place)
-        # What is wrong inside is mended where it is written; the value as a whole stands here.
+        # Mistakes inside are reported where they are written; the value as a whole has the place of the alias.
         return replace(target, place=place)
 
     def grow(self, nodes: int, depth: int, place: SourcePosition) -> None:
@@ -191,14 +191,14 @@ class _Composer:
             if key in pairs:
                 first = pairs[key].key
                 at = f" (first at {first.line}:{first.column})" if first else ""
-                self.refuse(place, f"the key `{key}` stands here twice{at}", "keep one of them")
+                self.refuse(place, f"duplicate key `{key}`{at}", "keep one of them")
             block = isinstance(value_event, yaml.CollectionStartEvent) and not value_event.flow_style
             start = place if block else node.place
             pairs[key] = Node(node.value, start, place, node.layer, node.size, node.depth)
         return {**merged, **pairs}
 
     def merge_sources(self, node: Node) -> dict[str, Node]:
-        """What `<<: *a` or `<<: [*a, *b]` brings in; the first of several is the strongest."""
+        """The keys that `<<: *a` or `<<: [*a, *b]` merges; the first of several takes precedence."""
         sources = node.value if isinstance(node.value, list) else [node]
         merged: dict[str, Node] = {}
         for source in reversed(sources):

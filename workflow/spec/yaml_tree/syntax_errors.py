@@ -1,6 +1,6 @@
-"""What the YAML parser complains about, in plain sentences with the next thing to type.
+"""Errors of the YAML parser in plain sentences, with the next thing to type.
 
-The parser's own words ("did not find expected key") describe its state, not the mistake.
+The parser's messages ("did not find expected key") describe its state, not the mistake.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ Mark = tuple[int, int]
 
 
 class _Sentence(NamedTuple):
-    """What the parser says, what that means, and what to type; the place is where it stopped, or where it began."""
+    """The parser's message, what it means, and what to type; the place is where it stopped, or where it began."""
 
     said: str
     message: str
@@ -25,15 +25,15 @@ class _Sentence(NamedTuple):
 # `{began}` is the place where the construct at fault began.
 _SENTENCES = [
     _Sentence("mapping values are not allowed",
-              "a `:` that cannot stand here",
-              "put a value that holds `: ` into quotes, or check the indentation of this line"),
+              "a `:` is not allowed here",
+              "put a value that contains `: ` into quotes, or check the indentation of this line"),
     _Sentence("could not find expected ':'",
               "this is not `key: value`",
               "write `key: value`, or `- value` in a list",
               at_beginning=True),
     _Sentence(r"unexpected end of stream.*quoted|quoted.*unexpected end of stream",
               "this quote is never closed",
-              "close it, or use the other kind of quotes around a text that holds one",
+              "close it, or use the other kind of quotes around a text that contains one",
               at_beginning=True),
     _Sentence(r"expected ',' or '\]'",
               "the list that `[` opened at {began} is not closed, or lacks a comma here",
@@ -49,9 +49,9 @@ _SENTENCES = [
               "begin it with `- `, or indent it less or more"),
     _Sentence(r"expected key|block mapping",
               "this does not fit into the mapping that began at {began}",
-              "align it with the keys it belongs to; put a text that holds quotes or brackets into quotes"),
+              "align it with the keys it belongs to; put a text that contains quotes or brackets into quotes"),
     _Sentence(r"expected( the)? node content",
-              "a value is missing here, or a bracket stands where none was opened",
+              "a value is missing here, or there is a closing bracket without an opening one",
               "write a value, or put the text into quotes"),
     _Sentence("<document start>|directive",
               "a line that begins a new document or a directive",
@@ -66,7 +66,7 @@ _SENTENCES = [
 
 
 def sentence(problem: str, context: str, at: Mark, began: Mark, line: str) -> tuple[str, str, Mark]:
-    """Message, hint and place for a parser's complaint.
+    """Message, hint and place for an error of the parser.
 
     Args:
         problem: what the parser says; context: what it was doing.
