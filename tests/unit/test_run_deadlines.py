@@ -120,6 +120,14 @@ def test_timeout_that_is_seen_together_with_the_close_that_follows() -> None:
     assert state.culprit == "md"
 
 
+def test_timeout_that_is_seen_together_with_the_exit_of_its_reader() -> None:
+    run = Run(chain("sst", step=70)).open_all().steps(atoms_md=2, atoms_saxs=2, pattern_saxs=2, pattern_keep=2)
+    trouble = StreamTrouble(61, "pattern", "keep", "timeout", "stream pattern: no new step within 60 s, after 2 steps")
+    close = StreamClosed(61, "pattern", "keep", "read", 2, False)
+    run.feed_together(trouble, close, StageExited(61, "keep", 1, None))
+    assert run.state.culprit == "md"
+
+
 def test_timeout_in_open_that_a_reader_reports_is_a_passed_start_deadline() -> None:
     run = Run(chain("sst", start=70)).feed(StreamOpening(1, "pattern", "keep", "read"))
     text = "stream pattern: no writer has opened it within 60 s"

@@ -31,6 +31,15 @@ def test_stop_climbs_from_int_over_term_to_kill() -> None:
     assert run.verdict.stage == "md", "a process stuck in the kernel holds the run up"
 
 
+def test_most_of_the_time_to_stop_follows_the_termination_request() -> None:
+    """A program that writes a checkpoint on SIGTERM needs minutes for it."""
+    run = Run(chain("sst", stop=60)).open_all().feed(StageExited(10, "md", None, 9))
+    for t in range(11, 75):
+        run.tick(t)
+    times = [(10, signal.SIGINT), (15, signal.SIGTERM), (70, signal.SIGKILL)]
+    assert run.signals == [(t, ("saxs", "keep"), number) for t, number in times]
+
+
 def test_stage_that_ends_well_during_the_stop_is_not_blamed() -> None:
     run = Run(chain("sst")).open_all().steps(atoms_md=3, atoms_saxs=3, pattern_saxs=3, pattern_keep=3)
     run.feed(StageExited(1, "keep", None, 9), *run.done("md", 3, 1.1), StageExited(1.2, "saxs", 1, None))

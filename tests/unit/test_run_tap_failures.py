@@ -7,7 +7,7 @@ import pytest
 from tests.support.chains import Way, make_end, make_plan, make_stage, make_stream
 from tests.support.imagined_run import Run
 from workflow.plan.plan_model import GroupPlan, LaunchPlan, Plan
-from workflow.run.events import StageExited, StageOpen, StreamClosed
+from workflow.run.events import StageExited, StageOpen, StreamClosed, StreamOpened
 
 
 def tapped(added: str | None = "tap", way: Way = "sst", more: bool = False) -> Plan:
@@ -77,6 +77,16 @@ def test_a_failed_tap_is_not_blamed_for_what_fails_later() -> None:
     run.feed(StageExited(1.0, "tap", 3, None), StageExited(2.0, "sim", 1, None), StageExited(2.1, "keep", 1, None))
     assert run.state.finished is not None
     assert run.state.finished.stage == "sim"
+
+
+def test_a_tap_whose_open_and_exit_are_seen_together_has_opened() -> None:
+    run = Run(tapped())
+    for stage, side in (("sim", "write"), ("keep", "read")):
+        run.feed(StreamOpened(0.5, "data", stage, side))  # type: ignore[arg-type]
+    run.feed_together(StreamOpened(1.0, "data", "tap", "read"), StageExited(1.0, "tap", None, 9))
+    assert run.state.stages["tap"].opened == 1.0
+    assert run.state.failing is None
+    assert not run.signals
 
 
 def test_it_has_opened_when_its_streams_have() -> None:

@@ -41,6 +41,9 @@ from workflow.run.verdict.wait_diagnosis import diagnose
 
 # A process that survives SIGKILL for so long is stuck in the kernel: report without it.
 GIVE_UP_S = 1.0
+# Programs that handle SIGINT end their step within this time or will not: then SIGTERM, which programs handle that write
+# a checkpoint before they end. They have the rest of `deadlines.stop` for it.
+SIGTERM_AFTER_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -95,11 +98,14 @@ def step(state: RunState, *events: Event) -> tuple[RunState, list[Action]]:
             _interrupt(turn)
         if isinstance(event, StageStarted) and state.stopping is not None:
             turn.actions.append(SignalStages((event.stage,), signal.SIGTERM))
+    if turn.state.stopping is None:
+        # A stage may open its streams, or report a timeout, and exit before the supervisor reads its files again.
+        _mark_open(turn, events)
+        _check_timeouts(turn)
     _judge(turn)
     if turn.state.stopping is None and any(isinstance(event, StreamTransport) for event in events):
         _check_transports(turn)
     if turn.state.stopping is None:
-        _mark_open(turn, events)
         _start_ready(turn, events)
         _check_deadlines(turn)
         _kill_hung_taps(turn)
@@ -177,7 +183,12 @@ def _mark_open(turn: _Turn, events: Sequence[Event]) -> None:
     changed = {event.stage for event in events if isinstance(event, kinds)}
     for name in turn.state.stages if changed else ():
         stage = turn.state.stages[name]
-        if name in changed and stage.status == "starting" and stage.runs and not _unopened(turn.state, name):
+        if (
+            name in changed
+            and stage.status == "starting"
+            and stage.started is not None
+            and not _unopened(turn.state, name)
+        ):
             turn.decide(StageOpen(turn.t, name))
 
 
@@ -193,10 +204,17 @@ def _start_ready(turn: _Turn, events: Sequence[Event]) -> None:
             turn.actions.append(StartStage(plan.name))
 
 
+def _check_timeouts(turn: _Turn) -> None:
+    """Stop the run when a reader has reported a timeout. The stage for which it waited is the cause, not the reader."""
+    passed = _reported_timeout(turn.state, turn.t) if turn.state.failing is None else None
+    if passed is not None:
+        _take_passed(turn, passed)
+
+
 def _check_deadlines(turn: _Turn) -> None:
     """Stop the run, or end a tap, when a deadline has passed; warn of what is silent. Not before one can be due."""
     state = turn.state
-    if state.failing is not None or (turn.t < state.due and not state.timeouts):
+    if state.failing is not None or state.stopping is not None or turn.t < state.due:
         return
     silences = find_silences(state)
     passed = _passed(state, silences, turn.t)
@@ -248,11 +266,6 @@ class _Passed:
 def _passed(state: RunState, silences: Silences, t: float) -> _Passed | None:
     """The first deadline that is over."""
     limits = state.plan.deadlines
-    for end in (state.ends[key] for key in state.timeouts):
-        # A stage that uses `workflow.stage` has the same limits, and may notice first.
-        if state.stages[state.writer(end.stream).stage].runs:
-            stage, chain = diagnose(state, end.stage, t)
-            return _Passed("start" if end.opened is None else "step", stage, f"{end.trouble_text}: {chain}", True)
     for name, begin in _starting(state):
         if t - begin > limits.start:
             stage, chain = diagnose(state, name, t)
@@ -264,6 +277,15 @@ def _passed(state: RunState, silences: Silences, t: float) -> _Passed | None:
         running = next((stage.name for stage in state.stages.values() if stage.runs), "")
         stage, chain = diagnose(state, running, t) if running else ("", "nothing runs")
         return _Passed("run", stage, f"not done within {limits.run:g} s: {chain}")
+    return None
+
+
+def _reported_timeout(state: RunState, t: float) -> _Passed | None:
+    """A deadline that a stage has noticed first: one that uses `workflow.stage` has the same limits."""
+    for end in (state.ends[key] for key in state.timeouts):
+        if state.stages[state.writer(end.stream).stage].runs:
+            stage, chain = diagnose(state, end.stage, t)
+            return _Passed("start" if end.opened is None else "step", stage, f"{end.trouble_text}: {chain}", True)
     return None
 
 
@@ -314,7 +336,7 @@ def _stop(turn: _Turn) -> None:
 def _ladder(state: RunState) -> list[tuple[float, int]]:
     """When to send which signal."""
     begin, stop_s = state.stopping or 0.0, state.plan.deadlines.stop
-    return [(begin, signal.SIGINT), (begin + stop_s / 3, signal.SIGTERM), (begin + stop_s, signal.SIGKILL)]
+    return [(begin, signal.SIGINT), (begin + min(stop_s / 3, SIGTERM_AFTER_S), signal.SIGTERM), (begin + stop_s, signal.SIGKILL)]
 
 
 def _finish(turn: _Turn) -> None:

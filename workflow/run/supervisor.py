@@ -15,6 +15,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Generator, Iterable, Sequence
+from functools import cached_property
 from pathlib import Path
 
 from workflow.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_RUN_FAILED, RunError, WfError
@@ -164,12 +165,16 @@ class _Watch:
         self.turns: deque[str] = deque()  # the stages, the one whose files were read longest ago first
         self.read: dict[str, float] = {}  # stage → when its files were read
         self.leaving: dict[str, tuple[float, Ending]] = {}  # ended stages whose last records are not visible yet
-        self.visibility_s = visibility_s(run_dir)
         self.launches = MpmdLaunches(plan, run_dir, hosts)
         self.events: list[Event] = []
         self.polled = -math.inf
         crew.watch(signals.descriptor)
         crew.watch(newest.left)
+
+    @cached_property
+    def visibility_s(self) -> float:
+        """How long records may take to become visible. Found on first use: most runs never need it."""
+        return visibility_s(self.run_dir)
 
     def run(self) -> None:
         """Events until the verdict, or until the caller leaves."""
@@ -308,11 +313,15 @@ class _Watch:
         """
         since = now if since is None else since
         succeeded = ending.code == 0 and ending.signal is None
-        final = not succeeded or self.state.stopping is not None or now >= since + self.visibility_s
+        final = not succeeded or self.state.stopping is not None
         events = self.followers[stage].last(now, succeeded, final=final)
+        late = not final and not self.followers[stage].is_settled
+        if late and now >= since + self.visibility_s:
+            events += self.followers[stage].last(now, succeeded, final=True)
+            late = False
         self.events += bring_between(events, self.read[stage], now)
         self.read[stage] = now
-        if not final and not self.followers[stage].is_settled:
+        if late:
             self.leaving[stage] = since, ending
             return
         self.leaving.pop(stage, None)

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import psutil
-
 # Longer than NFS clients believe by default that a file is not there (acdirmin, 30 s).
 VISIBILITY_S = 35.0
 LOCAL = frozenset({"btrfs", "erofs", "ext2", "ext3", "ext4", "f2fs", "overlay", "ramfs", "tmpfs", "xfs", "zfs"})
@@ -21,6 +19,8 @@ def visibility_s(folder: Path, local: frozenset[str] = LOCAL) -> float:
 
     A file system of unknown type counts as shared.
     """
+    import psutil  # takes 20 ms; most runs never need it
+
     folder = folder.resolve()
     mounts = {Path(mount.mountpoint): mount.fstype for mount in psutil.disk_partitions(all=True)}
     kind = next((mounts[place] for place in (folder, *folder.parents) if place in mounts), "")
