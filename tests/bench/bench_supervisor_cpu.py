@@ -4,7 +4,7 @@ CPU time of the supervisor and its guard over 16 seconds in the middle of a run,
 ending are left out. Two stages are real ones: a writer of two MPI ranks under its launcher and its reader, coupled by
 SST. 100 and 1,000 stages are shells that record a step a second each, as `workflow.stage` does, in pairs of a
 writer and a reader. The reaction is the time from SIGKILL to the record of the exit in `events.jsonl`; the stages
-that are killed are taps, without which the others go on.
+that are killed are taps, without which the others go on; one dies after the other.
 """
 
 from __future__ import annotations
@@ -95,10 +95,12 @@ def _kill_some(plan: Plan, run_dir: Path) -> list[float]:
     pids = {event["stage"]: event["pid"] for event in _events(run_dir) if event["event"] == "stage_started"}
     killed = {}
     for name in names:
-        time.sleep(random.Random(name).uniform(0.2, 0.5))  # at any moment of the supervisor's turn
+        # At any moment of the supervisor's turn, when it is done with the last death: of 1,000 stages it searches all
+        # processes for what a dead one has left, which takes some 0.1 s.
+        time.sleep(random.Random(name).uniform(0.5, 1.5))
         killed[name] = time.time()
         os.kill(pids[name], signal.SIGKILL)
-    _wait_for(run_dir, '"stage_exited"', len(names))
+        _wait_for(run_dir, '"stage_exited"', len(killed))
     exited = {event["stage"]: event["t"] for event in _events(run_dir) if event["event"] == "stage_exited"}
     return [exited[name] - killed[name] for name in names]
 
