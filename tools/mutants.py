@@ -111,14 +111,14 @@ def copy_tree(folder: Path) -> None:
     """Copy what the tests need."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    left_out = shutil.ignore_patterns("__pycache__", "runs", "build", "*.sst", "bench")
+    made = shutil.ignore_patterns("__pycache__", "*.sst")
+    made_by_examples = shutil.ignore_patterns("__pycache__", "runs", "build", "*.sst")
     for name in ["workflow", *COPIED]:
         source = ROOT / name
         if source.is_dir():
-            shutil.copytree(source, folder / name, ignore=left_out)
+            shutil.copytree(source, folder / name, ignore=made_by_examples if name == "examples" else made)
         else:
             shutil.copy(source, folder / name)
-    shutil.copytree(ROOT / "tests/bench", folder / "tests/bench", ignore=left_out)
 
 
 def mutmut(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
