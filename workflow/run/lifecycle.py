@@ -41,8 +41,8 @@ from workflow.run.verdict.wait_diagnosis import diagnose
 
 # A process that survives SIGKILL for so long is stuck in the kernel: report without it.
 GIVE_UP_S = 1.0
-# Programs that handle SIGINT end their step within this time or will not: then SIGTERM, which programs handle that write
-# a checkpoint before they end. They have the rest of `deadlines.stop` for it.
+# After SIGINT, by which programs end their step. SIGTERM is for those that ignore SIGINT, or write a checkpoint on
+# SIGTERM: they have the rest of `deadlines.stop` for it.
 SIGTERM_AFTER_S = 5.0
 
 
@@ -336,7 +336,11 @@ def _stop(turn: _Turn) -> None:
 def _ladder(state: RunState) -> list[tuple[float, int]]:
     """When to send which signal."""
     begin, stop_s = state.stopping or 0.0, state.plan.deadlines.stop
-    return [(begin, signal.SIGINT), (begin + min(stop_s / 3, SIGTERM_AFTER_S), signal.SIGTERM), (begin + stop_s, signal.SIGKILL)]
+    return [
+        (begin, signal.SIGINT),
+        (begin + min(stop_s / 3, SIGTERM_AFTER_S), signal.SIGTERM),
+        (begin + stop_s, signal.SIGKILL),
+    ]
 
 
 def _finish(turn: _Turn) -> None:
