@@ -7,12 +7,11 @@ back what came of them as further events. Every deadlock or wrong verdict become
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from workflow.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_RUN_FAILED
 from workflow.run.events import (
-    Deadline,
     DeadlinePassed,
     Event,
     Interrupted,
@@ -28,16 +27,14 @@ from workflow.run.events import (
     StopRequested,
     StreamOpened,
     StreamOpening,
-    StreamTransport,
 )
 from workflow.run.state import RunState
 from workflow.run.state_reducer import apply, fold, with_stage
 from workflow.run.verdict.completion_check import judge
+from workflow.run.verdict.failure_checks import RunFailure, failure_by_deadline, failure_reported, opening_stages
 from workflow.run.verdict.failure_origin import blame, evidence_s
 from workflow.run.verdict.stall_detection import Silences, find_silences, find_stalls
 from workflow.run.verdict.tap_failures import can_be_ended, failed_taps
-from workflow.run.verdict.transport_check import wrong_transport
-from workflow.run.verdict.wait_diagnosis import diagnose
 
 # A process that survives SIGKILL for so long is stuck in the kernel: report without it.
 GIVE_UP_S = 1.0
@@ -101,10 +98,8 @@ def step(state: RunState, *events: Event) -> tuple[RunState, list[Action]]:
     if turn.state.stopping is None:
         # A stage may open its streams, or report a timeout, and exit before the supervisor reads its files again.
         _mark_open(turn, events)
-        _check_timeouts(turn)
+        _check_reports(turn, events)
     _judge(turn)
-    if turn.state.stopping is None and any(isinstance(event, StreamTransport) for event in events):
-        _check_transports(turn)
     if turn.state.stopping is None:
         _start_ready(turn, events)
         _check_deadlines(turn)
@@ -171,13 +166,6 @@ def _ended_with_others(state: RunState, name: str) -> bool:
     return group is not None and any(state.stages[other].status == "failed" for other in group.stages)
 
 
-def _check_transports(turn: _Turn) -> None:
-    wrong = wrong_transport(turn.state) if turn.state.failing is None else None
-    if wrong is not None:
-        stage, text = wrong
-        turn.decide(StopRequested(turn.t, text, stage))
-
-
 def _mark_open(turn: _Turn, events: Sequence[Event]) -> None:
     kinds = StageStarted | StreamOpening | StreamOpened | RecordsLost
     changed = {event.stage for event in events if isinstance(event, kinds)}
@@ -204,11 +192,11 @@ def _start_ready(turn: _Turn, events: Sequence[Event]) -> None:
             turn.actions.append(StartStage(plan.name))
 
 
-def _check_timeouts(turn: _Turn) -> None:
-    """Stop the run when a reader has reported a timeout. The stage for which it waited is the cause, not the reader."""
-    passed = _reported_timeout(turn.state, turn.t) if turn.state.failing is None else None
-    if passed is not None:
-        _take_passed(turn, passed)
+def _check_reports(turn: _Turn, events: Sequence[Event]) -> None:
+    """Stop the run when something was reported that makes it fail."""
+    failure = failure_reported(turn.state, events, turn.t) if turn.state.failing is None else None
+    if failure is not None:
+        _take_failure(turn, failure)
 
 
 def _check_deadlines(turn: _Turn) -> None:
@@ -217,22 +205,23 @@ def _check_deadlines(turn: _Turn) -> None:
     if state.failing is not None or state.stopping is not None or turn.t < state.due:
         return
     silences = find_silences(state)
-    passed = _passed(state, silences, turn.t)
-    if passed is not None:
-        _take_passed(turn, passed)
+    failure = failure_by_deadline(state, silences, turn.t)
+    if failure is not None:
+        _take_failure(turn, failure)
     else:
         _warn(turn, silences)
         turn.state = replace(turn.state, checked=turn.t, due=_next_due(turn.state, silences, turn.t))
 
 
-def _take_passed(turn: _Turn, passed: _Passed) -> None:
-    deadline, culprit = passed.deadline, passed.stage
-    turn.decide(DeadlinePassed(turn.t, deadline, passed.text, culprit))
-    if deadline == "step" and not passed.reported and can_be_ended(turn.state, culprit):
-        turn.decide(StageFailed(turn.t, culprit, f"was ended: {passed.text}"))
-        turn.actions.append(SignalStages((culprit,), signal.SIGTERM))
+def _take_failure(turn: _Turn, failure: RunFailure) -> None:
+    """Stop the run, or end a tap that hangs."""
+    if failure.deadline is not None:
+        turn.decide(DeadlinePassed(turn.t, failure.deadline, failure.text, failure.stage))
+    if failure.deadline == "step" and not failure.reported and can_be_ended(turn.state, failure.stage):
+        turn.decide(StageFailed(turn.t, failure.stage, f"was ended: {failure.text}"))
+        turn.actions.append(SignalStages((failure.stage,), signal.SIGTERM))
     else:
-        turn.decide(StopRequested(turn.t, passed.text, culprit))
+        turn.decide(StopRequested(turn.t, failure.text, failure.stage))
 
 
 def _warn(turn: _Turn, silences: Silences) -> None:
@@ -253,55 +242,10 @@ def _kill_hung_taps(turn: _Turn) -> None:
             turn.actions.append(KillStage(name))
 
 
-@dataclass(frozen=True)
-class _Passed:
-    """A deadline that is over: `stage` is the one that all wait for, `reported` whether a reader noticed it."""
-
-    deadline: Deadline
-    stage: str
-    text: str
-    reported: bool = False
-
-
-def _passed(state: RunState, silences: Silences, t: float) -> _Passed | None:
-    """The first deadline that is over."""
-    limits = state.plan.deadlines
-    for name, begin in _starting(state):
-        if t - begin > limits.start:
-            stage, chain = diagnose(state, name, t)
-            return _Passed("start", stage, f"streams not open within {limits.start:g} s: {chain}")
-    if limits.step is not None:
-        for stall in find_stalls(state, silences, t - limits.step, t):
-            return _Passed("step", stall.stage, f"no step for {limits.step:g} s: {stall.chain}")
-    if limits.run is not None and state.started is not None and t - state.started > limits.run:
-        running = next((stage.name for stage in state.stages.values() if stage.runs), "")
-        stage, chain = diagnose(state, running, t) if running else ("", "nothing runs")
-        return _Passed("run", stage, f"not done within {limits.run:g} s: {chain}")
-    return None
-
-
-def _reported_timeout(state: RunState, t: float) -> _Passed | None:
-    """A deadline that a stage has noticed first: one that uses `workflow.stage` has the same limits."""
-    for end in (state.ends[key] for key in state.timeouts):
-        if state.stages[state.writer(end.stream).stage].runs:
-            stage, chain = diagnose(state, end.stage, t)
-            return _Passed("start" if end.opened is None else "step", stage, f"{end.trouble_text}: {chain}", True)
-    return None
-
-
-def _starting(state: RunState) -> Iterator[tuple[str, float]]:
-    """The stages that open their streams at present, each with its start or its last sign of life."""
-    for name in state.stages:
-        stage = state.stages[name]
-        if stage.status == "starting" and stage.started is not None:
-            signs = [sign for end in state.ends_of(name) if (sign := end.last_sign) is not None]
-            yield name, max([stage.started, *signs])
-
-
 def _next_due(state: RunState, silences: Silences, t: float) -> float:
     """No deadline can pass before this time, unless a stage or a stream changes more than its number of steps."""
     limits = state.plan.deadlines
-    due = [begin + limits.start for _, begin in _starting(state)]
+    due = [begin + limits.start for _, begin in opening_stages(state)]
     for limit in (limits.warn, limits.step):
         if limit is not None:
             # A silence that has lasted longer and is no stall is looked at again after a twentieth of the limit.

@@ -1,0 +1,85 @@
+"""All ways in which a run can fail while its stages run, in one place: each is a function here. Pure.
+
+To add one, write a function that returns a `RunFailure`, and call it in `failure_reported` (something has been
+reported) or `failure_by_deadline` (time has passed). How a stage can fail by its exit is in `completion_check`; which
+of several failed stages is the cause is in `failure_origin`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from workflow.run.events import Deadline, Event, StreamTransport
+from workflow.run.state import RunState
+from workflow.run.verdict.stall_detection import Silences, find_stalls
+from workflow.run.verdict.transport_check import wrong_transport
+from workflow.run.verdict.wait_diagnosis import diagnose
+
+
+@dataclass(frozen=True)
+class RunFailure:
+    """Why the run must stop. `stage` is the cause; `deadline` is set if a deadline has passed."""
+
+    stage: str
+    text: str
+    deadline: Deadline | None = None
+    reported: bool = False
+    """Whether a stage noticed the deadline, not the supervisor."""
+
+
+def failure_reported(state: RunState, events: Sequence[Event], t: float) -> RunFailure | None:
+    """A failure that follows from what a stage or the log of ADIOS2 has reported."""
+    if any(isinstance(event, StreamTransport) for event in events):
+        wrong = wrong_transport(state)
+        if wrong is not None:
+            return RunFailure(*wrong)
+    return _reported_timeout(state, t)
+
+
+def failure_by_deadline(state: RunState, silences: Silences, t: float) -> RunFailure | None:
+    """The first deadline that has passed."""
+    return _start_deadline(state, t) or _step_deadline(state, silences, t) or _run_deadline(state, t)
+
+
+def _reported_timeout(state: RunState, t: float) -> RunFailure | None:
+    """Stages that use `workflow.stage` have the deadlines of the run, and may notice first that one has passed."""
+    for end in (state.ends[key] for key in state.timeouts):
+        if state.stages[state.writer(end.stream).stage].runs:
+            stage, chain = diagnose(state, end.stage, t)
+            deadline: Deadline = "start" if end.opened is None else "step"
+            return RunFailure(stage, f"{end.trouble_text}: {chain}", deadline, reported=True)
+    return None
+
+
+def _start_deadline(state: RunState, t: float) -> RunFailure | None:
+    limit = state.plan.deadlines.start
+    for name, begin in opening_stages(state):
+        if t - begin > limit:
+            stage, chain = diagnose(state, name, t)
+            return RunFailure(stage, f"streams not open within {limit:g} s: {chain}", "start")
+    return None
+
+
+def _step_deadline(state: RunState, silences: Silences, t: float) -> RunFailure | None:
+    limit = state.plan.deadlines.step
+    stall = None if limit is None else next(find_stalls(state, silences, t - limit, t), None)
+    return None if stall is None else RunFailure(stall.stage, f"no step for {limit:g} s: {stall.chain}", "step")
+
+
+def _run_deadline(state: RunState, t: float) -> RunFailure | None:
+    limit = state.plan.deadlines.run
+    if limit is None or state.started is None or t - state.started <= limit:
+        return None
+    running = next((stage.name for stage in state.stages.values() if stage.runs), "")
+    stage, chain = diagnose(state, running, t) if running else ("", "nothing runs")
+    return RunFailure(stage, f"not done within {limit:g} s: {chain}", "run")
+
+
+def opening_stages(state: RunState) -> Iterator[tuple[str, float]]:
+    """The stages that open their streams at present, each with its start or its last sign of life (Unix seconds)."""
+    for name in state.stages:
+        stage = state.stages[name]
+        if stage.status == "starting" and stage.started is not None:
+            signs = [sign for end in state.ends_of(name) if (sign := end.last_sign) is not None]
+            yield name, max([stage.started, *signs])
