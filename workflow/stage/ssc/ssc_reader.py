@@ -113,7 +113,7 @@ class SscReadEngine(AdiosReadEngine):
             self._engine.EndStep()
             self._held = False
         self._io.RemoveAllVariables()
-        # Not by the status that SSC (2.12.1) returns: it sets `m_StepStatus` only at the end of a stream, and before that
+        # Not by the status that SSC (2.12.1) returns: it sets `m_StepStatus` only at the end of a stream; before that
         # the value is uninitialised (SscReaderGeneric.cpp): one rank could see an end where the others see a step.
         self._ask(0.0)
         self._ended = message is Message.CLOSING
