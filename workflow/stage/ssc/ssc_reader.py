@@ -113,7 +113,10 @@ class SscReadEngine(AdiosReadEngine):
             self._engine.EndStep()
             self._held = False
         self._io.RemoveAllVariables()
-        self._ended = self._ask(0.0) is StepStatus.ENDED
+        # Not by the status that SSC (2.12.1) returns: it sets `m_StepStatus` only at the end of a stream; before that
+        # the value is uninitialised (SscReaderGeneric.cpp): one rank could see an end where the others see a step.
+        self._ask(0.0)
+        self._ended = message is Message.CLOSING
         if not self._ended:
             self._begun = message
             if self.discarding or message is Message.EMPTY_STEP:

@@ -13,6 +13,7 @@ Other properties of SSC, and how they are dealt with:
   single values and attributes are sent in a header message of our own. SSC moves the arrays.
 - The reader's gets progress only while the writer is inside MPI: the writer stays there until they are done.
 - A step of 2 GiB or more per rank overflows its counts: refused.
+- The status that BeginStep returns is uninitialised memory except at the end: the reader goes by the message instead.
 """
 
 from __future__ import annotations
