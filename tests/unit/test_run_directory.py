@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import multiprocessing
 import os
 import random
 import re
 import secrets
+import threading
 import time
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +141,36 @@ def test_runs_of_the_same_second_get_directories_of_their_own(
     assert not list((tmp_path / "runs").glob(".*")), "temporary links are left"
 
 
+def test_nothing_is_left_of_a_run_where_latest_is_a_directory(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs" / "latest").mkdir(parents=True)
+    with pytest.raises(RunError, match="latest is a directory"):
+        create_run_dir(plan, Source())
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["latest"]
+
+
+def test_threads_of_one_process_create_runs_at_the_same_time(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All have made their temporary link before the first one renames its own."""
+    monkeypatch.chdir(tmp_path)
+    links, replace = threading.Barrier(4), Path.replace
+
+    def replace_together(self: Path, target: Path) -> Path:
+        if target.name == "latest":
+            links.wait(60)
+        return replace(self, target)
+
+    monkeypatch.setattr(Path, "replace", replace_together)
+    with ThreadPoolExecutor(4) as pool:
+        made = [job.result() for job in [pool.submit(create_run_dir, plan, Source()) for _ in range(4)]]
+    assert len(set(made)) == 4
+    assert (tmp_path / "runs" / "latest").resolve() in made
+    assert not list((tmp_path / "runs").glob(".*")), "temporary links are left"
+
+
 def test_of_many_runs_in_one_named_directory_one_gets_it(plan: Plan, tmp_path: Path) -> None:
     for attempt in range(10):
         run_dir = tmp_path / f"run{attempt}"
@@ -214,7 +246,7 @@ def test_events_of_a_long_run_stay_few_and_end_exactly(tmp_path: Path) -> None:
     log.write(RunStarted(0.0, "run", 1, 1, "here"))
     for half in range(2 * 86_400):
         log.write(StreamProgress(half / 2, "atoms", "md", "write", half, 8 * half))
-    assert (tmp_path / "events.jsonl").stat().st_size < 200_000
+    assert (tmp_path / "events.jsonl").stat().st_size < 300_000
     log.write(StreamClosed(86_400.0, "atoms", "md", "write", 172_800, True, 1_382_400))
     log.close()
     (started, *progress, closed) = read_events(tmp_path)
@@ -222,6 +254,26 @@ def test_events_of_a_long_run_stay_few_and_end_exactly(tmp_path: Path) -> None:
     assert started.events_version == EVENTS_VERSION
     assert closed == StreamClosed(86_400.0, "atoms", "md", "write", 172_800, True, 1_382_400)
     assert [event.t for event in progress[:3]] == [0.0, 0.5, 1.0], "the beginning is as fine as before"
+
+
+def test_progress_in_the_file_is_a_minute_old_at_most_however_long_the_run(tmp_path: Path) -> None:
+    """After ten days; a step comes each second, then one more, then none."""
+    log, day = EventLog(tmp_path), 86_400
+    log.write(RunStarted(1.0, "run", 1, 1, "here"))
+    for t in range(10 * day, 10 * day + 1000):
+        log.write(StreamProgress(t, "atoms", "md", "write", t, t))
+    times = [event.t for event in read_events(tmp_path) if isinstance(event, StreamProgress)]
+    gaps = [after - before for before, after in itertools.pairwise([*times, 10 * day + 1000])]
+    assert 50 < max(gaps) <= 61
+    for t in range(10 * day + 1000, 10 * day + 1062):
+        log.write(Tick(t))
+    assert list(read_events(tmp_path))[-1] == StreamProgress(
+        10 * day + 999, "atoms", "md", "write", *[10 * day + 999] * 2
+    )
+    size = log.path.stat().st_size
+    log.write(Tick(11 * day))
+    assert log.path.stat().st_size == size, "each count is written once"
+    log.close()
 
 
 def test_the_last_progress_of_a_stream_that_never_closed_is_in_the_file(tmp_path: Path) -> None:

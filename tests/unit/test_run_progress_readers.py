@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import pytest
 from tests.support.chains import chain, make_end, make_stage
 from tests.unit.test_run_directory import bp5
 from workflow.formats.json_lines import Tail
+from workflow.report.read.metrics_file import read_metrics
 from workflow.run.events import (
     Event,
     RecordsLost,
@@ -23,7 +26,7 @@ from workflow.run.events import (
     StreamProgress,
     StreamTrouble,
 )
-from workflow.run.observe.file_visibility import VISIBILITY_S, visibility_s
+from workflow.run.observe.file_visibility import VISIBILITY_S, mounted, visibility_s
 from workflow.run.observe.progress_readers import Follower, trouble_of
 from workflow.run.run_directory import fill_plan
 from workflow.run.state import RunState, initial_state
@@ -92,6 +95,27 @@ def test_steps_without_a_line_of_their_own(tmp_path: Path) -> None:
     summed = {**step(8, 9), "kind": "steps", "count": 8, "since": 2, "bytes": 64}
     append(tmp_path / "metrics.jsonl", summed)
     assert follower.poll(11) == [StreamProgress(9, "atoms", "saxs", "read", 9, 72)]
+
+
+DAMAGED: list[dict[str, Any]] = [
+    {"kind": "total", "steps": 1, "check": 1},
+    total(1, side="other"),
+    total(1) | {"t": "x"},
+    total(1) | {"bytes": []},
+    {key: value for key, value in total(1).items() if key != "complete"},
+    total(1) | {"steps": math.inf, "check": math.inf},
+]
+
+
+@pytest.mark.parametrize("damaged", DAMAGED)
+def test_a_damaged_line_of_totals_is_left_out(damaged: dict[str, Any], tmp_path: Path) -> None:
+    follower = Follower(chain("sst").stages[1], tmp_path)
+    append(tmp_path / "progress.jsonl", damaged, total(7, side="write"))
+    assert follower.poll(8) == [
+        StreamOpening(7, "atoms", "saxs", "write"), StreamProgress(7, "atoms", "saxs", "write", 7, 56),
+    ]  # fmt: skip
+    (last,) = read_metrics(tmp_path / "metrics.jsonl").of("atoms", "write")
+    assert last.count == 7
 
 
 def test_a_stage_on_a_full_disk_still_closes_its_stream(tmp_path: Path) -> None:
@@ -164,6 +188,21 @@ def test_a_file_that_is_handed_over_may_become_visible_later(tmp_path: Path) -> 
 def test_records_of_this_machine_are_visible_at_once(tmp_path: Path) -> None:
     assert visibility_s(tmp_path) == 0.0
     assert visibility_s(tmp_path / "not" / "there", frozenset()) == VISIBILITY_S
+
+
+def test_types_of_file_systems_by_mount_point() -> None:
+    table = b"""/dev/a / ext4 rw 0 0
+host:/my\\040data /my\\040data\\134x nfs4 rw 0 0
+a /home autofs rw 0 0
+b /home/\xc3\xa4\x85 lustre rw 0 0
+c /home nfs rw 0 0
+"""
+    assert mounted(table) == {
+        Path("/"): "ext4",
+        Path("/my data\\x"): "nfs4",
+        Path("/home"): "nfs",
+        Path(os.fsdecode(b"/home/\xc3\xa4\x85")): "lustre",
+    }
 
 
 def test_log_is_not_asked_about_what_a_program_reports_itself(tmp_path: Path) -> None:

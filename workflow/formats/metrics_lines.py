@@ -28,6 +28,7 @@ Version 2 has the version, `steps`, `lost` and `progress.jsonl`; version 1 has a
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,10 @@ def end_of(record: dict[str, Any]) -> EndOfStream:
 
 
 def read_progress(metrics: Path) -> dict[EndOfStream, dict[str, Any]]:
-    """The totals of each end, from the file beside `metrics`; lines that are being written are left out."""
+    """The totals of each end, from the file beside `metrics`; half-written and damaged lines are left out.
+
+    Only the end of a record is checked: its other fields may be missing, or of another type.
+    """
     try:
         lines = metrics.with_name(PROGRESS_FILE).read_bytes().splitlines()
     except OSError:
@@ -72,5 +76,6 @@ def read_progress(metrics: Path) -> dict[EndOfStream, dict[str, Any]]:
     totals = {}
     for record in map(to_record, lines):
         if record is not None and record.get("kind") == "total" and record.get("steps") == record.get("check"):
-            totals[end_of(record)] = record
+            with contextlib.suppress(KeyError, ValueError):
+                totals[end_of(record)] = record
     return totals

@@ -32,7 +32,7 @@ class RunPart(ReportPart):
     state: RunVerdict = Field(description="died: the supervisor is gone and left no verdict; unfinished: not known yet")
     exit_code: int
     reason: str = ""
-    stage: str = Field("", description="the stage at fault")
+    stage: str = Field("", description="the stage that failed first")
     started: Real | None
     ended: Real | None = Field(description="the last event of a run that goes on")
     wall_s: Real | None

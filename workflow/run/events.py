@@ -26,6 +26,10 @@ Outcome = Literal["succeeded", "failed", "interrupted"]
 EVENTS_FILE = "events.jsonl"
 # Version 2 states its version, and has less and less progress; version 1 has two of an end a second.
 EVENTS_VERSION = 2
+# The longest interval between two lines of progress of one end: so old may its counts in the file be.
+LONGEST_INTERVAL_S = 60.0
+# How often to look whether progress that was held back is due.
+DUE_CHECK_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -295,8 +299,9 @@ class EventLog:
     """Appends events to the run's file; no error of the file system is raised (see `LineWriter`).
 
     Of the progress of one end it writes less and less often, so that the file of a long run stays small: an event at
-    intervals that grow with the time, and the last one before the verdict. Progress counts from the beginning, so
-    that nothing is missing from the totals.
+    intervals that grow with the time, up to a minute, and the last one before the verdict. Progress counts from the
+    beginning, so that nothing is missing from the totals. Progress that was held back is written when its interval is
+    over, with whichever event comes then (`Tick` at the latest).
     """
 
     def __init__(self, run_dir: Path) -> None:
@@ -307,9 +312,13 @@ class EventLog:
         self._t = 0.0
         self._written: dict[tuple[str, str, Side], float] = {}
         self._held: dict[tuple[str, str, Side], StreamProgress] = {}
+        self._checked = 0.0
 
     def write(self, event: Event) -> None:
-        """Append one event, unless it is of a kind that is not stored."""
+        """Append one event, unless it is of a kind that is not stored, and the progress that is due."""
+        if event.t - self._checked >= DUE_CHECK_S:
+            self._checked = event.t
+            self._write_due(event.t)
         if not event.stored:
             return
         self._t = event.t
@@ -337,10 +346,21 @@ class EventLog:
         """Try once more to write what could not be written, and close the file."""
         self._lines.close()
 
+    def _write_due(self, now: float) -> None:
+        interval = self._interval_s(now)
+        for key, event in list(self._held.items()):
+            if now - self._written[key] >= interval:
+                del self._held[key]
+                self._written[key] = now
+                self._lines.append(to_line(event))
+
+    def _interval_s(self, now: float) -> float:
+        return min(LONGEST_INTERVAL_S, interval_s(now - (self._began or now)))
+
     def _is_early(self, event: StreamProgress) -> bool:
         key = (event.stream, event.stage, event.side)
         last = self._written.get(key)
-        if last is not None and event.t - last < interval_s(event.t - (self._began or event.t)):
+        if last is not None and event.t - last < self._interval_s(event.t):
             self._held[key] = event
             return True
         self._written[key] = event.t

@@ -56,8 +56,10 @@ def create_run_dir(
         _fill(directory, plan, source, command)
         if run_dir is None:
             _point_latest(directory.parent, directory)
-    except OSError as error:
+    except (OSError, RunError) as error:
         _remove(directory, itself=not existed)
+        if isinstance(error, RunError):
+            raise
         raise _cannot_write(directory, error) from error
     if run_dir is not None:
         # `wf status` without an argument means this run too. It is a convenience: not worth failing for.
@@ -228,9 +230,9 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def _point_latest(runs: Path, directory: Path) -> None:
-    link, temporary = runs / LATEST, runs / f".{LATEST}.{os.getpid()}"
-    temporary.symlink_to(os.path.relpath(directory, runs))
+    # A process may create several runs at the same time, in threads.
+    link, temporary = runs / LATEST, runs / f".{LATEST}.{os.getpid()}.{secrets.token_hex(8)}"
     if link.is_dir() and not link.is_symlink():
-        temporary.unlink()
         raise RunError(f"{link} is a directory; wf keeps a link of that name to the newest run", f"mv {link} elsewhere")
+    temporary.symlink_to(os.path.relpath(directory, runs))
     temporary.replace(link)

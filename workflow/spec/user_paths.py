@@ -10,7 +10,7 @@ _MAX_PATH_BYTES = 4095  # PATH_MAX of Linux, without its closing NUL
 
 
 def path_mistake(path: str | Path) -> str:
-    """Why no file system takes a path, e.g. ": the name is longer than 255 bytes"; empty when it may."""
+    """Why no file system takes a path, e.g. "it holds a NUL byte"; empty when a file system may take it."""
     text = str(path)
     try:
         encoded = os.fsencode(text)

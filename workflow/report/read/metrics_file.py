@@ -92,12 +92,12 @@ def read_metrics(path: Path) -> StageMetrics:
             _add(metrics, record)
         except NewerVersionError as error:
             raise RunError(str(error)) from error
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, OverflowError):
             metrics.unreadable += 1
     for record in read_progress(path).values():
         try:
             _add_rest(metrics, record)
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, OverflowError):
             metrics.unreadable += 1
     return metrics
 

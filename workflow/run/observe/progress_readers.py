@@ -131,8 +131,8 @@ class MetricsFollower:
                 self.is_lost = self._is_newer = True
                 yield RecordsLost(now, self.stage, str(error))
                 return
-            except (ValueError, KeyError, TypeError):
-                continue  # a line of a later version
+            except (ValueError, KeyError, TypeError, OverflowError):
+                continue  # damaged, or a line of a later version
             if isinstance(event, StreamProgress):
                 steps[event.stream, event.side] = event
             elif event is not None:
@@ -186,17 +186,20 @@ class MetricsFollower:
         self._changed = found.st_mtime_ns, found.st_size
         for end, record in read_progress(self.tail.path).items():
             stream, side = end
-            steps, count, t = int(record["steps"]), record["bytes"], float(record["t"])
-            count = self._bytes.get(end, 0) if count is None else int(count)
+            try:
+                steps, t, complete = int(record["steps"]), float(record["t"]), record["complete"]
+                count = self._bytes.get(end, 0) if record["bytes"] is None else int(record["bytes"])
+            except (ValueError, KeyError, TypeError, OverflowError):
+                continue  # damaged, or a line of a later version
             if end not in self.reported:
                 self.reported.add(end)
                 yield StreamOpening(t, stream, self.stage, side)
             if steps > self._steps.get(end, 0) and end not in self.closed:
                 self._steps[end] = steps
                 yield StreamProgress(t, stream, self.stage, side, steps, count)
-            if record["complete"] is not None and end not in self.closed:
+            if complete is not None and end not in self.closed:
                 self.closed.add(end)
-                yield StreamClosed(t, stream, self.stage, side, steps, bool(record["complete"]), count)
+                yield StreamClosed(t, stream, self.stage, side, steps, bool(complete), count)
 
 
 def trouble_of(error: str) -> Trouble:
