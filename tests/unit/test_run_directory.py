@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import multiprocessing
 import os
@@ -328,6 +329,36 @@ def test_clean(tmp_path: Path) -> None:
     assert sorted(path.name for path in (run_dir / "streams").iterdir()) == ["deeper", "kept.bp", "other.txt"]
     assert (tmp_path / "outside.bp").exists()
     assert clean(run_dir, fill_plan(make_plan(stages, streams[:1]), run_dir)) == []
+
+
+def test_clean_goes_on_after_what_cannot_be_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A contact file that is busy, an index on a disk that cannot be written, texts that are no path."""
+    run_dir = tmp_path / "run"
+    texts = {"long": f"{RUN_DIR}/{'x' * 5000}", "nul": f"{RUN_DIR}/\0"}
+    streams = [make_stream("gone", "md", ["saxs"], "after", keep=False), make_stream("kept", "md", ["saxs"], "after")]
+    plan = fill_plan(
+        make_plan([make_stage("md", ["md"], parameters=texts), make_stage("saxs", ["saxs"])], streams), run_dir
+    )
+    for folder in ("streams/kept.bp", "streams/gone.bp", "stages/saxs/work/broken.bp"):
+        (run_dir / folder).mkdir(parents=True)
+        (run_dir / folder / "md.idx").write_bytes(bp5(1, True))
+    for name in ("busy.sst", "free.sst"):
+        (run_dir / "streams" / name).touch()
+    unlink, pwrite = Path.unlink, os.pwrite
+
+    def unlink_unless_busy(path: Path, missing_ok: bool = False) -> None:
+        if path.name == "busy.sst":
+            raise OSError(errno.EBUSY, "Device or resource busy")
+        unlink(path, missing_ok)
+
+    def pwrite_unless_broken(file: int, *arguments: Any) -> int:
+        if "broken.bp" in Path(f"/proc/self/fd/{file}").readlink().parts:
+            raise OSError(errno.EIO, "Input/output error")
+        return pwrite(file, *arguments)
+
+    monkeypatch.setattr(Path, "unlink", unlink_unless_busy)
+    monkeypatch.setattr(os, "pwrite", pwrite_unless_broken)
+    assert sorted(clean(run_dir, plan)) == ["streams/free.sst", "streams/gone.bp", "streams/kept.bp"]
 
 
 def test_clean_examines_only_what_the_plan_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import json
 import os
 import signal
 import subprocess
@@ -204,3 +205,17 @@ def test_memory_of_ranks_is_looked_at_when_processes_were_added_and_not_for_ever
         assert watch(frozenset({1, 2}), 3600) == 0
         assert watch(frozenset({2}), 3600) == 0, "a process that ends changes nothing"
         assert 5 <= watch(frozenset({2, 3}), 3600) <= 12
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_guard_dates_its_verdict_by_the_clock_of_the_run(known: bool, tmp_path: Path) -> None:
+    """The wall clock has been set since the run began: by more than 11 days."""
+    offset_s = time.time() - time.monotonic() - (1e6 if known else 0.0)
+    first = {"event": "run_started", "t": 0.0} | ({"clock_offset_s": offset_s} if known else {})
+    events = tmp_path / "events.jsonl"
+    events.write_text(json.dumps(first) + "\n")
+    guard = [sys.executable, "-I", "-S", process_reaper.__file__, str(tmp_path)]
+    subprocess.run(guard, stdin=subprocess.DEVNULL, check=True)
+    last = json.loads(events.read_text().splitlines()[-1])
+    assert last["event"] == "run_finished"
+    assert abs(last["t"] - (time.monotonic() + offset_s)) < 1e5

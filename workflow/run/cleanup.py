@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,8 @@ def clean(run_dir: Path, plan: Plan) -> list[str]:
 
     Only what the plan names is examined, and the first level of each stage's work directory: a walk over all that a
     run has written takes minutes on a parallel file system. `plan` has its run directory filled in. Returns what was
-    touched, relative to the run directory. Must be called when no stage runs any more.
+    touched, relative to the run directory; what could not be removed or marked is left out. Must be called when no
+    stage runs any more.
     """
     touched = [path for path in _contact_files(run_dir, plan) if _remove(path)]
     for stream in plan.streams:
@@ -51,8 +54,7 @@ def _bp_candidates(run_dir: Path, plan: Plan) -> list[Path]:
     named |= {Path(place) for stream in plan.streams for place in (stream.path, *stream.on_disk)}
     named |= {Path(text) for stage in plan.stages for text in _texts(stage.parameters.values()) if text.startswith("/")}
     listed = {path for stage in plan.stages for path in _folders(Path(stage.cwd))}
-    inside = {path for path in named | listed if path.is_relative_to(run_dir) and not path.is_symlink()}
-    return sorted(inside)
+    return sorted(path for path in named | listed if path.is_relative_to(run_dir) and _is_folder(path))
 
 
 def _folders(folder: Path) -> Iterator[Path]:
@@ -74,10 +76,29 @@ def _texts(values: Iterable[Any]) -> Iterator[str]:
 
 
 def _remove(path: Path) -> bool:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    elif path.exists() or path.is_symlink():
-        path.unlink(missing_ok=True)
-    else:
+    """Returns whether there was something, and all of it is gone."""
+    if not _exists(path):
         return False
-    return True
+    if _is_folder(path):
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with contextlib.suppress(OSError):  # a mount point, a file that NFS or the operating system still uses
+            path.unlink(missing_ok=True)
+    return not _exists(path)
+
+
+def _exists(path: Path) -> bool:
+    return _mode(path) is not None
+
+
+def _is_folder(path: Path) -> bool:
+    """Whether this is a directory, and not a link to one."""
+    return stat.S_ISDIR(_mode(path) or 0)
+
+
+def _mode(path: Path) -> int | None:
+    """The mode of a file or link. A text that no file system accepts, too long or with a NUL byte, is no path."""
+    try:
+        return path.lstat().st_mode
+    except (OSError, ValueError):
+        return None

@@ -29,6 +29,7 @@ from workflow.run.events import (
     Event,
     EventLog,
     Interrupted,
+    RecordsLost,
     RunFinished,
     RunStarted,
     StageExited,
@@ -52,6 +53,7 @@ from workflow.run.processes.signals import Signals
 from workflow.run.processes.stage_processes import NOT_STARTED, Crew, Ending
 from workflow.run.run_directory import has_started, read_filled_plan, stage_dir
 from workflow.run.state import RunState, initial_state
+from workflow.run.state_reducer import apply
 
 # How often the files of a stage are read, and how many stages a second at most: of 1,000 stages each once a second.
 POLL_S = 0.25
@@ -83,8 +85,8 @@ def supervise(run_dir: Path, hosts: Sequence[str] = ()) -> Generator[RunState, N
             newest.leave()
             thread.join()
             newest.close()
-        if newest.error is not None:
-            raise newest.error
+            if newest.error is not None:  # also when the caller closes the generator
+                raise newest.error
 
 
 def _work(run_dir: Path, plan: Plan, hosts: Sequence[str], signals: Signals, newest: _Newest) -> None:
@@ -201,10 +203,12 @@ class _Watch:
 
     def close(self, reason: str) -> None:
         """End what was left behind in the middle, and say why."""
-        if self.state.finished is None:
-            self.finish(RunFinished(self.clock.now(), "interrupted", EXIT_INTERRUPTED, reason, ""))
-            self.take_events()
-        self.log.close()
+        try:
+            if self.state.finished is None:
+                self.finish(RunFinished(self.clock.now(), "interrupted", EXIT_INTERRUPTED, reason, ""))
+                self.take_events()
+        finally:
+            self.log.close()
 
     def take_events(self) -> bool:
         """Bring all that happened into the state and do what follows. Returns whether anything changed."""
@@ -247,7 +251,8 @@ class _Watch:
                 launch.pid = pid = launch.pid or self.crew.start(process)
         except OSError as error:
             text = f"cannot start {process.argv[0]}: {error.strerror}"
-            with (folder / "stderr.log").open("a") as file:
+            # A full disk may be why it cannot be started.
+            with contextlib.suppress(OSError), (folder / "stderr.log").open("a") as file:
                 file.write(f"wf: {text}\n")
             self.events.append(StageExited(self.clock.now(), name, NOT_STARTED, None, text))
             return
@@ -339,21 +344,31 @@ class _Watch:
         return found[True], found[False]
 
     def finish(self, verdict: RunFinished) -> None:
-        """End all that is left, tidy up, and bring the verdict."""
-        left = self.crew.end_all()
-        cleaned = clean(self.run_dir, self.plan)
+        """End all that is left, tidy up, and bring the verdict, whatever happens to the tidying."""
+        reasons = [verdict.reason]
+        if left := self.crew.end_all():
+            reasons.append(f"processes {sorted(left)} cannot be killed")
+        cleaned: list[str] = []
+        try:
+            cleaned = clean(self.run_dir, self.plan)
+        except Exception as error:
+            reasons.append(f"files that are not needed any more may be left in the run directory: {error}")
         now = self.clock.now()
-        self.events.clear()
+        self.events = [event for event in self.events if isinstance(event, RecordsLost)]
         if cleaned:
             self.events.append(Cleaned(now, cleaned))
-        stuck = f"; processes {sorted(left)} cannot be killed" if left else ""
-        self.events.append(RunFinished(now, verdict.state, verdict.exit_code, verdict.reason + stuck, verdict.stage))
+        reason = "; ".join(text for text in reasons if text)
+        self.events.append(RunFinished(now, verdict.state, verdict.exit_code, reason, verdict.stage))
 
     def write(self, event: Event) -> None:
         """Append an event to the run's file; that this failed is an event as well."""
         self.log.write(event)
         problem = self.log.take_problem()
-        if problem is not None and not isinstance(event, RunFinished):
+        if problem is None:
+            return
+        if isinstance(event, Cleaned | RunFinished):
+            self.state = apply(self.state, problem)  # in the file nothing follows the verdict
+        else:
             self.events.append(problem)
 
 

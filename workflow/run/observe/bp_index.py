@@ -64,14 +64,17 @@ def is_blank(path: Path) -> bool:
 def deactivate(path: Path) -> bool:
     """Mark the file of a writer that died as ended, so that readers take its whole steps and do not wait.
 
-    Returns whether that was needed (what ADIOS2's adios2_deactivate_bp does).
+    Returns whether that was needed and has been done (what ADIOS2's adios2_deactivate_bp does).
     """
     index = read_index(path)
     if index is None or not index.active:
         return False
-    with path.open("r+b") as file:
-        version = os.pread(file.fileno(), 1, _VERSION)[0]
-        os.pwrite(file.fileno(), b"\0", _ACTIVE[version])
+    try:
+        with path.open("r+b") as file:
+            version = os.pread(file.fileno(), 1, _VERSION)[0]
+            os.pwrite(file.fileno(), b"\0", _ACTIVE[version])
+    except OSError:
+        return False
     return True
 
 

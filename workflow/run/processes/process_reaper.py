@@ -116,7 +116,8 @@ def shared_memory(pids: Iterable[int]) -> set[str]:
 def remove_shared(paths: Iterable[str]) -> None:
     """Remove them, when their processes are gone."""
     for path in paths:
-        Path(path).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            Path(path).unlink(missing_ok=True)
 
 
 def _stat(path: Path) -> tuple[str, int, int, int]:
@@ -159,14 +160,23 @@ def guard(run_dir: str) -> None:
             groups.discard(-number)
     end_members(run_dir, groups)
     for contact in (*Path(run_dir, "streams").glob("*.sst"), *Path(run_dir, "streams").glob("*.tmp")):
-        contact.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            contact.unlink(missing_ok=True)
+    events = Path(run_dir, "events.jsonl")
     event = {
-        "event": "run_finished", "t": round(time.time(), 6), "state": "failed", "exit_code": 1,
+        "event": "run_finished", "t": round(_run_time(events), 6), "state": "failed", "exit_code": 1,
         "reason": "the supervisor was killed; its guard ended the stages", "stage": "",
     }  # fmt: skip
-    with Path(run_dir, "events.jsonl").open("ab") as file:
+    with events.open("ab") as file:
         # The supervisor may have died within a line.
         file.write(b"\n" + json.dumps(event).encode() + b"\n")
+
+
+def _run_time(events: Path) -> float:
+    """Unix seconds of the run's clock (`workflow.run.clock`), by its first event; of the wall clock without that."""
+    with contextlib.suppress(OSError, ValueError, TypeError, KeyError), events.open("rb") as file:
+        return time.monotonic() + float(json.loads(file.readline())["clock_offset_s"])
+    return time.time()
 
 
 if __name__ == "__main__":

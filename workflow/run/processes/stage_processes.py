@@ -69,6 +69,8 @@ class Crew:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.end_all()
+        for name in self._running:
+            self._close_exit_descriptor(name)
         self._selector.close()
         if self._open_files is not None:
             resource.setrlimit(resource.RLIMIT_NOFILE, self._open_files)
@@ -175,16 +177,19 @@ class Crew:
         # Before it is reaped: until then no other process can get its id.
         self._forget_groups()
         spec, process = self._running.pop(name)
-        for key in list(self._selector.get_map().values()):
-            if key.data == name:
-                self._selector.unregister(key.fd)
-                os.close(key.fd)
+        self._close_exit_descriptor(name)
         code = process.wait()
         if code < 0 and LAUNCHERS[spec.launcher].starts_ranks:
             lost = "its launcher had lost its ranks"
             itself = f"its launcher ({spec.launcher}, process {process.pid}) was killed"
             return Ending(None, -code, lost if name in self._ended else itself)
         return to_ending(code, spec.launcher, [*_tail(folder / "stdout.log"), *_tail(folder / "stderr.log")])
+
+    def _close_exit_descriptor(self, name: str) -> None:
+        for key in list(self._selector.get_map().values()):
+            if key.data == name:
+                self._selector.unregister(key.fd)
+                os.close(key.fd)
 
     def _forget_groups(self) -> None:
         """Forget groups without a living process: other processes may get their ids."""
