@@ -260,7 +260,8 @@ def test_reader_of_the_progress_that_leaves_does_not_end_the_run() -> None:
 
 def test_a_pipe_gets_whole_tables_without_colours_and_rich_is_not_loaded() -> None:
     program = (
-        "import sys; from tests.support.sample_run import make_plan; from workflow.report.show.printing import show_plan\n"
+        "import sys; from tests.support.sample_run import make_plan\n"
+        "from workflow.report.show.printing import show_plan\n"
         "show_plan(make_plan())\n"
         "sys.exit(5 if 'rich' in sys.modules else 0)"
     )

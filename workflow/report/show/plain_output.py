@@ -14,7 +14,7 @@ ASCII = str.maketrans({"→": "->", "…": "...", "·": "-", "÷": "/", "×": "x
 GAP = 2
 
 
-class Pipe:
+class PlainOutput:
     """A pipe or a file in place of a terminal: no colours, lines and tables as wide as they are. Rich is not loaded."""
 
     def __init__(self, stream: TextIO) -> None:

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from workflow.compare.comparison import Comparison
     from workflow.plan.plan_model import Plan
     from workflow.report.report_model import Report
-    from workflow.report.show.plain_output import Pipe
+    from workflow.report.show.plain_output import PlainOutput
     from workflow.report.show.rich_terminal import Console
     from workflow.report.show.text_table import Table, View
     from workflow.spec.models.component import Component
 
 
-def show_report(report: Report, console: Console | Pipe | None = None) -> None:
+def show_report(report: Report, console: Console | PlainOutput | None = None) -> None:
     """The whole report."""
     from workflow.report.show.stage_table import stage_table
 
@@ -41,7 +41,7 @@ def show_report(report: Report, console: Console | Pipe | None = None) -> None:
         say(console, line, "dim")
 
 
-def show_status(report: Report, console: Console | Pipe | None = None) -> None:
+def show_status(report: Report, console: Console | PlainOutput | None = None) -> None:
     """How far a run is: a line for the run, one per stage and one per stream."""
     from workflow.report.show.stage_table import stage_table
 
@@ -55,7 +55,7 @@ def show_status(report: Report, console: Console | Pipe | None = None) -> None:
     _show_streams(console, report, "status")
 
 
-def show_end(report: Report, run_dir: Path, console: Console | Pipe | None = None) -> None:
+def show_end(report: Report, run_dir: Path, console: Console | PlainOutput | None = None) -> None:
     """The last lines of `wf run`: the verdict, its reason, and where the results are."""
     bad = report.run.state != "succeeded"
     lines = [(f"{report.run.name}: {report.run.state} ({summary(report)})", COLOURS.get(report.run.state, ""))]
@@ -66,7 +66,7 @@ def show_end(report: Report, run_dir: Path, console: Console | Pipe | None = Non
         say(console, line, style)
 
 
-def show_plan(plan: Plan, console: Console | Pipe | None = None) -> None:
+def show_plan(plan: Plan, console: Console | PlainOutput | None = None) -> None:
     """Everything that was decided, for people; `wf plan --json` has all of it."""
     from workflow.report.show.plan_tables import launch_lines, plan_tables
 
@@ -92,7 +92,7 @@ def show_strategies(plan: Plan, stream: str, blocks: str | None, shape: str | No
     say(console, f"\n{MEANING}")
 
 
-def show_advice(advice: Sequence[str], console: Console | Pipe | None = None) -> None:
+def show_advice(advice: Sequence[str], console: Console | PlainOutput | None = None) -> None:
     """Notes on a plan that is valid, but may not be what the user meant."""
     if advice:
         console = console or make_output()
@@ -100,7 +100,7 @@ def show_advice(advice: Sequence[str], console: Console | Pipe | None = None) ->
             say(console, f"note: {each}", "yellow")
 
 
-def show_comparison(comparison: Comparison, console: Console | Pipe | None = None) -> None:
+def show_comparison(comparison: Comparison, console: Console | PlainOutput | None = None) -> None:
     """The verdict, then every difference."""
     from workflow.report.show.difference_table import difference_table
 
@@ -116,12 +116,12 @@ def show_comparison(comparison: Comparison, console: Console | Pipe | None = Non
         say(console, f"note: {note}", "yellow")
 
 
-def show_table(table: Table, console: Console | Pipe | None = None) -> None:
+def show_table(table: Table, console: Console | PlainOutput | None = None) -> None:
     """One table."""
     draw_table(console or make_output(), table)
 
 
-def show_component(component: Component, console: Console | Pipe | None = None) -> None:
+def show_component(component: Component, console: Console | PlainOutput | None = None) -> None:
     """One component: what it does, its parameters, what it reads and writes."""
     from workflow.report.show.component_tables import parameter_table, port_table
 
@@ -139,7 +139,7 @@ def show_component(component: Component, console: Console | Pipe | None = None) 
             draw_table(console, table)
 
 
-def _show_streams(console: Console | Pipe, report: Report, view: View) -> None:
+def _show_streams(console: Console | PlainOutput, report: Report, view: View) -> None:
     from workflow.report.show.stream_table import PERCEIVED, stream_table
 
     draw_table(console, stream_table(report, view))

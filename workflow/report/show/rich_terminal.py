@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from workflow.report.show.plain_output import GAP, Pipe, to_encoding
+from workflow.report.show.plain_output import GAP, PlainOutput, to_encoding
 
 if TYPE_CHECKING:
     from rich.console import Console as Console
@@ -25,10 +25,10 @@ COLOURS = {
 NARROWEST_FOLD = 30
 
 
-def make_output(stderr: bool = False) -> Console | Pipe:
+def make_output(stderr: bool = False) -> Console | PlainOutput:
     """Standard output or error: a terminal by Rich, which takes 25 ms to load, or a pipe without it."""
     stream = sys.stderr if stderr else sys.stdout
-    return make_console(stderr) if stream.isatty() or os.environ.get("FORCE_COLOR") else Pipe(stream)
+    return make_console(stderr) if stream.isatty() or os.environ.get("FORCE_COLOR") else PlainOutput(stream)
 
 
 def make_console(stderr: bool = False) -> Console:
@@ -48,11 +48,11 @@ def make_live(console: Console) -> Live:
     return Live(console=console, auto_refresh=False)
 
 
-def draw_table(console: Console | Pipe, table: Table) -> None:
+def draw_table(console: Console | PlainOutput, table: Table) -> None:
     """A table where it fits; in a narrow terminal a block per row."""
     if not table.rows:
         return
-    if isinstance(console, Pipe):
+    if isinstance(console, PlainOutput):
         console.draw(table)
         return
     widths = [
@@ -109,9 +109,9 @@ def _cell(console: Console, cell: str, kind: Content) -> Any:
     return Text(to_encoding(console.encoding, cell), style=COLOURS.get(cell, "") if kind == "state" else "")
 
 
-def say(console: Console | Pipe, line: str, style: str = "", wrap: bool = False) -> None:
+def say(console: Console | PlainOutput, line: str, style: str = "", wrap: bool = False) -> None:
     """One line. Only prose is wrapped: paths and commands stay whole, so that they can be copied."""
-    if isinstance(console, Pipe):
+    if isinstance(console, PlainOutput):
         console.say(line)
         return
     console.print(to_encoding(console.encoding, line), style=style or None, soft_wrap=not wrap)
