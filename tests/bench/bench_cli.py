@@ -25,7 +25,20 @@ def measure() -> list[dict[str, Any]]:
         row("`wf plan` of example 01", 0.4, ["plan", str(EXAMPLE)]),
         row("`wf plan --json` of example 01", 0.4, ["plan", str(EXAMPLE), "--json"]),
         row("`wf check` of example 01", None, ["check", str(EXAMPLE)]),
+        ratio_to_numpy(),
     ]
+
+
+def ratio_to_numpy() -> dict[str, Any]:
+    """`wf plan` against the import that every analysis pays for, in pairs."""
+    plan = [sys.executable, "-m", "workflow.cli", "plan", str(EXAMPLE)]
+    pairs = [(cpu_seconds(plan), cpu_seconds([sys.executable, "-c", "import numpy"])) for _ in range(REPETITIONS)]
+    numpy = statistics.median(numpy for _, numpy in pairs)
+    return {
+        "name": "`wf plan` of example 01 ÷ `python -c 'import numpy'`",
+        "value": statistics.median(plan / numpy for plan, numpy in pairs), "unit": "×", "target": 1.5,
+        "detail": f"CPU time; numpy {numpy:.3f} s",
+    }  # fmt: skip
 
 
 def row(name: str, target: float | None, argv: list[str]) -> dict[str, Any]:

@@ -71,7 +71,7 @@ def test_the_size_of_the_plan_does_not_depend_on_the_ranks(plan_of: Planner) -> 
 def test_hdf5_knows_no_blocks(plan_of: Planner) -> None:
     share, why = share_of(plan_of, *MEET, via="hdf5")
     assert share.strategy == "hyperslab"
-    assert "do not tell which rank wrote what" in why
+    assert "do not record which rank wrote which part" in why
     plan = plan_of(CHAIN.replace("to: count}", "to: count, strategy: blocks}"), via="hdf5")
     assert "not used with `via: hdf5`" in plan.reasons["streams.positions.strategy"]
 

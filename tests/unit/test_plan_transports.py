@@ -256,7 +256,7 @@ def reason(plan_of: Planner, where: Site, *sets: str) -> str:
 @pytest.mark.parametrize(
     ("seen", "planes", "fabric"),
     [
-        ({}, "site test does not say `planes:`", "says the site"),
+        ({}, "site test does not say `planes:`", "site file"),
         ({"planes": "no adios2", "fabric": "/sys"}, "no adios2", "/sys"),
     ],
 )

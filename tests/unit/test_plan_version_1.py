@@ -17,6 +17,7 @@ import pytest
 
 from tests.support.planner import SITE, Planner
 from workflow.compare.compare_runs import compare_runs
+from workflow.errors import RunError
 from workflow.launch.launchers import launch_line
 from workflow.plan.launch_requests import group_request, stage_request
 from workflow.plan.plan_model import Plan
@@ -100,3 +101,29 @@ def test_the_sites_arguments_are_found_in_a_line(
     plan = plan_of(via=via, site=site, sets=(*sets, "oversubscribe=true"))
     assert len(plan.groups) == (via == "ssc")
     assert read_plan(json.dumps(as_version_1(plan)), "plan.json") == plan
+
+
+def _without_launcher(group: dict[str, Any]) -> None:
+    if "launch" in group:
+        group["launch"] = {"launcher": "none"}
+    else:
+        group["launcher"] = "none"
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("spoil", [_without_launcher, lambda group: group.update(stages=[])])
+def test_a_group_that_makes_no_line_is_refused(plan_of: Planner, version: int, spoil: Any) -> None:
+    plan = plan_of(via="ssc")
+    data = as_version_1(plan) if version == 1 else json.loads(plan.to_json())
+    spoil(data["groups"][0])
+    with pytest.raises(RunError, match=r"plan\.json cannot be read: it is not a plan"):
+        read_plan(json.dumps(data), "plan.json")
+
+
+def test_an_unknown_launcher_is_refused_when_the_plan_is_read(plan_of: Planner) -> None:
+    data = json.loads(plan_of().to_json())
+    data["stages"][0]["launch"]["launcher"] = "mpirun"
+    with pytest.raises(RunError) as caught:
+        read_plan(json.dumps(data), "plan.json")
+    expected = 'plan.json cannot be read: stages.0.launch.launcher: there is no launcher "mpirun"; launchers: `none`'
+    assert str(caught.value).startswith(expected)

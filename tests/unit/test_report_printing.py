@@ -256,3 +256,21 @@ def test_reader_of_the_progress_that_leaves_does_not_end_the_run() -> None:
     os.close(reader)
     process.communicate(b"\n", timeout=60)
     assert process.returncode == 4
+
+
+def test_a_pipe_gets_whole_tables_without_colours_and_rich_is_not_loaded() -> None:
+    program = (
+        "import sys; from tests.support.sample_run import make_plan\n"
+        "from workflow.report.show.printing import show_plan\n"
+        "show_plan(make_plan())\n"
+        "sys.exit(5 if 'rich' in sys.modules else 0)"
+    )
+    argv = [sys.executable, "-c", program]
+    answer = subprocess.run(argv, capture_output=True, text=True, timeout=60, env={**os.environ, "PYTHONUTF8": "1"})
+    assert answer.returncode == 0, answer.stderr
+    lines = answer.stdout.splitlines()
+    head = next(index for index, line in enumerate(lines) if line.startswith("stream "))
+    row = lines[head + 1]
+    assert row[lines[head].index("from, to") :].startswith("md → saxs")
+    assert "\x1b" not in answer.stdout
+    assert all(line == line.rstrip() for line in lines)

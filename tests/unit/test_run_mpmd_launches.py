@@ -86,7 +86,47 @@ def test_who_left_no_note_was_ended_by_the_launcher(launch: MpmdLaunch, note: No
     assert launch.last(tmp_path, Ending(3, None)) == [("b", Ending(3, None)), ("a", Ending(3, None))]
 
 
+@pytest.mark.parametrize("started", [False, True])
+def test_success_of_the_launcher_counts_for_stages_without_records(
+    launch: MpmdLaunch, note: Note, tmp_path: Path, started: bool
+) -> None:
+    """Their disk was full when they started, or since then."""
+    note("b", 1.0, 0)
+    if started:
+        (tmp_path / "stages/a").mkdir()
+        (tmp_path / "stages/a" / EXITS_FILE).write_text('{"t": 0.5, "started": 7}\n')
+    (_, (name, ending)) = launch.last(tmp_path, Ending(0, None))
+    assert (name, ending.code, ending.signal) == ("a", 0, None)
+    assert "exit code of its launcher" in ending.note
+
+
+def test_a_failure_on_record_is_not_hidden_by_the_launcher(launch: MpmdLaunch, note: Note, tmp_path: Path) -> None:
+    note("b", 1.0, 3)
+    assert [(name, ending.code, ending.signal) for name, ending in launch.last(tmp_path, Ending(0, None))] == [
+        ("b", 3, None),
+        ("a", None, signal.SIGKILL),
+    ]
+
+
+def test_the_last_read_does_not_believe_a_size_that_the_system_remembers(
+    launch: MpmdLaunch, note: Note, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on NFS, where `stat` may show the size of a moment ago."""
+    note("a", 1.0, 0)
+    note("a", 1.0, 0)
+    note("b", 1.0, 3)
+    empty = tmp_path / "empty"
+    empty.touch()
+    stat = empty.stat()
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "stat", lambda *_, **__: stat)
+        assert launch.poll(tmp_path) == []
+        assert launch.last(tmp_path, Ending(3, None)) == [("b", Ending(3, None)), ("a", Ending(0, None))]
+
+
 def test_a_launcher_that_ends_well_before_its_stages_has_not(launch: MpmdLaunch, note: Note, tmp_path: Path) -> None:
+    """One of two ranks has left the record of its end."""
+    note("a", 1.0, 0)
     note("b", 1.0, 0)
     (_, (name, ending)) = launch.last(tmp_path, Ending(0, None))
     assert (name, ending.signal) == ("a", signal.SIGKILL)

@@ -6,6 +6,7 @@ appends to it, the run follows it. A `launch.json` without a version is one of v
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import time
@@ -71,8 +72,23 @@ def to_exit(line: bytes | str) -> RankExit | None:
 
 
 def _append(path: Path, fields: dict[str, Any]) -> None:
-    """One line in one write, because several ranks may append at the same time."""
+    """One line in one write, because several ranks may append at the same time.
+
+    An error of the file system is reported on stderr and not raised: the rank goes on, and the launcher's exit code
+    remains. A line without its newline is no record.
+    """
     line = json.dumps({"t": round(time.time(), 6), **fields}) + "\n"
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-    os.write(file, line.encode())
-    os.close(file)
+    try:
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        try:
+            os.write(file, line.encode())
+        finally:
+            os.close(file)  # on NFS the error of the write may come here
+    except OSError as error:
+        say(f"cannot write {path}: {error.strerror}")
+
+
+def say(text: str) -> None:
+    """Write a line to stderr, if that is possible: it may be a file on the same full disk."""
+    with contextlib.suppress(OSError):
+        os.write(2, f"wf: {text}\n".encode())

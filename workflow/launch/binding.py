@@ -8,7 +8,7 @@ from collections.abc import Sequence
 def choose_cores(wanted: Sequence[int], allowed: Sequence[int]) -> tuple[set[int], str]:
     """(the cores to bind to, what to note where that is not possible).
 
-    `wanted` are indices into `allowed`, the cores that this process may use. All or nothing: ranks that crowd on the
+    `wanted` are indices into `allowed`, the cores that this process may use. All or nothing: ranks that share the
     first few cores are slower than ranks that the system places.
     """
     if missing := [core for core in wanted if core >= len(allowed)]:

@@ -81,6 +81,7 @@ class Launcher:
     equal_cores: bool = False  # all ranks of one line have equally many cores
     binds: bool = False  # binds ranks to cores itself; else they inherit the cores of what starts it
     other_machines: bool = False  # looks programs up where the ranks run, which may be another machine
+    needs_hosts: bool = False  # names the nodes of a line by `hosts`; without them it starts on the first nodes
     mpi_connects: bool = False  # two programs of two lines find each other by MPI_Comm_connect
     ranks_below: bool = False  # the ranks on this machine are its grandchildren
     outlives_ranks: bool = False  # may wait for ever for ranks that have gone

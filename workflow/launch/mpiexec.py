@@ -49,6 +49,7 @@ LAUNCHER = Launcher(
     executable="mpiexec",
     comes_with_python=True,
     several_programs=True,
+    needs_hosts=True,
     ranks_below=True,
     outlives_ranks=True,  # when its proxy is killed
     signal_of=_signal_of,

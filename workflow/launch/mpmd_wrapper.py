@@ -15,7 +15,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from workflow.formats.rank_files import RankStart, note_exit, note_started, read_start
+from workflow.formats.rank_files import RankStart, note_exit, note_started, read_start, say
 from workflow.launch.binding import choose_cores
 
 NOT_STARTED = 127
@@ -58,7 +58,7 @@ def _become(folder: Path, start: RankStart, parent: int) -> None:
         program = start.program
         os.execvpe(program[0], program, {**os.environ, **start.env, "WF_STAGE": str(folder / "stage.json")})
     except OSError as error:
-        _say(f"cannot start {start.program[0]}: {error.strerror}")
+        say(f"cannot start {start.program[0]}: {error.strerror}")
         os._exit(NOT_STARTED)
 
 
@@ -66,14 +66,9 @@ def _bind(wanted: Sequence[int]) -> None:
     if wanted and hasattr(os, "sched_setaffinity"):
         cores, note = choose_cores(wanted, sorted(os.sched_getaffinity(0)))
         if note:
-            _say(note)
+            say(note)
         if cores:
             os.sched_setaffinity(0, cores)
-
-
-def _say(text: str) -> None:
-    sys.stderr.write(f"wf: {text}\n")
-    sys.stderr.flush()
 
 
 if __name__ == "__main__":

@@ -7,11 +7,12 @@ at the start.
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from workflow.formats.sides import Side
+from workflow.launch.launchers import known_launcher
 from workflow.spec.models.config_dialect import Dialect
 from workflow.spec.models.pipeline import Deadlines, Queue, Variable
 from workflow.sst_transports import Transport
@@ -97,7 +98,9 @@ class StageMemory(PlanPart):
 class LaunchPlan(PlanPart):
     """What starts the ranks. The line itself is made at the start, when the hosts are known (`launch.launchers`)."""
 
-    launcher: str = Field(description="as the site's file names it; `none`: the program is started as it is")
+    launcher: Annotated[str, AfterValidator(known_launcher)] = Field(
+        description="as the site's file names it; `none`: the program is started as it is"
+    )
     executable: str = Field("", description="of the launcher; empty: none, or that of the group's line")
     arguments: list[str] = Field(default_factory=list, description="the site's additions to the launcher's options")
     gpus_per_rank: int = 0

@@ -15,6 +15,7 @@ from workflow.plan.launch_requests import group_request, stage_request
 from workflow.plan.plan_model import PLAN_VERSION, Plan
 
 _HINT = "is it a plan that wf has written?"
+_PREFIX = "Value error, "  # pydantic's, of an error of a validator
 
 
 def read_plan(text: str | bytes, name: str) -> Plan:
@@ -32,15 +33,18 @@ def read_plan(text: str | bytes, name: str) -> Plan:
             raise RunError(f"{name} cannot be read: it is not a plan", _HINT)
         if check_version(data, "plan_version", PLAN_VERSION, name) == 1:
             return _from_version_1(data)
-        return Plan.model_validate_json(text)
+        plan = Plan.model_validate_json(text)
+        for group in plan.groups:
+            launch_line(group_request(group, plan))  # a group without a line is an error here, not later
+        return plan
     except NewerVersionError as error:
         message, _, hint = str(error).partition("; ")
         raise RunError(message, hint) from error
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
-        raise RunError(f"{name} cannot be read: {where}: {first['msg']}", _HINT) from error
-    except (LookupError, TypeError) as error:
+        raise RunError(f"{name} cannot be read: {where}: {first['msg'].removeprefix(_PREFIX)}", _HINT) from error
+    except (LookupError, TypeError, ValueError) as error:
         raise RunError(f"{name} cannot be read: it is not a plan", _HINT) from error
 
 

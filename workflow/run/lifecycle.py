@@ -233,7 +233,7 @@ def _warn(turn: _Turn, silences: Silences) -> None:
 
 
 def _kill_hung_taps(turn: _Turn) -> None:
-    """Kill a tap that was told to end and has not, and what the launcher of one that has ended may have left."""
+    """Kill a tap that was signalled to end and has not, and what the launcher of one that has ended may have left."""
     for name in failed_taps(turn.state):
         stage = turn.state.stages[name]
         due = not stage.runs or turn.t >= (stage.failed or 0.0) + turn.state.plan.deadlines.stop

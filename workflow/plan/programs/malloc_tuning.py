@@ -163,7 +163,7 @@ def _why(ranks: int, streams: Sequence[str], huge: bool, kept: int, site: Site) 
     price = f"{keeps} what it freed for the next step, up to {_size(kept)} at the end of its heap" if kept else ""
     limit = ""
     if kept > _OLD_LIMIT and not _has_tunables(site):
-        limit = f"; blocks above {_size(_OLD_LIMIT)} go back all the same, glibc {site.glibc or '?'} is too old"
+        limit = f"; blocks above {_size(_OLD_LIMIT)} are not kept: glibc {site.glibc or '?'} is too old"
     seen = site.seen.get("memory_policy")
     return ": ".join(each for each in (about or " and ".join(what), _MEASURED) if each) + "".join(
         f"; {each}" for each in (price, seen) if each

@@ -36,7 +36,7 @@ def decide_share(
         return None
     writers, readers = (_ranks_of(stages[stage], placements) for stage in (joined.writer.stage, port.stage))
     if engine.engine == NO_BLOCKS and stream.strategy not in (HYPERSLAB, ALL):
-        strategy, why = HYPERSLAB, f"{NO_BLOCKS} files do not tell which rank wrote what: equal slabs"
+        strategy, why = HYPERSLAB, f"{NO_BLOCKS} files do not record which rank wrote which part: equal slabs"
     elif stream.strategy != "auto":
         strategy, why = stream.strategy, f"asked for ({origins.of(f'streams.{name}.strategy')})"
     else:

@@ -138,9 +138,9 @@ def _fastest(one_node: bool, site: Site) -> tuple[Transport, str]:
             return "tcp", f"{here}, but this machine's ADIOS2 has no rdma{closed}"
         return "tcp", f"{here}, but this machine's ADIOS2 has no shared-memory transport; {_BUILD}"
     if "rdma" in planes and site.fabric:
-        return "rdma", f"the ranks are on several nodes of an RDMA network ({site.seen.get('fabric', 'says the site')})"
+        return "rdma", f"the ranks are on several nodes of an RDMA network ({site.seen.get('fabric', 'site file')})"
     if "rdma" in planes:
-        seen = site.seen.get("fabric", "says the site")
+        seen = site.seen.get("fabric", "site file")
         return "tcp", f"the ranks are on several nodes, without an RDMA network between them ({seen})"
     return "tcp", f"the ranks are on several nodes, and this machine's ADIOS2 has no rdma; {_BUILD}"
 
@@ -173,7 +173,7 @@ def _check(
         problems.add(
             key,
             f"the stages are on several nodes and site {site.site} has no RDMA network "
-            f"({site.seen.get('fabric', 'it says `fabric: false`')})",
+            f"({site.seen.get('fabric', '`fabric: false` in its file')})",
             "`transport: tcp`, or `fabric: true` in the site's file when its nodes have one",
         )
     elif transport == "mpi":

@@ -1,4 +1,4 @@
-"""Plain lines, without Rich: for terminals without Unicode, and for pipes whose reader may be gone."""
+"""Output without Rich: for terminals without Unicode, and for pipes and files, whose reader may be gone."""
 
 from __future__ import annotations
 
@@ -6,7 +6,35 @@ import contextlib
 import os
 from typing import TextIO
 
+from workflow.report.show.text_table import Table
+
 ASCII = str.maketrans({"→": "->", "…": "...", "·": "-", "÷": "/", "×": "x", "–": "-", "✓": "+", "✗": "x", "Å": "A"})
+
+
+GAP = 2
+
+
+class PlainOutput:
+    """A pipe or a file in place of a terminal: no colours, lines and tables as wide as they are. Rich is not loaded."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def say(self, line: str) -> None:
+        """Print one line."""
+        print_plain(self._stream, line)
+
+    def draw(self, table: Table) -> None:
+        """Print a table with aligned columns, after an empty line."""
+        lines = [[heading.title for heading in table.head], *table.rows]
+        widths = [max(len(line[column]) for line in lines) for column in range(len(table.head))]
+        self.say("")
+        for line in lines:
+            cells = (
+                cell.rjust(width) if heading.content == "number" else cell.ljust(width)
+                for cell, width, heading in zip(line, widths, table.head, strict=True)
+            )
+            self.say((" " * GAP).join(cells).rstrip())
 
 
 def to_encoding(encoding: str, line: str) -> str:

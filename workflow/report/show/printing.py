@@ -6,30 +6,29 @@ Every function takes an optional `console`, for tests; the default is the termin
 from __future__ import annotations
 
 import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from workflow.formatting import moment, plural
-from workflow.report.show.plain_output import print_plain
-from workflow.report.show.rich_terminal import COLOURS, draw_table, make_console, say
+from workflow.report.show.rich_terminal import COLOURS, draw_table, make_output, say
 from workflow.report.show.run_summary import compression_lines, fault_lines, result_paths, summary
 
 if TYPE_CHECKING:
     from workflow.compare.comparison import Comparison
     from workflow.plan.plan_model import Plan
     from workflow.report.report_model import Report
+    from workflow.report.show.plain_output import PlainOutput
     from workflow.report.show.rich_terminal import Console
     from workflow.report.show.text_table import Table, View
     from workflow.spec.models.component import Component
 
 
-def show_report(report: Report, console: Console | None = None) -> None:
+def show_report(report: Report, console: Console | PlainOutput | None = None) -> None:
     """The whole report."""
     from workflow.report.show.stage_table import stage_table
 
-    console = console or make_console()
+    console = console or make_output()
     run = report.run
     say(console, f"{run.name}: {run.state}", COLOURS.get(run.state, ""))
     say(console, f"  {run.directory}, started {moment(run.started)}" + (f" on {run.host}" if run.host else ""))
@@ -42,11 +41,11 @@ def show_report(report: Report, console: Console | None = None) -> None:
         say(console, line, "dim")
 
 
-def show_status(report: Report, console: Console | None = None) -> None:
+def show_status(report: Report, console: Console | PlainOutput | None = None) -> None:
     """How far a run is: a line for the run, one per stage and one per stream."""
     from workflow.report.show.stage_table import stage_table
 
-    console = console or make_console()
+    console = console or make_output()
     run = report.run
     reason = f" ({run.reason})" if run.reason else ""
     say(console, f"{run.directory}: {run.state}{reason}", COLOURS.get(run.state, ""))
@@ -56,28 +55,22 @@ def show_status(report: Report, console: Console | None = None) -> None:
     _show_streams(console, report, "status")
 
 
-def show_end(report: Report, run_dir: Path, console: Console | None = None) -> None:
+def show_end(report: Report, run_dir: Path, console: Console | PlainOutput | None = None) -> None:
     """The last lines of `wf run`: the verdict, its reason, and where the results are."""
     bad = report.run.state != "succeeded"
-    stream = sys.stderr if bad else sys.stdout
     lines = [(f"{report.run.name}: {report.run.state} ({summary(report)})", COLOURS.get(report.run.state, ""))]
     lines += fault_lines(report)
     lines += [(f"  {path}", "") for path in result_paths(run_dir)]
-    if console is None and not stream.isatty():
-        # Loading Rich takes longer than all the rest here.
-        for line, _ in lines:
-            print_plain(stream, line)
-        return
-    console = console or make_console(stderr=bad)
+    console = console or make_output(stderr=bad)
     for line, style in lines:
         say(console, line, style)
 
 
-def show_plan(plan: Plan, console: Console | None = None) -> None:
+def show_plan(plan: Plan, console: Console | PlainOutput | None = None) -> None:
     """Everything that was decided, for people; `wf plan --json` has all of it."""
     from workflow.report.show.plan_tables import launch_lines, plan_tables
 
-    console = console or make_console()
+    console = console or make_output()
     stages, streams = plural(len(plan.stages), "stage"), plural(len(plan.streams), "stream")
     say(console, f"{plan.pipeline}: {stages}, {streams}, site {plan.site}", "bold")
     for table in plan_tables(plan):
@@ -92,26 +85,26 @@ def show_strategies(plan: Plan, stream: str, blocks: str | None, shape: str | No
     """What each strategy of distribution would cost, for every reader of this stream. Raises WfError."""
     from workflow.report.show.strategy_table import MEANING, strategies_tables
 
-    console = make_console()
+    console = make_output()
     for lines, table in strategies_tables(plan, stream, blocks, shape):
         say(console, "\n".join(lines))
         draw_table(console, table)
     say(console, f"\n{MEANING}")
 
 
-def show_advice(advice: Sequence[str], console: Console | None = None) -> None:
+def show_advice(advice: Sequence[str], console: Console | PlainOutput | None = None) -> None:
     """Notes on a plan that is valid, but may not be what the user meant."""
     if advice:
-        console = console or make_console()
+        console = console or make_output()
         for each in advice:
             say(console, f"note: {each}", "yellow")
 
 
-def show_comparison(comparison: Comparison, console: Console | None = None) -> None:
+def show_comparison(comparison: Comparison, console: Console | PlainOutput | None = None) -> None:
     """The verdict, then every difference."""
     from workflow.report.show.difference_table import difference_table
 
-    console = console or make_console()
+    console = console or make_output()
     colour = "green" if comparison.identical else "bold red"
     say(console, comparison.to_text(), colour)
     say(console, f"  A: {comparison.a}\n  B: {comparison.b}")
@@ -123,16 +116,16 @@ def show_comparison(comparison: Comparison, console: Console | None = None) -> N
         say(console, f"note: {note}", "yellow")
 
 
-def show_table(table: Table, console: Console | None = None) -> None:
+def show_table(table: Table, console: Console | PlainOutput | None = None) -> None:
     """One table."""
-    draw_table(console or make_console(), table)
+    draw_table(console or make_output(), table)
 
 
-def show_component(component: Component, console: Console | None = None) -> None:
+def show_component(component: Component, console: Console | PlainOutput | None = None) -> None:
     """One component: what it does, its parameters, what it reads and writes."""
     from workflow.report.show.component_tables import parameter_table, port_table
 
-    console = console or make_console()
+    console = console or make_output()
     say(console, f"{component.component} ({component.kind}): {component.summary}", "bold")
     if component.needs:
         say(console, f"  needs the Python modules {', '.join(component.needs)}")
@@ -146,7 +139,7 @@ def show_component(component: Component, console: Console | None = None) -> None
             draw_table(console, table)
 
 
-def _show_streams(console: Console, report: Report, view: View) -> None:
+def _show_streams(console: Console | PlainOutput, report: Report, view: View) -> None:
     from workflow.report.show.stream_table import PERCEIVED, stream_table
 
     draw_table(console, stream_table(report, view))

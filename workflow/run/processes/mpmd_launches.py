@@ -2,7 +2,8 @@
 
 The launcher reports one end for all of them. Every rank starts through `workflow.launch.mpmd_wrapper`, which records
 how the rank ended before the launcher sees it. The first record of a failure names the stage that failed. A stage
-without a record was ended by the launcher together with the others.
+without a record was ended by the launcher together with the others, unless the launcher reports success: then its
+records are lost, for example because the disk is full.
 """
 
 from __future__ import annotations
@@ -44,10 +45,13 @@ class MpmdLaunch:
     _exits: dict[str, list[RankExit]] = field(default_factory=dict)
     _over: set[str] = field(default_factory=set)
 
-    def poll(self, run_dir: Path) -> list[Ended]:
-        """The stages that have ended since the last call, the one that failed first comes first."""
+    def poll(self, run_dir: Path, *, fresh: bool = False) -> list[Ended]:
+        """The stages that have ended since the last call, the one that failed first comes first.
+
+        `fresh`: ask the file server for the sizes of the files (`formats.json_lines.Tail`).
+        """
         for name in self.group.stages:
-            self._read(name, run_dir)
+            self._read(name, run_dir, fresh)
         found: list[tuple[float, Ended]] = []
         for name in self.group.stages:
             if name not in self._over and (seen := self._ending(name)) is not None:
@@ -56,16 +60,23 @@ class MpmdLaunch:
         return [ended for _, ended in sorted(found, key=lambda pair: (pair[1].ending.code == 0, pair[0]))]
 
     def last(self, run_dir: Path, ending: Ending) -> list[Ended]:
-        """The launcher has ended: the stages that left records, then those that left none."""
-        recorded = self.poll(run_dir)
+        """The launcher has ended: the stages that left records, then those that left none.
+
+        A launcher reports success only when all ranks have: this counts for a stage without any record of an end,
+        unless a record of another stage contradicts it.
+        """
+        recorded = self.poll(run_dir, fresh=True)
         left = [name for name in self.group.stages if name not in self._over]
         self._over |= set(left)
         left.sort(key=lambda name: not _aborted(stage_dir(run_dir, name)))
-        if ending.code == 0 and ending.signal is None:
-            ending = Ending(None, signal.SIGKILL, "its launcher ended, with exit code 0, before it did")
-        return [*recorded, *(Ended(name, ending) for name in left)]
+        if ending.code != 0 or ending.signal is not None:
+            return [*recorded, *(Ended(name, ending) for name in left)]
+        failed = any(record.code != 0 for exits in self._exits.values() for record in exits)
+        trusted = Ending(0, None, "its ranks left no record: this is the exit code of its launcher")
+        early = Ending(None, signal.SIGKILL, "its launcher ended, with exit code 0, before it did")
+        return [*recorded, *(Ended(name, early if failed or self._exits[name] else trusted) for name in left)]
 
-    def _read(self, name: str, run_dir: Path) -> None:
+    def _read(self, name: str, run_dir: Path, fresh: bool) -> None:
         """Read what the ranks of this stage have recorded since the last call.
 
         On a network file system lines may appear torn or mixed: then the whole file is read again next time.
@@ -74,7 +85,7 @@ class MpmdLaunch:
         exits = self._exits.setdefault(name, [])
         if tail.offset == 0:
             exits.clear()
-        for line in tail.read().splitlines():
+        for line in tail.read(fresh=fresh).splitlines():
             try:
                 if (record := to_exit(line)) is not None:
                     exits.append(record)

@@ -56,7 +56,7 @@ def _problem(state: RunState, end: EndState) -> str | None:
     if end.closed is None:
         if end.live and end.opened is None:
             log = not end.reported and state.plan.stream(end.stream).engine == "SST"
-            return f"never opened {end.stream}" + (", as far as SST's log in its stderr tells" if log else "")
+            return f"never opened {end.stream}" + (", according to SST's log in its stderr" if log else "")
         verb = "writing" if end.side == "write" else "reading"
         return f"left {end.stream} without closing it, {verb} {_steps(end.steps)}"
     if not end.complete:

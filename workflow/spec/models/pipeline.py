@@ -268,7 +268,9 @@ class Deadlines(Spec):
     )
     run: Duration | None = Field(None, examples=["24 h"], description="kills: the whole run (default: no limit)")
     stop: Duration = Field(
-        60.0, examples=["60 s"], description="from the request to stop, SIGINT, until SIGKILL; SIGTERM after a third"
+        60.0,
+        examples=["60 s"],
+        description="from the request to stop (SIGINT) until SIGKILL; SIGTERM after 5 s, at most a third of it",
     )
 
 
