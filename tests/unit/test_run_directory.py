@@ -257,7 +257,7 @@ def test_events_of_a_long_run_stay_few_and_end_exactly(tmp_path: Path) -> None:
     assert [event.t for event in progress[:3]] == [0.0, 0.5, 1.0], "the beginning is as fine as before"
 
 
-def test_progress_in_the_file_is_a_minute_old_at_most_however_long_the_run(tmp_path: Path) -> None:
+def test_progress_in_the_file_is_150_s_old_at_most_however_long_the_run(tmp_path: Path) -> None:
     """After ten days; a step comes each second, then one more, then none."""
     log, day = EventLog(tmp_path), 86_400
     log.write(RunStarted(1.0, "run", 1, 1, "here"))
@@ -265,8 +265,8 @@ def test_progress_in_the_file_is_a_minute_old_at_most_however_long_the_run(tmp_p
         log.write(StreamProgress(t, "atoms", "md", "write", t, t))
     times = [event.t for event in read_events(tmp_path) if isinstance(event, StreamProgress)]
     gaps = [after - before for before, after in itertools.pairwise([*times, 10 * day + 1000])]
-    assert 50 < max(gaps) <= 61
-    for t in range(10 * day + 1000, 10 * day + 1062):
+    assert 140 < max(gaps) <= 151
+    for t in range(10 * day + 1000, 10 * day + 1152):
         log.write(Tick(t))
     assert list(read_events(tmp_path))[-1] == StreamProgress(
         10 * day + 999, "atoms", "md", "write", *[10 * day + 999] * 2

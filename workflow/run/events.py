@@ -27,7 +27,7 @@ EVENTS_FILE = "events.jsonl"
 # Version 2 states its version, and has less and less progress; version 1 has two of an end a second.
 EVENTS_VERSION = 2
 # The longest interval between two lines of progress of one end: so old may its counts in the file be.
-LONGEST_INTERVAL_S = 60.0
+LONGEST_INTERVAL_S = 150.0
 # How often to look whether progress that was held back is due.
 DUE_CHECK_S = 1.0
 
@@ -299,7 +299,7 @@ class EventLog:
     """Appends events to the run's file; no error of the file system is raised (see `LineWriter`).
 
     Of the progress of one end it writes less and less often, so that the file of a long run stays small: an event at
-    intervals that grow with the time, up to a minute, and the last one before the verdict. Progress counts from the
+    intervals that grow with the time, up to 150 s, and the last one before the verdict. Progress counts from the
     beginning, so that nothing is missing from the totals. Progress that was held back is written when its interval is
     over, with whichever event comes then (`Tick` at the latest).
     """
