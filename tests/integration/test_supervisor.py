@@ -37,7 +37,8 @@ def run(plan: Plan, folder: Path) -> tuple[Path, list[RunState]]:
 @pytest.mark.parametrize("plain", [False, True])
 @pytest.mark.parametrize("way", ["sst", "live", "after"])
 def test_chain(way: Way, plain: bool, tmp_path: Path) -> None:
-    run_dir, states = run(chain(way, plain=plain, steps=12), tmp_path)
+    # About a second of steps: several looks at the files (every 0.25 s) fall into it.
+    run_dir, states = run(chain(way, plain=plain, steps=12, step_s=0.08), tmp_path)
     last = states[-1]
     assert {stage.status for stage in last.stages.values()} == {"succeeded"}
     for stream in ("atoms", "pattern"):
