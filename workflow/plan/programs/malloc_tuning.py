@@ -56,20 +56,6 @@ def decide_memory(
     notes: Notes,
 ) -> MallocPolicy:
     """The memory policy of a stage. `by_default`: see `kept_by_default`. Notes what cannot be had."""
-    policy = _memory_policy(stage, ends, placement, by_default, site, origins, notes)
-    notes.why(f"stages.{stage.name}.memory", policy.why)
-    return policy
-
-
-def _memory_policy(
-    stage: DeclaredStage,
-    ends: Sequence[EndPlan],
-    placement: Placement,
-    by_default: int,
-    site: Site,
-    origins: Origins,
-    notes: Notes,
-) -> MallocPolicy:
     wanted, key = stage.spec.memory, f"stages.{stage.name}.memory"
     own = [each for each in ALLOCATOR_VARIABLES if each in stage.spec.env]
     if own:

@@ -54,6 +54,7 @@ def to_stage_plan(
     program = [*_program(stage, values, filler, problems), *picongpu_arguments(ends)]
     configs = config_files(ends)
     memory = decide_memory(stage, ends, placement, keep_freed, site, origins, notes)
+    notes.why(f"stages.{stage.name}.memory", memory.why)
     written, copied = user_files(stage, filler, configs, ends, problems)
     return StagePlan(
         name=stage.name,
