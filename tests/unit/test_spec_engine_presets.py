@@ -66,6 +66,8 @@ def test_a_preset_takes_the_rest_from_what_it_is_based_on(own: Path) -> None:
          "`QueuLimit` for the end that writes\n  did you mean `QueueLimit`?"),
         ("based_on: sst\nread: {QueueLimit: 2}", "mine.yaml:2:8: read.QueueLimit: engine SST has no parameter"),
         ("engine: SST", "mine.yaml:1:1: summary: is missing"),
+        ("engine: SST\nsummary: s", "mine.yaml:1:1: couplings: is missing"),
+        ("engine: SST\nsummary: s\ncouplings: []", "mine.yaml:3:12: couplings: "),
         ("engine: SST\nsummary: s\nparameters: {A: {type: integer, side: write, help: h}}",
          "mine.yaml:3:24: parameters.A.type: expected `int`, `float`, `bool`, `size`, `string` or `choice`, got"),
     ],
