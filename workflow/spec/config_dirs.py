@@ -20,8 +20,9 @@ def config_dirs(kind: str) -> list[Path]:
 
 
 def find_config(kind: str, name: str) -> Path | None:
-    """The file that describes an engine or a site; the user's own shadows a shipped one."""
-    files = (folder / f"{name}.yaml" for folder in config_dirs(kind))
+    """The file that describes an engine or a site; the user's own shadows a shipped one. `SST` also finds `sst.yaml`:
+    ADIOS2 writes its engines' names in capitals."""
+    files = (folder / f"{each}.yaml" for each in (name, name.lower()) for folder in config_dirs(kind))
     return next((file for file in files if is_file(file)), None)
 
 

@@ -71,10 +71,12 @@ def _why_unreadable(path: Path, error: OSError) -> tuple[str, str]:
         hint = f"did you mean `{inside[0]}`?" if len(inside) == 1 else "name the file in it"
         return "is a directory, not a file", hint
     if isinstance(error, FileNotFoundError):
-        from workflow.spec.suggest import did_you_mean
+        from workflow.spec.suggest import nearest_name
 
-        near = did_you_mean(path.name, [each.name for each in path.parent.glob("*.y*ml")])
-        return "no such file", near or "`wf init my-first` writes a working pipeline"
+        here = {each.stem: each for each in path.parent.glob("*.y*ml")}
+        near = nearest_name(path.stem, here)
+        hint = "`wf init my-first` writes a working pipeline" if near is None else f"did you mean `{here[near]}`?"
+        return "no such file", hint
     return f"cannot be read: {error.strerror}", "check the path and its permissions"
 
 
@@ -243,9 +245,9 @@ class _Composer:
         mark, opened = error.problem_mark or error.context_mark, error.context_mark
         at = (mark.line + 1, mark.column + 1) if mark else (1, 1)
         began = (opened.line + 1, opened.column + 1) if opened else at
-        lines = self.text.splitlines() or [""]
-        line = lines[min(at[0], len(lines)) - 1]
-        message, hint, at = sentence(error.problem or "", error.context or "", at, began, line)
+        lines = self.text.splitlines()
+        lines += [""] * (at[0] - len(lines))  # the parser may stop behind the last one
+        message, hint, at = sentence(error.problem or "", error.context or "", at, began, lines)
         return Problem(self.source, *at, "", message, hint)
 
     def place(self, event: Any) -> SourcePosition:
