@@ -221,22 +221,22 @@ def test_all_stages_on_nodes_in_use_are_named() -> None:
     ranges, _, problems = placed([demand(0, 16), demand(1, 8), demand(2, 16)], overlap)
     assert ranges == [(0, 2), (2, 3), (0, 2)]
     assert problems == [
-        "p.yaml:1:1: stages.c.place: needs 2 nodes of its own, but stages that run at the same time have 3 of the 4 "
-        "nodes of site cluster\n    use fewer ranks, `place: {share: STAGE}`, or `--set oversubscribe=true`"
+        "error: p.yaml:1:1: stages.c.place: needs 2 nodes of its own, but stages that run at the same time have "
+        "3 of the 4 nodes of site cluster\n  use fewer ranks, `place: {share: STAGE}`, or `--set oversubscribe=true`"
     ]
 
 
 def test_counts_of_nodes_are_checked_against_ranks_and_site() -> None:
     assert placed([demand(0, 8, nodes=4)], {"a": 0}) == ([(0, 4)], set(), [])
     assert placed([demand(0, 2, nodes=3)], {"a": 0})[2] == [
-        "p.yaml:1:1: stages.a.place.nodes: 3 nodes for 2 ranks\n    give at least one rank per node"
+        "error: p.yaml:1:1: stages.a.place.nodes: 3 nodes for 2 ranks\n  give at least one rank per node"
     ]
     assert placed([demand(0, 8, nodes=5)], {"a": 0})[2] == [
-        "p.yaml:1:1: stages.a.place.nodes: site cluster has 4 nodes, not 5\n    give at most 4, or another `site:`"
+        "error: p.yaml:1:1: stages.a.place.nodes: site cluster has 4 nodes, not 5\n  give at most 4, or another `site:`"
     ]
     assert placed([demand(0, 17, cores=1)], {"a": 0}, site_nodes=2)[2] == [
-        "p.yaml:1:1: stages.a.ranks: 17 ranks × 1 core = 17 cores, site cluster has 2 nodes × 8 cores = 16\n"
-        "    use fewer ranks, or `--set oversubscribe=true`"
+        "error: p.yaml:1:1: stages.a.ranks: 17 ranks × 1 core = 17 cores, site cluster has 2 nodes × 8 cores = 16\n"
+        "  use fewer ranks, or `--set oversubscribe=true`"
     ]
     assert placed([demand(0, 17, cores=1)], {"a": 0}, site_nodes=1) == ([(0, 1)], set(), [])
 
@@ -249,7 +249,7 @@ def test_a_guest_gets_the_first_of_its_hosts_nodes() -> None:
     assert placed([*hosts, demand(2, 9, nodes=1, home="b")], overlap)[0][2] == (1, 2)
     ranges, _, problems = placed([*hosts, demand(2, 9, nodes=4, home="b")], overlap)
     assert ranges[2] == (1, 4)
-    assert problems == ["p.yaml:1:1: stages.c.place.nodes: b has 3 nodes to share, not 4\n    give at most 3"]
+    assert problems == ["error: p.yaml:1:1: stages.c.place.nodes: b has 3 nodes to share, not 4\n  give at most 3"]
 
 
 def test_a_circle_of_three_that_share_is_named_once(plan_of: Planner) -> None:
