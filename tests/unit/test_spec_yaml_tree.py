@@ -121,7 +121,7 @@ def test_the_depth_of_an_alias_is_that_of_its_deepest_child(siblings: str, above
     if fits:
         assert parse_yaml(text, "x").depth == 60
     else:
-        with pytest.raises(SpecError, match=r"^x:2:24: nested deeper than 60 levels\n *check the brackets$"):
+        with pytest.raises(SpecError, match=r"^error: x:2:24: nested deeper than 60 levels\n *check the brackets$"):
             parse_yaml(text, "x")
 
 
@@ -152,7 +152,7 @@ def test_the_parser_in_python_says_the_same(case: str, monkeypatch: pytest.Monke
 def test_a_missing_file_names_a_near_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("pipeline.yaml").write_text("wf: 1")
-    with pytest.raises(SpecError, match=r"pipelin.yaml: no such file\n    did you mean `pipeline.yaml`\?"):
+    with pytest.raises(SpecError, match=r"pipelin.yaml: no such file\n  did you mean `pipeline.yaml`\?"):
         read_yaml(Path("pipelin.yaml"))
 
 
@@ -160,7 +160,7 @@ def test_a_directory_names_the_file_inside(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.chdir(tmp_path)
     Path("demo").mkdir()
     Path("demo/pipeline.yaml").write_text("wf: 1")
-    with pytest.raises(SpecError, match=r"demo: is a directory, not a file\n    did you mean `demo/pipeline.yaml`"):
+    with pytest.raises(SpecError, match=r"demo: is a directory, not a file\n  did you mean `demo/pipeline.yaml`"):
         read_yaml(Path("demo"))
 
 

@@ -11,19 +11,24 @@ import gc
 import json
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from workflow import __version__
 from workflow.cli.completion import complete_component, complete_example
 from workflow.cli.options import check_strategy_options, pipeline_options, strategy_options
-from workflow.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, WfError
+from workflow.cli.usage_errors import unknown_verb, usage_problem
+from workflow.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, Problem, SpecError, WfError, to_message
 from workflow.formatting import plural
 
 if TYPE_CHECKING:
     from workflow.spec.load import Loaded
+
+# `wf` alone prints its help: an error of click since 8.2.
+NO_ARGUMENTS = getattr(click.exceptions, "NoArgsIsHelpError", ())
 
 
 class VerbGroup(click.Group):
@@ -32,6 +37,12 @@ class VerbGroup(click.Group):
     def list_commands(self, _: click.Context) -> list[str]:
         """The verbs in the order of `--help`."""
         return list(self.commands)
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        """The verb that the first word names. Raises UsageError when there is none."""
+        if args and not args[0].startswith("-") and args[0] not in self.commands:
+            raise click.UsageError(unknown_verb(args[0], list(self.commands)), ctx)
+        return super().resolve_command(ctx, args)
 
 
 @click.group(cls=VerbGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -83,10 +94,12 @@ def check(pipeline: Path, profiles: tuple[str, ...], sets: tuple[str, ...], via:
     """
     from workflow.api import make_plan
     from workflow.cli.doctor import missing_programs
-    from workflow.report.show.printing import show_advice
+    from workflow.errors import to_notes
+    from workflow.report.show.printing import show_messages
 
-    plan = make_plan(load(pipeline, profiles, sets, via))
-    show_advice([*plan.advice, *missing_programs(plan)])
+    loaded = load(pipeline, profiles, sets, via)
+    plan = make_plan(loaded)
+    show_messages([*missing_programs(plan, loaded.origins, "note"), *to_notes(plan.advice)])
     stages, streams = plural(len(plan.stages), "stage"), plural(len(plan.streams), "stream")
     click.echo(f"{pipeline}: ok ({stages}, {streams})")
 
@@ -166,8 +179,8 @@ def run(
         return
     from workflow.cli.doctor import missing_programs
 
-    if missing := missing_programs(decided):
-        raise WfError("\n".join(missing))
+    if missing := missing_programs(decided, loaded.origins, "error"):
+        raise SpecError(missing)
     from workflow.report.show.live_display import Progress
 
     directory, states = start_run(loaded, decided, run_dir)
@@ -338,19 +351,26 @@ def main() -> None:
     atexit.register(gc.freeze)
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # searching for them costs 40 ms
     try:
-        wf.main(standalone_mode=False)
+        wf.main(prog_name="wf", standalone_mode=False)
     except WfError as error:
-        click.echo(f"error: {error}", err=True)
-        sys.exit(error.exit_code)
-    except click.ClickException as error:
+        _exit_with(error.problems, error.exit_code)
+    except NO_ARGUMENTS as error:
         error.show()
         sys.exit(EXIT_BAD_INPUT)
+    except click.ClickException as error:
+        _exit_with([usage_problem(error, wf, sys.argv[1:])], EXIT_BAD_INPUT)
     except (click.Abort, KeyboardInterrupt):
-        click.echo("interrupted", err=True)
-        sys.exit(EXIT_INTERRUPTED)
+        _exit_with([to_message("error", "interrupted")], EXIT_INTERRUPTED)
     except BrokenPipeError:  # the reader left: `wf plan --json | head`
         sys.stderr.close()  # or Python complains at exit
         sys.exit(0)
+
+
+def _exit_with(problems: Sequence[Problem], code: int) -> NoReturn:
+    from workflow.report.show.printing import show_errors
+
+    show_errors(problems)
+    sys.exit(code)
 
 
 if __name__ == "__main__":

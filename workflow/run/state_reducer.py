@@ -106,7 +106,7 @@ class _Draft:
             case StreamProgress(stream=stream, stage=stage, side=side, steps=steps, bytes=count):
                 self._progress((stream, stage, side), t, steps, count)
             case RunStarted(run=run, pid=pid, host=host):
-                self._changes |= {"run": run, "pid": pid, "host": host, "started": t, "due": 0.0}
+                self._changes |= {"run": run, "pid": pid, "host": host, "started": t}
             case Interrupted(signal=signal):
                 if self.get("stopping") is None:
                     self._changes["interrupted"] = signal
@@ -178,10 +178,9 @@ class _Draft:
         if now.is_over and not before.is_over:
             self._changes["going"] = self.get("going") - {name}
         waits, waited = (each.exited is not None and not each.is_over for each in (now, before))
-        if waits and not waited:
-            self._changes["unjudged"] = (*self.get("unjudged"), name)
-        elif waited and not waits:
-            self._changes["unjudged"] = tuple(each for each in self.get("unjudged") if each != name)
+        if waits != waited:
+            others = tuple(each for each in self.get("unjudged") if each != name)
+            self._changes["unjudged"] = (*others, name) if waits else others
         if now.status == "failed" and before.status != "failed":
             self._changes["failed"] = (*self.get("failed"), name)
 

@@ -83,7 +83,7 @@ def _decoded(text: bytes, source: str) -> str:
         return text.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         before = text[: error.start]
-        line, column = before.count(b"\n") + 1, len(before) - (before.rfind(b"\n") + 1) + 1
+        line, column = before.count(b"\n") + 1, len(before[before.rfind(b"\n") + 1 :].decode()) + 1
         message = f"not UTF-8 text (byte 0x{text[error.start]:02x})"
         encoding = "utf-16" if text[:2] in (BOM_UTF16_LE, BOM_UTF16_BE) else "latin1"
         hint = f"save it as UTF-8, e.g. `iconv -f {encoding} -t utf-8 {source} > utf8.yaml`"
