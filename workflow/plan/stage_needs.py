@@ -12,7 +12,7 @@ from workflow.plan.placeholders import fill_run_dir
 from workflow.plan.plan_model import RUN_DIR, Plan, StagePlan
 from workflow.plan.topology.complete_pipeline import CompletePipeline
 from workflow.site.interpreters import Executed, executed, is_interpreter, is_python
-from workflow.site.need_model import ModuleNeed, ProgramNeed, ScriptNeed, StageNeed
+from workflow.site.need_model import ModuleNeed, NewFileNeed, ProgramNeed, ScriptNeed, StageNeed
 from workflow.site.python_modules import PYTHON_VARIABLES
 from workflow.spec.file_formats import chosen_format
 from workflow.spec.models.component import Component
@@ -52,6 +52,9 @@ def _of_component(stage: StagePlan, component: Component, env: Mapping[str, str]
     modules += [*_of_streams(stage), *_of_ranks(stage), *(chosen[1].needs if chosen is not None else ())]
     needed = ModuleNeed(tuple(dict.fromkeys(modules)), python, f"component {component.component}")
     yield StageNeed(stage.name, key, needed, env=env)
+    known = component.file_formats
+    if known is not None and str(path := stage.parameters.get(known.path, "")).startswith("/"):
+        yield StageNeed(stage.name, f"stages.{stage.name}.with.{known.path}", NewFileNeed(_plain(str(path))))
     if not component.needs:
         yield StageNeed(stage.name, key, ScriptNeed(_plain(stage.program[1]), python), env=env)
 
@@ -59,6 +62,8 @@ def _of_component(stage: StagePlan, component: Component, env: Mapping[str, str]
 def _of_command(stage: StagePlan, spec: StageSpec, folder: Path, env: Mapping[str, str]) -> Iterator[StageNeed]:
     key, written = f"stages.{stage.name}.command", [str(word) for word in spec.command or []]
     program = stage.program[0]
+    if "/" not in program and RUN_DIR in stage.env.get("PATH", ""):
+        return  # the run may create it
     if not program.startswith(RUN_DIR):
         yield StageNeed(stage.name, f"{key}[0]", _program(_plain(program)), written[0], env)
     if not is_interpreter(program):

@@ -10,14 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from workflow.launch.launchers import LAUNCHERS
-from workflow.site.interpreters import is_own_python
-from workflow.site.need_model import ModuleNeed, NeedState, ProgramNeed, ScriptNeed, StageNeed
-from workflow.site.program_lookup import look_up_program, look_up_script
+from workflow.site.interpreters import is_own_python, is_python
+from workflow.site.need_model import ModuleNeed, NeedState, NewFileNeed, ProgramNeed, ScriptNeed, StageNeed
+from workflow.site.program_lookup import interpreter_of, look_up_new_file, look_up_program, look_up_script
 from workflow.site.python_modules import DEADLINE_S, ScriptSyntaxError, imports_of, is_beside, missing_modules
 from workflow.site.site_model import Site
 
 # What a package is called on PyPI, where its module has another name.
-_PACKAGES = {"openpmd_api": "openpmd-api", "yaml": "PyYAML", "workflow": "wf-hpc"}
+_PACKAGES = {"openpmd_api": "openpmd-api", "yaml": "PyYAML"}
 # A Python, and the variables of a stage that decide what it finds.
 PythonInStage = tuple[str, tuple[tuple[str, str], ...]]
 
@@ -59,15 +59,28 @@ def _with_imports(needs: Sequence[StageNeed], found: list[NeedState]) -> Iterato
     for need in needs:
         thing = need.thing
         if isinstance(thing, ProgramNeed):
-            found.append(look_up_program(need, thing))
+            state = look_up_program(need, thing)
+            script = ScriptNeed(state.detail, _python_of(state)) if thing.role == "program" else None
+            imported = _imported(need, script) if script is not None and script.python else None
+            found.append(imported if isinstance(imported, NeedState) else state)
+            if isinstance(imported, StageNeed):
+                yield imported
         elif isinstance(thing, ModuleNeed):
             yield need
+        elif isinstance(thing, NewFileNeed):
+            found.append(look_up_new_file(need, thing))
         else:
             state = look_up_script(need, thing)
             imported = _imported(need, thing) if state.state == "ok" and thing.python else None
             found.append(imported if isinstance(imported, NeedState) else state)
             if isinstance(imported, StageNeed):
                 yield imported
+
+
+def _python_of(program: NeedState) -> str:
+    """The Python that executes a program that is a Python script; empty for all others."""
+    interpreter = interpreter_of(Path(program.detail)) if program.state == "ok" else ""
+    return interpreter if is_python(interpreter) else ""
 
 
 def _imported(need: StageNeed, thing: ScriptNeed) -> StageNeed | NeedState | None:
@@ -121,6 +134,8 @@ def _module_state(
 
 
 def _how_to_install(python: str, modules: Sequence[str]) -> str:
+    if "workflow" in modules:
+        return "let `${{ wf.python }}` execute it, or install wf into that Python"
     packages = " ".join(_PACKAGES.get(name, name) for name in modules)
     hint = f"`{shlex.quote(python)} -m pip install {packages}`"
     return f"{hint}, or load your site's ADIOS2 module with its Python bindings" if "adios2" in modules else hint

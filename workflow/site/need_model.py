@@ -48,12 +48,20 @@ class ModuleNeed:
 
 
 @dataclass(frozen=True)
+class NewFileNeed:
+    """A file that the stage creates outside of the run directory, and that must not exist before."""
+
+    path: str
+    """Absolute."""
+
+
+@dataclass(frozen=True)
 class StageNeed:
     """One thing that a stage needs, with the key of the pipeline file that asks for it."""
 
     stage: str
     key: str
-    thing: ProgramNeed | ScriptNeed | ModuleNeed
+    thing: ProgramNeed | ScriptNeed | ModuleNeed | NewFileNeed
     written: str = ""
     """The program or script as the user wrote it; empty where the user did not."""
     env: Mapping[str, str] = field(default_factory=dict, hash=False)

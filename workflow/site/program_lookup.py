@@ -1,4 +1,4 @@
-"""Whether programs and scripts are on this machine and can be started, and what to type where they cannot."""
+"""Whether programs and scripts are on this machine and can be started, and whether places of new files are free."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from workflow.site.interpreters import is_python
-from workflow.site.need_model import NeedState, ProgramNeed, ScriptNeed, StageNeed
+from workflow.site.need_model import NeedState, NewFileNeed, ProgramNeed, ScriptNeed, StageNeed
 from workflow.spec.suggest import did_you_mean, nearest_name, shortened
 from workflow.spec.user_paths import exists, is_file
 
 # The endings of scripts: the kernel starts them only by a first line `#!INTERPRETER`.
 _SCRIPTS = (".py", ".sh", ".pl", ".jl", ".lua", ".rb", ".R")
+_LONGEST_LINE = 256  # BINPRM_BUF_SIZE of Linux
 _MOST_NAMES = 10_000
 
 
@@ -49,11 +50,19 @@ def look_up_script(need: StageNeed, thing: ScriptNeed) -> NeedState:
     return NeedState(need, "missing", f"there is no file `{_shown(need, thing.script)}`", hint)
 
 
+def look_up_new_file(need: StageNeed, thing: NewFileNeed) -> NeedState:
+    """Whether the place of a new file is free."""
+    if not exists(Path(thing.path)):
+        return NeedState(need, "ok", thing.path)
+    hint = "remove it, or give a relative path: every run then writes a file of its own"
+    return NeedState(need, "missing", f"{thing.path} already exists, and is not overwritten", hint)
+
+
 def _look_up_first_line(need: StageNeed, path: Path) -> NeedState:
     """The first line of a script names its interpreter."""
     try:
         with path.open("rb") as file:
-            start = file.readline(256)
+            start = file.readline(_LONGEST_LINE)
     except OSError:  # executable, not readable
         return NeedState(need, "ok", str(path))
     if not start.startswith(b"#!"):
@@ -62,16 +71,29 @@ def _look_up_first_line(need: StageNeed, path: Path) -> NeedState:
         detail = f"`{_shown(need, str(path))}` has no first line `#!INTERPRETER`, so that it cannot be started"
         hint = "begin it with `#!/usr/bin/env python3`" if path.suffix == ".py" else "add that line"
         return NeedState(need, "missing", detail, hint)
-    words = start[2:].decode("utf-8", "replace").split()
-    interpreter = words[0] if words else ""
-    if interpreter.endswith("/env") and len(words) > 1 and not words[1].startswith("-"):
-        interpreter = words[1]
+    interpreter = _interpreter(start)
     known = is_file(Path(interpreter)) if "/" in interpreter else shutil.which(interpreter, path=need.env.get("PATH"))
     if known:
         return NeedState(need, "ok", str(path))
-    line = shortened("#!" + " ".join(words))
+    line = shortened(start.decode("utf-8", "replace").strip())
     detail = f"`{_shown(need, str(path))}` begins with `{line}`, and there is no `{shortened(interpreter)}`"
     return NeedState(need, "missing", detail, "correct its first line")
+
+
+def interpreter_of(path: Path) -> str:
+    """The interpreter that the first line of a script names, a path or a name on PATH; empty where there is none."""
+    try:
+        with path.open("rb") as file:
+            start = file.readline(_LONGEST_LINE)
+    except OSError:
+        return ""
+    return _interpreter(start) if start.startswith(b"#!") else ""
+
+
+def _interpreter(first_line: bytes) -> str:
+    words = first_line[2:].decode("utf-8", "replace").split()
+    by_env = len(words) > 1 and words[0].endswith("/env") and not words[1].startswith("-")
+    return words[1] if by_env else (words or [""])[0]
 
 
 def _hint_on_path(need: StageNeed, thing: ProgramNeed) -> str:

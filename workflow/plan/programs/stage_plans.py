@@ -49,7 +49,7 @@ def to_stage_plan(
         keep_freed: bytes that a rank may keep where no size is written (`kept_by_default`).
     """
     problems = notes.problems
-    filler = Filler(stage.name, stage_values(stage, ends, values), stage.spec.files, problems)
+    filler = Filler(stage.name, stage_values(stage, ends, values), stage.spec.files, notes)
     parameters = _parameters(stage, filler, problems)
     program = [*_program(stage, values, filler, problems), *picongpu_arguments(ends)]
     configs = config_files(ends)
