@@ -62,6 +62,13 @@ class EndState:
         """When it last opened, stepped or closed."""
         return max((t for t in (self.opened, self.last_step, self.closed) if t is not None), default=None)
 
+    @property
+    def untaken_since(self) -> float | None:
+        """Of a reading end: when the first step was written that it has not taken; None when it has taken all."""
+        if self.due is not None and self.last_step is not None and self.due <= self.last_step:
+            return None
+        return self.due
+
     def rates(self, now: float) -> tuple[float, float]:
         """(steps per second, bytes per second) over the last seconds up to `now`."""
         samples = [sample for sample in self.samples if now - sample.t <= RATE_WINDOW_S]

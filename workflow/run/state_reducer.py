@@ -230,7 +230,7 @@ class _Draft:
         if stepped and end.side == "write":
             for reader in self._before.plan.stream(end.stream).readers:
                 other = self.ends[end.stream, reader, "read"]
-                if other.due is None or other.due <= (other.last_step or 0.0):
+                if other.untaken_since is None:
                     self._put(_changed(other, {"due": t}))
 
 
