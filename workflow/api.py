@@ -19,12 +19,13 @@ from workflow.errors import SpecError
 from workflow.spec.load import Loaded, load_pipeline
 
 if TYPE_CHECKING:
+    from workflow.errors import Problem
     from workflow.plan.plan_model import Plan
     from workflow.report.report_model import Report
     from workflow.run.state import RunState
     from workflow.site.site_model import Site
 
-__all__ = ["Loaded", "load_pipeline", "make_plan", "read_report", "run_pipeline", "start_run"]
+__all__ = ["Loaded", "load_pipeline", "make_plan", "notes_on", "read_report", "run_pipeline", "start_run"]
 
 
 def make_plan(loaded: Loaded, site: Site | None = None) -> Plan:
@@ -47,7 +48,7 @@ def find_site(loaded: Loaded) -> Site:
     """The site of a pipeline; what its file leaves to `auto` is that of this machine."""
     from workflow.site.load_site import load_site
 
-    return load_site(loaded.spec.site)
+    return load_site(loaded.spec.site, loaded.path.parent)
 
 
 def refuse_missing(loaded: Loaded, plan: Plan, site: Site) -> None:
@@ -56,6 +57,14 @@ def refuse_missing(loaded: Loaded, plan: Plan, site: Site) -> None:
 
     if missing := [problem for problem in preflight(loaded, plan, site) if problem.level == "error"]:
         raise SpecError(missing)
+
+
+def notes_on(plan: Plan, loaded: Loaded) -> list[Problem]:
+    """The advice of a plan as notes, with their places in the pipeline file."""
+    from workflow.plan.plan_notes import located
+    from workflow.plan.topology.implicit_stages import complete_pipeline
+
+    return located(plan.advice, complete_pipeline(loaded).origins)
 
 
 def start_run(loaded: Loaded, plan: Plan, run_dir: Path | None = None) -> tuple[Path, Generator[RunState, None, None]]:
@@ -88,6 +97,7 @@ def run_pipeline(
     profiles: Sequence[str] = (),
     sets: Sequence[str] = (),
     via: str | None = None,
+    site: str | None = None,
     run_dir: str | Path | None = None,
 ) -> Report:
     """Run a pipeline to its end and return the report. A failed run is a report too: see `report.run.state`.
@@ -98,10 +108,10 @@ def run_pipeline(
     """
     from workflow.report.report_files import write_report
 
-    loaded = load_pipeline(Path(path), profiles=profiles, sets=sets, via=via)
-    site = find_site(loaded)
-    plan = make_plan(loaded, site)
-    refuse_missing(loaded, plan, site)
+    loaded = load_pipeline(Path(path), profiles=profiles, sets=sets, via=via, site=site)
+    machine = find_site(loaded)
+    plan = make_plan(loaded, machine)
+    refuse_missing(loaded, plan, machine)
     directory, states = start_run(loaded, plan, Path(run_dir) if run_dir else None)
     state = None
     with contextlib.closing(states):

@@ -278,5 +278,5 @@ def test_doctor_names_the_launcher_of_the_site(tmp_path: Path, monkeypatch: pyte
 def test_a_file_with_what_resembles_a_placeholder_is_advice(plan_of: Planner) -> None:
     (plan_of.folder / "settings.in").write_text("dir = ${pipeline.dir}\nhome = ${HOME}\n")
     plan = plan_of("stages: {one: {command: [sh], files: {settings: settings.in}}}\n")
-    said = "settings.in: `${pipeline.dir}` is not a placeholder; did you mean `${{ pipeline.dir }}`?"
+    said = "stage one: in settings.in `${pipeline.dir}` is not a placeholder; did you mean `${{ pipeline.dir }}`?"
     assert plan.advice == [said]

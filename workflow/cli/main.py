@@ -13,19 +13,16 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import click
 
 from workflow import __version__
 from workflow.cli.completion import complete_component, complete_example
-from workflow.cli.options import check_strategy_options, pipeline_options, strategy_options
+from workflow.cli.options import GivenPipeline, check_strategy_options, pipeline_options, strategy_options
 from workflow.cli.usage_errors import unknown_verb, usage_problem
 from workflow.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, Problem, SpecError, WfError, to_message
 from workflow.formatting import plural
-
-if TYPE_CHECKING:
-    from workflow.spec.load import Loaded
 
 # `wf` alone prints its help: an error of click since 8.2.
 NO_ARGUMENTS = getattr(click.exceptions, "NoArgsIsHelpError", ())
@@ -46,19 +43,12 @@ class VerbGroup(click.Group):
 
 
 @click.group(cls=VerbGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.version_option(__version__, prog_name="wf")
+@click.version_option(__version__, "-V", "--version", prog_name="wf")
 def wf() -> None:
     """Couple simulations, analyses and sinks by ADIOS2 streams or files, from one YAML file.
 
     Start with `wf init my-first`, then `wf run my-first/pipeline.yaml`. `wf VERB --help` describes each verb.
     """
-
-
-def load(pipeline: Path, profiles: tuple[str, ...], sets: tuple[str, ...], via: str | None) -> Loaded:
-    """Read and check the pipeline file, with its profiles and overrides."""
-    from workflow.api import load_pipeline
-
-    return load_pipeline(pipeline, profiles=profiles, sets=sets, via=via)
 
 
 @wf.command()
@@ -88,31 +78,30 @@ def init(directory: Path, example: str) -> None:
 @wf.command()
 @pipeline_options
 @click.option("--strict", is_flag=True, help="Exit with 2 when this machine lacks something, too: for CI")
-def check(pipeline: Path, profiles: tuple[str, ...], sets: tuple[str, ...], via: str | None, strict: bool) -> None:
+def check(given: GivenPipeline, strict: bool) -> None:
     """List all mistakes in a pipeline file, and what this machine lacks for it; start no stage.
 
     PIPELINE is the YAML file. Exits with 2 when it has a mistake. What is missing here is a warning.
     """
     from dataclasses import replace
 
-    from workflow.api import find_site, make_plan
-    from workflow.errors import to_notes
+    from workflow.api import find_site, make_plan, notes_on
     from workflow.preflight import preflight
     from workflow.report.show.printing import show_messages
 
-    loaded = load(pipeline, profiles, sets, via)
+    loaded = given.load()
     site = find_site(loaded)
     plan = make_plan(loaded, site)
     found = preflight(loaded, plan, site)
     missing = [problem for problem in found if problem.level == "error"]
     notes = [problem for problem in found if problem.level == "note"]
     warnings = [] if strict else [replace(problem, level="warning") for problem in missing]
-    show_messages([*warnings, *notes, *to_notes(plan.advice)])
+    show_messages([*warnings, *notes, *notes_on(plan, loaded)])
     if strict and missing:
         raise SpecError(missing)
     counts = [plural(len(plan.stages), "stage"), plural(len(plan.streams), "stream")]
     counts += [plural(len(warnings), "warning")] if warnings else []
-    click.echo(f"{pipeline}: ok ({', '.join(counts)})")
+    click.echo(f"{given.path}: ok ({', '.join(counts)})")
 
 
 @wf.command()
@@ -121,10 +110,7 @@ def check(pipeline: Path, profiles: tuple[str, ...], sets: tuple[str, ...], via:
 @click.option("--explain", metavar="KEY", help="Show where a value comes from: streams.atoms.queue.limit")
 @strategy_options
 def plan(
-    pipeline: Path,
-    profiles: tuple[str, ...],
-    sets: tuple[str, ...],
-    via: str | None,
+    given: GivenPipeline,
     as_json: bool,
     explain: str | None,
     strategies: str | None,
@@ -135,10 +121,10 @@ def plan(
 
     PIPELINE is the YAML file.
     """
-    from workflow.api import make_plan
+    from workflow.api import make_plan, notes_on
 
     check_strategy_options(strategies, blocks, shape)
-    loaded = load(pipeline, profiles, sets, via)
+    loaded = given.load()
     decided = make_plan(loaded)
     if explain:
         from workflow.plan.explain import explain_key
@@ -155,9 +141,10 @@ def plan(
     elif as_json:
         click.echo(decided.to_json(), nl=False)
     else:
-        from workflow.report.show.printing import show_plan
+        from workflow.report.show.printing import show_messages, show_plan
 
         show_plan(decided)
+        show_messages(notes_on(decided, loaded))
 
 
 @wf.command()
@@ -167,30 +154,20 @@ def plan(
 )
 @click.option("--dry-run", is_flag=True, help="Print the plan as JSON; start nothing")
 @click.option("--quiet", "-q", is_flag=True, help="Print only the result, not the progress")
-def run(
-    pipeline: Path,
-    profiles: tuple[str, ...],
-    sets: tuple[str, ...],
-    via: str | None,
-    run_dir: Path | None,
-    dry_run: bool,
-    quiet: bool,
-) -> None:
+def run(given: GivenPipeline, run_dir: Path | None, dry_run: bool, quiet: bool) -> None:
     """Run a pipeline, show its progress, and wait for its end.
 
     PIPELINE is the YAML file. Exits with 0 when the run succeeded, 1 when it failed, 2 when it could not start, and
     130 when it was interrupted.
     """
-    from workflow.api import find_site, make_plan, start_run
+    from workflow.api import find_site, make_plan, refuse_missing, start_run
 
-    loaded = load(pipeline, profiles, sets, via)
+    loaded = given.load()
     site = find_site(loaded)
     decided = make_plan(loaded, site)
     if dry_run:
         click.echo(decided.to_json(), nl=False)
         return
-    from workflow.api import refuse_missing
-
     refuse_missing(loaded, decided, site)
     from workflow.report.show.live_display import Progress
 
@@ -329,7 +306,7 @@ def doctor(pipeline: Path | None, as_json: bool) -> None:
     """
     from workflow.cli.doctor import examine, show_findings
 
-    findings = examine(load(pipeline, (), (), None) if pipeline is not None else None)
+    findings = examine(GivenPipeline(pipeline).load() if pipeline is not None else None)
     if as_json:
         click.echo(json.dumps([finding.fields() for finding in findings], indent=2))
     else:

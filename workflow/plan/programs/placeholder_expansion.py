@@ -88,7 +88,8 @@ class Filler:
         A file may have a syntax of its own: what only resembles a placeholder there is advice.
         """
         for written, placeholder in mistaken_names(text):
-            self._notes.advise(f"{self._files[name]}: `{written}` is not a placeholder; {self._meant(placeholder)}")
+            message = f"in {self._files[name]} `{written}` is not a placeholder; {self._meant(placeholder)}"
+            self._notes.advise(f"stage {self._stage}: {message}")
         try:
             return expand(text, self._values)
         except PlaceholderError as error:

@@ -23,6 +23,7 @@ _AXES = ("x", "y", "z")
 class _File:
     """A file that a sink writes: the key that asks for its format, the stream, and what is written of it."""
 
+    stage: str
     key: str
     format: str
     stream: str
@@ -64,7 +65,7 @@ def _check_sink(
         return
     arrays = {name: variable for name, variable in offered.items() if not wanted or name in wanted}
     key = f"stages.{stage.name}.with.{known.format if known.format in stage.spec.with_ else known.path}"
-    file = _File(key, chosen[0], stream.name, arrays, suffixes_of_all(known, of_any_data=True))
+    file = _File(stage.name, key, chosen[0], stream.name, arrays, suffixes_of_all(known, of_any_data=True))
     species = certain_species(arrays)
     if len(species) > 1:
         message = f"a file of format {file.format} holds one species, but stream {stream.name} has {listing(species)}"
@@ -76,7 +77,7 @@ def _check_sink(
         _check_particles(file, known.variables, notes)
     elif left := [name for name, variable in arrays.items() if _is_no_field(variable)]:
         notes.advise(
-            f"{key}: {listing(left)} of stream {stream.name} will be left out of the file: "
+            f"stage {stage.name}: {listing(left)} of stream {stream.name} will be left out of the file: "
             f"format {file.format} holds particles and fields of 2 or 3 dimensions"
         )
 
@@ -95,8 +96,8 @@ def _check_particles(file: _File, variables: str, notes: Notes) -> None:
         notes.problems.add(file.key, f"{message}: {file.has}", hint)
     elif len(set(lengths.values())) > 1:
         notes.advise(
-            f"{file.key}: format {file.format} holds arrays of one length, and those of stream {file.stream} may have "
-            f"several ({file.has}); {hint}"
+            f"stage {file.stage}: format {file.format} holds arrays of one length, and those of stream {file.stream} "
+            f"may have several ({file.has}); {hint}"
         )
 
 
