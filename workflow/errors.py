@@ -44,7 +44,8 @@ class Problem:
     @property
     def statement(self) -> str:
         """The message after its key, unless the place already names the key."""
-        named = not self.key or self.source.startswith(f"--set {self.key}=")
+        option = self.source.startswith((f"--set {self.key}=", f"--{self.key} "))
+        named = not self.key or option or self.message.startswith(f"{self.key} ")
         return self.message if named else f"{self.key}: {self.message}"
 
     def __str__(self) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from workflow import __version__
 from workflow.cli.main import main
 
 HERE = "wf: 1\nname: here\nstages:\n  s: {use: shock, via: ssst}\n"
@@ -64,6 +65,12 @@ def test_all_mistakes_of_a_file_have_the_same_form(
         "    |                   ^^^\n"
         "  `via` belongs under `streams.NAME`\n"
     )
+
+
+def test_the_version_has_a_short_option(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("sys.argv", ["wf", "-V"])
+    main()
+    assert capsys.readouterr().out == f"wf, version {__version__}\n"
 
 
 def test_wf_alone_prints_its_help(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,19 +13,16 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import click
 
 from workflow import __version__
 from workflow.cli.completion import complete_component, complete_example
-from workflow.cli.options import check_strategy_options, pipeline_options, strategy_options
+from workflow.cli.options import GivenPipeline, check_strategy_options, pipeline_options, strategy_options
 from workflow.cli.usage_errors import unknown_verb, usage_problem
 from workflow.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, Problem, SpecError, WfError, to_message
 from workflow.formatting import plural
-
-if TYPE_CHECKING:
-    from workflow.spec.load import Loaded
 
 # `wf` alone prints its help: an error of click since 8.2.
 NO_ARGUMENTS = getattr(click.exceptions, "NoArgsIsHelpError", ())
@@ -46,19 +43,12 @@ class VerbGroup(click.Group):
 
 
 @click.group(cls=VerbGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.version_option(__version__, prog_name="wf")
+@click.version_option(__version__, "-V", "--version", prog_name="wf")
 def wf() -> None:
     """Couple simulations, analyses and sinks by ADIOS2 streams or files, from one YAML file.
 
     Start with `wf init my-first`, then `wf run my-first/pipeline.yaml`. `wf VERB --help` describes each verb.
     """
-
-
-def load(pipeline: Path, profiles: tuple[str, ...], sets: tuple[str, ...], via: str | None) -> Loaded:
-    """Read and check the pipeline file, with its profiles and overrides."""
-    from workflow.api import load_pipeline
-
-    return load_pipeline(pipeline, profiles=profiles, sets=sets, via=via)
 
 
 @wf.command()
@@ -87,21 +77,20 @@ def init(directory: Path, example: str) -> None:
 
 @wf.command()
 @pipeline_options
-def check(pipeline: Path, profiles: tuple[str, ...], sets: tuple[str, ...], via: str | None) -> None:
+def check(given: GivenPipeline) -> None:
     """List all mistakes in a pipeline file; start nothing.
 
     PIPELINE is the YAML file. Exits with 2 when it has a mistake.
     """
-    from workflow.api import make_plan
+    from workflow.api import make_plan, notes_on
     from workflow.cli.doctor import missing_programs
-    from workflow.errors import to_notes
     from workflow.report.show.printing import show_messages
 
-    loaded = load(pipeline, profiles, sets, via)
+    loaded = given.load()
     plan = make_plan(loaded)
-    show_messages([*missing_programs(plan, loaded.origins, "note"), *to_notes(plan.advice)])
+    show_messages([*missing_programs(plan, loaded.origins, "note"), *notes_on(plan, loaded)])
     stages, streams = plural(len(plan.stages), "stage"), plural(len(plan.streams), "stream")
-    click.echo(f"{pipeline}: ok ({stages}, {streams})")
+    click.echo(f"{given.path}: ok ({stages}, {streams})")
 
 
 @wf.command()
@@ -110,10 +99,7 @@ def check(pipeline: Path, profiles: tuple[str, ...], sets: tuple[str, ...], via:
 @click.option("--explain", metavar="KEY", help="Show where a value comes from: streams.atoms.queue.limit")
 @strategy_options
 def plan(
-    pipeline: Path,
-    profiles: tuple[str, ...],
-    sets: tuple[str, ...],
-    via: str | None,
+    given: GivenPipeline,
     as_json: bool,
     explain: str | None,
     strategies: str | None,
@@ -124,10 +110,10 @@ def plan(
 
     PIPELINE is the YAML file.
     """
-    from workflow.api import make_plan
+    from workflow.api import make_plan, notes_on
 
     check_strategy_options(strategies, blocks, shape)
-    loaded = load(pipeline, profiles, sets, via)
+    loaded = given.load()
     decided = make_plan(loaded)
     if explain:
         from workflow.plan.explain import explain_key
@@ -144,9 +130,10 @@ def plan(
     elif as_json:
         click.echo(decided.to_json(), nl=False)
     else:
-        from workflow.report.show.printing import show_plan
+        from workflow.report.show.printing import show_messages, show_plan
 
         show_plan(decided)
+        show_messages(notes_on(decided, loaded))
 
 
 @wf.command()
@@ -156,15 +143,7 @@ def plan(
 )
 @click.option("--dry-run", is_flag=True, help="Print the plan as JSON; start nothing")
 @click.option("--quiet", "-q", is_flag=True, help="Print only the result, not the progress")
-def run(
-    pipeline: Path,
-    profiles: tuple[str, ...],
-    sets: tuple[str, ...],
-    via: str | None,
-    run_dir: Path | None,
-    dry_run: bool,
-    quiet: bool,
-) -> None:
+def run(given: GivenPipeline, run_dir: Path | None, dry_run: bool, quiet: bool) -> None:
     """Run a pipeline, show its progress, and wait for its end.
 
     PIPELINE is the YAML file. Exits with 0 when the run succeeded, 1 when it failed, 2 when it could not start, and
@@ -172,7 +151,7 @@ def run(
     """
     from workflow.api import make_plan, start_run
 
-    loaded = load(pipeline, profiles, sets, via)
+    loaded = given.load()
     decided = make_plan(loaded)
     if dry_run:
         click.echo(decided.to_json(), nl=False)

@@ -80,7 +80,6 @@ def show_plan(plan: Plan, console: Console | PlainOutput | None = None) -> None:
     say(console, "\nlaunch lines", "bold")
     for names, argv in launch_lines(plan):
         say(console, f"  {names}: {shlex.join(argv)}")
-    show_messages(to_notes(plan.advice), console)
 
 
 def show_strategies(plan: Plan, stream: str, blocks: str | None, shape: str | None) -> None:
