@@ -96,8 +96,8 @@ def test_ports_by_name_of_stream_or_in_words(plan_of: Planner) -> None:
 
 def test_one_unclear_end_hides_no_other_mistake_and_makes_none(plan_of: Planner) -> None:
     with pytest.raises(SpecError) as caught:
-        plan_of(PORTS.replace("sim.V", "sim").replace("to: one", "to: one, coupling: after"))
-    assert [problem.key for problem in caught.value.problems] == ["streams.U.coupling", "streams.other.from"]
+        plan_of(PORTS.replace("sim.V", "sim").replace("to: one", "to: one, parameters: {Limit: 1}"))
+    assert [problem.key for problem in caught.value.problems] == ["streams.U.parameters.Limit", "streams.other.from"]
 
 
 DIAMOND = """
