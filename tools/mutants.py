@@ -9,6 +9,7 @@ and those that change only `strict=True` of a zip, an assertion that holds.
 
     python tools/mutants.py                  # all modules
     python tools/mutants.py decomposition    # the modules whose path contains one of these words
+    python tools/mutants.py units --write    # and bring the list up to date: only the reasons are to be added by hand
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ COPIED = [
 # negative code a signal. 0 means that all tests passed, 33 that no test reaches the function.
 SURVIVED = (0, 33)
 TEXT = re.compile(r'"(?:[^"\\]|\\.)*"' + r"|'(?:[^'\\]|\\.)*'")
+ROW = re.compile(r"^\| (workflow/\S+) \| (\d+ of \d+) \|\n", re.MULTILINE)
 STRICT = re.compile(r", (strict=\w+)?(?=\))")
 
 
@@ -67,13 +69,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("words", nargs="*", help="only modules whose path contains one of these")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="modules at the same time")
+    parser.add_argument("--write", action="store_true", help="write the results into the list of known survivors")
     args = parser.parse_args()
     chosen = {name: tests for name, tests in modules().items() if not args.words or any(w in name for w in args.words)}
     if not chosen:
         parser.error("no module of pyproject.toml has such a name")
     with ThreadPoolExecutor(args.jobs) as pool:
         outcomes = list(pool.map(run_module, chosen, chosen.values()))
-    return report(outcomes, known_survivors(KNOWN.read_text(), chosen))
+    code = report(outcomes, known_survivors(KNOWN.read_text(), chosen))
+    if args.write:
+        KNOWN.write_text(updated_list(KNOWN.read_text(), outcomes))
+    return code
 
 
 def modules() -> dict[str, list[str]]:
@@ -193,6 +199,27 @@ def known_survivors(text: str, chosen: Iterable[str]) -> dict[str, set[str]]:
                 raise SystemExit(f"{KNOWN}: no reason in: {line}")
             found[module].add(change)
     return found
+
+
+def updated_list(text: str, outcomes: list[Outcome]) -> str:
+    """The list with these results: figures in its table, new survivors with no reason yet, killed ones left out."""
+    head, *parts = text.split("\n## ")
+    sections = {title: body.strip() for title, _, body in (part.partition("\n") for part in parts)}
+    rows = dict(ROW.findall(head))
+    for outcome in (each for each in outcomes if not each.error):
+        rows[outcome.module] = f"{outcome.killed} of {outcome.killed + len(outcome.survivors)}"
+        before = sections.get(outcome.module, "").split("\n")
+        listed = {line.removeprefix("- ").rpartition(" | ")[0]: line for line in before}
+        lines = [listed.get(survivor, f"- {survivor} | ") for survivor in dict.fromkeys(outcome.survivors)]
+        sections[outcome.module] = "\n".join(lines)
+    figures = [[int(number) for number in row.split(" of ")] for row in rows.values()]
+    killed, total = sum(row[0] for row in figures), sum(row[1] for row in figures)
+    table = "".join(f"| {module} | {row} |\n" for module, row in rows.items())
+    head = ROW.sub("", head)
+    head = re.sub(r"(?<=\|---\|---\|\n)", lambda _: table, head)
+    head = re.sub(r"Together .* killed\.", f"Together {killed} of {total}: {killed / total:.1%} killed.", head)
+    kept = "".join(f"\n## {title}\n\n{body}\n" for title, body in sections.items() if body)
+    return head.rstrip("\n") + "\n" + kept
 
 
 def report(outcomes: list[Outcome], known: dict[str, set[str]]) -> int:

@@ -18,12 +18,13 @@ from workflow import __version__
 from workflow.spec.load import Loaded, load_pipeline
 
 if TYPE_CHECKING:
+    from workflow.errors import Problem
     from workflow.plan.plan_model import Plan
     from workflow.report.report_model import Report
     from workflow.run.state import RunState
     from workflow.site.site_model import Site
 
-__all__ = ["Loaded", "load_pipeline", "make_plan", "read_report", "run_pipeline", "start_run"]
+__all__ = ["Loaded", "load_pipeline", "make_plan", "notes_on", "read_report", "run_pipeline", "start_run"]
 
 
 def make_plan(loaded: Loaded, site: Site | None = None) -> Plan:
@@ -38,9 +39,17 @@ def make_plan(loaded: Loaded, site: Site | None = None) -> Plan:
     from workflow.site.operator_probe import operators_of
 
     if site is None:
-        site = load_site(loaded.spec.site)
+        site = load_site(loaded.spec.site, loaded.path.parent)
     built = operators_of(complete_pipeline(loaded).spec, loaded.path.parent)
     return decide(loaded, site, python=sys.executable, wf_version=__version__, built=built)
+
+
+def notes_on(plan: Plan, loaded: Loaded) -> list[Problem]:
+    """The advice of a plan as notes, with their places in the pipeline file."""
+    from workflow.plan.plan_notes import located
+    from workflow.plan.topology.implicit_stages import complete_pipeline
+
+    return located(plan.advice, complete_pipeline(loaded).origins)
 
 
 def start_run(loaded: Loaded, plan: Plan, run_dir: Path | None = None) -> tuple[Path, Generator[RunState, None, None]]:
@@ -73,6 +82,7 @@ def run_pipeline(
     profiles: Sequence[str] = (),
     sets: Sequence[str] = (),
     via: str | None = None,
+    site: str | None = None,
     run_dir: str | Path | None = None,
 ) -> Report:
     """Run a pipeline to its end and return the report. A failed run is a report too: see `report.run.state`.
@@ -83,7 +93,7 @@ def run_pipeline(
     """
     from workflow.report.report_files import write_report
 
-    loaded = load_pipeline(Path(path), profiles=profiles, sets=sets, via=via)
+    loaded = load_pipeline(Path(path), profiles=profiles, sets=sets, via=via, site=site)
     directory, states = start_run(loaded, make_plan(loaded), Path(run_dir) if run_dir else None)
     state = None
     with contextlib.closing(states):

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from workflow.formats.sides import Side
 from workflow.formats.stage_file import StageSettings, StreamEnd
@@ -42,7 +42,8 @@ def arguments(program: str | os.PathLike[str], argv: Sequence[str] | None = None
 
 def read_command_line(folder: Path, argv: Sequence[str]) -> tuple[dict[str, Any], StageSettings]:
     """(parameters, settings with the streams) of the component in `folder`. Raises SystemExit with a message."""
-    from workflow.errors import WfError
+    from workflow.errors import EXIT_BAD_INPUT, WfError
+    from workflow.messages import to_text
     from workflow.spec.component_files import load_component_file
     from workflow.spec.component_parameters import check_parameters, parameters_model
     from workflow.spec.yaml_tree.node import Node, SourcePosition
@@ -50,7 +51,7 @@ def read_command_line(folder: Path, argv: Sequence[str]) -> tuple[dict[str, Any]
     try:
         component = load_component_file(folder / "component.yaml")
     except WfError as error:
-        print(error, file=sys.stderr)
+        sys.stderr.write(to_text(error.problems))
         raise SystemExit(error.exit_code) from None
     parser = make_parser(component)
     found = vars(parser.parse_args([_with_hyphens(word) for word in argv]))
@@ -64,13 +65,26 @@ def read_command_line(folder: Path, argv: Sequence[str]) -> tuple[dict[str, Any]
     model = parameters_model(component)
     parameters, problems = check_parameters(component, model, folder, given, (), given, Path.cwd())
     if problems:
-        parser.error("\n".join(str(problem) for problem in sorted(problems)))
+        sys.stderr.write(to_text(sorted(problems)))
+        raise SystemExit(EXIT_BAD_INPUT)
     return parameters, StageSettings(stage=component.component, parameters=parameters, ends=ends)
+
+
+class _CommandLine(argparse.ArgumentParser):
+    """Mistakes on its command line are messages of the same form as all others."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the mistake and exit."""
+        from workflow.errors import EXIT_BAD_INPUT, to_message
+        from workflow.messages import to_text
+
+        sys.stderr.write(to_text([to_message("error", message, self.format_usage().rstrip())]))
+        raise SystemExit(EXIT_BAD_INPUT)
 
 
 def make_parser(component: Component) -> argparse.ArgumentParser:
     """The command line of a component. The result has only the options that are given; values are not checked yet."""
-    parser = argparse.ArgumentParser(
+    parser = _CommandLine(
         description=component.summary, epilog=_STREAMS, allow_abbrev=False, argument_default=argparse.SUPPRESS
     )
     for name, parameter in component.parameters.items():

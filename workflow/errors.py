@@ -1,36 +1,31 @@
-"""The few kinds of error that `wf` shows to its users.
+"""The few kinds of error that `wf` shows to its users, and the form of all its messages.
 
-Each carries what is wrong and, in `hint`, the next thing to type. Anything else that escapes is a bug
-and keeps its traceback.
+A message is a `Problem`: its level, its place, what is wrong and, in `hint`, the next thing to type.
+`workflow/messages.py` lays it out. Anything else that escapes is a bug and keeps its traceback.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 EXIT_OK = 0
 EXIT_RUN_FAILED = 1
 EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 130
 
-
-class WfError(Exception):
-    """Base of all errors meant for the user's eyes. `str()` is the whole message."""
-
-    exit_code = EXIT_BAD_INPUT
-
-    def __init__(self, message: str, hint: str = "") -> None:
-        self.message = message
-        self.hint = hint
-        super().__init__(f"{message}\n  {hint}" if hint else message)
+Severity = Literal["error", "warning", "note"]
+"""error: nothing starts; warning: it may fail, or differ from what was meant; note: good to know."""
 
 
 @dataclass(frozen=True, order=True)
 class Problem:
-    """One mistake in an input, with its place.
+    """One message: most often a mistake in an input, with its place.
 
-    `source` is the file's name as the user gave it (or `--set`, `--via`); `line` and `column` count
-    from 1, and are 0 where no place is known. `key` is the path, e.g. `streams.atoms.queue.limit`.
+    `source` is the file's name as the user gave it (or `--set`, `--via`), empty where the message is about none;
+    `line` and `column` count from 1, and are 0 where no place is known. `key` is the path, e.g.
+    `streams.atoms.queue.limit`.
     """
 
     source: str
@@ -39,20 +34,63 @@ class Problem:
     key: str
     message: str
     hint: str = ""
+    level: Severity = "error"
+
+    @property
+    def place(self) -> str:
+        """`pipeline.yaml:14:9`, `--set stages.md.ranks=0`, or the empty string."""
+        return f"{self.source}:{self.line}:{self.column}" if self.line else self.source
+
+    @property
+    def statement(self) -> str:
+        """The message after its key, unless the place already names the key."""
+        option = self.source.startswith((f"--set {self.key}=", f"--{self.key} "))
+        named = not self.key or option or self.message.startswith(f"{self.key} ")
+        return self.message if named else f"{self.key}: {self.message}"
 
     def __str__(self) -> str:
-        place = f"{self.source}:{self.line}:{self.column}" if self.line else self.source
-        named = not self.key or self.source.startswith(f"--set {self.key}=")
-        where = f"{place}: " if named else f"{place}: {self.key}: "
-        return where + self.message + (f"\n    {self.hint}" if self.hint else "")
+        """`level: place: key: message`, the hint on a line of its own."""
+        parts = [self.level, *([self.place] if self.place else []), self.statement]
+        return ": ".join(parts) + (f"\n  {self.hint}" if self.hint else "")
+
+
+def to_message(level: Severity, text: str, hint: str = "") -> Problem:
+    """A message that has no place."""
+    return Problem("", 0, 0, "", text, hint, level)
+
+
+def to_notes(texts: Iterable[str]) -> list[Problem]:
+    """Notes that have no place: on a plan that is valid, on the figures of a report."""
+    return [to_message("note", text) for text in texts]
+
+
+class WfError(Exception):
+    """Base of all errors meant for the user's eyes: `problems` holds all that is wrong."""
+
+    exit_code = EXIT_BAD_INPUT
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        self.message = message
+        self.hint = hint
+        super().__init__(f"{message}\n  {hint}" if hint else message)
+
+    @property
+    def problems(self) -> list[Problem]:
+        """All that is wrong."""
+        return [to_message("error", self.message, self.hint)]
 
 
 class SpecError(WfError):
     """Everything that is wrong with what the user wrote, all of it at once, in the file's order."""
 
-    def __init__(self, problems: list[Problem]) -> None:
-        self.problems = sorted(problems)
-        super().__init__("\n".join(str(problem) for problem in self.problems))
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self._problems = sorted(problems)
+        super().__init__("\n".join(str(problem) for problem in self._problems))
+
+    @property
+    def problems(self) -> list[Problem]:
+        """All that is wrong, in the file's order."""
+        return self._problems
 
 
 class RunError(WfError):

@@ -126,7 +126,7 @@ def _children(pid: int) -> list[int]:
 
 def _is_guard(pid: int) -> bool:
     """Whether this is the process that waits for the supervisor's death."""
-    return b"process_reaper.py" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b"run_guard.py" in Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
 def _cpu_s(pid: int) -> float:

@@ -68,7 +68,9 @@ def test_every_problem_has_its_place_and_a_way_out(case: str) -> None:
     problems = re.split(r"\n(?! )", message(case).rstrip("\n"))
     for problem in problems:
         first, *rest = problem.split("\n")
-        assert re.match(rf"({re.escape(case)}(:[1-9][0-9]*:[1-9][0-9]*)?|--(set|via|profile) .*): ", first), first
+        assert re.match(rf"error: ({re.escape(case)}(:[1-9][0-9]*:[1-9][0-9]*)?|--(set|via|profile) .*): ", first), (
+            first
+        )
         assert rest, f"says nothing to type next: {problem}"
 
 
@@ -80,7 +82,12 @@ def test_no_traceback(case: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest
     assert caught.value.code == 2
     said = capsys.readouterr()
     assert "Traceback" not in said.err + said.out
-    assert re.match(rf"error: ({re.escape(case)}|--(set|via|profile) )", said.err), said.err
+    heads = [number for number, line in enumerate(said.err.splitlines()) if not line.startswith(" ")]
+    for number in heads:
+        first, *below = said.err.splitlines()[number : number + 3]
+        assert re.match(rf"error: ({re.escape(case)}|--(set|via|profile) )", first), first
+        if re.match(rf"error: {re.escape(case)}:\d", first):
+            assert re.match(r"  \d+ \| ", below[0]) and re.fullmatch(r" +\| +\^+", below[1]), said.err
 
 
 def test_nothing_is_expected_of_files_that_are_gone() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.support.planner import SITE, Planner, line_of
@@ -16,6 +18,7 @@ from workflow.spec.yaml_tree.node import Node, SourcePosition
 CLUSTER = SITE.model_copy(
     update={"site": "cluster", "nodes": 4, "cores_per_node": 8, "launcher": "srun", "launch_single": True}
 )
+TWO_NODES = CLUSTER.model_copy(update={"nodes": 2})
 
 
 def cores(plan: Plan) -> list[list[int]]:
@@ -24,6 +27,10 @@ def cores(plan: Plan) -> list[list[int]]:
 
 def nodes(plan: Plan) -> list[tuple[int, int]]:
     return [stage.placement.nodes[0] for stage in plan.stages]
+
+
+def placement_reasons(plan: Plan) -> dict[str, str]:
+    return {key: reason for key, reason in plan.reasons.items() if key.endswith((".cores", ".nodes"))}
 
 
 def test_stages_of_one_node_get_different_cores(plan_of: Planner) -> None:
@@ -192,8 +199,15 @@ def test_a_stage_is_kept_apart_from_the_guests_of_its_neighbours_too() -> None:
 def test_a_gap_that_fits_exactly_is_used() -> None:
     """a is over when c starts, and b, on the second node, is not."""
     overlap = {"a": 0b010, "b": 0b101, "c": 0b010}
-    assert placed([demand(0, 4), demand(1, 4), demand(2, 4)], overlap)[0] == [(0, 1), (1, 2), (0, 1)]
-    assert placed([demand(0, 4), demand(1, 4), demand(2, 16)], overlap)[0] == [(0, 1), (1, 2), (2, 4)]
+    before = [demand(0, 4), demand(1, 4)]
+    assert placed([*before, demand(2, 4)], overlap) == ([(0, 1), (1, 2), (0, 1)], set(), [])
+    assert placed([*before, demand(2, 16)], overlap) == ([(0, 1), (1, 2), (2, 4)], set(), [])
+
+
+def test_only_the_nodes_of_stages_that_run_at_the_same_time_are_in_use() -> None:
+    """a runs beside b and c, which follow each other."""
+    overlap = {"a": 0b110, "b": 0b001, "c": 0b001}
+    assert placed([demand(0, 4), demand(1, 4), demand(2, 4)], overlap)[0] == [(0, 1), (1, 2), (1, 2)]
 
 
 def test_all_stages_on_nodes_in_use_are_named() -> None:
@@ -201,25 +215,28 @@ def test_all_stages_on_nodes_in_use_are_named() -> None:
     demands = [demand(0, 16), demand(1, 24), demand(2, 24)]
     ranges, squeezed, problems = placed(demands, overlap, oversubscribe=True)
     assert (ranges, squeezed, problems) == ([(0, 2), (0, 3), (0, 3)], {"a", "b", "c"}, [])
+    two_pairs = {"a": 0b0010, "b": 0b0001, "c": 0b1000, "d": 0b0100}
+    demands = [demand(0, 16), demand(1, 24), demand(2, 16), demand(3, 24)]
+    assert placed(demands, two_pairs, oversubscribe=True)[1] == {"a", "b", "c", "d"}
     ranges, _, problems = placed([demand(0, 16), demand(1, 8), demand(2, 16)], overlap)
     assert ranges == [(0, 2), (2, 3), (0, 2)]
     assert problems == [
-        "p.yaml:1:1: stages.c.place: needs 2 nodes of its own, but stages that run at the same time have 3 of the 4 "
-        "nodes of site cluster\n    use fewer ranks, `place: {share: STAGE}`, or `--set oversubscribe=true`"
+        "error: p.yaml:1:1: stages.c.place: needs 2 nodes of its own, but stages that run at the same time have "
+        "3 of the 4 nodes of site cluster\n  use fewer ranks, `place: {share: STAGE}`, or `--set oversubscribe=true`"
     ]
 
 
 def test_counts_of_nodes_are_checked_against_ranks_and_site() -> None:
     assert placed([demand(0, 8, nodes=4)], {"a": 0}) == ([(0, 4)], set(), [])
     assert placed([demand(0, 2, nodes=3)], {"a": 0})[2] == [
-        "p.yaml:1:1: stages.a.place.nodes: 3 nodes for 2 ranks\n    give at least one rank per node"
+        "error: p.yaml:1:1: stages.a.place.nodes: 3 nodes for 2 ranks\n  give at least one rank per node"
     ]
     assert placed([demand(0, 8, nodes=5)], {"a": 0})[2] == [
-        "p.yaml:1:1: stages.a.place.nodes: site cluster has 4 nodes, not 5\n    give at most 4, or another `site:`"
+        "error: p.yaml:1:1: stages.a.place.nodes: site cluster has 4 nodes, not 5\n  give at most 4, or another `site:`"
     ]
     assert placed([demand(0, 17, cores=1)], {"a": 0}, site_nodes=2)[2] == [
-        "p.yaml:1:1: stages.a.ranks: 17 ranks × 1 core = 17 cores, site cluster has 2 nodes × 8 cores = 16\n"
-        "    use fewer ranks, or `--set oversubscribe=true`"
+        "error: p.yaml:1:1: stages.a.ranks: 17 ranks × 1 core = 17 cores, site cluster has 2 nodes × 8 cores = 16\n"
+        "  use fewer ranks, or `--set oversubscribe=true`"
     ]
     assert placed([demand(0, 17, cores=1)], {"a": 0}, site_nodes=1) == ([(0, 1)], set(), [])
 
@@ -227,12 +244,12 @@ def test_counts_of_nodes_are_checked_against_ranks_and_site() -> None:
 def test_a_guest_gets_the_first_of_its_hosts_nodes() -> None:
     overlap = {"a": 0b110, "b": 0b101, "c": 0b011}
     hosts = [demand(0, 8), demand(1, 24)]
-    assert placed([*hosts, demand(2, 2, home="b")], overlap)[0] == [(0, 1), (1, 4), (1, 3)]
-    assert placed([*hosts, demand(2, 9, home="b")], overlap)[0][2] == (1, 4)
+    assert placed([*hosts, demand(2, 2, home="b")], overlap) == ([(0, 1), (1, 4), (1, 3)], set(), [])
+    assert placed([*hosts, demand(2, 9, home="b")], overlap) == ([(0, 1), (1, 4), (1, 4)], set(), [])
     assert placed([*hosts, demand(2, 9, nodes=1, home="b")], overlap)[0][2] == (1, 2)
     ranges, _, problems = placed([*hosts, demand(2, 9, nodes=4, home="b")], overlap)
     assert ranges[2] == (1, 4)
-    assert problems == ["p.yaml:1:1: stages.c.place.nodes: b has 3 nodes to share, not 4\n    give at most 3"]
+    assert problems == ["error: p.yaml:1:1: stages.c.place.nodes: b has 3 nodes to share, not 4\n  give at most 3"]
 
 
 def test_a_circle_of_three_that_share_is_named_once(plan_of: Planner) -> None:
@@ -245,8 +262,60 @@ def test_a_circle_of_three_that_share_is_named_once(plan_of: Planner) -> None:
 
 
 def test_on_two_nodes_a_sink_sits_beside_its_writer(plan_of: Planner) -> None:
-    two = CLUSTER.model_copy(update={"nodes": 2})
-    assert nodes(plan_of(site=two)) == [(0, 1), (1, 2), (1, 2)]
+    assert nodes(plan_of(site=TWO_NODES)) == [(0, 1), (1, 2), (1, 2)]
+
+
+def test_each_node_has_its_own_cores(plan_of: Planner) -> None:
+    """The second node is not shared with the first one's stages, in the plan and in its reasons."""
+    plan = plan_of(sets=("stages.walk.ranks=3", "stages.count.ranks=4"), site=TWO_NODES)
+    assert cores(plan) == [[0, 1, 2], [0, 1, 2, 3], []]
+    assert [stage.placement.ranks_per_node for stage in plan.stages] == [3, 4, 1]
+    assert placement_reasons(plan) == {
+        "stages.walk.cores": "3 ranks × 1 core on each node, which no other stage uses meanwhile",
+        "stages.walk.nodes": "1 node of its own, 3 ranks on each",
+        "stages.count.cores": "4 ranks × 1 core on each node, which no other stage uses meanwhile",
+        "stages.count.nodes": "1 node of its own, 4 ranks on each",
+        "stages.keep.cores": "cores_per_rank is 0: no core of its own, runs where there is room",
+        "stages.keep.nodes": "1 node shared with count, 1 rank on each",
+    }
+    sets = ("stages.walk.ranks=8", "stages.count.place.share=walk")
+    with pytest.raises(SpecError, match="9 cores are needed at the same time, site cluster has 8 on a node:"):
+        plan_of(sets=sets, site=TWO_NODES)
+
+
+def test_reasons_of_the_cores_of_one_node(plan_of: Planner) -> None:
+    free = "cores_per_rank is 0: no core of its own, runs where there is room"
+    assert placement_reasons(plan_of(sets=("stages.count.place.cores_per_rank=2",))) == {
+        "stages.walk.cores": "1 rank × 1 core, which no other stage uses meanwhile",
+        "stages.count.cores": "1 rank × 2 cores, which no other stage uses meanwhile",
+        "stages.keep.cores": free,
+    }
+    crowded = "not bound: more ranks than cores on these nodes, as oversubscribe allows"
+    assert placement_reasons(plan_of(sets=("stages.walk.ranks=5", "oversubscribe=true"))) == {
+        "stages.walk.cores": crowded, "stages.count.cores": crowded, "stages.keep.cores": free,
+    }  # fmt: skip
+
+
+def test_on_one_node_sharing_changes_nothing(plan_of: Planner) -> None:
+    assert cores(plan_of(sets=("stages.walk.place.share=count",))) == [[0], [1], []]
+
+
+@pytest.mark.parametrize(
+    ("ranks", "cores_per_rank", "ways"),
+    [
+        (1, 5, ["stages.walk.place.cores_per_rank"]),
+        (2, 2, ["stages.walk.ranks", "stages.walk.place.cores_per_rank"]),
+        (4, 1, ["stages.walk.ranks"]),
+    ],
+)
+def test_what_to_reduce_where_the_cores_do_not_suffice(
+    ranks: int, cores_per_rank: int, ways: list[str], plan_of: Planner
+) -> None:
+    """What is 1 already is not proposed."""
+    with pytest.raises(SpecError) as caught:
+        plan_of(sets=(f"stages.walk.ranks={ranks}", f"stages.walk.place.cores_per_rank={cores_per_rank}"))
+    (problem,) = caught.value.problems
+    assert re.findall(r"--set (\S+)=N", problem.hint) == ways
 
 
 def test_nodes_are_counted() -> None:

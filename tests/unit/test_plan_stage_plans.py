@@ -94,7 +94,7 @@ def test_a_placeholder_in_a_file_is_shown_in_that_file(plan_of: Planner, own: st
     with pytest.raises(SpecError) as caught:
         plan_of(own)
     (problem,) = caught.value.problems
-    assert (problem.source, problem.line, problem.column) == ("settings.in", 2, 7)
+    assert (problem.source, problem.line, problem.column) == (str(tmp_path / "settings.in"), 2, 7)
     assert "did you mean `streams.field.path`" in problem.hint
 
 

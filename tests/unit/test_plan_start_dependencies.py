@@ -137,6 +137,29 @@ streams:
     assert together["stages.c.starts_after"] == "starts together with stages that wait for d"
 
 
+def test_why_a_stage_waits_that_reads_nothing_of_what_it_waits_for(plan_of: Planner) -> None:
+    """c reads a file of a, and its live partner b one of d. w, live with c too, only writes."""
+    plan = plan_of("""
+oversubscribe: true
+stages:
+  a: {command: [./a], writes: {ac: {}}}
+  d: {command: [./d], writes: {db: {}}}
+  b: {command: [./b], reads: {db: {}}, writes: {bc: {}}}
+  w: {command: [./w], writes: {wc: {}}}
+  c: {command: [./c], reads: {ac: {}, bc: {}, wc: {}}}
+streams:
+  ac: {from: a, to: c, via: bp5}
+  db: {from: d, to: b, via: bp5}
+  bc: {from: b, to: c}
+  wc: {from: w, to: c}
+""")
+    assert {name: plan.reasons[f"stages.{name}.starts_after"] for name in "bwc"} == {
+        "b": "reads db when d has ended; starts together with stages that wait for a",
+        "w": "starts together with stages that wait for a and d",
+        "c": "reads ac when a has ended; starts together with stages that wait for d",
+    }
+
+
 def cycle_problems(plan_of: Planner, stages: str, streams: str) -> list[str]:
     """What is refused: `key: message` of each problem. `x: {}` is a port of a program that uses `workflow.stage`."""
     with pytest.raises(SpecError) as caught:
@@ -226,6 +249,26 @@ def test_a_valid_circle_whose_stages_are_also_joined_by_a_file(plan_of: Planner)
             "the stages a, b start together because live streams join them, so none of them can start after a has "
             "ended",
         )
+    ]
+
+
+def test_two_live_groups_that_wait_for_each_other(plan_of: Planner) -> None:
+    """No cycle of streams: a starts with b, which waits for d, which starts with c, which waits for a."""
+    stages = """\
+  a: {command: [./a], writes: {ab: {}, ac: {}}}
+  b: {command: [./b], reads: {ab: {}, db: {}}}
+  c: {command: [./c], reads: {ac: {}}, writes: {cd: {}}}
+  d: {command: [./d], reads: {cd: {}}, writes: {db: {}}}
+"""
+    streams = """\
+  ab: {from: a, to: b}
+  cd: {from: c, to: d}
+  ac: {from: a, to: c, via: bp5}
+  db: {from: d, to: b, via: bp5}
+"""
+    assert cycle_problems(plan_of, stages, streams) == [
+        "streams.db.coupling: the stages a, b start together because live streams join them, so none of them can start "
+        "after d has ended"
     ]
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.planner import Planner
+from workflow.errors import SpecError
 from workflow.plan.problems import Problems
 from workflow.plan.topology.ports import StagePort
 from workflow.plan.topology.variable_contracts import Contract, check_contract
@@ -78,6 +80,20 @@ def test_one_size_name_is_one_number() -> None:
     assert message.endswith("n is already 3 in `x`")
 
 
+@pytest.mark.parametrize(
+    ("writes", "reads"),
+    [
+        (("N", 3), ("n", 3)),
+        ((3, 4), ("n", "m")),  # two names, two numbers
+        (("N", 3), ("n", "n")),  # N may be 3
+        (("N", "M"), ("n", "n")),
+    ],
+)
+def test_sizes_that_may_agree(writes: tuple[int | str, int | str], reads: tuple[int | str, int | str]) -> None:
+    have, need = ({"x": var("float", a), "y": var("float", b)} for a, b in (writes, reads))
+    assert compare(have, need)[1] == []
+
+
 def test_a_writer_that_declares_nothing_may_write_anything() -> None:
     contract, said = compare(None, {"x": var("float", "N")})
     assert said == []
@@ -92,16 +108,33 @@ def test_a_reader_relies_on_the_narrower_of_both() -> None:
     assert contract.writer == {"x": Variable(type="float64", shape=["N", 3]), "y": Variable(type="int32", shape=[])}
 
 
+@pytest.mark.parametrize(
+    ("have", "need"),
+    [
+        (var("float64", "n", 3), PortVariable()),
+        (PortVariable(), var("float64", "n", 3)),
+        (PortVariable(type="float64"), var(None, "n", 3)),
+        (PortVariable(type="number"), var("float64", "n", 3)),
+    ],
+)
+def test_what_one_end_leaves_open_the_other_fixes(have: PortVariable, need: PortVariable) -> None:
+    contract, said = compare({"x": have}, {"x": need})
+    assert said == []
+    assert contract.readers["ana"] == {"x": Variable(type="float64", shape=["n", 3])}
+
+
 def test_a_reader_of_anything_relies_on_all_that_is_certain() -> None:
     contract, _ = compare({"x": var("float64"), "z": var("int32", optional=True)}, None)
     assert list(contract.readers["ana"]) == ["x"]
 
 
 def test_what_is_written_with_some_parameters_only_is_noted() -> None:
-    contract, said = compare({"x": var("float64", optional=True)}, {"x": var("float64")})
+    sometimes = var("float64", optional=True)
+    writes = {"x": sometimes, "always": var("float64"), "unneeded": sometimes}
+    contract, said = compare(writes, {"x": var("float64"), "always": var("float64"), "unneeded": sometimes})
     assert said == []
-    assert list(contract.readers["ana"]) == ["x"]
-    assert "some parameters only" in contract.unsure["x"]
+    assert list(contract.readers["ana"]) == ["x", "always"]
+    assert contract.unsure == {"x": "ana.in needs it; sim.out writes it with some parameters only"}
 
 
 def test_the_stream_has_a_word_too() -> None:
@@ -114,3 +147,60 @@ def test_the_stream_has_a_word_too() -> None:
     contract, said = compare(None, None, own)
     assert said == []
     assert contract.readers["ana"] == own
+
+
+def test_the_stream_and_its_writer_narrow_each_other() -> None:
+    contract, said = compare({"x": var("float64", "N", 3)}, None, {"x": Variable(type="number", shape=[8, "k"])})
+    assert said == []
+    assert contract.writer == contract.readers["ana"] == {"x": Variable(type="float64", shape=[8, 3])}
+
+
+@pytest.mark.parametrize(
+    ("own", "said"),
+    [
+        ({"y": Variable(type="float64")}, "needs `y`, which sim.out does not write"),
+        ({"x": Variable(shape=["N"])}, "1 dimension against 2 dimensions"),
+    ],
+)
+def test_what_the_stream_gets_wrong_its_reader_does_not_rely_on(own: dict[str, Variable], said: str) -> None:
+    """One mistake in the stream's `variables:` is one message, not another one for each reader."""
+    contract, messages = compare({"x": var("float64", "N", 3)}, None, own)
+    (message,) = messages
+    assert message.startswith("the contract of stream s needs") and message.endswith(said)
+    assert contract.readers["ana"] == {"x": Variable(type="float64", shape=["N", 3])}
+    assert compare({"x": var("float64", "N", 3)}, {"x": var("float64", "N", 3)}, own)[1] == messages
+
+
+def test_unknown_types_are_refused_where_they_are_declared(plan_of: Planner) -> None:
+    text = """
+stages:
+  sim: {command: [./sim], writes: {u: {io: u, variables: {U: {type: long}}}}}
+  ana: {command: [./ana], reads: {u: {io: u, variables: {U: {type: short}}}}}
+streams:
+  u: {from: sim, to: ana, variables: {U: {type: char}}}
+"""
+    with pytest.raises(SpecError) as caught:
+        plan_of(text)
+    unknown = {problem.key: problem.hint for problem in caught.value.problems if "unknown type" in problem.message}
+    assert unknown == {
+        "stages.sim.writes.u.variables.U.type": "write int64",
+        "stages.ana.reads.u.variables.U.type": "write int16",
+        "streams.u.variables.U.type": "write int8",
+    }
+
+
+def test_the_plan_explains_what_only_the_first_step_shows(plan_of: Planner) -> None:
+    (plan_of.folder / "sim").mkdir()
+    (plan_of.folder / "sim/component.yaml").write_text(
+        "component: sim\nkind: simulation\nsummary: s\n"
+        "writes: {out: {variables: {T: {type: float64, shape: [], optional: true}}}}\n"
+    )
+    (plan_of.folder / "sim/program.py").touch()
+    plan = plan_of("""
+stages:
+  sim: {component: ./sim}
+  ana: {command: [./ana], reads: {in: {io: in, variables: {T: {type: float64}}}}}
+streams:
+  s: {from: sim, to: ana.in}
+""")
+    assert plan.reasons["streams.s.variables.T"] == "ana.in needs it; sim.out writes it with some parameters only"

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from workflow.launch.process_spec import ProcessSpec
-from workflow.run.processes import process_reaper
+from workflow.run.processes import process_reaper, run_guard
 from workflow.run.processes.evpath_workaround import use_up_ids
 from workflow.run.processes.process_reaper import end_members, find_members, living_groups
 from workflow.run.processes.stage_processes import Crew, Ending, to_ending
@@ -215,7 +215,7 @@ def test_guard_dates_its_verdict_by_the_clock_of_the_run(known: bool, tmp_path: 
     first = {"event": "run_started", "t": 0.0} | ({"clock_offset_s": offset_s} if known else {})
     events = tmp_path / "events.jsonl"
     events.write_text(json.dumps(first) + "\n")
-    guard = [sys.executable, "-I", "-S", process_reaper.__file__, str(tmp_path)]
+    guard = [sys.executable, "-I", "-S", run_guard.__file__, str(tmp_path)]
     subprocess.run(guard, stdin=subprocess.DEVNULL, check=True)
     last = json.loads(events.read_text().splitlines()[-1])
     assert last["event"] == "run_finished"

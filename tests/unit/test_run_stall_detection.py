@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.chains import Way, chain
+from tests.support.chains import Way, chain, make_end, make_plan, make_stage, make_stream
 from workflow.run.events import (
     Event,
     RunStarted,
@@ -21,7 +21,7 @@ from workflow.run.events import (
 )
 from workflow.run.state import EndKey, RunState, initial_state
 from workflow.run.state_reducer import fold
-from workflow.run.verdict.stall_detection import find_silences, find_stalls
+from workflow.run.verdict.stall_detection import Silences, find_silences, find_stalls
 
 SINCE, NOW = 100.0, 400.0
 OPEN: list[Event] = [
@@ -118,3 +118,72 @@ def test_a_stage_that_ended_is_not_silent() -> None:
     assert silent(ended) is None
     closed = pair(*OPEN, wrote(50, 5), read(60, 5), StreamClosed(70, "atoms", "md", "write", 5, True))
     assert silent(closed) == "saxs"
+
+
+def beside_a_file(*events: Event) -> RunState:
+    """sim → saved, a file that `later` reads, and sim → data → near and far; all but `later` run."""
+    stages = [
+        make_stage("sim", ["x"], [make_end("saved", "write", "after"), make_end("data", "write", readers=2)]),
+        make_stage("near", ["x"], [make_end("data", "read")]),
+        make_stage("far", ["x"], [make_end("data", "read")]),
+        make_stage("later", ["x"], [make_end("saved", "read", "after")], starts_after=["sim"]),
+    ]
+    streams = [make_stream("saved", "sim", ["later"], "after"), make_stream("data", "sim", ["near", "far"])]
+    begin: list[Event] = [StageStarted(0, name, 9) for name in ("sim", "near", "far")]
+    return fold(initial_state(make_plan(stages, streams)), [*begin, *events])
+
+
+def opened(t: float, *stages: str) -> list[Event]:
+    """Their ends of data; sim opens its file too."""
+    ends = [StreamOpened(t, "data", stage, "write" if stage == "sim" else "read") for stage in stages]
+    return [StreamOpened(t, "saved", "sim", "write"), *ends]
+
+
+def stepped(t: float, stage: str, steps: int) -> StreamProgress:
+    return StreamProgress(t, "data", stage, "write" if stage == "sim" else "read", steps, 8 * steps)
+
+
+@pytest.mark.parametrize(
+    ("near", "far", "expected"),
+    [(40.0, 60.0, ("near", 40.0)), (60.0, 40.0, ("far", 40.0)), (50.0, 50.0, ("near", 50.0))],
+)
+def test_a_stream_is_as_silent_as_its_most_silent_reader(near: float, far: float, expected: tuple[str, float]) -> None:
+    """Of several, the first in the plan. That another stream of the writer is a file to be read later hides nothing."""
+    state = beside_a_file(*opened(1, "sim", "near", "far"), stepped(2, "sim", 3))
+    state = fold(state, [stepped(near, "near", 1), stepped(far, "far", 1)])
+    silences = find_silences(state)
+    assert silences.streams == {"data": expected}
+    assert silences.stages == {"sim": 2, "near": near, "far": far}
+    assert sorted(silences.times()) == sorted([expected[1], 2, near, far])
+
+
+def test_what_is_not_open_is_not_silent() -> None:
+    """The time to open has a deadline of its own."""
+    assert find_silences(beside_a_file()) == Silences({}, {})
+    state = beside_a_file(*opened(1, "near"))
+    assert find_silences(state) == Silences({}, {"near": 1})
+
+
+@pytest.mark.parametrize(
+    ("written", "taken", "since"),
+    [
+        (99.0, None, 99.0),
+        (100.0, None, None),
+        (150.0, None, None),
+        (90.0, 150.0, 50.0),
+        (150.0, 150.0, 50.0),
+    ],
+)
+def test_a_stage_has_its_turn_since_the_step_that_it_has_not_taken(
+    written: float, taken: float | None, since: float | None
+) -> None:
+    """keep waits for saxs since t=50. What saxs has taken from md is not what it waits for."""
+    state = fold(initial_state(chain("sst")), [StageStarted(0, name, 9) for name in ("md", "saxs", "keep")])
+    state = fold(state, [StreamOpened(1, *key) for key in state.ends])
+    state = fold(state, [StreamProgress(50, *key, 1, 8) for key in state.ends])
+    state = fold(state, [wrote(written, 2), *([] if taken is None else [read(taken, 2)])])
+    stalls = list(find_stalls(state, find_silences(state), SINCE, NOW))
+    first = [stall for stall in stalls if stall.waiting == "keep"][:1]
+    chain_of = "keep waits for step 2 of pattern (queue 0/2); saxs has been computing for"
+    assert [(stall.stage, stall.since) for stall in first] == ([] if since is None else [("saxs", since)])
+    assert all(stall.chain.startswith(chain_of) for stall in first)

@@ -12,10 +12,13 @@ from workflow.run.events import (
     Cleaned,
     Event,
     Interrupted,
+    RecordsLost,
+    RunFinished,
     RunStarted,
     StageExited,
     StageFailed,
     StageOpen,
+    StageSilent,
     StageStarted,
     StageStopped,
     StageSucceeded,
@@ -28,9 +31,11 @@ from workflow.run.events import (
     StreamTransport,
     StreamTrouble,
     Tick,
+    Trouble,
 )
-from workflow.run.state import EndKey, EndState, RunState, initial_state
-from workflow.run.state_reducer import apply, fold
+from workflow.run.state import KEPT_WARNINGS, EndKey, EndState, RunState, initial_state
+from workflow.run.state_reducer import apply, fold, with_stage
+from workflow.spec.models.pipeline import Deadlines
 
 BEGIN: list[Event] = [RunStarted(0.5, "run-1", 1, 77, "here")]
 
@@ -103,6 +108,35 @@ def test_the_first_failure_stays_the_first() -> None:
     ]  # fmt: skip
 
 
+def test_failed_stages_are_named_once_and_in_the_order_of_their_failures() -> None:
+    events = [StageFailed(3, "saxs", "a"), StageSucceeded(4, "keep"), StageFailed(5, "md", "b")]
+    assert chained(*events, StageFailed(6, "saxs", "c")).failed == ("saxs", "md")
+
+
+def test_a_stage_is_unjudged_between_its_exit_and_its_verdict() -> None:
+    state = chained(*(StageStarted(1, name, 9) for name in ("md", "saxs", "keep")), StageExited(2, "saxs", 0, None))
+    assert state.unjudged == ("saxs",)
+    state = fold(state, [StageExited(3, "keep", 0, None), StageExited(3, "md", 0, None)])
+    assert state.unjudged == ("saxs", "keep", "md"), "in the order of the exits"
+    assert apply(state, StageFailed(4, "keep", "x")).unjudged == ("saxs", "md")
+
+
+def test_a_field_of_one_stage_can_be_changed_without_an_event() -> None:
+    state = chained()
+    assert with_stage(state, "saxs", killed=True).stages == {
+        **state.stages, "saxs": replace(state.stages["saxs"], killed=True)
+    }  # fmt: skip
+
+
+def test_events_that_are_found_together_all_count() -> None:
+    """One of them does not undo what those before it changed."""
+    verdict = RunFinished(9, "failed", 1, "md was killed", "md")
+    events = [Interrupted(0.2, "SIGINT"), *BEGIN, Cleaned(8, ["a"]), verdict]
+    state = fold(initial_state(chain("sst")), events)
+    assert (state.interrupted, state.run, state.cleaned) == ("SIGINT", "run-1", ("a",))
+    assert (state.finished, state.reason, state.culprit) == (verdict, "md was killed", "md")
+
+
 def test_a_tap_that_fails_while_it_hangs_is_no_failure_of_the_run() -> None:
     state = with_hung_tap()
     assert (state.stages["tap"].status, state.stages["tap"].failed, state.failing) == ("failed", 5, None)
@@ -155,6 +189,75 @@ def test_a_second_trouble_does_not_replace_the_first() -> None:
     assert (end(state, "atoms", "saxs").trouble, end(state, "atoms", "saxs").trouble_text) == ("timeout", "no step")
     others = [each for each in state.ends.values() if (each.stream, each.stage) != ("atoms", "saxs")]
     assert {each.trouble for each in others} == {None}
+
+
+@pytest.mark.parametrize(
+    ("stage", "trouble", "expected"),
+    [
+        ("saxs", "timeout", (("atoms", "saxs", "read"),)),
+        ("saxs", "failed", ()),
+        ("md", "timeout", ()),
+    ],
+)  # fmt: skip
+def test_only_readers_that_waited_too_long_are_timeouts(
+    stage: str, trouble: Trouble, expected: tuple[EndKey, ...]
+) -> None:
+    assert chained(StreamTrouble(1, "atoms", stage, trouble, "x")).timeouts == expected
+
+
+def test_timeouts_of_several_readers_are_all_kept() -> None:
+    state = chained(*(StreamTrouble(1, *end, "timeout", "x") for end in (("atoms", "saxs"), ("pattern", "keep"))))
+    assert state.timeouts == (("atoms", "saxs", "read"), ("pattern", "keep", "read"))
+
+
+def test_a_silent_stage_is_silent_until_its_next_step() -> None:
+    """More bytes of the same step are no sign that it goes on."""
+    silence = StageSilent(9, "md", 1.0, "md computes")
+    state = chained(progress(1, 3, 24), silence, progress(10, 3, 30), progress(11, 1, 8, "saxs"))
+    assert (state.stages["md"].silence, state.stages["saxs"].silence) == (silence, None)
+    state = apply(state, progress(12, 4, 40))
+    assert (state.stages["md"].silence, state.warnings) == (None, (silence,))
+
+
+def test_the_newest_warnings_are_kept() -> None:
+    warnings: list[StageSilent | RecordsLost] = []
+    for t in range(KEPT_WARNINGS):
+        warnings += [StageSilent(t, "md", 0.0, "md computes"), RecordsLost(t, "saxs", "disk full")]
+    assert chained(*warnings[:3]).warnings == tuple(warnings[:3])
+    assert chained(*warnings[:-1]).warnings == tuple(warnings[KEPT_WARNINGS - 1 : -1])
+    assert chained(*warnings).warnings == tuple(warnings[KEPT_WARNINGS:])
+
+
+def test_a_stage_that_loses_its_records_is_not_expected_to_report_what_it_opens() -> None:
+    """What it has begun to open is still watched, and so are all other stages."""
+    state = chained(StreamOpening(1, "atoms", "saxs", "read"), RecordsLost(2, "saxs", "disk full"))
+    seen = {(end.stream, end.stage): (end.live, end.counted) for end in state.ends.values()}
+    assert seen == {
+        ("atoms", "md"): (True, True), ("atoms", "saxs"): (True, True),
+        ("pattern", "saxs"): (False, False), ("pattern", "keep"): (True, True),
+    }  # fmt: skip
+
+
+def test_a_stage_that_is_seen_by_its_log_stays_seen_without_records() -> None:
+    state = fold(initial_state(chain("sst", plain=True)), [*BEGIN, RecordsLost(2, "md", "disk full")])
+    assert (end(state, "atoms", "md").live, end(state, "atoms", "md").counted) == (True, True)
+
+
+def test_records_that_the_supervisor_loses_change_no_stage() -> None:
+    before, lost = chained(), RecordsLost(2, "", "disk full")
+    assert apply(before, lost) == replace(before, t=2, warnings=(lost,))
+
+
+@pytest.mark.parametrize("limits", [{"start": 40.0}, {"warn": 40.0}, {"step": 40.0}])
+def test_deadlines_are_checked_soon_after_a_change(limits: dict[str, float]) -> None:
+    """After a twentieth of the shortest limit: a stage that opens a stream may have got another deadline."""
+    deadlines = Deadlines.model_validate({"start": 100.0, "warn": 100.0, "step": 100.0} | limits)
+    plan = chain("sst").model_copy(update={"deadlines": deadlines})
+    state = replace(initial_state(plan), checked=50.0, due=90.0)
+    assert apply(state, StageStarted(51, "md", 9)).due == 52.0
+    assert apply(state, StreamOpened(51, "atoms", "md", "write")).due == 52.0
+    assert apply(replace(state, due=51.5), StageStarted(51, "md", 9)).due == 51.5
+    assert apply(state, progress(51, 3, 24)).due == 90.0, "a step only puts deadlines off"
 
 
 def test_steps_and_bytes_never_shrink() -> None:

@@ -60,12 +60,14 @@ def test_a_preset_takes_the_rest_from_what_it_is_based_on(own: Path) -> None:
     ("text", "message"),
     [
         ("based_on: mine\nsummary: s", "mine.yaml:1:11: based_on: engine mine is based on itself"),
-        ("based_on: stt\nsummary: s", "mine.yaml:1:11: based_on: there is no engine `stt`\n    did you mean `sst`?"),
-        ("based_on: sst\nsummery: s", "mine.yaml:2:1: summery: unknown key\n    did you mean `summary`?"),
+        ("based_on: stt\nsummary: s", "mine.yaml:1:11: based_on: there is no engine `stt`\n  did you mean `sst`?"),
+        ("based_on: sst\nsummery: s", "mine.yaml:2:1: summery: unknown key\n  did you mean `summary`?"),
         ("based_on: sst\nwrite: {QueuLimit: 2}", "mine.yaml:2:9: write.QueuLimit: engine SST has no parameter "
-         "`QueuLimit` for the end that writes\n    did you mean `QueueLimit`?"),
+         "`QueuLimit` for the end that writes\n  did you mean `QueueLimit`?"),
         ("based_on: sst\nread: {QueueLimit: 2}", "mine.yaml:2:8: read.QueueLimit: engine SST has no parameter"),
         ("engine: SST", "mine.yaml:1:1: summary: is missing"),
+        ("engine: SST\nsummary: s", "mine.yaml:1:1: couplings: is missing"),
+        ("engine: SST\nsummary: s\ncouplings: []", "mine.yaml:3:12: couplings: "),
         ("engine: SST\nsummary: s\nparameters: {A: {type: integer, side: write, help: h}}",
          "mine.yaml:3:24: parameters.A.type: expected `int`, `float`, `bool`, `size`, `string` or `choice`, got"),
     ],

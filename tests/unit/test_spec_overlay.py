@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from workflow.api import make_plan
 from workflow.errors import SpecError
 from workflow.spec import shipped
 from workflow.spec.load import Loaded, load_pipeline
@@ -145,3 +146,39 @@ def test_places_are_those_of_the_nearest_parent() -> None:
     assert origins.place("streams.positions.via") == ("p.yaml", 10, 43)
     assert origins.place("streams.positions.queue.limit") == ("p.yaml", 10, 3)
     assert origins.place("deadlines.step")[0] == "p.yaml"
+
+
+def test_site_of_the_command_line_replaces_that_of_the_file() -> None:
+    Path("p.yaml").write_text(HEAD + STREAMS + "site: nosuch\n")
+    loaded = load_pipeline("p.yaml", site="example-slurm")
+    assert loaded.spec.site == "example-slurm"
+    assert loaded.origins.of("site") == "--site example-slurm"
+    assert load_pipeline("p.yaml", site="nowhere", sets=["site=local"]).spec.site == "local"
+
+
+def test_a_site_that_does_not_exist_is_refused_with_the_option_as_its_place() -> None:
+    Path("p.yaml").write_text(HEAD + STREAMS)
+    with pytest.raises(SpecError) as caught:
+        load_pipeline("p.yaml", site="exampel-slurm")
+    assert str(caught.value) == (
+        "error: --site exampel-slurm: there is no site `exampel-slurm`\n  did you mean `example-slurm`?"
+    )
+
+
+def test_a_site_is_named_by_its_file_too(tmp_path: Path) -> None:
+    """On the command line relative to the user's directory, in the file to the folder of the file."""
+    (tmp_path / "inside").mkdir()
+    (tmp_path / "inside/mine.yaml").write_text(
+        "site: mine\nsummary: 3 cores\ncores_per_node: 3\nmemory_per_node: 1 GiB\n"
+    )
+    (tmp_path / "inside/p.yaml").write_text(HEAD + STREAMS + "site: ./mine.yaml\n")
+    loaded = load_pipeline("inside/p.yaml")
+    assert make_plan(loaded).site == "mine"
+    assert make_plan(load_pipeline("inside/p.yaml", site="inside/mine.yaml")).site == "mine"
+    with pytest.raises(
+        SpecError, match=r'--site ./mine.yaml: there is no file "mine.yaml"\n  expected at /.*/mine.yaml'
+    ):
+        load_pipeline("inside/p.yaml", site="./mine.yaml")
+    with pytest.raises(SpecError, match=r'p.yaml:12:7: site: there is no file "gone.yaml"'):
+        (tmp_path / "inside/p.yaml").write_text(HEAD + STREAMS + "site: ./gone.yaml\n")
+        load_pipeline("inside/p.yaml")

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from workflow.errors import SpecError
+from workflow.errors import Problem, SpecError
 from workflow.spec.yaml_tree import parse
-from workflow.spec.yaml_tree.node import KeyPath, Node, key_path, key_text, nearest, plain
+from workflow.spec.yaml_tree.node import KeyPath, Node, SourcePosition, key_path, key_text, nearest, plain
 from workflow.spec.yaml_tree.parse import parse_yaml, read_yaml
 
 SPECS = Path(__file__).parents[1] / "specs"
@@ -121,7 +121,7 @@ def test_the_depth_of_an_alias_is_that_of_its_deepest_child(siblings: str, above
     if fits:
         assert parse_yaml(text, "x").depth == 60
     else:
-        with pytest.raises(SpecError, match=r"^x:2:24: nested deeper than 60 levels\n *check the brackets$"):
+        with pytest.raises(SpecError, match=r"^error: x:2:24: nested deeper than 60 levels\n *check the brackets$"):
             parse_yaml(text, "x")
 
 
@@ -149,10 +149,145 @@ def test_the_parser_in_python_says_the_same(case: str, monkeypatch: pytest.Monke
     assert str(caught.value) + "\n" == Path(f"{case}.expected").read_text()
 
 
+def refused(text: str | bytes) -> tuple[int, int, str]:
+    """Line, column and message of what is refused in a text."""
+    with pytest.raises(SpecError) as caught:
+        parse_yaml(text, "x")
+    (problem,) = caught.value.problems
+    assert (problem.source, problem.key) == ("x", "")
+    return problem.line, problem.column, problem.message
+
+
+@pytest.mark.parametrize(
+    ("tagged", "tag"),
+    [
+        ("!!binary aGk=", "!!binary"),
+        ("!mine 1", "!mine"),
+        ("!<str> 1", "str"),
+        ("!!map [1]", "!!map"),
+        ("!!seq {b: 1}", "!!seq"),
+        ("!!str [1]", "!!str"),
+    ],
+)
+def test_only_tags_of_the_core_schema_that_fit_are_allowed(tagged: str, tag: str) -> None:
+    assert refused(f"a:\n  b: {tagged}") == (2, 6, f"the tag `{tag}` is not allowed here")
+
+
+def test_tags_that_fit_change_nothing() -> None:
+    assert value("!!map {a: !!seq [! [1], ! {b: 2}]}") == {"a": [[1], {"b": 2}]}
+
+
+def test_a_key_with_a_tag_is_refused_at_the_key() -> None:
+    assert refused("a: 1\n!mine b: 2") == (2, 1, "the tag `!mine` is not allowed here")
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("a: \x07", (1, 4)),
+        ("\n\x07", (2, 1)),
+        ("a: 1\nb: größe \x07", (2, 10)),
+        (b"a: 1\nb: \xff", (2, 4)),
+        ("größe: ".encode() + b"\xff", (1, 8)),
+        (b"\xef\xbb\xbfa: \xff", (1, 4)),
+        (b"\xff", (1, 1)),
+    ],
+)
+def test_what_is_no_text_is_refused_at_its_line_and_character(text: str | bytes, place: tuple[int, int]) -> None:
+    words = "a control character (U+0007) in the file" if isinstance(text, str) else "not UTF-8 text (byte 0xff)"
+    assert refused(text) == (*place, words)
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "last"),
+    [
+        ("1", 1, (1, 1)),
+        ("[1, 2]", 3, (1, 5)),
+        ("a: 1", 3, (1, 4)),
+        ("{a, b}", 5, (1, 6)),
+        ("a: {}\nb: 2", 5, (2, 4)),
+        ("- &x [1, 2]\n- *x", 7, (2, 3)),
+        ("- &x {a: 1}\n- *x\n- [*x]", 9, (3, 4)),
+    ],
+)
+def test_keys_and_values_are_counted_and_aliases_as_what_they_expand_to(
+    text: str, values: int, last: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That many are allowed; with one less, the last one is refused where it is written."""
+    monkeypatch.setattr(parse, "MAX_NODES", values)
+    parse_yaml(text, "x")
+    monkeypatch.setattr(parse, "MAX_NODES", values - 1)
+    assert refused(text) == (*last, f"more than {values - 1} values once all aliases are expanded")
+
+
+def test_a_key_beyond_the_last_value_is_refused_at_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parse, "MAX_NODES", 3)
+    assert refused("a: 1\nb: 2") == (2, 1, "more than 3 values once all aliases are expanded")
+
+
+def test_a_duplicate_key_names_the_first_one() -> None:
+    assert refused("a: 1\nb: 2\na: 3") == (3, 1, "duplicate key `a` (first at 1:1)")
+
+
+def test_a_text_that_ends_too_early_is_refused_at_its_end() -> None:
+    assert refused("a: [1,\n\t2\n") == (3, 1, "the list that `[` opened at 1:4 is not closed, or lacks a comma here")
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "\n\n"])
+def test_an_empty_document_is_nothing_at_its_beginning(text: str) -> None:
+    assert parse_yaml(text, "x") == Node(None, SourcePosition("x", 1, 1))
+
+
+@pytest.mark.parametrize(
+    ("name", "message", "hint"),
+    [
+        ("empty.yaml", "the file is empty", "`wf init my-first` writes a working one"),
+        ("nowhere", "no such file", "`wf init my-first` writes a working pipeline"),
+        ("several", "is a directory, not a file", "name the file in it"),
+        ("large.yaml", "larger than 2 MB", "is this the right file?"),
+    ],
+)
+def test_a_file_that_is_refused_as_a_whole_has_no_line(
+    name: str, message: str, hint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(parse, "MAX_BYTES", 2_000_000)
+    Path("empty.yaml").write_text("# nothing")
+    Path("large.yaml").write_text("#" * 2_000_001)
+    Path("several").mkdir()
+    for each in ("a", "b"):
+        Path(f"several/{each}.yaml").write_text("wf: 1")
+    with pytest.raises(SpecError) as caught:
+        read_yaml(Path(name))
+    assert caught.value.problems == [Problem(name, 0, 0, "", message, hint)]
+
+
+def test_a_path_that_no_file_can_have_is_refused() -> None:
+    with pytest.raises(ValueError, match="null") as why, Path("one\0two").open():
+        pass
+    with pytest.raises(SpecError) as caught:
+        read_yaml(Path("one\0two"))
+    assert caught.value.problems == [Problem("one\0two", 0, 0, "", f"cannot be read: {why.value}", "check the path")]
+
+
+def test_a_file_may_have_as_many_bytes_as_are_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parse, "MAX_BYTES", 10)
+    (tmp_path / "ten.yaml").write_text("a: 1 # 890")
+    assert plain(read_yaml(tmp_path / "ten.yaml")[0]) == {"a": 1}
+
+
+def test_a_file_that_is_no_mapping_is_refused_at_its_first_value(tmp_path: Path) -> None:
+    (tmp_path / "list.yaml").write_text("\n- 1")
+    with pytest.raises(SpecError) as caught:
+        read_yaml(tmp_path / "list.yaml", "shown")
+    message = "expected `key: value` lines at the top of the file"
+    assert caught.value.problems == [Problem("shown", 2, 1, "", message, "begin with `wf: 1`")]
+
+
 def test_a_missing_file_names_a_near_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("pipeline.yaml").write_text("wf: 1")
-    with pytest.raises(SpecError, match=r"pipelin.yaml: no such file\n    did you mean `pipeline.yaml`\?"):
+    with pytest.raises(SpecError, match=r"pipelin.yaml: no such file\n  did you mean `pipeline.yaml`\?"):
         read_yaml(Path("pipelin.yaml"))
 
 
@@ -160,7 +295,7 @@ def test_a_directory_names_the_file_inside(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.chdir(tmp_path)
     Path("demo").mkdir()
     Path("demo/pipeline.yaml").write_text("wf: 1")
-    with pytest.raises(SpecError, match=r"demo: is a directory, not a file\n    did you mean `demo/pipeline.yaml`"):
+    with pytest.raises(SpecError, match=r"demo: is a directory, not a file\n  did you mean `demo/pipeline.yaml`"):
         read_yaml(Path("demo"))
 
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 
 def complete_engine(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[str]:
@@ -17,6 +22,16 @@ def complete_component(_context: click.Context, _parameter: click.Parameter, beg
     from workflow.spec.component_files import known_components
 
     return [name for name in known_components() if name.startswith(begun)]
+
+
+def complete_site(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Sites that begin like this; where none does, files."""
+    from click.shell_completion import CompletionItem
+
+    from workflow.spec.config_dirs import known_configs
+
+    found = [CompletionItem(name) for name in known_configs("sites") if name.startswith(begun)]
+    return found or [CompletionItem(begun, type="file")]
 
 
 def complete_example(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[str]:

@@ -21,10 +21,12 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from workflow import __version__
+from workflow.errors import Problem, Severity
 
 if TYPE_CHECKING:
     from workflow.plan.plan_model import Plan
     from workflow.report.show.text_table import Column
+    from workflow.spec.origins import Origins
 
 LAPTOP = "pip install 'wf-hpc[laptop]'"
 PROBE_TIMEOUT_S = 30
@@ -56,7 +58,7 @@ def examine() -> list[Finding]:
 
 def show_findings(findings: Sequence[Finding]) -> None:
     """Print the findings, one a row, then how to get what is missing."""
-    from workflow.report.show.printing import show_table
+    from workflow.report.show.printing import show_messages, show_table
     from workflow.report.show.text_table import make_table, state_column, text_column
 
     columns: list[Column[Finding]] = [
@@ -65,27 +67,35 @@ def show_findings(findings: Sequence[Finding]) -> None:
         text_column("found", lambda finding: finding.detail),
     ]
     show_table(make_table(columns, findings))
-    for finding in findings:
-        if finding.hint:
-            click.echo(f"{finding.name}: {finding.hint}")
+    click.echo("")
+    show_messages([_to_message(finding) for finding in findings if finding.hint])
 
 
-def missing_programs(plan: Plan) -> list[str]:
-    """A line for each stage whose program is not on this machine: notes for `wf check`, errors for `wf run`."""
+def missing_programs(plan: Plan, origins: Origins, level: Severity) -> list[Problem]:
+    """A message for each stage whose program is not on this machine: for `wf check` a note, for `wf run` an error."""
     from workflow.launch.launchers import LAUNCHERS
     from workflow.plan.plan_model import RUN_DIR
 
-    notes = []
+    found = []
     for stage in plan.stages:
         elsewhere = LAUNCHERS[stage.launch.launcher].other_machines
         if "PATH" in stage.env or elsewhere or stage.program[0].startswith(RUN_DIR):
             continue  # searched elsewhere, or created by the run
         path = Path(stage.program[0])
         if not (path.exists() if path.is_absolute() else shutil.which(stage.program[0])):
-            notes.append(
-                f"stage {stage.name}: {stage.program[0]} is not on this machine; build it, or correct `command`"
-            )
-    return notes
+            key = f"stages.{stage.name}.command"
+            message = f"{stage.program[0]} is not on this machine"
+            found.append(Problem(*origins.place(key), key, message, "build it, or correct `command`", level))
+    return found
+
+
+def _to_message(finding: Finding) -> Problem:
+    """What to do about a finding: an error where nothing works without it."""
+    if finding.state != "missing":
+        level: Severity = "note"
+    else:
+        level = "error" if finding.required else "warning"
+    return Problem("", 0, 0, finding.name, finding.detail, finding.hint, level)
 
 
 def _machine() -> Finding:

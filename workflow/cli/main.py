@@ -11,19 +11,21 @@ import gc
 import json
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any, NoReturn
 
 import click
 
 from workflow import __version__
 from workflow.cli.completion import complete_component, complete_example
-from workflow.cli.options import check_strategy_options, pipeline_options, strategy_options
-from workflow.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, WfError
+from workflow.cli.options import GivenPipeline, check_strategy_options, pipeline_options, strategy_options
+from workflow.cli.usage_errors import unknown_verb, usage_problem
+from workflow.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, Problem, SpecError, WfError, to_message
 from workflow.formatting import plural
 
-if TYPE_CHECKING:
-    from workflow.spec.load import Loaded
+# `wf` alone prints its help: an error of click since 8.2.
+NO_ARGUMENTS = getattr(click.exceptions, "NoArgsIsHelpError", ())
 
 
 class VerbGroup(click.Group):
@@ -33,21 +35,20 @@ class VerbGroup(click.Group):
         """The verbs in the order of `--help`."""
         return list(self.commands)
 
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        """The verb that the first word names. Raises UsageError when there is none."""
+        if args and not args[0].startswith("-") and args[0] not in self.commands:
+            raise click.UsageError(unknown_verb(args[0], list(self.commands)), ctx)
+        return super().resolve_command(ctx, args)
+
 
 @click.group(cls=VerbGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.version_option(__version__, prog_name="wf")
+@click.version_option(__version__, "-V", "--version", prog_name="wf")
 def wf() -> None:
     """Couple simulations, analyses and sinks by ADIOS2 streams or files, from one YAML file.
 
     Start with `wf init my-first`, then `wf run my-first/pipeline.yaml`. `wf VERB --help` describes each verb.
     """
-
-
-def load(pipeline: Path, profiles: tuple[str, ...], sets: tuple[str, ...], via: str | None) -> Loaded:
-    """Read and check the pipeline file, with its profiles and overrides."""
-    from workflow.api import load_pipeline
-
-    return load_pipeline(pipeline, profiles=profiles, sets=sets, via=via)
 
 
 @wf.command()
@@ -76,19 +77,20 @@ def init(directory: Path, example: str) -> None:
 
 @wf.command()
 @pipeline_options
-def check(pipeline: Path, profiles: tuple[str, ...], sets: tuple[str, ...], via: str | None) -> None:
+def check(given: GivenPipeline) -> None:
     """List all mistakes in a pipeline file; start nothing.
 
     PIPELINE is the YAML file. Exits with 2 when it has a mistake.
     """
-    from workflow.api import make_plan
+    from workflow.api import make_plan, notes_on
     from workflow.cli.doctor import missing_programs
-    from workflow.report.show.printing import show_advice
+    from workflow.report.show.printing import show_messages
 
-    plan = make_plan(load(pipeline, profiles, sets, via))
-    show_advice([*plan.advice, *missing_programs(plan)])
+    loaded = given.load()
+    plan = make_plan(loaded)
+    show_messages([*missing_programs(plan, loaded.origins, "note"), *notes_on(plan, loaded)])
     stages, streams = plural(len(plan.stages), "stage"), plural(len(plan.streams), "stream")
-    click.echo(f"{pipeline}: ok ({stages}, {streams})")
+    click.echo(f"{given.path}: ok ({stages}, {streams})")
 
 
 @wf.command()
@@ -97,10 +99,7 @@ def check(pipeline: Path, profiles: tuple[str, ...], sets: tuple[str, ...], via:
 @click.option("--explain", metavar="KEY", help="Show where a value comes from: streams.atoms.queue.limit")
 @strategy_options
 def plan(
-    pipeline: Path,
-    profiles: tuple[str, ...],
-    sets: tuple[str, ...],
-    via: str | None,
+    given: GivenPipeline,
     as_json: bool,
     explain: str | None,
     strategies: str | None,
@@ -111,10 +110,10 @@ def plan(
 
     PIPELINE is the YAML file.
     """
-    from workflow.api import make_plan
+    from workflow.api import make_plan, notes_on
 
     check_strategy_options(strategies, blocks, shape)
-    loaded = load(pipeline, profiles, sets, via)
+    loaded = given.load()
     decided = make_plan(loaded)
     if explain:
         from workflow.plan.explain import explain_key
@@ -131,9 +130,10 @@ def plan(
     elif as_json:
         click.echo(decided.to_json(), nl=False)
     else:
-        from workflow.report.show.printing import show_plan
+        from workflow.report.show.printing import show_messages, show_plan
 
         show_plan(decided)
+        show_messages(notes_on(decided, loaded))
 
 
 @wf.command()
@@ -143,15 +143,7 @@ def plan(
 )
 @click.option("--dry-run", is_flag=True, help="Print the plan as JSON; start nothing")
 @click.option("--quiet", "-q", is_flag=True, help="Print only the result, not the progress")
-def run(
-    pipeline: Path,
-    profiles: tuple[str, ...],
-    sets: tuple[str, ...],
-    via: str | None,
-    run_dir: Path | None,
-    dry_run: bool,
-    quiet: bool,
-) -> None:
+def run(given: GivenPipeline, run_dir: Path | None, dry_run: bool, quiet: bool) -> None:
     """Run a pipeline, show its progress, and wait for its end.
 
     PIPELINE is the YAML file. Exits with 0 when the run succeeded, 1 when it failed, 2 when it could not start, and
@@ -159,15 +151,15 @@ def run(
     """
     from workflow.api import make_plan, start_run
 
-    loaded = load(pipeline, profiles, sets, via)
+    loaded = given.load()
     decided = make_plan(loaded)
     if dry_run:
         click.echo(decided.to_json(), nl=False)
         return
     from workflow.cli.doctor import missing_programs
 
-    if missing := missing_programs(decided):
-        raise WfError("\n".join(missing))
+    if missing := missing_programs(decided, loaded.origins, "error"):
+        raise SpecError(missing)
     from workflow.report.show.live_display import Progress
 
     directory, states = start_run(loaded, decided, run_dir)
@@ -338,19 +330,26 @@ def main() -> None:
     atexit.register(gc.freeze)
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # searching for them costs 40 ms
     try:
-        wf.main(standalone_mode=False)
+        wf.main(prog_name="wf", standalone_mode=False)
     except WfError as error:
-        click.echo(f"error: {error}", err=True)
-        sys.exit(error.exit_code)
-    except click.ClickException as error:
+        _exit_with(error.problems, error.exit_code)
+    except NO_ARGUMENTS as error:
         error.show()
         sys.exit(EXIT_BAD_INPUT)
+    except click.ClickException as error:
+        _exit_with([usage_problem(error, wf, sys.argv[1:])], EXIT_BAD_INPUT)
     except (click.Abort, KeyboardInterrupt):
-        click.echo("interrupted", err=True)
-        sys.exit(EXIT_INTERRUPTED)
+        _exit_with([to_message("error", "interrupted")], EXIT_INTERRUPTED)
     except BrokenPipeError:  # the reader left: `wf plan --json | head`
         sys.stderr.close()  # or Python complains at exit
         sys.exit(0)
+
+
+def _exit_with(problems: Sequence[Problem], code: int) -> NoReturn:
+    from workflow.report.show.printing import show_errors
+
+    show_errors(problems)
+    sys.exit(code)
 
 
 if __name__ == "__main__":

@@ -2,19 +2,54 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from workflow.cli.completion import complete_engine
+from workflow.cli.completion import complete_engine, complete_site
+
+if TYPE_CHECKING:
+    from workflow.spec.load import Loaded
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def pipeline_options(function: F) -> F:
-    """The argument and options of every verb that reads a pipeline file."""
+@dataclass(frozen=True)
+class GivenPipeline:
+    """The pipeline file that the user named, with the layers over it."""
+
+    path: Path
+    profiles: tuple[str, ...] = ()
+    sets: tuple[str, ...] = ()
+    via: str | None = None
+    site: str | None = None
+
+    def load(self) -> Loaded:
+        """Read and check the file with its layers. Raises SpecError."""
+        from workflow.api import load_pipeline
+
+        return load_pipeline(self.path, profiles=self.profiles, sets=self.sets, via=self.via, site=self.site)
+
+
+def pipeline_options(function: Callable[..., None]) -> Callable[..., None]:
+    """The argument and options of every verb that reads a pipeline file: its first argument is a `GivenPipeline`."""
+
+    @functools.wraps(function)
+    def verb(
+        pipeline: Path,
+        profiles: tuple[str, ...],
+        sets: tuple[str, ...],
+        via: str | None,
+        site: str | None,
+        **others: Any,
+    ) -> None:
+        function(GivenPipeline(pipeline, profiles, sets, via, site), **others)
+
+    decorated: Callable[..., None] = verb
     for decorate in (
         click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Override a value: stages.md.ranks=4"),
         click.option(
@@ -26,10 +61,16 @@ def pipeline_options(function: F) -> F:
             shell_complete=complete_engine,
             help="Use this engine for every stream: sst, bp5, …",
         ),
+        click.option(
+            "--site",
+            metavar="NAME",
+            shell_complete=complete_site,
+            help="Plan for this machine: a name from configs/sites, or the path of a file",
+        ),
         click.argument("pipeline", type=click.Path(path_type=Path)),
     ):
-        function = decorate(function)
-    return function
+        decorated = decorate(decorated)
+    return decorated
 
 
 def strategy_options(function: F) -> F:

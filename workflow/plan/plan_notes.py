@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from workflow.errors import Problem, to_message
 from workflow.plan.problems import Problems
+from workflow.spec.origins import Origins
+
+# What advice is about: the key that it begins with, or a stage, a stream or a tap by its name.
+_KEY = re.compile(r"(?:stages|streams|deadlines|profiles)(?:\.[^\s.:]+)+(?= )|(?:oversubscribe|site)(?= )")
+_NAMED = re.compile(r"(stage|stream|tap) ([^\s:]+): ")
 
 
 @dataclass(frozen=True)
@@ -20,6 +28,23 @@ class Notes:
         self.reasons[key] = reason
 
     def advise(self, text: str) -> None:
-        """Adds a line of advice, once."""
+        """Adds a line of advice, once. It begins with the key that it is about, or with `stage NAME:`, if with any."""
         if text not in self.advice:
             self.advice.append(text)
+
+
+def located(advice: Iterable[str], origins: Origins) -> list[Problem]:
+    """The advice of a plan as messages, each with the place in the pipeline file of what it is about."""
+    return [_located(text, origins) for text in advice]
+
+
+def _located(text: str, origins: Origins) -> Problem:
+    key = ""
+    if written := _KEY.match(text):
+        key = written[0]
+    elif named := _NAMED.match(text):
+        kind, name = named.groups()
+        key, text = f"{'streams' if kind == 'stream' else 'stages'}.{name}", text[named.end() :]
+    if not key:
+        return to_message("note", text)
+    return Problem(*origins.place(key), origins.written(key), text, level="note")

@@ -15,16 +15,17 @@ class Problems:
 
     def add(self, key: str, message: str, hint: str = "") -> None:
         """A mistake at `key`, e.g. `streams.atoms.queue`."""
-        source, line, column = self._origins.place(key)
-        self.add_at(source, line, column, key, message, hint)
+        self._add(Problem(*self._origins.place(key), self._origins.written(key), message, hint))
 
     def written(self, key: str) -> str:
         """The key to name in a message: the one that the user wrote, for a key of a stage or stream that wf added."""
         return self._origins.written(key)
 
-    def add_at(self, source: str, line: int, column: int, key: str, message: str, hint: str = "") -> None:
-        """A mistake in another file, e.g. a template."""
-        problem = Problem(source, line, column, self._origins.written(key), message, hint)
+    def add_in_file(self, file: str, line: int, column: int, key: str, message: str, hint: str = "") -> None:
+        """A mistake in a file that the pipeline names, e.g. a template."""
+        self._add(Problem(self._origins.beside(file), line, column, self._origins.written(key), message, hint))
+
+    def _add(self, problem: Problem) -> None:
         if problem not in self._found:
             self._found.append(problem)
 

@@ -54,6 +54,13 @@ class EndState:
         """The end of the time over which its throughput is taken: its close, or its last step."""
         return self.last_step if self.closed is None else self.closed
 
+    @property
+    def untaken_since(self) -> float | None:
+        """Of a reading end: when the first step was written that it has not taken; None when it has taken all."""
+        if self.due is not None and self.last_step is not None and self.due <= self.last_step:
+            return None
+        return self.due
+
 
 @dataclass(frozen=True)
 class StageState:

@@ -103,7 +103,7 @@ class _Draft:
             case StreamProgress(stream=stream, stage=stage, side=side, steps=steps, bytes=count):
                 self._progress((stream, stage, side), t, steps, count)
             case RunStarted(run=run, pid=pid, host=host):
-                self._changes |= {"run": run, "pid": pid, "host": host, "started": t, "due": 0.0}
+                self._changes |= {"run": run, "pid": pid, "host": host, "started": t}
             case Interrupted(signal=signal):
                 if self.get("stopping") is None:
                     self._changes["interrupted"] = signal
@@ -175,10 +175,9 @@ class _Draft:
         if now.is_over and not before.is_over:
             self._changes["going"] = self.get("going") - {name}
         waits, waited = (each.exited is not None and not each.is_over for each in (now, before))
-        if waits and not waited:
-            self._changes["unjudged"] = (*self.get("unjudged"), name)
-        elif waited and not waits:
-            self._changes["unjudged"] = tuple(each for each in self.get("unjudged") if each != name)
+        if waits != waited:
+            others = tuple(each for each in self.get("unjudged") if each != name)
+            self._changes["unjudged"] = (*others, name) if waits else others
         if now.status == "failed" and before.status != "failed":
             self._changes["failed"] = (*self.get("failed"), name)
 
@@ -227,7 +226,7 @@ class _Draft:
         if stepped and end.side == "write":
             for reader in self._before.plan.stream(end.stream).readers:
                 other = self.ends[end.stream, reader, "read"]
-                if other.due is None or other.due <= (other.last_step or 0.0):
+                if other.untaken_since is None:
                     self._put(_changed(other, {"due": t}))
 
 

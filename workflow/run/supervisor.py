@@ -20,6 +20,7 @@ from pathlib import Path
 
 from workflow.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_RUN_FAILED, RunError, WfError
 from workflow.launch.process_spec import make_process
+from workflow.messages import to_text
 from workflow.plan.launch_requests import stage_request
 from workflow.plan.plan_model import Plan
 from workflow.run.cleanup import clean
@@ -395,7 +396,7 @@ def main(arguments: list[str]) -> int:
         with contextlib.closing(supervise(Path(arguments[0]))) as run:
             states = list(deque(run, maxlen=1))
     except WfError as error:
-        sys.stderr.write(f"error: {error}\n")
+        sys.stderr.write(to_text(error.problems))
         return error.exit_code
     except KeyboardInterrupt:  # after the verdict
         return EXIT_INTERRUPTED

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 from workflow.errors import SpecError
@@ -12,14 +13,14 @@ from workflow.spec.config_dirs import read_config
 from workflow.spec.validation_messages import validated
 
 
-def load_site(name: str) -> Site:
-    """The site of that name; `auto` is filled from this machine.
+def load_site(name: str, base: Path | None = None) -> Site:
+    """The site of that name, or with `base` of that file, relative to `base`; `auto` is filled from this machine.
 
     Raises:
         WfError: there is none of that name.
         SpecError: its file is wrong.
     """
-    node = read_config("sites", name)
+    node = read_config("sites", name, base)
     file, problems = validated(SiteFile, node)
     if file is None or problems:
         raise SpecError(problems)

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from workflow.errors import Problem, SpecError, WfError
 from workflow.spec.component_files import component_dir, load_component, suggestion
 from workflow.spec.component_parameters import check_parameters, parameters_model
-from workflow.spec.config_dirs import find_config, known_configs
+from workflow.spec.config_dirs import find_config, is_path, known_configs
 from workflow.spec.engine_presets import known_engines, load_engine
 from workflow.spec.implicit_names import RELAY, SST, added_by_wf, implicit_stage_problems
 from workflow.spec.models.component import Component
@@ -19,7 +19,8 @@ from workflow.spec.models.engine import Engine
 from workflow.spec.models.pipeline import PipelineSpec, StreamSpec
 from workflow.spec.references import programs, reference_problems, section, text_at
 from workflow.spec.suggest import did_you_mean, listing, shortened
-from workflow.spec.validation_messages import problem_at, validated
+from workflow.spec.user_paths import path_mistake
+from workflow.spec.validation_messages import problem_at, shown, validated
 from workflow.spec.yaml_tree.node import KeyPath, Node
 
 
@@ -95,7 +96,7 @@ def check(root: Node, base: Path, library: Library, *, load_engines: bool = True
     references = reference_problems(root, by_stage, added, base)
     checked.problems += [each for each in references if each.key not in wrong]
     checked.problems += [problem for problems in library.broken.values() for problem in problems]
-    _check_site(root, checked)
+    _check_site(root, base, checked)
     return checked
 
 
@@ -161,8 +162,14 @@ def _check_engine(root: Node, stream: str, node: Node, library: Library | None, 
         checked.engines[stream] = engine
 
 
-def _check_site(root: Node, checked: Checked) -> None:
+def _check_site(root: Node, base: Path, checked: Checked) -> None:
     name = text_at(root, "site")
-    if name is not None and find_config("sites", name) is None:
-        hint = did_you_mean(name, known_configs("sites")) or f"sites: {listing(known_configs('sites'))}"
-        checked.problems.append(problem_at(root, ("site",), f"there is no site `{shortened(name)}`", hint))
+    if name is None or find_config("sites", name, base) is not None:
+        return
+    if is_path(name):
+        message, hint = f"there is no file {shown(Path(name).name)}", path_mistake(name) or f"expected at {base / name}"
+    else:
+        known = known_configs("sites")
+        message = f"there is no site `{shortened(name)}`"
+        hint = did_you_mean(name, known) or f"sites: {listing(known)}, or the path of a file"
+    checked.problems.append(problem_at(root, ("site",), message, hint))

@@ -19,8 +19,18 @@ def config_dirs(kind: str) -> list[Path]:
     return [folder / kind for folder in ([Path(own).expanduser()] if own else []) + [SHIPPED / "configs"]]
 
 
-def find_config(kind: str, name: str) -> Path | None:
-    """The file that describes an engine or a site; the user's own shadows a shipped one."""
+def is_path(name: str) -> bool:
+    """Whether a user who wrote this means a file, not one of the folders' names."""
+    return "/" in name or name.endswith((".yaml", ".yml"))
+
+
+def find_config(kind: str, name: str, base: Path | None = None) -> Path | None:
+    """The file that describes an engine or a site; the user's own shadows a shipped one.
+
+    With `base` the name may be a path, relative to that folder.
+    """
+    if base is not None and is_path(name):
+        return base / name if is_file(base / name) else None
     files = (folder / f"{name}.yaml" for folder in config_dirs(kind))
     return next((file for file in files if is_file(file)), None)
 
@@ -30,9 +40,9 @@ def known_configs(kind: str) -> list[str]:
     return sorted({file.stem for folder in config_dirs(kind) for file in folder.glob("*.yaml")})
 
 
-def read_config(kind: str, name: str) -> Node:
-    """The tree of an engine's or a site's file. Raises WfError when there is none of that name."""
-    file = find_config(kind, name)
+def read_config(kind: str, name: str, base: Path | None = None) -> Node:
+    """The tree of an engine's or a site's file, found as `find_config` does. Raises WfError when there is none."""
+    file = find_config(kind, name, base)
     if file is None:
         one, known = kind.removesuffix("s"), known_configs(kind)
         raise WfError(

@@ -47,7 +47,12 @@ class Loaded:
 
 
 def load_pipeline(
-    path: str | Path, *, profiles: Sequence[str] = (), sets: Sequence[str] = (), via: str | None = None
+    path: str | Path,
+    *,
+    profiles: Sequence[str] = (),
+    sets: Sequence[str] = (),
+    via: str | None = None,
+    site: str | None = None,
 ) -> Loaded:
     """Reads and checks a pipeline file. Starts nothing and needs neither ADIOS2 nor MPI.
 
@@ -56,6 +61,7 @@ def load_pipeline(
         profiles: profiles of the file to apply; a later one overrides an earlier one.
         sets: `KEY=VALUE` each, the value in YAML; stronger than everything else.
         via: an engine for every stream (but those of engine `file`); stronger than profiles.
+        site: the machine, by name or by path; stronger than profiles.
 
     Raises:
         SpecError: all that is wrong, in the file's order, profiles that were not chosen included.
@@ -64,7 +70,7 @@ def load_pipeline(
     root, text = read_yaml(file, str(path))
     base = file.absolute().parent
     library = Library(base)
-    overlaid = overlay(root, profiles, via, sets)
+    overlaid = overlay(root, profiles, via, sets, site)
     checked = check(overlaid.root, base, library)
     problems = [*overlaid.problems, *checked.problems, *_other_profiles(root, profiles, base, library)]
     if problems or checked.spec is None:

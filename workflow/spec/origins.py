@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from workflow.spec.yaml_tree.node import Node, SourcePosition, key_path, nearest
 
@@ -57,6 +58,10 @@ class Origins:
         """Of the overlay that sets `key`: 0 the file and the defaults, 1 a profile, 2 the command line."""
         layer = self.layer(key)
         return 2 if layer.startswith("--") else 1 if layer else 0
+
+    def beside(self, file: str) -> str:
+        """A file that the pipeline names relative to itself, as a path from the user's directory."""
+        return str(Path(self._root.place.source).parent / file)
 
     def place(self, key: str) -> tuple[str, int, int]:
         """(source, line, column) of a key's value, or of its nearest parent that was written."""

@@ -1,16 +1,19 @@
-"""Profiles, `--via` and `--set` applied to the pipeline file; every value keeps its place.
+"""Profiles, `--via`, `--site` and `--set` applied to the pipeline file; every value keeps its place.
 
-Strongest first: `--set`, `--via`, the profiles (a later one overrides an earlier one), the file. `*` stands for
-every stage or stream; in one profile a name beats `*`.
+Strongest first: `--set`, `--via` and `--site`, the profiles (a later one overrides an earlier one), the file. `*`
+stands for every stage or stream; in one profile a name beats `*`.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from workflow.errors import Problem, SpecError
+from workflow.spec.config_dirs import is_path
 from workflow.spec.suggest import did_you_mean, listing
 from workflow.spec.validation_messages import problem_at
 from workflow.spec.yaml_tree.node import KeyPath, Node, SourcePosition, key_path, relabelled
@@ -31,13 +34,17 @@ class Overlaid:
     problems: list[Problem] = field(default_factory=list)
 
 
-def overlay(root: Node, profiles: Sequence[str], via: str | None, sets: Sequence[str]) -> Overlaid:
+def overlay(
+    root: Node, profiles: Sequence[str], via: str | None, sets: Sequence[str], site: str | None = None
+) -> Overlaid:
     """The file with its overlays. Problems are collected; what is wrong is left out."""
     result = Overlaid(root)
     for name in profiles:
         lay_profile(result, name)
     if via is not None:
         _lay_via(result, via)
+    if site is not None:
+        _lay_site(result, site)
     for text in sets:
         _lay_set(result, text)
     return result
@@ -98,6 +105,13 @@ def _lay_via(result: Overlaid, via: str) -> None:
         given = stream.child("via")
         if given is None or given.value != _FILE:
             result.root = _with(result.root, ("streams", name, "via"), Node(via, place, place, "--via"))
+
+
+def _lay_site(result: Overlaid, site: str) -> None:
+    """A path on the command line is relative to the user's directory, one in the file to the file's folder."""
+    place = SourcePosition(f"--site {site}")
+    value = os.path.abspath(Path(site).expanduser()) if is_path(site) else site  # noqa: PTH100 - it may hold a NUL byte
+    result.root = _with(result.root, ("site",), Node(value, place, place, "--site"))
 
 
 def _lay_set(result: Overlaid, text: str) -> None:

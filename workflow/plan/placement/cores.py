@@ -142,4 +142,6 @@ def _note(demand: Demand, placement: Placement, site: Site, notes: Notes) -> Non
     if site.nodes > 1:
         start, end = placement.nodes[0]
         where = "of its own" if demand.home == demand.name else f"shared with {demand.home}"
-        notes.why(f"{key}.nodes", f"{plural(end - start, 'node')} {where}, {placement.ranks_per_node} ranks on each")
+        notes.why(
+            f"{key}.nodes", f"{plural(end - start, 'node')} {where}, {plural(placement.ranks_per_node, 'rank')} on each"
+        )

@@ -97,7 +97,7 @@ def place_nodes(
         if site.nodes == 1:
             ranges[demand.name] = 0, 1
         elif demand.home == demand.name:
-            count = min(demand.nodes_on(site), demand.ranks, site.nodes)
+            count = min(demand.nodes_on(site), site.nodes)
             taken = {other: used for other, used in ranges.items() if overlaps[demand.name] & bits[other]}
             gap = _first_gap(count, list(taken.values()), site)
             if gap is None:

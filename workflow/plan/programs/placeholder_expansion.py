@@ -87,7 +87,7 @@ class Filler:
             before = text[: error.offset]
             line, column = before.count("\n") + 1, error.offset - (before.rfind("\n") + 1) + 1
             key = f"stages.{self._stage}.files.{name}"
-            self._problems.add_at(self._files[name], line, column, key, str(error), self._hint(error))
+            self._problems.add_in_file(self._files[name], line, column, key, str(error), self._hint(error))
             return text
 
     def fill_all(self, key: str, value: Any) -> Any:

@@ -118,7 +118,6 @@ def _count(
                 f"the nodes of site {site.site} have no GPUs",
                 "write `per_node`, or `gpus_per_node` in the site's file",
             )
-            return 1, "per_gpu"
         count = wanted.per_gpu * site.gpus_per_node * nodes
         said = f"{wanted.per_gpu} per GPU × {site.gpus_per_node} × {on}"
     elif wanted.count is not None:

@@ -19,7 +19,7 @@ def choose_couplings(streams: Iterable[JoinedStream], origins: Origins, notes: N
 def _choose(stream: JoinedStream, origins: Origins, notes: Notes) -> Coupling:
     engine, written = stream.engine, stream.spec.coupling
     key = f"streams.{stream.name}.coupling"
-    default: Coupling = engine.couplings[0] if engine.couplings else "after"
+    default = engine.couplings[0]
     if written is None:
         notes.why(key, f"{default} is the default of {engine.engine}")
         return default

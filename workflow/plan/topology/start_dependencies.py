@@ -40,23 +40,22 @@ def start_order(
 
 def find_cycle(nodes: Iterable[str], links: Mapping[str, Iterable[str]]) -> list[str]:
     """Names along one cycle, the first repeated at the end; empty when there is none. O(nodes + links)."""
-    state: dict[str, int] = {}  # 1: on the path, 2: done
+    seen: set[str] = set()
     for root in nodes:
-        if root in state:
+        if root in seen:
             continue
-        path, todo = [root], [iter(links.get(root, ()))]
-        state[root] = 1
+        seen.add(root)
+        path = {root: iter(links.get(root, ()))}  # each with the links not followed yet
         while path:
-            following = next(todo[-1], None)
+            following = next(path[next(reversed(path))], None)
             if following is None:
-                state[path.pop()] = 2
-                todo.pop()
-            elif state.get(following) == 1:
-                return [*path[path.index(following) :], following]
-            elif following not in state:
-                state[following] = 1
-                path.append(following)
-                todo.append(iter(links.get(following, ())))
+                path.popitem()
+            elif following in path:
+                names = list(path)
+                return [*names[names.index(following) :], following]
+            elif following not in seen:
+                seen.add(following)
+                path[following] = iter(links.get(following, ()))
     return []
 
 

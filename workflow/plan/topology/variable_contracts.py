@@ -183,7 +183,7 @@ def _narrowed(need: PortVariable, have: PortVariable) -> PortVariable:
 def _narrower(need: str | None, have: str | None) -> str | None:
     if need is None or have is None:
         return need or have
-    return have if len(_types(have)) <= len(_types(need)) else need
+    return min(have, need, key=lambda name: len(_types(name)))
 
 
 def _narrower_shape(need: list[int | str] | None, have: list[int | str] | None) -> list[int | str] | None:

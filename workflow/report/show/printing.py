@@ -10,8 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from workflow.errors import Problem, to_message, to_notes
 from workflow.formatting import moment, plural
-from workflow.report.show.rich_terminal import COLOURS, draw_table, make_output, say
+from workflow.messages import WIDEST, message_lines, read_sources
+from workflow.report.show.rich_terminal import COLOURS, draw_table, make_output, say, say_parts
 from workflow.report.show.run_summary import compression_lines, fault_lines, limit_lines, result_paths, summary
 
 if TYPE_CHECKING:
@@ -37,8 +39,9 @@ def show_report(report: Report, console: Console | PlainOutput | None = None) ->
         say(console, line, style)
     draw_table(console, stage_table(report, "terminal"))
     _show_streams(console, report, "terminal")
-    for line in (*limit_lines(report), *compression_lines(report), *(f"note: {note}" for note in report.notes)):
+    for line in (*limit_lines(report), *compression_lines(report)):
         say(console, line, "dim")
+    show_messages(to_notes(report.notes), console)
 
 
 def show_status(report: Report, console: Console | PlainOutput | None = None) -> None:
@@ -49,8 +52,7 @@ def show_status(report: Report, console: Console | PlainOutput | None = None) ->
     run = report.run
     reason = f" ({run.reason})" if run.reason else ""
     say(console, f"{run.directory}: {run.state}{reason}", COLOURS.get(run.state, ""))
-    for warning in report.warnings if run.state == "running" else []:
-        say(console, f"  warning: {warning}")
+    show_messages([to_message("warning", text) for text in report.warnings if run.state == "running"], console)
     draw_table(console, stage_table(report, "status"))
     _show_streams(console, report, "status")
 
@@ -78,7 +80,6 @@ def show_plan(plan: Plan, console: Console | PlainOutput | None = None) -> None:
     say(console, "\nlaunch lines", "bold")
     for names, argv in launch_lines(plan):
         say(console, f"  {names}: {shlex.join(argv)}")
-    show_advice(plan.advice, console)
 
 
 def show_strategies(plan: Plan, stream: str, blocks: str | None, shape: str | None) -> None:
@@ -92,12 +93,19 @@ def show_strategies(plan: Plan, stream: str, blocks: str | None, shape: str | No
     say(console, f"\n{MEANING}")
 
 
-def show_advice(advice: Sequence[str], console: Console | PlainOutput | None = None) -> None:
-    """Notes on a plan that is valid, but may not be what the user meant."""
-    if advice:
-        console = console or make_output()
-        for each in advice:
-            say(console, f"note: {each}", "yellow")
+def show_messages(problems: Sequence[Problem], console: Console | PlainOutput | None = None) -> None:
+    """Errors, warnings and notes, each with an excerpt of its source: all messages of `wf` are printed here."""
+    if not problems:
+        return
+    console = console or make_output()
+    width = getattr(console, "width", WIDEST)  # a pipe has none
+    for line in message_lines(problems, read_sources(problems), width):
+        say_parts(console, line)
+
+
+def show_errors(problems: Sequence[Problem]) -> None:
+    """Messages on standard error."""
+    show_messages(problems, make_output(stderr=True))
 
 
 def show_comparison(comparison: Comparison, console: Console | PlainOutput | None = None) -> None:
@@ -112,8 +120,7 @@ def show_comparison(comparison: Comparison, console: Console | PlainOutput | Non
     for side, names in (("A", comparison.only_a), ("B", comparison.only_b)):
         if names:
             say(console, f"only in {side}, not compared: {', '.join(names)}", "dim")
-    for note in comparison.notes:
-        say(console, f"note: {note}", "yellow")
+    show_messages(to_notes(comparison.notes), console)
 
 
 def show_table(table: Table, console: Console | PlainOutput | None = None) -> None:

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 COLOURS = {
     "succeeded": "green", "failed": "bold red", "died": "bold red", "interrupted": "yellow", "stopped": "yellow",
-    "running": "cyan", "waiting": "dim", "ok": "green", "missing": "bold red", "note": "yellow",
+    "running": "cyan", "waiting": "dim", "ok": "green", "missing": "bold red",
+    "error": "bold red", "warning": "bold yellow", "note": "cyan", "place": "bold", "margin": "dim",
 }  # fmt: skip
 NARROWEST_FOLD = 30
 
@@ -107,6 +108,17 @@ def _cell(console: Console, cell: str, kind: Content) -> Any:
     from rich.text import Text
 
     return Text(to_encoding(console.encoding, cell), style=COLOURS.get(cell, "") if kind == "state" else "")
+
+
+def say_parts(console: Console | PlainOutput, parts: Sequence[tuple[str, str]]) -> None:
+    """One line of (text, key of `COLOURS` or ``)."""
+    if isinstance(console, PlainOutput):
+        console.say("".join(text for text, _ in parts))
+        return
+    from rich.text import Text
+
+    line = Text.assemble(*((to_encoding(console.encoding, text), COLOURS.get(style, "")) for text, style in parts))
+    console.print(line, soft_wrap=True)
 
 
 def say(console: Console | PlainOutput, line: str, style: str = "", wrap: bool = False) -> None:

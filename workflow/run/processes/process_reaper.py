@@ -3,9 +3,7 @@
 Launchers put their ranks into sessions of their own, and a process that outlives its parent is adopted by init, so
 neither process groups nor parents lead to all processes. All inherit the environment: WF_RUN_DIR names the run.
 
-Run as a program, this is the guard of the run: it waits until its standard input closes. Unless the supervisor has
-announced its end before, the guard then kills all processes of the run. It imports only the standard library and
-starts in a few milliseconds.
+`run_guard` imports this module where only the standard library can be found.
 """
 
 from __future__ import annotations
@@ -14,7 +12,6 @@ import contextlib
 import json
 import os
 import signal
-import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -22,7 +19,6 @@ from pathlib import Path
 RUN_VARIABLE = "WF_RUN_DIR"
 STAGE_VARIABLE = "WF_STAGE"  # names the stage's own file
 PROC = Path("/proc")
-DONE = b"done"
 _SHARED = b"/dev/shm/mpich_shm_"
 _GONE_S = 3.0
 
@@ -143,21 +139,8 @@ def _exists(pid: int) -> bool:
     return True
 
 
-def guard(run_dir: str) -> None:
-    """Wait for the end of the supervisor; if that was not announced, end the run. Process groups of stages arrive line
-    by line, with a minus when they have ended."""
-    data = b""
-    while chunk := os.read(0, 4096):
-        data += chunk
-    words = data.split()
-    if DONE in words:
-        return
-    groups = set[int]()
-    for number in map(int, words):
-        if number > 0:
-            groups.add(number)
-        else:
-            groups.discard(-number)
+def end_run(run_dir: str, groups: Iterable[int]) -> None:
+    """Kill all that is left of a run whose supervisor has been killed, and write the verdict in its place."""
     end_members(run_dir, groups)
     for contact in (*Path(run_dir, "streams").glob("*.sst"), *Path(run_dir, "streams").glob("*.tmp")):
         with contextlib.suppress(OSError):
@@ -177,7 +160,3 @@ def _run_time(events: Path) -> float:
     with contextlib.suppress(OSError, ValueError, TypeError, KeyError), events.open("rb") as file:
         return time.monotonic() + float(json.loads(file.readline())["clock_offset_s"])
     return time.time()
-
-
-if __name__ == "__main__":
-    guard(sys.argv[1])

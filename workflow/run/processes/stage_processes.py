@@ -21,7 +21,7 @@ from workflow.launch.binding import choose_cores
 from workflow.launch.launchers import LAUNCHERS
 from workflow.launch.process_spec import ProcessSpec
 from workflow.run.observe.sst_log import last_lines
-from workflow.run.processes import evpath_workaround, process_reaper
+from workflow.run.processes import evpath_workaround, process_reaper, run_guard
 from workflow.run.processes.cpu_time import CpuUse, cpu_use
 
 NOT_STARTED = 127  # what a shell says of a command that it cannot start
@@ -54,6 +54,7 @@ class Crew:
         self._open_files = _allow_open_files(stages + _OTHER_FILES)
         self._running: dict[str, tuple[ProcessSpec, subprocess.Popen[bytes]]] = {}
         self._groups: set[int] = set()  # the stages' process groups in which something may live
+        self._may_live = False  # whether a process of the run may live: one has been started since all were ended
         self._looked = 0.0
         self._shared: dict[str, set[str]] = {}  # launched stage → its shared memory
         # Launched stage → processes seen, when the last one was added, when to look for shared memory again.
@@ -77,7 +78,7 @@ class Crew:
         if self._open_files is not None:
             resource.setrlimit(resource.RLIMIT_NOFILE, self._open_files)
         with contextlib.suppress(OSError):
-            _pipe(self._guard).write(process_reaper.DONE)
+            _pipe(self._guard).write(run_guard.DONE)
         with contextlib.suppress(OSError):
             _pipe(self._guard).close()
         self._guard.wait()
@@ -90,6 +91,7 @@ class Crew:
         """Start a process in its own session and return its id. Raises OSError when that fails."""
         if process.separate_ids and self._groups:
             evpath_workaround.use_up_ids()
+        self._may_live = True
         for path, text in process.files.items():
             Path(path).write_text(text, encoding="utf-8")
         own = {
@@ -232,11 +234,14 @@ class Crew:
 
     def end_all(self) -> set[int]:
         """Kill what is left of the run, at once. Returns the ids of processes that did not end."""
+        if not self._may_live:  # finding the processes takes 10 ms
+            return set()
         left = process_reaper.end_members(str(self._run_dir), self._groups)
         for _, process in self._running.values():
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(0.1)
         if not left:
+            self._may_live = False
             process_reaper.remove_shared(path for paths in self._shared.values() for path in paths)
         return left
 
@@ -300,7 +305,7 @@ def _start_guard(run_dir: Path) -> subprocess.Popen[bytes]:
     """What ends the run when the supervisor is killed. Not PR_SET_PDEATHSIG: ranks would not inherit that."""
     env = {key: value for key, value in os.environ.items() if key != process_reaper.RUN_VARIABLE}
     return subprocess.Popen(
-        [sys.executable, "-I", "-S", process_reaper.__file__, str(run_dir)], env=env, bufsize=0, start_new_session=True,
+        [sys.executable, "-I", "-S", run_guard.__file__, str(run_dir)], env=env, bufsize=0, start_new_session=True,
         stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
 

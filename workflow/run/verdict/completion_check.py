@@ -19,13 +19,10 @@ def judge(state: RunState, name: str) -> str | None:
     stage = state.stages[name]
     if stage.signal is not None or stage.code != 0:
         return exit_text(stage) + _trouble(state, name)
-    pending = False
-    for end in state.ends_of(name):
-        problem = _problem(state, end)
-        if problem:
-            return f"ended with exit code 0, but {problem}"
-        pending = pending or problem is None
-    return None if pending else ""
+    problems = [_problem(state, end) for end in state.ends_of(name)]
+    if first := next(filter(None, problems), None):
+        return f"ended with exit code 0, but {first}"
+    return None if None in problems else ""
 
 
 def exit_text(stage: StageState) -> str:
@@ -61,10 +58,11 @@ def _problem(state: RunState, end: EndState) -> str | None:
         return f"left {end.stream} without closing it, {verb} {_steps(end.steps)}"
     if not end.complete:
         return f"{end.stream} broke off after {_steps(end.steps)}{': ' if end.trouble_text else ''}{end.trouble_text}"
-    return _miscount(state, end) if end.side == "read" else ""
+    return _miscount(state, end)
 
 
 def _miscount(state: RunState, end: EndState) -> str | None:
+    """What is wrong with the number of steps read; nothing at the writing end, whose number is what counts."""
     writer, queue = state.writer(end.stream), state.plan.stream(end.stream).queue
     if not writer.counted:
         return ""

@@ -6,7 +6,7 @@ Only what can be seen counts: a stage that waits for one that cannot be seen loo
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from workflow.formatting import duration
@@ -46,10 +46,13 @@ def find_silences(state: RunState) -> Silences:
             continue
         for reader in state.readers(stream.name):
             since = _stuck_since(state, state.writer(stream.name), reader)
-            if since < streams.get(stream.name, ("", math.inf))[1]:
+            if stream.name not in streams or since < streams[stream.name][1]:
                 streams[stream.name] = reader.stage, since
     stages = {name: _silent_since(state, name) for name in state.stages if name in state.going}
-    return Silences(streams, {name: since for name, since in stages.items() if since < math.inf})
+    return Silences(
+        {name: (reader, since) for name, (reader, since) in streams.items() if since < math.inf},
+        {name: since for name, since in stages.items() if since < math.inf},
+    )
 
 
 def find_stalls(state: RunState, silences: Silences, before: float, t: float) -> Iterator[Stall]:
@@ -82,8 +85,7 @@ def present_warnings(state: RunState) -> list[str]:
 def _stall(state: RunState, name: str, since: float, t: float) -> Stall:
     stage, chain = diagnose(state, name, t)
     # A stage that all have waited for together with it has had its turn only since it was given a step to read.
-    given = [end.due for end in state.ends_of(stage) if end.due is not None and end.due > (end.last_step or 0.0)]
-    return Stall(name, stage, max([since, *given]), chain)
+    return Stall(name, stage, _latest([since, *(end.untaken_since for end in state.ends_of(stage))]), chain)
 
 
 def _stuck_since(state: RunState, writer: EndState, reader: EndState) -> float:
@@ -93,21 +95,25 @@ def _stuck_since(state: RunState, writer: EndState, reader: EndState) -> float:
         return math.inf
     if not all(state.stages[end.stage].runs and not state.stages[end.stage].is_over for end in both):
         return math.inf
-    return max(end.last_sign or 0.0 for end in both)
+    return _latest(end.last_sign for end in both)
 
 
 def _silent_since(state: RunState, name: str) -> float:
     """Since when no end of a stage has moved; infinity unless something is open and all it may wait for is seen."""
     stage, ends = state.stages[name], state.ends_of(name)
     seen = [end for end in ends if end.live]
-    if not stage.runs or stage.opened is None or any(end.opened is None for end in seen):
+    if not stage.runs or any(end.opened is None for end in seen):
         return math.inf
     if all(end.closed is not None for end in seen) or not all(_is_clear(state, end) for end in ends):
         return math.inf
     # A writer that waits in close for its readers needs time to notice that they are done, or dead.
     readers = [end for out in ends if out.side == "write" for end in state.readers(out.stream)]
-    left = [max(end.closed or 0.0, state.stages[end.stage].exited or 0.0) for end in readers]
-    return max([stage.opened, *left, *(max(end.last_sign or 0.0, end.due or 0.0) for end in seen)])
+    left = [t for end in readers for t in (end.closed, state.stages[end.stage].exited)]
+    return _latest([*left, *(t for end in seen for t in (end.last_sign, end.due))])
+
+
+def _latest(times: Iterable[float | None]) -> float:
+    return max(t for t in times if t is not None)
 
 
 def _is_clear(state: RunState, end: EndState) -> bool:

@@ -34,7 +34,7 @@ class Engine(Spec):
     summary: str
     based_on: Name | None = Field(None, description="take what is not given here from this engine")
     kind: Literal["stream", "file"] = "file"
-    couplings: list[Literal["live", "after"]] = Field(default_factory=list, description="the first is the default")
+    couplings: list[Literal["live", "after"]] = Field(min_length=1, description="the first is the default")
     suffix: str = Field("", description="what the path of a stream ends in; for SST the engine adds .sst itself")
     parameters: dict[str, EngineParameter] = Field(default_factory=dict)
     write: dict[str, Scalar] = Field(default_factory=dict, description="values set at the writing end")

@@ -280,7 +280,9 @@ class PipelineSpec(Spec):
     wf: Literal[1] = Field(description="version of this file format")
     name: Name = Field(description="begins the names of its run directories")
     description: str = Field("", description="for people")
-    site: Name = Field("local", description="machine description from configs/sites")
+    site: str = Field(
+        "local", min_length=1, description="machine description: a name from configs/sites, or the path of a file"
+    )
     oversubscribe: bool = Field(False, description="allow more ranks than cores")
     stages: Annotated[dict[Name, StageSpec], Field(min_length=1)] = Field(
         description="the programs, by a name each: `NAME: {component: …}` or `NAME: {command: […]}`"

@@ -11,7 +11,7 @@ from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import yaml
 
@@ -40,10 +40,10 @@ def read_yaml(path: Path, source: str = "") -> tuple[Node, bytes]:
     text = _read(path, source)
     root = parse_yaml(text, source)
     if root.value is None:
-        raise SpecError([Problem(source, 0, 0, "", "the file is empty", "`wf init my-first` writes a working one")])
+        raise _refusal(SourcePosition(source), "the file is empty", "`wf init my-first` writes a working one")
     if not isinstance(root.value, dict):
         message = "expected `key: value` lines at the top of the file"
-        raise SpecError([Problem(source, root.place.line, root.place.column, "", message, "begin with `wf: 1`")])
+        raise _refusal(root.place, message, "begin with `wf: 1`")
     return root, text
 
 
@@ -57,11 +57,11 @@ def _read(path: Path, source: str) -> bytes:
         with path.open("rb") as file:
             text = file.read(MAX_BYTES + 1)
     except OSError as error:
-        raise SpecError([Problem(source, 0, 0, "", *_why_unreadable(path, error))]) from None
+        raise _refusal(SourcePosition(source), *_why_unreadable(path, error)) from None
     except ValueError as error:  # a NUL byte in the path
-        raise SpecError([Problem(source, 0, 0, "", f"cannot be read: {error}", "check the path")]) from None
+        raise _refusal(SourcePosition(source), f"cannot be read: {error}", "check the path") from None
     if len(text) > MAX_BYTES:
-        raise SpecError([Problem(source, 0, 0, "", f"larger than {MAX_BYTES // 10**6} MB", "is this the right file?")])
+        raise _refusal(SourcePosition(source), f"larger than {MAX_BYTES // 10**6} MB", "is this the right file?")
     return text
 
 
@@ -82,12 +82,20 @@ def _decoded(text: bytes, source: str) -> str:
     try:
         return text.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        before = text[: error.start]
-        line, column = before.count(b"\n") + 1, len(before) - (before.rfind(b"\n") + 1) + 1
-        message = f"not UTF-8 text (byte 0x{text[error.start]:02x})"
+        # Where the error is counts from behind a byte order mark, which `text` still has.
+        before = error.object[: error.start].decode()
+        message = f"not UTF-8 text (byte 0x{error.object[error.start]:02x})"
         encoding = "utf-16" if text[:2] in (BOM_UTF16_LE, BOM_UTF16_BE) else "latin1"
         hint = f"save it as UTF-8, e.g. `iconv -f {encoding} -t utf-8 {source} > utf8.yaml`"
-        raise SpecError([Problem(source, line, column, "", message, hint)]) from None
+        raise _refusal(_place_after(before, source), message, hint) from None
+
+
+def _place_after(before: str, source: str) -> SourcePosition:
+    return SourcePosition(source, before.count("\n") + 1, len(before) - before.rfind("\n"))
+
+
+def _refusal(place: SourcePosition, message: str, hint: str) -> SpecError:
+    return SpecError([Problem(place.source, place.line, place.column, "", message, hint)])
 
 
 class _Composer:
@@ -98,21 +106,18 @@ class _Composer:
         self.source = source
         self.anchors: dict[str, Node | None] = {}
         self.count = 0
-        self.events: Iterator[Any] = iter(())
+        self.events: Iterator[Any] = yaml.parse(text, Loader=_Parser)
 
     def document(self) -> Node:
         if bad := _UNPRINTABLE.search(self.text):
-            line = self.text.count("\n", 0, bad.start()) + 1
-            column = bad.start() - (self.text.rfind("\n", 0, bad.start()) + 1) + 1
             name = "a NUL byte" if bad[0] == "\0" else f"a control character (U+{ord(bad[0]):04X})"
-            place = SourcePosition(self.source, line, column)
-            self.refuse(place, f"{name} in the file", "remove it: YAML is plain text")
-        self.events = yaml.parse(self.text, Loader=_Parser)
+            place = _place_after(self.text[: bad.start()], self.source)
+            raise _refusal(place, f"{name} in the file", "remove it: YAML is plain text")
         try:
             return self.only_document()
         except yaml.MarkedYAMLError as error:
-            found = self.syntax_problem(error)
-        raise SpecError([found])
+            refusal = self.syntax_error(error)
+        raise refusal
 
     def only_document(self) -> Node:
         root: Node | None = None
@@ -120,14 +125,14 @@ class _Composer:
             if isinstance(event, yaml.DocumentStartEvent):
                 if root is not None:
                     hint = "keep one document: remove this `---` and what follows"
-                    self.refuse(self.place(event), "a second document begins here", hint)
+                    raise _refusal(self.place(event), "a second document begins here", hint)
                 root = self.node(next(self.events), depth=1)
         return root or Node(None, SourcePosition(self.source, 1, 1))
 
     def node(self, event: Any, depth: int) -> Node:
         place = self.place(event)
         if isinstance(event, yaml.AliasEvent):
-            return self.alias(event.anchor or "", place, depth)
+            return self.alias(event, place, depth)
         self.grow(1, depth, place)
         if event.anchor:
             self.anchors[event.anchor] = None  # an alias inside its own anchor would never end
@@ -143,13 +148,14 @@ class _Composer:
             self.anchors[event.anchor] = node
         return node
 
-    def alias(self, anchor: str, place: SourcePosition, depth: int) -> Node:
+    def alias(self, event: Any, place: SourcePosition, depth: int) -> Node:
+        anchor = event.anchor
         if anchor not in self.anchors:
             message = f"undefined alias `*{anchor}`: there is no `&{anchor}` before it"
-            self.refuse(place, message, "put the value into quotes if it is text")
+            raise _refusal(place, message, "put the value into quotes if it is text")
         target = self.anchors[anchor]
         if target is None:
-            self.refuse(place, f"`*{anchor}` is inside `&{anchor}` itself", "write the value out")
+            raise _refusal(place, f"`*{anchor}` is inside `&{anchor}` itself", "write the value out")
         self.grow(target.size, depth + target.depth - 1, place)
         # Mistakes inside are reported where they are written; the value as a whole has the place of the alias.
         return replace(target, place=place)
@@ -158,9 +164,9 @@ class _Composer:
         """Refuse what would become too big, before it is expanded."""
         self.count += nodes
         if self.count > MAX_NODES:
-            self.refuse(place, f"more than {MAX_NODES} values once all aliases are expanded", "write the values out")
+            raise _refusal(place, f"more than {MAX_NODES} values once all aliases are expanded", "write the values out")
         if depth > MAX_DEPTH:
-            self.refuse(place, f"nested deeper than {MAX_DEPTH} levels", "check the brackets")
+            raise _refusal(place, f"nested deeper than {MAX_DEPTH} levels", "check the brackets")
 
     @staticmethod
     def collection(value: dict[str, Node] | list[Node], place: SourcePosition) -> Node:
@@ -189,9 +195,9 @@ class _Composer:
                 merged = {**self.merge_sources(node), **merged}
                 continue
             if key in pairs:
-                first = pairs[key].key
-                at = f" (first at {first.line}:{first.column})" if first else ""
-                self.refuse(place, f"duplicate key `{key}`{at}", "keep one of them")
+                first = pairs[key].key or place
+                message = f"duplicate key `{key}` (first at {first.line}:{first.column})"
+                raise _refusal(place, message, "keep one of them")
             block = isinstance(value_event, yaml.CollectionStartEvent) and not value_event.flow_style
             start = place if block else node.place
             pairs[key] = Node(node.value, start, place, node.layer, node.size, node.depth)
@@ -204,53 +210,50 @@ class _Composer:
         for source in reversed(sources):
             if not isinstance(source.value, dict):
                 message = "`<<` takes a mapping or a list of mappings"
-                self.refuse(source.place, message, "write `<<: *name` of an `&name` mapping")
+                raise _refusal(source.place, message, "write `<<: *name` of an `&name` mapping")
             merged.update(source.value)
         return merged
 
     def key(self, event: Any) -> str:
         place = self.place(event)
         if not isinstance(event, yaml.ScalarEvent):
-            self.refuse(place, "a key must be text", "put the whole key into quotes")
+            raise _refusal(place, "a key must be text", "put the whole key into quotes")
         self.grow(1, 1, place)
         value = self.scalar(event, place)
         if not isinstance(value, str):
-            self.refuse(place, f"a key must be text, got `{event.value}`", f'write "{event.value}" in quotes')
+            raise _refusal(place, f"a key must be text, got `{event.value}`", f'write "{event.value}" in quotes')
         return value
 
     def scalar(self, event: Any, place: SourcePosition) -> Any:
         tag = event.tag or ""
         name = tag.removeprefix(_TAG)
         if tag and tag != "!" and not (tag.startswith(_TAG) and name in CORE_TAGS):
-            self.refuse_tag(tag, place)
+            raise self.refused_tag(tag, place)
         try:
             if tag.startswith(_TAG):
                 return tagged_scalar(event.value, name)
             return plain_scalar(event.value) if event.implicit[0] and not tag else event.value
         except ValueError as error:
             message = str(error)
-        return self.refuse(place, message, "put it into quotes if it is text")
+        raise _refusal(place, message, "put it into quotes if it is text")
 
     def check_tag(self, event: Any, allowed: str, place: SourcePosition) -> None:
         if event.tag not in (None, "!", _TAG + allowed):
-            self.refuse_tag(event.tag, place)
+            raise self.refused_tag(event.tag, place)
 
-    def refuse_tag(self, tag: str, place: SourcePosition) -> NoReturn:
+    @staticmethod
+    def refused_tag(tag: str, place: SourcePosition) -> SpecError:
         message = f"the tag `{tag.replace(_TAG, '!!')}` is not allowed here"
-        self.refuse(place, message, "remove it, or put the value into quotes if it is text")
+        return _refusal(place, message, "remove it, or put the value into quotes if it is text")
 
-    def syntax_problem(self, error: yaml.MarkedYAMLError) -> Problem:
-        mark, opened = error.problem_mark or error.context_mark, error.context_mark
-        at = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-        began = (opened.line + 1, opened.column + 1) if opened else at
-        lines = self.text.splitlines() or [""]
-        line = lines[min(at[0], len(lines)) - 1]
-        message, hint, at = sentence(error.problem or "", error.context or "", at, began, line)
-        return Problem(self.source, *at, "", message, hint)
+    def syntax_error(self, error: yaml.MarkedYAMLError) -> SpecError:
+        mark: Any = error.problem_mark  # both parsers always set it
+        opened: Any = error.context_mark or mark
+        line = "".join(self.text.splitlines()[mark.line : mark.line + 1])  # none for the end of the text
+        at, began = (mark.line + 1, mark.column + 1), (opened.line + 1, opened.column + 1)
+        message, hint, at = sentence(str(error.problem), error.context or "", at, began, line)
+        return _refusal(SourcePosition(self.source, *at), message, hint)
 
     def place(self, event: Any) -> SourcePosition:
         mark = event.start_mark
         return SourcePosition(self.source, mark.line + 1, mark.column + 1)
-
-    def refuse(self, place: SourcePosition, message: str, hint: str) -> NoReturn:
-        raise SpecError([Problem(place.source, place.line, place.column, "", message, hint)])

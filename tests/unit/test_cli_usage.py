@@ -1,0 +1,81 @@
+"""Mistakes on the command line: messages of the same form as all others, with how to get help, and exit code 2."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from workflow import __version__
+from workflow.cli.main import main
+
+HERE = "wf: 1\nname: here\nstages:\n  s: {use: shock, via: ssst}\n"
+
+
+def said_by(words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
+    """What `wf WORDS` prints on standard error when it refuses them."""
+    monkeypatch.setattr("sys.argv", ["wf", *words.split()])
+    with pytest.raises(SystemExit) as caught:
+        main()
+    said = capsys.readouterr()
+    assert caught.value.code == 2
+    assert said.out == ""
+    return said.err
+
+
+@pytest.mark.parametrize(
+    ("words", "message", "help_"),
+    [
+        ("plna", "no command `plna`; did you mean `plan`?", "`wf --help`"),
+        ("PLAN p.yaml", "no command `PLAN`; did you mean `plan`?", "`wf --help`"),
+        ("qqqqq", "no command `qqqqq`", "`wf --help`"),
+        ("--vesion", "no option `--vesion`; did you mean `--version`?", "`wf --help`"),
+        ("check", "wf check: PIPELINE is missing", "usage: wf check [OPTIONS] PIPELINE"),
+        ("check --profle x p.yaml", "wf check: no option `--profle`; did you mean `--profile`?", "`wf check --help`"),
+        ("run -Q p.yaml", "wf run: no option `-Q`", "`wf run --help`"),
+        ("check p.yaml --via", "wf check: `--via` needs a value", "usage: wf check"),
+        ("check p.yaml other.yaml", "wf check: got unexpected extra argument (other.yaml)", "usage: wf check"),
+        ("logs -n three", "wf logs: `--lines`: `three` is not a valid integer range", "usage: wf logs"),
+        ("completion sh", "wf completion: SHELL: `sh` is not one of `bash`, `zsh`, `fish`", "{bash|zsh|fish}"),
+        ("plan p.yaml --blocks 4", "wf plan: --blocks has no effect without --strategies", "`wf plan --help`"),
+    ],
+)
+def test_a_mistake_is_one_message_with_the_way_to_help(
+    words: str, message: str, help_: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, hint = said_by(words, monkeypatch, capsys).splitlines()
+    assert first.startswith(f"error: {message}")
+    assert hint.startswith("  ") and help_ in hint
+
+
+def test_all_mistakes_of_a_file_have_the_same_form(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.yaml").write_text(HERE)
+    said = said_by("check a.yaml", monkeypatch, capsys)
+    assert re.sub(r"known here: .*", "known here: …", said) == (
+        "error: a.yaml:4:7: stages.s.use: unknown key\n"
+        "  4 |   s: {use: shock, via: ssst}\n"
+        "    |       ^^^\n"
+        "  known here: …\n"
+        "error: a.yaml:4:19: stages.s.via: unknown key\n"
+        "  4 |   s: {use: shock, via: ssst}\n"
+        "    |                   ^^^\n"
+        "  `via` belongs under `streams.NAME`\n"
+    )
+
+
+def test_the_version_has_a_short_option(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("sys.argv", ["wf", "-V"])
+    main()
+    assert capsys.readouterr().out == f"wf, version {__version__}\n"
+
+
+def test_wf_alone_prints_its_help(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("sys.argv", ["wf"])
+    with pytest.raises(SystemExit):
+        main()
+    said = capsys.readouterr()
+    assert "Commands:" in said.out + said.err and "error:" not in said.err

@@ -1,0 +1,109 @@
+"""What is wrong with a stage that has exited, at one moment: of md → saxs, one is judged."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.chains import Way, chain
+from workflow.run.events import Event, StageExited, StageStarted, StreamClosed, StreamOpened, StreamProgress
+from workflow.run.state import RunState, initial_state
+from workflow.run.state_reducer import fold
+from workflow.run.verdict.completion_check import judge
+from workflow.spec.models.pipeline import Queue
+
+WELL = "ended with exit code 0, but "
+
+
+def pair(*events: Event, way: Way = "sst", plain: bool = False) -> RunState:
+    """Both were started; what happened then."""
+    plan = chain(way, plain=plain, sink=False)
+    return fold(initial_state(plan), [StageStarted(0, "md", 1), StageStarted(0, "saxs", 2), *events])
+
+
+def opened(stage: str) -> StreamOpened:
+    return StreamOpened(1, "atoms", stage, "write" if stage == "md" else "read")
+
+
+def stepped(stage: str, steps: int) -> StreamProgress:
+    return StreamProgress(7, "atoms", stage, "write" if stage == "md" else "read", steps, 8 * steps)
+
+
+def closed(stage: str, steps: int, complete: bool = True) -> StreamClosed:
+    return StreamClosed(8, "atoms", stage, "write" if stage == "md" else "read", steps, complete)
+
+
+def exited(stage: str) -> StageExited:
+    return StageExited(9, stage, 0, None)
+
+
+@pytest.mark.parametrize(
+    ("way", "plain", "words"),
+    [
+        ("sst", False, "never opened atoms"),
+        ("sst", True, "never opened atoms, according to SST's log in its stderr"),
+        ("live", False, "never opened atoms"),
+        ("live", True, "never opened atoms"),
+    ],
+)
+def test_a_stream_that_was_never_opened_names_the_log_if_that_is_all_that_shows_it(
+    way: Way, plain: bool, words: str
+) -> None:
+    assert judge(pair(exited("md"), way=way, plain=plain), "md") == WELL + words
+
+
+@pytest.mark.parametrize(
+    ("stage", "steps", "words"),
+    [
+        ("md", 1, "left atoms without closing it, writing 1 step"),
+        ("saxs", 1, "left atoms without closing it, reading 1 step"),
+        ("saxs", 2, "left atoms without closing it, reading 2 steps"),
+    ],
+)
+def test_a_stream_that_was_not_closed(stage: str, steps: int, words: str) -> None:
+    assert judge(pair(opened(stage), stepped(stage, steps), exited(stage)), stage) == WELL + words
+
+
+@pytest.mark.parametrize(
+    ("events", "expected"),
+    [
+        ([closed("md", 0, complete=True)], ""),
+        ([closed("md", 0, complete=False)], WELL + "left no ${{ run.dir }}/streams/atoms.bp"),
+        ([], ""),
+    ],
+)
+def test_of_a_file_without_visible_steps_it_counts_only_that_it_is_there(events: list[Event], expected: str) -> None:
+    plan = chain("after", plain=True, sink=False)
+    md = plan.stage("md")
+    hdf5 = md.model_copy(update={"ends": [end.model_copy(update={"engine": "HDF5"}) for end in md.ends]})
+    plan = plan.model_copy(update={"stages": [hdf5, plan.stage("saxs")]})
+    assert judge(fold(initial_state(plan), [StageStarted(0, "md", 1), *events, exited("md")]), "md") == expected
+
+
+@pytest.mark.parametrize("when_full", ["block", "discard"])
+def test_a_reader_is_judged_when_the_number_of_steps_is_final(when_full: str) -> None:
+    plan = chain("sst", sink=False)
+    queue = Queue.model_validate({"limit": 2, "when_full": when_full})
+    plan = plan.model_copy(update={"streams": [plan.streams[0].model_copy(update={"queue": queue})]})
+    events = [StageStarted(0, "md", 1), opened("md"), stepped("md", 3), closed("saxs", 3), exited("saxs")]
+    state = fold(initial_state(plan), events)
+    assert judge(state, "saxs") is None
+    assert judge(fold(state, [closed("md", 3)]), "saxs") == ""
+
+
+@pytest.mark.parametrize("steps", [0, 3])
+def test_a_reader_of_a_writer_whose_steps_are_not_counted_may_have_read_any_number(steps: int) -> None:
+    """The reader reports its steps; the writer is a program of the user's own, of which nothing is seen."""
+    plan = chain("sst", sink=False)
+    md = plan.stage("md").model_copy(update={"observed": "evidence", "env": {}})
+    plan = plan.model_copy(update={"stages": [md, plan.stage("saxs")]})
+    state = fold(initial_state(plan), [StageStarted(0, "saxs", 2), closed("saxs", steps), exited("saxs")])
+    assert judge(state, "saxs") == ""
+
+
+def test_the_first_problem_is_named_although_another_stream_is_not_complete_yet() -> None:
+    """saxs has read what there was of atoms, whose writer goes on, and has left its own stream."""
+    state = fold(initial_state(chain("sst")), [
+        StageStarted(0, "saxs", 2), opened("md"), closed("saxs", 0),
+        StreamOpened(1, "pattern", "saxs", "write"), exited("saxs"),
+    ])  # fmt: skip
+    assert judge(state, "saxs") == WELL + "left pattern without closing it, writing 0 steps"

@@ -1,0 +1,69 @@
+"""Mistakes on the command line as messages of the same form as all others."""
+
+from __future__ import annotations
+
+import click
+
+from workflow.errors import Problem
+from workflow.spec.suggest import did_you_mean, shortened
+
+
+def unknown_verb(word: str, verbs: list[str]) -> str:
+    """What is wrong with a word that is no verb, e.g. ``no command `plna`; did you mean `plan`?``."""
+    near = did_you_mean(word, verbs)
+    return f"no command `{shortened(word)}`" + (f"; {near}" if near else "")
+
+
+def usage_problem(error: click.ClickException, group: click.Group, words: list[str]) -> Problem:
+    """An error of click as a message: what is wrong after the verb, and how to get help.
+
+    Args:
+        group: all verbs; words: the command line, for the errors that do not name their verb.
+    """
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    verb = context.command if context is not None else group
+    if verb is group:
+        verb = next((group.commands[word] for word in words if word in group.commands), group)
+    path = "wf" if verb is group else f"wf {verb.name}"
+    message = _message(error, verb)
+    return Problem("" if verb is group else path, 0, 0, "", message, _help(error, verb, path))
+
+
+def _message(error: click.ClickException, verb: click.Command) -> str:
+    if isinstance(error, click.NoSuchOption):
+        options = [name for parameter in verb.params for name in (*parameter.opts, *parameter.secondary_opts)]
+        near = did_you_mean(error.option_name, [*(name for name in options if name.startswith("-")), "--help"])
+        return f"no option `{shortened(error.option_name)}`" + (f"; {near}" if near else "")
+    if isinstance(error, click.MissingParameter) and error.param is not None:
+        return f"{_name(error.param)} is missing"
+    if isinstance(error, click.BadOptionUsage):
+        return f"`{error.option_name}` needs a value"
+    if isinstance(error, click.BadParameter) and error.param is not None:
+        return f"{_name(error.param)}: {_lower(error.message)}"
+    if isinstance(error, click.UsageError):
+        return _lower(error.message)
+    return _lower(error.format_message())
+
+
+def _name(parameter: click.Parameter) -> str:
+    """`--lines`, `PIPELINE`: as the user types it, or as the usage line calls it."""
+    if isinstance(parameter, click.Option):
+        return f"`{max(parameter.opts, key=len)}`"
+    return (
+        parameter.make_metavar(click.Context(click.Command(""))) if parameter.metavar else str(parameter.name).upper()
+    )
+
+
+def _lower(text: str) -> str:
+    """A sentence of click as part of a message."""
+    text = text.rstrip(".").replace("'", "`")
+    return text[:1].lower() + text[1:]
+
+
+def _help(error: click.ClickException, verb: click.Command, path: str) -> str:
+    if isinstance(verb, click.Group):
+        return "`wf --help` lists all commands"
+    if isinstance(error, click.NoSuchOption):
+        return f"`{path} --help` lists the options"
+    pieces = " ".join(verb.collect_usage_pieces(click.Context(verb)))
+    return f"usage: {path} {pieces}; `{path} --help` describes it"
