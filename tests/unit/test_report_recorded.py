@@ -1,6 +1,6 @@
-"""The report of real runs (tests/recorded): its figures against numbers computed here from the lines of the files.
+"""The report of real runs: its figures against numbers computed here from the lines of their files.
 
-tests/recorded/record.py made the recordings, on two cores that other programs used as well.
+tests/recorded-reports/record.py made the recordings, on two cores that other programs used as well.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from workflow.report.show.progress_lines import stream_cells
 from workflow.report.show.run_summary import limit_lines, summary, total_text
 from workflow.report.show.stream_table import stream_table
 
-RECORDED = Path(__file__).parents[1] / "recorded"
+RECORDED = Path(__file__).parents[1] / "recorded-reports"
 RUNS = ["foreign-bottleneck", "gray-scott", "starter-1", "starter-2", "two-foreign", "two-foreign-ucx"]
 # Streams whose writer keeps metrics.
 MEASURED = [

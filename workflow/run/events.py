@@ -24,7 +24,8 @@ Deadline = Literal["start", "step", "run"]
 Trouble = Literal["failed", "timeout", "other"]
 Outcome = Literal["succeeded", "failed", "interrupted"]
 EVENTS_FILE = "events.jsonl"
-# Version 3 has the CPU time of stages (`stage_cpu`, and `cpu_s` of `stage_exited`). Version 2 states its version, and
+# Version 3 has the CPU time of stages (`stage_cpu`, and `cpu_s` of `stage_exited`), and the calls in which stages wait
+# (`stream_waiting`). Version 2 states its version, and
 # has less and less progress; version 1 has two of an end a second.
 EVENTS_VERSION = 3
 # The longest interval between two lines of progress of one end: so old may its counts in the file be.
@@ -122,6 +123,20 @@ class StreamProgress(Event):
 
 
 @dataclass(frozen=True)
+class StreamWaiting(Event):
+    """A program is (or is no longer) inside a call on a stream that returns only when the other end has acted: it opens
+    the stream, or asks for step `steps`, or writes that one into a full queue. Programs of `workflow.stage` report it.
+    """
+
+    stored: ClassVar[bool] = False
+    stream: str
+    stage: str
+    side: Side
+    steps: int
+    waits: bool
+
+
+@dataclass(frozen=True)
 class StreamTrouble(Event):
     """The stage met an error on one of its streams: `failed` (the other end is gone), `timeout` or `other`."""
 
@@ -209,6 +224,14 @@ class DeadlinePassed(Event):
     """Nothing happened for too long; `diagnosis` is the chain of waits, `stage` the one at its end."""
 
     deadline: Deadline
+    diagnosis: str
+    stage: str
+
+
+@dataclass(frozen=True)
+class DeadlockFound(Event):
+    """Stages wait for each other and none can continue; `diagnosis` says for what, `stage` is the cause."""
+
     diagnosis: str
     stage: str
 

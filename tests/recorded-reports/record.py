@@ -1,8 +1,8 @@
 """Record a real run for the tests of the report: its plan, events and metrics, without the paths of this machine.
 
-    python tests/recorded/record.py PIPELINE NAME [OPTIONS OF wf run]
+    python tests/recorded-reports/record.py PIPELINE NAME [OPTIONS OF wf run]
 
-The recording is written to tests/recorded/NAME. `WF` names the `wf` to run, e.g. one whose ADIOS2 has UCX.
+The recording is written to tests/recorded-reports/NAME. `WF` names the `wf` to run, e.g. one whose ADIOS2 has UCX.
 """
 
 from __future__ import annotations
