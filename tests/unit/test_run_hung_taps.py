@@ -11,7 +11,8 @@ from tests.support.imagined_run import Run, end_all, verdict_of
 from workflow.plan.plan_model import Plan
 from workflow.run.events import DeadlinePassed, StageExited, StageFailed, StreamClosed, StreamProgress, StreamTrouble
 from workflow.run.lifecycle import GIVE_UP_S
-from workflow.run.verdict.wait_diagnosis import Wait, waits_for
+from workflow.run.verdict.wait_diagnosis import waits_for
+from workflow.run.verdict.wait_graph import Wait
 from workflow.spec.models.pipeline import Queue
 
 STEP_S, STOP_S = 300.0, 3.0

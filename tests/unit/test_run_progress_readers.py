@@ -25,6 +25,7 @@ from workflow.run.events import (
     StreamOpening,
     StreamProgress,
     StreamTrouble,
+    StreamWaiting,
 )
 from workflow.run.observe.file_visibility import VISIBILITY_S, mounted, visibility_s
 from workflow.run.observe.progress_readers import Follower, trouble_of
@@ -318,3 +319,59 @@ def test_what_a_display_needs() -> None:
     assert len(now.writer("atoms").samples) < 30
     assert now.writer("atoms").last_step == 20
     assert now.dropped("atoms", "saxs") is None
+
+
+def call(steps: int, waits: bool = True) -> dict[str, Any]:
+    return {**total(steps), "waits": waits}
+
+
+def rewrite(folder: Path, t: int, *records: dict[str, Any]) -> None:
+    """The file of totals, anew; its time changes even if the clock of the file system does not."""
+    path = folder / "progress.jsonl"
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    os.utime(path, (t, t))
+
+
+def calls(follower: Follower, t: float) -> list[tuple[int, bool]]:
+    return [(event.steps, event.waits) for event in follower.poll(t) if isinstance(event, StreamWaiting)]
+
+
+def test_a_call_that_lasts_is_reported_once_and_its_end_too(tmp_path: Path) -> None:
+    follower = Follower(chain("sst").stages[1], tmp_path)
+    rewrite(tmp_path, 1, call(2))
+    assert [calls(follower, t) for t in (10.0, 10.9, 11.0, 15.0)] == [[], [], [(2, True)], []]
+    rewrite(tmp_path, 2, call(2, waits=False))
+    assert calls(follower, 16.0) == [(2, False)]
+    assert calls(follower, 30.0) == []
+
+
+def test_a_call_for_the_next_step_begins_anew(tmp_path: Path) -> None:
+    follower = Follower(chain("sst").stages[1], tmp_path)
+    rewrite(tmp_path, 1, call(2))
+    assert calls(follower, 10.0) == []
+    rewrite(tmp_path, 2, call(3))
+    assert [calls(follower, t) for t in (10.9, 11.5, 11.9)] == [[], [], [(3, True)]]
+
+
+def test_a_call_that_the_lines_show_to_have_returned_is_not_reported(tmp_path: Path) -> None:
+    follower, file = Follower(chain("sst").stages[1], tmp_path), tmp_path / "metrics.jsonl"
+    append(file, {"kind": "opening", "t": 1, "stream": "atoms", "side": "read"})
+    rewrite(tmp_path, 1, call(0))
+    assert calls(follower, 10.0) == []
+    append(file, {"kind": "open", "t": 2, "stream": "atoms", "side": "read"})
+    assert calls(follower, 12.0) == []
+    append(file, step(0, 13))
+    rewrite(tmp_path, 2, call(0))
+    assert [calls(follower, t) for t in (13.0, 15.0)] == [[], []]
+
+
+def test_records_that_may_be_old_must_show_a_call_for_longer(tmp_path: Path) -> None:
+    follower = Follower(chain("sst").stages[1], tmp_path, visibility_s=35.0)
+    rewrite(tmp_path, 1, call(2))
+    assert [calls(follower, t) for t in (10.0, 45.9, 46.0)] == [[], [], [(2, True)]]
+
+
+def test_records_without_that_field_report_no_call(tmp_path: Path) -> None:
+    follower = Follower(chain("sst").stages[1], tmp_path)
+    rewrite(tmp_path, 1, total(2))
+    assert [calls(follower, t) for t in (10.0, 20.0)] == [[], []]

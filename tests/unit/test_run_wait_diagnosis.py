@@ -24,7 +24,8 @@ from workflow.run.events import (
 from workflow.run.state import RunState, initial_state
 from workflow.run.state_reducer import fold
 from workflow.run.verdict.failure_origin import blame, lost_writers
-from workflow.run.verdict.wait_diagnosis import Wait, diagnose, waits_for
+from workflow.run.verdict.wait_diagnosis import diagnose, waits_for
+from workflow.run.verdict.wait_graph import Wait
 
 STAGES = ("md", "saxs", "keep")
 
@@ -168,9 +169,9 @@ def fanned(*events: Event) -> RunState:
 
 def test_of_several_late_readers_all_are_named_and_the_first_is_followed() -> None:
     state = fanned(StreamOffered(1, "atoms", "md"), StreamOpened(2, "atoms", "one", "read"))
-    assert waits_for(state, "md") == Wait("two", "waits in open for two and three to open atoms")
+    assert waits_for(state, "md") == Wait("two", "waits in open for two and three to open atoms", rank=0)
     state = fold(state, [StreamOpened(3, "atoms", "two", "read")])
-    assert waits_for(state, "md") == Wait("three", "waits in open for three to open atoms")
+    assert waits_for(state, "md") == Wait("three", "waits in open for three to open atoms", rank=0)
     assert diagnose(state, "md", 20) == (
         "three", "md waits in open for three to open atoms; three has run for 20 s and has not opened atoms"
     )  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import threading
 import time
 from pathlib import Path
 
@@ -164,3 +165,43 @@ def test_a_reader_says_whether_it_saw_the_end(leaves: bool, tmp_path: Path, monk
     assert {key: read[key] for key in ("side", "steps", "complete", "ended", "error")} == {
         "side": "read", "steps": 1 if leaves else 2, "complete": True, "ended": not leaves, "error": "",
     }  # fmt: skip
+
+
+def waiting(file: Path) -> dict[tuple[str, str], bool]:
+    """Which ends are waited for, by the file of totals."""
+    records = [json.loads(line) for line in file.with_name("progress.jsonl").read_text().splitlines()]
+    return {(record["stream"], record["side"]): record["waits"] for record in records}
+
+
+def test_the_call_in_which_a_program_waits_is_in_the_totals(tmp_path: Path) -> None:
+    file = tmp_path / "metrics.jsonl"
+    noted = telemetry.Metrics(str(file))
+    noted.opening("a", "write", waits=True)
+    noted.opening("b", "read")
+    assert waiting(file) == {("a", "write"): True, ("b", "read"): False}
+    noted.returns("a", "write")
+    assert waiting(file) == {("a", "write"): False, ("b", "read"): False}
+    noted.blocks("b", "read")
+    assert waiting(file)["b", "read"]
+    noted.error("b", ValueError("x"))
+    assert not waiting(file)["b", "read"]
+    noted.blocks("a", "write")
+    noted.step("a", "write", 1, 0.0, 0.0)
+    noted.close("a", "write", steps=1, error="")
+    assert waiting(file) == {("a", "write"): False, ("b", "read"): False}
+
+
+def test_with_other_threads_a_wait_is_not_reported(tmp_path: Path) -> None:
+    """Another thread may act on another stream meanwhile."""
+    file = tmp_path / "metrics.jsonl"
+    noted = telemetry.Metrics(str(file))
+    leave = threading.Event()
+    thread = threading.Thread(target=leave.wait)
+    thread.start()
+    try:
+        noted.opening("a", "write", waits=True)
+        noted.blocks("a", "write")
+    finally:
+        leave.set()
+        thread.join()
+    assert waiting(file) == {("a", "write"): False}

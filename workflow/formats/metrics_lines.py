@@ -20,8 +20,10 @@ only all ranks together know it.
 
 `progress.jsonl` has one line per end of a stream, of constant length, which is written anew at each step that has no
 line of its own in `metrics.jsonl`, at an error of that file, and when the end is closed: kind `total`, stream, side,
-steps since it was opened last, steps_before, bytes, wait_s, io_s, compute_s of all, complete (null: not closed), and
-check, which is equal to steps except in a line that is half written.
+steps since it was opened last, steps_before, bytes, wait_s, io_s, compute_s of all, complete (null: not closed),
+waits (true: the program is inside a call on this end that returns only when the other end has acted: it opens the
+stream, asks for the next step, or writes one into a queue that may be full) and check, which is equal to steps except
+in a line that is half written.
 
 Version 2 has the version, `steps`, `lost` and `progress.jsonl`; version 1 has a `step` line for each step.
 """

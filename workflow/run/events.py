@@ -109,6 +109,20 @@ class StreamProgress(Event):
 
 
 @dataclass(frozen=True)
+class StreamWaiting(Event):
+    """A program is (or is no longer) inside a call on a stream that returns only when the other end has acted: it opens
+    the stream, or asks for step `steps`, or writes that one into a full queue. Programs of `workflow.stage` report it.
+    """
+
+    stored: ClassVar[bool] = False
+    stream: str
+    stage: str
+    side: Side
+    steps: int
+    waits: bool
+
+
+@dataclass(frozen=True)
 class StreamTrouble(Event):
     """The stage met an error on one of its streams: `failed` (the other end is gone), `timeout` or `other`."""
 
@@ -194,6 +208,14 @@ class DeadlinePassed(Event):
     """Nothing happened for too long; `diagnosis` is the chain of waits, `stage` the one at its end."""
 
     deadline: Deadline
+    diagnosis: str
+    stage: str
+
+
+@dataclass(frozen=True)
+class DeadlockFound(Event):
+    """Stages wait for each other and none can continue; `diagnosis` says for what, `stage` is the cause."""
+
     diagnosis: str
     stage: str
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from workflow.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_RUN_FAILED
 from workflow.run.events import (
     DeadlinePassed,
+    DeadlockFound,
     Event,
     Interrupted,
     RecordsLost,
@@ -31,10 +32,17 @@ from workflow.run.events import (
 from workflow.run.state import RunState
 from workflow.run.state_reducer import apply, fold, with_stage
 from workflow.run.verdict.completion_check import judge
-from workflow.run.verdict.failure_checks import RunFailure, failure_by_deadline, failure_reported, opening_stages
+from workflow.run.verdict.failure_checks import (
+    RunFailure,
+    failure_by_deadline,
+    failure_by_deadlock,
+    failure_reported,
+    opening_stages,
+)
 from workflow.run.verdict.failure_origin import blame, evidence_s
 from workflow.run.verdict.stall_detection import Silences, find_silences, find_stalls
 from workflow.run.verdict.tap_failures import can_be_ended, failed_taps
+from workflow.run.verdict.wait_diagnosis import next_settled
 
 # A process that survives SIGKILL for so long is stuck in the kernel: report without it.
 GIVE_UP_S = 1.0
@@ -102,6 +110,7 @@ def step(state: RunState, *events: Event) -> tuple[RunState, list[Action]]:
     _judge(turn)
     if turn.state.stopping is None:
         _start_ready(turn, events)
+        _check_deadlock(turn)
         _check_deadlines(turn)
         _kill_hung_taps(turn)
         _settle(turn)
@@ -199,6 +208,18 @@ def _check_reports(turn: _Turn, events: Sequence[Event]) -> None:
         _take_failure(turn, failure)
 
 
+def _check_deadlock(turn: _Turn) -> None:
+    """Stop the run when stages wait for each other and none can continue."""
+    state = turn.state
+    if state.failing is not None or state.settles is None or turn.t < state.settles:
+        return
+    failure = failure_by_deadlock(state, turn.t)
+    turn.state = replace(state, settles=next_settled(state, turn.t))
+    if failure is not None:
+        turn.decide(DeadlockFound(turn.t, failure.text, failure.stage))
+        turn.decide(StopRequested(turn.t, failure.text, failure.stage))
+
+
 def _check_deadlines(turn: _Turn) -> None:
     """Stop the run, or end a tap, when a deadline has passed; warn of what is silent. Not before one can be due."""
     state = turn.state
@@ -226,7 +247,9 @@ def _take_failure(turn: _Turn, failure: RunFailure) -> None:
 
 def _warn(turn: _Turn, silences: Silences) -> None:
     """Report what has been silent for long, again each time that its silence has doubled."""
-    for stall in find_stalls(turn.state, silences, turn.t - turn.state.plan.deadlines.warn, turn.t):
+    stalls = find_stalls(turn.state, silences, turn.t - turn.state.plan.deadlines.warn, turn.t)
+    # All that waits for one stage is one warning: of the silence that began last.
+    for stall in {stall.stage: stall for stall in sorted(stalls, key=lambda stall: stall.since)}.values():
         last = turn.state.stages[stall.stage].silence
         if last is None or last.since < stall.since or turn.t - stall.since >= 2 * (last.t - last.since):
             turn.decide(StageSilent(turn.t, stall.stage, stall.since, stall.chain))

@@ -49,6 +49,7 @@ class EndState:
     bytes: int = 0
     last_step: float | None = None
     due: float | None = None  # of a reading end: when a step was written for the first time after its last one
+    waiting: float | None = None  # since when its program is inside a call that needs the other end, as it reports
     closed: float | None = None
     complete: bool = False
     trouble: Trouble | None = None
@@ -124,6 +125,7 @@ class RunState:
     failed: tuple[str, ...] = ()  # in the order in which they failed
     timeouts: tuple[EndKey, ...] = ()  # reading ends whose stage reported that it waited for too long
     due: float = 0.0  # no deadline can pass before this time
+    settles: float | None = None  # when a wait that a stage has reported may prove a deadlock; None: none may
     checked: float = -math.inf  # when the deadlines were last compared with all stages
     t: float = 0.0  # of the last event
     run: str = ""

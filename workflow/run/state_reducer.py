@@ -29,6 +29,7 @@ from workflow.run.events import (
     StreamProgress,
     StreamTransport,
     StreamTrouble,
+    StreamWaiting,
     Trouble,
 )
 from workflow.run.state import (
@@ -159,7 +160,9 @@ class _Draft:
             case StreamTransport(stream=stream, stage=stage, plane=plane, why=why):
                 self._change_end((stream, stage, "write"), plane=plane, plane_why=why)
             case StreamOpened(stream=stream, stage=stage, side=side):
-                self._change_end((stream, stage, side), opened=t, samples=(Sample(t, 0, 0),))
+                self._change_end((stream, stage, side), opened=t, waiting=None, samples=(Sample(t, 0, 0),))
+            case StreamWaiting(stream=stream, stage=stage, side=side, steps=steps, waits=waits):
+                self._wait((stream, stage, side), t, steps, waits)
             case StreamTrouble(stream=stream, stage=stage, trouble=trouble, text=text):
                 self._trouble(stream, stage, trouble, text)
             case StreamClosed(stream=stream, stage=stage, side=side, steps=steps, complete=complete, bytes=count):
@@ -196,6 +199,15 @@ class _Draft:
         shortest = min(limit for limit in (limits.start, limits.warn, limits.step) if limit is not None)
         self._changes["due"] = min(self.get("due"), self._before.checked + shortest / 20)
 
+    def _wait(self, key: EndKey, t: float, steps: int, waits: bool) -> None:
+        """A report on a call counts unless the end has moved since."""
+        end = self.ends.get(key)
+        if end is None or end.steps != steps:
+            return
+        self._put(_changed(end, {"waiting": t if waits else None}))
+        if waits and self.get("settles") is None:
+            self._changes["settles"] = t
+
     def _put(self, end: EndState) -> None:
         if self._ends is None:
             self._ends = dict(self._before.ends)
@@ -225,6 +237,8 @@ class _Draft:
         last_step = t if stepped else end.last_step
         samples = _sampled(end.samples, Sample(t, steps, count))
         self._put(_changed(end, {"steps": steps, "bytes": count, "last_step": last_step, "samples": samples}))
+        if stepped and end.waiting is not None:
+            self._put(_changed(self.ends[key], {"waiting": None}))
         if stepped and self.stages[end.stage].silence is not None:
             self.change_stage(end.stage, silence=None)
         if stepped and end.side == "write":

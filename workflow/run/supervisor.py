@@ -176,7 +176,7 @@ class _Watch:
 
     @cached_property
     def visibility_s(self) -> float:
-        """How long records may take to become visible. Found on first use: most runs never need it."""
+        """How long records may take to become visible."""
         return visibility_s(self.run_dir)
 
     def run(self) -> None:
@@ -258,7 +258,7 @@ class _Watch:
             self.events.append(StageExited(self.clock.now(), name, NOT_STARTED, None, text))
             return
         now = self.clock.now()
-        self.followers[name] = Follower(stage, folder)
+        self.followers[name] = Follower(stage, folder, self.visibility_s)
         self.turns.append(name)
         self.read[name] = now
         self.events.append(StageStarted(now, name, pid))

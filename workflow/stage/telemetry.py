@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -24,7 +25,7 @@ from workflow.stage import settings
 from workflow.stage.ranks.communicator import rank
 
 # Longer than any line of totals, without the name of its stream.
-_TOTALS_SIZE = 320
+_TOTALS_SIZE = 340
 
 
 @dataclass
@@ -70,6 +71,7 @@ class EndRecord:
     due: float = 0.0
     unknown: list[int] = field(default_factory=list)  # steps of each line whose bytes are not known yet
     complete: bool | None = None
+    waits: bool = False  # whether the program is inside a call that returns only when the other end has acted
 
     def to_totals(self, t: float) -> str:
         """The line of totals, of its constant length."""
@@ -77,7 +79,7 @@ class EndRecord:
         text = (
             f'{{"kind": "total", "steps": {self.total.steps}, "steps_before": {self.steps_before}, {self.names}, '
             f'"t": {t:.6f}, {self.total.fields(self.bytes_before)}, "complete": {complete}, '
-            f'"check": {self.total.steps}}}'
+            f'"waits": {"true" if self.waits else "false"}, "check": {self.total.steps}}}'
         )
         return text.ljust(self.size - 1) + "\n"
 
@@ -122,10 +124,13 @@ class Metrics:
     def error(self, stream: str, error: Exception) -> None:
         """The line of an error on a stream."""
         self._flush_all()
+        for name, side in self._ends:
+            if name == stream:
+                self.returns(name, side)
         self.write("error", stream=stream, type=type(error).__name__, error=str(error))
 
-    def opening(self, stream: str, side: Side) -> None:
-        """The line that says what is being opened, since that may last."""
+    def opening(self, stream: str, side: Side, *, waits: bool = False) -> None:
+        """The line that says what is being opened, since that may last: `waits` for the other end."""
         if self._lines is None:
             return
         end = self._end(stream, side)
@@ -134,7 +139,22 @@ class Metrics:
         end.total.steps, end.total.bytes, end.complete = 0, 0, None
         end.unknown.clear()
         self.write("opening", stream=stream, side=side)
+        end.waits = waits and _is_only_thread()
         self._put_totals(end, time.time())
+
+    def blocks(self, stream: str, side: Side) -> None:
+        """A call begins that may last until the other end acts."""
+        if self._lines is not None and _is_only_thread():
+            end = self._end(stream, side)
+            end.waits = True
+            self._put_totals(end, time.time())
+
+    def returns(self, stream: str, side: Side) -> None:
+        """Such a call has ended. After one that wrote a step `step` is enough: the step shows it."""
+        end = self._ends.get((stream, side))
+        if end is not None and end.waits:
+            end.waits = False
+            self._put_totals(end, time.time())
 
     def step(self, stream: str, side: Side, nbytes: int | None, wait_s: float, io_s: float) -> None:
         """A step is finished. `nbytes` is None while only all ranks together know it."""
@@ -142,6 +162,7 @@ class Metrics:
         if self._lines is None:
             return
         end, t = self._end(stream, side), time.time()
+        end.waits = False
         end.total.add(nbytes, wait_s, io_s, compute_s)
         if end.lines < FULL_STEPS:
             end.begin = end.begin or t
@@ -164,6 +185,7 @@ class Metrics:
         if self._lines is None:
             return
         end, t = self._end(stream, side), time.time()
+        end.waits = False
         self._flush(end, t)
         known: dict[str, Any] = {}
         if nbytes is not None:
@@ -219,6 +241,11 @@ class Metrics:
             os.pwrite(self._progress, end.to_totals(t).encode(), end.place)
         except OSError as error:
             self._lines.note_error(error)
+
+
+def _is_only_thread() -> bool:
+    """Whether no other thread of Python runs: it could act on a stream while this one waits."""
+    return threading.active_count() == 1
 
 
 def _report(error: OSError, path: str) -> None:

@@ -23,6 +23,7 @@ from workflow.run.events import (
     StreamProgress,
     StreamTransport,
     StreamTrouble,
+    StreamWaiting,
     Trouble,
 )
 from workflow.run.observe.bp_index import Index, is_blank, read_index
@@ -38,12 +39,13 @@ class Follower:
 
     plan: StagePlan
     folder: Path
+    visibility_s: float = 0.0  # how long records may take to become visible here
     _polls: list[Poll] = field(default_factory=list)
     _closed: set[EndOfStream] = field(default_factory=set)
 
     @cached_property
     def _metrics(self) -> MetricsFollower:
-        return MetricsFollower(self.plan.name, Tail(self.folder / METRICS_FILE))
+        return MetricsFollower(self.plan.name, Tail(self.folder / METRICS_FILE), visibility_s=self.visibility_s)
 
     def __post_init__(self) -> None:
         # First, so that of what a program reports itself nothing is taken from elsewhere.
@@ -102,6 +104,19 @@ class Follower:
         return events
 
 
+# A call that lasts longer is reported: of those that return soon nothing need be known.
+LONG_CALL_S = 1.0
+
+
+@dataclass
+class OpenCall:
+    """A call in which a program waits for the other end of a stream, `steps` after it opened it."""
+
+    steps: int
+    since: float
+    reported: bool = False
+
+
 @dataclass
 class MetricsFollower:
     """A stage that uses `workflow.stage`, by its own records."""
@@ -111,12 +126,15 @@ class MetricsFollower:
     reported: set[EndOfStream] = field(default_factory=set)  # the streams opened with `workflow.stage`
     closed: set[EndOfStream] = field(default_factory=set)
     is_lost: bool = False  # whether the stage could not write its records
+    visibility_s: float = 0.0  # how long records may take to become visible here
     fresh: bool = False  # whether to read the files even if they seem unchanged
     _steps: dict[EndOfStream, int] = field(default_factory=dict)
     _bytes: dict[EndOfStream, int] = field(default_factory=dict)
     _changed: tuple[int, int] = (0, 0)  # time and size of the file of totals
     _empty_polls: int = 0
     _is_newer: bool = False
+    # Ends with the step for which their program waits in a call, since when that is seen, and whether it is reported.
+    _calls: dict[EndOfStream, OpenCall] = field(default_factory=dict)
 
     def poll(self, now: float) -> Iterator[Event]:
         """The new records as events, at the stage's own times; the steps of one end in one event."""
@@ -141,6 +159,31 @@ class MetricsFollower:
                 yield event
         yield from steps.values()
         yield from self._totals(now)
+        yield from self._waits(now)
+
+    def _waits(self, now: float) -> Iterator[Event]:
+        """The calls that have lasted long, and those reported that have ended.
+
+        On a shared file system the records of another node may be old: there a call must have been seen for longer than
+        they can be, so that it was really going on at the same time as those of the other stages.
+        """
+        for end, call in list(self._calls.items()):
+            if end in self.closed or self._steps.get(end, 0) != call.steps:
+                del self._calls[end]
+            elif not call.reported and now - call.since >= LONG_CALL_S + self.visibility_s:
+                call.reported = True
+                yield StreamWaiting(now, end[0], self.stage, end[1], call.steps, True)
+
+    def _note_call(self, end: EndOfStream, record: dict[str, Any], now: float) -> Iterator[Event]:
+        """What the totals say about a call."""
+        call, steps = self._calls.get(end), self._steps.get(end, 0)
+        waits = record.get("waits") is True and record["steps"] == steps and end not in self.closed
+        if waits and (call is None or call.steps != steps):
+            self._calls[end] = OpenCall(steps, now)
+        elif call is not None and not waits:
+            del self._calls[end]
+            if call.reported:
+                yield StreamWaiting(now, end[0], self.stage, end[1], call.steps, False)
 
     def _event(self, record: dict[str, Any]) -> Event | None:
         kind, t = record["kind"], float(record["t"])
@@ -157,6 +200,7 @@ class MetricsFollower:
             self.closed.discard(end)
             return StreamOpening(t, stream, self.stage, side)
         if kind == "open":
+            self._calls.pop(end, None)
             return StreamOpened(t, stream, self.stage, side)
         if kind == "close":
             if end in self.closed:
@@ -200,6 +244,7 @@ class MetricsFollower:
             if complete is not None and end not in self.closed:
                 self.closed.add(end)
                 yield StreamClosed(t, stream, self.stage, side, steps, bool(complete), count)
+            yield from self._note_call(end, record, now)
 
 
 def trouble_of(error: str) -> Trouble:

@@ -14,7 +14,7 @@ from workflow.run.events import Deadline, Event, StreamTransport
 from workflow.run.state import RunState
 from workflow.run.verdict.stall_detection import Silences, find_stalls
 from workflow.run.verdict.transport_check import wrong_transport
-from workflow.run.verdict.wait_diagnosis import diagnose
+from workflow.run.verdict.wait_diagnosis import deadlock, diagnose
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,12 @@ def failure_reported(state: RunState, events: Sequence[Event], t: float) -> RunF
     return _reported_timeout(state, t)
 
 
+def failure_by_deadlock(state: RunState, t: float) -> RunFailure | None:
+    """Stages that wait for each other for ever, if that is certain: no deadline need pass."""
+    found = deadlock(state, t)
+    return None if found is None else RunFailure(*found)
+
+
 def failure_by_deadline(state: RunState, silences: Silences, t: float) -> RunFailure | None:
     """The first deadline that has passed."""
     return _start_deadline(state, t) or _step_deadline(state, silences, t) or _run_deadline(state, t)
@@ -44,9 +50,10 @@ def failure_by_deadline(state: RunState, silences: Silences, t: float) -> RunFai
 
 def _reported_timeout(state: RunState, t: float) -> RunFailure | None:
     """Stages that use `workflow.stage` have the deadlines of the run, and may notice first that one has passed."""
-    for end in (state.ends[key] for key in state.timeouts):
-        if state.stages[state.writer(end.stream).stage].runs:
-            stage, chain = diagnose(state, end.stage, t)
+    # In the plan's order: stages that time out at the same time are found in any order.
+    for end in [state.ends[key] for key in state.ends if key in state.timeouts] if state.timeouts else []:
+        stage, chain = diagnose(state, end.stage, t)
+        if state.stages[stage].runs or state.stages[state.writer(end.stream).stage].runs:
             deadline: Deadline = "start" if end.opened is None else "step"
             return RunFailure(stage, f"{end.trouble_text}: {chain}", deadline, reported=True)
     return None

@@ -6,29 +6,104 @@ for room in its queue all look like a process that sleeps.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Container, Iterator
+from dataclasses import replace
 
 from workflow.run.state import EndState, RunState
+from workflow.run.verdict.wait_graph import Wait, WaitPath, circle_of, find_deadlock, find_path, turn_to_cause
 
-
-@dataclass(frozen=True)
-class Wait:
-    """`text` says what a stage waits for; `stage` is whose turn it is."""
-
-    stage: str
-    text: str
+# A wait proves a deadlock only after it has lasted so long: until then the records of other stages may not be read yet.
+SETTLED_S = 3.0
 
 
 def diagnose(state: RunState, name: str, t: float) -> tuple[str, str]:
     """(the stage that keeps all from going on, the chain of waits that leads from `name` to it)."""
-    said, seen = [], [name]
-    while (wait := waits_for(state, seen[-1])) is not None:
-        said.append(f"{seen[-1]} {wait.text}")
-        if wait.stage in seen:
-            return name, "; ".join(said) + f": {' and '.join(seen)} wait for each other"
-        seen.append(wait.stage)
-    said.append(_occupation(state, seen[-1], t))
-    return seen[-1], "; ".join(said)
+    path, root = find_path(_graph_from(state, name), name)
+    said = [f"{link.waiter} {link.wait.text}" for link in path]
+    if root is None:
+        circle = circle_of(path)
+        cause = turn_to_cause(circle, list(state.stages))[-1].wait.stage
+        return cause, "; ".join(said) + f": {_members(circle)} wait for each other{_neglect(state, cause)}"
+    said.append(_occupation(state, root, t, {link.waiter for link in path}))
+    return root, "; ".join(said)
+
+
+def deadlock(state: RunState, t: float) -> tuple[str, str] | None:
+    """(the stage that is the cause, who waits for whom) where stages wait for each other and none can continue.
+
+    Only what the programs report counts: each is inside a call that returns when the next one has acted.
+    """
+    graph = {stage: list(_proven_waits(state, stage, t - SETTLED_S)) for stage in state.stages}
+    circle = find_deadlock(graph, list(state.stages))
+    if circle is None:
+        return None
+    cause = circle[-1].wait.stage
+    said = "; ".join(f"{link.waiter} {link.wait.text}" for link in circle)
+    return cause, f"deadlock: {said}: {_members(circle)} wait for each other{_neglect(state, cause)}"
+
+
+def next_settled(state: RunState, t: float) -> float | None:
+    """When the next reported wait will have lasted for `SETTLED_S`; None: none will."""
+    return min((due for end in state.ends.values() if (due := (end.waiting or 0.0) + SETTLED_S) > t), default=None)
+
+
+def _graph_from(state: RunState, name: str) -> dict[str, tuple[Wait, ...]]:
+    """What this stage waits for, and the stages that it waits for, and so on."""
+    graph: dict[str, tuple[Wait, ...]] = {}
+    left = [name]
+    while left:
+        if (stage := left.pop()) not in graph:
+            graph[stage] = waits_of(state, stage)
+            left += [wait.stage for wait in graph[stage]]
+    return graph
+
+
+def _members(circle: WaitPath) -> str:
+    return " and ".join(link.waiter for link in circle)
+
+
+def _neglect(state: RunState, name: str) -> str:
+    """`; corr has not read forcing`: what a stage has not begun while others wait for it; empty if there is nothing."""
+    reading = [end for end in state.ends_of(name) if end.side == "read" and end.live]
+    closed = [end.stream for end in reading if end.opened is None and is_in_open(state, state.writer(end.stream))]
+    full = [end for end in reading if end.opened is not None and end in _slow_readers(state, state.writer(end.stream))]
+    unread = [end.stream for end in full if not end.steps]
+    texts = [f"has not opened {', '.join(closed)}"] if closed else []
+    texts += [f"has not read {', '.join(unread)}"] if unread else []
+    return f"; {name} {' and '.join(texts)}" if texts else ""
+
+
+def waits_of(state: RunState, name: str) -> tuple[Wait, ...]:
+    """What a stage waits for: as its program reports it, or else as far as it can be inferred."""
+    if proven := tuple(_proven_waits(state, name, state.t)):
+        return proven
+    wait = waits_for(state, name)
+    return () if wait is None else (wait,)
+
+
+def _proven_waits(state: RunState, name: str, before: float) -> Iterator[Wait]:
+    """What the calls wait for in which the program has been since before that time."""
+    stage = state.stages[name]
+    if not stage.runs or stage.is_over:
+        return
+    for end in state.ends_of(name):
+        if end.waiting is None or end.waiting > before or end.trouble is not None or end.closed is not None:
+            continue
+        if end.opened is None:
+            found = _open_waits(state, end)
+        elif end.side == "read":
+            found = [wait] if (wait := _step_wait(state, end)) else []
+        else:
+            found = [_room_wait(state, end, reader) for reader in _slow_readers(state, end)]
+        yield from (replace(wait, proven=True) for wait in found)
+
+
+def _open_waits(state: RunState, end: EndState) -> list[Wait]:
+    """What an open waits for. Not for an end that is being opened, too: the two then connect to each other."""
+    others = [state.writer(end.stream)] if end.side == "read" else state.readers(end.stream)
+    unopened = [other for other in others if other.opening is None and other.offered is None and other.opened is None]
+    said = "waits" if end.side == "read" else "waits in open"
+    return [Wait(other.stage, f"{said} for {other.stage} to open {end.stream}", rank=0) for other in unopened]
 
 
 def waits_for(state: RunState, name: str) -> Wait | None:
@@ -48,7 +123,8 @@ def waits_for(state: RunState, name: str) -> Wait | None:
     if (rest := _rest_wait(state, name)) is not None:
         return rest
     last = max((end for end in ends if end.last_step is not None), key=lambda end: end.last_step or 0.0, default=None)
-    full = next((wait for end in ends if (wait := _room_wait(state, end))), None)
+    writing = [end for end in ends if end.side == "write"]
+    full = next((_room_wait(state, end, slow) for end in writing for slow in _slow_readers(state, end)), None)
     empty = next((wait for end in ends if (wait := _step_wait(state, end))), None)
     if full is not None and (empty is None or last is None or last.side == "read"):
         return full
@@ -59,11 +135,11 @@ def _open_wait(state: RunState, end: EndState) -> Wait | None:
     if end.side == "read":
         writer = state.writer(end.stream)
         if writer.offered is None and writer.opened is None and writer.live:
-            return Wait(writer.stage, f"waits for {writer.stage} to open {end.stream}")
+            return Wait(writer.stage, f"waits for {writer.stage} to open {end.stream}", rank=0)
         return None
     late = [reader.stage for reader in state.readers(end.stream) if reader.opened is None]
     if is_in_open(state, end) and late:
-        return Wait(late[0], f"waits in open for {' and '.join(late)} to open {end.stream}")
+        return Wait(late[0], f"waits in open for {' and '.join(late)} to open {end.stream}", rank=0)
     return None
 
 
@@ -73,16 +149,23 @@ def is_in_open(state: RunState, end: EndState) -> bool:
     return begun and end.live and end.opened is None and state.plan.stream(end.stream).engine in ("SST", "SSC")
 
 
-def _room_wait(state: RunState, end: EndState) -> Wait | None:
-    queue = state.plan.stream(end.stream).queue
-    if end.side == "read" or queue is None or queue.when_full != "block":
-        return None
-    readers = [reader for reader in state.readers(end.stream) if reader.closed is None]
-    slow = min(readers, key=lambda reader: reader.steps, default=None)
-    if slow is None or end.steps - slow.steps + _held(slow, end) < queue.limit:
-        return None
-    text = f"waits for {slow.stage} to take step {slow.steps + 1} of {end.stream} (queue {queue.limit}/{queue.limit})"
-    return Wait(slow.stage, text)
+def _slow_readers(state: RunState, writer: EndState) -> list[EndState]:
+    """The readers that must take a step before the writer can add one to its full queue, the slowest one first."""
+    queue = state.plan.stream(writer.stream).queue
+    if queue is None or queue.when_full != "block":
+        return []
+    readers = sorted(state.readers(writer.stream), key=lambda reader: reader.steps)
+    return [
+        reader for reader in readers
+        if reader.closed is None and writer.steps - reader.steps + _held(reader, writer) >= queue.limit
+    ]  # fmt: skip
+
+
+def _room_wait(state: RunState, writer: EndState, reader: EndState) -> Wait:
+    queue = state.plan.stream(writer.stream).queue
+    full = f" (queue {queue.limit}/{queue.limit})" if queue else ""
+    text = f"waits for {reader.stage} to take step {reader.steps + 1} of {writer.stream}{full}"
+    return Wait(reader.stage, text, rank=2 if reader.steps else 1)
 
 
 def _rest_wait(state: RunState, name: str) -> Wait | None:
@@ -104,10 +187,13 @@ def _held(reader: EndState, writer: EndState) -> int:
 
 
 def _step_wait(state: RunState, end: EndState) -> Wait | None:
-    if end.side == "write" or (end.closed is not None and end.trouble != "timeout"):
+    timed_out = end.trouble == "timeout"
+    if end.side == "write" or (end.closed is not None and not timed_out):
         return None
     writer = state.writer(end.stream)
-    if not writer.live or writer.closed is not None:
+    # A writer that has itself timed out meanwhile leaves its streams without an end.
+    left = writer.closed is not None and timed_out and not writer.complete
+    if not writer.live or (writer.closed is not None and not left):
         return None
     if end.steps < writer.steps and not _took_what_was_not_dropped(state, end):
         return None
@@ -130,7 +216,8 @@ def _computes(state: RunState, name: str, last: EndState) -> bool:
     return last.side == "read" and any(end.steps == last.steps - 1 for end in outputs)
 
 
-def _occupation(state: RunState, name: str, t: float) -> str:
+def _occupation(state: RunState, name: str, t: float, named: Container[str] = ()) -> str:
+    """What a stage does that waits for nobody; stages that are `named` already are not named again."""
     stage = state.stages[name]
     if stage.started is None:
         before = ", ".join(state.plan.stage(name).starts_after)
@@ -140,7 +227,9 @@ def _occupation(state: RunState, name: str, t: float) -> str:
     ends = state.ends_of(name)
     closed = [end.stream for end in ends if end.opened is None and (end.live or _is_awaited(state, end))]
     if closed:
-        return f"{name} has run for {_seconds(t - stage.started)} and has not opened {', '.join(closed)}"
+        said = f"{name} has run for {_seconds(t - stage.started)} and has not opened {', '.join(closed)}"
+        waiting = [end for end in ends if _is_awaited(state, end) and state.writer(end.stream).stage not in named]
+        return said + "".join(f" ({state.writer(end.stream).stage} waits for {end.stream})" for end in waiting)
     last = max((end for end in ends if end.last_step is not None), key=lambda end: end.last_step or 0.0, default=None)
     if (last is None or last.last_step is None) and not all(end.live for end in ends):
         return f"{name} has run for {_seconds(t - stage.started)}; its steps cannot be seen"
@@ -151,7 +240,7 @@ def _occupation(state: RunState, name: str, t: float) -> str:
 
 def _is_awaited(state: RunState, end: EndState) -> bool:
     """A reader of which nothing can be seen has not opened a stream either whose writer still waits for it."""
-    return end.side == "read" and is_in_open(state, state.writer(end.stream))
+    return end.side == "read" and end.opened is None and is_in_open(state, state.writer(end.stream))
 
 
 def _seconds(seconds: float) -> str:

@@ -200,7 +200,7 @@ def _begin(end: StreamEnd) -> float:
                 f"workflow.stage: this ADIOS2 is built without MPI, so rank 0 reads and writes for all {ranks} ranks",
                 file=sys.stderr,
             )
-    process_metrics().opening(end.stream, end.side)
+    process_metrics().opening(end.stream, end.side, waits=end.engine.upper() == "SST")
     return process_metrics().enter()
 
 
@@ -208,6 +208,7 @@ def _opened(end: StreamEnd, begin: float, opened: Reader | Writer) -> None:
     _open.add(opened)
     seconds = process_metrics().leave() - begin
     process_metrics().write("open", stream=end.stream, side=end.side, engine=end.engine, seconds=round(seconds, 6))
+    process_metrics().returns(end.stream, end.side)
 
 
 def _at_exit() -> None:

@@ -22,6 +22,9 @@ from workflow.stage.timeouts import no_step_error
 if TYPE_CHECKING:
     from workflow.stage.data.sample_check import Comparer
 
+# A wait that lasts longer is reported while it lasts.
+_UNREPORTED_S = 1.0
+
 
 class Reader:
     """Iterate over it to get the steps of a stream. Use it in a `with` statement, so that errors are recorded.
@@ -44,6 +47,7 @@ class Reader:
         self._wait_s = self._io_s = 0.0
         self._comparer: Comparer | None = None  # if the stream has samples: then every step has some
         self._sampled = False  # whether the samples of this step have been fetched
+        self._is_sst = end.engine.upper() == "SST"
 
     def __iter__(self) -> Iterator[Step]:
         return self
@@ -117,8 +121,15 @@ class Reader:
     def _wait(self) -> StepStatus:
         begin = self._metrics.enter()
         try:
-            limit_s = self._end.step_timeout_s
-            return self._engine.begin(math.inf if limit_s is None else limit_s)
+            limit_s = math.inf if self._end.step_timeout_s is None else self._end.step_timeout_s
+            if not self._is_sst or limit_s <= _UNREPORTED_S:
+                return self._engine.begin(limit_s)
+            status = self._engine.begin(_UNREPORTED_S)
+            if status is StepStatus.LATE:
+                self._metrics.blocks(self.name, "read")
+                status = self._engine.begin(limit_s - _UNREPORTED_S)
+                self._metrics.returns(self.name, "read")
+            return status
         except RuntimeError as error:
             raise self._record(StreamFailed(f"stream {self.name}: {adios_message(error)}")) from error
         finally:

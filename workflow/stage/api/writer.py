@@ -41,6 +41,7 @@ class Writer:
         self._attributes: dict[str, Array | list[str]] = {}
         self._metrics = process_metrics()
         self._is_file = end.engine.upper() not in ("SST", "SSC")
+        self._blocks_from = None if self._is_file else _first_blocking_step(end)
         self._rank = rank()
         self._bytes, self._io_s = 0, 0.0
         self._operators: Operators | None = None
@@ -148,6 +149,8 @@ class Writer:
         if self.steps == 0 and self._end.variables:
             self._check()
         begin = self._metrics.enter()
+        if self._blocks_from is not None and self.steps >= self._blocks_from:
+            self._metrics.blocks(self.name, "write")
         try:
             if self._sampler is not None and (samples := self._sampler.block()) is not None:
                 self._engine.put(samples)
@@ -218,6 +221,13 @@ class WritingStep:
             self._writer.end_step()
         else:
             self._writer.break_step()
+
+
+def _first_blocking_step(end: StreamEnd) -> int | None:
+    """The first step for which SST's queue may have no room; None where a step never waits for room."""
+    limit = int(end.parameters.get("QueueLimit", "0"))
+    discards = end.parameters.get("QueueFullPolicy", "Block").lower() == "discard"
+    return None if end.engine.upper() != "SST" or discards or not limit else limit
 
 
 def _attribute_content(name: str, value: Any) -> Array | list[str]:

@@ -1,0 +1,172 @@
+"""When stages that wait for each other are a deadlock, and when that is not certain: pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.support.chains import make_end, make_plan, make_stage, make_stream
+from tests.support.imagined_run import Run, end_all, verdict_of
+from workflow.formats.sides import Side
+from workflow.plan.plan_model import Plan
+from workflow.run.events import (
+    DeadlockFound,
+    Event,
+    StageExited,
+    StreamClosed,
+    StreamOffered,
+    StreamOpened,
+    StreamOpening,
+    StreamProgress,
+    StreamTrouble,
+    StreamWaiting,
+)
+from workflow.run.verdict.wait_diagnosis import SETTLED_S
+from workflow.spec.models.pipeline import Queue
+
+
+def pair(queue: Queue | None = None) -> Plan:
+    """one → two by `x` and `y`, two → one by `back`; nothing has a deadline that passes."""
+    stages = [
+        make_stage("one", ["a"], [make_end("x", "write"), make_end("y", "write"), make_end("back", "read")]),
+        make_stage("two", ["b"], [make_end("x", "read"), make_end("y", "read"), make_end("back", "write")]),
+    ]
+    queue = queue or Queue.model_validate({})
+    streams = [make_stream("x", "one", ["two"], queue=queue), make_stream("y", "one", ["two"], queue=queue)]
+    return make_plan(stages, [*streams, make_stream("back", "two", ["one"])], start=1e6, step=1e6, run=1e6)
+
+
+def waits(t: float, stream: str, stage: str, side: Side, steps: int = 0, is_so: bool = True) -> StreamWaiting:
+    return StreamWaiting(t, stream, stage, side, steps, is_so)
+
+
+def steps(t: float, stream: str, stage: str, side: Side, count: int) -> StreamProgress:
+    return StreamProgress(t, stream, stage, side, count, 8 * count)
+
+
+BOTH_READ = (waits(5, "back", "one", "read"), waits(5, "x", "two", "read"))
+FULL: tuple[Event, ...] = (
+    steps(4, "x", "one", "write", 3), steps(4, "x", "two", "read", 3), steps(4, "y", "one", "write", 2),
+    waits(5, "y", "one", "write", 2), waits(5, "x", "two", "read", 3),
+)  # fmt: skip
+
+
+def later(run: Run) -> str:
+    """Whom the run blames some time after."""
+    return run.tick(5 + SETTLED_S).tick(60).state.culprit
+
+
+def test_two_stages_that_wait_for_each_others_first_step() -> None:
+    run = Run(pair()).open_all().feed(*BOTH_READ).tick(5 + SETTLED_S)
+    text = (
+        "deadlock: one waits for step 1 of back (queue 0/2); two waits for step 1 of x (queue 0/2): "
+        "one and two wait for each other"
+    )
+    assert run.decisions(DeadlockFound) == [DeadlockFound(5 + SETTLED_S, text, "one")]
+    end_all(run, 10)
+    assert verdict_of(run) == ("failed", "one", text)
+    assert [run.status(name) for name in ("one", "two")] == ["failed", "stopped"]
+
+
+def test_a_reader_that_leaves_a_queue_full_is_the_cause() -> None:
+    run = Run(pair()).open_all().feed(*FULL).tick(5 + SETTLED_S)
+    assert run.state.culprit == "two"
+    assert run.state.reason == (
+        "deadlock: two waits for step 4 of x (queue 0/2); one waits for two to take step 1 of y (queue 2/2): "
+        "two and one wait for each other; two has not read y"
+    )
+
+
+def test_a_stage_that_has_not_opened_a_stream_is_the_cause() -> None:
+    run = Run(pair()).feed(
+        StreamOpened(1, "x", "one", "write"), StreamOpened(1, "x", "two", "read"),
+        StreamOpening(2, "y", "one", "write"), StreamOffered(2, "y", "one"),
+        waits(5, "y", "one", "write"), waits(5, "x", "two", "read"),
+    )  # fmt: skip
+    assert later(run) == "two"
+    assert "one waits in open for two to open y" in run.state.reason
+    assert run.state.reason.endswith("; two has not opened y")
+
+
+def test_a_wait_must_have_lasted() -> None:
+    run = Run(pair()).open_all().feed(*BOTH_READ)
+    run.tick(5 + SETTLED_S - 0.1)
+    assert run.state.stopping is None
+    run = Run(pair()).open_all().feed(BOTH_READ[0], replace(BOTH_READ[1], t=7)).tick(5 + SETTLED_S)
+    assert run.state.stopping is None, "the other one is too young"
+    assert run.tick(7 + SETTLED_S).state.culprit == "one"
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_a_wait_that_is_not_reported_proves_nothing(index: int) -> None:
+    """The stage may compute, for hours."""
+    assert later(Run(pair()).open_all().feed(BOTH_READ[index])) == ""
+    assert later(Run(pair()).open_all().feed(*FULL[:3], FULL[3 + index])) == ""
+
+
+def test_a_wait_that_has_ended_proves_nothing() -> None:
+    assert later(Run(pair()).open_all().feed(*BOTH_READ, waits(6, "x", "two", "read", is_so=False))) == ""
+    assert later(Run(pair()).open_all().feed(*BOTH_READ, steps(6, "x", "two", "read", 1))) == ""
+
+
+def test_a_late_report_on_an_earlier_step_counts_nothing() -> None:
+    run = Run(pair()).open_all().feed(steps(4, "x", "one", "write", 1), steps(4, "x", "two", "read", 1), *BOTH_READ)
+    assert later(run) == ""
+
+
+def test_a_step_that_has_been_written_will_arrive() -> None:
+    assert later(Run(pair()).open_all().feed(*BOTH_READ, steps(6, "x", "one", "write", 1))) == ""
+
+
+def test_a_queue_with_room_lets_its_writer_continue() -> None:
+    run = Run(pair()).open_all().feed(*FULL[:2], steps(4, "y", "one", "write", 1), waits(5, "y", "one", "write", 1))
+    assert later(run.feed(FULL[4])) == ""
+
+
+def test_a_queue_that_discards_blocks_nobody() -> None:
+    run = Run(pair(Queue.model_validate({"limit": 2, "when_full": "discard"}))).open_all().feed(*FULL)
+    assert later(run) == ""
+
+
+def test_two_stages_that_open_one_stream_at_the_same_time_connect() -> None:
+    """On a large machine that may take minutes."""
+    run = Run(pair()).feed(
+        StreamOpening(2, "x", "one", "write"), StreamOpening(2, "x", "two", "read"),
+        waits(5, "x", "one", "write"), waits(5, "x", "two", "read"),
+    )  # fmt: skip
+    assert later(run) == ""
+
+
+def test_a_stream_that_was_opened_is_not_waited_for() -> None:
+    run = Run(pair()).feed(
+        StreamOpening(2, "back", "one", "read"), StreamOpening(2, "x", "two", "read"),
+        StreamOpened(2, "x", "one", "write"),
+        waits(5, "back", "one", "read"), waits(5, "x", "two", "read"),
+    )  # fmt: skip
+    assert later(run) == ""
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        StreamClosed(6, "x", "two", "read", 0, False),
+        StreamTrouble(6, "back", "one", "other", "an error"),
+        StageExited(6, "two", None, 9),
+    ],
+    ids=["closed", "error", "exited"],
+)
+def test_a_stage_that_is_about_to_end_waits_no_longer(event: Event) -> None:
+    run = Run(pair()).open_all().feed(*BOTH_READ, event).tick(5 + SETTLED_S)
+    assert not run.decisions(DeadlockFound)
+
+
+def test_who_waits_for_a_deadlock_is_not_part_of_it() -> None:
+    plan = pair()
+    more = make_stage("keep", ["c"], [make_end("out", "read")])
+    two = plan.stages[1].model_copy(update={"ends": [*plan.stages[1].ends, make_end("out", "write")]})
+    streams = [*plan.streams, make_stream("out", "two", ["keep"])]
+    plan = plan.model_copy(update={"stages": [more, plan.stages[0], two], "streams": streams})
+    run = Run(plan).open_all().feed(waits(5, "out", "keep", "read"), *BOTH_READ)
+    assert later(run) == "one"
+    assert "keep" not in run.state.reason
