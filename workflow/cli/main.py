@@ -395,7 +395,7 @@ def main() -> None:
     except click.ClickException as error:
         _exit_with([usage_problem(error, wf, sys.argv[1:])], EXIT_BAD_INPUT)
     except (click.Abort, KeyboardInterrupt):
-        _exit_with([to_message("error", "interrupted")], EXIT_INTERRUPTED)
+        _exit_with([to_message("note", "interrupted")], EXIT_INTERRUPTED)
     except BrokenPipeError:  # the reader left: `wf plan --json | head`
         sys.stderr.close()  # or Python complains at exit
         sys.exit(0)
