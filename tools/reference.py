@@ -22,8 +22,8 @@ files that do not exist, are messages on standard error with exit code 2; only `
 document. Exit codes are those without `--json`.
 
 Names of fields stay. A new field may come at any time; where one is renamed or means something else, the number of the
-document's `…_version` grows. Units: names that end in `_s` are seconds; `started`, `ended` and `…_step` of a stream are
-Unix seconds; sizes are bytes, throughputs bytes per second. null means that the files of the run do not tell.
+document's `…_version` grows. Names that end in `_s` are seconds; sizes are bytes.
+`wf status --json` and `wf report --json` print [the report](report.md), of a run that goes on the report so far.
 `wf plan --json` prints the plan, the same text as `plan.json` of a run.
 """
 MADE = "<!-- written by `make docs`; do not edit -->\n"
@@ -52,6 +52,7 @@ def pages() -> dict[str, str]:
         "engines.md": engines_page(),
         "commands.md": commands_page(),
         "json.md": json_page(),
+        "report.md": report_page(),
     }
 
 
@@ -130,11 +131,9 @@ def json_page() -> str:
     """What `--json` prints: every field of every document, from the models."""
     from workflow.cli.json_output import CheckResult, ComponentList
     from workflow.compare.comparison import Comparison
-    from workflow.report.report_model import Report
 
     documents: list[tuple[str, type[BaseModel]]] = [
-        ("wf check --json", CheckResult), ("wf status --json, wf report --json", Report),
-        ("wf components --json", ComponentList), ("wf compare --json", Comparison),
+        ("wf check --json", CheckResult), ("wf components --json", ComponentList), ("wf compare --json", Comparison),
     ]  # fmt: skip
     lines = ["# JSON output", MADE, JSON_RULES]
     for title, model in documents:
@@ -169,6 +168,28 @@ def commands_page() -> str:
         context = click.Context(command, info_name=f"wf {name}", max_content_width=100)
         lines += [f"## wf {name}", "", "```text", command.get_help(context), "```", ""]
     lines.append("Exit codes: 0 it worked; 1 the run failed, or the data differ; 2 bad input; 130 interrupted.\n")
+    return "\n".join(lines)
+
+
+def report_page() -> str:
+    """Every field of report.json, a table per part."""
+    from workflow.report.report_model import Report
+    from workflow.run.stream_rates import THROUGHPUT, TRANSFER_RATE
+
+    schema = Report.model_json_schema()
+    version = schema["properties"]["report_version"]["const"]
+    lines = ["# The report: report.json and the tables of pandas", MADE]
+    lines.append(
+        f"Version {version}. Times are Unix seconds, durations seconds, sizes bytes, rates bytes per second; null: not "
+        "known. The tables of `workflow.report_tables` have the fields of StagePart, StreamPart and ReaderPart.\n"
+    )
+    lines += ["Rates have one meaning everywhere:\n", f"- {THROUGHPUT}", f"- {TRANSFER_RATE}\n"]
+    for name, part in [("The file", schema), *schema["$defs"].items()]:
+        lines.append(f"## {name}\n\n{part.get('description', '').strip() if name != 'The file' else ''}\n")
+        lines.append("| field | type | meaning |\n|---|---|---|")
+        for key, field in part["properties"].items():
+            lines.append(f"| `{key}` | {_type(field)} | {_cell(field.get('description', ''))} |")
+        lines.append("")
     return "\n".join(lines)
 
 

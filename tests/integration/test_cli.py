@@ -64,7 +64,7 @@ def test_status_report_and_logs_mean_the_newest_run(home: Path) -> None:
 
 
 def test_json_is_what_its_schema_says(home: Path) -> None:
-    """The schemas are those of docs/reference/json.md."""
+    """The schemas are those of docs/reference/json.md and report.md."""
     documents: dict[str, tuple[type[BaseModel], list[str]]] = {
         "check": (CheckResult, ["first/pipeline.yaml", "--via", "bp5"]),
         "status": (Report, ["latest"]),
@@ -72,7 +72,7 @@ def test_json_is_what_its_schema_says(home: Path) -> None:
         "components": (ComponentList, []),
         "compare": (Comparison, ["latest", "runs/latest"]),
     }
-    page = (ROOT / "docs/reference/json.md").read_text()
+    page = (ROOT / "docs/reference/json.md").read_text() + (ROOT / "docs/reference/report.md").read_text()
     for verb, (model, words) in documents.items():
         document = json.loads(wf(verb, *words, "--json", cwd=home).stdout)
         jsonschema.validate(document, model.model_json_schema(by_alias=True, mode="serialization"))
@@ -140,7 +140,7 @@ def test_a_program_that_an_earlier_stage_makes_is_run(tmp_path: Path) -> None:
 
 def test_a_missing_program_is_refused_before_anything_starts(tmp_path: Path) -> None:
     (tmp_path / "p.yaml").write_text("wf: 1\nname: lost\nstages: {a: {command: [./nowhere]}}\n")
-    assert "is not on this machine" in wf("run", "p.yaml", cwd=tmp_path, code=2).stderr
+    assert "there is no program `./nowhere`" in wf("run", "p.yaml", cwd=tmp_path, code=2).stderr
     assert not (tmp_path / "runs").exists()
 
 

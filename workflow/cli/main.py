@@ -35,7 +35,7 @@ from workflow.cli.options import (
     strategy_options,
 )
 from workflow.cli.usage_errors import unknown_verb, usage_problem
-from workflow.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_OK, Problem, SpecError, WfError, to_message
+from workflow.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_OK, Problem, Severity, SpecError, WfError, to_message
 from workflow.formatting import plural
 
 if TYPE_CHECKING:
@@ -95,36 +95,56 @@ def init(directory: Path, example: str) -> None:
 @wf.command()
 @pipeline_options
 @json_option("Print the messages as JSON")
-def check(given: GivenPipeline, as_json: bool) -> None:
-    """List all mistakes in a pipeline file; start nothing.
+@click.option("--strict", is_flag=True, help="Exit with 2 when this machine lacks something, too: for CI")
+def check(given: GivenPipeline, as_json: bool, strict: bool) -> None:
+    """List all mistakes in a pipeline file, and what this machine lacks for it; start no stage.
 
-    PIPELINE is the YAML file. Exits with 2 when it has a mistake.
+    PIPELINE is the YAML file. Exits with 2 when it has a mistake. What is missing here is a warning.
     """
-    from workflow.report.show.printing import show_messages
-
+    plan: Plan | None = None
+    problems: list[Problem] = []
+    try:
+        plan, problems = _checked(given, strict)
+    except WfError as error:
+        if not as_json:
+            raise
+        problems = error.problems
+    errors = [problem for problem in problems if problem.level == "error"]
     if as_json:
         from workflow.cli.json_output import CheckResult
 
-        try:
-            result = CheckResult.of(given.path, *_checked(given))
-        except WfError as error:
-            result = CheckResult.of(given.path, None, error.problems)
-        click.echo(result.to_json(), nl=False)
-        sys.exit(EXIT_OK if result.ok else EXIT_BAD_INPUT)
-    plan, problems = _checked(given)
-    show_messages(problems)
-    stages, streams = plural(len(plan.stages), "stage"), plural(len(plan.streams), "stream")
-    click.echo(f"{given.path}: ok ({stages}, {streams})")
+        click.echo(CheckResult.of(given.path, plan, problems).to_json(), nl=False)
+        sys.exit(EXIT_BAD_INPUT if errors else EXIT_OK)
+    from workflow.report.show.printing import show_messages
+
+    show_messages([problem for problem in problems if problem.level != "error"])
+    if errors or plan is None:
+        raise SpecError(errors)
+    warnings = sum(problem.level == "warning" for problem in problems)
+    counts = [plural(len(plan.stages), "stage"), plural(len(plan.streams), "stream")]
+    counts += [plural(warnings, "warning")] if warnings else []
+    click.echo(f"{given.path}: ok ({', '.join(counts)})")
 
 
-def _checked(given: GivenPipeline) -> tuple[Plan, list[Problem]]:
-    """The plan, and what is to be said about it. Raises SpecError for mistakes."""
-    from workflow.api import make_plan, notes_on
-    from workflow.cli.doctor import missing_programs
+def _checked(given: GivenPipeline, strict: bool) -> tuple[Plan, list[Problem]]:
+    """The plan, and what is to be said about it: what is missing here is an error if `strict`, else a warning.
+
+    Raises SpecError for mistakes.
+    """
+    from dataclasses import replace
+
+    from workflow.api import find_site, make_plan, notes_on
+    from workflow.preflight import preflight
 
     loaded = given.load()
-    plan = make_plan(loaded)
-    return plan, [*missing_programs(plan, loaded.origins, "note"), *notes_on(plan, loaded)]
+    site = find_site(loaded)
+    plan = make_plan(loaded, site)
+    level: Severity = "error" if strict else "warning"
+    found = [
+        replace(problem, level=level) if problem.level == "error" else problem
+        for problem in preflight(loaded, plan, site)
+    ]
+    return plan, [*sorted(found, key=lambda problem: problem.level == "note"), *notes_on(plan, loaded)]
 
 
 @wf.command()
@@ -188,17 +208,15 @@ def run(given: GivenPipeline, run_dir: Path | None, dry_run: bool, quiet: bool) 
     PIPELINE is the YAML file. Exits with 0 when the run succeeded, 1 when it failed, 2 when it could not start, and
     130 when it was interrupted.
     """
-    from workflow.api import make_plan, start_run
+    from workflow.api import find_site, make_plan, refuse_missing, start_run
 
     loaded = given.load()
-    decided = make_plan(loaded)
+    site = find_site(loaded)
+    decided = make_plan(loaded, site)
     if dry_run:
         click.echo(decided.to_json(), nl=False)
         return
-    from workflow.cli.doctor import missing_programs
-
-    if missing := missing_programs(decided, loaded.origins, "error"):
-        raise SpecError(missing)
+    refuse_missing(loaded, decided, site)
     from workflow.report.show.live_display import Progress
 
     directory, states = start_run(loaded, decided, run_dir)
@@ -347,14 +365,19 @@ def components(name: str | None, as_json: bool) -> None:
 
 
 @wf.command()
+@click.argument("pipeline", required=False, type=click.Path(path_type=Path))
 @json_option("Print the findings as JSON")
-def doctor(as_json: bool) -> None:
-    """Show what is installed here, and how to get the rest."""
+def doctor(pipeline: Path | None, as_json: bool) -> None:
+    """Show what is installed here, and how to get the rest.
+
+    PIPELINE is a YAML file: show also what each of its stages needs, and whether it is here. Exits with 2 when
+    something required is missing.
+    """
     from workflow.cli.doctor import examine, show_findings
 
-    findings = examine()
+    findings = examine(GivenPipeline(pipeline).load() if pipeline is not None else None)
     if as_json:
-        click.echo(json.dumps([vars(finding) for finding in findings], indent=2))
+        click.echo(json.dumps([finding.fields() for finding in findings], indent=2))
     else:
         show_findings(findings)
     sys.exit(EXIT_BAD_INPUT if any(finding.state == "missing" and finding.required for finding in findings) else 0)
