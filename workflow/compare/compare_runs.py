@@ -36,7 +36,7 @@ def compare_runs(a: Path, b: Path, tolerance: float = 0.0) -> Comparison:
         WfError: these are not two runs or two files, or numpy or adios2 is missing.
     """
     if not 0.0 <= tolerance < 1.0:
-        raise WfError(f"tolerance {tolerance:g}: expected a relative difference, from 0 to below 1")
+        raise WfError(f"tolerance {tolerance:g}: expected a relative difference, from 0 to below 1", "for example 1e-6")
     one, other = _side(a), _side(b)
     files_a, files_b = _files(one), _files(other)
     if is_data(one) != is_data(other):

@@ -114,7 +114,7 @@ def _remove(directory: Path, itself: bool) -> None:
 
 def _cannot_write(directory: Path, error: OSError) -> RunError:
     place = shortened(str(error.filename or directory), 200)
-    return RunError(f"cannot write the run directory: {place}: {error.strerror}")
+    return RunError(f"cannot write the run directory: {place}: {error.strerror}", "name another one: `--run-dir PATH`")
 
 
 def read_filled_plan(run_dir: Path) -> Plan:
