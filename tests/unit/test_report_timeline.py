@@ -60,9 +60,11 @@ def test_a_part_of_no_time_is_no_span() -> None:
     assert span == ActivitySpan(9.75, 10.0, "io", 4, "a")
 
 
-def step(t: float, side: Side = "write", stream: str = "a", number: int = 0, **parts: float) -> StepRecord:
-    times = (parts.get(name, 0.0) for name in ("wait_s", "io_s", "compute_s"))
-    return StepRecord(stream, side, number, t, 1000, *times)
+def step(
+    t: float, side: Side = "write", stream: str = "a", number: int = 0, *,
+    wait_s: float = 0.0, io_s: float = 0.0, compute_s: float = 0.0,
+) -> StepRecord:  # fmt: skip
+    return StepRecord(stream, side, number, t, 1000, wait_s, io_s, compute_s)
 
 
 def metrics(*steps: StepRecord, opened: dict[tuple[str, Side], tuple[float, float]] | None = None) -> StageMetrics:
