@@ -339,9 +339,12 @@ def test_a_full_queue_that_discards_says_nothing_of_its_writer(tmp_path: Path) -
 
 
 def test_two_stages_without_evidence_are_both_named(tmp_path: Path) -> None:
-    plan = foreign(fan(), md=1, one=1)
-    times = [float(step) for step in range(1, 11)]
-    records = records_of(tmp_path, plan, {"two": taken(times, wait_s=1.0)})
+    seen = [
+        event(kind, t, stream="atoms", stage=stage, side=side, **more)
+        for kind, t, more in (("stream_opened", 0, {}), ("stream_progress", 9, {"steps": 9, "bytes": 0}))
+        for stage, side in (("md", "write"), ("one", "read"))
+    ]
+    records = records_of(tmp_path, foreign(alone(), md=1, one=1), {}, seen)
     why = stream_limit(records.plan.stream("atoms"), records).why_unknown
     assert why == "md and one keep no metrics, and their CPU time does not show how long they wait"
 
@@ -564,7 +567,40 @@ def test_steps_between_two_looks_are_spread_evenly(tmp_path: Path) -> None:
     ]
     found = [level for t, level in levels(records_of(tmp_path, fan(), {}, events)) if 2.25 < t < 4]
     assert set(found) <= {2, 3}, found
-    assert list(spread_evenly([(0.0, 0), (1.0, 100)]))[:2] == [(0.02, 2), (0.04, 4)]
+    assert list(spread_evenly([(0.0, 0), (1.0, 1), (2.0, 1)])) == [(1.0, 1), (2.0, 1)]
+    assert list(spread_evenly([(0.0, 10), (1.0, 12)])) == [(0.5, 11), (1.0, 12)]
+    many = list(spread_evenly([(0.0, 0), (1.0, 75)]))
+    assert len(many) == 50
+    assert many[:2] == [(0.02, 1), (0.04, 3)]
+
+
+def summed(stream: str, side: str, since: float, t: float, count: int) -> Record:
+    """One line of several steps."""
+    more = {"kind": "steps", "count": count, "since": START + since}
+    return stepped(stream, side, [t])[0] | more
+
+
+@pytest.mark.parametrize("long", ["md", "two"])
+def test_the_history_of_a_long_run_ends_with_the_records_of_single_steps(tmp_path: Path, long: str) -> None:
+    metrics = {"md": written([1, 2, 3]), "one": taken([1.5, 2.5, 3.5]), "two": taken([1.5, 2.5, 3.0])}
+    metrics[long].append(summed("atoms", "write" if long == "md" else "read", 3, 9, 2))
+    # Another stream, which has ended its single steps before.
+    metrics["md"] += [opened("log", "write"), summed("log", "write", 0, 9, 5)]
+    found = records_of(tmp_path, fan(), metrics)
+    assert levels(found) == [(1, 1), (1.5, 0), (2, 1), (2.5, 0), (3, 1)]
+
+
+def test_an_end_that_is_not_seen_live_but_keeps_metrics_is_known(tmp_path: Path) -> None:
+    plan = fan()
+    hidden = plan.stage("two").model_copy(update={"observed": "evidence", "env": {"SstVerbose": "0"}})
+    plan = plan.model_copy(update={"stages": [hidden if each.name == "two" else each for each in plan.stages]})
+    metrics = {"md": written([1, 2]), "one": taken([1.5, 2.5]), "two": taken([1.5, 2.5])}
+    assert levels(records_of(tmp_path, plan, metrics)) == [(1, 1), (1.5, 0), (2, 1), (2.5, 0)]
+
+
+def test_the_queue_of_a_discarding_stream_without_a_step_read_is_not_known(tmp_path: Path) -> None:
+    metrics = {"md": written([1]), "one": taken([]), "two": taken([])}
+    assert levels(records_of(tmp_path, fan(when_full="discard"), metrics)) == []
 
 
 def test_a_discarding_queue_of_a_program_that_read_all_is_known(tmp_path: Path) -> None:

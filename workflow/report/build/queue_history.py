@@ -39,7 +39,7 @@ def queue_history(plan: StreamPlan, records: Records) -> list[QueueLevel]:
         if t > until:
             break
         reached[index] = max(reached[index], steps)
-        length = int(min(max(0, reached[0] - min(reached[1:], default=0)), limit))
+        length = int(min(max(0, reached[0] - min(reached[1:])), limit))
         if history and history[-1][0] == t:
             history.pop()
         if not history or history[-1][1] != length:
