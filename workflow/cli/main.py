@@ -28,6 +28,7 @@ from workflow.cli.completion import (
 )
 from workflow.cli.options import (
     GivenPipeline,
+    check_portable_option,
     check_strategy_options,
     json_option,
     pipeline_options,
@@ -151,6 +152,9 @@ def _checked(given: GivenPipeline, strict: bool) -> tuple[Plan, list[Problem]]:
 @pipeline_options
 @click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON, byte for byte as a run writes it")
 @click.option(
+    "--portable", is_flag=True, help="With --json: placeholders for this machine, so that CI can compare two plans"
+)
+@click.option(
     "--explain",
     metavar="KEY",
     shell_complete=complete_key,
@@ -160,6 +164,7 @@ def _checked(given: GivenPipeline, strict: bool) -> tuple[Plan, list[Problem]]:
 def plan(
     given: GivenPipeline,
     as_json: bool,
+    portable: bool,
     explain: str | None,
     strategies: str | None,
     blocks: str | None,
@@ -169,10 +174,14 @@ def plan(
 
     PIPELINE is the YAML file.
     """
-    from workflow.api import make_plan, notes_on
+    from workflow.api import make_plan, notes_on, portable_plan
 
     check_strategy_options(strategies, blocks, shape)
+    check_portable_option(portable, as_json, others=bool(explain or strategies))
     loaded = given.load()
+    if portable:
+        click.echo(portable_plan(loaded), nl=False)
+        return
     decided = make_plan(loaded)
     if explain:
         from workflow.plan.explain import explain_key
