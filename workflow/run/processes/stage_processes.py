@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import IO
@@ -22,6 +22,7 @@ from workflow.launch.launchers import LAUNCHERS
 from workflow.launch.process_spec import ProcessSpec
 from workflow.run.observe.sst_log import last_lines
 from workflow.run.processes import evpath_workaround, process_reaper, run_guard
+from workflow.run.processes.memory_evidence import MemoryFacts, MemoryWatch
 
 NOT_STARTED = 127  # what a shell says of a command that it cannot start
 _LAST_LINES = 12  # of a launcher's output, where it may say how a rank ended
@@ -42,6 +43,8 @@ class Ending:
     code: int | None
     signal: int | None
     note: str = ""
+    by_supervisor: bool = False
+    peak_bytes: int | None = None  # the largest resident memory of one of its processes
 
 
 class Crew:
@@ -51,9 +54,11 @@ class Crew:
         self._run_dir = run_dir
         self._open_files = _allow_open_files(stages + _OTHER_FILES)
         self._running: dict[str, tuple[ProcessSpec, subprocess.Popen[bytes]]] = {}
+        self._here: set[str] = set()  # what runs on this node with all its processes
         self._groups: set[int] = set()  # the stages' process groups in which something may live
         self._may_live = False  # whether a process of the run may live: one has been started since all were ended
         self._looked = 0.0
+        self._memory = MemoryWatch()
         self._shared: dict[str, set[str]] = {}  # launched stage → its shared memory
         # Launched stage → processes seen, when the last one was added, when to look for shared memory again.
         self._looks: dict[str, tuple[frozenset[int], float, float]] = {}
@@ -106,8 +111,11 @@ class Crew:
             with contextlib.suppress(OSError):  # it has ended already
                 resource.prlimit(started.pid, resource.RLIMIT_NOFILE, self._open_files)
         self._running[process.name] = process, started
+        if LAUNCHERS[process.launcher].ranks_below or not LAUNCHERS[process.launcher].starts_ranks:
+            self._here.add(process.name)
         self._groups.add(started.pid)
         self._tell(started.pid)
+        self._memory.start(process.name, started.pid)
         self._selector.register(_exit_descriptor(started), selectors.EVENT_READ, process.name)
         if process.separate_ids and LAUNCHERS[process.launcher].ranks_below:
             evpath_workaround.wait_for_ranks(started.pid, process.ranks)
@@ -120,6 +128,9 @@ class Crew:
             self._forget_groups()  # what outlived its leader may have ended
         for name, (spec, process) in self._running.items():
             launcher = LAUNCHERS[spec.launcher]
+            if self._memory.is_due(name):
+                below = evpath_workaround.descendants(process.pid) if launcher.ranks_below else ()
+                self._memory.look(name, [process.pid, *below])
             if not launcher.outlives_ranks or not launcher.ranks_below:
                 continue
             if not self._shared.get(name):
@@ -180,12 +191,22 @@ class Crew:
         self._forget_groups()
         spec, process = self._running.pop(name)
         self._close_exit_descriptor(name)
-        code = process.wait()
+        code, peak = _reap(process)
         if code < 0 and LAUNCHERS[spec.launcher].starts_ranks:
             lost = "its launcher had lost its ranks"
             itself = f"its launcher ({spec.launcher}, process {process.pid}) was killed"
-            return Ending(None, -code, lost if name in self._ended else itself)
-        return to_ending(code, spec.launcher, [*_tail(folder / "stdout.log"), *_tail(folder / "stderr.log")])
+            ours = name in self._ended
+            return Ending(None, -code, lost if ours else itself, ours, peak)
+        ending = to_ending(code, spec.launcher, [*_tail(folder / "stdout.log"), *_tail(folder / "stderr.log")])
+        return replace(ending, peak_bytes=peak)
+
+    def memory_facts(self, name: str) -> MemoryFacts:
+        """What the kernel reports of the memory of a process that was started here, now that it has been killed."""
+        return self._memory.facts(name)
+
+    def has_all_here(self, name: str) -> bool:
+        """Whether all processes of what was started under this name run on this node."""
+        return name in self._here
 
     def _close_exit_descriptor(self, name: str) -> None:
         for key in list(self._selector.get_map().values()):
@@ -240,6 +261,16 @@ def to_ending(code: int, launcher: str, lines: Iterable[str]) -> Ending:
         return Ending(None, -code)
     number = LAUNCHERS[launcher].signal_of(code, lines) if code else None
     return Ending(code, number, "one of its ranks" if number is not None else "")
+
+
+def _reap(process: subprocess.Popen[bytes]) -> tuple[int, int | None]:
+    """(exit code as of Popen, largest resident memory in bytes) of a process that has ended, and of those below it."""
+    try:
+        _, status, usage = os.wait4(process.pid, 0)
+    except ChildProcessError:  # a thread has waited for it, where there are no pidfds
+        return process.wait(), None
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return process.returncode, usage.ru_maxrss * 1024
 
 
 def _has_exited(process: subprocess.Popen[bytes]) -> bool:
