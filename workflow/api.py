@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from workflow import __version__
+from workflow.errors import SpecError
 from workflow.spec.load import Loaded, load_pipeline
 
 if TYPE_CHECKING:
@@ -35,13 +36,27 @@ def make_plan(loaded: Loaded, site: Site | None = None) -> Plan:
     """
     from workflow.plan.make import make_plan as decide
     from workflow.plan.topology.implicit_stages import complete_pipeline
-    from workflow.site.load_site import load_site
     from workflow.site.operator_probe import operators_of
 
     if site is None:
-        site = load_site(loaded.spec.site, loaded.path.parent)
+        site = find_site(loaded)
     built = operators_of(complete_pipeline(loaded).spec, loaded.path.parent)
     return decide(loaded, site, python=sys.executable, wf_version=__version__, built=built)
+
+
+def find_site(loaded: Loaded) -> Site:
+    """The site of a pipeline; what its file leaves to `auto` is that of this machine."""
+    from workflow.site.load_site import load_site
+
+    return load_site(loaded.spec.site, loaded.path.parent)
+
+
+def refuse_missing(loaded: Loaded, plan: Plan, site: Site) -> None:
+    """Raises SpecError with everything that this machine lacks for the stages, with places in the pipeline file."""
+    from workflow.preflight import preflight
+
+    if missing := [problem for problem in preflight(loaded, plan, site) if problem.level == "error"]:
+        raise SpecError(missing)
 
 
 def notes_on(plan: Plan, loaded: Loaded) -> list[Problem]:
@@ -88,13 +103,16 @@ def run_pipeline(
     """Run a pipeline to its end and return the report. A failed run is a report too: see `report.run.state`.
 
     Raises:
-        SpecError: the pipeline is wrong; nothing was started.
+        SpecError: the pipeline is wrong, or this machine lacks what it needs; nothing was started.
         RunError: the run directory cannot be used.
     """
     from workflow.report.report_files import write_report
 
     loaded = load_pipeline(Path(path), profiles=profiles, sets=sets, via=via, site=site)
-    directory, states = start_run(loaded, make_plan(loaded), Path(run_dir) if run_dir else None)
+    machine = find_site(loaded)
+    plan = make_plan(loaded, machine)
+    refuse_missing(loaded, plan, machine)
+    directory, states = start_run(loaded, plan, Path(run_dir) if run_dir else None)
     state = None
     with contextlib.closing(states):
         for state in states:  # noqa: B007 - the last one counts

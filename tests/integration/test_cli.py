@@ -81,7 +81,7 @@ def test_a_program_that_an_earlier_stage_makes_is_run(tmp_path: Path) -> None:
 
 def test_a_missing_program_is_refused_before_anything_starts(tmp_path: Path) -> None:
     (tmp_path / "p.yaml").write_text("wf: 1\nname: lost\nstages: {a: {command: [./nowhere]}}\n")
-    assert "is not on this machine" in wf("run", "p.yaml", cwd=tmp_path, code=2).stderr
+    assert "there is no program `./nowhere`" in wf("run", "p.yaml", cwd=tmp_path, code=2).stderr
     assert not (tmp_path / "runs").exists()
 
 

@@ -119,6 +119,49 @@ def test_both_ways_to_find_overlaps_agree(cells: int, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize(
+    ("one", "other", "both"),
+    [
+        (Block((0, 0), (4, 4)), Part((2, 3), (4, 4)), ((2, 3), (2, 1))),
+        (Block((2, 0), (4, 9)), Part((3, 1), (1, 2)), ((3, 1), (1, 2))),
+        (Block((0, 0), (2, 4)), Part((2, 0), (2, 4)), None),  # neighbours
+        (Block((0, 0), (2, 4)), Part((1, 5), (2, 4)), None),
+        (Block((0,), (4,)), Part((2,), (0,)), None),  # nothing of it
+        (Block((), ()), Part((), ()), ((), ())),  # a scalar is one element
+    ],
+)
+def test_what_two_boxes_have_in_common(one: Block, other: Part, both: tuple[Any, Any] | None) -> None:
+    assert overlap(one, other) == overlap(other, one) == both
+
+
+@pytest.mark.parametrize(
+    ("parts", "expected"),
+    [
+        ([Part((0, 0), (2, 3), 0), Part((2, 0), (1, 3), 1)], [Part((0, 0), (3, 3))]),
+        ([Part((0, 0), (2, 3), 4), Part((0, 3), (2, 5), 4)], [Part((0, 0), (2, 8), 4)]),  # of the same block
+        ([Part((0,), (2,), 0), Part((2,), (2,)), Part((4,), (1,), 0)], [Part((0,), (5,))]),
+        (  # first the halves of each row, then the rows
+            [Part((row, column), (1, 2)) for row in (0, 1) for column in (0, 2)],
+            [Part((0, 0), (2, 4))],
+        ),
+        *(
+            (parts, parts)
+            for parts in (
+                [Part((0, 0), (2, 3)), Part((3, 0), (1, 3))],  # a hole
+                [Part((2, 0), (1, 3)), Part((0, 0), (2, 3))],  # the other order
+                [Part((0, 0), (2, 3)), Part((2, 0), (1, 2))],  # not as wide
+                [Part((0, 0), (2, 3)), Part((2, 1), (1, 3))],  # moved
+                [Part((0, 0), (2, 3)), Part((2, 3), (2, 3))],  # corner to corner
+                [Part((4,), (1,))],
+                [],
+            )
+        ),
+    ],
+)
+def test_parts_that_form_a_box_one_after_the_other_become_one(parts: list[Part], expected: list[Part]) -> None:
+    assert merged(parts) == tuple(expected)
+
+
+@pytest.mark.parametrize(
     "blocks",
     [
         (Block((0,), (4,), 0), Block((3,), (3,), 1)),  # overlap
@@ -131,6 +174,12 @@ def test_both_ways_to_find_overlaps_agree(cells: int, monkeypatch: pytest.Monkey
 def test_blocks_that_do_not_tile_the_array_are_not_dealt_out(blocks: tuple[Block, ...], strategy: str) -> None:
     assert not is_tiled(blocks, (6,))
     assert distribute(strategy, blocks, (6,), Ranks(2), Ranks(2)) == ((Part((0,), (3,)),), (Part((3,), (3,)),))
+
+
+def test_an_array_without_elements_is_tiled_by_nothing() -> None:
+    assert is_tiled((), (0, 4))
+    assert is_tiled((Block((0, 0), (0, 4)),), (0, 4))
+    assert not is_tiled((), ())
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import pytest
 
 from workflow import formatting
@@ -9,8 +11,8 @@ from workflow import formatting
 
 @pytest.mark.parametrize(
     ("count", "text"),
-    [(None, "-"), (0, "0 B"), (999, "999 B"), (999.7, "1.00 kB"), (12_345, "12.3 kB"), (3.12e8, "312 MB"),
-     (999_600_000, "1.00 GB"), (5e17, "500 PB"), (5e19, "50000 PB")],
+    [(None, "-"), (0, "0 B"), (999, "999 B"), (999.5, "1.00 kB"), (999.7, "1.00 kB"), (12_345, "12.3 kB"),
+     (3.12e8, "312 MB"), (999_600_000, "1.00 GB"), (5e17, "500 PB"), (5e19, "50000 PB")],
 )  # fmt: skip
 def test_size(count: float | None, text: str) -> None:
     assert formatting.size(count) == text
@@ -18,11 +20,25 @@ def test_size(count: float | None, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(None, "-"), (0, "0 s"), (0.0123, "12 ms"), (0.9999, "1.00 s"), (3.214, "3.21 s"), (42.0, "42.0 s"),
-     (99.96, "1 min 40 s"), (3599.7, "1 h 00 min"), (7380, "2 h 03 min")],
+    [(None, "-"), (0, "0 s"), (0.0123, "12 ms"), (0.9995, "1.00 s"), (0.9999, "1.00 s"), (3.214, "3.21 s"),
+     (42.0, "42.0 s"), (99.94, "99.9 s"), (99.95, "1 min 40 s"), (99.96, "1 min 40 s"), (3599.7, "1 h 00 min"),
+     (7380, "2 h 03 min")],
 )  # fmt: skip
 def test_duration(seconds: float | None, text: str) -> None:
     assert formatting.duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "0.00"), (9.994, "9.99"), (9.995, "10.0"), (10.5, "10.5"), (99.94, "99.9"), (99.95, "100"), (100.5, "100"),
+     (123.4, "123"), (-12.34, "-12.3"), (-123.4, "-123")],
+)  # fmt: skip
+def test_three_figures(value: float, text: str) -> None:
+    assert formatting.three_figures(value) == text
+
+
+def test_a_moment_is_local_time() -> None:
+    assert formatting.moment(datetime(2026, 11, 22, 3, 4, 5).timestamp()) == "2026-11-22 03:04:05"
 
 
 def test_the_others() -> None:
@@ -30,5 +46,6 @@ def test_the_others() -> None:
     assert (
         formatting.rate(None) == formatting.percent(None) == formatting.number(None) == formatting.moment(None) == "-"
     )
+    assert formatting.number(7) == "7"
     assert formatting.percent(0.934) == "93 %"
     assert (formatting.plural(1, "step"), formatting.plural(2, "step")) == ("1 step", "2 steps")

@@ -11,7 +11,6 @@ import pytest
 
 import workflow
 from tests.support.planner import SITE, Planner, line_of
-from workflow.cli.doctor import missing_programs
 from workflow.errors import SpecError
 from workflow.launch.launch_request import Launcher, LaunchLine, LaunchRequest, RankedProgram, RankLayout
 from workflow.launch.launchers import LAUNCHERS, launch_line
@@ -20,8 +19,6 @@ from workflow.plan.launch_requests import group_request, stage_request
 from workflow.plan.plan_model import LaunchPlan
 from workflow.report.show.plan_tables import launch_lines
 from workflow.site.load_site import load_site
-from workflow.spec.origins import Origins
-from workflow.spec.yaml_tree.node import Node, SourcePosition
 
 NODE = RankLayout(nodes=1, first_node=0, ranks_per_node=4, cores_per_rank=2)
 WIDE = RankLayout(nodes=8, first_node=2, ranks_per_node=125, cores_per_rank=1)
@@ -120,15 +117,6 @@ def test_a_line_has_cores_of_its_own_where_all_its_stages_do(plan_of: Planner, o
     site = SITE.model_copy(update={"launcher": "srun"})
     plan = plan_of(via="ssc", site=site, sets=(f"stages.keep.place.cores_per_rank={own}",))
     assert option in launch_line(group_request(plan.groups[0], plan)).argv
-
-
-def test_a_program_that_other_machines_look_up_is_not_missing_here(plan_of: Planner) -> None:
-    text = "stages: {one: {command: [no-such-program], ranks: 2}}\n"
-    origins = Origins(Node({}, SourcePosition("p.yaml", 1, 1)))
-    notes = [str(each) for each in missing_programs(plan_of(text), origins, "note")]
-    hint = "\n  build it, or correct `command`"
-    assert notes == [f"note: p.yaml:1:1: stages.one.command: no-such-program is not on this machine{hint}"]
-    assert missing_programs(plan_of(text, site=SITE.model_copy(update={"launcher": "srun"})), origins, "note") == []
 
 
 def test_a_new_launcher_is_one_entry_of_the_table(

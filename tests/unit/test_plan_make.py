@@ -89,8 +89,8 @@ stages:
   count: {component: tally, with: {variable: speed}}
   keep: {component: keep, ranks: 2}
 streams:
-  positions: {from: walk, to: count, parameters: {queuelimit: 3}, coupling: after}
-  counts: {from: count, to: keep, via: bp5, queue: {limit: 2}}
+  positions: {from: walk, to: count, parameters: {queuelimit: 3}}
+  counts: {from: count, to: keep, via: bp5, parameters: {Threds: 2}}
 """
     with pytest.raises(SpecError) as caught:
         plan_of(text)
@@ -101,8 +101,7 @@ streams:
         "stages.keep.ranks",
         "streams.positions",
         "streams.positions.parameters.queuelimit",
-        "streams.positions.coupling",
-        "streams.counts.queue",
+        "streams.counts.parameters.Threds",
     ]
     assert all(problem.line > 0 and problem.hint for problem in problems)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
 
 import pytest
@@ -42,6 +43,24 @@ def test_a_long_chain_needs_no_recursion() -> None:
     links = {first: [second] for first, second in pairwise(names)}
     assert find_cycle(names, links) == []
     assert find_cycle(names, {**links, names[-1]: [names[0]]}) == [*names, names[0]]
+
+
+class CountedLinks(list[str]):
+    """Links of one node, which count how often they are followed."""
+
+    followed = 0
+
+    def __iter__(self) -> Iterator[str]:
+        self.followed += 1
+        return super().__iter__()
+
+
+@pytest.mark.parametrize("order", ["abcd", "dcba", "bdca"])
+def test_each_node_is_followed_once_however_many_ways_lead_to_it(order: str) -> None:
+    """Else the time of a wide pipeline grows with the number of ways through it."""
+    links = {name: CountedLinks(to) for name, to in {"a": "bc", "b": "d", "c": "d", "d": ""}.items()}
+    assert find_cycle(order, links) == []
+    assert {name: each.followed for name, each in links.items()} == dict.fromkeys("abcd", 1)
 
 
 def test_stages_that_follow_each_other_do_not_overlap() -> None:
@@ -96,8 +115,8 @@ def test_ports_by_name_of_stream_or_in_words(plan_of: Planner) -> None:
 
 def test_one_unclear_end_hides_no_other_mistake_and_makes_none(plan_of: Planner) -> None:
     with pytest.raises(SpecError) as caught:
-        plan_of(PORTS.replace("sim.V", "sim").replace("to: one", "to: one, coupling: after"))
-    assert [problem.key for problem in caught.value.problems] == ["streams.U.coupling", "streams.other.from"]
+        plan_of(PORTS.replace("sim.V", "sim").replace("to: one", "to: one, parameters: {Limit: 1}"))
+    assert [problem.key for problem in caught.value.problems] == ["streams.U.parameters.Limit", "streams.other.from"]
 
 
 DIAMOND = """

@@ -326,13 +326,6 @@ def test_the_way_out_of_a_build_without_a_transport(plan_of: Planner, asked: str
     assert [(each.key, each.hint) for each in caught.value.problems] == [("streams.positions.transport", hint)]
 
 
-def test_interface_alone_is_refused_where_there_is_none(plan_of: Planner) -> None:
-    text = CHAIN.replace("to: count}", "to: count, via: bp5, interface: lo}")
-    with pytest.raises(SpecError) as caught:
-        plan_of(text)
-    assert [each.key for each in caught.value.problems] == ["streams.positions.interface"]
-
-
 def test_a_program_that_would_need_two_interfaces(plan_of: Planner) -> None:
     """FABRIC_IFACE holds for all streams that it opens."""
     text = """

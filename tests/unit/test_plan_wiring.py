@@ -203,8 +203,40 @@ profiles:
         assert end(plan, "walk", "positions").parameters == {}
         assert any("ControlModule is not used" in line for line in plan.advice)
         assert "holds all steps" in plan.reasons["streams.positions.queue"]
-    with pytest.raises(SpecError, match=re.escape("no parameter `ControlModule`")):
-        plan_of(text.replace("via: sst, queue: {limit: 4}", "via: bp5"))
+
+
+@pytest.mark.parametrize(
+    ("via", "key", "why"),
+    [
+        ("bp5", "queue: {limit: 4}", "a file holds all steps"),
+        ("hdf5", "queue: {limit: 4, when_full: discard}", "a file holds all steps, and none is dropped"),
+        ("ssc", "queue: {limit: 4}", "SSC has none and holds one step"),
+        ("bp5", "transport: tcp", "a file has no transport"),
+        ("ssc", "transport: tcp", "SSC has no transport"),
+        ("bp4", "interface: lo", "a file has no interface"),
+        ("hdf5", "strategy: binpacking", "it is not recorded which rank wrote what"),
+        ("hdf5", "coupling: live", "HDF5 cannot be read while it is written: the reader starts when the writer"),
+        ("sst", "coupling: after", "SST moves steps from memory to memory, and nothing is left for a reader"),
+        ("bp5", "parameters: {QueueLimit: 2}", "BP5 has no such parameter; it belongs to SST"),
+        ("hdf5", "parameters: {ControlModule: epoll}", "HDF5 has no such parameter; it belongs to SST"),
+        ("sst", "parameters: {BufferChunkSize: 16 MB}", "SST has no such parameter; it belongs to BP5"),
+    ],
+)
+def test_one_key_switches_the_engine(plan_of: Planner, via: str, key: str, why: str) -> None:
+    """The other keys may stay where `via` is changed in the file itself: the plan is that without them."""
+    text = CHAIN.replace("to: count}", f"to: count, via: {via}}}")
+    without, plan = plan_of(text), plan_of(text.replace(f"via: {via}", f"via: {via}, {key}"))
+    assert plan.stages == without.stages
+    assert plan.streams == without.streams
+    [line] = [line for line in plan.advice if line not in without.advice]
+    assert line.startswith(f"streams.positions.{key.partition(':')[0]}")
+    assert f" is not used with `via: {via}`: {why}" in line
+
+
+def test_a_misspelled_parameter_is_refused_even_where_another_engine_has_it(plan_of: Planner) -> None:
+    """SST has `verbose`, SSC `Verbose`."""
+    with pytest.raises(SpecError, match=re.escape("did you mean `Verbose`?")):
+        plan_of(CHAIN.replace("to: count}", "to: count, via: ssc, parameters: {verbose: 5}}"))
 
 
 def test_a_file_of_any_kind_is_handed_over(plan_of: Planner) -> None:

@@ -24,9 +24,9 @@ from workflow import __version__
 from workflow.errors import Problem, Severity
 
 if TYPE_CHECKING:
-    from workflow.plan.plan_model import Plan
     from workflow.report.show.text_table import Column
-    from workflow.spec.origins import Origins
+    from workflow.site.site_model import Site
+    from workflow.spec.load import Loaded
 
 LAPTOP = "pip install 'wf-hpc[laptop]'"
 PROBE_TIMEOUT_S = 30
@@ -34,25 +34,39 @@ PROBE_TIMEOUT_S = 30
 
 @dataclass
 class Finding:
-    """One thing examined: `state` is ok, missing, or note (it works, but may surprise)."""
+    """One thing examined: `state` is ok, missing, or note (it works, but may surprise).
+
+    `problem`: the message for a finding that has a place in a pipeline file.
+    """
 
     name: str
     state: Literal["ok", "missing", "note"]
     detail: str
     hint: str = ""
     required: bool = False
+    problem: Problem | None = None
+
+    def fields(self) -> dict[str, object]:
+        """For JSON."""
+        place = self.problem.place if self.problem is not None else ""
+        return {name: value for name, value in vars(self).items() if name != "problem"} | {"place": place}
 
 
-def examine() -> list[Finding]:
-    """Examine everything that a run may need, required things first."""
+def examine(loaded: Loaded | None) -> list[Finding]:
+    """Examine everything that a run may need, required things first; then what the stages of one pipeline need."""
+    from workflow.api import find_site
+    from workflow.site.load_site import load_site
+
+    site = load_site("local") if loaded is None else find_site(loaded)
     return [
         Finding("wf", "ok", f"{__version__}, Python {platform.python_version()} at {sys.executable}"),
         _machine(),
         *_adios2(),
-        _mpi_launcher(),
+        _mpi_launcher(site),
         _module("mpi4py", "stages of several ranks", LAPTOP),
         *_components(),
         *_surprises(),
+        *([] if loaded is None else _stages(loaded, site)),
     ]
 
 
@@ -71,30 +85,14 @@ def show_findings(findings: Sequence[Finding]) -> None:
     show_messages([_to_message(finding) for finding in findings if finding.hint])
 
 
-def missing_programs(plan: Plan, origins: Origins, level: Severity) -> list[Problem]:
-    """A message for each stage whose program is not on this machine: for `wf check` a note, for `wf run` an error."""
-    from workflow.launch.launchers import LAUNCHERS
-    from workflow.plan.plan_model import RUN_DIR
-
-    found = []
-    for stage in plan.stages:
-        elsewhere = LAUNCHERS[stage.launch.launcher].other_machines
-        if "PATH" in stage.env or elsewhere or stage.program[0].startswith(RUN_DIR):
-            continue  # searched elsewhere, or created by the run
-        path = Path(stage.program[0])
-        if not (path.exists() if path.is_absolute() else shutil.which(stage.program[0])):
-            key = f"stages.{stage.name}.command"
-            message = f"{stage.program[0]} is not on this machine"
-            found.append(Problem(*origins.place(key), key, message, "build it, or correct `command`", level))
-    return found
-
-
 def _to_message(finding: Finding) -> Problem:
     """What to do about a finding: an error where nothing works without it."""
     if finding.state != "missing":
         level: Severity = "note"
     else:
         level = "error" if finding.required else "warning"
+    if finding.problem is not None:
+        return finding.problem
     return Problem("", 0, 0, finding.name, finding.detail, finding.hint, level)
 
 
@@ -137,17 +135,22 @@ def _ssc(mpi: bool) -> str:
     return "`via: ssc` works" if mpi else "`via: ssc` does not work: it needs an ADIOS2 built with MPI"
 
 
-def _mpi_launcher() -> Finding:
+def _mpi_launcher(site: Site) -> Finding:
+    """The launcher of the site: another one that is installed is of no use to its stages."""
     from workflow.launch.launchers import LAUNCHERS
     from workflow.site.machine import find_program
 
-    programs = [launcher.executable for launcher in LAUNCHERS.values() if launcher.starts_ranks]
-    path = next((path for path in map(find_program, programs) if path is not None), None)
-    if path is None:
-        return Finding(
-            "MPI launcher", "missing", "required by stages of several ranks", f"{LAPTOP}, or load an MPI module"
-        )
-    return Finding("MPI launcher", "ok", path)
+    if not LAUNCHERS[site.launcher].starts_ranks:
+        return Finding("MPI launcher", "note", f"site {site.site} has none, so stages have one rank")
+    path = shutil.which(site.launcher_path)
+    if path is not None:
+        return Finding("MPI launcher", "ok", f"{path} (site {site.site})")
+    known = {name: each for name, each in LAUNCHERS.items() if each.starts_ranks and name != site.launcher}
+    others = [name for name, each in known.items() if find_program(each.executable)]
+    hint = f"{LAPTOP}, or load an MPI module"
+    hint += f"; or use a site with `launcher: {others[0]}`, which is here" if others else ""
+    detail = f"required by stages of several ranks; site {site.site} has `launcher: {site.launcher}`"
+    return Finding("MPI launcher", "missing", detail, hint)
 
 
 def _module(name: str, purpose: str, hint: str) -> Finding:
@@ -183,3 +186,26 @@ def _surprises() -> list[Finding]:
         hint = "unset it: with fixed ports, a stale contact file can crash a running writer"
         findings.append(Finding("ADIOS2_PORT_RANGE", "note", port_range, hint))
     return findings
+
+
+def _stages(loaded: Loaded, site: Site) -> list[Finding]:
+    """What the stages of a pipeline need here."""
+    from workflow.api import make_plan
+    from workflow.plan.topology.implicit_stages import complete_pipeline
+    from workflow.preflight import look_up_needs, preflight, to_problems
+    from workflow.site.availability import other_machine
+
+    plan = make_plan(loaded, site)
+    if other_machine(site):
+        return [
+            Finding(f"site {site.site}", "note", each.message, each.hint, problem=each)
+            for each in preflight(loaded, plan, site)
+        ]
+    origins = complete_pipeline(loaded).origins
+    found = []
+    for each in look_up_needs(loaded, plan):
+        problem = next(iter(to_problems([each], origins)), None)
+        state: Literal["ok", "missing", "note"] = "note" if each.state == "unchecked" else each.state
+        missing = each.state == "missing"
+        found.append(Finding(f"stage {each.need.stage}", state, each.detail, each.hint, missing, problem))
+    return found

@@ -77,20 +77,31 @@ def init(directory: Path, example: str) -> None:
 
 @wf.command()
 @pipeline_options
-def check(given: GivenPipeline) -> None:
-    """List all mistakes in a pipeline file; start nothing.
+@click.option("--strict", is_flag=True, help="Exit with 2 when this machine lacks something, too: for CI")
+def check(given: GivenPipeline, strict: bool) -> None:
+    """List all mistakes in a pipeline file, and what this machine lacks for it; start no stage.
 
-    PIPELINE is the YAML file. Exits with 2 when it has a mistake.
+    PIPELINE is the YAML file. Exits with 2 when it has a mistake. What is missing here is a warning.
     """
-    from workflow.api import make_plan, notes_on
-    from workflow.cli.doctor import missing_programs
+    from dataclasses import replace
+
+    from workflow.api import find_site, make_plan, notes_on
+    from workflow.preflight import preflight
     from workflow.report.show.printing import show_messages
 
     loaded = given.load()
-    plan = make_plan(loaded)
-    show_messages([*missing_programs(plan, loaded.origins, "note"), *notes_on(plan, loaded)])
-    stages, streams = plural(len(plan.stages), "stage"), plural(len(plan.streams), "stream")
-    click.echo(f"{given.path}: ok ({stages}, {streams})")
+    site = find_site(loaded)
+    plan = make_plan(loaded, site)
+    found = preflight(loaded, plan, site)
+    missing = [problem for problem in found if problem.level == "error"]
+    notes = [problem for problem in found if problem.level == "note"]
+    warnings = [] if strict else [replace(problem, level="warning") for problem in missing]
+    show_messages([*warnings, *notes, *notes_on(plan, loaded)])
+    if strict and missing:
+        raise SpecError(missing)
+    counts = [plural(len(plan.stages), "stage"), plural(len(plan.streams), "stream")]
+    counts += [plural(len(warnings), "warning")] if warnings else []
+    click.echo(f"{given.path}: ok ({', '.join(counts)})")
 
 
 @wf.command()
@@ -149,17 +160,15 @@ def run(given: GivenPipeline, run_dir: Path | None, dry_run: bool, quiet: bool) 
     PIPELINE is the YAML file. Exits with 0 when the run succeeded, 1 when it failed, 2 when it could not start, and
     130 when it was interrupted.
     """
-    from workflow.api import make_plan, start_run
+    from workflow.api import find_site, make_plan, refuse_missing, start_run
 
     loaded = given.load()
-    decided = make_plan(loaded)
+    site = find_site(loaded)
+    decided = make_plan(loaded, site)
     if dry_run:
         click.echo(decided.to_json(), nl=False)
         return
-    from workflow.cli.doctor import missing_programs
-
-    if missing := missing_programs(decided, loaded.origins, "error"):
-        raise SpecError(missing)
+    refuse_missing(loaded, decided, site)
     from workflow.report.show.live_display import Progress
 
     directory, states = start_run(loaded, decided, run_dir)
@@ -287,14 +296,19 @@ def components(name: str | None) -> None:
 
 
 @wf.command()
+@click.argument("pipeline", required=False, type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON")
-def doctor(as_json: bool) -> None:
-    """Show what is installed here, and how to get the rest."""
+def doctor(pipeline: Path | None, as_json: bool) -> None:
+    """Show what is installed here, and how to get the rest.
+
+    PIPELINE is a YAML file: show also what each of its stages needs, and whether it is here. Exits with 2 when
+    something required is missing.
+    """
     from workflow.cli.doctor import examine, show_findings
 
-    findings = examine()
+    findings = examine(GivenPipeline(pipeline).load() if pipeline is not None else None)
     if as_json:
-        click.echo(json.dumps([vars(finding) for finding in findings], indent=2))
+        click.echo(json.dumps([finding.fields() for finding in findings], indent=2))
     else:
         show_findings(findings)
     sys.exit(EXIT_BAD_INPUT if any(finding.state == "missing" and finding.required for finding in findings) else 0)

@@ -45,16 +45,15 @@ def is_tiled(blocks: tuple[Block, ...], shape: Shape) -> bool:
     boxes = sorted(block for block in blocks if volume(block.extent))
     if sum(volume(box.extent) for box in boxes) != volume(shape):
         return False
-    disjoint = _disjoint_by_cells(boxes)
+    disjoint = _disjoint_by_cells(boxes, range(len(shape)))
     return _disjoint_by_sweep(boxes) if disjoint is None else disjoint
 
 
-def _disjoint_by_cells(boxes: Sequence[Block]) -> bool | None:
+def _disjoint_by_cells(boxes: Sequence[Block], axes: range) -> bool | None:
     """Whether no two boxes overlap, by the cells between all their edges; None where there are too many cells.
 
     Fast for the blocks of a grid, which share their edges.
     """
-    axes = range(len(boxes[0].start) if boxes else 0)
     edges = [sorted({edge for box in boxes for edge in (box.start[axis], _end(box, axis))}) for axis in axes]
     places = [{edge: index for index, edge in enumerate(each)} for each in edges]
     seen: set[Shape] = set()
@@ -89,7 +88,7 @@ def overlap(one: Block | Part, other: Block | Part) -> tuple[Shape, Shape] | Non
     start = tuple(map(max, one.start, other.start))
     ends = ((a + n, b + m) for a, n, b, m in zip(one.start, one.extent, other.start, other.extent, strict=True))
     extent = tuple(min(end) - first for end, first in zip(ends, start, strict=True))
-    return (start, extent) if min(extent, default=1) > 0 else None
+    return (start, extent) if all(length > 0 for length in extent) else None
 
 
 def merged(parts: Sequence[Part]) -> tuple[Part, ...]:

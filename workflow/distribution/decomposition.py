@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from math import prod
 
 
 def block(length: int, parts: int, index: int) -> tuple[int, int]:
@@ -66,9 +67,6 @@ def _fits(parts: tuple[int, ...], shape: tuple[int, ...]) -> bool:
     return all(n <= length for n, length in zip(parts, shape, strict=True))
 
 
-def _surface(parts: tuple[int, ...], shape: tuple[int, ...]) -> float:
-    """Area of all cuts, in elements: along an axis cut into n parts there are n-1 cross-sections."""
-    volume = 1.0
-    for length in shape:
-        volume *= length
-    return sum((n - 1) * volume / length for n, length in zip(parts, shape, strict=True) if length)
+def _surface(parts: tuple[int, ...], shape: tuple[int, ...]) -> int:
+    """Elements in all cross-sections, one for each block along each axis: less means less area of the cuts."""
+    return sum(n * prod(shape[:axis] + shape[axis + 1 :]) for axis, n in enumerate(parts))

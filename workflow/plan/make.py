@@ -30,6 +30,7 @@ from workflow.plan.streams.stream_estimates import estimate_streams
 from workflow.plan.streams.transports import choose_transport
 from workflow.plan.topology.couplings import choose_couplings
 from workflow.plan.topology.declared_stages import declared_stages
+from workflow.plan.topology.file_contents import check_file_contents
 from workflow.plan.topology.implicit_stage_notes import explain_implicit_stages, pass_on
 from workflow.plan.topology.implicit_stages import complete_pipeline
 from workflow.plan.topology.port_matching import join_streams
@@ -75,6 +76,7 @@ def make_plan(
     mentioned = streams_mentioned(declared.values())
     joined = join_streams(spec.streams, pipeline.engines, declared, ports, mentioned, problems)
     joined = pass_on(joined, pipeline)
+    check_file_contents(joined.values(), declared, notes)
     explain_implicit_stages(declared, pipeline.implicit_stages, origins, notes)
     couplings = choose_couplings(joined.values(), origins, notes)
     waits = start_order(declared, joined, couplings, notes)

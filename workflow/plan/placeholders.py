@@ -17,6 +17,8 @@ from workflow.plan.plan_model import RUN_DIR
 
 _DOLLARS = re.compile(r"(\$+)\{\{")
 _PLACEHOLDER = re.compile(r"\$\{\{[ \t]*([^{}\n]*?)[ \t]*\}\}")
+_NAME = r"[ \t]*((?:run|pipeline|wf|stage|streams)\.[A-Za-z0-9_.-]+)[ \t]*"
+_MISTAKEN = re.compile(rf"\$\({_NAME}\)|\$\{{{_NAME}\}}|(?<!\$)\{{\{{{_NAME}\}}\}}")
 _TAIL = re.compile(r"\$+$")
 _RUN_DIR_NAME = "run.dir"
 
@@ -60,6 +62,15 @@ def parse(text: str) -> list[str | Placeholder]:
         done = placeholder.end()
     parts.append(text[done:])
     return parts
+
+
+def mistaken_names(text: str) -> list[tuple[str, str]]:
+    """(what is written, name) of `$(name)`, `${name}` and `{{ name }}` in `text`, which are no placeholders.
+
+    Only names of the sections of placeholders, such as `pipeline.dir`, which no shell variable can have.
+    """
+    found = ((match[0], next(group for group in match.groups() if group)) for match in _MISTAKEN.finditer(text))
+    return list(dict.fromkeys(found))
 
 
 def literal(text: str) -> str:

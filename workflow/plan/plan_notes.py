@@ -27,6 +27,11 @@ class Notes:
         """Notes why the plan's value at `key` is what it is."""
         self.reasons[key] = reason
 
+    def not_used(self, key: str, via: str, why: str) -> None:
+        """Notes a key that belongs to another engine. It may stay: one key switches a stream to a file and back."""
+        self.why(key, f"not used with `via: {via}`: {why}")
+        self.advise(f"{key} is not used with `via: {via}`: {why}")
+
     def advise(self, text: str) -> None:
         """Adds a line of advice, once. It begins with the key that it is about, or with `stage NAME:`, if with any."""
         if text not in self.advice:

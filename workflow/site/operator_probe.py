@@ -12,6 +12,7 @@ from pathlib import Path
 
 from workflow.operators import built_into
 from workflow.site.elf import read_links
+from workflow.site.interpreters import is_own_python
 from workflow.site.machine import core_library
 from workflow.spec.models.config_dialect import OPENPMD
 from workflow.spec.models.pipeline import PipelineSpec, StageSpec
@@ -35,7 +36,7 @@ def _of(stage: StageSpec, base: Path) -> list[str] | None:
 
 def _library(stage: StageSpec, base: Path) -> Path | None:
     program = _program(stage, base)
-    if program is None or program.parent != Path(sys.executable).parent or not program.name.startswith("python"):
+    if program is None or not is_own_python(str(program)):
         return _linked(program)
     # A script of this Python has its adios2; but openPMD-api's wheel brings one of its own.
     return None if any(port.spoken in OPENPMD for port in stage.writes.values()) else core_library()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +18,15 @@ from workflow.spec.engine_presets import known_engines, load_engine
 from workflow.spec.implicit_names import RELAY, SST, added_by_wf, implicit_stage_problems
 from workflow.spec.models.component import Component
 from workflow.spec.models.engine import Engine
-from workflow.spec.models.pipeline import PipelineSpec, StreamSpec
+from workflow.spec.models.pipeline import PipelineSpec, StageSpec, StreamSpec
 from workflow.spec.references import programs, reference_problems, section, text_at
+from workflow.spec.schema_introspection import keys_of
 from workflow.spec.suggest import did_you_mean, listing, shortened
 from workflow.spec.user_paths import path_mistake
 from workflow.spec.validation_messages import problem_at, shown, validated
-from workflow.spec.yaml_tree.node import KeyPath, Node
+from workflow.spec.yaml_tree.node import KeyPath, Node, key_text
+
+_LACKS = re.compile(r"is missing$|got nothing$")
 
 
 @dataclass
@@ -97,7 +102,30 @@ def check(root: Node, base: Path, library: Library, *, load_engines: bool = True
     checked.problems += [each for each in references if each.key not in wrong]
     checked.problems += [problem for problems in library.broken.values() for problem in problems]
     _check_site(root, base, checked)
+    for named, model in (("stages", StageSpec), ("streams", StreamSpec)):
+        checked.problems = _with_misplaced_keys(root, named, keys_of(model), checked.problems)
     return checked
+
+
+def _with_misplaced_keys(root: Node, named: str, keys: Iterable[str], problems: list[Problem]) -> list[Problem]:
+    """The problems, with one in place of those of a key that is indented too little: the schema takes `with` for the
+    name of a stage, and what it holds for wrong keys of that stage."""
+    part, one, before = root.child(named), named.removesuffix("s"), ""
+    for name in part.mapping() if part else {}:
+        at = f"{named}.{name}"
+        its = [each for each in problems if each.key == at or each.key.startswith(f"{at}.")]
+        if name not in keys or not its or not before:
+            before = name
+            continue
+        # What the stage before lacks stands here.
+        lacking = [
+            each for each in problems if each.key.startswith(f"{named}.{before}") and _LACKS.search(each.message)
+        ]
+        problems = [each for each in problems if each not in its and each not in lacking]
+        message = f"`{name}` is a key of a {one}, but indented like the name of a {one}"
+        hint = f"indent it further: it then belongs to {one} `{before}`"
+        problems.append(problem_at(root, (named, name), message, hint, at_key=True))
+    return problems
 
 
 def _check_component(
@@ -110,11 +138,16 @@ def _check_component(
     component = _known_component(root, (*path, "component"), name, library, checked)
     if component is None:
         return None
+    for key in set(node.mapping()) & set(component.parameters) - set(keys_of(StageSpec)):
+        hint = f"a parameter of component {name}: write it under `with`"
+        at = key_text((*path, key))
+        checked.problems = [replace(each, hint=hint) if each.key == at else each for each in checked.problems]
     given = node.child("with") or Node({}, node.place, node.key)
     if isinstance(given.value, dict):
         model = library.parameters_model(name, component)
-        at = (*path, "with")
-        values, problems = check_parameters(component, model, component_dir(name, base), given, at, root, base)
+        values, problems = check_parameters(
+            component, model, component_dir(name, base), given, (*path, "with"), root, base
+        )
         checked.parameters[str(path[-1])] = values
         checked.problems += problems
     return component
@@ -153,7 +186,7 @@ def _check_engine(root: Node, stream: str, node: Node, library: Library | None, 
     if not isinstance(via, str):
         return
     known = known_engines()
-    if via not in known:
+    if via not in known and via.lower() not in known:
         hint = did_you_mean(via, known) or f"engines: {listing(known)}"
         checked.problems.append(
             problem_at(root, ("streams", stream, "via"), f"there is no engine `{shortened(via)}`", hint)

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, create_model
 
 from workflow.errors import Problem
+from workflow.spec.file_formats import format_problems
 from workflow.spec.models.component import Component, Parameter
 from workflow.spec.models.units import to_bytes, to_seconds
 from workflow.spec.suggest import did_you_mean, listing, shortened
@@ -57,6 +58,7 @@ def check_parameters(
                 hint = path_mistake(values[name]) or f"relative paths start at {base}"
                 problems.append(problem_at(root, (*at, name), message, hint))
             values[name] = str(path)
+    problems += format_problems(component, values, root, at)
     return values, problems
 
 

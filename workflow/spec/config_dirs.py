@@ -27,11 +27,12 @@ def is_path(name: str) -> bool:
 def find_config(kind: str, name: str, base: Path | None = None) -> Path | None:
     """The file that describes an engine or a site; the user's own shadows a shipped one.
 
-    With `base` the name may be a path, relative to that folder.
+    `SST` also finds `sst.yaml`: ADIOS2 writes the names of its engines in capitals. With `base` the name may be a path,
+    relative to that folder.
     """
     if base is not None and is_path(name):
         return base / name if is_file(base / name) else None
-    files = (folder / f"{name}.yaml" for folder in config_dirs(kind))
+    files = (folder / f"{each}.yaml" for each in (name, name.lower()) for folder in config_dirs(kind))
     return next((file for file in files if is_file(file)), None)
 
 

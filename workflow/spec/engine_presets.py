@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from workflow.errors import Problem, SpecError
+from contextlib import suppress
+
+from workflow.errors import Problem, SpecError, WfError
 from workflow.spec.config_dirs import find_config, known_configs, read_config
 from workflow.spec.models.engine import Engine
 from workflow.spec.suggest import did_you_mean, listing, shortened
@@ -29,6 +31,17 @@ def load_engine(via: str) -> Engine:
     if engine is None or problems:
         raise SpecError(problems)
     return engine
+
+
+def engines_with(parameter: str) -> list[str]:
+    """The engines of ADIOS2 that have a parameter of exactly that name. Reads the files of all engines and presets,
+    except those that are wrong."""
+    found = []
+    for via in known_engines():
+        with suppress(WfError):
+            engine = load_engine(via)
+            found += [engine.engine] if parameter in engine.parameters else []
+    return list(dict.fromkeys(found))
 
 
 def _engine_node(via: str, seen: list[str]) -> Node:

@@ -6,15 +6,15 @@ from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from workflow.plan.placeholders import PlaceholderError, expand, literal, names_in
+from workflow.plan.placeholders import PlaceholderError, expand, literal, mistaken_names, names_in
 from workflow.plan.plan_model import RUN_DIR, EndPlan
-from workflow.plan.problems import Problems
+from workflow.plan.plan_notes import Notes
 from workflow.plan.programs.openpmd import series_name
 from workflow.plan.run_paths import work_dir
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.port_matching import JoinedStream
 from workflow.spec.models.config_dialect import OPENPMD
-from workflow.spec.suggest import did_you_mean, listing
+from workflow.spec.suggest import did_you_mean, listing, nearest_name
 
 
 def streams_mentioned(stages: Iterable[DeclaredStage]) -> dict[str, set[str]]:
@@ -64,15 +64,18 @@ def _of_pipes(renamed: Mapping[str, str], known: Mapping[str, str]) -> dict[str,
 class Filler:
     """Expands the texts of one stage; notes unknown placeholders with their place."""
 
-    def __init__(self, stage: str, values: Mapping[str, str], files: Mapping[str, str], problems: Problems) -> None:
+    def __init__(self, stage: str, values: Mapping[str, str], files: Mapping[str, str], notes: Notes) -> None:
         """`values`: placeholder → plan string; `files`: of the stage, name → the user's file as written."""
         self._stage = stage
         self._values = values
         self._files = files
-        self._problems = problems
+        self._notes = notes
+        self._problems = notes.problems
 
     def fill(self, key: str, text: str) -> str:
         """`text` as a plan string. What is wrong is noted at `key`."""
+        for written, name in mistaken_names(text):
+            self._problems.add(key, f"`{written}` is not a placeholder", self._meant(name))
         try:
             return expand(text, self._values)
         except PlaceholderError as error:
@@ -80,7 +83,13 @@ class Filler:
             return text
 
     def fill_file(self, name: str, text: str) -> str:
-        """As `fill` for the text of a template, with the place inside that file."""
+        """As `fill` for the text of a template, with the place inside that file.
+
+        A file may have a syntax of its own: what only resembles a placeholder there is advice.
+        """
+        for written, placeholder in mistaken_names(text):
+            message = f"in {self._files[name]} `{written}` is not a placeholder; {self._meant(placeholder)}"
+            self._notes.advise(f"stage {self._stage}: {message}")
         try:
             return expand(text, self._values)
         except PlaceholderError as error:
@@ -97,6 +106,10 @@ class Filler:
         if isinstance(value, list):
             return [self.fill_all(key, item) for item in value]
         return {name: self.fill_all(key, item) for name, item in value.items()} if isinstance(value, dict) else value
+
+    def _meant(self, name: str) -> str:
+        near = name if name in self._values else nearest_name(name, self._values)
+        return f"did you mean `${{{{ {near} }}}}`?" if near else f"placeholders are written `${{{{ {name} }}}}`"
 
     def _hint(self, error: PlaceholderError) -> str:
         if error.hint:

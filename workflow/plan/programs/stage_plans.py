@@ -20,11 +20,11 @@ from workflow.plan.streams.transports import stage_environment
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.ports import KEY_OF_SIDE
 from workflow.plan.topology.stage_kinds import StageKind
+from workflow.site.interpreters import executed, is_interpreter
 from workflow.site.site_model import Site
 from workflow.spec.models.pipeline import Scalar
 from workflow.spec.origins import Origins
 
-_INTERPRETER = re.compile(r"(.*/)?(python[0-9.]*|sh|bash|perl|julia|lua|ruby|Rscript)")
 _SCRIPT = re.compile(r"[^/$-].*\.(py|sh|pl|jl|lua|rb|R)")
 
 
@@ -49,7 +49,7 @@ def to_stage_plan(
         keep_freed: bytes that a rank may keep where no size is written (`kept_by_default`).
     """
     problems = notes.problems
-    filler = Filler(stage.name, stage_values(stage, ends, values), stage.spec.files, problems)
+    filler = Filler(stage.name, stage_values(stage, ends, values), stage.spec.files, notes)
     parameters = _parameters(stage, filler, problems)
     program = [*_program(stage, values, filler, problems), *picongpu_arguments(ends)]
     configs = config_files(ends)
@@ -103,10 +103,11 @@ def _program(stage: DeclaredStage, values: Mapping[str, str], filler: Filler, pr
     argv = [filler.fill(f"stages.{stage.name}.command[{index}]", word) for index, word in enumerate(words)]
     if "/" in words[0] and not argv[0].startswith(("/", RUN_DIR)):
         argv[0] = f"{values['pipeline.dir']}/{argv[0].removeprefix('./')}"
-    script = words[1] if len(words) > 1 and _INTERPRETER.fullmatch(argv[0]) else ""
-    if _SCRIPT.fullmatch(script) and script not in stage.sources:
+    found = executed([argv[0], *words[1:]]) if is_interpreter(argv[0]) else None
+    script = words[found.word] if found is not None and found.kind == "script" else ""
+    if found is not None and _SCRIPT.fullmatch(script) and script not in stage.sources:
         problems.add(
-            f"stages.{stage.name}.command[1]",
+            f"stages.{stage.name}.command[{found.word}]",
             f"`{script}` is not there: every stage runs in its own, new directory",
             f"write `${{{{ pipeline.dir }}}}/{PurePosixPath(script)}` for the file beside the pipeline file",
         )

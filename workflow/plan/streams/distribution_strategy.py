@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from workflow.distribution.strategies import ALL, HYPERSLAB, Ranks, choose
 from workflow.plan.plan_model import Placement, RanksPlan, SharePlan
 from workflow.plan.plan_notes import Notes
-from workflow.plan.streams.engine_parameters import for_another_engine
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.port_matching import HANDED_OVER, JoinedStream
 from workflow.plan.topology.ports import StagePort
@@ -57,7 +56,7 @@ def _plan(ranks: Ranks) -> RanksPlan:
     return RanksPlan(**ranks._asdict())
 
 
-def check_strategy(joined: JoinedStream, stages: Mapping[str, DeclaredStage], origins: Origins, notes: Notes) -> None:
+def check_strategy(joined: JoinedStream, stages: Mapping[str, DeclaredStage], notes: Notes) -> None:
     """Notes a `strategy:` that no reader can follow: it would be ignored silently."""
     name, stream, engine = joined.name, joined.spec, joined.engine
     key = f"streams.{name}.strategy"
@@ -66,12 +65,7 @@ def check_strategy(joined: JoinedStream, stages: Mapping[str, DeclaredStage], or
     ignoring = [port for port in joined.readers if not port.shares]
     without_blocks = engine.engine == NO_BLOCKS and stream.strategy in (HYPERSLAB, ALL)
     if engine.engine in (NO_BLOCKS, HANDED_OVER) and not without_blocks:
-        why = f"with `via: {stream.via}` it is not recorded which rank wrote what"
-        if for_another_engine(name, key, origins):
-            notes.why(key, f"not used {why}")
-            return
-        hint = "`strategy: hyperslab`, or `via: bp5`" if engine.engine == NO_BLOCKS else "remove it, or use `via: bp5`"
-        notes.problems.add(key, f"{stream.strategy} deals out the blocks of the writer's ranks, and {why}", hint)
+        notes.not_used(key, stream.via, "it is not recorded which rank wrote what")
     elif ignoring and len(ignoring) == len(joined.readers):
         whys = [_why_ignored(stages[port.stage], port) for port in ignoring]
         notes.problems.add(

@@ -22,7 +22,6 @@ from workflow.plan.streams.distribution_strategy import check_strategy, decide_s
 from workflow.plan.streams.engine_parameters import (
     EngineSettings,
     ParameterError,
-    for_another_engine,
     to_text,
     user_parameter,
 )
@@ -35,6 +34,7 @@ from workflow.plan.topology.port_matching import HANDED_OVER, SSC, JoinedStream
 from workflow.plan.topology.ports import StagePort
 from workflow.plan.topology.variable_contracts import Contract
 from workflow.site.site_model import Site
+from workflow.spec.engine_presets import engines_with
 from workflow.spec.models.engine import Engine
 from workflow.spec.models.pipeline import Deadlines, Scalar
 from workflow.spec.origins import Origins
@@ -65,7 +65,7 @@ def make_ends(
     notes: Notes,
 ) -> list[tuple[str, EndPlan]]:
     """(stage, end) for every end of one stream, the writer first. Notes what is wrong with the parameters."""
-    check_queue(stream, origins, notes)
+    check_queue(stream, notes)
     _check_handed_over(stream, stages, notes.problems)
     presets: dict[Side, EngineSettings] = {
         "write": _preset(stream, stream.engine.write, notes.problems),
@@ -95,7 +95,7 @@ def make_ends(
         if port.side == "write":
             _check_bound(stream, parameters, notes.problems)
             operators = decide_operators(port, stream, stage, decided.contract, site, origins, notes)
-            check_strategy(stream, stages, origins, notes)
+            check_strategy(stream, stages, notes)
         else:
             share = decide_share(port, stream, stages, placements, site, origins, notes)
         ends.append((stage.name, _to_end(port, stream, decided, parameters, operators, share, deadlines)))
@@ -217,11 +217,16 @@ def _users(stream: JoinedStream, origins: Origins, notes: Notes) -> EngineSettin
             known, text = user_parameter(stream.engine, key, value)
             found[known] = text, f"written at {origins.of(place)}"
         except ParameterError as error:
-            if error.unknown and for_another_engine(stream.name, place, origins):
-                notes.advise(f"{place} is not used: {stream.engine.engine} has no such parameter")
+            if error.unknown and not _is_misspelled(key, stream.engine) and (others := engines_with(key)):
+                why = f"{stream.engine.engine} has no such parameter; it belongs to {' and '.join(others)}"
+                notes.not_used(place, stream.spec.via, why)
             else:
                 notes.problems.add(place, str(error), error.hint)
     return found
+
+
+def _is_misspelled(parameter: str, engine: Engine) -> bool:
+    return parameter.lower() in (known.lower() for known in engine.parameters)
 
 
 def _check_handed_over(stream: JoinedStream, stages: Mapping[str, DeclaredStage], problems: Problems) -> None:

@@ -11,7 +11,6 @@ import math
 from workflow.spec.models.engine import Engine, EngineParameter
 from workflow.spec.models.pipeline import Scalar
 from workflow.spec.models.units import to_bytes
-from workflow.spec.origins import Origins
 from workflow.spec.suggest import did_you_mean, listing
 
 EngineSettings = dict[str, tuple[str, str]]  # engine parameter → (value, reason)
@@ -68,11 +67,6 @@ def to_text(name: str, known: EngineParameter, value: Scalar) -> str:
     if known.type == "string":
         return _word(value)
     return _number(name, known, value)
-
-
-def for_another_engine(stream: str, key: str, origins: Origins) -> bool:
-    """Whether `--via`, `--set` or a profile exchanged the engine for which `key` was written."""
-    return origins.layer(f"streams.{stream}.via") not in ("", origins.layer(key))
 
 
 def _word(value: Scalar) -> str:

@@ -16,7 +16,7 @@ from workflow.formatting import plural
 from workflow.plan.plan_model import Placement
 from workflow.plan.plan_notes import Notes
 from workflow.plan.problems import Problems
-from workflow.plan.streams.engine_parameters import EngineSettings, ParameterError, for_another_engine
+from workflow.plan.streams.engine_parameters import EngineSettings, ParameterError
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.port_matching import SSC, JoinedStream
 from workflow.plan.topology.variable_contracts import Contract
@@ -65,20 +65,16 @@ def queue_of(stream: JoinedStream) -> Queue | None:
     return stream.spec.queue if stream.engine.kind == "stream" else None
 
 
-def check_queue(stream: JoinedStream, origins: Origins, notes: Notes) -> None:
+def check_queue(stream: JoinedStream, notes: Notes) -> None:
     """Notes a `queue:` that was written for an engine without a queue of its own."""
     name, spec, engine = stream.name, stream.spec, stream.engine
     key = f"streams.{name}.queue"
     if (engine.kind == "stream" and engine.engine != SSC) or "queue" not in spec.model_fields_set:
         return
     holds = "SSC has none and holds one step" if engine.engine == SSC else "a file holds all steps"
-    if for_another_engine(name, key, origins):
-        if spec.queue.when_full == "discard":
-            holds += ", and none is dropped"
-        notes.why(key, f"not used with `via: {spec.via}`: {holds}")
-        notes.advise(f"{key} is not used with `via: {spec.via}`: {holds}")
-        return
-    notes.problems.add(key, f"a queue is of no use with `via: {spec.via}`: {holds}", "remove it, or use `via: sst`")
+    if spec.queue.when_full == "discard":
+        holds += ", and none is dropped"
+    notes.not_used(key, spec.via, holds)
 
 
 def queue_parameters(stream: JoinedStream, origins: Origins) -> EngineSettings:

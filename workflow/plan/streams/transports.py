@@ -15,7 +15,7 @@ from workflow.launch.launchers import LAUNCHERS
 from workflow.plan.plan_model import EndPlan, Placement
 from workflow.plan.plan_notes import Notes
 from workflow.plan.problems import Problems
-from workflow.plan.streams.engine_parameters import EngineSettings, for_another_engine
+from workflow.plan.streams.engine_parameters import EngineSettings
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.port_matching import JoinedStream
 from workflow.plan.topology.ports import StagePort
@@ -57,7 +57,7 @@ def choose_transport(
     """The transport of one stream; None where there is nothing to choose. Notes a transport that cannot be had."""
     name, interface = stream.name, stream.spec.interface
     if stream.engine.engine != "SST":
-        _refuse_elsewhere(stream, origins, notes)
+        _note_elsewhere(stream, notes)
         return None
     _check_interface(stream, site, notes.problems)
     written, where, key = _asked(stream, origins, notes.problems)
@@ -218,22 +218,15 @@ def _check_mpi(
         )
 
 
-def _refuse_elsewhere(joined: JoinedStream, origins: Origins, notes: Notes) -> None:
-    """`transport` and `interface` belong to SST. They may stay in a file that `--via` sends elsewhere."""
+def _note_elsewhere(joined: JoinedStream, notes: Notes) -> None:
+    """`transport` and `interface` belong to SST. They may stay where `via` names another engine."""
     name, stream, engine = joined.name, joined.spec, joined.engine
     for word in ("transport", "interface"):
         key = f"streams.{name}.{word}"
         if word not in stream.model_fields_set:
             continue
         kind = "a file" if engine.kind == "file" else engine.engine
-        if for_another_engine(name, key, origins):
-            notes.why(key, f"not used with `via: {stream.via}`: {kind} has no {word}")
-            notes.advise(f"{key} is not used with `via: {stream.via}`: {kind} has no {word}")
-        else:
-            notes.problems.add(
-                key, f"{word} is about SST, and with `via: {stream.via}` the data go through {kind}",
-                "remove it, or use `via: sst`",
-            )  # fmt: skip
+        notes.not_used(key, stream.via, f"{kind} has no {word}")
 
 
 def stage_environment(stage: DeclaredStage, ends: Sequence[EndPlan], notes: Notes) -> dict[str, str]:

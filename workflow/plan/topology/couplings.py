@@ -24,21 +24,16 @@ def _choose(stream: JoinedStream, origins: Origins, notes: Notes) -> Coupling:
         notes.why(key, f"{default} is the default of {engine.engine}")
         return default
     if written not in engine.couplings:
-        notes.problems.add(key, *_refusal(engine, written))
+        notes.not_used(key, stream.spec.via, _why_not(engine, written))
         return default
     notes.why(key, f"written at {origins.of(key)}")
     return written
 
 
-def _refusal(engine: Engine, written: Coupling) -> tuple[str, str]:
-    """(what is wrong, what to do instead)"""
+def _why_not(engine: Engine, written: Coupling) -> str:
     if written == "after":
         return (
-            f"{engine.engine} hands steps from memory to memory: nothing is left for a reader that starts after "
-            "the writer has ended",
-            "use `coupling: live`, or a file: `via: bp5`",
+            f"{engine.engine} moves steps from memory to memory, and nothing is left for a reader that starts after "
+            "the writer has ended: both run at the same time"
         )
-    return (
-        f"{engine.engine} cannot be read while it is written",
-        "use `coupling: after`, or `via: bp5` or `via: sst` to read live",
-    )
+    return f"{engine.engine} cannot be read while it is written: the reader starts when the writer has ended"

@@ -100,9 +100,9 @@ def check_cycles(
             f"cycle {arrows}: each of these stages would start after another of them",
             "remove one of these streams",
         )
-    elif file := next((links[a][b] for a, b in pairwise(cycle) if joined[links[a][b]].engine.kind == "file"), ""):
+    elif files := [links[a][b] for a, b in pairwise(cycle) if joined[links[a][b]].engine.kind == "file"]:
         problems.add(
-            f"streams.{file}",
+            f"streams.{files[0]}",
             f"cycle {arrows}: a live file can be opened when its first step is written, and each of these stages "
             "opens its streams before it writes",
             "use `via: sst` for all streams of the circle",

@@ -54,6 +54,27 @@ class Port(Spec):
     help: str = ""
 
 
+class FileFormat(Spec):
+    """One format of the files that a component writes."""
+
+    suffixes: list[str] = Field(default_factory=list, description="suffixes of a file's name that select it")
+    accepts: list[str] = Field(default_factory=list, description="further suffixes with which it may be chosen")
+    needs: list[str] = Field(default_factory=list, description="Python modules that only this format needs")
+    holds: Literal["particles", "fields"] | None = Field(
+        None,
+        description="particles: one species alone; fields: also arrays of 2 and 3 dimensions; default: any",
+    )
+
+
+class FileFormats(Spec):
+    """The file that a component writes, by the names of the parameters that say where and how."""
+
+    path: str = Field(description="the parameter with its name; the file must not exist yet")
+    format: str = Field(description="the parameter that chooses a format; `auto`: by the suffix of the name")
+    variables: str = Field(description="the parameter that lists the variables to write; empty: all")
+    formats: dict[str, FileFormat]
+
+
 class Component(Spec):
     """A ready-made stage program."""
 
@@ -64,5 +85,6 @@ class Component(Spec):
     needs: list[str] = Field(default_factory=list, description="Python modules that the program imports")
     max_ranks: Annotated[int, Field(ge=1)] | None = Field(None, description="1 for a program that cannot be parallel")
     parameters: dict[str, Parameter] = Field(default_factory=dict)
+    file_formats: FileFormats | None = None
     reads: dict[Name, Port] = Field(default_factory=dict)
     writes: dict[Name, Port] = Field(default_factory=dict)

@@ -71,10 +71,12 @@ def _why_unreadable(path: Path, error: OSError) -> tuple[str, str]:
         hint = f"did you mean `{inside[0]}`?" if len(inside) == 1 else "name the file in it"
         return "is a directory, not a file", hint
     if isinstance(error, FileNotFoundError):
-        from workflow.spec.suggest import did_you_mean
+        from workflow.spec.suggest import nearest_name
 
-        near = did_you_mean(path.name, [each.name for each in path.parent.glob("*.y*ml")])
-        return "no such file", near or "`wf init my-first` writes a working pipeline"
+        here = {each.stem: each for each in path.parent.glob("*.y*ml")}
+        near = nearest_name(path.stem, here)
+        hint = "`wf init my-first` writes a working pipeline" if near is None else f"did you mean `{here[near]}`?"
+        return "no such file", hint
     return f"cannot be read: {error.strerror}", "check the path and its permissions"
 
 
@@ -249,9 +251,10 @@ class _Composer:
     def syntax_error(self, error: yaml.MarkedYAMLError) -> SpecError:
         mark: Any = error.problem_mark  # both parsers always set it
         opened: Any = error.context_mark or mark
-        line = "".join(self.text.splitlines()[mark.line : mark.line + 1])  # none for the end of the text
+        lines = self.text.splitlines()
+        lines += [""] * (mark.line + 1 - len(lines))  # the parser may stop behind the last one
         at, began = (mark.line + 1, mark.column + 1), (opened.line + 1, opened.column + 1)
-        message, hint, at = sentence(str(error.problem), error.context or "", at, began, line)
+        message, hint, at = sentence(str(error.problem), error.context or "", at, began, lines)
         return _refusal(SourcePosition(self.source, *at), message, hint)
 
     def place(self, event: Any) -> SourcePosition:

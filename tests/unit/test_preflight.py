@@ -1,0 +1,282 @@
+"""What the stages of a pipeline need and this machine lacks: the same for `wf check`, `wf run` and `wf doctor`."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from tests.support.planner import HEAD, SITE, Planner
+from workflow.api import run_pipeline
+from workflow.cli.main import wf
+from workflow.errors import Problem, SpecError
+from workflow.preflight import preflight
+from workflow.site.site_model import Site
+
+HERE = SITE.model_copy(update={"cores_per_node": 1, "launcher_path": sys.executable})
+
+
+def found(plan_of: Planner, text: str, site: Site = HERE) -> list[Problem]:
+    """What is missing here for a pipeline of this text."""
+    loaded = plan_of.load("oversubscribe: true\n" + text)
+    return preflight(loaded, plan_of("oversubscribe: true\n" + text, site=site), site)
+
+
+def one(plan_of: Planner, text: str, site: Site = HERE) -> str:
+    """The one thing that is missing, without its place."""
+    (problem,) = found(plan_of, text, site)
+    return f"{problem.key}: {problem.message}\n{problem.hint}"
+
+
+def executable(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+    return path
+
+
+def fake_python(folder: Path, lacks: str = "") -> Path:
+    """An interpreter that is not that of wf, has all modules but `lacks`, and writes a line for each of its starts."""
+    code = f"import json, sys; print(json.dumps([n for n in sys.argv[1:] if n in {json.dumps(lacks.split())}]))"
+    script = f"#!/bin/sh\necho started >> '{folder}/starts'\nshift 2\nexec '{sys.executable}' -c '{code}' \"$@\"\n"
+    return executable(folder / "bin/python3", script)
+
+
+def test_nothing_is_missing_where_all_is_here(plan_of: Planner) -> None:
+    assert found(plan_of, "stages: {one: {command: [sh, -c, 'true']}}\n") == []
+
+
+def test_a_script_beside_the_pipeline_with_a_typing_error_in_its_name(plan_of: Planner) -> None:
+    (plan_of.folder / "waves.py").write_text("print(1)\n")
+    text = 'stages: {one: {command: ["${{ wf.python }}", -u, "${{ pipeline.dir }}/wavs.py"]}}\n'
+    # The plan of the tests has a Python that is nowhere.
+    (problem,) = found(plan_of, text.replace("${{ wf.python }}", "python3"))
+    assert (problem.line, problem.column, problem.key) == (4, 41, "stages.one.command[2]")
+    assert problem.message == "there is no file `${{ pipeline.dir }}/wavs.py`"
+    assert problem.hint == "did you mean `${{ pipeline.dir }}/waves.py`?"
+    assert problem.level == "error"
+
+
+def test_a_program_that_is_not_executable(plan_of: Planner, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(plan_of.folder)
+    (plan_of.folder / "waves.py").write_text("#!/usr/bin/env python3\n")
+    assert one(plan_of, "stages: {one: {command: [./waves.py]}}\n") == (
+        "stages.one.command[0]: `./waves.py` is not executable\n"
+        '`chmod +x waves.py`, or `command: ["${{ wf.python }}", "${{ pipeline.dir }}/waves.py"]`'
+    )
+    (plan_of.folder / "waves.py").chmod(0o755)
+    assert found(plan_of, "stages: {one: {command: [./waves.py]}}\n") == []
+
+
+@pytest.mark.parametrize(
+    ("first", "message"),
+    [
+        ("import os", "`./waves.py` has no first line `#!INTERPRETER`, so that it cannot be started"),
+        ("#!/no/such/python", "`./waves.py` begins with `#!/no/such/python`, and there is no `/no/such/python`"),
+        ("#!/usr/bin/env pythn7", "`./waves.py` begins with `#!/usr/bin/env pythn7`, and there is no `pythn7`"),
+        ("#!/usr/bin/env python3\nimport no_such_module", "waves.py needs the Python module no_such_module (line 2)"),
+    ],
+)
+def test_an_executable_script_that_cannot_start(plan_of: Planner, first: str, message: str) -> None:
+    executable(plan_of.folder / "waves.py", first + "\n")
+    assert message in one(plan_of, "stages: {one: {command: [./waves.py]}}\n")
+
+
+def test_a_program_that_was_not_built(plan_of: Planner, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(plan_of.folder)
+    text = "stages: {one: {command: [./build/sim]}}\n"
+    hint = "there is no folder `build`: build the program, or correct `command`"
+    assert one(plan_of, text) == f"stages.one.command[0]: there is no program `./build/sim`\n{hint}"
+    executable(plan_of.folder / "build/sin", "")
+    assert one(plan_of, text).endswith("\ndid you mean `./build/sin`?")
+    executable(plan_of.folder / "build/sim", "")
+    assert found(plan_of, text) == []
+    assert one(plan_of, "stages: {one: {command: [./build]}}\n").endswith("`./build` is a folder\nname a program in it")
+
+
+def test_a_name_on_path_is_searched_where_the_stage_searches_it(plan_of: Planner) -> None:
+    executable(plan_of.folder / "bin/simulator", "")
+    text = "stages: {one: {command: [simulatr]}}\n"
+    assert one(plan_of, text).startswith("stages.one.command[0]: `simulatr` is not on PATH\n")
+    own = f"stages: {{one: {{command: [simulatr], env: {{PATH: {plan_of.folder}/bin}}}}}}\n"
+    assert one(plan_of, own).endswith("\ndid you mean `simulator`?")
+    assert found(plan_of, own.replace("simulatr", "simulator")) == []
+    assert "${{ wf.python }}" in one(plan_of, "stages: {one: {command: [python9.9]}}\n")
+
+
+def test_a_path_below_the_run_directory_is_not_known(plan_of: Planner) -> None:
+    below = "stages: {one: {command: [mine], env: {PATH: '${{ run.dir }}/bin'}}}\n"
+    assert found(plan_of, below) == []
+    assert found(plan_of, 'stages: {one: {command: ["${{ stage.dir }}/mine"]}}\n') == []
+
+
+def test_the_launcher_is_that_of_the_site(plan_of: Planner) -> None:
+    text = "stages: {one: {command: [sh], ranks: 2}}\n"
+    absent = HERE.model_copy(update={"launcher_path": "no-such-mpiexec"})
+    said = one(plan_of, text, absent)
+    assert said.startswith("stages.one.ranks: the launcher `no-such-mpiexec` is not on PATH\n")
+    assert found(plan_of, text.replace("ranks: 2", "ranks: 1"), absent) == [], "one rank needs none"
+    absent = HERE.model_copy(update={"launcher_path": "/no/such/mpiexec"})
+    assert "there is no launcher /no/such/mpiexec" in one(plan_of, text, absent)
+
+
+@pytest.mark.parametrize("update", [{"launcher": "srun"}, {"cores_per_node": 10_000}])
+def test_another_machine_is_not_guessed(plan_of: Planner, update: dict[str, object]) -> None:
+    (note,) = found(plan_of, "stages: {one: {command: [no-such-program], ranks: 2}}\n", SITE.model_copy(update=update))
+    assert (note.level, note.key) == ("note", "site")
+    assert "are not checked: site test is not this machine" in note.message
+
+
+def test_modules_of_a_script_are_searched_in_the_python_that_executes_it(plan_of: Planner) -> None:
+    python = fake_python(plan_of.folder, "numpy openpmd_api")
+    (plan_of.folder / "beside.py").write_text("")
+    (plan_of.folder / "a.py").write_text(
+        "from __future__ import annotations\nimport os.path\nimport numpy as np, beside\n"
+        "try:\n    import scipy\nexcept ImportError:\n    pass\ndef late():\n    import cupy\n"
+    )
+    (plan_of.folder / "b.py").write_text("from openpmd_api import io\n")
+    text = "".join(f'  {name}: {{command: [{python}, "${{{{ pipeline.dir }}}}/{name}.py"]}}\n' for name in "ab")
+    first, second = found(plan_of, "stages:\n" + text)
+    assert first.message == f"a.py needs the Python module numpy (line 3), which {python} does not have"
+    assert first.hint == f"`{python} -m pip install numpy`"
+    assert first.key == "stages.a.command[1]"
+    assert second.hint == f"`{python} -m pip install openpmd-api`"
+    assert (plan_of.folder / "starts").read_text() == "started\n", "one process for all questions"
+
+
+def test_the_python_of_wf_is_asked_without_a_process(plan_of: Planner, monkeypatch: pytest.MonkeyPatch) -> None:
+    (plan_of.folder / "a.py").write_text("import json, no_such_module, pytest\n")
+    monkeypatch.setattr("subprocess.Popen", None)
+    text = f'stages: {{one: {{command: [{sys.executable}, "${{{{ pipeline.dir }}}}/a.py"]}}}}\n'
+    assert "module no_such_module (line 1), which" in one(plan_of, text)
+    monkeypatch.syspath_prepend(str(plan_of.folder))
+
+
+def test_a_python_that_does_not_answer_is_said_to_be_unchecked(plan_of: Planner) -> None:
+    python = executable(plan_of.folder / "bin/python3", "#!/bin/sh\nexit 3\n")
+    (plan_of.folder / "a.py").write_text("import numpy\n")
+    (note,) = found(plan_of, f'stages: {{one: {{command: [{python}, "${{{{ pipeline.dir }}}}/a.py"]}}}}\n')
+    assert (note.level, note.message) == ("note", f"not checked: numpy: {python} did not answer within 10 s")
+
+
+def test_a_script_with_a_syntax_error_or_a_search_path_of_its_own(plan_of: Planner) -> None:
+    text = f'stages: {{one: {{command: [{sys.executable}, "${{{{ pipeline.dir }}}}/a.py"]}}}}\n'
+    (plan_of.folder / "a.py").write_text("x = 1\nif x\n    pass\n")
+    assert "a.py:2 is not valid Python: expected ':'" in one(plan_of, text)
+    (plan_of.folder / "a.py").write_text("import sys\nsys.path.insert(0, 'x')\nimport no_such_module\n")
+    assert found(plan_of, text) == []
+
+
+def test_a_script_in_files_is_the_source(plan_of: Planner) -> None:
+    (plan_of.folder / "mine.py").write_text("import no_such_module\nranks = ${{ stage.ranks }}\n")
+    text = f"stages: {{one: {{command: [{sys.executable}, a.py], files: {{a.py: mine.py}}}}}}\n"
+    assert found(plan_of, text) == [], "placeholders are no Python"
+    (plan_of.folder / "mine.py").write_text("import no_such_module\n")
+    assert "mine.py needs the Python module no_such_module" in one(plan_of, text)
+
+
+@pytest.mark.parametrize(
+    ("ports", "modules"),
+    [
+        ("writes: {field: {}}", "numpy, adios2"),
+        ("ranks: 2, writes: {field: {}}", "numpy, adios2, mpi4py"),
+        ("writes: {field: {config: openpmd.json}}", "openpmd_api"),
+        ("writes: {field: {io: f, config: adios2.xml}}", ""),
+    ],
+)
+def test_ports_tell_of_modules(plan_of: Planner, ports: str, modules: str) -> None:
+    python = fake_python(plan_of.folder, "adios2 numpy openpmd_api mpi4py h5py")
+    (plan_of.folder / "a.py").write_text("")
+    text = f"""stages:
+  one: {{command: [{python}, "${{{{ pipeline.dir }}}}/a.py"], {ports}}}
+  two: {{command: [sh, "${{{{ streams.field.path }}}}"]}}
+streams: {{field: {{from: one, to: two, via: bp5}}}}
+"""
+    said = [problem.message for problem in found(plan_of, text) if "/streams/" not in problem.message]
+    assert [message for message in said if modules and modules in message] == said
+    assert len(said) == bool(modules)
+
+
+def test_run_check_and_doctor_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error for `run`; a warning for `check`, an error with --strict; `doctor` lists everything."""
+    monkeypatch.chdir(tmp_path)
+    Path("p.yaml").write_text(HEAD + "stages: {one: {command: [./sim]}}\n")
+    message = "p.yaml:3:26: stages.one.command[0]: there is no program `./sim`"
+    check = CliRunner().invoke(wf, ["check", "p.yaml"])
+    assert check.exit_code == 0
+    assert f"warning: {message}" in check.output
+    assert "p.yaml: ok (1 stage, 0 streams, 1 warning)" in check.output
+    strict = CliRunner().invoke(wf, ["check", "--strict", "p.yaml"])
+    assert isinstance(strict.exception, SpecError)
+    assert strict.exception.exit_code == 2
+    assert f"error: {message}" in str(strict.exception)
+    run = CliRunner().invoke(wf, ["run", "p.yaml"])
+    assert str(run.exception) == str(strict.exception)
+    assert not Path("runs").exists()
+    with pytest.raises(SpecError, match="there is no program"):
+        run_pipeline("p.yaml")
+    doctor = CliRunner().invoke(wf, ["doctor", "p.yaml", "--json"])
+    assert doctor.exit_code == 2
+    (row,) = [each for each in json.loads(doctor.output) if each["name"] == "stage one"]
+    assert (row["state"], row["place"]) == ("missing", "p.yaml:3:26")
+
+
+def test_modules_of_components(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Declared ones, that of the archive's format, and of a component of one's own those that its program imports."""
+    monkeypatch.chdir(tmp_path)
+    Path("mine").mkdir()
+    Path("mine/component.yaml").write_text(
+        "component: mine\nkind: sink\nsummary: s\nreads: {input: {any: true}}\nparameters: {}\n"
+    )
+    Path("mine/program.py").write_text("import no_such_module\n")
+    Path("p.yaml").write_text(
+        HEAD + "oversubscribe: true\nstages:\n  sim: {component: gray_scott, with: {size: [8]}}\n"
+        "  keep: {component: archive, with: {path: out.h5}}\n  own: {component: ./mine}\n"
+        "streams: {field: {from: sim, to: [keep, own]}}\n"
+    )
+    monkeypatch.setattr(
+        "workflow.site.availability.missing_modules", lambda _python, names, _env: {"h5py", "no_such_module"} & {*names}
+    )
+    check = CliRunner().invoke(wf, ["check", "p.yaml"])
+    assert "stages.keep.component: component archive needs the Python module h5py" in check.output
+    assert "stages.own.component: program.py needs the Python module no_such_module (line 1)" in check.output
+    check = CliRunner().invoke(wf, ["check", "p.yaml", "--set", "stages.keep.with.path=out.bp"])
+    assert "h5py" not in check.output
+
+
+def test_a_file_that_is_not_overwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("p.yaml").write_text(
+        HEAD + "stages:\n  sim: {component: gray_scott, with: {size: [8]}}\n"
+        f"  keep: {{component: archive, with: {{path: {tmp_path}/out.bp}}}}\n"
+        "streams: {field: {from: sim, to: keep}}\n"
+    )
+    assert "already exists" not in CliRunner().invoke(wf, ["check", "p.yaml"]).output
+    Path("out.bp").mkdir()
+    output = CliRunner().invoke(wf, ["check", "p.yaml"]).output
+    assert f"stages.keep.with.path: {tmp_path}/out.bp already exists, and is not overwritten" in output
+
+
+def test_doctor_names_the_launcher_of_the_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The issue: `ok /usr/bin/srun` where the site uses mpiexec."""
+    monkeypatch.chdir(tmp_path)
+    executable(tmp_path / "bin/srun", "")
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    monkeypatch.setattr("workflow.site.machine.launcher_path", lambda launcher: f"no-such-{launcher.executable}")
+    doctor = CliRunner().invoke(wf, ["doctor", "--json"])
+    (launcher,) = [each for each in json.loads(doctor.output) if each["name"] == "MPI launcher"]
+    assert (launcher["state"], launcher["detail"]) == (
+        "missing", "required by stages of several ranks; site local has `launcher: mpiexec`",
+    )  # fmt: skip
+    assert "`launcher: srun`" in launcher["hint"]
+
+
+def test_a_file_with_what_resembles_a_placeholder_is_advice(plan_of: Planner) -> None:
+    (plan_of.folder / "settings.in").write_text("dir = ${pipeline.dir}\nhome = ${HOME}\n")
+    plan = plan_of("stages: {one: {command: [sh], files: {settings: settings.in}}}\n")
+    said = "stage one: in settings.in `${pipeline.dir}` is not a placeholder; did you mean `${{ pipeline.dir }}`?"
+    assert plan.advice == [said]

@@ -1,0 +1,135 @@
+"""What the stages of a plan need on the machine where they run, each with the key that asks for it. Pure.
+
+Whether it is there is looked up by `workflow.site.availability`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from workflow.plan.placeholders import fill_run_dir
+from workflow.plan.plan_model import RUN_DIR, Plan, StagePlan
+from workflow.plan.topology.complete_pipeline import CompletePipeline
+from workflow.site.interpreters import Executed, executed, is_interpreter, is_python
+from workflow.site.need_model import ModuleNeed, NewFileNeed, ProgramNeed, ScriptNeed, StageNeed
+from workflow.site.python_modules import PYTHON_VARIABLES
+from workflow.spec.file_formats import chosen_format
+from workflow.spec.models.component import Component
+from workflow.spec.models.config_dialect import OPENPMD, WRITE_ONLY
+from workflow.spec.models.pipeline import StageSpec
+
+_VARIABLES = ("PATH", *PYTHON_VARIABLES)
+# Opened without ADIOS2: HDF5 by h5py, and files that wf only hands over.
+_WITHOUT_ADIOS2 = ("HDF5", "file")
+
+
+def stage_needs(plan: Plan, pipeline: CompletePipeline) -> list[StageNeed]:
+    """Everything that the stages of a plan need, in its order. Programs that the run itself creates are left out."""
+    return [need for stage in plan.stages for need in _of_stage(stage, plan, pipeline)]
+
+
+def _of_stage(stage: StagePlan, plan: Plan, pipeline: CompletePipeline) -> Iterator[StageNeed]:
+    key, env = f"stages.{stage.name}", _environment(stage)
+    group = plan.group_of(stage.name)
+    launch = stage.launch if group is None else group.launch
+    if launch.executable:
+        launcher = ProgramNeed(_plain(launch.executable), "launcher")
+        yield StageNeed(stage.name, f"{key}.ranks", launcher, env=env)
+    spec = pipeline.spec.stages[stage.name]
+    component = None if spec.component is None else pipeline.components[spec.component]
+    if component is not None:
+        yield from _of_component(stage, component, env)
+    else:
+        yield from _of_command(stage, spec, pipeline.path.parent, env)
+
+
+def _of_component(stage: StagePlan, component: Component, env: Mapping[str, str]) -> Iterator[StageNeed]:
+    key, python = f"stages.{stage.name}.component", _plain(stage.program[0])
+    # A component declares adios2, and needs it where it opens a stream through it.
+    modules = [module for module in component.needs if module != "adios2"]
+    chosen = chosen_format(component, stage.parameters)
+    modules += [*_of_streams(stage), *_of_ranks(stage), *(chosen[1].needs if chosen is not None else ())]
+    needed = ModuleNeed(tuple(dict.fromkeys(modules)), python, f"component {component.component}")
+    yield StageNeed(stage.name, key, needed, env=env)
+    known = component.file_formats
+    if known is not None and str(path := stage.parameters.get(known.path, "")).startswith("/"):
+        yield StageNeed(stage.name, f"stages.{stage.name}.with.{known.path}", NewFileNeed(_plain(str(path))))
+    if not component.needs:
+        yield StageNeed(stage.name, key, ScriptNeed(_plain(stage.program[1]), python), env=env)
+
+
+def _of_command(stage: StagePlan, spec: StageSpec, folder: Path, env: Mapping[str, str]) -> Iterator[StageNeed]:
+    key, written = f"stages.{stage.name}.command", [str(word) for word in spec.command or []]
+    program = stage.program[0]
+    if "/" not in program and RUN_DIR in stage.env.get("PATH", ""):
+        return  # the run may create it
+    if not program.startswith(RUN_DIR):
+        yield StageNeed(stage.name, f"{key}[0]", _program(_plain(program)), written[0], env)
+    if not is_interpreter(program):
+        return
+    python = _plain(program) if is_python(program) else ""
+    target = executed(stage.program)
+    if target is not None:
+        place = f"{key}[{target.word}]"
+        thing = _executed(target, stage.program, python, spec, folder)
+        if thing is not None:
+            yield StageNeed(stage.name, place, thing, written[target.word], env)
+    if python:
+        yield from _of_ports(stage, spec, python, env)
+
+
+def _program(program: str) -> ProgramNeed:
+    return ProgramNeed(program, "interpreter" if is_interpreter(program) else "program")
+
+
+def _of_ports(stage: StagePlan, spec: StageSpec, python: str, env: Mapping[str, str]) -> Iterator[StageNeed]:
+    """What the ports of a Python program tell of its modules."""
+    if spec.uses_stage:
+        modules = ("workflow", "numpy", *_of_streams(stage), *_of_ranks(stage))
+        needed = ModuleNeed(tuple(dict.fromkeys(modules)), python, "workflow.stage")
+        yield StageNeed(stage.name, f"stages.{stage.name}.command[0]", needed, env=env)
+    for side, ports in (("writes", spec.writes), ("reads", spec.reads)):
+        for name, port in ports.items():
+            if port.spoken in OPENPMD - WRITE_ONLY:
+                asked = f"port {name} ({port.spoken})"
+                place = f"stages.{stage.name}.{side}.{name}"
+                yield StageNeed(stage.name, place, ModuleNeed(("openpmd_api",), python, asked), env=env)
+
+
+def _of_streams(stage: StagePlan) -> list[str]:
+    """The modules by which `workflow.stage` opens the streams of a stage."""
+    engines = {end.engine for end in stage.ends}
+    modules = ["h5py"] if "HDF5" in engines else []
+    return [*modules, *(["adios2"] if engines - set(_WITHOUT_ADIOS2) else [])]
+
+
+def _of_ranks(stage: StagePlan) -> list[str]:
+    return ["mpi4py"] if stage.ranks > 1 or stage.launch.group is not None else []
+
+
+def _executed(
+    target: Executed, program: Sequence[str], python: str, spec: StageSpec, folder: Path
+) -> ScriptNeed | ModuleNeed | None:
+    """The script or module that an interpreter executes; None where only the run creates it."""
+    word = program[target.word]
+    name = _plain(word)
+    if target.kind == "module":
+        top = name.partition(".")[0]
+        mine = any(file.partition(".")[0] == top or file.startswith(f"{top}/") for file in spec.files)
+        return None if mine else ModuleNeed((top,), python, f"`-m {name}`")
+    if name.startswith("/"):
+        return ScriptNeed(name, python)
+    source = spec.files.get(name.removeprefix("./"))
+    return None if source is None else ScriptNeed(str(folder / source), python, is_template=True)
+
+
+def _environment(stage: StagePlan) -> dict[str, str]:
+    """The variables that decide which programs and modules are found; those below the run directory are not known."""
+    found = {name: stage.env[name] for name in _VARIABLES if name in stage.env}
+    return {name: _plain(text) for name, text in found.items() if RUN_DIR not in text}
+
+
+def _plain(text: str) -> str:
+    """A plan string as what it stands for; the run directory is not known yet."""
+    return fill_run_dir(text, RUN_DIR)

@@ -1,0 +1,49 @@
+"""What the stages of a plan need and this machine lacks: for `wf check`, `wf run` and `wf doctor`.
+
+The plan states the needs (`plan.stage_needs`), and the site looks them up (`site.availability`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from workflow.errors import Problem
+from workflow.plan.stage_needs import stage_needs
+from workflow.plan.topology.implicit_stages import complete_pipeline
+from workflow.site.availability import look_up, other_machine
+
+if TYPE_CHECKING:
+    from workflow.plan.plan_model import Plan
+    from workflow.site.need_model import NeedState
+    from workflow.site.site_model import Site
+    from workflow.spec.load import Loaded
+    from workflow.spec.origins import Origins
+
+
+def look_up_needs(loaded: Loaded, plan: Plan) -> list[NeedState]:
+    """Whether this machine has what each stage needs. Starts at most one process for each Python besides that of wf."""
+    return look_up(stage_needs(plan, complete_pipeline(loaded)))
+
+
+def preflight(loaded: Loaded, plan: Plan, site: Site) -> list[Problem]:
+    """An error for each thing that is missing, and a note on what cannot be known here, with their places."""
+    origins = complete_pipeline(loaded).origins
+    if why := other_machine(site):
+        message = (
+            f"programs, launchers and Python modules are not checked: site {site.site} is not this machine ({why})"
+        )
+        return [Problem(*origins.place("site"), "site", message, "`wf check` on that machine checks them", "note")]
+    return to_problems(look_up_needs(loaded, plan), origins)
+
+
+def to_problems(states: list[NeedState], origins: Origins) -> list[Problem]:
+    """The needs that are not met, at the keys that ask for them."""
+    found = []
+    for state in states:
+        key = state.need.key
+        if state.state == "missing":
+            found.append(Problem(*origins.place(key), origins.written(key), state.detail, state.hint))
+        elif state.state == "unchecked":
+            detail = f"not checked: {state.detail}"
+            found.append(Problem(*origins.place(key), origins.written(key), detail, state.hint, "note"))
+    return found

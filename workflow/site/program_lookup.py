@@ -1,0 +1,157 @@
+"""Whether programs and scripts are on this machine and can be started, and whether places of new files are free."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from workflow.site.interpreters import is_python
+from workflow.site.need_model import NeedState, NewFileNeed, ProgramNeed, ScriptNeed, StageNeed
+from workflow.spec.suggest import did_you_mean, nearest_name, shortened
+from workflow.spec.user_paths import exists, is_file
+
+# The endings of scripts: the kernel starts them only by a first line `#!INTERPRETER`.
+_SCRIPTS = (".py", ".sh", ".pl", ".jl", ".lua", ".rb", ".R")
+_LONGEST_LINE = 256  # BINPRM_BUF_SIZE of Linux
+_MOST_NAMES = 10_000
+
+
+def look_up_program(need: StageNeed, thing: ProgramNeed) -> NeedState:
+    """Whether a program is there, executable, and, where it is a script, has an interpreter."""
+    name = thing.program
+    if "/" not in name:
+        found = shutil.which(name, path=need.env.get("PATH"))
+        if found is not None:
+            return NeedState(need, "ok", found)
+        what = "the launcher " if thing.role == "launcher" else ""
+        return NeedState(need, "missing", f"{what}`{shortened(name)}` is not on PATH", _hint_on_path(need, thing))
+    path = Path(name)
+    if thing.role == "launcher" and not is_file(path):
+        return NeedState(need, "missing", f"there is no launcher {name}", "correct `launcher_path` of the site")
+    if not is_file(path):
+        if exists(path):
+            return NeedState(need, "missing", f"`{_shown(need, name)}` is a folder", "name a program in it")
+        hint = _nearest_file(need, path) or "build it, or correct `command`"
+        return NeedState(need, "missing", f"there is no program `{_shown(need, name)}`", hint)
+    if not os.access(path, os.X_OK):
+        return NeedState(need, "missing", f"`{_shown(need, name)}` is not executable", _hint_not_executable(path))
+    return _look_up_first_line(need, path)
+
+
+def look_up_script(need: StageNeed, thing: ScriptNeed) -> NeedState:
+    """Whether a script is there."""
+    path = Path(thing.script)
+    if is_file(path):
+        return NeedState(need, "ok", str(path))
+    hint = _nearest_file(need, path) or "write it, or correct `command`"
+    return NeedState(need, "missing", f"there is no file `{_shown(need, thing.script)}`", hint)
+
+
+def look_up_new_file(need: StageNeed, thing: NewFileNeed) -> NeedState:
+    """Whether the place of a new file is free."""
+    if not exists(Path(thing.path)):
+        return NeedState(need, "ok", thing.path)
+    hint = "remove it, or give a relative path: every run then writes a file of its own"
+    return NeedState(need, "missing", f"{thing.path} already exists, and is not overwritten", hint)
+
+
+def _look_up_first_line(need: StageNeed, path: Path) -> NeedState:
+    """The first line of a script names its interpreter."""
+    try:
+        with path.open("rb") as file:
+            start = file.readline(_LONGEST_LINE)
+    except OSError:  # executable, not readable
+        return NeedState(need, "ok", str(path))
+    if not start.startswith(b"#!"):
+        if path.suffix not in _SCRIPTS:
+            return NeedState(need, "ok", str(path))
+        detail = f"`{_shown(need, str(path))}` has no first line `#!INTERPRETER`, so that it cannot be started"
+        hint = "begin it with `#!/usr/bin/env python3`" if path.suffix == ".py" else "add that line"
+        return NeedState(need, "missing", detail, hint)
+    interpreter = _interpreter(start)
+    known = is_file(Path(interpreter)) if "/" in interpreter else shutil.which(interpreter, path=need.env.get("PATH"))
+    if known:
+        return NeedState(need, "ok", str(path))
+    line = shortened(start.decode("utf-8", "replace").strip())
+    detail = f"`{_shown(need, str(path))}` begins with `{line}`, and there is no `{shortened(interpreter)}`"
+    return NeedState(need, "missing", detail, "correct its first line")
+
+
+def interpreter_of(path: Path) -> str:
+    """The interpreter that the first line of a script names, a path or a name on PATH; empty where there is none."""
+    try:
+        with path.open("rb") as file:
+            start = file.readline(_LONGEST_LINE)
+    except OSError:
+        return ""
+    return _interpreter(start) if start.startswith(b"#!") else ""
+
+
+def _interpreter(first_line: bytes) -> str:
+    words = first_line[2:].decode("utf-8", "replace").split()
+    by_env = len(words) > 1 and words[0].endswith("/env") and not words[1].startswith("-")
+    return words[1] if by_env else (words or [""])[0]
+
+
+def _hint_on_path(need: StageNeed, thing: ProgramNeed) -> str:
+    if thing.role == "launcher":
+        return "load an MPI module, or install mpich beside wf: `pip install mpich`"
+    if is_python(thing.program):
+        return "did you mean `${{ wf.python }}`, the Python of wf?"
+    near = did_you_mean(thing.program, _programs(need.env.get("PATH", os.environ.get("PATH", ""))))
+    return near or "install it, give its path, or correct `command`"
+
+
+def _programs(path: str) -> Iterable[str]:
+    names: set[str] = set()
+    for folder in path.split(":"):
+        try:
+            names.update(os.listdir(folder or "."))  # noqa: PTH208
+        except OSError:
+            continue
+        if len(names) > _MOST_NAMES:
+            break
+    return names
+
+
+def _hint_not_executable(path: Path) -> str:
+    change = f"`chmod +x {shlex.quote(_from_here(path))}`"
+    if path.suffix != ".py":
+        return change
+    return f'{change}, or `command: ["${{{{ wf.python }}}}", "${{{{ pipeline.dir }}}}/{path.name}"]`'
+
+
+def _from_here(path: Path) -> str:
+    """A path as it may be typed: relative where it is below the working directory."""
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
+
+
+def _shown(need: StageNeed, path: str) -> str:
+    return shortened(need.written or path, 200)
+
+
+def _nearest_file(need: StageNeed, path: Path) -> str:
+    """A file or folder of a similar name, in the user's own words; or the folder that does not exist."""
+    folder = path.parent
+    if not folder.is_dir():
+        while not folder.parent.is_dir():
+            folder = folder.parent
+        near = _near(folder)
+        other = f"did you mean `{near}`?" if near else "build the program, or correct `command`"
+        return f"there is no folder `{_from_here(folder)}`: {other}"
+    near = _near(path)
+    if near is None:
+        return ""
+    words = need.written or str(path)
+    return f"did you mean `{words.removesuffix(path.name) + near if words.endswith(path.name) else near}`?"
+
+
+def _near(path: Path) -> str | None:
+    try:
+        return nearest_name(path.name, os.listdir(path.parent)[:_MOST_NAMES])  # noqa: PTH208
+    except OSError:
+        return None
