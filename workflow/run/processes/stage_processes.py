@@ -264,13 +264,17 @@ def to_ending(code: int, launcher: str, lines: Iterable[str]) -> Ending:
 
 
 def _reap(process: subprocess.Popen[bytes]) -> tuple[int, int | None]:
-    """(exit code as of Popen, largest resident memory in bytes) of a process that has ended, and of those below it."""
+    """(exit code as of Popen, largest resident memory in bytes) of a process that has ended, and of those below it.
+
+    Linux counts the memory of this process, from which that one was forked: up to that size nothing is known.
+    """
     try:
         _, status, usage = os.wait4(process.pid, 0)
     except ChildProcessError:  # a thread has waited for it, where there are no pidfds
         return process.wait(), None
     process.returncode = os.waitstatus_to_exitcode(status)
-    return process.returncode, usage.ru_maxrss * 1024
+    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return process.returncode, usage.ru_maxrss * 1024 if usage.ru_maxrss > own else None
 
 
 def _has_exited(process: subprocess.Popen[bytes]) -> bool:
