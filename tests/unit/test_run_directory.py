@@ -224,7 +224,7 @@ def test_what_is_wrong_with_a_plan_is_said(plan: Plan, tmp_path: Path, change: d
 
 def test_every_event_survives_its_file(tmp_path: Path) -> None:
     events = [
-        StageExited(1.5, "md", None, 9, "note", ["saxs"]),
+        StageExited(1.5, "md", None, 9, "note", ["saxs"], cpu_s=0.25),
         StageFailed(2.0, "md", "was killed »here«"),
         RunFinished(3.0, "failed", 1, "why", "md"),
     ]
@@ -236,7 +236,7 @@ def test_every_event_survives_its_file(tmp_path: Path) -> None:
     assert list(read_events(tmp_path)) == events
     assert json.loads(to_line(events[0])) == {
         "event": "stage_exited", "t": 1.5, "stage": "md", "code": None, "signal": 9, "note": "note",
-        "alive": ["saxs"], "dying": [],
+        "alive": ["saxs"], "dying": [], "cpu_s": 0.25,
     }  # fmt: skip
     assert {"run_started", "stage_open", "stream_progress", "deadline_passed", "cleaned"} < set(KINDS)
 

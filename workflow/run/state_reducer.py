@@ -35,12 +35,9 @@ from workflow.run.events import (
 )
 from workflow.run.state import (
     KEPT_WARNINGS,
-    RATE_WINDOW_S,
-    SAMPLE_S,
     EndKey,
     EndState,
     RunState,
-    Sample,
     StageState,
     lets_go_on,
 )
@@ -163,7 +160,7 @@ class _Draft:
             case StreamTransport(stream=stream, stage=stage, plane=plane, why=why):
                 self._change_end((stream, stage, "write"), plane=plane, plane_why=why)
             case StreamOpened(stream=stream, stage=stage, side=side):
-                self._change_end((stream, stage, side), opened=t, waiting=None, samples=(Sample(t, 0, 0),))
+                self._change_end((stream, stage, side), opened=t, waiting=None)
             case StreamWaiting(stream=stream, stage=stage, side=side, steps=steps, waits=waits):
                 self._wait((stream, stage, side), t, steps, waits)
             case StreamTrouble(stream=stream, stage=stage, trouble=trouble, text=text):
@@ -238,8 +235,7 @@ class _Draft:
         stepped = steps > end.steps
         steps, count = max(end.steps, steps), max(end.bytes, count)
         last_step = t if stepped else end.last_step
-        samples = _sampled(end.samples, Sample(t, steps, count))
-        self._put(_changed(end, {"steps": steps, "bytes": count, "last_step": last_step, "samples": samples}))
+        self._put(_changed(end, {"steps": steps, "bytes": count, "last_step": last_step}))
         if stepped and end.waiting is not None:
             self._put(_changed(self.ends[key], {"waiting": None}))
         if stepped and self.stages[end.stage].silence is not None:
@@ -257,9 +253,3 @@ def _changed(end: EndState, changes: dict[str, Any]) -> EndState:
     new.__dict__.update(end.__dict__)
     new.__dict__.update(changes)
     return new
-
-
-def _sampled(samples: tuple[Sample, ...], new: Sample) -> tuple[Sample, ...]:
-    if samples and new.t - samples[-1].t < SAMPLE_S:
-        return samples
-    return (*(sample for sample in samples if new.t - sample.t <= RATE_WINDOW_S), new)

@@ -34,6 +34,7 @@ from workflow.run.events import (
     RecordsLost,
     RunFinished,
     RunStarted,
+    StageCpu,
     StageExited,
     StageKilled,
     StageStarted,
@@ -51,6 +52,7 @@ from workflow.run.lifecycle import (
 )
 from workflow.run.observe.file_visibility import visibility_s
 from workflow.run.observe.progress_readers import Follower
+from workflow.run.processes.cpu_time import CpuSchedule
 from workflow.run.processes.mpmd_launches import MpmdLaunches
 from workflow.run.processes.signals import Signals
 from workflow.run.processes.stage_processes import NOT_STARTED, Crew, Ending
@@ -171,6 +173,7 @@ class _Watch:
         self.read: dict[str, float] = {}  # stage → when its files were read
         self.leaving: dict[str, tuple[float, Ending]] = {}  # ended stages whose last records are not visible yet
         self.launches = MpmdLaunches(plan, run_dir, hosts)
+        self.cpu = CpuSchedule(sum(stage.observed == "evidence" for stage in plan.stages))
         self.events: list[Event] = []
         self.polled = -math.inf
         crew.watch(signals.descriptor)
@@ -276,7 +279,9 @@ class _Watch:
         if now - self.polled >= POLL_S:
             self.polled = now
             self.crew.end_lost(now)
-            self.read_files(self.next_turns(), now)
+            turns = self.next_turns()
+            self.read_files(turns, now)
+            self.sample_cpu(turns, now)
         self.read_files(self.neighbours(ended), now)
         for stage, ending in self.launches.poll():
             self.take_end(now, stage, ending)
@@ -313,6 +318,13 @@ class _Watch:
             self.events += bring_between(self.followers[name].poll(now), self.read[name], now)
             self.read[name] = now
 
+    def sample_cpu(self, names: Iterable[str], now: float) -> None:
+        """The CPU time of those of these stages that keep no metrics."""
+        for name in names:
+            if self.plan.stage(name).observed == "evidence" and self.cpu.is_due(name, now):
+                used = self.crew.cpu_use(name)
+                self.events += [] if used is None else [StageCpu(now, name, *(round(value, 6) for value in used))]
+
     def take_end(self, now: float, stage: str, ending: Ending, since: float | None = None) -> None:
         """A stage has ended, `since` then: what it did until then, and how it ended.
 
@@ -337,7 +349,9 @@ class _Watch:
         alive, dying = ([], []) if succeeded else self.others(stage)
         if ending.signal == signal.SIGKILL and not ending.by_supervisor and not self.has_killed(stage):
             self.events.append(self.kill_evidence(since, stage, ending))
-        self.events.append(StageExited(since, stage, ending.code, ending.signal, ending.note, alive, dying))
+        self.events.append(
+            StageExited(since, stage, ending.code, ending.signal, ending.note, alive, dying, ending.cpu_s)
+        )
 
     def has_killed(self, stage: str) -> bool:
         """Whether this supervisor has sent SIGKILL to a stage, or may have."""

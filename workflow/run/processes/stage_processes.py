@@ -15,13 +15,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import IO
+from typing import IO, NamedTuple
 
 from workflow.launch.binding import choose_cores
 from workflow.launch.launchers import LAUNCHERS
 from workflow.launch.process_spec import ProcessSpec
 from workflow.run.observe.sst_log import last_lines
 from workflow.run.processes import evpath_workaround, process_reaper, run_guard
+from workflow.run.processes.cpu_time import CpuUse, cpu_use
 from workflow.run.processes.memory_evidence import MemoryFacts, MemoryWatch
 
 NOT_STARTED = 127  # what a shell says of a command that it cannot start
@@ -43,6 +44,7 @@ class Ending:
     code: int | None
     signal: int | None
     note: str = ""
+    cpu_s: float | None = None  # of all its processes
     by_supervisor: bool = False
     peak_bytes: int | None = None  # the largest resident memory of one of its processes
 
@@ -111,7 +113,7 @@ class Crew:
             with contextlib.suppress(OSError):  # it has ended already
                 resource.prlimit(started.pid, resource.RLIMIT_NOFILE, self._open_files)
         self._running[process.name] = process, started
-        if LAUNCHERS[process.launcher].ranks_below or not LAUNCHERS[process.launcher].starts_ranks:
+        if _has_all_processes_here(process):
             self._here.add(process.name)
         self._groups.add(started.pid)
         self._tell(started.pid)
@@ -191,14 +193,15 @@ class Crew:
         self._forget_groups()
         spec, process = self._running.pop(name)
         self._close_exit_descriptor(name)
-        code, peak = _reap(process)
+        code, usage = _reap(process)
+        cpu_s = usage.cpu_s if _has_all_processes_here(spec) else None
         if code < 0 and LAUNCHERS[spec.launcher].starts_ranks:
             lost = "its launcher had lost its ranks"
             itself = f"its launcher ({spec.launcher}, process {process.pid}) was killed"
             ours = name in self._ended
-            return Ending(None, -code, lost if ours else itself, ours, peak)
+            return Ending(None, -code, lost if ours else itself, cpu_s, ours, usage.peak_bytes)
         ending = to_ending(code, spec.launcher, [*_tail(folder / "stdout.log"), *_tail(folder / "stderr.log")])
-        return replace(ending, peak_bytes=peak)
+        return replace(ending, cpu_s=cpu_s, peak_bytes=usage.peak_bytes)
 
     def memory_facts(self, name: str) -> MemoryFacts:
         """What the kernel reports of the memory of a process that was started here, now that it has been killed."""
@@ -207,6 +210,14 @@ class Crew:
     def has_all_here(self, name: str) -> bool:
         """Whether all processes of what was started under this name run on this node."""
         return name in self._here
+
+    def cpu_use(self, name: str) -> CpuUse | None:
+        """CPU time of all processes of a stage up to now. None when it has ended, or cannot be seen: its ranks are on
+        other nodes, or it shares its launch line with others."""
+        if name not in self._running or not _has_all_processes_here(self._running[name][0]):
+            return None
+        pid = self._running[name][1].pid
+        return cpu_use([pid, *evpath_workaround.descendants(pid)])
 
     def _close_exit_descriptor(self, name: str) -> None:
         for key in list(self._selector.get_map().values()):
@@ -263,18 +274,31 @@ def to_ending(code: int, launcher: str, lines: Iterable[str]) -> Ending:
     return Ending(code, number, "one of its ranks" if number is not None else "")
 
 
-def _reap(process: subprocess.Popen[bytes]) -> tuple[int, int | None]:
-    """(exit code as of Popen, largest resident memory in bytes) of a process that has ended, and of those below it.
+class _Usage(NamedTuple):
+    """Of a process that has ended, and of those below it: CPU time, and the largest resident memory of one of them."""
+
+    cpu_s: float | None = None
+    peak_bytes: int | None = None
+
+
+def _reap(process: subprocess.Popen[bytes]) -> tuple[int, _Usage]:
+    """(exit code as of Popen, what it used) of a process that has ended.
 
     Linux counts the memory of this process, from which that one was forked: up to that size nothing is known.
     """
     try:
         _, status, usage = os.wait4(process.pid, 0)
     except ChildProcessError:  # a thread has waited for it, where there are no pidfds
-        return process.wait(), None
+        return process.wait(), _Usage()
     process.returncode = os.waitstatus_to_exitcode(status)
     own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return process.returncode, usage.ru_maxrss * 1024 if usage.ru_maxrss > own else None
+    peak = usage.ru_maxrss * 1024 if usage.ru_maxrss > own else None
+    return process.returncode, _Usage(round(usage.ru_utime + usage.ru_stime, 6), peak)
+
+
+def _has_all_processes_here(spec: ProcessSpec) -> bool:
+    launcher = LAUNCHERS[spec.launcher]
+    return launcher.ranks_below or not launcher.starts_ranks
 
 
 def _has_exited(process: subprocess.Popen[bytes]) -> bool:
