@@ -236,9 +236,9 @@ class _Draft:
         steps, count = max(end.steps, steps), max(end.bytes, count)
         last_step = t if stepped else end.last_step
         samples = _sampled(end.samples, Sample(t, steps, count))
-        self._put(_changed(end, {"steps": steps, "bytes": count, "last_step": last_step, "samples": samples}))
-        if stepped and end.waiting is not None:
-            self._put(_changed(self.ends[key], {"waiting": None}))
+        waiting = None if stepped else end.waiting
+        changes = {"steps": steps, "bytes": count, "last_step": last_step, "waiting": waiting, "samples": samples}
+        self._put(_changed(end, changes))
         if stepped and self.stages[end.stage].silence is not None:
             self.change_stage(end.stage, silence=None)
         if stepped and end.side == "write":
