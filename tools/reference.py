@@ -41,6 +41,7 @@ def pages() -> dict[str, str]:
         "components.md": components_page(),
         "engines.md": engines_page(),
         "commands.md": commands_page(),
+        "report.md": report_page(),
     }
 
 
@@ -125,6 +126,28 @@ def commands_page() -> str:
         context = click.Context(command, info_name=f"wf {name}", max_content_width=100)
         lines += [f"## wf {name}", "", "```text", command.get_help(context), "```", ""]
     lines.append("Exit codes: 0 it worked; 1 the run failed, or the data differ; 2 bad input; 130 interrupted.\n")
+    return "\n".join(lines)
+
+
+def report_page() -> str:
+    """Every field of report.json, a table per part."""
+    from workflow.report.report_model import Report
+    from workflow.run.stream_rates import THROUGHPUT, TRANSFER_RATE
+
+    schema = Report.model_json_schema()
+    version = schema["properties"]["report_version"]["const"]
+    lines = ["# The report: report.json and the tables of pandas", MADE]
+    lines.append(
+        f"Version {version}. Times are Unix seconds, durations seconds, sizes bytes, rates bytes per second; null: not "
+        "known. The tables of `workflow.report_tables` have the fields of StagePart, StreamPart and ReaderPart.\n"
+    )
+    lines += ["Rates have one meaning everywhere:\n", f"- {THROUGHPUT}", f"- {TRANSFER_RATE}\n"]
+    for name, part in [("The file", schema), *schema["$defs"].items()]:
+        lines.append(f"## {name}\n\n{part.get('description', '').strip() if name != 'The file' else ''}\n")
+        lines.append("| field | type | meaning |\n|---|---|---|")
+        for key, field in part["properties"].items():
+            lines.append(f"| `{key}` | {_type(field)} | {_cell(field.get('description', ''))} |")
+        lines.append("")
     return "\n".join(lines)
 
 

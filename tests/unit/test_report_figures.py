@@ -19,11 +19,10 @@ from tests.support.sample_run import (
     write_sample,
 )
 from workflow.errors import RunError
-from workflow.report.build.bottleneck import run_limit
 from workflow.report.build.timeline import make_lane
 from workflow.report.read.metrics_file import read_metrics
 from workflow.report.report_files import compute_report, read_report, write_report
-from workflow.report.report_model import ReaderPart, Report, StreamPart
+from workflow.report.report_model import Report
 
 
 def test_a_succeeded_run(tmp_path: Path) -> None:
@@ -47,12 +46,14 @@ def test_the_parts_of_a_stage_add_up(tmp_path: Path) -> None:
         assert stage.overlap == pytest.approx(1.0, abs=0.1)
 
 
-def test_perceived_throughput_of_both_ends(tmp_path: Path) -> None:
+def test_rates_of_both_ends(tmp_path: Path) -> None:
     stream = compute_report(write_sample(tmp_path / "run")).stream("atoms")
     assert stream.bytes == 41 * 2_400_000
-    assert stream.throughput == pytest.approx(stream.bytes / ((stream.io_s or 0) + (stream.wait_s or 0)), rel=1e-4)
+    assert stream.transfer_rate == pytest.approx(stream.bytes / ((stream.io_s or 0) + (stream.wait_s or 0)), rel=1e-4)
     (reader,) = stream.readers
-    assert reader.throughput == pytest.approx(2_400_000 / 0.006, rel=1e-4)
+    assert reader.transfer_rate == pytest.approx(2_400_000 / 0.006, rel=1e-4)
+    assert stream.last_step is not None
+    assert stream.throughput == pytest.approx(stream.bytes / (stream.last_step - START - 0.9))
     assert (reader.steps, reader.dropped, reader.complete) == (41, 0, True)
     assert (stream.queue_limit, stream.when_full, stream.longest_queue) == (2, "block", 2)
 
@@ -69,28 +70,12 @@ def test_who_limits_a_stream(tmp_path: Path, md_s: float, saxs_s: float, limits:
     assert (idle > 0.4) == (limits == "saxs")
 
 
-def test_the_run_is_limited_by_what_limits_its_streams(tmp_path: Path) -> None:
-    """By the one that itself waits for nobody, and by none where nobody waits."""
-    report = compute_report(write_sample(tmp_path / "run"))
-    assert [run_limit([limited(*each) for each in named], report.stages) for named in (
-        [("md", "saxs", "saxs"), ("saxs", "keep", "keep")],
-        [("md", "saxs", "md"), ("saxs", "keep", "saxs")],
-        [("md", "saxs", ""), ("saxs", "keep", "")],
-    )] == ["keep", "md", ""]  # fmt: skip
-
-
-def limited(writer: str, reader: str, by: str) -> StreamPart:
-    return StreamPart(
-        name=f"{writer}-{reader}", writer=writer, via="sst", engine="SST", coupling="live", steps=3, limited_by=by,
-        readers=[ReaderPart(stage=reader, steps=3, bytes=8)],
-    )  # fmt: skip
-
-
-def test_short_waits_limit_nobody(tmp_path: Path) -> None:
+def test_a_short_run_does_not_show_what_limits_it(tmp_path: Path) -> None:
     metrics = simulate(4, 0.001, 0.002, 0.0005)
     report = compute_report(write_run(tmp_path / "run", make_plan(), make_events(metrics), metrics))
     assert (report.stream("atoms").idle or 0) > 0.8
     assert (report.run.limited_by, {stream.limited_by for stream in report.streams}) == ("", {""})
+    assert "2.00 s are needed to tell" in report.run.limit_unknown
 
 
 def test_a_failed_run_names_the_stage_and_shows_its_last_lines(tmp_path: Path) -> None:
@@ -162,7 +147,7 @@ def test_programs_without_metrics_are_reported_from_the_events(tmp_path: Path) -
     report = compute_report(write_run(tmp_path / "run", make_plan(), events, {"keep": metrics["keep"]}))
     md, stream = report.stage("md"), report.stream("atoms")
     assert (md.steps_out, md.bytes_out, md.compute_s, md.wait_s) == (20, 20 * 2_400_000, None, None)
-    assert (stream.steps, stream.readers[0].steps, stream.throughput, stream.limited_by) == (20, 20, None, "")
+    assert (stream.steps, stream.readers[0].steps, stream.transfer_rate, stream.limited_by) == (20, 20, None, "")
     assert stream.longest_queue == 2
     assert stream.first_step is not None
     assert report.notes[0] == ("stage md keeps no metrics of its own: its steps and bytes are what the supervisor saw")
@@ -278,7 +263,7 @@ def test_a_report_that_cannot_be_trusted_is_computed_anew(tmp_path: Path, damage
         path.write_text(text.replace('"saxs"', '"sox"'))
         os.utime(path, (START, START))
     else:
-        path.write_text(text[:500] if damage == "half" else text.replace('"report_version": 1', '"report_version": 2'))
+        path.write_text(text[:500] if damage == "half" else text.replace('"report_version": 2', '"report_version": 3'))
     assert read_report(run_dir) == written
 
 

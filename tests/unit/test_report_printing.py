@@ -22,6 +22,8 @@ from workflow.report.show import live_display, printing, stage_table
 from workflow.report.show.component_tables import component_table
 from workflow.report.show.plan_tables import nodes_table
 from workflow.report.show.progress_lines import Pace
+from workflow.report.show.run_summary import summary, total_text
+from workflow.report.show.stream_table import data_text
 from workflow.report.show.text_table import Column, text_column
 from workflow.run.events import Event, RunStarted, StageExited, StageFailed, StageStarted, StreamOpened, StreamProgress
 from workflow.run.state import RunState, initial_state
@@ -153,7 +155,58 @@ def test_pictures_are_named_when_there_are_any(tmp_path: Path, capsys: pytest.Ca
 def test_what_a_rate_is_stands_below_the_table(tmp_path: Path) -> None:
     report = compute_report(write_sample(tmp_path / "good", steps=5))
     for show in (printing.show_report, printing.show_status):
-        assert "rate: data ÷ the time that" in printed(lambda console, show=show: show(report, console), 160)  # type: ignore[misc]
+        assert "throughput: data ÷ the time of" in printed(lambda console, show=show: show(report, console), 160)  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("steps", "text"),
+    [
+        ([], "3.0 s"),
+        ([1], "a 1 step"),
+        ([3, None], "a 3 steps, b steps not counted"),
+        ([3, 4, 5], "a 3 steps, b 4 steps, c 5 steps"),
+        ([3, 4, 5, None], "4 streams of 3 to 5 steps"),
+        ([7, 7, 7, 7], "4 streams of 7 steps"),
+        ([1, 1, 1, 1], "4 streams of 1 step"),
+        ([None, None, None, None], "4 streams"),
+    ],
+)
+def test_the_steps_of_each_stream_are_said_and_of_many_streams_their_range(
+    tmp_path: Path, steps: list[int | None], text: str
+) -> None:
+    report = compute_report(write_sample(tmp_path / "good", steps=3))
+    streams = [
+        report.streams[0].model_copy(update={"name": name, "steps": count, "bytes": 10})
+        for name, count in zip("abcd", steps, strict=False)
+    ]
+    run = report.run.model_copy(update={"wall_s": 3.0, "limited_by": ""})
+    line = summary(report.model_copy(update={"streams": streams, "run": run}))
+    assert line == (f"3.00 s, {text}, {10 * len(steps)} B" if steps else "3.00 s")
+
+
+@pytest.mark.parametrize(
+    ("kinds", "text"),
+    [
+        (["written", "read"], "20 B"),
+        (["written", "at_least"], "at least 20 B"),
+        (["written", "unknown"], "at least 10 B (not known of b)"),
+        (["unknown"] * 5, "at least 0 B (not known of a, b, c and others)"),
+    ],
+)
+def test_a_total_says_what_is_missing(tmp_path: Path, kinds: list[str], text: str) -> None:
+    report = compute_report(write_sample(tmp_path / "good", steps=3))
+    streams = [
+        report.streams[0].model_copy(
+            update={"name": name, "bytes": None if kind == "unknown" else 10, "bytes_are": kind}
+        )
+        for name, kind in zip("abcde", kinds, strict=False)
+    ]
+    assert total_text(report.model_copy(update={"streams": streams})) == text
+    cells = {"written": "10 B", "read": "10 B", "at_least": "≥ 10 B", "unknown": "not known"}
+    assert [data_text(stream) for stream in streams] == [cells[kind] for kind in kinds]
+    none = streams[-1].model_copy(update={"bytes": None, "steps": 0, "bytes_are": "unknown"})
+    assert data_text(none) == "-"
+    assert total_text(report.model_copy(update={"streams": [none]})) == "0 B"
 
 
 def test_a_column_is_one_line_for_the_terminal_and_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,7 +260,7 @@ def test_plain_progress_says_each_thing_once() -> None:
     assert lines == [
         "     0.1 s  md: started, 2 ranks, process 7",
         "     0.2 s  saxs: started, 1 rank, process 8",
-        "     7.0 s  atoms: 12 written, 11 read, 1.8 steps/s, 180 B/s, queue 1/2",
+        "     7.0 s  atoms: 12 written, 11 read, 2 steps/s, 200 B/s, queue 1/2",
         "     8.0 s  saxs: failed",
     ]
 

@@ -11,13 +11,14 @@ import pytest
 
 from tests.support.sample_run import START, Record, make_end, make_stage, write_lines, write_run
 from workflow.plan.plan_model import Plan, StreamPlan
-from workflow.report.build.bottleneck import run_limit, stream_limit, waiting
+from workflow.report.build.bottleneck import Limit, run_limit, stream_limit
 from workflow.report.build.make_report import make_report
-from workflow.report.build.queue_history import longest, queue_history
+from workflow.report.build.queue_history import longest, queue_history, spread_evenly
 from workflow.report.build.stage_figures import busy_s
+from workflow.report.build.stream_figures import idle
 from workflow.report.read.metrics_file import StageMetrics, read_metrics
 from workflow.report.read.run_records import Records, read_records
-from workflow.report.report_model import ReaderPart, StagePart, StreamPart
+from workflow.report.report_model import StagePart
 from workflow.spec.models.pipeline import Deadlines, Queue
 
 READERS = ["one", "two"]
@@ -104,8 +105,10 @@ def test_readers_may_read_less_than_was_written_and_one_more_than_another(tmp_pa
     report = make_report(records_of(tmp_path, fan(), metrics))
     stream = report.stream("atoms")
     assert (stream.bytes, [reader.bytes for reader in stream.readers]) == (1600, [200, 600])
-    assert stream.throughput == pytest.approx(1600 / 0.5)
-    assert [reader.throughput for reader in stream.readers] == pytest.approx([200 / 0.5, 600 / 0.5])
+    assert stream.transfer_rate == pytest.approx(1600 / 0.5)
+    assert [reader.transfer_rate for reader in stream.readers] == pytest.approx([200 / 0.5, 600 / 0.5])
+    assert stream.throughput == pytest.approx(1600 / 2)
+    assert [reader.throughput for reader in stream.readers] == pytest.approx([200 / 2, 600 / 2])
     assert [report.stage(name).bytes_in for name in READERS] == [200, 600]
 
 
@@ -115,7 +118,8 @@ def test_bytes_that_the_writer_does_not_know_are_those_of_the_reader_that_read_m
 ) -> None:
     metrics = {"md": written([1, 2], None), "one": taken([1, 2], one), "two": taken([1, 2], two)}
     stream = make_report(records_of(tmp_path, fan(), metrics)).stream("atoms")
-    assert (stream.bytes, stream.throughput) == (expected, None)
+    assert (stream.bytes, stream.transfer_rate, stream.bytes_are) == (expected, None, "read" if expected else "unknown")
+    assert stream.throughput == (expected and expected / 2)
 
 
 @pytest.mark.parametrize(
@@ -163,12 +167,13 @@ def test_of_two_opens_that_hang_the_first_counts(tmp_path: Path, ended: float | 
 # Bottlenecks
 
 
-def limit_of(wait_md: float, **waits: float) -> str:
+def limit_of(folder: Path, wait_md: float, plan: Plan | None = None, **waits: float) -> Limit:
     """Who limits atoms: ten steps, one a second, with so long a wait in each."""
     times = [float(step) for step in range(1, 11)]
-    metrics = {name: metrics_of(*taken(times, wait_s=wait)) for name, wait in waits.items()}
-    metrics["md"] = metrics_of(*written(times, wait_s=wait_md))
-    return stream_limit(fan().stream("atoms"), metrics)
+    metrics = {name: taken(times, wait_s=wait) for name, wait in waits.items()}
+    metrics["md"] = written(times, wait_s=wait_md)
+    records = records_of(folder, plan or fan(), metrics)
+    return stream_limit(records.plan.stream("atoms"), records)
 
 
 @pytest.mark.parametrize(
@@ -178,79 +183,209 @@ def limit_of(wait_md: float, **waits: float) -> str:
         (0.6, 0.4, 0.1, "two"),
         (0.3, 0.4, 0.1, "two"),
         (0.3, 0.4, 0.5, "md"),  # every reader waits longer than the writer
-        (0.4, 0.4, 0.5, "md"),
-        (0.0, 0.06, 0.3, "md"),
-        (0.0, 0.04, 0.3, ""),  # the reader that waits least does not wait much
-        (0.04, 0.0, 0.0, ""),
-        (0.0625, 0.0, 0.0, "one"),
+        (0.0, 0.0625, 0.3, "md"),
+        (0.0625, 0.0, 0.3, "one"),
     ],
 )
-def test_of_several_readers_the_one_that_waits_least_limits(md: float, one: float, two: float, limits: str) -> None:
-    assert limit_of(md, one=one, two=two) == limits
+def test_the_end_that_works_while_all_others_wait_limits(
+    tmp_path: Path, md: float, one: float, two: float, limits: str
+) -> None:
+    assert limit_of(tmp_path, md, one=one, two=two) == Limit(limits)
 
 
-def test_short_waits_limit_nobody_however_large_their_share() -> None:
-    """0.1 s in all are needed."""
-    stream = fan().stream("atoms")
-    for seconds, limits in ((0.04, ""), (0.05, "md")):
-        readers = {name: metrics_of(*taken([0.06, 0.12], wait_s=seconds)) for name in READERS}
-        assert stream_limit(stream, {"md": metrics_of(*written([0.06, 0.12])), **readers}) == limits
+@pytest.mark.parametrize(
+    ("md", "one", "two", "names"),
+    [
+        (0.4, 0.4, 0.5, ("md", "one")),
+        (0.0, 0.04, 0.3, ("md", "one")),  # the reader that waits least does not wait much
+        (0.04, 0.0, 0.3, ("one", "md")),
+        (0.6, 0.0, 0.0, ("one", "two")),  # two equally slow readers
+    ],
+)
+def test_ends_that_wait_equally_long_leave_the_limit_unknown(
+    tmp_path: Path, md: float, one: float, two: float, names: tuple[str, str]
+) -> None:
+    limit = limit_of(tmp_path, md, one=one, two=two)
+    waits = {"md": md, "one": one, "two": two}
+    expected = " and ".join(names), " and ".join(f"{waits[name] * 100:.0f} %" for name in names)
+    assert limit == Limit(
+        "", f"{expected[0]} wait for {expected[1]} of the time: the difference is within the noise"
+    )  # fmt: skip
 
 
-def test_an_end_without_metrics_limits_nobody() -> None:
-    stream, seen = fan().stream("atoms"), metrics_of(*taken([1, 2], wait_s=0.9))
-    nothing = StageMetrics(exists=False)
-    assert stream_limit(stream, {"md": nothing, "one": seen, "two": seen}) == ""
-    assert stream_limit(stream, {"md": metrics_of(*written([1, 2])), "one": nothing, "two": nothing}) == ""
-    # What can be seen of one reader is enough.
-    assert stream_limit(stream, {"md": metrics_of(*written([1, 2])), "one": nothing, "two": seen}) == "md"
+def test_a_difference_within_its_scatter_is_noise(tmp_path: Path) -> None:
+    """One long wait in ten steps does not show who limits; a wait in every step of the same sum does."""
+    times = [float(step) for step in range(1, 11)]
+    rare = written(times)
+    rare[5]["wait_s"] = 0.9
+    readers = {name: taken(times) for name in READERS}
+    readers["two"] = taken(times, wait_s=0.5)
+    records = records_of(tmp_path / "rare", fan(), {"md": rare, **readers})
+    limit = stream_limit(records.plan.stream("atoms"), records)
+    assert limit.why_unknown == "one and md wait for 0 % and 9 % of the time: the difference is within the noise"
+    records = records_of(tmp_path / "often", fan(), {"md": written(times, wait_s=0.09), **readers})
+    assert stream_limit(records.plan.stream("atoms"), records) == Limit("one")
 
 
-def test_waiting_is_a_share_of_the_time_from_open_to_close() -> None:
+@pytest.mark.parametrize(("seconds", "limits"), [(1.99, ""), (2.0, "md")])
+def test_a_stream_of_less_than_two_seconds_shows_nothing(tmp_path: Path, seconds: float, limits: str) -> None:
+    times = [seconds * step / 8 for step in range(1, 9)]
+    readers = {name: taken(times, wait_s=seconds / 10) for name in READERS}
+    records = records_of(tmp_path, fan(), {"md": written(times), **readers})
+    limit = stream_limit(records.plan.stream("atoms"), records)
+    short = "the streams moved data for 1.99 s only; 2.00 s are needed to tell"
+    assert limit == (Limit(limits) if limits else Limit("", short))
+
+
+def test_what_happened_before_all_ends_were_open_does_not_count(tmp_path: Path) -> None:
+    """The writer waits for a reader that is still opening its other streams."""
+    times = [float(step) for step in range(1, 11)]
+    md = written([0.5, *times])
+    md[1]["wait_s"] = 0.5
+    readers = {"one": [opened("atoms", "read", 0.5), *taken(times)[1:]], "two": taken(times, wait_s=0.5)}
+    records = records_of(tmp_path, fan(), {"md": md, **readers})
+    why = stream_limit(records.plan.stream("atoms"), records).why_unknown
+    assert why == "md and one wait for 0 % and 0 % of the time: the difference is within the noise"
+
+
+def cpu(stage: str, *samples: tuple[float, float]) -> list[Record]:
+    """CPU time of a stage (when, seconds so far)."""
+    return [event("stage_cpu", t, stage=stage, cpu_s=seconds) for t, seconds in samples]
+
+
+def foreign(plan: Plan, **ranks: int) -> Plan:
+    """These stages keep no metrics."""
+    stages = [
+        stage.model_copy(update={"observed": "evidence", "ranks": ranks[stage.name], "env": {"SstVerbose": "3"}})
+        if stage.name in ranks
+        else stage
+        for stage in plan.stages
+    ]
+    return plan.model_copy(update={"stages": stages})
+
+
+@pytest.mark.parametrize(
+    ("cpu_s", "ranks", "limits"),
+    [
+        (9.5, 1, "two"),
+        (19.5, 2, "two"),  # one rank may have polled all the time: the other one has worked
+        (4.0, 1, "two"),  # it waits at most for 60 %, the others for 80 %
+        (0.5, 1, ""),
+        (9.5, 2, ""),  # one of its ranks may have polled, and the other one waited
+    ],
+)
+def test_cpu_time_shows_that_a_stage_without_metrics_works(
+    tmp_path: Path, cpu_s: float, ranks: int, limits: str
+) -> None:
+    times = [float(step) for step in range(1, 11)]
+    metrics = {"md": written(times, wait_s=0.8), "one": taken(times, wait_s=0.8)}
+    seen = [event("stream_opened", 0, stream="atoms", stage="two", side="read"), *cpu("two", (10, cpu_s))]
+    records = records_of(tmp_path, foreign(fan(), two=ranks), metrics, seen)
+    assert stream_limit(records.plan.stream("atoms"), records).stage == limits
+
+
+def test_without_cpu_time_it_is_not_known_how_long_a_foreign_stage_waits(tmp_path: Path) -> None:
+    times = [float(step) for step in range(1, 11)]
+    metrics = {"md": written(times, wait_s=0.8), "one": taken(times, wait_s=0.1)}
+    records = records_of(tmp_path, foreign(fan(), two=1), metrics)
+    why = stream_limit(records.plan.stream("atoms"), records).why_unknown
+    assert why == "two keeps no metrics, and its CPU time does not show how long it waits"
+
+
+@pytest.mark.parametrize(("wait_s", "limits"), [(0.6, "md"), (0.45, "")])
+def test_of_two_ends_one_does_not_wait_while_the_other_one_does(tmp_path: Path, wait_s: float, limits: str) -> None:
+    """Nothing is known of the writer but this: while its reader waits, the queue is empty."""
+    times = [float(step) for step in range(1, 11)]
+    plan = fan()
+    plan = plan.model_copy(
+        update={"streams": [plan.streams[0].model_copy(update={"readers": ["one"]}), plan.streams[1]]}
+    )
+    records = records_of(tmp_path, foreign(plan, md=1), {"one": taken(times, wait_s=wait_s)})
+    assert stream_limit(records.plan.stream("atoms"), records).stage == limits
+
+
+def test_idle_is_a_share_of_the_time_from_open_to_close() -> None:
     lines = written([1, 2], wait_s=0.5)
-    assert waiting(metrics_of(*lines), "atoms", "write") == pytest.approx(0.5)
-    assert waiting(metrics_of(*lines, closed("atoms", "write", 2, 4)), "atoms", "write") == pytest.approx(0.25)
-    assert waiting(metrics_of(*written([0.5], wait_s=2.0)), "atoms", "write") == 1.0
-    assert waiting(metrics_of(*lines), "atoms", "read") is None
-    assert waiting(metrics_of(*lines[1:]), "atoms", "write") is None
-    assert waiting(metrics_of(lines[0]), "atoms", "write") is None
+    assert idle(metrics_of(*lines), "atoms") == pytest.approx(0.5)
+    assert idle(metrics_of(*lines, closed("atoms", "write", 2, 4)), "atoms") == pytest.approx(0.25)
+    assert idle(metrics_of(*written([0.5], wait_s=2.0)), "atoms") == 1.0
+    assert idle(metrics_of(*lines[1:]), "atoms") is None
+    assert idle(metrics_of(lines[0]), "atoms") is None
 
 
 @pytest.mark.parametrize("t", [0.0, -1.0])
 def test_a_stream_that_lasted_no_time_has_no_share(t: float) -> None:
     """Clocks have a resolution, and may be set back."""
-    assert waiting(metrics_of(*written([t])), "atoms", "write") is None
+    assert idle(metrics_of(*written([t])), "atoms") is None
 
 
-def part(name: str, writer: str, reader: str, by: str, when_full: str = "block") -> StreamPart:
-    return StreamPart(
-        name=name, writer=writer, via="sst", engine="SST", coupling="live", steps=3, limited_by=by,
-        when_full=when_full, readers=[ReaderPart(stage=reader, steps=3, bytes=8)],
-    )  # fmt: skip
+def whole_run(folder: Path, plan: Plan | None = None, log_wait_s: float = 0.9, **waits: float) -> Limit:
+    """Who limits a run in which keep reads log beside atoms: ten steps, one a second."""
+    times = [float(step) for step in range(1, 11)]
+    metrics = {name: taken(times, wait_s=waits[name]) for name in READERS}
+    metrics["md"] = [
+        *written(times, wait_s=waits["md"]), opened("log", "write"), *stepped("log", "write", times),
+    ]  # fmt: skip
+    metrics["keep"] = [opened("log", "read"), *stepped("log", "read", times, wait_s=log_wait_s)]
+    return run_limit(records_of(folder, plan or fan(), metrics))
 
 
-def work(name: str, compute_s: float | None, io_s: float | None = None) -> StagePart:
-    return StagePart(
-        name=name, kind="analysis", program=name, ranks=1, state="succeeded", compute_s=compute_s, io_s=io_s
-    )
+def test_the_run_is_limited_by_the_stage_that_works_while_all_others_wait(tmp_path: Path) -> None:
+    assert whole_run(tmp_path / "md", md=0.0, one=0.9, two=0.5) == Limit("md")
+    assert whole_run(tmp_path / "one", md=0.5, one=0.1, two=0.5) == Limit("one")
+    # Another stream has the slowest reader.
+    assert whole_run(tmp_path / "keep", md=0.5, one=0.9, two=0.5, log_wait_s=0.05) == Limit("keep")
 
 
-def test_of_several_stages_that_limit_the_run_the_one_with_most_work_does() -> None:
-    streams = [part("x", "a", "b", "a"), part("y", "c", "d", "d")]
-    assert run_limit(streams, [work("a", 2.0), work("b", 9.0), work("c", 9.0), work("d", 1.0, 0.5)]) == "a"
-    assert run_limit(streams, [work("a", 2.0), work("b", 9.0), work("c", 9.0), work("d", 1.0, 1.5)]) == "d"
-    assert run_limit(streams, [work("a", None), work("d", None, 0.5)]) == "d"
+@pytest.mark.parametrize(("wait_s", "limits"), [(0.25, "one"), (0.26, "")])
+def test_a_stage_that_waits_for_a_quarter_of_the_time_does_not_limit_the_run(
+    tmp_path: Path, wait_s: float, limits: str
+) -> None:
+    limit = whole_run(tmp_path, md=0.9, one=wait_s, two=0.9)
+    assert limit.stage == limits
+    unknown = "no stage works all the time: one, which waits least, waits for 26 %"
+    assert limit.why_unknown == ("" if limits else unknown)
 
 
-def test_in_a_circle_all_that_limit_are_candidates() -> None:
-    streams = [part("x", "a", "b", "b"), part("y", "b", "a", "a")]
-    assert run_limit(streams, [work("a", 2.0), work("b", 3.0)]) == "b"
+def test_nobody_waits_for_what_a_full_queue_discards(tmp_path: Path) -> None:
+    plan = fan()
+    discard = Queue.model_validate({"limit": 3, "when_full": "discard"})
+    streams = [plan.streams[0].model_copy(update={"queue": discard}), plan.streams[1]]
+    # One and two work all the time, and keep no stage waiting.
+    changed = plan.model_copy(update={"streams": streams})
+    assert whole_run(tmp_path / "one", changed, md=0.1, one=0.0, two=0.0) == Limit("md")
+    streams = [stream.model_copy(update={"queue": discard}) for stream in plan.streams]
+    none = plan.model_copy(update={"streams": streams})
+    assert whole_run(tmp_path / "none", none, md=0.1, one=0.0, two=0.9) == Limit()
 
 
-def test_nobody_waits_for_what_a_full_queue_discards() -> None:
-    streams = [part("x", "a", "b", "b", "discard"), part("y", "a", "c", "a")]
-    assert run_limit(streams, [work("a", 1.0), work("b", 5.0), work("c", 1.0)]) == "a"
-    assert run_limit(streams[:1], [work("a", 1.0), work("b", 5.0)]) == ""
+def test_a_tap_does_not_limit_the_run(tmp_path: Path) -> None:
+    plan = fan()
+    tap = plan.stage("one").model_copy(update={"added": "tap"})
+    plan = plan.model_copy(update={"stages": [tap if stage.name == "one" else stage for stage in plan.stages]})
+    assert whole_run(tmp_path, plan, md=0.1, one=0.0, two=0.9) == Limit("md")
+
+
+def test_a_run_without_live_streams_is_limited_by_nobody(tmp_path: Path) -> None:
+    plan = fan()
+    streams = [stream.model_copy(update={"coupling": "after"}) for stream in plan.streams]
+    assert whole_run(tmp_path, plan.model_copy(update={"streams": streams}), md=0.0, one=0.9, two=0.9) == Limit()
+
+
+def test_a_stage_that_has_ended_waits(tmp_path: Path) -> None:
+    """A writer that is done early leaves its reader alone with a file; it did not limit the run."""
+    plan = fan(limit=None, engine="BP5")
+    late = [float(step) for step in range(1, 11)]
+    metrics = {
+        "md": [*written([0.1, 0.2]), opened("log", "write"), *stepped("log", "write", [0.1, 0.2])],
+        "one": taken(late),
+        "two": taken(late, wait_s=0.5),
+        "keep": [opened("log", "read"), *stepped("log", "read", [1, 2])],
+    }
+    ends = [event("stage_exited", t, stage=name, code=0, signal=None) for name, t in (("md", 0.5), ("keep", 2.5))]
+    records = records_of(tmp_path, plan, metrics, ends)
+    assert stream_limit(records.plan.stream("atoms"), records) == Limit("one")
+    assert run_limit(records) == Limit("one")
 
 
 # Queues
@@ -306,6 +441,7 @@ def test_an_end_that_another_stream_does_not_see_does_not_matter(tmp_path: Path)
 
 
 def test_steps_that_only_the_supervisor_saw_make_a_queue_too(tmp_path: Path) -> None:
+    """SST's log has the steps of readers when they begin: the last one may still be in the queue."""
     seen = [
         (1, "md", "write", 1),
         (2, "md", "write", 3),
@@ -317,7 +453,53 @@ def test_steps_that_only_the_supervisor_saw_make_a_queue_too(tmp_path: Path) -> 
         event("stream_progress", t, stream="atoms", stage=stage, side=side, steps=steps, bytes=0)
         for t, stage, side, steps in seen
     ]
-    assert levels(records_of(tmp_path, fan(), {}, events)) == [(1, 1), (2, 3), (5, 0)]
+    assert levels(records_of(tmp_path, fan(), {}, events)) == [(1, 1), (1.5, 2), (2, 3), (5, 1)]
+
+
+def test_the_queue_is_empty_when_its_writer_has_closed(tmp_path: Path) -> None:
+    """The last progress of a reader that the supervisor saw may be older; what it closed with is not."""
+    seen = [("md", "write", 1, 4), ("one", "read", 1, 2), ("two", "read", 1, 2)]
+    events = [
+        *(event("stream_opened", 0, stream="atoms", stage=stage, side=side) for stage, side, _, _ in seen),
+        *(
+            event("stream_progress", t, stream="atoms", stage=stage, side=side, steps=steps, bytes=0)
+            for stage, side, t, steps in seen
+        ),
+        event("stream_closed", 4, stream="atoms", stage="md", side="write", steps=4, complete=True, bytes=0),
+        *(
+            event("stream_closed", t, stream="atoms", stage=stage, side="read", steps=4, complete=True, bytes=0)
+            for stage, t in (("one", 5), ("two", 6))
+        ),
+        event("stage_exited", 7, stage="two", code=0, signal=None),
+    ]
+    assert levels(records_of(tmp_path, fan(), {}, events))[-2:] == [(3.5, 2), (4.0, 0)]
+
+
+def test_a_reader_that_has_left_holds_no_steps(tmp_path: Path) -> None:
+    """Of a file, which has no limit: the reader two is at its end when it closes, one goes on."""
+    metrics = {
+        "md": [*written([1, 2, 3]), closed("atoms", "write", 3, 3)],
+        "one": [*taken([1.5, 6, 7]), closed("atoms", "read", 3, 7)],
+        "two": [*taken([1.5]), closed("atoms", "read", 1, 5)],
+    }
+    found = levels(records_of(tmp_path, fan(limit=None, engine="BP5"), metrics))
+    assert found == [(1, 1), (1.5, 0), (2, 1), (3, 2), (6, 1), (7, 0)]
+
+
+def test_steps_between_two_looks_are_spread_evenly(tmp_path: Path) -> None:
+    """The looks at both ends are a moment apart: their difference is not the queue."""
+    looks = [("md", "write", 2.0, 20), ("one", "read", 2.25, 21), ("two", "read", 2.25, 21)]
+    events = [
+        *(event("stream_opened", 0, stream="atoms", stage=stage, side=side) for stage, side, _, _ in looks),
+        *(
+            event("stream_progress", t + shift, stream="atoms", stage=stage, side=side, steps=steps + more, bytes=0)
+            for shift, more in ((0, 0), (2, 20))
+            for stage, side, t, steps in looks
+        ),
+    ]
+    found = [level for t, level in levels(records_of(tmp_path, fan(), {}, events)) if 2.25 < t < 4]
+    assert set(found) <= {2, 3}, found
+    assert list(spread_evenly([(0.0, 0), (1.0, 100)]))[:2] == [(0.02, 2), (0.04, 4)]
 
 
 def test_a_queue_that_discarded_is_not_known_and_one_that_could_have_is(tmp_path: Path) -> None:

@@ -224,7 +224,7 @@ def test_what_is_wrong_with_a_plan_is_said(plan: Plan, tmp_path: Path, change: d
 
 def test_every_event_survives_its_file(tmp_path: Path) -> None:
     events = [
-        StageExited(1.5, "md", None, 9, "note", ["saxs"]),
+        StageExited(1.5, "md", None, 9, "note", ["saxs"], cpu_s=0.25),
         StageFailed(2.0, "md", "was killed »here«"),
         RunFinished(3.0, "failed", 1, "why", "md"),
     ]
@@ -236,7 +236,7 @@ def test_every_event_survives_its_file(tmp_path: Path) -> None:
     assert list(read_events(tmp_path)) == events
     assert json.loads(to_line(events[0])) == {
         "event": "stage_exited", "t": 1.5, "stage": "md", "code": None, "signal": 9, "note": "note",
-        "alive": ["saxs"], "dying": [],
+        "alive": ["saxs"], "dying": [], "cpu_s": 0.25,
     }  # fmt: skip
     assert {"run_started", "stage_open", "stream_progress", "deadline_passed", "cleaned"} < set(KINDS)
 
@@ -302,7 +302,7 @@ def test_events_that_cannot_be_written_are_reported_once(tmp_path: Path) -> None
 def test_events_of_a_newer_version_are_refused(tmp_path: Path) -> None:
     started = RunStarted(0.0, "run", 1, 1, "here", events_version=EVENTS_VERSION + 1)
     (tmp_path / "events.jsonl").write_text(to_line(started))
-    with pytest.raises(RunError, match=r"events.jsonl: events_version is 3, this wf reads versions up to 2"):
+    with pytest.raises(RunError, match=r"events.jsonl: events_version is 4, this wf reads versions up to 3"):
         list(read_events(tmp_path))
 
 

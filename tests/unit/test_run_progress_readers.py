@@ -28,10 +28,10 @@ from workflow.run.events import (
     StreamWaiting,
 )
 from workflow.run.observe.file_visibility import VISIBILITY_S, mounted, visibility_s
-from workflow.run.observe.progress_readers import Follower, trouble_of
+from workflow.run.observe.progress_readers import Follower, size_on_disk, trouble_of
 from workflow.run.run_directory import fill_plan
 from workflow.run.state import RunState, initial_state
-from workflow.run.state_reducer import fold
+from workflow.run.state_reducer import apply, fold
 
 
 def append(path: Path, *records: dict[str, Any]) -> None:
@@ -285,10 +285,18 @@ def test_file_closed_without_a_step_has_none(holds: str, tmp_path: Path) -> None
 def test_file_that_is_only_handed_over(exists: bool, tmp_path: Path) -> None:
     stage = make_stage("sim", ["sim"], [make_end("a", "write", "after", engine="file", path=f"{tmp_path}/a.dat")])
     if exists:
-        (tmp_path / "a.dat").touch()
+        (tmp_path / "a.dat").write_bytes(b"12345")
     follower = Follower(stage, tmp_path)
     assert follower.last(5, succeeded=False) == []
-    assert follower.last(5, succeeded=True) == [StreamClosed(5, "a", "sim", "write", 0, exists)]
+    assert follower.last(5, succeeded=True) == [StreamClosed(5, "a", "sim", "write", 0, exists, 5 * exists)]
+
+
+def test_the_size_of_what_is_handed_over_may_be_that_of_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "a.bp/deep").mkdir(parents=True)
+    (tmp_path / "a.bp/data.0").write_bytes(b"1234567")
+    (tmp_path / "a.bp/deep/data.1").write_bytes(b"123")
+    assert size_on_disk(tmp_path / "a.bp") == 10
+    assert size_on_disk(tmp_path / "none") == 0
 
 
 def state(*events: Event) -> RunState:
@@ -312,11 +320,9 @@ def test_what_a_display_needs() -> None:
     )  # fmt: skip
     assert now.steps("atoms") == (40, {"saxs": 39})
     assert now.queue("atoms") == 1
-    steps_s, bytes_s = now.writer("atoms").rates(20)
-    assert (steps_s, bytes_s) == pytest.approx((4, 400))
-    assert now.writer("atoms").rates(23) == pytest.approx((8 / 5, 160), rel=0.5)
-    assert now.writer("atoms").rates(60) == (0, 0)
-    assert len(now.writer("atoms").samples) < 30
+    assert now.writer("atoms").last_moved == 20
+    closed = apply(now, StreamClosed(23, "atoms", "md", "write", 40, True, 4000)).writer("atoms")
+    assert closed.last_moved == 23
     assert now.writer("atoms").last_step == 20
     assert now.dropped("atoms", "saxs") is None
 

@@ -34,7 +34,7 @@ from workflow.run.events import (
     Tick,
     Trouble,
 )
-from workflow.run.state import KEPT_WARNINGS, EndKey, EndState, RunState, Sample, initial_state
+from workflow.run.state import KEPT_WARNINGS, EndKey, EndState, RunState, initial_state
 from workflow.run.state_reducer import apply, fold, with_stage
 from workflow.spec.models.pipeline import Deadlines
 
@@ -177,7 +177,7 @@ def test_an_end_that_reports_is_seen_from_then_on() -> None:
 def test_an_end_is_offered_and_opened() -> None:
     state = chained(StreamOffered(1, "atoms", "md"), StreamOpened(2, "atoms", "md", "write"))
     md = end(state, "atoms", "md")
-    assert (md.offered, md.opened, md.samples) == (1, 2, (Sample(2, 0, 0),))
+    assert (md.offered, md.opened) == (1, 2)
     assert (end(state, "atoms", "saxs").offered, end(state, "atoms", "saxs").opened) == (None, None)
     state = chained(StreamTransport(3, "atoms", "md", "evpath", "no rdma"))
     assert (end(state, "atoms", "md").plane, end(state, "atoms", "md").plane_why) == ("evpath", "no rdma")
@@ -330,18 +330,6 @@ def test_a_close_counts_what_was_not_reported_before() -> None:
     assert (md.closed, md.complete, md.steps, md.bytes, md.last_step) == (7, True, 6, 600, 7)
     assert end(state, "atoms", "saxs").due == 3
     assert not end(chained(StreamClosed(7, "atoms", "md", "write", 0, False)), "atoms", "md").complete
-
-
-def test_samples_are_at_least_a_fifth_of_a_second_apart_and_of_the_last_five() -> None:
-    events: list[Event] = [StreamOpened(10, "atoms", "md", "write")]
-    events += [progress(10 + 0.125 * step, step, 8 * step) for step in range(1, 5)]
-    samples = end(chained(*events), "atoms", "md").samples
-    assert samples == (Sample(10, 0, 0), Sample(10.25, 2, 16), Sample(10.5, 4, 32))
-    samples = end(chained(*events, progress(15.25, 9, 72)), "atoms", "md").samples
-    assert samples == (Sample(10.25, 2, 16), Sample(10.5, 4, 32), Sample(15.25, 9, 72))
-    assert end(chained(progress(3, 1, 8)), "atoms", "md").samples == (Sample(3, 1, 8),)
-    samples = end(chained(StreamOpened(0, "atoms", "md", "write"), progress(0.2, 1, 8)), "atoms", "md").samples
-    assert samples == (Sample(0, 0, 0), Sample(0.2, 1, 8)), "the interval is 0.2 s, its end included"
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """The report of a run as frozen models: versioned JSON, validated when it is read back.
 
-Times are Unix seconds, durations seconds, sizes bytes, throughputs bytes per second. None means that the
+Times are Unix seconds, durations seconds, sizes bytes, rates bytes per second. None means that the
 files of the run do not tell, e.g. the times of a program that does not use `workflow.stage`.
 """
 
@@ -13,8 +13,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 # Microseconds: the resolution of the clocks, without the noise of binary fractions.
 Real = Annotated[float, AfterValidator(lambda value: round(value, 6))]
 RunVerdict = Literal["succeeded", "failed", "interrupted", "running", "died", "unfinished"]
-# What the wall time of a stage is made of: `open_s` and so on of StagePart.
-Activity = Literal["open", "compute", "io", "wait", "other"]
+# What the wall time of a stage is made of: `open_s` and so on of StagePart. `cpu` and `ready` stand for a
+# stage without metrics: computing and moving data are not told apart there.
+Activity = Literal["open", "compute", "io", "wait", "other", "cpu", "ready"]
 StageVerdict = Literal["waiting", "starting", "running", "stopping", "ended", "succeeded", "failed", "stopped"]
 
 
@@ -42,18 +43,22 @@ class RunPart(ReportPart):
     wf_version: str = ""
     overlap: Real | None = Field(
         None,
-        description="time that the stage `limited_by`, or else the one with most work, did not wait ÷ wall_s: "
-        "1 when it hides all other work",
+        description="time that the stage `limited_by` did not wait ÷ wall_s: 1 when it hides all other work; None "
+        "where that stage is not known",
     )
     limited_by: str = Field(
         "",
-        description="the stage that the others wait for: it limits a stream and does not wait much in any; "
-        "empty when none waits much, or the run failed",
+        description="the stage that works while the others wait; empty where the records do not show it "
+        "(`limit_unknown`), without live streams, or when the run did not succeed",
     )
+    limit_unknown: str = Field("", description="why `limited_by` is not known; empty where it is, or does not apply")
 
 
 class StagePart(ReportPart):
-    """One stage. wall_s = open_s + compute_s + io_s + wait_s + other_s (start, imports, the end)."""
+    """One stage. wall_s = open_s + compute_s + io_s + wait_s + other_s (start, imports, the end).
+
+    Of a stage without metrics these are None; `cpu_s` tells how busy it was.
+    """
 
     name: str
     kind: str
@@ -72,6 +77,12 @@ class StagePart(ReportPart):
     io_s: Real | None = Field(None, description="moving data: reads, writes")
     wait_s: Real | None = Field(None, description="readers: for the next step; writers: for room in the queue")
     other_s: Real | None = None
+    cpu_s: Real | None = Field(
+        None, description="CPU time of all its processes, also of those that poll; None where the system does not tell"
+    )
+    ready_s: Real | None = Field(
+        None, description="of a stage without metrics: ready to run while other processes had the CPU"
+    )
     steps_in: int | None = None
     steps_out: int | None = None
     bytes_in: int | None = None
@@ -86,9 +97,22 @@ class StagePart(ReportPart):
         return seconds
 
     def share(self, activity: Activity) -> float | None:
-        """Share of the stage's wall time that it spent on this activity, 0 … 1."""
+        """Share of the stage's wall time that it spent on this activity, 0 … 1; of the CPU, cores used on average."""
         seconds = self.seconds(activity)
         return None if seconds is None or not self.wall_s else seconds / self.wall_s
+
+    def parts(self) -> dict[Activity, float]:
+        """The shares of its wall time that are known, one activity beside the other: {} where nothing is.
+
+        Of a stage without metrics: how far its ranks had the CPU, or were ready to run; together at most 1.
+        """
+        if self.compute_s is None:
+            if (share := self.share("cpu")) is None:
+                return {}
+            cpu = min(1.0, share / self.ranks)
+            return {"cpu": cpu, "ready": min(1.0 - cpu, (self.share("ready") or 0.0) / self.ranks)}
+        activities: tuple[Activity, ...] = ("compute", "io", "wait", "open", "other")
+        return {activity: share for activity in activities if (share := self.share(activity)) is not None}
 
 
 class AccuracyPart(ReportPart):
@@ -110,7 +134,8 @@ class ReaderPart(ReportPart):
     bytes: int | None
     io_s: Real | None = None
     wait_s: Real | None = Field(None, description="in begin_step, for the writer's next step")
-    throughput: Real | None = Field(None, description="perceived: bytes ÷ io_s (loads and end_step, not the waiting)")
+    throughput: Real | None = Field(None, description="bytes ÷ time from opening the stream to its close or last step")
+    transfer_rate: Real | None = Field(None, description="bytes ÷ io_s (loads and end_step, not the waiting)")
     dropped: int | None = Field(None, description="steps written but never read; None while the stream is open")
     complete: bool | None = Field(None, description="read to the end of the stream; None while it is open")
     accuracy: list[AccuracyPart] = Field(default_factory=list, description="of the compressed variables that it read")
@@ -133,21 +158,30 @@ class StreamPart(ReportPart):
     steps: int | None = Field(description="written; None: unknown, as for readers")
     step_size: int | None = Field(None, description="bytes of a step as planned: stated in the file, or by shapes")
     queue_memory: int | None = Field(None, description="bytes that the queue was planned to hold at most")
-    bytes: int | None = Field(None, description="written; where the writer does not record it, what a reader read")
+    bytes: int | None = Field(None, description="moved through the stream, see `bytes_are`")
+    bytes_are: Literal["written", "read", "at_least", "unknown"] = Field(
+        "unknown",
+        description="written: recorded by the writer, or the size of its file; read: what the reader that read most "
+        "got; at_least: what the first rank of such a reader got; unknown: nobody counted them, or they are 0",
+    )
     stored: int | None = Field(None, description="bytes on disk of a compressed file that still exists")
     unread: list[str] = Field(default_factory=list, description="compressed variables that no stage read")
     io_s: Real | None = None
     wait_s: Real | None = Field(None, description="of the writer, for room in the queue")
     throughput: Real | None = Field(
+        None, description="bytes ÷ time of the stream: from its opening by the writer to its close or last step"
+    )
+    transfer_rate: Real | None = Field(
         None,
-        description="perceived by the writer: bytes ÷ (io_s + wait_s), i.e. from begin_step to the return of end_step, "
-        "latency and synchronisation included (Poeschel et al. 2021, arXiv:2107.06108)",
+        description="of the writer: bytes ÷ (io_s + wait_s), i.e. from begin_step to the return of end_step, latency "
+        "and synchronisation included (Poeschel et al. 2021, arXiv:2107.06108, call it perceived throughput)",
     )
     complete: bool | None = Field(None, description="closed in order; None while it is open")
     first_step: Real | None = Field(None, description="when the writer ended its first step")
     last_step: Real | None = None
     idle: Real | None = Field(None, description="share of the writer's time from open to close spent waiting")
-    limited_by: str = Field("", description="the stage that the other end waits for; empty when neither waits much")
+    limited_by: str = Field("", description="the end that the others wait for; empty where it is not known")
+    limit_unknown: str = Field("", description="why `limited_by` is not known; empty where it is, or does not apply")
     longest_queue: int | None = Field(None, description="most steps written and not yet read by the slowest reader")
     readers: list[ReaderPart] = Field(default_factory=list)
 
@@ -155,7 +189,7 @@ class StreamPart(ReportPart):
 class Report(ReportPart):
     """What a run did."""
 
-    report_version: Literal[1] = 1
+    report_version: Literal[2] = 2
     run: RunPart
     stages: list[StagePart]
     streams: list[StreamPart]

@@ -24,8 +24,10 @@ Deadline = Literal["start", "step", "run"]
 Trouble = Literal["failed", "timeout", "other"]
 Outcome = Literal["succeeded", "failed", "interrupted"]
 EVENTS_FILE = "events.jsonl"
-# Version 2 states its version, and has less and less progress; version 1 has two of an end a second.
-EVENTS_VERSION = 2
+# Version 3 has the CPU time of stages (`stage_cpu`, and `cpu_s` of `stage_exited`), and the calls in which stages wait
+# (`stream_waiting`). Version 2 states its version, and
+# has less and less progress; version 1 has two of an end a second.
+EVENTS_VERSION = 3
 # The longest interval between two lines of progress of one end: so old may its counts in the file be.
 LONGEST_INTERVAL_S = 150.0
 # How often to look whether progress that was held back is due.
@@ -59,6 +61,18 @@ class StageStarted(Event):
 
     stage: str
     pid: int
+
+
+@dataclass(frozen=True)
+class StageCpu(Event):
+    """The CPU time that all processes of a stage have used since its start. Of stages that keep no metrics only.
+
+    `ready_s`: how long they were ready to run while other processes had the CPU; 0 where the system does not tell.
+    """
+
+    stage: str
+    cpu_s: float
+    ready_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -150,6 +164,7 @@ class StageExited(Event):
 
     After a failure: which writers of the stage were `alive` with all their processes, and which were `dying`: some of
     their ranks were gone, their launcher was not. Others have ended, or cannot be seen from here.
+    `cpu_s`: the CPU time of all its processes; None where the system does not tell, e.g. of ranks on other nodes.
     """
 
     stage: str
@@ -158,6 +173,7 @@ class StageExited(Event):
     note: str = ""
     alive: list[str] = field(default_factory=list)
     dying: list[str] = field(default_factory=list)
+    cpu_s: float | None = None
 
 
 @dataclass(frozen=True)

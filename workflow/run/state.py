@@ -17,19 +17,7 @@ EndKey = tuple[str, str, Side]  # stream, stage, side
 # Steps of programs of the user's own are read off SST's log, which tells them one by one from this level on.
 STEPS_VERBOSITY = 3
 SUMMARY_VERBOSITY = 2
-# A rate is taken over this long, from samples at least this far apart.
-RATE_WINDOW_S = 5.0
 KEPT_WARNINGS = 100
-SAMPLE_S = 0.2
-
-
-@dataclass(frozen=True)
-class Sample:
-    """How far an end was at some time."""
-
-    t: float
-    steps: int
-    bytes: int
 
 
 @dataclass(frozen=True)
@@ -56,7 +44,6 @@ class EndState:
     trouble_text: str = ""
     plane: str = ""  # SST's data plane, at the writing end; why it is not the preferred one
     plane_why: str = ""
-    samples: tuple[Sample, ...] = ()
 
     @property
     def last_sign(self) -> float | None:
@@ -64,21 +51,16 @@ class EndState:
         return max((t for t in (self.opened, self.last_step, self.closed) if t is not None), default=None)
 
     @property
+    def last_moved(self) -> float | None:
+        """The end of the time over which its throughput is taken: its close, or its last step."""
+        return self.last_step if self.closed is None else self.closed
+
+    @property
     def untaken_since(self) -> float | None:
         """Of a reading end: when the first step was written that it has not taken; None when it has taken all."""
         if self.due is not None and self.last_step is not None and self.due <= self.last_step:
             return None
         return self.due
-
-    def rates(self, now: float) -> tuple[float, float]:
-        """(steps per second, bytes per second) over the last seconds up to `now`."""
-        samples = [sample for sample in self.samples if now - sample.t <= RATE_WINDOW_S]
-        if not samples or self.closed is not None:
-            return 0.0, 0.0
-        seconds = now - samples[0].t
-        if seconds <= 0:
-            return 0.0, 0.0
-        return (self.steps - samples[0].steps) / seconds, (self.bytes - samples[0].bytes) / seconds
 
 
 @dataclass(frozen=True)

@@ -34,12 +34,9 @@ from workflow.run.events import (
 )
 from workflow.run.state import (
     KEPT_WARNINGS,
-    RATE_WINDOW_S,
-    SAMPLE_S,
     EndKey,
     EndState,
     RunState,
-    Sample,
     StageState,
     lets_go_on,
 )
@@ -160,7 +157,7 @@ class _Draft:
             case StreamTransport(stream=stream, stage=stage, plane=plane, why=why):
                 self._change_end((stream, stage, "write"), plane=plane, plane_why=why)
             case StreamOpened(stream=stream, stage=stage, side=side):
-                self._change_end((stream, stage, side), opened=t, waiting=None, samples=(Sample(t, 0, 0),))
+                self._change_end((stream, stage, side), opened=t, waiting=None)
             case StreamWaiting(stream=stream, stage=stage, side=side, steps=steps, waits=waits):
                 self._wait((stream, stage, side), t, steps, waits)
             case StreamTrouble(stream=stream, stage=stage, trouble=trouble, text=text):
@@ -235,10 +232,8 @@ class _Draft:
         stepped = steps > end.steps
         steps, count = max(end.steps, steps), max(end.bytes, count)
         last_step = t if stepped else end.last_step
-        samples = _sampled(end.samples, Sample(t, steps, count))
         waiting = None if stepped else end.waiting
-        changes = {"steps": steps, "bytes": count, "last_step": last_step, "waiting": waiting, "samples": samples}
-        self._put(_changed(end, changes))
+        self._put(_changed(end, {"steps": steps, "bytes": count, "last_step": last_step, "waiting": waiting}))
         if stepped and self.stages[end.stage].silence is not None:
             self.change_stage(end.stage, silence=None)
         if stepped and end.side == "write":
@@ -254,9 +249,3 @@ def _changed(end: EndState, changes: dict[str, Any]) -> EndState:
     new.__dict__.update(end.__dict__)
     new.__dict__.update(changes)
     return new
-
-
-def _sampled(samples: tuple[Sample, ...], new: Sample) -> tuple[Sample, ...]:
-    if samples and new.t - samples[-1].t < SAMPLE_S:
-        return samples
-    return (*(sample for sample in samples if new.t - sample.t <= RATE_WINDOW_S), new)

@@ -33,6 +33,7 @@ from workflow.run.events import (
     RecordsLost,
     RunFinished,
     RunStarted,
+    StageCpu,
     StageExited,
     StageStarted,
     Tick,
@@ -49,6 +50,7 @@ from workflow.run.lifecycle import (
 )
 from workflow.run.observe.file_visibility import visibility_s
 from workflow.run.observe.progress_readers import Follower
+from workflow.run.processes.cpu_time import CpuSchedule
 from workflow.run.processes.mpmd_launches import MpmdLaunches
 from workflow.run.processes.signals import Signals
 from workflow.run.processes.stage_processes import NOT_STARTED, Crew, Ending
@@ -169,6 +171,7 @@ class _Watch:
         self.read: dict[str, float] = {}  # stage → when its files were read
         self.leaving: dict[str, tuple[float, Ending]] = {}  # ended stages whose last records are not visible yet
         self.launches = MpmdLaunches(plan, run_dir, hosts)
+        self.cpu = CpuSchedule(sum(stage.observed == "evidence" for stage in plan.stages))
         self.events: list[Event] = []
         self.polled = -math.inf
         crew.watch(signals.descriptor)
@@ -274,7 +277,9 @@ class _Watch:
         if now - self.polled >= POLL_S:
             self.polled = now
             self.crew.end_lost(now)
-            self.read_files(self.next_turns(), now)
+            turns = self.next_turns()
+            self.read_files(turns, now)
+            self.sample_cpu(turns, now)
         self.read_files(self.neighbours(ended), now)
         for stage, ending in self.launches.poll():
             self.take_end(now, stage, ending)
@@ -311,6 +316,13 @@ class _Watch:
             self.events += bring_between(self.followers[name].poll(now), self.read[name], now)
             self.read[name] = now
 
+    def sample_cpu(self, names: Iterable[str], now: float) -> None:
+        """The CPU time of those of these stages that keep no metrics."""
+        for name in names:
+            if self.plan.stage(name).observed == "evidence" and self.cpu.is_due(name, now):
+                used = self.crew.cpu_use(name)
+                self.events += [] if used is None else [StageCpu(now, name, *(round(value, 6) for value in used))]
+
     def take_end(self, now: float, stage: str, ending: Ending, since: float | None = None) -> None:
         """A stage has ended, `since` then: what it did until then, and how it ended.
 
@@ -333,7 +345,9 @@ class _Watch:
         self.leaving.pop(stage, None)
         del self.followers[stage], self.read[stage]
         alive, dying = ([], []) if succeeded else self.others(stage)
-        self.events.append(StageExited(since, stage, ending.code, ending.signal, ending.note, alive, dying))
+        self.events.append(
+            StageExited(since, stage, ending.code, ending.signal, ending.note, alive, dying, ending.cpu_s)
+        )
 
     def others(self, stage: str) -> tuple[list[str], list[str]]:
         """(alive, dying) of the stages from which a stage reads, as the kernel knows them now."""

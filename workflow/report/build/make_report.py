@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 
 from workflow.errors import EXIT_RUN_FAILED
-from workflow.report.build.bottleneck import run_limit
+from workflow.report.build.bottleneck import Limit, run_limit
 from workflow.report.build.notes import make_notes
 from workflow.report.build.stage_figures import busy_s, make_stage
 from workflow.report.build.stream_figures import make_stream
 from workflow.report.read.run_records import Records
-from workflow.report.report_model import Report, RunPart, StagePart, StreamPart
+from workflow.report.report_model import Report, RunPart, StagePart
 from workflow.run.observe.sst_log import last_lines
 from workflow.run.verdict.stall_detection import present_warnings
 
@@ -26,7 +26,7 @@ def make_report(records: Records) -> Report:
     stages = [make_stage(stage, records, _last_lines(records, stage.name)) for stage in records.plan.stages]
     streams = [make_stream(stream, records) for stream in records.plan.streams]
     return Report(
-        run=_make_run(records, stages, streams),
+        run=_make_run(records, stages),
         stages=stages,
         streams=streams,
         notes=make_notes(records, streams),
@@ -44,28 +44,19 @@ def _last_lines(records: Records, stage: str) -> list[str]:
     return ["".join(c for c in COLOUR.sub("", line) if c.isprintable() or c == "\t") for line in lines]
 
 
-def _make_run(records: Records, stages: list[StagePart], streams: list[StreamPart]) -> RunPart:
+def _make_run(records: Records, stages: list[StagePart]) -> RunPart:
     plan, state = records.plan, records.state
     wall_s = None if state.started is None else state.t - state.started
     verdict = state.finished.state if state.finished else "unfinished"
-    live = any(stream.coupling == "live" for stream in streams)
-    # No stage waits for a tap.
-    taps = {stage.name for stage in plan.stages if stage.added == "tap"}
-    work = {
-        stage.name: (stage.compute_s or 0) + (stage.io_s or 0)
-        for stage in stages
-        if stage.compute_s is not None and stage.name not in taps
-    }
-    # For a run that failed, or moved no data, these figures would show its start and end only.
-    meaningful = live and verdict == "succeeded" and any(stream.steps for stream in streams)
-    limiter = run_limit(streams, stages) if meaningful else ""
-    longest = limiter or (max(work, key=lambda name: work[name], default="") if meaningful and len(work) > 1 else "")
-    busy = next((busy_s(stage) for stage in stages if stage.name == longest), None)
+    # For a run that failed, or goes on, these figures would show its start and end only.
+    limit = run_limit(records) if verdict == "succeeded" else Limit()
+    busy = next((busy_s(stage) for stage in stages if stage.name == limit.stage), None)
     return RunPart(
         name=plan.pipeline, directory=records.run_dir.resolve().name, state=verdict,
         exit_code=state.finished.exit_code if state.finished else EXIT_RUN_FAILED,
         reason=state.reason, stage=state.culprit, started=state.started,
         ended=None if state.started is None else state.t, wall_s=wall_s,
         host=state.host, pid=state.pid, site=plan.site, wf_version=plan.wf_version,
-        overlap=busy / wall_s if busy is not None and wall_s else None, limited_by=limiter,
+        overlap=busy / wall_s if busy is not None and wall_s else None, limited_by=limit.stage,
+        limit_unknown=limit.why_unknown,
     )  # fmt: skip

@@ -25,6 +25,7 @@ def make_notes(records: Records, streams: list[StreamPart]) -> list[str]:
         *_summed(records),
         *(event.text for event in records.state.warnings if isinstance(event, RecordsLost) and not event.stage),
         *_uncounted(streams),
+        *_bytes_of_readers(streams),
         *_dropped(records.plan, streams),
         *_unchecked(records.plan, streams),
         *_larger(streams),
@@ -87,6 +88,21 @@ def _uncounted(streams: list[StreamPart]) -> list[str]:
         for reader in stream.readers
         if reader.steps is None
     ]
+
+
+def _bytes_of_readers(streams: list[StreamPart]) -> list[str]:
+    """Streams whose writer does not record how much it writes."""
+    notes = []
+    for stream in streams:
+        most = max(stream.readers, key=lambda reader: reader.bytes or 0, default=None)
+        if stream.bytes_are == "unknown" and stream.steps:
+            only = f": ADIOS2's log has them of TCP only, not of {stream.transport}" if stream.transport else ""
+            notes.append(f"the bytes of {stream.name} are not known{only}, and none of its stages keeps metrics")
+        elif stream.bytes_are == "at_least" and most:
+            notes.append(f"the bytes of {stream.name} are those that the first rank of {most.stage} received")
+        elif stream.bytes_are == "read" and most:
+            notes.append(f"the bytes of {stream.name} are those that {most.stage} read: {stream.writer} records none")
+    return notes
 
 
 def _dropped(plan: Plan, streams: list[StreamPart]) -> list[str]:

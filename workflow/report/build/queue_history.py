@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
-from itertools import accumulate
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, pairwise
 
 from workflow.formats.sides import Side
 from workflow.plan.plan_model import StreamPlan
 from workflow.report.read.run_records import Records
 
 QueueLevel = tuple[float, int]  # (Unix time, steps in the queue from then on)
+# So many changes between two looks at an end are drawn at most.
+MOST_BETWEEN = 50
+Change = tuple[float, int, float]  # (Unix time, number of the end, steps that it has done)
 
 
 def queue_history(plan: StreamPlan, records: Records) -> list[QueueLevel]:
@@ -18,7 +22,8 @@ def queue_history(plan: StreamPlan, records: Records) -> list[QueueLevel]:
     Never more than the queue's limit: a reader releases a step a moment before it records the step. Between hosts
     the history is as exact as their clocks. Empty where it is not known: an end that is not observed, or a full
     queue that discarded steps (readers count the steps that they get, not those that were written).
-    Of a long run only the beginning: later steps have no time of their own.
+    Of a long run only the beginning: later steps have no time of their own. A reader that has closed the stream holds
+    no step. SST's writer closes when its readers have released all steps: then the queue is empty.
     """
     ends = [_progress(plan, plan.writer, "write", records)]
     ends += [_progress(plan, name, "read", records) for name in plan.readers]
@@ -26,17 +31,17 @@ def queue_history(plan: StreamPlan, records: Records) -> list[QueueLevel]:
     discarded = plan.queue is not None and plan.queue.when_full == "discard" and len(totals) > 1
     if not ends[0] or discarded or not _all_seen(plan, records):
         return []
-    reached = [0] * len(ends)
+    reached: list[float] = [0] * len(ends)
     history: list[QueueLevel] = []
     until = _recorded_until(plan, records)
-    limit = plan.queue.limit if plan.queue else None
-    changes = sorted((t, index, steps) for index, end in enumerate(ends) for t, steps in end)
-    for t, index, steps in changes:
+    limit = math.inf if plan.queue is None else plan.queue.limit
+    for t, index, steps in sorted([*_changes(ends), *_closings(plan, records)]):
         if t > until:
             break
         reached[index] = max(reached[index], steps)
-        length = max(0, reached[0] - min(reached[1:], default=0))
-        length = length if limit is None else min(length, limit)
+        length = int(min(max(0, reached[0] - min(reached[1:], default=0)), limit))
+        if history and history[-1][0] == t:
+            history.pop()
         if not history or history[-1][1] != length:
             history.append((t, length))
     return history
@@ -45,6 +50,25 @@ def queue_history(plan: StreamPlan, records: Records) -> list[QueueLevel]:
 def longest(history: list[QueueLevel]) -> int | None:
     """The longest queue. None without data."""
     return max((length for _, length in history), default=None)
+
+
+def _changes(ends: list[list[QueueLevel]]) -> Iterator[Change]:
+    """The steps of each end, the writer's first."""
+    return ((t, index, steps) for index, end in enumerate(ends) for t, steps in end)
+
+
+def _closings(plan: StreamPlan, records: Records) -> Iterator[Change]:
+    """The end of each reader: it holds nothing any more. Of a queue in memory also that of the writer, for all."""
+    for index, name in enumerate(plan.readers, 1):
+        if (t := _closed(plan, name, "read", records)) is not None:
+            yield t, index, math.inf
+    if plan.queue is not None and (t := _closed(plan, plan.writer, "write", records)) is not None:
+        yield from ((t, index, math.inf) for index in range(1, len(plan.readers) + 1))
+
+
+def _closed(plan: StreamPlan, stage: str, side: Side, records: Records) -> float | None:
+    own = records.metrics[stage].closed.get((plan.name, side))
+    return own.t if own else records.state.ends[plan.name, stage, side].closed
 
 
 def _all_seen(plan: StreamPlan, records: Records) -> bool:
@@ -68,4 +92,24 @@ def _progress(plan: StreamPlan, stage: str, side: Side, records: Records) -> lis
     own = records.metrics[stage].of(plan.name, side)
     if own:
         return list(zip((step.t for step in own), accumulate(step.count for step in own), strict=True))
-    return records.seen.get((plan.name, stage, side), [])
+    seen = list(records.seen.get((plan.name, stage, side), []))
+    end = records.state.ends[plan.name, stage, side]
+    if seen and end.closed is not None:
+        seen.append((end.closed, end.steps))
+    if not seen:
+        return []
+    opened = seen[0][0] if end.opened is None else end.opened
+    # SST's log has the steps of a reader when they begin: the last one is still in the queue.
+    held = 1 if side == "read" and plan.engine == "SST" else 0
+    return [(t, max(0, steps - held)) for t, steps in spread_evenly([(opened, 0), *seen])]
+
+
+def spread_evenly(seen: Sequence[QueueLevel]) -> Iterator[QueueLevel]:
+    """The steps between two looks at an end, at equal distances.
+
+    The looks at the two ends of a stream are not made at the same time: their difference is not the queue.
+    """
+    for (since, before), (t, steps) in pairwise(seen):
+        parts = max(1, min(steps - before, MOST_BETWEEN))
+        for part in range(1, parts + 1):
+            yield since + (t - since) * part / parts, before + (steps - before) * part // parts

@@ -27,10 +27,12 @@ def make_stage(plan: StagePlan, records: Records, last_lines: list[str]) -> Stag
     spent = _spent(metrics, seen, _in_open_s(plan, state), wall_s) if metrics.exists else {}
     steps_in, bytes_in = _moved(plan, records, "read")
     steps_out, bytes_out = _moved(plan, records, "write")
+    cpu = records.cpu.get(plan.name)
     return StagePart(
         name=plan.name, kind=plan.kind, program=plan.component or shlex.join(plan.program), ranks=plan.ranks,
         state=seen.status, pid=seen.pid, exit_code=seen.code, signal=seen.signal, reason=seen.reason,
-        started=seen.started, ended=seen.exited, wall_s=wall_s,
+        started=seen.started, ended=seen.exited, wall_s=wall_s, cpu_s=cpu[-1].cpu_s if cpu else None,
+        ready_s=cpu[-1].ready_s if cpu and not metrics.exists else None,
         steps_in=steps_in, steps_out=steps_out, bytes_in=bytes_in, bytes_out=bytes_out,
         overlap=_covered(own, [time for time in times.values() if time]) / wall_s if own and wall_s else None,
         observed=plan.observed, last_lines=last_lines, **spent,
@@ -53,9 +55,11 @@ def interval(seen: StageState, last: float) -> Interval | None:
 
 
 def busy_s(stage: StagePart) -> float | None:
-    """Time that the stage would have needed alone: all but waiting and rendezvous. None without metrics."""
-    if stage.wall_s is None or stage.wait_s is None:
+    """Time that the stage would have needed alone: all but waiting and rendezvous. None: unknown."""
+    if stage.wall_s is None:
         return None
+    if stage.wait_s is None:
+        return None if stage.cpu_s is None else min(stage.wall_s, stage.cpu_s + (stage.ready_s or 0.0))
     return max(0.0, stage.wall_s - stage.wait_s - (stage.open_s or 0.0))
 
 

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
+from workflow.formats.sides import Side
 from workflow.plan.plan_model import StreamPlan
-from workflow.report.build.bottleneck import stream_limit, waiting
+from workflow.report.build.bottleneck import Limit, stream_limit
 from workflow.report.build.queue_history import longest, queue_history
-from workflow.report.read.metrics_file import StepRecord, number_of_steps
+from workflow.report.read.metrics_file import StageMetrics, StepRecord, number_of_steps
 from workflow.report.read.run_records import Records
 from workflow.report.report_model import AccuracyPart, ReaderPart, StreamPart
 from workflow.run.state import EndState
+from workflow.run.stream_rates import bytes_moved, throughput, transfer_rate
 from workflow.run.verdict.transport_check import transport_of
 
 
@@ -27,21 +30,24 @@ def make_stream(plan: StreamPlan, records: Records) -> StreamPart:
     noticed = [t for t, count in records.seen.get((plan.name, plan.writer, "write"), []) if count]
     closed = metrics.closed.get((plan.name, "write"))
     live = plan.coupling == "live" and plan.engine != "file"
-    idle = waiting(metrics, plan.name, "write")
+    limit = stream_limit(plan, records) if live else Limit()
     parameters = [end.parameters for end in records.plan.stage(plan.writer).ends if end.stream == plan.name]
     readers = [_make_reader(plan, name, records, steps) for name in plan.readers]
-    fetched = max((reader.bytes for reader in readers if reader.bytes), default=None)
+    moved = bytes_moved(volume, (reader.bytes for reader in readers))
+    opened, last = time_of_stream(plan.name, "write", metrics, seen)
     return StreamPart(
         name=plan.name, writer=plan.writer, via=plan.via, engine=plan.engine, coupling=plan.coupling,
         queue_limit=plan.queue.limit if plan.queue else None, when_full=plan.queue.when_full if plan.queue else None,
         parameters=dict(parameters[0]) if parameters else {}, transport=transport_of(seen), steps=steps,
-        step_size=plan.step_size, queue_memory=plan.queue_memory, bytes=volume or fetched,
+        step_size=plan.step_size, queue_memory=plan.queue_memory, bytes=moved,
+        bytes_are=_bytes_are(volume, readers, records),
         stored=stored_bytes(plan, records), unread=unread(plan, records), io_s=io_s, wait_s=wait_s,
-        throughput=_rate(volume, (io_s or 0.0) + (wait_s or 0.0)),
+        throughput=throughput(moved, opened, last),
+        transfer_rate=transfer_rate(volume, (io_s or 0.0) + (wait_s or 0.0)),
         complete=closed.complete if closed else _complete(seen),
         first_step=own[0].t if own else noticed[0] if noticed else None,
         last_step=own[-1].t if own else seen.last_step,
-        idle=idle, limited_by=stream_limit(plan, records.metrics) if live else "",
+        idle=idle(metrics, plan.name), limited_by=limit.stage, limit_unknown=limit.why_unknown,
         longest_queue=longest(queue_history(plan, records)) if live else None,
         readers=readers,
     )  # fmt: skip
@@ -56,9 +62,11 @@ def _make_reader(plan: StreamPlan, name: str, records: Records, written: int | N
     over = all(records.state.stages[stage].exited is not None for stage in (name, plan.writer))
     known = over and steps is not None and written is not None
     io_s = _sum(own, "io_s")
+    opened, last = time_of_stream(plan.name, "read", metrics, seen)
     return ReaderPart(
         stage=name, steps=steps, bytes=volume, io_s=io_s, wait_s=_sum(own, "wait_s"),
-        throughput=_rate(volume, io_s), dropped=max(0, (written or 0) - (steps or 0)) if known else None,
+        throughput=throughput(volume, opened, last), transfer_rate=transfer_rate(volume, io_s),
+        dropped=max(0, (written or 0) - (steps or 0)) if known else None,
         complete=complete,
         accuracy=[AccuracyPart.model_validate(each) for each in metrics.accuracy.get(plan.name, [])],
     )  # fmt: skip
@@ -69,8 +77,41 @@ def count_steps(own: Sequence[StepRecord], seen: EndState) -> tuple[int | None, 
     if own:
         sizes = [step.bytes for step in own if step.bytes is not None]
         return number_of_steps(own), sum(sizes) if len(sizes) == len(own) else None
-    # The steps of a program without metrics may be countable, and their sizes still unknown.
-    return (seen.steps, seen.bytes or None) if seen.counted else (None, None)
+    # The steps of a program without metrics may be countable, and their sizes still unknown; of a file that is handed
+    # over only the size is known.
+    return seen.steps if seen.counted else None, seen.bytes or None
+
+
+def time_of_stream(stream: str, side: Side, metrics: StageMetrics, seen: EndState) -> tuple[float | None, float | None]:
+    """When an end was opened, and when it was closed or made its last step (Unix s)."""
+    steps, opened = metrics.of(stream, side), metrics.opened.get((stream, side))
+    closed = metrics.closed.get((stream, side))
+    if opened is None:
+        return seen.opened, seen.last_moved
+    return opened[0], closed.t if closed else steps[-1].t if steps else None
+
+
+def idle(metrics: StageMetrics, stream: str) -> float | None:
+    """Share of the time from open to close of the writing end that was spent waiting for room."""
+    steps, opened = metrics.of(stream, "write"), metrics.opened.get((stream, "write"))
+    if not steps or opened is None:
+        return None
+    closed = metrics.closed.get((stream, "write"))
+    span = (closed.t if closed else steps[-1].t) - opened[0]
+    return min(1.0, sum(step.wait_s for step in steps) / span) if span > 0 else None
+
+
+def _bytes_are(
+    written: int | None, readers: Sequence[ReaderPart], records: Records
+) -> Literal["written", "read", "at_least", "unknown"]:
+    if written:
+        return "written"
+    most = max((reader for reader in readers if reader.bytes), key=lambda reader: reader.bytes or 0, default=None)
+    if most is None:
+        return "unknown"
+    # SST's log has the bytes of the first rank only.
+    one_of_many = not records.metrics[most.stage].exists and records.plan.stage(most.stage).ranks > 1
+    return "at_least" if one_of_many else "read"
 
 
 def stored_bytes(plan: StreamPlan, records: Records) -> int | None:
@@ -100,7 +141,3 @@ def _complete(seen: EndState) -> bool | None:
 
 def _sum(steps: Sequence[StepRecord], key: str) -> float | None:
     return sum(getattr(step, key) for step in steps) if steps else None
-
-
-def _rate(volume: int | None, seconds: float | None) -> float | None:
-    return volume / seconds if volume and seconds else None

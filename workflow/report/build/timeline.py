@@ -1,15 +1,21 @@
-"""What each stage did when: every step of a short run, shares per interval of a long one. Pure."""
+"""What each stage did when: every step of a short run, shares per interval of a long one. Pure.
+
+Of a stage that keeps no metrics: the share of each interval that its processes were on the CPU.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import NamedTuple
 
 from workflow.formats.sides import EndOfStream
 from workflow.report.read.metrics_file import StageMetrics, StepRecord
+from workflow.report.read.run_records import CpuSample
 from workflow.report.report_model import Activity, StagePart
 
-ACTIVITIES: tuple[Activity, ...] = ("compute", "io", "wait", "open", "other")
+ACTIVITIES: tuple[Activity, ...] = ("compute", "io", "wait", "open", "cpu", "ready", "other")
 
 # More steps than this would be thinner than a pixel each, and 10,000 of them would make a page too large to load.
 MOST_STEPS = 160
@@ -37,8 +43,10 @@ class Lane:
     intervals: list[dict[Activity, float]] = field(default_factory=list)
 
 
-def make_lane(stage: StagePart, metrics: StageMetrics, start: float, end: float) -> Lane:
+def make_lane(stage: StagePart, metrics: StageMetrics, start: float, end: float, cpu: Sequence[CpuSample] = ()) -> Lane:
     """The lane of a stage in a picture that runs from `start` to `end`."""
+    if not metrics.exists and (cores := cpu_shares(cpu, start, end, INTERVALS)):
+        return Lane(stage, intervals=[_of_ranks(use, stage.ranks) for use in cores])
     spans = list(stage_spans(metrics))
     # In an open that never returned, which the supervisor saw begin.
     in_open_s = (stage.open_s or 0.0) - sum(seconds for _, seconds in metrics.opened.values())
@@ -48,6 +56,13 @@ def make_lane(stage: StagePart, metrics: StageMetrics, start: float, end: float)
     if metrics.step_count <= MOST_STEPS:
         return Lane(stage, spans=spans)
     return Lane(stage, intervals=shares(spans, start, end, INTERVALS))
+
+
+def _of_ranks(use: CpuShare, ranks: int) -> dict[Activity, float]:
+    cpu = min(1.0, use.cores / ranks)
+    ready = min(1.0 - cpu, use.ready / ranks)
+    parts: dict[Activity, float] = {"cpu": cpu, "ready": ready}
+    return {activity: share for activity, share in parts.items() if share}
 
 
 def stage_spans(metrics: StageMetrics) -> Iterator[ActivitySpan]:
@@ -103,6 +118,33 @@ def shares(spans: list[ActivitySpan], start: float, end: float, count: int) -> l
             if inside > 0:
                 result[index][span.activity] = result[index].get(span.activity, 0.0) + inside / width
     return result
+
+
+class CpuShare(NamedTuple):
+    """What the processes of a stage did in an interval: cores in use, and cores that they were ready to use."""
+
+    cores: float
+    ready: float
+
+
+def cpu_shares(samples: Sequence[CpuSample], start: float, end: float, count: int) -> list[CpuShare] | None:
+    """CPU time ÷ time in each of `count` equal intervals. None without samples, or without time.
+
+    Between two samples the time is spread evenly.
+    """
+    width = (end - start) / count
+    if len(samples) < 2 or width <= 0:
+        return None
+    used, ready = [0.0] * count, [0.0] * count
+    for before, after in pairwise(samples):
+        seconds = after.t - before.t
+        first = max(0, int((before.t - start) / width))
+        for index in range(first, min(count - 1, int((after.t - start) / width)) + 1) if seconds > 0 else ():
+            left = start + index * width
+            inside = max(0.0, min(after.t, left + width) - max(before.t, left)) / seconds
+            used[index] += inside * (after.cpu_s - before.cpu_s)
+            ready[index] += inside * (after.ready_s - before.ready_s)
+    return [CpuShare(*(seconds / width for seconds in pair)) for pair in zip(used, ready, strict=True)]
 
 
 def data_rates(records: list[StepRecord], start: float, end: float, count: int) -> list[float]:

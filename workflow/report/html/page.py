@@ -6,7 +6,7 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from workflow.formatting import duration, moment, percent, plural, size
+from workflow.formatting import duration, moment, percent, plural
 from workflow.report.html.pictures import embed_pictures
 from workflow.report.html.section_data import (
     KeyFact,
@@ -20,13 +20,14 @@ from workflow.report.html.section_data import (
 )
 from workflow.report.read.run_records import Records
 from workflow.report.report_model import Report
-from workflow.report.show.run_summary import compression_lines, fault_text
+from workflow.report.show.run_summary import compression_lines, fault_text, limit_lines, total_text
 from workflow.report.show.stage_table import stage_table
-from workflow.report.show.stream_table import PERCEIVED, stream_table
+from workflow.report.show.stream_table import NOT_KNOWN, stream_table
+from workflow.run.stream_rates import THROUGHPUT, TRANSFER_RATE
 
 SIGNS = {"succeeded": "✓", "failed": "✗", "died": "✗", "interrupted": "■", "running": "…", "unfinished": "…"}
 OVERLAP_HINT = "time that the limiting stage did not wait ÷ time of the run: 100 % when it hides all other work"
-LIMIT_HINT = "the stage that the others wait for: make this one faster"
+LIMIT_HINT = "the stage that works while the others wait: make this one faster"
 
 
 # What programs printed is escaped; SVG is marked as safe where it is made. Each template is rendered once, so that
@@ -55,11 +56,12 @@ def make_html(records: Records, report: Report) -> str:
         stage_faults=find_stage_faults(report),
         plural=plural,
         legend=make_legend(report),
-        lanes=make_lanes(report, records.metrics),
+        lanes=make_lanes(report, records),
         axis_marks=make_axis_marks(report),
         time_shares=make_time_shares(report),
         stream_table=stream_table(report, "page"),
-        perceived=PERCEIVED,
+        rates=[THROUGHPUT, TRANSFER_RATE],
+        limit_lines=limit_lines(report),
         stream_cards=make_stream_cards(records, report),
         compression=compression_lines(report),
         pictures=pictures,
@@ -73,13 +75,14 @@ def make_html(records: Records, report: Report) -> str:
 def key_facts(report: Report) -> list[KeyFact]:
     """The figures below the title; those that are not known are left out."""
     run = report.run
-    volume = size(sum(stream.bytes or 0 for stream in report.streams)) if report.streams else ""
+    volume = total_text(report) if report.streams else ""
+    limited_by = run.limited_by or (NOT_KNOWN if run.limit_unknown else "")
     facts = [
         KeyFact("started", moment(run.started), "started"),
         KeyFact("took", duration(run.wall_s), "took"),
         KeyFact("host", run.host, "host"),
         KeyFact("data streamed", volume, "data streamed"),
-        KeyFact("limited by", run.limited_by, LIMIT_HINT),
+        KeyFact("limited by", limited_by, run.limit_unknown or LIMIT_HINT),
         KeyFact("overlap", "" if run.overlap is None else percent(run.overlap), OVERLAP_HINT),
     ]
     return [fact for fact in facts if fact.value]

@@ -11,11 +11,10 @@ from markupsafe import Markup
 from workflow.formatting import duration, percent, rate
 from workflow.plan.plan_model import Plan
 from workflow.report.build.queue_history import queue_history
-from workflow.report.build.timeline import ACTIVITIES, data_rates, make_lane
+from workflow.report.build.timeline import ACTIVITIES, Lane, data_rates, make_lane
 from workflow.report.html import svg_charts
-from workflow.report.read.metrics_file import StageMetrics
 from workflow.report.read.run_records import Records
-from workflow.report.report_model import Activity, Report, StreamPart
+from workflow.report.report_model import Report, StagePart, StreamPart
 from workflow.report.show.plan_tables import launch_lines
 
 RATE_INTERVALS = 200
@@ -119,14 +118,14 @@ def make_legend(report: Report) -> list[LegendEntry]:
     seen = [
         LegendEntry(activity, svg_charts.LABELS[activity])
         for activity in ACTIVITIES
-        if any((stage.share(activity) or 0) > 0 for stage in report.stages)
+        if any(stage.parts().get(activity) for stage in report.stages)
     ]
     if any(stage.compute_s is None and stage.started is not None for stage in report.stages):
-        seen.append(LegendEntry("ran", "ran (keeps no metrics)"))
+        seen.append(LegendEntry("ran", "not on the CPU (keeps no metrics)"))
     return seen
 
 
-def make_lanes(report: Report, metrics: dict[str, StageMetrics]) -> list[LaneChart]:
+def make_lanes(report: Report, records: Records) -> list[LaneChart]:
     """What each stage did when."""
     times = time_span(report)
     if times is None:
@@ -135,21 +134,22 @@ def make_lanes(report: Report, metrics: dict[str, StageMetrics]) -> list[LaneCha
         LaneChart(
             stage.name,
             "" if stage.state == "succeeded" else stage.state,
-            svg_charts.lane(make_lane(stage, metrics[stage.name], *times), *times),
+            svg_charts.lane(_lane(stage, records, *times), *times),
         )
         for stage in report.stages
     ]
 
 
+def _lane(stage: StagePart, records: Records, start: float, end: float) -> Lane:
+    return make_lane(stage, records.metrics[stage.name], start, end, records.cpu.get(stage.name, []))
+
+
 def make_time_shares(report: Report) -> list[TimeShares]:
-    """What each stage with metrics spent its time on."""
+    """What each stage spent its time on; of one without metrics, its CPU time."""
     rows = []
     for stage in report.stages:
-        parts: dict[Activity, float] = {
-            activity: share for activity in ACTIVITIES if (share := stage.share(activity)) is not None
-        }
-        if parts:
-            named = (activity for activity in ("compute", "io", "wait") if activity in parts)
+        if parts := stage.parts():
+            named = (activity for activity in ("compute", "io", "wait", "cpu", "ready") if activity in parts)
             text = " · ".join(f"{svg_charts.LABELS[activity]} {percent(parts[activity])}" for activity in named)
             bar = svg_charts.share_bar(parts, f"{stage.name}: {text}")
             rows.append(TimeShares(stage.name, bar, f"{text} of {duration(stage.wall_s)}"))
@@ -176,9 +176,9 @@ def _rate_figure(records: Records, stream: StreamPart, start: float, end: float)
     if not steps:
         return []
     rates = data_rates(steps, start, end, RATE_INTERVALS)
-    highest = f"up to {rate(max(rates))}"
-    chart = svg_charts.columns(rates, max(rates), f"{stream.name}: data written over time, {highest}")
-    return [CardFigure("data written over time", highest, chart)]
+    note = f"{rate(stream.throughput)}, at most {rate(max(rates))} in 1/{RATE_INTERVALS} of the time"
+    chart = svg_charts.columns(rates, max(rates), f"{stream.name}: throughput over time, {note}")
+    return [CardFigure("throughput over time", note, chart)]
 
 
 def _queue_figure(records: Records, stream: StreamPart, start: float, end: float) -> list[CardFigure]:

@@ -19,6 +19,7 @@ Level = tuple[float, float]  # (Unix time, value from then on)
 WIDTH = 1000
 LABELS: dict[Activity, str] = {
     "compute": "computing", "io": "moving data", "wait": "waiting", "open": "rendezvous",
+    "cpu": "on the CPU (keeps no metrics)", "ready": "ready, other processes had the CPU",
     "other": "start, end, or not known",
 }  # fmt: skip
 HOVER_AREAS = 100
@@ -39,7 +40,7 @@ def lane(content: Lane, start: float, end: float, height: int = 26) -> Markup:
         return svg("", height, f"{stage.name} never started")
     scale = WIDTH / (end - start)
     left, right = (stage.started - start) * scale, ((stage.ended or end) - start) * scale
-    known = "other" if content.spans or content.intervals else "ran"
+    known = "other" if stage.compute_s is not None else "ran"
     about = f"{stage.name}: {stage.state} after {duration(stage.wall_s)}"
     body = f'<rect class="{known}" x="{left:.2f}" width="{max(0.5, right - left):.2f}" height="{height}">'
     body += f"{_title(about)}</rect>"

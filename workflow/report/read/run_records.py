@@ -4,21 +4,31 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from workflow.errors import RunError
 from workflow.plan.plan_model import Plan
 from workflow.report.read.metrics_file import StageMetrics, read_metrics
-from workflow.run.events import Event, StreamProgress, read_events
+from workflow.run.events import Event, StageCpu, StageExited, StageStarted, StreamProgress, read_events
 from workflow.run.run_directory import read_filled_plan
 from workflow.run.state import EndKey, RunState, initial_state
 from workflow.run.state_reducer import fold
+
+
+class CpuSample(NamedTuple):
+    """Seconds that all processes of a stage have had the CPU until `t` (Unix s), and were ready to run without it."""
+
+    t: float
+    cpu_s: float
+    ready_s: float
 
 
 @dataclass(frozen=True)
 class Records:
     """The plan, what the supervisor saw, and what each stage recorded about itself (by name).
 
-    `seen` holds (when, steps so far) of each end as the supervisor saw it, a few times a second at most.
+    `seen` holds (when, steps so far) of each end as the supervisor saw it, a few times a second at most; `cpu` the
+    samples of the CPU time of a stage, from its start on.
     """
 
     run_dir: Path
@@ -26,6 +36,7 @@ class Records:
     state: RunState
     seen: dict[EndKey, list[tuple[float, int]]]
     metrics: dict[str, StageMetrics]
+    cpu: dict[str, list[CpuSample]]
 
 
 def read_records(run_dir: Path, state: RunState | None = None) -> Records:
@@ -45,7 +56,20 @@ def read_records(run_dir: Path, state: RunState | None = None) -> Records:
         if isinstance(event, StreamProgress):
             seen.setdefault((event.stream, event.stage, event.side), []).append((event.t, event.steps))
     state = state or fold(initial_state(plan), _without_early_progress(events))
-    return Records(run_dir, plan, state, seen, metrics)
+    return Records(run_dir, plan, state, seen, metrics, _cpu_samples(events))
+
+
+def _cpu_samples(events: list[Event]) -> dict[str, list[CpuSample]]:
+    """The samples of each stage of which there are any; never falling, though a process may end between two looks."""
+    started = {event.stage: event.t for event in events if isinstance(event, StageStarted)}
+    samples: dict[str, list[CpuSample]] = {}
+    for event in events:
+        if isinstance(event, StageCpu | StageExited) and event.cpu_s is not None and event.stage in started:
+            of_stage = samples.setdefault(event.stage, [CpuSample(started[event.stage], 0.0, 0.0)])
+            last = of_stage[-1]
+            ready_s = event.ready_s if isinstance(event, StageCpu) else last.ready_s
+            of_stage.append(CpuSample(event.t, max(event.cpu_s, last.cpu_s), max(ready_s, last.ready_s)))
+    return samples
 
 
 def _without_early_progress(events: list[Event]) -> list[Event]:

@@ -14,7 +14,7 @@ from workflow.errors import Problem, to_message, to_notes
 from workflow.formatting import moment, plural
 from workflow.messages import WIDEST, message_lines, read_sources
 from workflow.report.show.rich_terminal import COLOURS, draw_table, make_output, say, say_parts
-from workflow.report.show.run_summary import compression_lines, fault_lines, result_paths, summary
+from workflow.report.show.run_summary import compression_lines, fault_lines, limit_lines, result_paths, summary
 
 if TYPE_CHECKING:
     from workflow.compare.comparison import Comparison
@@ -39,7 +39,7 @@ def show_report(report: Report, console: Console | PlainOutput | None = None) ->
         say(console, line, style)
     draw_table(console, stage_table(report, "terminal"))
     _show_streams(console, report, "terminal")
-    for line in compression_lines(report):
+    for line in (*limit_lines(report), *compression_lines(report)):
         say(console, line, "dim")
     show_messages(to_notes(report.notes), console)
 
@@ -147,8 +147,9 @@ def show_component(component: Component, console: Console | PlainOutput | None =
 
 
 def _show_streams(console: Console | PlainOutput, report: Report, view: View) -> None:
-    from workflow.report.show.stream_table import PERCEIVED, stream_table
+    from workflow.report.show.stream_table import stream_table
+    from workflow.run.stream_rates import THROUGHPUT
 
     draw_table(console, stream_table(report, view))
     if any(stream.throughput for stream in report.streams):
-        say(console, f"rate: {PERCEIVED}", "dim", wrap=True)
+        say(console, THROUGHPUT, "dim", wrap=True)

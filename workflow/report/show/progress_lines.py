@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from workflow.formatting import duration, plural, rate
 from workflow.run.state import EndState, RunState, StageState
+from workflow.run.stream_rates import bytes_moved, throughput
 from workflow.run.verdict.stall_detection import warning_text
 
 # Without a terminal: the shortest time between two lines on a stream, and their share of a long run's time.
@@ -24,16 +25,20 @@ def stage_cells(stage: StageState, now: float) -> tuple[str, str, str]:
 
 
 def stream_cells(state: RunState, stream: str, width: int = WIDE) -> tuple[str, ...]:
-    """(name, ends, steps written and read, steps per second, bytes per second, queue); fewer when not WIDE."""
+    """(name, ends, steps written and read, steps per second, throughput, queue); fewer when not WIDE.
+
+    Both rates are over the time of the stream, as in `wf status` and in the report.
+    """
     plan, writer, readers = state.plan.stream(stream), state.writer(stream), state.readers(stream)
     ends = f"{plan.writer} → {', '.join(plan.readers)}"
     read = min((end.steps for end in readers if end.counted), default=None)
     steps = f"{_steps(writer)} written" + ("" if read is None else f", {read} read")
-    moving = writer if plan.coupling == "live" or writer.closed is None else next(iter(readers), writer)
-    per_second, volume = moving.rates(state.t)
+    per_second = throughput(writer.steps, writer.opened, writer.last_moved)
+    volume = bytes_moved(writer.bytes, (end.bytes for end in readers))
+    moving = throughput(volume, writer.opened, writer.last_moved)
     queue = state.queue(stream)
     limit = "" if queue is None or plan.queue is None or writer.opened is None else f"queue {queue}/{plan.queue.limit}"
-    data = rate(volume) if volume else ""
+    data = rate(moving) if moving else ""
     if width < WIDE:
         return stream, steps, data, limit
     return stream, ends, steps, f"{per_second:.3g} steps/s" if per_second else "", data, limit

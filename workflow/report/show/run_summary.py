@@ -8,22 +8,62 @@ from typing import TYPE_CHECKING
 from workflow.formatting import duration, percent, plural, size
 
 if TYPE_CHECKING:
-    from workflow.report.report_model import AccuracyPart, Report
+    from collections.abc import Sequence
 
+    from workflow.report.report_model import AccuracyPart, Report, StreamPart
+
+# With more streams than this their steps are not listed one by one.
+MOST_LISTED = 3
 # A shorter line may be part of any reason by chance.
 SHORTEST_REPEAT = 10
 
 
 def summary(report: Report) -> str:
-    """How long, how much, and what limited it, in one line."""
+    """How long, how many steps of each stream, how much, and what limited it, in one line."""
     run = report.run
-    parts = [duration(run.wall_s)]
+    parts = [duration(run.wall_s), *_step_texts(report.streams)]
     if report.streams:
-        steps, volume = sum(each.steps or 0 for each in report.streams), sum(each.bytes or 0 for each in report.streams)
-        parts.append(f"{plural(steps, 'step')}, {size(volume)} through {plural(len(report.streams), 'stream')}")
+        parts.append(total_text(report))
     if run.limited_by:
         parts.append(f"limited by {run.limited_by}" + (f", overlap {percent(run.overlap)}" if run.overlap else ""))
     return ", ".join(parts)
+
+
+def _step_texts(streams: Sequence[StreamPart]) -> list[str]:
+    """`field 41 steps` of each stream; of many `7 streams of 20 to 41 steps`."""
+    if len(streams) <= MOST_LISTED:
+        return [f"{stream.name} {_steps(stream)}" for stream in streams]
+    counts = [stream.steps for stream in streams if stream.steps is not None]
+    some = "" if not counts else f" of {plural(counts[0], 'step')}"
+    if counts and min(counts) < max(counts):
+        some = f" of {min(counts)} to {plural(max(counts), 'step')}"
+    return [f"{len(streams)} streams{some}"]
+
+
+def _steps(stream: StreamPart) -> str:
+    return "steps not counted" if stream.steps is None else plural(stream.steps, "step")
+
+
+def total_text(report: Report) -> str:
+    """Data of all streams: `5.78 MB`, or `at least 320 kB (not known of field)` where some were not counted."""
+    known = size(sum(stream.bytes or 0 for stream in report.streams))
+    uncounted = [stream.name for stream in report.streams if stream.bytes is None and stream.steps != 0]
+    partial = any(stream.bytes_are == "at_least" for stream in report.streams)
+    if not uncounted:
+        return f"at least {known}" if partial else known
+    names = ", ".join(uncounted[:MOST_LISTED]) + (" and others" if len(uncounted) > MOST_LISTED else "")
+    return f"at least {known} (not known of {names})"
+
+
+def limit_lines(report: Report) -> list[str]:
+    """Why it is not known what limited the run and its streams."""
+    lines = [f"limited by: not known, because {report.run.limit_unknown}"] if report.run.limit_unknown else []
+    same = report.run.limit_unknown
+    return lines + [
+        f"{stream.name}: limited by: not known, because {stream.limit_unknown}"
+        for stream in report.streams
+        if stream.limit_unknown not in ("", same)
+    ]
 
 
 def fault_text(report: Report) -> str:

@@ -44,6 +44,8 @@ STAGE_COLUMNS: list[Column[StagePart]] = [
     number_column("moving", lambda stage: percent(stage.share("io")), TERMINAL),
     number_column("waiting", lambda stage: time_and_share(stage, "wait"), PAGE),
     number_column("waiting", lambda stage: percent(stage.share("wait")), TERMINAL),
+    number_column("CPU time", lambda stage: time_and_share(stage, "cpu"), PAGE),
+    number_column("CPU", lambda stage: percent(stage.share("cpu")), TERMINAL),
     number_column("steps in", lambda stage: number(stage.steps_in), PAGE),
     number_column("in", lambda stage: number(stage.steps_in), TERMINAL),
     number_column("steps out", lambda stage: number(stage.steps_out), PAGE),

@@ -21,8 +21,7 @@ from workflow.report.show.text_table import (
 if TYPE_CHECKING:
     from workflow.report.report_model import ReaderPart, Report, StreamPart
 
-# What a rate is: not the data ÷ the time of the run.
-PERCEIVED = "data ÷ the time that this end spent moving it (writers: including waits for room in the queue)"
+NOT_KNOWN = "not known"
 
 
 class StreamRow(NamedTuple):
@@ -48,6 +47,18 @@ def once(cell: Callable[[StreamPart], str]) -> Callable[[StreamRow], str]:
     return lambda row: cell(row.stream) if row.is_first else ""
 
 
+def data_text(stream: StreamPart) -> str:
+    """`38.4 MB`, `≥ 38.4 MB`, `not known`; `-` of a stream without steps."""
+    if stream.bytes is None:
+        return NOT_KNOWN if stream.steps else NOTHING
+    return ("≥ " if stream.bytes_are == "at_least" else "") + size(stream.bytes)
+
+
+def limit_text(stream: StreamPart) -> str:
+    """The stage that limits the stream, `not known`, or `-` where the question does not apply."""
+    return stream.limited_by or (NOT_KNOWN if stream.limit_unknown else NOTHING)
+
+
 STREAM_COLUMNS: list[Column[StreamRow]] = [
     text_column("stream", lambda row: row.stream.name, EVERYWHERE),
     text_column("from, to", lambda row: f"{row.stream.writer} → {row.reader.stage}", EVERYWHERE),
@@ -55,12 +66,12 @@ STREAM_COLUMNS: list[Column[StreamRow]] = [
     text_column("engine", once(engine_text), ("terminal", "status")),
     number_column("written", once(lambda stream: number(stream.steps)), EVERYWHERE),
     number_column("read", lambda row: steps_read(row.reader), EVERYWHERE),
-    number_column("data", once(lambda stream: size(stream.bytes)), EVERYWHERE),
-    number_column("written at", once(lambda stream: rate(stream.throughput)), PAGE),
-    number_column("rate", once(lambda stream: rate(stream.throughput)), ("terminal", "status")),
+    number_column("data", once(data_text), EVERYWHERE),
+    number_column("throughput", once(lambda stream: rate(stream.throughput)), EVERYWHERE),
+    number_column("transfer rate, written", once(lambda stream: rate(stream.transfer_rate)), PAGE),
+    number_column("transfer rate, read", lambda row: rate(row.reader.transfer_rate), PAGE),
     number_column("writer waits", once(lambda stream: percent(stream.idle)), PAGE),
-    number_column("read at", lambda row: rate(row.reader.throughput), PAGE),
-    text_column("limited by", once(lambda stream: stream.limited_by or NOTHING), EVERYWHERE),
+    text_column("limited by", once(limit_text), EVERYWHERE),
 ]
 
 

@@ -77,7 +77,8 @@ class Follower:
             if self._is_handed_over(end) and (end.stream, end.side) not in self._closed:
                 exists = Path(end.path).exists()
                 if exists or final:
-                    events += self._noted([StreamClosed(now, end.stream, self.plan.name, "write", 0, exists)])
+                    size = size_on_disk(Path(end.path))
+                    events += self._noted([StreamClosed(now, end.stream, self.plan.name, "write", 0, exists, size)])
         return events
 
     @property
@@ -296,6 +297,15 @@ class PlaneFollower:
             if fact.kind == "plane" and end is not None:
                 self._known.add(end.stream)
                 yield to_event(fact, end.stream, self.plan.name, now)
+
+
+def size_on_disk(path: Path) -> int:
+    """Bytes of a file, or of all files of a directory; 0 where it is not there."""
+    try:
+        files = [each for each in path.rglob("*") if each.is_file()] if path.is_dir() else [path]
+        return sum(each.stat().st_size for each in files)
+    except OSError:
+        return 0
 
 
 def end_of_fact(fact: Fact, plan: StagePlan) -> EndPlan | None:

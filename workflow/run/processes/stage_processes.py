@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import IO
@@ -22,6 +22,7 @@ from workflow.launch.launchers import LAUNCHERS
 from workflow.launch.process_spec import ProcessSpec
 from workflow.run.observe.sst_log import last_lines
 from workflow.run.processes import evpath_workaround, process_reaper, run_guard
+from workflow.run.processes.cpu_time import CpuUse, cpu_use
 
 NOT_STARTED = 127  # what a shell says of a command that it cannot start
 _LAST_LINES = 12  # of a launcher's output, where it may say how a rank ended
@@ -42,6 +43,7 @@ class Ending:
     code: int | None
     signal: int | None
     note: str = ""
+    cpu_s: float | None = None  # of all its processes
 
 
 class Crew:
@@ -180,12 +182,22 @@ class Crew:
         self._forget_groups()
         spec, process = self._running.pop(name)
         self._close_exit_descriptor(name)
-        code = process.wait()
+        code, cpu_s = _reap(process)
+        cpu_s = cpu_s if _has_all_processes_here(spec) else None
         if code < 0 and LAUNCHERS[spec.launcher].starts_ranks:
             lost = "its launcher had lost its ranks"
             itself = f"its launcher ({spec.launcher}, process {process.pid}) was killed"
-            return Ending(None, -code, lost if name in self._ended else itself)
-        return to_ending(code, spec.launcher, [*_tail(folder / "stdout.log"), *_tail(folder / "stderr.log")])
+            return Ending(None, -code, lost if name in self._ended else itself, cpu_s)
+        ending = to_ending(code, spec.launcher, [*_tail(folder / "stdout.log"), *_tail(folder / "stderr.log")])
+        return replace(ending, cpu_s=cpu_s)
+
+    def cpu_use(self, name: str) -> CpuUse | None:
+        """CPU time of all processes of a stage up to now. None when it has ended, or cannot be seen: its ranks are on
+        other nodes, or it shares its launch line with others."""
+        if name not in self._running or not _has_all_processes_here(self._running[name][0]):
+            return None
+        pid = self._running[name][1].pid
+        return cpu_use([pid, *evpath_workaround.descendants(pid)])
 
     def _close_exit_descriptor(self, name: str) -> None:
         for key in list(self._selector.get_map().values()):
@@ -240,6 +252,21 @@ def to_ending(code: int, launcher: str, lines: Iterable[str]) -> Ending:
         return Ending(None, -code)
     number = LAUNCHERS[launcher].signal_of(code, lines) if code else None
     return Ending(code, number, "one of its ranks" if number is not None else "")
+
+
+def _reap(process: subprocess.Popen[bytes]) -> tuple[int, float | None]:
+    """(exit code as of Popen, CPU time in s) of a process that has ended."""
+    try:
+        _, status, usage = os.wait4(process.pid, 0)
+    except ChildProcessError:  # a thread has waited for it, where there are no pidfds
+        return process.wait(), None
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return process.returncode, round(usage.ru_utime + usage.ru_stime, 6)
+
+
+def _has_all_processes_here(spec: ProcessSpec) -> bool:
+    launcher = LAUNCHERS[spec.launcher]
+    return launcher.ranks_below or not launcher.starts_ranks
 
 
 def _has_exited(process: subprocess.Popen[bytes]) -> bool:
