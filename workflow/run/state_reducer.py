@@ -227,7 +227,7 @@ class _Draft:
 
     def _progress(self, key: EndKey, t: float, steps: int, count: int) -> None:
         end = self.ends.get(key)
-        if end is None or (steps <= end.steps and count <= end.bytes):
+        if end is None:
             return
         stepped = steps > end.steps
         steps, count = max(end.steps, steps), max(end.bytes, count)
