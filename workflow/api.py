@@ -25,7 +25,16 @@ if TYPE_CHECKING:
     from workflow.run.state import RunState
     from workflow.site.site_model import Site
 
-__all__ = ["Loaded", "load_pipeline", "make_plan", "notes_on", "read_report", "run_pipeline", "start_run"]
+__all__ = [
+    "Loaded",
+    "load_pipeline",
+    "make_plan",
+    "notes_on",
+    "portable_plan",
+    "read_report",
+    "run_pipeline",
+    "start_run",
+]
 
 
 def make_plan(loaded: Loaded, site: Site | None = None) -> Plan:
@@ -49,6 +58,19 @@ def find_site(loaded: Loaded) -> Site:
     from workflow.site.load_site import load_site
 
     return load_site(loaded.spec.site, loaded.path.parent)
+
+
+def portable_plan(loaded: Loaded) -> str:
+    """The plan of a pipeline without its machine, as JSON: the same text on every machine.
+
+    Raises:
+        SpecError: all that is wrong, with places in the pipeline file.
+    """
+    from workflow.plan.portable_plan import portable_plan as decide
+    from workflow.site.load_site import any_machine, read_site_file
+
+    site, stated = any_machine(read_site_file(loaded.spec.site, loaded.path.parent))
+    return decide(loaded, site, stated)
 
 
 def refuse_missing(loaded: Loaded, plan: Plan, site: Site) -> None:

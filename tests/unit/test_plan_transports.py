@@ -209,6 +209,14 @@ def test_transport_stays_in_a_file_that_is_sent_elsewhere(plan_of: Planner) -> N
     assert "streams.positions.transport is not used with `via: bp5`: a file has no transport" in plan.advice
 
 
+@pytest.mark.parametrize(("via", "what"), [("bp5", "a file"), ("ssc", "SSC")])
+def test_an_interface_alone_is_not_used_either(plan_of: Planner, via: str, what: str) -> None:
+    plan = plan_of(CHAIN.replace("to: count}", "to: count, interface: lo}"), via=via)
+    assert [line for line in plan.advice if "not used" in line] == [
+        f"streams.positions.interface is not used with `via: {via}`: {what} has no interface"
+    ]
+
+
 OWN = """
 stages:
   sim: {command: [./sim, "${{ streams.field.path }}"], writes: {field: {io: F%s}}}
@@ -225,6 +233,18 @@ def test_a_program_without_a_config_file_chooses_by_itself(plan_of: Planner) -> 
     assert "left to the program of sim" in plan.reasons["streams.field.transport"]
     asked = plan_of(OWN % ("", "", ", transport: rdma"), site=site(ALL))
     assert (asked.stream("field").transport, asked.stream("field").fallback) == ("rdma", False)
+
+
+def test_a_program_of_workflow_stage_is_chosen_for_like_a_component(plan_of: Planner) -> None:
+    """A port without io is opened through workflow.stage, which takes the plan's parameters."""
+    text = OWN.replace("{io: F%s}", "{}") % ""
+    plan = plan_of(text, site=site(ALL))
+    component = plan_of(CHAIN, site=site(ALL))
+    assert plan.stream("field").transport == component.stream("positions").transport == "ucx"
+    assert end_of(plan, "sim", "field").parameters == end_of(component, "walk", "positions").parameters
+    assert plan.reasons["streams.field.transport"] == component.reasons["streams.positions.transport"]
+    across = plan_of(text.replace("[./sim,", "[./sim, a,"), site=site(["tcp"], SITE, nodes=2))
+    assert across.stream("field").transport == "tcp"
 
 
 def test_a_program_without_a_config_file_hears_of_shared_memory_by_its_environment(plan_of: Planner) -> None:

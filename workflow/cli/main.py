@@ -19,7 +19,13 @@ import click
 
 from workflow import __version__
 from workflow.cli.completion import complete_component, complete_example
-from workflow.cli.options import GivenPipeline, check_strategy_options, pipeline_options, strategy_options
+from workflow.cli.options import (
+    GivenPipeline,
+    check_portable_option,
+    check_strategy_options,
+    pipeline_options,
+    strategy_options,
+)
 from workflow.cli.usage_errors import unknown_verb, usage_problem
 from workflow.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, Problem, SpecError, WfError, to_message
 from workflow.formatting import plural
@@ -107,11 +113,15 @@ def check(given: GivenPipeline, strict: bool) -> None:
 @wf.command()
 @pipeline_options
 @click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON, byte for byte as a run writes it")
+@click.option(
+    "--portable", is_flag=True, help="With --json: placeholders for this machine, so that CI can compare two plans"
+)
 @click.option("--explain", metavar="KEY", help="Show where a value comes from: streams.atoms.queue.limit")
 @strategy_options
 def plan(
     given: GivenPipeline,
     as_json: bool,
+    portable: bool,
     explain: str | None,
     strategies: str | None,
     blocks: str | None,
@@ -121,10 +131,14 @@ def plan(
 
     PIPELINE is the YAML file.
     """
-    from workflow.api import make_plan, notes_on
+    from workflow.api import make_plan, notes_on, portable_plan
 
     check_strategy_options(strategies, blocks, shape)
+    check_portable_option(portable, as_json, others=bool(explain or strategies))
     loaded = given.load()
+    if portable:
+        click.echo(portable_plan(loaded), nl=False)
+        return
     decided = make_plan(loaded)
     if explain:
         from workflow.plan.explain import explain_key

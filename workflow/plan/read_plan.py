@@ -31,6 +31,10 @@ def read_plan(text: str | bytes, name: str) -> Plan:
     try:
         if not isinstance(data, dict) or not isinstance(data.get("stages"), list):
             raise RunError(f"{name} cannot be read: it is not a plan", _HINT)
+        if "portable_plan" in data:
+            raise RunError(
+                f"{name} is a portable plan, which no run can be made from", "`wf plan --json` is that of a run"
+            )
         if check_version(data, "plan_version", PLAN_VERSION, name) == 1:
             return _from_version_1(data)
         plan = Plan.model_validate_json(text)

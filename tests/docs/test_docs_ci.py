@@ -1,0 +1,75 @@
+"""The CI files of docs/how-to/dry-runs-in-ci.md: their commands are run, and fail when the committed plan changes."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs/how-to/dry-runs-in-ci.md"
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+INSTALL = 'pip install "$WF_PACKAGE"'
+
+
+def commands(host: str) -> list[str]:
+    """The commands of the CI file of a host, without the installation."""
+    (text,) = [text for _, text in BLOCK.findall(PAGE.read_text()) if text.startswith(f"# fragment: {host}\n")]
+    job = yaml.safe_load(text)
+    if host == "GitHub":
+        found = [step["run"] for step in job["jobs"]["dry-run"]["steps"] if "run" in step]
+    else:
+        found = job["dry-run"]["script"]
+    assert found[0] == INSTALL
+    return found[1:]
+
+
+def run(folder: Path, command: str) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    return subprocess.run(
+        ["bash", "-e", "-c", command], cwd=folder, env=env, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.fixture
+def committed(tmp_path: Path) -> Path:
+    """A repository with the starter and its plan, written by the command of the page."""
+    shutil.copytree(ROOT / "examples/00-starter", tmp_path, dirs_exist_ok=True)
+    (command,) = re.findall(r"^\$ (wf plan .*> plan\.json)$", PAGE.read_text(), re.MULTILINE)
+    answer = run(tmp_path, command)
+    assert answer.returncode == 0, answer.stderr
+    return tmp_path
+
+
+@pytest.mark.parametrize("host", ["GitHub", "GitLab"])
+def test_the_job_fails_when_the_plan_changes(host: str, committed: Path) -> None:
+    check, compare = commands(host)
+    assert [run(committed, command).returncode for command in (check, compare)] == [0, 0]
+
+    pipeline = committed / "pipeline.yaml"
+    text = pipeline.read_text()
+    pipeline.write_text(text + "# a comment changes nothing\n")
+    assert run(committed, compare).returncode == 0
+    pipeline.write_text(re.sub(r"limit: \d+", "limit: 7", text))
+    assert pipeline.read_text() != text
+    answer = run(committed, compare)
+    assert answer.returncode == 1
+    assert re.search(r'^\+ +"limit": 7', answer.stdout, re.MULTILINE), answer.stdout
+    pipeline.write_text(text)
+    (committed / "plan.json").unlink()
+    assert run(committed, compare).returncode != 0
+
+
+@pytest.mark.parametrize("host", ["GitHub", "GitLab"])
+def test_the_job_fails_for_a_mistake(host: str, committed: Path) -> None:
+    check, compare = commands(host)
+    pipeline = committed / "pipeline.yaml"
+    pipeline.write_text(pipeline.read_text().replace("component:", "componnt:", 1))
+    assert run(committed, check).returncode == 2
+    assert run(committed, compare).returncode != 0
