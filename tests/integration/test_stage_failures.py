@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -37,7 +38,7 @@ def test_readers_of_a_failing_writer_fail_at_once(tmp_path: Path, how: str, rank
     lines = metrics(tmp_path, "read_some")
     ended = [line for line in lines if line["kind"] in ("error", "close")]
     if lines[0]["parallel"] and not ended:
-        assert "rank 1 of 2: error: " in err  # the rank whose data did not arrive has ended all ranks
+        assert "error: rank 1 of 2: " in err  # the rank whose data did not arrive has ended all ranks
         return
     said, closed = ended
     assert said["kind"] == "error"
@@ -231,6 +232,24 @@ def test_one_rank_that_fails_does_not_hang_the_others(tmp_path: Path, what: str,
         assert "rank 2 of 3: Traceback" in err
         assert [name for name in out.splitlines() if Path(name).exists()] == []
         assert "ArithmeticError: while reading" in err
+
+
+@pytest.mark.parametrize("build", BUILDS)
+@pytest.mark.parametrize("engine", ["SST", "BP5"])
+def test_parts_written_without_a_shape_are_not_lost(tmp_path: Path, engine: str, build: str) -> None:
+    """In step 0 all ranks have the same. Step 1 fails, and does not arrive."""
+    path = tmp_path / "stream"
+    with ExitStack() as stack:
+        role = "write_parts_without_a_shape"
+        writer = stack.enter_context(started(tmp_path, role, [end("write", engine, path)], ranks=2, build=build))
+        if engine == "SST":
+            reader = stack.enter_context(started(tmp_path, "read_some", [end("read", engine, path)], build=build))
+            answer = finish(reader)
+            assert answer[0] != 0
+            assert "step 1" not in answer[1]
+        code, _, err = finish(writer)
+    assert code != 0
+    assert "the ranks have different values of 'field', written without a shape: only rank 0's would be stored" in err
 
 
 def test_leaving_a_loop_early_is_no_error(tmp_path: Path) -> None:

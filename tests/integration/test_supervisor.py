@@ -17,7 +17,7 @@ from tests.support.chains import PROGRAMS, ROOT, Way, chain, make_end, make_plan
 from workflow.launch.launch_request import Launcher, LaunchLine, LaunchRequest
 from workflow.launch.launchers import LAUNCHERS
 from workflow.plan.plan_model import LaunchPlan, Placement, Plan
-from workflow.run.events import StageExited, StageStarted, read_events
+from workflow.run.events import StageCpu, StageExited, StageStarted, read_events
 from workflow.run.run_directory import read_filled_plan
 from workflow.run.state import RunState, initial_state
 from workflow.run.state_reducer import fold
@@ -49,6 +49,22 @@ def test_chain(way: Way, plain: bool, tmp_path: Path) -> None:
             assert sum(end.bytes for end in last.readers(stream)) == 12 * 800
     assert not list((run_dir / "streams").glob("*.sst"))
     assert any(state.writer("atoms").steps > 0 and state.stages["md"].runs for state in states), "steps were seen live"
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_cpu_time_is_sampled_of_programs_without_metrics_and_known_of_all_in_the_end(
+    plain: bool, tmp_path: Path
+) -> None:
+    run_dir, _ = run(chain("sst", plain=plain, steps=12, step_s=0.08), tmp_path)
+    events = list(read_events(run_dir))
+    for name in ("md", "saxs", "keep"):
+        samples = [event.cpu_s for event in events if isinstance(event, StageCpu) and event.stage == name]
+        (exited,) = (event for event in events if isinstance(event, StageExited) and event.stage == name)
+        assert exited.cpu_s is not None
+        assert exited.cpu_s > 0.01, "an import of numpy takes longer"
+        assert bool(samples) == plain
+        assert samples == sorted(samples)
+        assert not samples or samples[-1] <= exited.cpu_s + 0.02
 
 
 def test_state_on_disk_is_the_state_seen(tmp_path: Path) -> None:

@@ -70,8 +70,9 @@ def write_everything() -> None:
             with out.step():
                 for name, whole in expected(step).items():
                     if name.startswith("rank0_"):
-                        # Other ranks pass wrong values of the same type: only rank 0's value is written.
-                        out.write(name, whole if rank == 0 else "x" if isinstance(whole, str) else whole * 0)
+                        # Of scalars and strings, other ranks pass wrong values: only rank 0's value is written.
+                        right = rank == 0 or np.ndim(whole) > 0
+                        out.write(name, whole if right else "x" if isinstance(whole, str) else whole * 0)
                         continue
                     start, count = stage.block(len(whole), ranks, rank)
                     if name == "of_int32":  # all on the last rank
@@ -87,6 +88,22 @@ def write_everything() -> None:
                         part = part.astype(">f4")
                     first = (start,) + (0,) * (whole.ndim - 1)
                     out.write(name, part, shape=whole.shape, start=first, lend=name == "position")
+
+
+def write_parts_without_a_shape() -> None:
+    """Write arrays without a shape: the same on all ranks, on rank 0 alone, and one that differs in step 1."""
+    import numpy as np
+
+    from workflow import stage
+
+    with stage.open_writer("data") as out:
+        for step in range(2):
+            with out.step():
+                out.write("a", np.arange(3.0))
+                if stage.rank() == 0:
+                    out.write("summary", np.ones(2))
+                out.write("field", np.full(4, float(step * stage.rank())))
+                out.write("seconds", time.perf_counter())
 
 
 def read_everything() -> None:
@@ -327,6 +344,7 @@ if __name__ == "__main__":
             read_everything,
             copy,
             write_some,
+            write_parts_without_a_shape,
             read_some,
             write_alone,
             read_alone,

@@ -235,6 +235,18 @@ def test_a_program_without_a_config_file_chooses_by_itself(plan_of: Planner) -> 
     assert (asked.stream("field").transport, asked.stream("field").fallback) == ("rdma", False)
 
 
+def test_a_program_of_workflow_stage_is_chosen_for_like_a_component(plan_of: Planner) -> None:
+    """A port without io is opened through workflow.stage, which takes the plan's parameters."""
+    text = OWN.replace("{io: F%s}", "{}") % ""
+    plan = plan_of(text, site=site(ALL))
+    component = plan_of(CHAIN, site=site(ALL))
+    assert plan.stream("field").transport == component.stream("positions").transport == "ucx"
+    assert end_of(plan, "sim", "field").parameters == end_of(component, "walk", "positions").parameters
+    assert plan.reasons["streams.field.transport"] == component.reasons["streams.positions.transport"]
+    across = plan_of(text.replace("[./sim,", "[./sim, a,"), site=site(["tcp"], SITE, nodes=2))
+    assert across.stream("field").transport == "tcp"
+
+
 def test_a_program_without_a_config_file_hears_of_shared_memory_by_its_environment(plan_of: Planner) -> None:
     plan = plan_of(OWN % (", config: adios2.xml", "", ", transport: rdma"), site=site(ALL))
     assert "FABRIC_IFACE" not in plan.stage("sim").env

@@ -7,12 +7,8 @@ import time
 from html.parser import HTMLParser
 from pathlib import Path
 
-import pytest
-
-from tests.support.sample_run import START, make_events, make_plan, make_stage, simulate, write_run, write_sample
-from workflow.report.build.timeline import ActivitySpan, data_rates, shares, step_spans
+from tests.support.sample_run import make_events, make_plan, make_stage, simulate, write_run, write_sample
 from workflow.report.html.section_data import round_marks
-from workflow.report.read.metrics_file import StepRecord
 from workflow.report.report_files import write_report
 
 # The smallest PNG: one transparent pixel.
@@ -130,34 +126,3 @@ def test_a_run_without_steps_or_streams_has_a_page(tmp_path: Path) -> None:
     page = page_of(write_run(tmp_path / "run", plan, [], {}))
     assert "This pipeline has no streams." in page
     assert "Nothing ran yet." in page
-
-
-def test_segments_of_a_step_end_when_it_ended() -> None:
-    times = {"t": 10.0, "bytes": 1, "wait_s": 1.0, "io_s": 0.5, "compute_s": 2.0}
-    read = list(step_spans(StepRecord("a", "read", 0, **times)))  # type: ignore[arg-type]
-    assert [(part.activity, part.start, part.end) for part in read] == [
-        ("wait", 6.5, 7.5), ("io", 7.5, 8.0), ("compute", 8.0, 10.0),
-    ]  # fmt: skip
-    # It wrote to another stream between its reading and its end, from 7 to 8.
-    read = list(step_spans(StepRecord("a", "read", 0, **times), before=5.5))  # type: ignore[arg-type]
-    assert [(part.activity, part.start, part.end) for part in read] == [
-        ("wait", 5.5, 6.5), ("io", 6.5, 7.0), ("compute", 8.0, 10.0),
-    ]  # fmt: skip
-    write = list(step_spans(StepRecord("a", "write", 0, **times)))  # type: ignore[arg-type]
-    assert [part.activity for part in write] == ["compute", "io", "wait"]
-
-
-def test_shares_keep_the_time() -> None:
-    spans = [ActivitySpan(START + 0.1, START + 0.75, "compute", 0), ActivitySpan(START + 0.75, START + 2.5, "wait", 0)]
-    found = shares(spans, START, START + 2, 20)
-    assert sum(each.get("compute", 0) for each in found) * 0.1 == pytest.approx(0.65)
-    assert sum(each.get("wait", 0) for each in found) * 0.1 == pytest.approx(1.25)
-    assert max(sum(each.values()) for each in found) <= 1 + 1e-6
-    assert shares(spans, START, START, 4) == [{}, {}, {}, {}]
-
-
-def test_data_rates_keep_the_bytes() -> None:
-    steps = [StepRecord("a", "write", n, START + 0.3 * (n + 1), 1000, 0, 0.05, 0.25) for n in range(10)]
-    rates = data_rates(steps, START, START + 4, 160)
-    assert sum(rates) * 4 / 160 == pytest.approx(10_000, rel=1e-3)
-    assert max(rates) == pytest.approx(1000 / 0.3, rel=1e-3)

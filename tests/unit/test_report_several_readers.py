@@ -304,6 +304,67 @@ def test_of_two_ends_one_does_not_wait_while_the_other_one_does(tmp_path: Path, 
     assert stream_limit(records.plan.stream("atoms"), records).stage == limits
 
 
+def test_a_stage_is_judged_by_its_waits_at_the_stream_in_question(tmp_path: Path) -> None:
+    """The writer waits for another reader, at another stream."""
+    times = [float(step) for step in range(1, 11)]
+    metrics = {name: taken(times, wait_s=0.6) for name in READERS}
+    metrics["md"] = [*written(times), opened("log", "write"), *stepped("log", "write", times, wait_s=0.8)]
+    metrics["keep"] = [opened("log", "read"), *stepped("log", "read", times)]
+    records = records_of(tmp_path, fan(), metrics)
+    assert stream_limit(records.plan.stream("atoms"), records) == Limit("md")
+    assert stream_limit(records.plan.stream("log"), records) == Limit("keep")
+    assert run_limit(records) == Limit("keep")
+
+
+def alone(when_full: str = "block") -> Plan:
+    """Only one reads atoms."""
+    plan = fan(when_full=when_full)
+    stream = plan.streams[0].model_copy(update={"readers": ["one"]})
+    return plan.model_copy(update={"streams": [stream, plan.streams[1]]})
+
+
+def test_recorded_waits_are_not_corrected(tmp_path: Path) -> None:
+    """Together they may be longer than the time, by the clocks of two hosts."""
+    times = [float(step) for step in range(1, 11)]
+    metrics = {"md": written(times, wait_s=0.55), "one": taken(times, wait_s=0.52)}
+    records = records_of(tmp_path, alone(), metrics)
+    why = stream_limit(records.plan.stream("atoms"), records).why_unknown
+    assert why == "one and md wait for 52 % and 55 % of the time: the difference is within the noise"
+
+
+def test_a_full_queue_that_discards_says_nothing_of_its_writer(tmp_path: Path) -> None:
+    times = [float(step) for step in range(1, 11)]
+    records = records_of(tmp_path, foreign(alone("discard"), md=1), {"one": taken(times, wait_s=0.6)})
+    assert stream_limit(records.plan.stream("atoms"), records).stage == ""
+
+
+def test_two_stages_without_evidence_are_both_named(tmp_path: Path) -> None:
+    seen = [
+        event(kind, t, stream="atoms", stage=stage, side=side, **more)
+        for kind, t, more in (("stream_opened", 0, {}), ("stream_progress", 9, {"steps": 9, "bytes": 0}))
+        for stage, side in (("md", "write"), ("one", "read"))
+    ]
+    records = records_of(tmp_path, foreign(alone(), md=1, one=1), {}, seen)
+    why = stream_limit(records.plan.stream("atoms"), records).why_unknown
+    assert why == "md and one keep no metrics, and their CPU time does not show how long they wait"
+
+
+@pytest.mark.parametrize(("cpu_s", "ready_s", "limits"), [(1.0, 0.0, "md"), (1.0, 8.8, ""), (20.0, 0.0, "")])
+def test_a_stage_without_metrics_that_has_no_cpu_waits(
+    tmp_path: Path, cpu_s: float, ready_s: float, limits: str
+) -> None:
+    """Unless other processes have it. Threads may use several: it does not wait less than never."""
+    times = [float(step) for step in range(1, 11)]
+    seen = [event("stage_cpu", 10, stage="two", cpu_s=cpu_s, ready_s=ready_s)]
+    metrics = {"md": written(times), "one": taken(times, wait_s=0.9)}
+    records = records_of(tmp_path, foreign(fan(), two=1), metrics, seen)
+    limit = stream_limit(records.plan.stream("atoms"), records)
+    assert limit.stage == limits
+    if not limits:
+        share = round(100 * (1 - min(1.0, (cpu_s + ready_s) / 10)))
+        assert limit.why_unknown.startswith(f"md and two wait for 0 % and {share} % of the time")
+
+
 def test_idle_is_a_share_of_the_time_from_open_to_close() -> None:
     lines = written([1, 2], wait_s=0.5)
     assert idle(metrics_of(*lines), "atoms") == pytest.approx(0.5)
@@ -364,6 +425,13 @@ def test_a_tap_does_not_limit_the_run(tmp_path: Path) -> None:
     tap = plan.stage("one").model_copy(update={"added": "tap"})
     plan = plan.model_copy(update={"stages": [tap if stage.name == "one" else stage for stage in plan.stages]})
     assert whole_run(tmp_path, plan, md=0.1, one=0.0, two=0.9) == Limit("md")
+
+
+def test_a_stage_that_only_has_taps_limits_nobody(tmp_path: Path) -> None:
+    plan = fan()
+    stages = [each if each.name == "md" else each.model_copy(update={"added": "tap"}) for each in plan.stages]
+    plan = plan.model_copy(update={"stages": stages})
+    assert whole_run(tmp_path, plan, md=0.1, one=0.5, two=0.9) == Limit()
 
 
 def test_a_run_without_live_streams_is_limited_by_nobody(tmp_path: Path) -> None:
@@ -499,7 +567,55 @@ def test_steps_between_two_looks_are_spread_evenly(tmp_path: Path) -> None:
     ]
     found = [level for t, level in levels(records_of(tmp_path, fan(), {}, events)) if 2.25 < t < 4]
     assert set(found) <= {2, 3}, found
-    assert list(spread_evenly([(0.0, 0), (1.0, 100)]))[:2] == [(0.02, 2), (0.04, 4)]
+    assert list(spread_evenly([(0.0, 0), (1.0, 1), (2.0, 1)])) == [(1.0, 1), (2.0, 1)]
+    assert list(spread_evenly([(0.0, 10), (1.0, 12)])) == [(0.5, 11), (1.0, 12)]
+    many = list(spread_evenly([(0.0, 0), (1.0, 75)]))
+    assert len(many) == 50
+    assert many[:2] == [(0.02, 1), (0.04, 3)]
+
+
+def summed(stream: str, side: str, since: float, t: float, count: int) -> Record:
+    """One line of several steps."""
+    more = {"kind": "steps", "count": count, "since": START + since}
+    return stepped(stream, side, [t])[0] | more
+
+
+@pytest.mark.parametrize("long", ["md", "two"])
+def test_the_history_of_a_long_run_ends_with_the_records_of_single_steps(tmp_path: Path, long: str) -> None:
+    metrics = {"md": written([1, 2, 3]), "one": taken([1.5, 2.5, 3.5]), "two": taken([1.5, 2.5, 3.0])}
+    metrics[long].append(summed("atoms", "write" if long == "md" else "read", 3, 9, 2))
+    # Another stream, which has ended its single steps before.
+    metrics["md"] += [opened("log", "write"), summed("log", "write", 0, 9, 5)]
+    found = records_of(tmp_path, fan(), metrics)
+    assert levels(found) == [(1, 1), (1.5, 0), (2, 1), (2.5, 0), (3, 1)]
+
+
+def test_an_end_that_is_not_seen_live_but_keeps_metrics_is_known(tmp_path: Path) -> None:
+    plan = fan()
+    hidden = plan.stage("two").model_copy(update={"observed": "evidence", "env": {"SstVerbose": "0"}})
+    plan = plan.model_copy(update={"stages": [hidden if each.name == "two" else each for each in plan.stages]})
+    metrics = {"md": written([1, 2]), "one": taken([1.5, 2.5]), "two": taken([1.5, 2.5])}
+    assert levels(records_of(tmp_path, plan, metrics)) == [(1, 1), (1.5, 0), (2, 1), (2.5, 0)]
+
+
+def test_the_queue_of_a_discarding_stream_without_a_step_read_is_not_known(tmp_path: Path) -> None:
+    metrics = {"md": written([1]), "one": taken([]), "two": taken([])}
+    assert levels(records_of(tmp_path, fan(when_full="discard"), metrics)) == []
+
+
+def test_a_discarding_queue_of_a_program_that_read_all_is_known(tmp_path: Path) -> None:
+    """By the log of SST: its last step is known to be over when it closes the stream."""
+    ends = [("md", "write"), ("one", "read"), ("two", "read")]
+    events = [
+        event(kind, t, stream="atoms", stage=stage, side=side, **more)
+        for kind, t, more in (
+            ("stream_opened", 0, {}), ("stream_progress", 2, {"steps": 2, "bytes": 0}),
+            ("stream_closed", 3, {"steps": 2, "bytes": 0, "complete": True}),
+        )
+        for stage, side in ends
+    ]  # fmt: skip
+    found = levels(records_of(tmp_path, fan(when_full="discard"), {}, events))
+    assert found == [(1.0, 1), (3.0, 0)]
 
 
 def test_a_queue_that_discarded_is_not_known_and_one_that_could_have_is(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from collections.abc import Generator, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from workflow.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_RUN_FAILED, RunError, WfError
+from workflow.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_RUN_FAILED, RunError, WfError, to_message
 from workflow.launch.process_spec import make_process
 from workflow.messages import to_text
 from workflow.plan.launch_requests import stage_request
@@ -390,7 +390,8 @@ class _Watch:
 def main(arguments: list[str]) -> int:
     """Supervise the run in the directory given; the exit code is the run's."""
     if len(arguments) != 1:
-        sys.stderr.write("usage: python -m workflow.run.supervisor RUN_DIR\n")
+        usage = "usage: python -m workflow.run.supervisor RUN_DIR"
+        sys.stderr.write(to_text([to_message("error", "expected one run directory", usage)]))
         return EXIT_BAD_INPUT
     try:
         with contextlib.closing(supervise(Path(arguments[0]))) as run:

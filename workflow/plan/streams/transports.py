@@ -88,8 +88,9 @@ def choose_transport(
 
 
 def _takes_parameters(port: StagePort, stages: Mapping[str, DeclaredStage]) -> bool:
-    """Whether this end opens its stream with the plan's parameters: a component, or a program with a config file."""
-    return stages[port.stage].spec.command is None or port.config is not None
+    """Whether this end opens its stream with the plan's parameters: a component, a program that opens it through
+    `workflow.stage` (its port has no io), or one with a config file."""
+    return stages[port.stage].spec.command is None or port.shares is not None or port.config is not None
 
 
 def _asked(joined: JoinedStream, origins: Origins, problems: Problems) -> tuple[str | None, str, str]:

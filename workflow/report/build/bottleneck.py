@@ -55,10 +55,12 @@ def stream_limit(plan: StreamPlan, records: Records) -> Limit:
     times = _time_open(ends, records)
     if times is None:
         return Limit()
-    waits = {name: _waiting(name, records, *times, [end]) for name, end in ends}
-    if len(ends) == 2 and not (plan.queue and plan.queue.when_full == "discard"):
+    if short := _too_short(*times):
+        return Limit(why_unknown=short)
+    waits = {name: _waiting(name, records, *times, end) for name, end in ends}
+    if len(ends) == 2 and not _discards(plan):
         waits = _never_both(waits)
-    return find_limit(waits, times[1] - times[0])
+    return find_limit(waits)
 
 
 def run_limit(records: Records) -> Limit:
@@ -68,30 +70,24 @@ def run_limit(records: Records) -> Limit:
     """
     ends: list[StageEnd] = []
     for stream in records.plan.streams:
-        discards = stream.queue is not None and stream.queue.when_full == "discard"
-        if stream.coupling == "live" and stream.engine != "file" and not discards:
-            ends += [
-                (stream.writer, (stream.name, "write")),
-                *((name, (stream.name, "read")) for name in stream.readers),
-            ]
+        if stream.coupling == "live" and not _discards(stream):
+            ends += _ends_of(stream)
+    names = dict.fromkeys(name for name, _ in ends if records.plan.stage(name).added != "tap")
     times = _time_open(ends, records)
-    if times is None:
+    if times is None or len(names) < 2:
         return Limit()
-    taps = {stage.name for stage in records.plan.stages if stage.added == "tap"}
-    names = dict.fromkeys(name for name, _ in ends if name not in taps)
+    if short := _too_short(*times):
+        return Limit(why_unknown=short)
     waits = {name: _waiting(name, records, *times) for name in names}
-    limit = find_limit(waits, times[1] - times[0])
+    limit = find_limit(waits)
     if limit.stage and (share := fmean(waits[limit.stage].most)) > MOST_OWN_WAIT:
         own = f"{limit.stage}, which waits least, waits for {percent(share)}"
         return Limit(why_unknown=f"no stage works all the time: {own}")
     return limit
 
 
-def find_limit(waits: Mapping[str, Waiting], seconds: float) -> Limit:
-    """The stage that waits least, if all others certainly wait more. `seconds`: how long all that lasted."""
-    if _part_count(seconds) < FEWEST_PARTS:
-        needed = duration(PART_S * FEWEST_PARTS)
-        return Limit(why_unknown=f"the streams moved data for {duration(seconds)} only; {needed} are needed to tell")
+def find_limit(waits: Mapping[str, Waiting]) -> Limit:
+    """The stage that waits least, if all others certainly wait more."""
     first = min(waits, key=lambda name: fmean(waits[name].most))
     for name, other in waits.items():
         if name != first and not _waits_more(other.least, waits[first].most):
@@ -118,7 +114,6 @@ def _why_not(first: str, second: str, waits: Mapping[str, Waiting]) -> str:
 def _never_both(waits: Mapping[str, Waiting]) -> dict[str, Waiting]:
     """Of two ends one waits for a step while the queue is empty, the other for room while it is full."""
     (one, of_one), (other, of_other) = waits.items()
-
     return {one: _bounded(of_one, of_other), other: _bounded(of_other, of_one)}
 
 
@@ -145,20 +140,15 @@ def _time_open(ends: Iterable[StageEnd], records: Records) -> tuple[float, float
     return max(known_opened), max(known_moved)
 
 
-def _waiting(
-    name: str, records: Records, start: float, end: float, ends: Iterable[EndOfStream] | None = None
-) -> Waiting:
-    """How long a stage waited in each part of this time: at these ends, or at all of its ends."""
-    count = max(1, _part_count(end - start))
-    metrics, stage = records.metrics[name], records.state.stages[name]
-    chosen = metrics.steps if ends is None else [step for each in ends for step in metrics.of(*each)]
-    if chosen:
-        spans = [span for span in stage_spans(metrics) if span.activity == "wait" and _is_of(span, ends)]
-        # What has ended does not keep the others waiting.
-        over = stage.exited if ends is None else chosen[-1].t
-        spans += [ActivitySpan(over, end, "wait", -1)] if over is not None and over < end else []
-        found = [min(1.0, part.get("wait", 0.0)) for part in shares(spans, start, end, count)]
-        return Waiting(found, found)
+def _waiting(name: str, records: Records, start: float, end: float, only: EndOfStream | None = None) -> Waiting:
+    """How long a stage waited in each part of this time: at one of its ends, or at all of them."""
+    count, metrics = _part_count(end - start), records.metrics[name]
+    if steps := metrics.steps if only is None else metrics.of(*only):
+        spans = [span for span in stage_spans(metrics) if only is None or span.stream == only[0]]
+        # After its last step it keeps no other stage waiting.
+        parts = shares([*spans, ActivitySpan(steps[-1].t, end, "wait", -1)], start, end, count)
+        waits = [part.get("wait", 0.0) for part in parts]
+        return Waiting(waits, waits)
     cpu = cpu_shares(records.cpu.get(name, []), start, end, count)
     if cpu is None:
         return Waiting([0.0] * count, [1.0] * count)
@@ -168,8 +158,16 @@ def _waiting(
     return Waiting([1 - min(1.0, cores) for cores in busy], [1 - min(1.0, max(0.0, cores - polling)) for cores in busy])
 
 
-def _is_of(span: ActivitySpan, ends: Iterable[EndOfStream] | None) -> bool:
-    return ends is None or span.stream in {stream for stream, _ in ends}
+def _discards(stream: StreamPlan) -> bool:
+    return stream.queue is not None and stream.queue.when_full == "discard"
+
+
+def _too_short(start: float, end: float) -> str:
+    """Why so short a time shows nothing; empty when it is long enough."""
+    if _part_count(end - start) >= FEWEST_PARTS:
+        return ""
+    moved, needed = duration(max(0.0, end - start)), duration(PART_S * FEWEST_PARTS)
+    return f"the streams moved data for {moved} only; {needed} are needed to tell"
 
 
 def _part_count(seconds: float) -> int:

@@ -35,11 +35,11 @@ def queue_history(plan: StreamPlan, records: Records) -> list[QueueLevel]:
     history: list[QueueLevel] = []
     until = _recorded_until(plan, records)
     limit = math.inf if plan.queue is None else plan.queue.limit
-    for t, index, steps in sorted([*_changes(ends), *_closings(plan, records)]):
+    for t, index, steps in sorted([*_changes(ends, _held(plan, records)), *_closings(plan, records)]):
         if t > until:
             break
         reached[index] = max(reached[index], steps)
-        length = int(min(max(0, reached[0] - min(reached[1:], default=0)), limit))
+        length = int(min(max(0, reached[0] - min(reached[1:])), limit))
         if history and history[-1][0] == t:
             history.pop()
         if not history or history[-1][1] != length:
@@ -52,9 +52,18 @@ def longest(history: list[QueueLevel]) -> int | None:
     return max((length for _, length in history), default=None)
 
 
-def _changes(ends: list[list[QueueLevel]]) -> Iterator[Change]:
-    """The steps of each end, the writer's first."""
-    return ((t, index, steps) for index, end in enumerate(ends) for t, steps in end)
+def _changes(ends: list[list[QueueLevel]], held: list[int]) -> Iterator[Change]:
+    """The steps of each end that have left it, the writer's first."""
+    return ((t, index, max(0, steps - held[index])) for index, end in enumerate(ends) for t, steps in end)
+
+
+def _held(plan: StreamPlan, records: Records) -> list[int]:
+    """How many of its steps each end still works on, the writer's first.
+
+    SST's log has the steps of a reader when they begin: the last one is still in the queue.
+    """
+    by_log = [plan.engine == "SST" and not records.metrics[name].of(plan.name, "read") for name in plan.readers]
+    return [0, *(int(is_held) for is_held in by_log)]
 
 
 def _closings(plan: StreamPlan, records: Records) -> Iterator[Change]:
@@ -99,9 +108,7 @@ def _progress(plan: StreamPlan, stage: str, side: Side, records: Records) -> lis
     if not seen:
         return []
     opened = seen[0][0] if end.opened is None else end.opened
-    # SST's log has the steps of a reader when they begin: the last one is still in the queue.
-    held = 1 if side == "read" and plan.engine == "SST" else 0
-    return [(t, max(0, steps - held)) for t, steps in spread_evenly([(opened, 0), *seen])]
+    return list(spread_evenly([(opened, 0), *seen]))
 
 
 def spread_evenly(seen: Sequence[QueueLevel]) -> Iterator[QueueLevel]:

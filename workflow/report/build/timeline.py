@@ -110,14 +110,19 @@ def shares(spans: list[ActivitySpan], start: float, end: float, count: int) -> l
     if width <= 0:
         return result
     for span in spans:
-        first = max(0, int((span.start - start) / width))
-        last = min(count - 1, int((span.end - start) / width))
-        for index in range(first, last + 1):
-            left = start + index * width
-            inside = min(span.end, left + width) - max(span.start, left)
-            if inside > 0:
-                result[index][span.activity] = result[index].get(span.activity, 0.0) + inside / width
+        for index, inside_s in _inside(span.start, span.end, start, width, count):
+            result[index][span.activity] = result[index].get(span.activity, 0.0) + inside_s / width
     return result
+
+
+def _inside(begin: float, stop: float, start: float, width: float, count: int) -> Iterator[tuple[int, float]]:
+    """(interval, seconds in it) of the time from `begin` to `stop`; the intervals are `width` long, from `start` on."""
+    first = max(0, int((begin - start) / width))
+    for index in range(first, min(count, int((stop - start) / width) + 1)):
+        left = start + index * width
+        inside_s = min(stop, left + width) - max(begin, left)
+        if inside_s > 0:
+            yield index, inside_s
 
 
 class CpuShare(NamedTuple):
@@ -137,14 +142,11 @@ def cpu_shares(samples: Sequence[CpuSample], start: float, end: float, count: in
         return None
     used, ready = [0.0] * count, [0.0] * count
     for before, after in pairwise(samples):
-        seconds = after.t - before.t
-        first = max(0, int((before.t - start) / width))
-        for index in range(first, min(count - 1, int((after.t - start) / width)) + 1) if seconds > 0 else ():
-            left = start + index * width
-            inside = max(0.0, min(after.t, left + width) - max(before.t, left)) / seconds
-            used[index] += inside * (after.cpu_s - before.cpu_s)
-            ready[index] += inside * (after.ready_s - before.ready_s)
-    return [CpuShare(*(seconds / width for seconds in pair)) for pair in zip(used, ready, strict=True)]
+        for index, inside_s in _inside(before.t, after.t, start, width, count):
+            share = inside_s / (after.t - before.t) / width
+            used[index] += share * (after.cpu_s - before.cpu_s)
+            ready[index] += share * (after.ready_s - before.ready_s)
+    return [CpuShare(*pair) for pair in zip(used, ready, strict=True)]
 
 
 def data_rates(records: list[StepRecord], start: float, end: float, count: int) -> list[float]:
@@ -153,15 +155,14 @@ def data_rates(records: list[StepRecord], start: float, end: float, count: int) 
     A step's bytes are spread over the time since the step before: put into the interval in which it ended,
     they would show the beat of steps and intervals, not the rate.
     """
-    width, volumes = (end - start) / count, [0.0] * count
+    width, rates = (end - start) / count, [0.0] * count
     if width <= 0 or not records:
-        return volumes
+        return rates
     before = records[0].t - records[0].compute_s - records[0].wait_s - records[0].io_s
     for record in records:
+        # Steps that ended at the same time, by a clock of limited resolution.
         since = max(min(before, record.t - 1e-6), start)
-        for index in range(int((since - start) / width), min(count - 1, int((record.t - start) / width)) + 1):
-            left = start + index * width
-            inside = min(record.t, left + width) - max(since, left)
-            volumes[index] += (record.bytes or 0) * max(0.0, inside) / (record.t - since)
+        for index, inside_s in _inside(since, record.t, start, width, count):
+            rates[index] += (record.bytes or 0) * inside_s / (record.t - since) / width
         before = record.t
-    return [volume / width for volume in volumes]
+    return rates

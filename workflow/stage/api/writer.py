@@ -13,6 +13,7 @@ from workflow.stage.adios.open_engine import adios_message
 from workflow.stage.data.contract_check import check_contract
 from workflow.stage.data.variables import Array, BlockData, Info, to_array
 from workflow.stage.ranks.communicator import own_communicator, rank
+from workflow.stage.ranks.same_values import SameValues
 from workflow.stage.ranks.uncaught_errors import note_early_exit
 from workflow.stage.stage_errors import StageError, StreamFailed, exit_reason
 from workflow.stage.stream_engines import WriteEngine
@@ -44,6 +45,7 @@ class Writer:
         self._blocks_from = None if self._is_file else _first_blocking_step(end)
         self._rank = rank()
         self._bytes, self._io_s = 0, 0.0
+        self._same = SameValues()
         self._operators: Operators | None = None
         self._sampler: Sampler | None = None
         if end.operators:
@@ -77,7 +79,8 @@ class Writer:
 
         With `shape`, the shape of the global array in elements: every rank writes its block `value`, which begins at
         the index `start` (by default the origin). Blocks may be empty, and all sizes may change from step to step.
-        Without `shape`: rank 0's `value` is the whole variable, a scalar, a string or an array.
+        Without `shape`: rank 0's `value` is the whole variable, a scalar, a string or an array. An array must be the
+        same on all ranks that write it, or the step fails with StageError: the other ranks' arrays would be lost.
         `lend`: the caller does not change the array before the step ends, so that a file engine need not copy it.
 
         Raises StageError outside a step or when the block does not lie inside `shape`, TypeError for types that
@@ -97,8 +100,10 @@ class Writer:
         try:
             if shape is not None:
                 self._engine.put_share(block)
-            elif self._rank == 0:
-                self._engine.put(block)
+            else:
+                self._same.take(name, array)
+                if self._rank == 0:
+                    self._engine.put(block)
         except StageError as error:
             raise type(error)(f"stream {self.name}: {error}") from None
         except (RuntimeError, ValueError) as error:
@@ -148,6 +153,7 @@ class Writer:
         self._inside = False
         if self.steps == 0 and self._end.variables:
             self._check()
+        self._check_same()
         begin = self._metrics.enter()
         if self._blocks_from is not None and self.steps >= self._blocks_from:
             self._metrics.blocks(self.name, "write")
@@ -191,6 +197,13 @@ class Writer:
                 f"stream {self.name}: {name}: a block of shape {array.shape} at {first} does not lie inside {whole}"
             )
         return whole, first
+
+    def _check_same(self) -> None:
+        try:
+            self._same.check()
+        except StageError as error:
+            self._broken = True
+            raise self._record(StageError(f"stream {self.name}: {error}")) from None
 
     def _check(self) -> None:
         try:
