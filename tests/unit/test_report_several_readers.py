@@ -164,6 +164,79 @@ def test_of_two_opens_that_hang_the_first_counts(tmp_path: Path, ended: float | 
     assert md.open_s == pytest.approx(4 if ended else 7)
 
 
+@pytest.mark.parametrize(
+    ("closed_at", "rates"), [(None, [400 / 3, 300 / 3]), (5.0, [400 / 4, 300 / 4])], ids=["open", "closed"]
+)
+def test_the_time_of_a_stream_ends_with_its_close_and_until_then_with_its_last_step(
+    tmp_path: Path, closed_at: float | None, rates: list[float]
+) -> None:
+    md = [opened("atoms", "write", 1.0), *stepped("atoms", "write", [2, 4], 200)]
+    one = [opened("atoms", "read", 1.0), *stepped("atoms", "read", [2, 4], 150)]
+    if closed_at is not None:
+        md.append(closed("atoms", "write", 2, closed_at))
+        one.append(closed("atoms", "read", 2, closed_at))
+    stream = make_report(records_of(tmp_path, fan(), {"md": md, "one": one})).stream("atoms")
+    assert [stream.throughput, stream.readers[0].throughput] == pytest.approx(rates)
+
+
+@pytest.mark.parametrize(("closed_at", "seconds"), [(None, 3.0), (5.0, 4.0)])
+@pytest.mark.parametrize(("ranks", "are"), [(1, "read"), (2, "at_least")])
+def test_rates_and_bytes_of_programs_without_metrics_are_what_the_supervisor_saw(
+    tmp_path: Path, closed_at: float | None, seconds: float, ranks: int, are: str
+) -> None:
+    ends = [("md", "write", 0), ("one", "read", 600), ("two", "read", 200)]
+    seen = [event("stream_opened", 1, stream="atoms", stage=stage, side=side) for stage, side, _ in ends]
+    seen += [
+        event("stream_progress", 4, stream="atoms", stage=stage, side=side, steps=2, bytes=count)
+        for stage, side, count in ends
+    ]
+    seen += [
+        event("stream_closed", closed_at, stream="atoms", stage=stage, side=side, steps=2, bytes=count, complete=True)
+        for stage, side, count in ends
+        if closed_at is not None
+    ]
+    plan = foreign(fan(), md=1, one=ranks, two=1)
+    stream = make_report(records_of(tmp_path, plan, {}, seen)).stream("atoms")
+    assert (stream.steps, stream.bytes, stream.bytes_are, stream.transfer_rate) == (2, 600, are, None)
+    assert stream.throughput == pytest.approx(600 / seconds)
+    assert [reader.throughput for reader in stream.readers] == pytest.approx([600 / seconds, 200 / seconds])
+    assert [reader.transfer_rate for reader in stream.readers] == [None, None]
+
+
+def test_the_size_of_a_file_that_is_handed_over_counts_though_its_steps_do_not(tmp_path: Path) -> None:
+    plan = foreign(fan(limit=None, engine="HDF5"), md=1, one=1, two=1)
+    seen = [event("stream_closed", 4, stream="atoms", stage="md", side="write", steps=0, bytes=700, complete=True)]
+    stream = make_report(records_of(tmp_path, plan, {}, seen)).stream("atoms")
+    assert (stream.steps, stream.bytes, stream.bytes_are) == (None, 700, "written")
+
+
+def test_cpu_time_of_stages(tmp_path: Path) -> None:
+    """Its samples, and the exact sum of the exit; what it was ready for is known of programs without metrics only."""
+    seen = [
+        event("stage_cpu", 2, stage="one", cpu_s=1.5, ready_s=0.25), event("stage_cpu", 3, stage="one", cpu_s=1.0),
+        event("stage_exited", 4, stage="one", code=0, signal=None, cpu_s=2.5),
+        event("stage_exited", 5, stage="md", code=0, signal=None, cpu_s=3.0),
+    ]  # fmt: skip
+    records = records_of(tmp_path, foreign(fan(), one=1), {"md": written([1, 2])}, seen)
+    report = make_report(records)
+    assert records.cpu["one"] == [(START, 0, 0), (START + 2, 1.5, 0.25), (START + 3, 1.5, 0.25), (START + 4, 2.5, 0.25)]
+    found = {stage.name: (stage.cpu_s, stage.ready_s) for stage in report.stages}
+    assert found == {"md": (3.0, None), "one": (2.5, 0.25), "two": (None, None), "keep": (None, None)}
+    assert report.stage("one").parts() == {"cpu": 2.5 / 4, "ready": 0.25 / 4}
+    assert "cpu" not in report.stage("md").parts()
+    assert report.stage("two").parts() == {}
+
+
+@pytest.mark.parametrize(
+    ("cpu_s", "ready_s", "busy"), [(1.0, 0.5, 1.5), (1.0, None, 1.0), (9.0, 0.0, 2.0), (None, None, None)]
+)
+def test_a_stage_without_metrics_is_busy_as_long_as_it_had_the_cpu_or_was_ready(
+    cpu_s: float | None, ready_s: float | None, busy: float | None
+) -> None:
+    fields = {"name": "md", "kind": "simulation", "program": "md", "ranks": 1, "state": "succeeded", "wall_s": 2.0}
+    assert busy_s(StagePart.model_validate({**fields, "cpu_s": cpu_s, "ready_s": ready_s})) == busy
+
+
 # Bottlenecks
 
 
@@ -365,19 +438,20 @@ def test_a_stage_without_metrics_that_has_no_cpu_waits(
         assert limit.why_unknown.startswith(f"md and two wait for 0 % and {share} % of the time")
 
 
-def test_idle_is_a_share_of_the_time_from_open_to_close() -> None:
+def test_idle_is_a_share_of_the_time_from_open_to_close(tmp_path: Path) -> None:
     lines = written([1, 2], wait_s=0.5)
-    assert idle(metrics_of(*lines), "atoms") == pytest.approx(0.5)
-    assert idle(metrics_of(*lines, closed("atoms", "write", 2, 4)), "atoms") == pytest.approx(0.25)
-    assert idle(metrics_of(*written([0.5], wait_s=2.0)), "atoms") == 1.0
-    assert idle(metrics_of(*lines[1:]), "atoms") is None
-    assert idle(metrics_of(lines[0]), "atoms") is None
+    for name, more, share in (("open", [], 0.5), ("closed", [closed("atoms", "write", 2, 4)], 0.25)):
+        stream = make_report(records_of(tmp_path / name, fan(), {"md": [*lines, *more]})).stream("atoms")
+        assert stream.idle == pytest.approx(share)
+    assert idle(3.0, 1.0, 2.0) == 1.0
+    assert idle(0.0, 1.0, 2.0) == 0.0
+    assert [idle(None, 1.0, 2.0), idle(0.5, None, 2.0), idle(0.5, 1.0, None)] == [None, None, None]
 
 
 @pytest.mark.parametrize("t", [0.0, -1.0])
 def test_a_stream_that_lasted_no_time_has_no_share(t: float) -> None:
     """Clocks have a resolution, and may be set back."""
-    assert idle(metrics_of(*written([t])), "atoms") is None
+    assert idle(0.5, 0.0, t) is None
 
 
 def whole_run(folder: Path, plan: Plan | None = None, log_wait_s: float = 0.9, **waits: float) -> Limit:

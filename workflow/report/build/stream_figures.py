@@ -47,7 +47,7 @@ def make_stream(plan: StreamPlan, records: Records) -> StreamPart:
         complete=closed.complete if closed else _complete(seen),
         first_step=own[0].t if own else noticed[0] if noticed else None,
         last_step=own[-1].t if own else seen.last_step,
-        idle=idle(metrics, plan.name), limited_by=limit.stage, limit_unknown=limit.why_unknown,
+        idle=idle(wait_s, opened, last), limited_by=limit.stage, limit_unknown=limit.why_unknown,
         longest_queue=longest(queue_history(plan, records)) if live else None,
         readers=readers,
     )  # fmt: skip
@@ -91,14 +91,11 @@ def time_of_stream(stream: str, side: Side, metrics: StageMetrics, seen: EndStat
     return opened[0], closed.t if closed else steps[-1].t if steps else None
 
 
-def idle(metrics: StageMetrics, stream: str) -> float | None:
-    """Share of the time from open to close of the writing end that was spent waiting for room."""
-    steps, opened = metrics.of(stream, "write"), metrics.opened.get((stream, "write"))
-    if not steps or opened is None:
+def idle(wait_s: float | None, opened: float | None, last: float | None) -> float | None:
+    """Share of the time of a stream that its writer spent waiting for room. None where one of them is unknown."""
+    if wait_s is None or opened is None or last is None or last <= opened:
         return None
-    closed = metrics.closed.get((stream, "write"))
-    span = (closed.t if closed else steps[-1].t) - opened[0]
-    return min(1.0, sum(step.wait_s for step in steps) / span) if span > 0 else None
+    return min(1.0, wait_s / (last - opened))
 
 
 def _bytes_are(
