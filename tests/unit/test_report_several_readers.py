@@ -164,52 +164,6 @@ def test_of_two_opens_that_hang_the_first_counts(tmp_path: Path, ended: float | 
     assert md.open_s == pytest.approx(4 if ended else 7)
 
 
-@pytest.mark.parametrize(
-    ("closed_at", "rates"), [(None, [400 / 3, 300 / 3]), (5.0, [400 / 4, 300 / 4])], ids=["open", "closed"]
-)
-def test_the_time_of_a_stream_ends_with_its_close_and_until_then_with_its_last_step(
-    tmp_path: Path, closed_at: float | None, rates: list[float]
-) -> None:
-    md = [opened("atoms", "write", 1.0), *stepped("atoms", "write", [2, 4], 200)]
-    one = [opened("atoms", "read", 1.0), *stepped("atoms", "read", [2, 4], 150)]
-    if closed_at is not None:
-        md.append(closed("atoms", "write", 2, closed_at))
-        one.append(closed("atoms", "read", 2, closed_at))
-    stream = make_report(records_of(tmp_path, fan(), {"md": md, "one": one})).stream("atoms")
-    assert [stream.throughput, stream.readers[0].throughput] == pytest.approx(rates)
-
-
-@pytest.mark.parametrize(("closed_at", "seconds"), [(None, 3.0), (5.0, 4.0)])
-@pytest.mark.parametrize(("ranks", "are"), [(1, "read"), (2, "at_least")])
-def test_rates_and_bytes_of_programs_without_metrics_are_what_the_supervisor_saw(
-    tmp_path: Path, closed_at: float | None, seconds: float, ranks: int, are: str
-) -> None:
-    ends = [("md", "write", 0), ("one", "read", 600), ("two", "read", 200)]
-    seen = [event("stream_opened", 1, stream="atoms", stage=stage, side=side) for stage, side, _ in ends]
-    seen += [
-        event("stream_progress", 4, stream="atoms", stage=stage, side=side, steps=2, bytes=count)
-        for stage, side, count in ends
-    ]
-    seen += [
-        event("stream_closed", closed_at, stream="atoms", stage=stage, side=side, steps=2, bytes=count, complete=True)
-        for stage, side, count in ends
-        if closed_at is not None
-    ]
-    plan = foreign(fan(), md=1, one=ranks, two=1)
-    stream = make_report(records_of(tmp_path, plan, {}, seen)).stream("atoms")
-    assert (stream.steps, stream.bytes, stream.bytes_are, stream.transfer_rate) == (2, 600, are, None)
-    assert stream.throughput == pytest.approx(600 / seconds)
-    assert [reader.throughput for reader in stream.readers] == pytest.approx([600 / seconds, 200 / seconds])
-    assert [reader.transfer_rate for reader in stream.readers] == [None, None]
-
-
-def test_the_size_of_a_file_that_is_handed_over_counts_though_its_steps_do_not(tmp_path: Path) -> None:
-    plan = foreign(fan(limit=None, engine="HDF5"), md=1, one=1, two=1)
-    seen = [event("stream_closed", 4, stream="atoms", stage="md", side="write", steps=0, bytes=700, complete=True)]
-    stream = make_report(records_of(tmp_path, plan, {}, seen)).stream("atoms")
-    assert (stream.steps, stream.bytes, stream.bytes_are) == (None, 700, "written")
-
-
 def test_cpu_time_of_stages(tmp_path: Path) -> None:
     """Its samples, and the exact sum of the exit; what it was ready for is known of programs without metrics only."""
     seen = [
