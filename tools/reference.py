@@ -11,11 +11,21 @@ from pathlib import Path
 from typing import Any
 
 import click
+from pydantic import BaseModel
 
 from workflow.spec.models.engine import EngineParameter
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ROOT / "docs" / "reference"
+JSON_RULES = """`--json` prints one document to standard output. Errors of the command line itself, and of runs and
+files that do not exist, are messages on standard error with exit code 2; only `wf check` puts all its messages into the
+document. Exit codes are those without `--json`.
+
+Names of fields stay. A new field may come at any time; where one is renamed or means something else, the number of the
+document's `…_version` grows. Names that end in `_s` are seconds; sizes are bytes.
+`wf status --json` and `wf report --json` print [the report](report.md), of a run that goes on the report so far.
+`wf plan --json` prints the plan, the same text as `plan.json` of a run.
+"""
 MADE = "<!-- written by `make docs`; do not edit -->\n"
 
 
@@ -41,6 +51,7 @@ def pages() -> dict[str, str]:
         "components.md": components_page(),
         "engines.md": engines_page(),
         "commands.md": commands_page(),
+        "json.md": json_page(),
         "report.md": report_page(),
     }
 
@@ -114,6 +125,37 @@ def engines_page() -> str:
                 lines.append(f"| `{key}` | {parameter.side} | {_cell(kind)} | {default} | {meaning} |")
             lines.append("")
     return "\n".join(lines)
+
+
+def json_page() -> str:
+    """What `--json` prints: every field of every document, from the models."""
+    from workflow.cli.json_output import CheckResult, ComponentList
+    from workflow.compare.comparison import Comparison
+
+    documents: list[tuple[str, type[BaseModel]]] = [
+        ("wf check --json", CheckResult), ("wf components --json", ComponentList), ("wf compare --json", Comparison),
+    ]  # fmt: skip
+    lines = ["# JSON output", MADE, JSON_RULES]
+    for title, model in documents:
+        schema = model.model_json_schema(by_alias=True, mode="serialization")
+        lines.append(f"## {title}\n\n{schema.get('description', '').strip()}\n")
+        lines += _fields(schema)
+        for name, part in schema.get("$defs", {}).items():
+            lines.append(f"### {name}\n\n{part.get('description', '').strip()}\n")
+            lines += _fields(part)
+    return "\n".join(lines)
+
+
+def _fields(part: dict[str, Any]) -> list[str]:
+    lines = ["| field | type | meaning |\n|---|---|---|"]
+    for key, field in part.get("properties", {}).items():
+        kind = _type(field) + (" or null" if _may_be_null(field) else "")
+        lines.append(f"| `{key}` | {kind} | {_cell(field.get('description', '')).replace('None', 'null')} |")
+    return [*lines, ""]
+
+
+def _may_be_null(field: dict[str, Any]) -> bool:
+    return any(each.get("type") == "null" for each in field.get("anyOf", []))
 
 
 def commands_page() -> str:

@@ -145,6 +145,6 @@ def run_pipeline(
 def read_report(run_dir: str | Path | None = None) -> Report:
     """The report of a run, by default of the newest below `runs/`."""
     from workflow.report.report_files import read_report as read
-    from workflow.run.run_directory import find_run
+    from workflow.run.run_names import find_run
 
     return read(find_run(Path(run_dir) if run_dir else None))

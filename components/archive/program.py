@@ -151,7 +151,7 @@ def write_layout(path: Path, layout: Layout, args: SimpleNamespace) -> None:
             known = described(step, step.index // args.every, chosen(step.names(), args.variables))
             if step.index == 0 and stage.rank() == 0:
                 for name, why in layout.left_out(known).items():
-                    print(f"archive: {name} is left out: it is {why}", flush=True)
+                    print(f"note: {name} is left out: it is {why}", flush=True)
             write_tree(file, layout.tree(known), lambda name, step=step: read_whole(step, name))  # type: ignore[misc]
 
 

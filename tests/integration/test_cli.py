@@ -11,8 +11,12 @@ from pathlib import Path
 import jsonschema
 import pytest
 import yaml
+from pydantic import BaseModel
 
 from workflow import load_pipeline, make_plan, read_report, report_tables, run_pipeline
+from workflow.cli.json_output import CheckResult, ComponentList
+from workflow.compare.comparison import Comparison
+from workflow.report.report_model import Report
 
 ROOT = Path(__file__).parents[2]
 STARTER = ROOT / "examples/00-starter/pipeline.yaml"
@@ -59,10 +63,65 @@ def test_status_report_and_logs_mean_the_newest_run(home: Path) -> None:
     assert "did you mean `keep`" in wf("logs", "kepe", cwd=home, code=2).stderr
 
 
+def test_json_is_what_its_schema_says(home: Path) -> None:
+    """The schemas are those of docs/reference/json.md and report.md."""
+    documents: dict[str, tuple[type[BaseModel], list[str]]] = {
+        "check": (CheckResult, ["first/pipeline.yaml", "--via", "bp5"]),
+        "status": (Report, ["latest"]),
+        "report": (Report, []),
+        "components": (ComponentList, []),
+        "compare": (Comparison, ["latest", "runs/latest"]),
+    }
+    page = (ROOT / "docs/reference/json.md").read_text() + (ROOT / "docs/reference/report.md").read_text()
+    for verb, (model, words) in documents.items():
+        document = json.loads(wf(verb, *words, "--json", cwd=home).stdout)
+        jsonschema.validate(document, model.model_json_schema(by_alias=True, mode="serialization"))
+        assert all(f"| `{field}` |" in page for field in document), verb
+    (note,) = json.loads(wf("check", "first/pipeline.yaml", "--via", "bp5", "--json", cwd=home).stdout)["problems"]
+    assert (note["level"], note["file"], note["line"], note["key"]) == (
+        "note", "first/pipeline.yaml", 25, "streams.field.queue",
+    )  # fmt: skip
+
+
+def test_json_of_a_check_has_all_mistakes(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("wf: 1\nname: a\nstages:\n  s: {use: shock}\n  t: {component: nul}\n")
+    answer = wf("check", "a.yaml", "--set", "stages.s.ranks=x", "--json", cwd=tmp_path, code=2)
+    assert answer.stderr == ""
+    found = json.loads(answer.stdout)
+    assert found["ok"] is False
+    assert found["stages"] is None
+    assert [(each["line"], each["column"], each["option"], each["level"]) for each in found["problems"]] == [
+        (None, None, "--set stages.s.ranks=x", "error"),
+        (4, 7, None, "error"),
+        (5, 18, None, "error"),
+    ]
+    gone = json.loads(wf("check", "gone.yaml", "--json", cwd=tmp_path, code=2).stdout)
+    assert [each["message"] for each in gone["problems"]] == ["no such file"]
+
+
+@pytest.mark.parametrize("verb", [["status"], ["report"], ["logs", "--run"], ["compare", "latest"]])
+def test_every_verb_finds_a_run_in_the_same_way(home: Path, verb: list[str]) -> None:
+    name = (home / "runs/latest").resolve().name
+    for run in ("latest", name, f"runs/{name}", f"./runs/{name}/", str(home / "runs" / name)):
+        wf(*verb, run, cwd=home)
+    for wrong, hint in ((f"{name[:-1]}_", name), ("starter", name), ("latset", "latest")):
+        answer = wf(*verb, wrong, cwd=home, code=2)
+        assert answer.stderr == f"error: there is no run `{wrong}`\n  did you mean `{hint}`?\n"
+    answer = wf(*verb, "quite-another-20260101-000000-abcd", cwd=home, code=2)
+    assert answer.stderr.endswith(f"\n  the newest runs here: {name}\n")
+    answer = wf(*verb, "first", cwd=home, code=2)
+    assert "first is not a run directory" in answer.stderr
+
+
+def test_a_run_in_place_of_a_stage_is_explained(home: Path) -> None:
+    answer = wf("logs", "runs/latest", cwd=home, code=2)
+    assert answer.stderr.endswith("\n  `runs/latest` is a run: `wf logs --run runs/latest`\n")
+
+
 def test_compare_with_itself_and_with_nothing(home: Path) -> None:
     assert "identical" in wf("compare", "runs/latest", "runs/latest", cwd=home).stdout
     (home / "empty").mkdir(exist_ok=True)
-    assert "empty is not a run" in wf("compare", "runs/latest", "empty", cwd=home, code=2).stderr
+    assert "empty is not a run directory" in wf("compare", "runs/latest", "empty", cwd=home, code=2).stderr
 
 
 def test_a_program_that_an_earlier_stage_makes_is_run(tmp_path: Path) -> None:

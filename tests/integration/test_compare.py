@@ -265,12 +265,12 @@ def test_wrong_paths_are_refused(tmp_path: Path) -> None:
     bp = write_bp(tmp_path / "a.bp", steps=1)
     (tmp_path / "run").mkdir()
     (tmp_path / "text").write_text("")
-    with pytest.raises(WfError, match="no such file or directory"):
+    with pytest.raises(WfError, match=r"there is no run `.*`"):
         compare_runs(bp, tmp_path / "absent.bp")
     with pytest.raises(WfError, match="neither a run directory nor"):
         compare_runs(bp, tmp_path / "text")
     write_bp(tmp_path / "run" / "a.bp", steps=1)
-    with pytest.raises(WfError, match=r"run is not a run: it has no plan\.json"):
+    with pytest.raises(WfError, match=r"run is not a run directory: it has no plan\.json"):
         compare_runs(tmp_path / "run", tmp_path / "run")
     make_runs(tmp_path / "run")
     with pytest.raises(WfError, match="compare two files or two runs"):

@@ -38,7 +38,7 @@ def test_readers_of_a_failing_writer_fail_at_once(tmp_path: Path, how: str, rank
     lines = metrics(tmp_path, "read_some")
     ended = [line for line in lines if line["kind"] in ("error", "close")]
     if lines[0]["parallel"] and not ended:
-        assert "rank 1 of 2: error: " in err  # the rank whose data did not arrive has ended all ranks
+        assert "error: rank 1 of 2: " in err  # the rank whose data did not arrive has ended all ranks
         return
     said, closed = ended
     assert said["kind"] == "error"

@@ -48,7 +48,9 @@ def message(case: str) -> str:
     """What `wf check` says, on a machine of four cores."""
     found = check.make_context("check", arguments(case)).params
     with pytest.raises(SpecError) as caught:
-        loaded = load_pipeline(found["pipeline"], profiles=found["profiles"], sets=found["sets"], via=found["via"])
+        loaded = load_pipeline(
+            found["pipeline"], profiles=found["profiles"], sets=found["sets"], via=found["via"], site=found["site"]
+        )
         make_plan(loaded, SITE, python="/python", wf_version="0")
     return str(caught.value).replace(str(BAD), "<here>") + "\n"
 
@@ -68,9 +70,9 @@ def test_every_problem_has_its_place_and_a_way_out(case: str) -> None:
     problems = re.split(r"\n(?! )", message(case).rstrip("\n"))
     for problem in problems:
         first, *rest = problem.split("\n")
-        assert re.match(rf"error: ({re.escape(case)}(:[1-9][0-9]*:[1-9][0-9]*)?|--(set|via|profile) .*): ", first), (
-            first
-        )
+        assert re.match(
+            rf"error: ({re.escape(case)}(:[1-9][0-9]*:[1-9][0-9]*)?|--(set|via|profile|site) .*): ", first
+        ), first
         assert rest, f"says nothing to type next: {problem}"
 
 
@@ -85,7 +87,7 @@ def test_no_traceback(case: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest
     heads = [number for number, line in enumerate(said.err.splitlines()) if not line.startswith(" ")]
     for number in heads:
         first, *below = said.err.splitlines()[number : number + 3]
-        assert re.match(rf"error: ({re.escape(case)}|--(set|via|profile) )", first), first
+        assert re.match(rf"error: ({re.escape(case)}|--(set|via|profile|site) )", first), first
         if re.match(rf"error: {re.escape(case)}:\d", first):
             assert re.match(r"  \d+ \| ", below[0]) and re.fullmatch(r" +\| +\^+", below[1]), said.err
 

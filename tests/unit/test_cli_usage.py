@@ -31,6 +31,7 @@ def said_by(words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
         ("PLAN p.yaml", "no command `PLAN`; did you mean `plan`?", "`wf --help`"),
         ("qqqqq", "no command `qqqqq`", "`wf --help`"),
         ("--vesion", "no option `--vesion`; did you mean `--version`?", "`wf --help`"),
+        ("--json check p.yaml", "no option `--json`", "options come after the command: `wf check --json`"),
         ("check", "wf check: PIPELINE is missing", "usage: wf check [OPTIONS] PIPELINE"),
         ("check --profle x p.yaml", "wf check: no option `--profle`; did you mean `--profile`?", "`wf check --help`"),
         ("run -Q p.yaml", "wf run: no option `-Q`", "`wf run --help`"),

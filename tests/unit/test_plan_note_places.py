@@ -8,6 +8,7 @@ import pytest
 
 from workflow.api import notes_on
 from workflow.plan.make import make_plan
+from workflow.plan.plan_notes import located
 from workflow.site.site_model import Site
 from workflow.spec import shipped
 from workflow.spec.load import load_pipeline
@@ -47,6 +48,24 @@ def test_notes_on_stages_and_taps_are_at_their_keys(tmp_path: Path, monkeypatch:
     said = notes(tmp_path, monkeypatch)
     assert any(each.startswith("note: p.yaml:13:13: streams.positions.tap.more: a tap may lose steps") for each in said)
     assert any(each.startswith("note: p.yaml:5:8: stages.own: ") for each in said), said
+
+
+@pytest.mark.parametrize(
+    ("text", "note"),
+    [
+        ("streams.positions.queue.limit: 2 is little", "p.yaml:11:20: streams.positions.queue.limit: 2 is little"),
+        ("streams.positions.via has no effect", "p.yaml:10:10: streams.positions.via has no effect"),
+        ("stage own reads both", "p.yaml:5:8: stages.own: reads both"),
+        ("stream positions: steps are large", "p.yaml:7:3: streams.positions: steps are large"),
+        ("stages on several nodes meet through files", "stages on several nodes meet through files"),
+    ],
+)
+def test_what_advice_begins_with_is_its_place(
+    text: str, note: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notes(tmp_path, monkeypatch)
+    (found,) = located([text], load_pipeline("p.yaml").origins)
+    assert str(found) == f"note: {note}"
 
 
 def test_every_note_says_that_it_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

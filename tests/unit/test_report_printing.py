@@ -121,7 +121,7 @@ def test_the_end_of_a_run_needs_no_rich_without_a_terminal(tmp_path: Path) -> No
     assert result.returncode == 0, result.stderr
     assert result.stdout == ""
     assert result.stderr.splitlines()[1:] == [
-        "  stage saxs: killed", "  last lines of stages/saxs/stderr.log:", "    Traceback ...",
+        "error: stage saxs: killed", "  last lines of stages/saxs/stderr.log:", "    Traceback ...",
         "    [red]ValueError[/red]: A", f"  {run_dir}/report.html",
     ]  # fmt: skip
 
@@ -138,10 +138,10 @@ def test_the_reason_of_a_failure_is_said_once(tmp_path: Path, capsys: pytest.Cap
     log = run_dir / "stages/saxs/stderr.log"
     log.write_text("something else\nStageError: plot needs `pwer`; the stream has power\n")
     assert end_of(run_dir, capsys) == [
-        f"  {reason}", "  last lines of stages/saxs/stderr.log:", "    something else"
+        f"error: {reason}", "  last lines of stages/saxs/stderr.log:", "    something else"
     ]  # fmt: skip
     log.write_text("plot needs `pwer`; the stream has power\n")
-    assert end_of(run_dir, capsys) == [f"  {reason}"]
+    assert end_of(run_dir, capsys) == [f"error: {reason}"]
 
 
 def test_pictures_are_named_when_there_are_any(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

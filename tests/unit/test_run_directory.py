@@ -38,7 +38,8 @@ from workflow.run.events import (
     to_line,
 )
 from workflow.run.observe.bp_index import deactivate, read_index
-from workflow.run.run_directory import create_run_dir, fill_plan, find_run, has_started, read_filled_plan
+from workflow.run.run_directory import create_run_dir, fill_plan, has_started, read_filled_plan
+from workflow.run.run_names import find_run
 
 
 @pytest.fixture
@@ -196,7 +197,7 @@ def test_run_names_move_on(plan: Plan, tmp_path: Path, monkeypatch: pytest.Monke
     assert first != second
     assert find_run() == second
     assert find_run(first.name) == find_run(first) == find_run(Path("runs") / first.name) == first
-    with pytest.raises(RunError, match=f"there is no run nothing\n.*{second.name}"):
+    with pytest.raises(RunError, match=f"there is no run `nothing`\n.*{second.name}"):
         find_run("nothing")
     (tmp_path / "other").mkdir()
     with pytest.raises(RunError, match="other is not a run directory"):

@@ -13,7 +13,7 @@ import pytest
 @pytest.mark.parametrize(
     ("mistake", "message"),
     [
-        ("out.write('x', 1)", "error: stream a.bp: 'x' must be written inside `with writer.step():` ({program}:3)\n"),
+        ("out.write('x', 1)", "error: {program}:3: stream a.bp: 'x' must be written inside `with writer.step():`\n"),
         ("raise stage.StreamFailed('stream a: gone')", "error: stream a: gone\n"),
     ],
 )

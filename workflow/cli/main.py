@@ -10,25 +10,38 @@ import contextlib
 import gc
 import json
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from workflow import __version__
-from workflow.cli.completion import complete_component, complete_example
+from workflow.cli.completion import (
+    complete_component,
+    complete_example,
+    complete_key,
+    complete_run,
+    complete_stage,
+    script,
+)
 from workflow.cli.options import (
     GivenPipeline,
     check_portable_option,
     check_strategy_options,
+    json_option,
     pipeline_options,
+    run_argument,
     strategy_options,
 )
 from workflow.cli.usage_errors import unknown_verb, usage_problem
-from workflow.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, Problem, SpecError, WfError, to_message
+from workflow.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_OK, Problem, Severity, SpecError, WfError, to_message
 from workflow.formatting import plural
+
+if TYPE_CHECKING:
+    from workflow.plan.plan_model import Plan
 
 # `wf` alone prints its help: an error of click since 8.2.
 NO_ARGUMENTS = getattr(click.exceptions, "NoArgsIsHelpError", ())
@@ -58,56 +71,86 @@ def wf() -> None:
 
 
 @wf.command()
-@click.argument("directory", type=click.Path(path_type=Path))
+@click.argument("directory", type=click.Path(path_type=Path), required=False)
 @click.option(
     "--example",
     default="00-starter",
     show_default=True,
     shell_complete=complete_example,
     metavar="NAME",
-    help="The example to copy; `list` shows all",
+    help="The example to copy",
 )
-def init(directory: Path, example: str) -> None:
+@click.option("--list", "list_examples", is_flag=True, help="List the examples, and write nothing")
+def init(directory: Path | None, example: str, list_examples: bool) -> None:
     """Write a working pipeline into a new directory.
 
     DIRECTORY is created; an example is copied there.
     """
     from workflow.spec.shipped import copy_example, known_examples
 
-    if example == "list":
-        click.echo("\n".join(known_examples()))
+    if list_examples:
+        for name, title in known_examples().items():
+            click.echo(f"{name:24} {title}")
         return
+    if directory is None:
+        raise WfError("init needs the name of a new directory", "for example `wf init first`")
     pipeline = copy_example(example, directory)
-    click.echo(f"wrote {pipeline}\n  next: wf run {pipeline}")
+    click.echo(f"wrote {pipeline}\n  next: wf run {shlex.quote(str(pipeline))}")
 
 
 @wf.command()
 @pipeline_options
+@json_option("Print the messages as JSON")
 @click.option("--strict", is_flag=True, help="Exit with 2 when this machine lacks something, too: for CI")
-def check(given: GivenPipeline, strict: bool) -> None:
+def check(given: GivenPipeline, as_json: bool, strict: bool) -> None:
     """List all mistakes in a pipeline file, and what this machine lacks for it; start no stage.
 
     PIPELINE is the YAML file. Exits with 2 when it has a mistake. What is missing here is a warning.
+    """
+    plan: Plan | None = None
+    problems: list[Problem] = []
+    try:
+        plan, problems = _checked(given, strict)
+    except WfError as error:
+        if not as_json:
+            raise
+        problems = error.problems
+    errors = [problem for problem in problems if problem.level == "error"]
+    if as_json:
+        from workflow.cli.json_output import CheckResult
+
+        click.echo(CheckResult.of(given.path, plan, problems).to_json(), nl=False)
+        sys.exit(EXIT_BAD_INPUT if errors else EXIT_OK)
+    from workflow.report.show.printing import show_messages
+
+    show_messages([problem for problem in problems if problem.level != "error"])
+    if errors or plan is None:
+        raise SpecError(errors)
+    warnings = sum(problem.level == "warning" for problem in problems)
+    counts = [plural(len(plan.stages), "stage"), plural(len(plan.streams), "stream")]
+    counts += [plural(warnings, "warning")] if warnings else []
+    click.echo(f"{given.path}: ok ({', '.join(counts)})")
+
+
+def _checked(given: GivenPipeline, strict: bool) -> tuple[Plan, list[Problem]]:
+    """The plan, and what is to be said about it: what is missing here is an error if `strict`, else a warning.
+
+    Raises SpecError for mistakes.
     """
     from dataclasses import replace
 
     from workflow.api import find_site, make_plan, notes_on
     from workflow.preflight import preflight
-    from workflow.report.show.printing import show_messages
 
     loaded = given.load()
     site = find_site(loaded)
     plan = make_plan(loaded, site)
-    found = preflight(loaded, plan, site)
-    missing = [problem for problem in found if problem.level == "error"]
-    notes = [problem for problem in found if problem.level == "note"]
-    warnings = [] if strict else [replace(problem, level="warning") for problem in missing]
-    show_messages([*warnings, *notes, *notes_on(plan, loaded)])
-    if strict and missing:
-        raise SpecError(missing)
-    counts = [plural(len(plan.stages), "stage"), plural(len(plan.streams), "stream")]
-    counts += [plural(len(warnings), "warning")] if warnings else []
-    click.echo(f"{given.path}: ok ({', '.join(counts)})")
+    level: Severity = "error" if strict else "warning"
+    found = [
+        replace(problem, level=level) if problem.level == "error" else problem
+        for problem in preflight(loaded, plan, site)
+    ]
+    return plan, [*sorted(found, key=lambda problem: problem.level == "note"), *notes_on(plan, loaded)]
 
 
 @wf.command()
@@ -116,7 +159,12 @@ def check(given: GivenPipeline, strict: bool) -> None:
 @click.option(
     "--portable", is_flag=True, help="With --json: placeholders for this machine, so that CI can compare two plans"
 )
-@click.option("--explain", metavar="KEY", help="Show where a value comes from: streams.atoms.queue.limit")
+@click.option(
+    "--explain",
+    metavar="KEY",
+    shell_complete=complete_key,
+    help="Show where a value comes from: streams.atoms.queue.limit",
+)
 @strategy_options
 def plan(
     given: GivenPipeline,
@@ -206,22 +254,37 @@ def run(given: GivenPipeline, run_dir: Path | None, dry_run: bool, quiet: bool) 
 
 
 @wf.command()
-@click.argument("run_dir", required=False, type=click.Path(path_type=Path))
-def status(run_dir: Path | None) -> None:
+@run_argument
+@json_option("Print the report so far as JSON")
+def status(run: Path | None, as_json: bool) -> None:
     """Show how far a run is: its stages and streams.
 
-    RUN_DIR is a run directory (default: the newest run).
+    RUN is the name of a run below runs/, a path, or `latest` (default: the newest run).
     """
     from workflow.report.report_files import compute_report
     from workflow.report.show.printing import show_status
-    from workflow.run.run_directory import find_run
+    from workflow.run.run_names import find_run
 
-    show_status(compute_report(find_run(run_dir)))
+    result = compute_report(find_run(run))
+    if as_json:
+        click.echo(result.to_json(), nl=False)
+    else:
+        show_status(result)
 
 
 @wf.command()
-@click.argument("stage", required=False)
-@click.option("--run-dir", type=click.Path(path_type=Path), help="The run directory (default: the newest run)")
+@click.argument("stage", required=False, shell_complete=complete_stage)
+@click.option(
+    "--run",
+    "--run-dir",
+    "-r",
+    "run",
+    metavar="RUN",
+    type=click.Path(path_type=Path),
+    shell_complete=complete_run,
+    is_eager=True,
+    help="The name of a run below runs/, a path, or `latest` (default: the newest run)",
+)
 @click.option(
     "--lines",
     "-n",
@@ -232,35 +295,35 @@ def status(run_dir: Path | None) -> None:
 )
 @click.option("--follow", "-f", is_flag=True, help="Print new lines until the run ends")
 @click.option("--raw", is_flag=True, help="Do not hide the lines of SST's log and those caused by Ctrl-C")
-def logs(stage: str | None, run_dir: Path | None, lines: int, follow: bool, raw: bool) -> None:
+def logs(stage: str | None, run: Path | None, lines: int, follow: bool, raw: bool) -> None:
     """Show what the stages of a run printed.
 
     STAGE is the name of a stage (default: all stages).
     """
     from workflow.report.read.stage_logs import follow_logs, last_logs
-    from workflow.run.run_directory import find_run
+    from workflow.run.run_names import find_run
 
-    directory = find_run(run_dir)
+    directory = find_run(run)
     show = follow_logs if follow else last_logs
     for line in show(directory, stage, lines, raw):
         click.echo(line)
 
 
 @wf.command()
-@click.argument("run_dir", required=False, type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON")
-def report(run_dir: Path | None, as_json: bool) -> None:
+@run_argument
+@json_option("Print the report as JSON")
+def report(run: Path | None, as_json: bool) -> None:
     """Show what a run did; write report.html and report.json.
 
-    RUN_DIR is a run directory (default: the newest run).
+    RUN is the name of a run below runs/, a path, or `latest` (default: the newest run).
     """
     from workflow.report.report_files import write_report
-    from workflow.run.run_directory import find_run
+    from workflow.run.run_names import find_run
 
-    directory = find_run(run_dir)
+    directory = find_run(run)
     result = write_report(directory)
     if as_json:
-        click.echo(result.model_dump_json(indent=2))
+        click.echo(result.to_json(), nl=False)
         return
     from workflow.report.show.printing import show_report
 
@@ -270,15 +333,15 @@ def report(run_dir: Path | None, as_json: bool) -> None:
 
 
 @wf.command()
-@click.argument("run_a", type=click.Path(path_type=Path))
-@click.argument("run_b", type=click.Path(path_type=Path))
+@click.argument("run_a", type=click.Path(path_type=Path), shell_complete=complete_run)
+@click.argument("run_b", type=click.Path(path_type=Path), shell_complete=complete_run)
 @click.option("--tolerance", default=0.0, show_default=True, help="Largest relative difference of equal values")
-@click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON")
+@json_option("Print the comparison as JSON")
 def compare(run_a: Path, run_b: Path, tolerance: float, as_json: bool) -> None:
     """Compare the data of two runs or of two files.
 
-    RUN_A and RUN_B are two run directories, or two BP or HDF5 files. Exits with 0 when the data are equal, 1 when they
-    differ, 2 when there is nothing to compare.
+    RUN_A and RUN_B are two runs (the name below runs/, a path, or `latest`), or two BP or HDF5 files. Exits with 0
+    when the data are equal, 1 when they differ, 2 when there is nothing to compare.
     """
     from workflow.compare.compare_runs import compare_runs
 
@@ -294,7 +357,8 @@ def compare(run_a: Path, run_b: Path, tolerance: float, as_json: bool) -> None:
 
 @wf.command()
 @click.argument("name", required=False, shell_complete=complete_component)
-def components(name: str | None) -> None:
+@json_option("Print the components as JSON")
+def components(name: str | None, as_json: bool) -> None:
     """List the components, or describe one.
 
     NAME is a component: show its parameters, what it reads and what it writes.
@@ -303,15 +367,20 @@ def components(name: str | None) -> None:
     from workflow.report.show.printing import show_component, show_table
     from workflow.spec.component_files import known_components, load_component
 
-    if name:
-        show_component(load_component(name))
+    found = [load_component(each) for each in ([name] if name else known_components())]
+    if as_json:
+        from workflow.cli.json_output import ComponentList
+
+        click.echo(ComponentList(components=found).to_json(), nl=False)
+    elif name:
+        show_component(found[0])
     else:
-        show_table(component_table([load_component(each) for each in known_components()]))
+        show_table(component_table(found))
 
 
 @wf.command()
 @click.argument("pipeline", required=False, type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON")
+@json_option("Print the findings as JSON")
 def doctor(pipeline: Path | None, as_json: bool) -> None:
     """Show what is installed here, and how to get the rest.
 
@@ -343,11 +412,7 @@ def completion(shell: str) -> None:
 
     Use it as `eval "$(wf completion bash)"`.
     """
-    from click.shell_completion import get_completion_class
-
-    kind = get_completion_class(shell)
-    if kind is not None:
-        click.echo(kind(wf, {}, "wf", "_WF_COMPLETE").source())
+    click.echo(script(shell, wf))
 
 
 def main() -> None:
@@ -367,7 +432,7 @@ def main() -> None:
     except click.ClickException as error:
         _exit_with([usage_problem(error, wf, sys.argv[1:])], EXIT_BAD_INPUT)
     except (click.Abort, KeyboardInterrupt):
-        _exit_with([to_message("error", "interrupted")], EXIT_INTERRUPTED)
+        _exit_with([to_message("note", "interrupted")], EXIT_INTERRUPTED)
     except BrokenPipeError:  # the reader left: `wf plan --json | head`
         sys.stderr.close()  # or Python complains at exit
         sys.exit(0)

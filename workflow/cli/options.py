@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from workflow.cli.completion import complete_engine, complete_site
+from workflow.cli.completion import (
+    complete_engine,
+    complete_profile,
+    complete_run,
+    complete_setting,
+    complete_site,
+    complete_stream,
+)
 
 if TYPE_CHECKING:
     from workflow.spec.load import Loaded
@@ -51,9 +58,21 @@ def pipeline_options(function: Callable[..., None]) -> Callable[..., None]:
 
     decorated: Callable[..., None] = verb
     for decorate in (
-        click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Override a value: stages.md.ranks=4"),
         click.option(
-            "--profile", "profiles", multiple=True, metavar="NAME", help="Apply a profile of the file (repeatable)"
+            "--set",
+            "sets",
+            multiple=True,
+            metavar="KEY=VALUE",
+            shell_complete=complete_setting,
+            help="Override a value: stages.md.ranks=4",
+        ),
+        click.option(
+            "--profile",
+            "profiles",
+            multiple=True,
+            metavar="NAME",
+            shell_complete=complete_profile,
+            help="Apply a profile of the file (repeatable)",
         ),
         click.option(
             "--via",
@@ -73,6 +92,16 @@ def pipeline_options(function: Callable[..., None]) -> Callable[..., None]:
     return decorated
 
 
+def run_argument(function: F) -> F:
+    """The run that a verb is about: as `find_run` finds it."""
+    return click.argument("run", required=False, type=click.Path(path_type=Path), shell_complete=complete_run)(function)
+
+
+def json_option(about: str) -> Callable[[F], F]:
+    """`--json`. docs/reference/json.md describes what each verb prints."""
+    return click.option("--json", "as_json", is_flag=True, help=about)
+
+
 def strategy_options(function: F) -> F:
     """The options of `wf plan` that compare strategies."""
     for decorate in (
@@ -82,7 +111,12 @@ def strategy_options(function: F) -> F:
             metavar="ROWS|FILE",
             help="With --strategies: rows of each writing rank (1000,400,0), or a JSON file of ADIOS2's BlocksInfo",
         ),
-        click.option("--strategies", metavar="STREAM", help="Compare the strategies for distributing a stream"),
+        click.option(
+            "--strategies",
+            metavar="STREAM",
+            shell_complete=complete_stream,
+            help="Compare the strategies for distributing a stream",
+        ),
     ):
         function = decorate(function)
     return function

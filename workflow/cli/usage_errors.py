@@ -20,19 +20,29 @@ def usage_problem(error: click.ClickException, group: click.Group, words: list[s
     Args:
         group: all verbs; words: the command line, for the errors that do not name their verb.
     """
+    typed = next((group.commands[word] for word in words if word in group.commands), group)
     context = error.ctx if isinstance(error, click.UsageError) else None
-    verb = context.command if context is not None else group
-    if verb is group:
-        verb = next((group.commands[word] for word in words if word in group.commands), group)
+    verb = context.command if context is not None else typed
     path = "wf" if verb is group else f"wf {verb.name}"
-    message = _message(error, verb)
-    return Problem("" if verb is group else path, 0, 0, "", message, _help(error, verb, path))
+    help_ = _too_early(error, typed) if verb is group else ""
+    return Problem("" if verb is group else path, 0, 0, "", _message(error, verb), help_ or _help(error, verb, path))
+
+
+def _too_early(error: click.ClickException, typed: click.Command) -> str:
+    """The hint for an option of a verb that stands before the verb; empty for other mistakes."""
+    if isinstance(error, click.NoSuchOption) and error.option_name in _options(typed):
+        return f"options come after the command: `wf {typed.name} {error.option_name}`"
+    return ""
+
+
+def _options(verb: click.Command) -> list[str]:
+    names = [name for parameter in verb.params for name in (*parameter.opts, *parameter.secondary_opts)]
+    return [*(name for name in names if name.startswith("-")), "--help"]
 
 
 def _message(error: click.ClickException, verb: click.Command) -> str:
     if isinstance(error, click.NoSuchOption):
-        options = [name for parameter in verb.params for name in (*parameter.opts, *parameter.secondary_opts)]
-        near = did_you_mean(error.option_name, [*(name for name in options if name.startswith("-")), "--help"])
+        near = did_you_mean(error.option_name, _options(verb))
         return f"no option `{shortened(error.option_name)}`" + (f"; {near}" if near else "")
     if isinstance(error, click.MissingParameter) and error.param is not None:
         return f"{_name(error.param)} is missing"

@@ -14,7 +14,7 @@ from workflow.compare.comparison import Comparison, Difference, FileComparison
 from workflow.compare.data_files import DataStep, VariableKind, find_data, is_data, open_data
 from workflow.errors import RunError, WfError
 from workflow.run.events import EVENTS_FILE, RunFinished, read_events
-from workflow.run.run_directory import PLAN_FILE
+from workflow.run.run_names import find_run
 from workflow.spec.suggest import shortened
 from workflow.spec.user_paths import path_mistake
 
@@ -30,24 +30,27 @@ def compare_runs(a: Path, b: Path, tolerance: float = 0.0) -> Comparison:
     both NaN, or differ by no more than `tolerance` × the larger magnitude. What only one side has is
     named; a missing stream does not make the sides different, because a streamed run keeps fewer files.
 
+    A run is named by its path, by its name below `runs/`, or as `latest`.
+
     Raises:
-        WfError: the paths are not two runs or two files, or numpy or adios2 is missing.
+        WfError: these are not two runs or two files, or numpy or adios2 is missing.
     """
     if not 0.0 <= tolerance < 1.0:
-        raise WfError(f"tolerance {tolerance:g}: expected a relative difference, from 0 to below 1")
-    files_a, files_b = _files(a), _files(b)
-    if is_data(a) != is_data(b):
+        raise WfError(f"tolerance {tolerance:g}: expected a relative difference, from 0 to below 1", "for example 1e-6")
+    one, other = _side(a), _side(b)
+    files_a, files_b = _files(one), _files(other)
+    if is_data(one) != is_data(other):
         raise WfError(f"{a} and {b}: one is a file, the other a run; compare two files or two runs")
-    if is_data(a):
-        pairs, only_a, only_b = [(a.name, a, b)], [], []
+    if is_data(one):
+        pairs, only_a, only_b = [(one.name, one, other)], [], []
     else:
         pairs = [(name, path, files_b[name]) for name, path in files_a.items() if name in files_b]
         only_a = [name for name in files_a if name not in files_b]
         only_b = [name for name in files_b if name not in files_a]
     return Comparison(
         a=str(a), b=str(b), tolerance=tolerance, only_a=only_a, only_b=only_b,
-        files=[compare_files(name, one, other, tolerance) for name, one, other in pairs],
-        notes=[note for run in (a, b) for note in _incomplete(run)],
+        files=[compare_files(name, left, right, tolerance) for name, left, right in pairs],
+        notes=[note for name, run in ((a, one), (b, other)) for note in _incomplete(name, run)],
     )  # fmt: skip
 
 
@@ -154,23 +157,22 @@ def _larger(a: float | None, b: float | None) -> float | None:
 
 
 def _files(path: Path) -> dict[str, Path]:
-    if mistake := path_mistake(path):
-        raise WfError(f"{shortened(str(path))}: {mistake}", HINT)
-    if is_data(path):
-        return {path.name: path}
-    if not path.is_dir():
-        what = "neither a run directory nor a .bp or .h5 file" if path.exists() else "no such file or directory"
-        raise WfError(f"{path}: {what}", HINT)
-    # Do not search a directory that is not a run: it may be the whole disk.
-    if not (path / PLAN_FILE).exists():
-        raise WfError(f"{path} is not a run: it has no {PLAN_FILE}", HINT)
-    return find_data(path)
+    return {path.name: path} if is_data(path) else find_data(path)
 
 
-def _incomplete(run: Path) -> Iterator[str]:
+def _side(given: Path) -> Path:
+    """The file or the run that is meant. Raises WfError when it is neither."""
+    if mistake := path_mistake(given):
+        raise WfError(f"{shortened(str(given))}: {mistake}", HINT)
+    if not is_data(given) and given.is_file():
+        raise WfError(f"{given}: neither a run directory nor a .bp or .h5 file", HINT)
+    return given if is_data(given) else find_run(given)
+
+
+def _incomplete(name: Path, run: Path) -> Iterator[str]:
     """A note for a run that did not succeed: it may have left half of its data."""
     if not (run / EVENTS_FILE).exists():
         return
     verdict = next((event.state for event in read_events(run) if isinstance(event, RunFinished)), "has not ended")
     if verdict != "succeeded":
-        yield f"{run} {verdict}: its files may be incomplete"
+        yield f"{name} {verdict}: its files may be incomplete"

@@ -29,7 +29,7 @@ class Difference(Spec):
 class FileComparison(Spec):
     """One file that both sides have. `variables` counts names, `bytes` what was compared of one side."""
 
-    path: str
+    path: str = Field(description="inside the run directory")
     steps: int
     variables: int
     bytes: int
@@ -45,13 +45,14 @@ class FileComparison(Spec):
 class Comparison(Spec):
     """Two runs, or two files, side by side."""
 
-    a: str
-    b: str
-    tolerance: float
-    files: list[FileComparison]
+    comparison_version: Literal[1] = 1
+    a: str = Field(description="the first run or file, as it was named")
+    b: str = Field(description="the second one")
+    tolerance: float = Field(description="largest relative difference of equal values")
+    files: list[FileComparison] = Field(description="files that both sides have")
     only_a: list[str] = Field(default_factory=list, description="files that B does not have")
     only_b: list[str] = Field(default_factory=list, description="files that A does not have")
-    notes: list[str] = Field(default_factory=list)
+    notes: list[str] = Field(default_factory=list, description="what to consider, e.g. that a run did not succeed")
 
     @computed_field  # type: ignore[prop-decorator]
     @property

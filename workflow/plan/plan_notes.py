@@ -11,8 +11,8 @@ from workflow.plan.problems import Problems
 from workflow.spec.origins import Origins
 
 # What advice is about: the key that it begins with, or a stage, a stream or a tap by its name.
-_KEY = re.compile(r"(?:stages|streams|deadlines|profiles)(?:\.[^\s.:]+)+(?= )|(?:oversubscribe|site)(?= )")
-_NAMED = re.compile(r"(stage|stream|tap) ([^\s:]+): ")
+_KEY = re.compile(r"(?:stages|streams|deadlines|profiles)(?:\.[^\s.:]+)+(?= |: )")
+_NAMED = re.compile(r"(stage|stream|tap) ([^\s:]+):? ")
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def located(advice: Iterable[str], origins: Origins) -> list[Problem]:
 def _located(text: str, origins: Origins) -> Problem:
     key = ""
     if written := _KEY.match(text):
-        key = written[0]
+        key, text = written[0], text.removeprefix(f"{written[0]}: ")
     elif named := _NAMED.match(text):
         kind, name = named.groups()
         key, text = f"{'streams' if kind == 'stream' else 'stages'}.{name}", text[named.end() :]

@@ -114,27 +114,7 @@ def _remove(directory: Path, itself: bool) -> None:
 
 def _cannot_write(directory: Path, error: OSError) -> RunError:
     place = shortened(str(error.filename or directory), 200)
-    return RunError(f"cannot write the run directory: {place}: {error.strerror}")
-
-
-def find_run(run: str | os.PathLike[str] | None = None) -> Path:
-    """The directory of a run: the one given, by path or by its name below `runs/`, or the newest.
-
-    Raises RunError when there is none.
-    """
-    if run is None:
-        latest = Path(RUNS) / LATEST
-        if not (latest / PLAN_FILE).exists():
-            raise RunError(f"no run here: there is no {latest}", "start one: wf run PIPELINE")
-        return latest.resolve()
-    for directory in (Path(run), Path(RUNS) / run):
-        if exists(directory / PLAN_FILE):
-            return directory.resolve()
-    known = sorted(path.parent.name for path in Path(RUNS).glob(f"*/{PLAN_FILE}") if path.parent.name != LATEST)
-    hint = f"runs here: {', '.join(known[-5:])}" if known else "start one: wf run PIPELINE"
-    if exists(Path(run)):
-        raise RunError(f"{run} is not a run directory: it has no {PLAN_FILE}", hint)
-    raise RunError(f"there is no run {shortened(os.fspath(run))}", hint)
+    return RunError(f"cannot write the run directory: {place}: {error.strerror}", "name another one: `--run-dir PATH`")
 
 
 def read_filled_plan(run_dir: Path) -> Plan:

@@ -10,12 +10,15 @@ def shortened(text: str, limit: int = 60) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-def nearest_name(name: str, known: Iterable[str]) -> str | None:
-    """The one of `known` that was probably meant by `name`; None when none is near."""
+def nearest_name(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """The one of `known` that was probably meant by `name`; None when none is near.
+
+    `cutoff`: from 0, anything, to 1, the same. Names that are all alike need a higher one.
+    """
     from difflib import get_close_matches  # only mistakes pay for the import
 
     by_lower = {word.lower(): word for word in known}
-    near = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
+    near = get_close_matches(name.lower(), by_lower, n=1, cutoff=cutoff)
     return by_lower[near[0]] if near else None
 
 

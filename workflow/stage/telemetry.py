@@ -249,7 +249,7 @@ def _is_only_thread() -> bool:
 
 
 def _report(error: OSError, path: str) -> None:
-    text = f"workflow.stage: cannot write {path}: {error.strerror}; the program continues, and tries again later"
+    text = f"warning: cannot write {path}: {error.strerror}; the program continues, and tries again later"
     with contextlib.suppress(OSError):  # stderr may be a file on the same disk
         print(text, file=sys.stderr, flush=True)
 

@@ -48,7 +48,7 @@ def _silences(records: Records) -> list[str]:
         known = longest.get(warning.stage)
         if known is None or warning.t - warning.since > known.t - known.since:
             longest[warning.stage] = warning
-    return [f"warning at {moment(each.t)}: {warning_text(each)}" for each in longest.values()]
+    return [f"at {moment(each.t)}: {warning_text(each)}" for each in longest.values()]
 
 
 def _other_transports(records: Records) -> list[str]:

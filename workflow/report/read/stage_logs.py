@@ -12,7 +12,8 @@ from workflow.errors import RunError
 from workflow.report.read.interruption_messages import Interruption
 from workflow.report.read.run_status import is_over
 from workflow.run.observe.sst_log import is_chatter
-from workflow.spec.suggest import did_you_mean
+from workflow.run.run_names import is_run
+from workflow.spec.suggest import did_you_mean, listing, shortened
 
 FILES = ("stdout.log", "stderr.log")
 POLL_S = 0.25
@@ -100,6 +101,8 @@ def _last(output: _Output, lines: int, half: bool) -> list[str]:
 def _outputs(run_dir: Path, stage: str | None, raw: bool) -> list[_Output]:
     stages = sorted(path.name for path in (run_dir / "stages").iterdir() if path.is_dir())
     if stage is not None and stage not in stages:
-        raise RunError(f"{run_dir.name} has no stage {stage!r}", did_you_mean(stage, stages))
+        near = did_you_mean(stage, stages) or f"stages: {listing(stages)}"
+        hint = f"`{stage}` is a run: `wf logs --run {stage}`" if is_run(stage) else near
+        raise RunError(f"{run_dir.name} has no stage `{shortened(stage)}`", hint)
     names = stages if stage is None else [stage]
     return [_Output(run_dir / "stages" / name / file, raw) for name in names for file in FILES]

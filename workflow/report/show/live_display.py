@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from workflow.errors import to_message
 from workflow.plan.plan_model import Plan
 from workflow.report.show.plain_output import print_plain
 from workflow.report.show.progress_lines import Pace, stage_cells, stream_cells
@@ -54,7 +55,7 @@ class Progress:
             return
         stages = [stage_cells(stage, state.t) for stage in state.stages.values()]
         streams = [stream_cells(state, stream.name, self._live.console.width) for stream in state.plan.streams]
-        warnings = [(f"warning: {text}",) for text in present_warnings(state)]
+        warnings = [(str(to_message("warning", text)),) for text in present_warnings(state)]
         statuses = [status for _, status, _ in stages]
         old, at, shown = self._drawn
         if (statuses != old or not 0 <= state.t - at < REDRAW_S) and shown != (stages, streams, warnings):

@@ -14,7 +14,14 @@ from workflow.errors import Problem, to_message, to_notes
 from workflow.formatting import moment, plural
 from workflow.messages import WIDEST, message_lines, read_sources
 from workflow.report.show.rich_terminal import COLOURS, draw_table, make_output, say, say_parts
-from workflow.report.show.run_summary import compression_lines, fault_lines, limit_lines, result_paths, summary
+from workflow.report.show.run_summary import (
+    compression_lines,
+    fault_messages,
+    last_lines,
+    limit_lines,
+    result_paths,
+    summary,
+)
 
 if TYPE_CHECKING:
     from workflow.compare.comparison import Comparison
@@ -35,8 +42,7 @@ def show_report(report: Report, console: Console | PlainOutput | None = None) ->
     say(console, f"{run.name}: {run.state}", COLOURS.get(run.state, ""))
     say(console, f"  {run.directory}, started {moment(run.started)}" + (f" on {run.host}" if run.host else ""))
     say(console, f"  {summary(report)}")
-    for line, style in fault_lines(report):
-        say(console, line, style)
+    _show_fault(report, console)
     draw_table(console, stage_table(report, "terminal"))
     _show_streams(console, report, "terminal")
     for line in (*limit_lines(report), *compression_lines(report)):
@@ -60,11 +66,16 @@ def show_status(report: Report, console: Console | PlainOutput | None = None) ->
 def show_end(report: Report, run_dir: Path, console: Console | PlainOutput | None = None) -> None:
     """The last lines of `wf run`: the verdict, its reason, and where the results are."""
     bad = report.run.state != "succeeded"
-    lines = [(f"{report.run.name}: {report.run.state} ({summary(report)})", COLOURS.get(report.run.state, ""))]
-    lines += fault_lines(report)
-    lines += [(f"  {path}", "") for path in result_paths(run_dir)]
     console = console or make_output(stderr=bad)
-    for line, style in lines:
+    say(console, f"{report.run.name}: {report.run.state} ({summary(report)})", COLOURS.get(report.run.state, ""))
+    _show_fault(report, console)
+    for path in result_paths(run_dir):
+        say(console, f"  {path}")
+
+
+def _show_fault(report: Report, console: Console | PlainOutput) -> None:
+    show_messages(fault_messages(report), console)
+    for line, style in last_lines(report):
         say(console, line, style)
 
 

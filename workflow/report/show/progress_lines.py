@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from workflow.errors import to_message
 from workflow.formatting import duration, plural, rate
 from workflow.run.state import EndState, RunState, StageState
 from workflow.run.stream_rates import bytes_moved, throughput
@@ -64,7 +65,7 @@ def news(before: RunState | None, now: RunState) -> list[str]:
         if stage.is_over and not (old and old.is_over):
             lines.append(f"{name}: {stage.status}")
     said = before.warnings if before else ()
-    lines += [f"warning: {warning_text(each)}" for each in now.warnings if each not in said]
+    lines += [str(to_message("warning", warning_text(each))) for each in now.warnings if each not in said]
     if now.stopping is not None and (before is None or before.stopping is None):
         lines.append("stopping all stages")
     return lines

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from workflow.errors import Problem, Severity, to_message
 from workflow.formatting import duration, percent, plural, size
 
 if TYPE_CHECKING:
@@ -74,9 +75,15 @@ def fault_text(report: Report) -> str:
     return f"stage {run.stage}: {run.reason}" if run.stage and run.stage not in run.reason else run.reason
 
 
-def fault_lines(report: Report) -> list[tuple[str, str]]:
-    """Why the run did not succeed, and the last error output of its stages: lines with their styles."""
-    lines = [(f"  {text}", "bold")] if (text := fault_text(report)) else []
+def fault_messages(report: Report) -> list[Problem]:
+    """Why the run did not succeed: an error, unless somebody ended it."""
+    level: Severity = "error" if report.run.state in ("failed", "died") else "note"
+    return [to_message(level, text)] if (text := fault_text(report)) else []
+
+
+def last_lines(report: Report) -> list[tuple[str, str]]:
+    """The last error output of the stages of a run that did not succeed: lines with their styles."""
+    lines = []
     for stage in report.stages:
         last = [line for line in stage.last_lines if not _repeats(line, report.run.reason)]
         if last:

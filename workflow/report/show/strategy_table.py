@@ -25,7 +25,7 @@ from workflow.plan.streams.redistribution_cost import (
     judge,
 )
 from workflow.report.show.text_table import Column, Table, make_table, number_column, text_column
-from workflow.spec.suggest import did_you_mean, listing
+from workflow.spec.suggest import did_you_mean, listing, shortened
 
 
 class StrategyRow(NamedTuple):
@@ -98,7 +98,9 @@ def judged(plan: Plan, stream: str, blocks: str | None, shape: str | None) -> li
     """
     names = [each.name for each in plan.streams]
     if stream not in names:
-        raise WfError(f"there is no stream {stream}", did_you_mean(stream, names) or f"streams: {listing(names)}")
+        raise WfError(
+            f"there is no stream `{shortened(stream)}`", did_you_mean(stream, names) or f"streams: {listing(names)}"
+        )
     ends = [(stage.name, end) for stage in plan.stages for end in stage.ends if end.stream == stream and end.share]
     if not ends:
         hint = "its readers choose themselves what they read, or read whole files"

@@ -197,7 +197,7 @@ def _begin(end: StreamEnd) -> float:
         )  # fmt: skip
         if ranks > 1 and not parallel and rank() == 0:
             print(
-                f"workflow.stage: this ADIOS2 is built without MPI, so rank 0 reads and writes for all {ranks} ranks",
+                f"note: this ADIOS2 is built without MPI, so rank 0 reads and writes for all {ranks} ranks",
                 file=sys.stderr,
             )
     process_metrics().opening(end.stream, end.side, waits=end.engine.upper() == "SST")

@@ -51,13 +51,16 @@ def abort_if_noted() -> None:
         _abort(_exit_code)
 
 
-def plain_message(error: BaseException) -> str:
-    """`error: …` and a newline; for a mistake in the program, with the file and line of the call."""
+def plain_message(error: BaseException, rank: str = "") -> str:
+    """`error: …` and a newline; for a mistake in the program, with the file and line of the call.
+
+    The form is that of all messages of `wf`; `rank` is empty, or says which one prints it.
+    """
     import traceback  # only a failing program pays for the import
 
     frames = traceback.extract_tb(error.__traceback__) if type(error) is StageError else []
-    places = [f" ({frame.filename}:{frame.lineno})" for frame in frames if not frame.filename.startswith(_PACKAGE)]
-    return f"error: {error}{places[-1] if places else ''}\n"
+    places = [f"{frame.filename}:{frame.lineno}: " for frame in frames if not frame.filename.startswith(_PACKAGE)]
+    return f"error: {places[-1] if places else ''}{rank}{error}\n"
 
 
 def _print_and_abort(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
@@ -66,9 +69,11 @@ def _print_and_abort(kind: type[BaseException], error: BaseException, trace: Tra
         time.sleep(_RANK_0_FIRST_S)
     import traceback
 
-    is_ours = isinstance(error, StageError)
-    text = plain_message(error) if is_ours else "".join(traceback.format_exception(kind, error, trace))
-    sys.stderr.write(f"rank {rank} of {size}: {text}" if size > 1 else text)
+    who = f"rank {rank} of {size}: " if size > 1 else ""
+    if isinstance(error, StageError):
+        sys.stderr.write(plain_message(error, who))
+    else:
+        sys.stderr.write(who + "".join(traceback.format_exception(kind, error, trace)))
     if isinstance(error, StreamTimeout) and settings.current().group is not None:
         # The cause is in another stage of the launch, and the supervisor can see it while all stages live.
         time.sleep(_DIAGNOSIS_S)
@@ -79,7 +84,7 @@ def _print_error(kind: type[BaseException], error: BaseException, trace: Traceba
     if isinstance(error, StageError):
         sys.stderr.write(plain_message(error))
     elif isinstance(error, KeyboardInterrupt):
-        sys.stderr.write("interrupted\n")
+        sys.stderr.write("note: interrupted\n")
     else:
         sys.__excepthook__(kind, error, trace)
 

@@ -1,0 +1,57 @@
+"""Which run is meant: by a path, by its name below `runs/`, or as the newest. The same for all verbs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from workflow.errors import RunError
+from workflow.run.run_directory import LATEST, PLAN_FILE, RUNS
+from workflow.spec.suggest import nearest_name, shortened
+from workflow.spec.user_paths import exists
+
+# Runs of a pipeline are called NAME-TIME-ID: all are alike, and only a slip of the keyboard is a reason to suggest one.
+ALIKE = 0.9
+
+
+def known_runs() -> list[str]:
+    """Names of the runs below `runs/`, the oldest first."""
+    found = [path.parent for path in Path(RUNS).glob(f"*/{PLAN_FILE}") if path.parent.name != LATEST]
+    return [path.name for path in sorted(found, key=lambda path: (path.stat().st_mtime, path.name))]
+
+
+def find_run(run: str | os.PathLike[str] | None = None) -> Path:
+    """The directory of a run: the one given, by path or by its name below `runs/`, or the newest (`latest`).
+
+    Raises RunError when there is none.
+    """
+    latest = Path(RUNS) / LATEST
+    if run is None or os.fspath(run) == LATEST:
+        if not (latest / PLAN_FILE).exists():
+            raise RunError(f"no run here: there is no {latest}", _other_runs("", known_runs()))
+        return latest.resolve()
+    if (found := _directory_of(run)) is not None:
+        return found.resolve()
+    hint = _other_runs(os.fspath(run), known_runs())
+    if exists(Path(run)):
+        raise RunError(f"{run} is not a run directory: it has no {PLAN_FILE}", hint)
+    raise RunError(f"there is no run `{shortened(os.fspath(run))}`", hint)
+
+
+def is_run(name: str) -> bool:
+    """Whether this names a run."""
+    return _directory_of(name) is not None
+
+
+def _directory_of(run: str | os.PathLike[str]) -> Path | None:
+    return next((each for each in (Path(run), Path(RUNS) / run) if exists(each / PLAN_FILE)), None)
+
+
+def _other_runs(name: str, known: list[str]) -> str:
+    """The run that was probably meant, or the newest ones. The name of a pipeline means its newest run."""
+    if not known:
+        return "start one: wf run PIPELINE"
+    last = Path(name).name
+    of_pipeline = [run for run in known if last and run.startswith(f"{last}-")]
+    meant = of_pipeline[-1] if of_pipeline else nearest_name(last, known, ALIKE) or nearest_name(last, [LATEST])
+    return f"did you mean `{meant}`?" if meant else f"the newest runs here: {', '.join(reversed(known[-5:]))}"
