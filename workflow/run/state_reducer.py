@@ -16,6 +16,7 @@ from workflow.run.events import (
     RunStarted,
     StageExited,
     StageFailed,
+    StageKilled,
     StageOpen,
     StageSilent,
     StageStarted,
@@ -132,6 +133,8 @@ class _Draft:
             case StageExited(stage=stage, code=code, signal=signal, note=note):
                 seen = {"alive": tuple(event.alive), "dying": tuple(event.dying)}
                 self.change_stage(stage, exited=t, code=code, signal=signal, note=note, **seen)
+            case StageKilled(stage=stage):
+                self.change_stage(stage, kill=event)
             case StageSilent(stage=stage):
                 self.change_stage(stage, silence=event)
                 self._changes["warnings"] = (*self.get("warnings"), event)[-KEPT_WARNINGS:]
@@ -227,14 +230,13 @@ class _Draft:
 
     def _progress(self, key: EndKey, t: float, steps: int, count: int) -> None:
         end = self.ends.get(key)
-        if end is None or (steps <= end.steps and count <= end.bytes):
+        if end is None:
             return
         stepped = steps > end.steps
         steps, count = max(end.steps, steps), max(end.bytes, count)
         last_step = t if stepped else end.last_step
-        self._put(_changed(end, {"steps": steps, "bytes": count, "last_step": last_step}))
-        if stepped and end.waiting is not None:
-            self._put(_changed(self.ends[key], {"waiting": None}))
+        waiting = None if stepped else end.waiting
+        self._put(_changed(end, {"steps": steps, "bytes": count, "last_step": last_step, "waiting": waiting}))
         if stepped and self.stages[end.stage].silence is not None:
             self.change_stage(end.stage, silence=None)
         if stepped and end.side == "write":
