@@ -159,7 +159,7 @@ def run_pipeline(
     return RunReport.of(write_report(directory, state), directory)
 
 
-def read_report(run_dir: str | os.PathLike[str] | None = None) -> RunReport:
+def read_report(run: str | os.PathLike[str] | None = None) -> RunReport:
     """The report of a run: by its path, by its name below `runs/`, or the newest (`latest`), the default.
 
     Raises:
@@ -169,5 +169,5 @@ def read_report(run_dir: str | os.PathLike[str] | None = None) -> RunReport:
     from workflow.report.run_report import RunReport
     from workflow.run.run_names import find_run
 
-    directory = find_run(run_dir)
+    directory = find_run(run)
     return RunReport.of(read(directory), directory)

@@ -32,7 +32,7 @@ def report_tables(report: Report) -> dict[str, pandas.DataFrame]:
     }
 
 
-def steps_table(run_dir: str | os.PathLike[str] | None = None) -> pandas.DataFrame:
+def steps_table(run: str | os.PathLike[str] | None = None) -> pandas.DataFrame:
     """One row per step and end: stage, stream, side, step, t (Unix s, its end), bytes, wait_s, io_s, compute_s, count.
 
     Of a long run later rows hold the sums of `count` steps, of which `step` is the last. A run is named by its path,
@@ -45,7 +45,7 @@ def steps_table(run_dir: str | os.PathLike[str] | None = None) -> pandas.DataFra
     columns = ["stage", "stream", "side", "step", "t", "bytes", "wait_s", "io_s", "compute_s", "count"]
     rows = [
         [path.parent.name, *(getattr(step, column) for column in columns[1:])]
-        for path in sorted((find_run(run_dir) / "stages").glob("*/metrics.jsonl"))
+        for path in sorted((find_run(run) / "stages").glob("*/metrics.jsonl"))
         for step in read_metrics(path).steps
     ]
     return _pandas().DataFrame(rows, columns=columns)

@@ -17,8 +17,8 @@ from workflow.run.stream_rates import THROUGHPUT
 
 # Readable on white and on black. All other text keeps the colour of the notebook.
 STATE_COLOURS = {
-    "succeeded": "#1a7f37", "failed": "#d1242f", "died": "#d1242f", "interrupted": "#bf8700", "stopped": "#bf8700",
-    "running": "#0b7285", "unfinished": "#0b7285",
+    "succeeded": "#2a9d4a", "failed": "#d9363e", "died": "#d9363e", "interrupted": "#bf8700", "stopped": "#bf8700",
+    "running": "#128a9e", "unfinished": "#128a9e",
 }  # fmt: skip
 
 

@@ -26,7 +26,11 @@ COLOURS = {
 }  # fmt: skip
 NARROWEST_FOLD = 30
 NOTEBOOK_WIDTH = 100
-# Indented less than Jupyter does it; lines that are too long scroll.
+# The colours of a terminal that can be read on white and on black, in the order of their numbers.
+NOTEBOOK_COLOURS = [
+    (120, 120, 120), (217, 54, 62), (42, 157, 74), (191, 135, 0), (64, 120, 220), (160, 90, 200), (18, 138, 158),
+    (128, 128, 128),
+]  # fmt: skip
 PRE = '<pre style="margin:0;line-height:1.4;white-space:pre;overflow-x:auto">{code}</pre>'
 
 
@@ -65,8 +69,11 @@ def make_recorder() -> Console:
 
 def take_recorded(console: Console) -> tuple[str, str]:
     """What the recorder was given since the last call: as plain text, and as HTML with inline styles."""
+    from rich.terminal_theme import TerminalTheme
+
+    theme = TerminalTheme((255, 255, 255), (0, 0, 0), NOTEBOOK_COLOURS)
     text = console.export_text(clear=False)
-    return text, console.export_html(inline_styles=True, code_format=PRE)
+    return text, console.export_html(theme=theme, inline_styles=True, code_format=PRE)
 
 
 def draw_table(console: Console | PlainOutput, table: Table) -> None:
