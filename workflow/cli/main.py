@@ -129,7 +129,7 @@ def check(given: GivenPipeline, as_json: bool, strict: bool) -> None:
 
 
 def _checked(given: GivenPipeline, strict: bool) -> tuple[Plan, list[Problem]]:
-    """The plan, and what is to be said about it: what is missing here is an error if `strict`, else a warning.
+    """The plan, and the messages about it: what is missing here is an error if `strict`, else a warning.
 
     Raises SpecError for mistakes.
     """
