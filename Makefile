@@ -52,6 +52,10 @@ types: $(VENV)/dev  ## mypy --strict, tests too
 imports: $(VENV)/dev  ## imports go down the house only
 	$(BIN)/lint-imports
 
+wheel: $(VENV)/laptop  ## a wheel of wf for other machines, dist/wf_hpc-VERSION-py3-none-any.whl
+	$(PIP) wheel --quiet --no-deps --wheel-dir dist .
+	@ls dist/*.whl
+
 mutants: $(VENV)/dev  ## change the code at one place at a time and see that a test fails (up to an hour); some modules: MUTANTS='nodes units'
 	$(BIN)/python tools/mutants.py $(MUTANTS)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import zipfile
@@ -51,6 +52,17 @@ def test_plan_and_dry_run_work_without_adios2_and_mpi(wheel_python: Path, tmp_pa
     assert plan == run(wf, "run", pipeline, "--dry-run", cwd=tmp_path)
     assert [stage["name"] for stage in json.loads(plan)["stages"]] == ["sim", "pdf", "keep"]
     assert not (tmp_path / "runs").exists()
+
+
+def test_hints_name_the_wheel(wheel_python: Path, tmp_path: Path) -> None:
+    """What `wf doctor` says to type works: pip takes the wheel with its extra."""
+    wf = str(wheel_python.parent / "wf")
+    env = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    told = subprocess.run([wf, "doctor"], capture_output=True, text=True, cwd=tmp_path, env=env)
+    line = next(line for line in (told.stdout + told.stderr).splitlines() if " -m pip install " in line)
+    words = shlex.split(line.partition(", or load")[0].strip())
+    assert words[-1].endswith(".whl[laptop]"), line
+    run(*words[:-1], "--dry-run", "--no-deps", words[-1])
 
 
 def test_wheel_holds_what_users_copy_from(wheel_python: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -84,7 +85,9 @@ def test_an_example_is_copied_into_a_new_directory(tmp_path: Path) -> None:
     for name in shipped.known_examples():
         pipeline = shipped.copy_example(name, tmp_path / name)
         assert pipeline.is_file() and not (tmp_path / name / "runs").exists()
+        links = re.findall(r"\]\(([^)#:]+)\)", (pipeline.parent / "README.md").read_text())
+        assert [link for link in links if not (pipeline.parent / link).exists()] == [], "dead links"
     with pytest.raises(WfError, match="exists and is not empty"):
-        shipped.copy_example(shipped.known_examples()[0], tmp_path)
+        shipped.copy_example("00-starter", tmp_path)
     with pytest.raises(WfError, match="did you mean `00-starter`"):
         shipped.copy_example("starter", tmp_path / "new")

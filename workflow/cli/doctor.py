@@ -22,13 +22,13 @@ import click
 
 from workflow import __version__
 from workflow.errors import Problem, Severity
+from workflow.installation import install_command
 
 if TYPE_CHECKING:
     from workflow.report.show.text_table import Column
     from workflow.site.site_model import Site
     from workflow.spec.load import Loaded
 
-LAPTOP = "pip install 'wf-hpc[laptop]'"
 PROBE_TIMEOUT_S = 30
 
 
@@ -63,7 +63,7 @@ def examine(loaded: Loaded | None) -> list[Finding]:
         _machine(),
         *_adios2(),
         _mpi_launcher(site),
-        _module("mpi4py", "stages of several ranks", LAPTOP),
+        _module("mpi4py", "stages of several ranks", install_command("laptop")),
         *_components(),
         *_surprises(),
         *([] if loaded is None else _stages(loaded, site)),
@@ -106,7 +106,7 @@ def _machine() -> Finding:
 
 def _adios2() -> list[Finding]:
     if importlib.util.find_spec("adios2") is None:
-        hint = f"{LAPTOP}, or load your site's ADIOS2 module with its Python bindings"
+        hint = f"{install_command('laptop')}, or load your site's ADIOS2 module with its Python bindings"
         return [Finding("adios2", "missing", "required by all stages that open a stream", hint, required=True)]
     answer = subprocess.run(
         [sys.executable, "-m", "workflow.stage.adios.probe"],
@@ -116,7 +116,15 @@ def _adios2() -> list[Finding]:
     )
     if answer.returncode:
         last = answer.stderr.strip().splitlines()[-1:] or ["no message"]
-        return [Finding("adios2", "missing", f"installed, but it cannot be used: {last[0]}", LAPTOP, required=True)]
+        return [
+            Finding(
+                "adios2",
+                "missing",
+                f"installed, but it cannot be used: {last[0]}",
+                install_command("laptop"),
+                required=True,
+            )
+        ]
     found = json.loads(answer.stdout)
     rest = (
         "`make adios2-mpi` in a clone of wf builds one with MPI, UCX, libfabric, blosc, zfp and bzip2; "
@@ -147,7 +155,7 @@ def _mpi_launcher(site: Site) -> Finding:
         return Finding("MPI launcher", "ok", f"{path} (site {site.site})")
     known = {name: each for name, each in LAUNCHERS.items() if each.starts_ranks and name != site.launcher}
     others = [name for name, each in known.items() if find_program(each.executable)]
-    hint = f"{LAPTOP}, or load an MPI module"
+    hint = f"{install_command('laptop')}, or load an MPI module"
     hint += f"; or use a site with `launcher: {others[0]}`, which is here" if others else ""
     detail = f"required by stages of several ranks; site {site.site} has `launcher: {site.launcher}`"
     return Finding("MPI launcher", "missing", detail, hint)
@@ -170,7 +178,9 @@ def _components() -> list[Finding]:
     for name in known_components():
         lacks = [module for module in load_component(name).needs if importlib.util.find_spec(module) is None]
         if lacks:
-            findings.append(Finding(f"component {name}", "missing", f"needs {', '.join(lacks)}", LAPTOP))
+            findings.append(
+                Finding(f"component {name}", "missing", f"needs {', '.join(lacks)}", install_command("laptop"))
+            )
         else:
             findings.append(Finding(f"component {name}", "ok", "all its imports are installed"))
     return findings

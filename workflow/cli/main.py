@@ -10,6 +10,7 @@ import contextlib
 import gc
 import json
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -71,27 +72,31 @@ def wf() -> None:
 
 
 @wf.command()
-@click.argument("directory", type=click.Path(path_type=Path))
+@click.argument("directory", type=click.Path(path_type=Path), required=False)
 @click.option(
     "--example",
     default="00-starter",
     show_default=True,
     shell_complete=complete_example,
     metavar="NAME",
-    help="The example to copy; `list` shows all",
+    help="The example to copy",
 )
-def init(directory: Path, example: str) -> None:
+@click.option("--list", "list_examples", is_flag=True, help="List the examples, and write nothing")
+def init(directory: Path | None, example: str, list_examples: bool) -> None:
     """Write a working pipeline into a new directory.
 
     DIRECTORY is created; an example is copied there.
     """
     from workflow.spec.shipped import copy_example, known_examples
 
-    if example == "list":
-        click.echo("\n".join(known_examples()))
+    if list_examples:
+        for name, title in known_examples().items():
+            click.echo(f"{name:24} {title}")
         return
+    if directory is None:
+        raise WfError("init needs the name of a new directory", "for example `wf init first`")
     pipeline = copy_example(example, directory)
-    click.echo(f"wrote {pipeline}\n  next: wf run {pipeline}")
+    click.echo(f"wrote {pipeline}\n  next: wf run {shlex.quote(str(pipeline))}")
 
 
 @wf.command()

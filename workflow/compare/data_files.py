@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from workflow.errors import RunError, WfError
+from workflow.installation import install_command
 
 if TYPE_CHECKING:
     from workflow.stage import Array, Reader, Shape, Step
@@ -82,7 +83,7 @@ def open_data(path: Path) -> Iterator[Iterator[DataStep]]:
         with _named(path):
             reader = open_reader(path=path, engine=_engine(path))
     except ModuleNotFoundError as error:
-        raise WfError(f"reading {path.name} needs {error.name}", "pip install 'wf-hpc[laptop]'") from error
+        raise WfError(f"reading {path.name} needs {error.name}", install_command("laptop")) from error
     with reader:
         yield _steps(reader, path)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workflow.errors import WfError
+from workflow.installation import install_command
 from workflow.report.read.metrics_file import read_metrics
 from workflow.report.report_model import ReaderPart, Report, StagePart, StreamPart
 
@@ -55,5 +56,5 @@ def _pandas() -> Any:
     try:
         import pandas
     except ModuleNotFoundError as error:
-        raise WfError("tables need pandas", "pip install 'wf-hpc[notebook]'") from error
+        raise WfError("tables need pandas", install_command("notebook")) from error
     return pandas

@@ -24,9 +24,9 @@ Deadline = Literal["start", "step", "run"]
 Trouble = Literal["failed", "timeout", "other"]
 Outcome = Literal["succeeded", "failed", "interrupted"]
 EVENTS_FILE = "events.jsonl"
-# Version 3 has the CPU time of stages (`stage_cpu`, and `cpu_s` of `stage_exited`), and the calls in which stages wait
-# (`stream_waiting`). Version 2 states its version, and
-# has less and less progress; version 1 has two of an end a second.
+# Version 3 has the CPU time of stages (`stage_cpu`, and `cpu_s` of `stage_exited`), deadlocks, and what is known of
+# stages that were killed. Version 2 states its version, and has less and less progress; version 1 has two of an end a
+# second.
 EVENTS_VERSION = 3
 # The longest interval between two lines of progress of one end: so old may its counts in the file be.
 LONGEST_INTERVAL_S = 150.0
@@ -174,6 +174,26 @@ class StageExited(Event):
     alive: list[str] = field(default_factory=list)
     dying: list[str] = field(default_factory=list)
     cpu_s: float | None = None
+
+
+@dataclass(frozen=True)
+class StageKilled(Event):
+    """A stage has ended by a SIGKILL that the supervisor did not send; None and "" stand for what cannot be read.
+
+    `peak_bytes`: the largest resident memory of one of its processes; `limit_bytes`: of its cgroup, or else the memory
+    of the node. `cgroup_kills`, `node_kills`: how many processes of its cgroup, and of this node, the kernel has killed
+    for lack of memory since the stage was started. `log`: what the kernel's log has about its processes. `is_here`:
+    whether all its processes ran on this node.
+    """
+
+    stage: str
+    is_here: bool = True
+    peak_bytes: int | None = None
+    limit_bytes: int | None = None
+    cgroup: str = ""
+    cgroup_kills: int | None = None
+    node_kills: int | None = None
+    log: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Literal
 
 from workflow.formats.sides import Side
 from workflow.plan.plan_model import EndPlan, Plan, StagePlan
-from workflow.run.events import RecordsLost, RunFinished, StageSilent, Trouble
+from workflow.run.events import RecordsLost, RunFinished, StageKilled, StageSilent, Trouble
 
 Status = Literal["waiting", "starting", "running", "stopping", "succeeded", "failed", "stopped"]
 EndKey = tuple[str, str, Side]  # stream, stage, side
@@ -78,6 +78,7 @@ class StageState:
     note: str = ""
     alive: tuple[str, ...] = ()  # after a failed stage has exited: stages all of whose processes were alive
     dying: tuple[str, ...] = ()  # stages some of whose ranks were gone then
+    kill: StageKilled | None = None  # what is known of a SIGKILL
     reason: str = ""
     failed: float | None = None  # when; one that still runs then is a tap that hangs
     killed: bool = False  # all that was left of it then

@@ -16,6 +16,7 @@ from workflow.run.events import (
     RunStarted,
     StageExited,
     StageFailed,
+    StageKilled,
     StageOpen,
     StageSilent,
     StageStarted,
@@ -132,6 +133,8 @@ class _Draft:
             case StageExited(stage=stage, code=code, signal=signal, note=note):
                 seen = {"alive": tuple(event.alive), "dying": tuple(event.dying)}
                 self.change_stage(stage, exited=t, code=code, signal=signal, note=note, **seen)
+            case StageKilled(stage=stage):
+                self.change_stage(stage, kill=event)
             case StageSilent(stage=stage):
                 self.change_stage(stage, silence=event)
                 self._changes["warnings"] = (*self.get("warnings"), event)[-KEPT_WARNINGS:]

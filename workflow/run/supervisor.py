@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import signal
 import socket
 import sys
 import threading
@@ -35,6 +36,7 @@ from workflow.run.events import (
     RunStarted,
     StageCpu,
     StageExited,
+    StageKilled,
     StageStarted,
     Tick,
 )
@@ -345,9 +347,25 @@ class _Watch:
         self.leaving.pop(stage, None)
         del self.followers[stage], self.read[stage]
         alive, dying = ([], []) if succeeded else self.others(stage)
+        if ending.signal == signal.SIGKILL and not ending.by_supervisor and not self.has_killed(stage):
+            self.events.append(self.kill_evidence(since, stage, ending))
         self.events.append(
             StageExited(since, stage, ending.code, ending.signal, ending.note, alive, dying, ending.cpu_s)
         )
+
+    def has_killed(self, stage: str) -> bool:
+        """Whether this supervisor has sent SIGKILL to a stage, or may have."""
+        return self.state.stopping is not None or self.state.stages[stage].killed
+
+    def kill_evidence(self, t: float, stage: str, ending: Ending) -> StageKilled:
+        """What is known of a stage that somebody, or the kernel, has killed."""
+        launch = self.launches.of(stage)
+        name = launch.process.name if launch else stage
+        facts = self.crew.memory_facts(name)
+        return StageKilled(
+            t, stage, self.crew.has_all_here(name), ending.peak_bytes, facts.limit_bytes, facts.cgroup,
+            facts.cgroup_kills, facts.node_kills, list(facts.log),
+        )  # fmt: skip
 
     def others(self, stage: str) -> tuple[list[str], list[str]]:
         """(alive, dying) of the stages from which a stage reads, as the kernel knows them now."""

@@ -6,6 +6,7 @@ has them in `workflow/shipped`.
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -21,9 +22,20 @@ COMPONENT_DIRS: list[Path] = [SHIPPED / "components"]
 EXAMPLES_DIR = SHIPPED / "examples"
 
 
-def known_examples() -> list[str]:
-    """Names of the shipped examples, sorted."""
-    return sorted(file.parent.name for file in EXAMPLES_DIR.glob("*/pipeline.yaml"))
+def known_examples() -> dict[str, str]:
+    """Name → title of the shipped examples, sorted. The title is the first heading of their README."""
+    folders = sorted(file.parent for file in EXAMPLES_DIR.glob("*/pipeline.yaml"))
+    return {folder.name: _title(folder / "README.md") for folder in folders}
+
+
+def _title(readme: Path) -> str:
+    first = readme.read_text(encoding="utf-8").partition("\n")[0] if readme.is_file() else ""
+    return re.sub(r"^[#\s]*(\d+: )?", "", first).strip()
+
+
+def without_outer_links(text: str) -> str:
+    """Markdown in which links that leave the folder are their text alone: outside of the checkout they lead nowhere."""
+    return re.sub(r"(?<!!)\[([^\]]*)\]\(\.\./[^)]*\)", r"\1", text)
 
 
 def copy_example(name: str, directory: Path) -> Path:
@@ -42,6 +54,9 @@ def copy_example(name: str, directory: Path) -> Path:
         if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
             raise WfError(f"{directory} exists and is not empty", "name a new directory")
         shutil.copytree(EXAMPLES_DIR / name, directory, dirs_exist_ok=True, ignore=left_out)
+        readme = directory / "README.md"
+        if readme.is_file():
+            readme.write_text(without_outer_links(readme.read_text(encoding="utf-8")), encoding="utf-8")
     except OSError as error:
         message = f"cannot write {shortened(str(directory), 200)}: {error.strerror or error}"
         raise WfError(message, "name a directory that you may write") from None

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import IO
+from typing import IO, NamedTuple
 
 from workflow.launch.binding import choose_cores
 from workflow.launch.launchers import LAUNCHERS
@@ -23,6 +23,7 @@ from workflow.launch.process_spec import ProcessSpec
 from workflow.run.observe.sst_log import last_lines
 from workflow.run.processes import evpath_workaround, process_reaper, run_guard
 from workflow.run.processes.cpu_time import CpuUse, cpu_use
+from workflow.run.processes.memory_evidence import MemoryFacts, MemoryWatch
 
 NOT_STARTED = 127  # what a shell says of a command that it cannot start
 _LAST_LINES = 12  # of a launcher's output, where it may say how a rank ended
@@ -44,6 +45,8 @@ class Ending:
     signal: int | None
     note: str = ""
     cpu_s: float | None = None  # of all its processes
+    by_supervisor: bool = False
+    peak_bytes: int | None = None  # the largest resident memory of one of its processes
 
 
 class Crew:
@@ -53,9 +56,11 @@ class Crew:
         self._run_dir = run_dir
         self._open_files = _allow_open_files(stages + _OTHER_FILES)
         self._running: dict[str, tuple[ProcessSpec, subprocess.Popen[bytes]]] = {}
+        self._here: set[str] = set()  # what runs on this node with all its processes
         self._groups: set[int] = set()  # the stages' process groups in which something may live
         self._may_live = False  # whether a process of the run may live: one has been started since all were ended
         self._looked = 0.0
+        self._memory = MemoryWatch()
         self._shared: dict[str, set[str]] = {}  # launched stage → its shared memory
         # Launched stage → processes seen, when the last one was added, when to look for shared memory again.
         self._looks: dict[str, tuple[frozenset[int], float, float]] = {}
@@ -108,8 +113,11 @@ class Crew:
             with contextlib.suppress(OSError):  # it has ended already
                 resource.prlimit(started.pid, resource.RLIMIT_NOFILE, self._open_files)
         self._running[process.name] = process, started
+        if _has_all_processes_here(process):
+            self._here.add(process.name)
         self._groups.add(started.pid)
         self._tell(started.pid)
+        self._memory.start(process.name, started.pid)
         self._selector.register(_exit_descriptor(started), selectors.EVENT_READ, process.name)
         if process.separate_ids and LAUNCHERS[process.launcher].ranks_below:
             evpath_workaround.wait_for_ranks(started.pid, process.ranks)
@@ -122,6 +130,9 @@ class Crew:
             self._forget_groups()  # what outlived its leader may have ended
         for name, (spec, process) in self._running.items():
             launcher = LAUNCHERS[spec.launcher]
+            if self._memory.is_due(name):
+                below = evpath_workaround.descendants(process.pid) if launcher.ranks_below else ()
+                self._memory.look(name, [process.pid, *below])
             if not launcher.outlives_ranks or not launcher.ranks_below:
                 continue
             if not self._shared.get(name):
@@ -182,14 +193,23 @@ class Crew:
         self._forget_groups()
         spec, process = self._running.pop(name)
         self._close_exit_descriptor(name)
-        code, cpu_s = _reap(process)
-        cpu_s = cpu_s if _has_all_processes_here(spec) else None
+        code, usage = _reap(process)
+        cpu_s = usage.cpu_s if _has_all_processes_here(spec) else None
         if code < 0 and LAUNCHERS[spec.launcher].starts_ranks:
             lost = "its launcher had lost its ranks"
             itself = f"its launcher ({spec.launcher}, process {process.pid}) was killed"
-            return Ending(None, -code, lost if name in self._ended else itself, cpu_s)
+            ours = name in self._ended
+            return Ending(None, -code, lost if ours else itself, cpu_s, ours, usage.peak_bytes)
         ending = to_ending(code, spec.launcher, [*_tail(folder / "stdout.log"), *_tail(folder / "stderr.log")])
-        return replace(ending, cpu_s=cpu_s)
+        return replace(ending, cpu_s=cpu_s, peak_bytes=usage.peak_bytes)
+
+    def memory_facts(self, name: str) -> MemoryFacts:
+        """What the kernel reports of the memory of a process that was started here, now that it has been killed."""
+        return self._memory.facts(name)
+
+    def has_all_here(self, name: str) -> bool:
+        """Whether all processes of what was started under this name run on this node."""
+        return name in self._here
 
     def cpu_use(self, name: str) -> CpuUse | None:
         """CPU time of all processes of a stage up to now. None when it has ended, or cannot be seen: its ranks are on
@@ -254,14 +274,26 @@ def to_ending(code: int, launcher: str, lines: Iterable[str]) -> Ending:
     return Ending(code, number, "one of its ranks" if number is not None else "")
 
 
-def _reap(process: subprocess.Popen[bytes]) -> tuple[int, float | None]:
-    """(exit code as of Popen, CPU time in s) of a process that has ended."""
+class _Usage(NamedTuple):
+    """Of a process that has ended, and of those below it: CPU time, and the largest resident memory of one of them."""
+
+    cpu_s: float | None = None
+    peak_bytes: int | None = None
+
+
+def _reap(process: subprocess.Popen[bytes]) -> tuple[int, _Usage]:
+    """(exit code as of Popen, what it used) of a process that has ended.
+
+    Linux counts the memory of this process, from which that one was forked: up to that size nothing is known.
+    """
     try:
         _, status, usage = os.wait4(process.pid, 0)
     except ChildProcessError:  # a thread has waited for it, where there are no pidfds
-        return process.wait(), None
+        return process.wait(), _Usage()
     process.returncode = os.waitstatus_to_exitcode(status)
-    return process.returncode, round(usage.ru_utime + usage.ru_stime, 6)
+    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    peak = usage.ru_maxrss * 1024 if usage.ru_maxrss > own else None
+    return process.returncode, _Usage(round(usage.ru_utime + usage.ru_stime, 6), peak)
 
 
 def _has_all_processes_here(spec: ProcessSpec) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import signal as signals
 
 from workflow.run.state import EndState, RunState, StageState
+from workflow.run.verdict.kill_cause import kill_cause
 
 
 def judge(state: RunState, name: str) -> str | None:
@@ -29,7 +30,8 @@ def exit_text(stage: StageState) -> str:
     """How it ended: `was killed by signal 9 (SIGKILL)`, `ended with exit code 3: note`."""
     note = f": {stage.note}" if stage.note else ""
     if stage.signal is not None:
-        return f"was killed by signal {stage.signal} ({signal_name(stage.signal)}){note}"
+        cause = f": {kill_cause(stage.kill)}" if stage.kill is not None else ""
+        return f"was killed by signal {stage.signal} ({signal_name(stage.signal)}){note}{cause}"
     return f"ended with exit code {stage.code}{note}"
 
 

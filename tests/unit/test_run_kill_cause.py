@@ -1,0 +1,195 @@
+"""What is said of a SIGKILL whose sender is not known, and where the facts come from: recorded contents of files."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.support.chains import make_plan, make_stage
+from tests.support.imagined_run import Run, verdict_of
+from workflow.run.events import StageExited, StageKilled, from_record, to_line
+from workflow.run.processes import memory_evidence
+from workflow.run.processes.memory_evidence import MemoryFacts, MemoryWatch, killed_processes, memory_cgroup
+from workflow.run.verdict.kill_cause import kill_cause
+
+MB = 10**6
+NOTHING = StageKilled(5.0, "md")
+PEAK = replace(NOTHING, peak_bytes=60 * MB, limit_bytes=64 * MB)
+# Linux 6.18, cgroup v1; of v2 the line is the same.
+LOG = (
+    "Memory cgroup out of memory: Killed process 28786 (python) total-vm:79768kB, anon-rss:69888kB, file-rss:6092kB, "
+    "shmem-rss:0kB, UID:0 pgtables:196kB oom_score_adj:0"
+)
+OF_THE_NODE = LOG.replace("Memory cgroup out", "Out").replace("28786 (python)", "17 (my (odd) name)")
+V2_EVENTS = "low 0\nhigh 0\nmax 21\noom 2\noom_kill 1\noom_group_kill 0\n"
+V1_CONTROL = "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n"
+V1_OWN = "9:name=systemd:/\n4:memory:/job/7\n1:cpu,cpuacct:/\n0::/\n"
+V2_OWN = "0::/user.slice/job-7.scope\n"
+
+
+@pytest.mark.parametrize(
+    ("facts", "text"),
+    [
+        (
+            replace(PEAK, log=[LOG], cgroup_kills=1, node_kills=1),
+            "out of memory: by its log the kernel killed process 28786 (python), with 71.6 MB; the limit is 64.0 MB",
+        ),
+        (replace(NOTHING, log=["odd"]), "out of memory: by its log the kernel killed one of its processes"),
+        (
+            replace(PEAK, cgroup="/job/7", cgroup_kills=1, node_kills=1),
+            "out of memory: the kernel killed 1 process of its cgroup /job/7; the limit is 64.0 MB",
+        ),
+        (
+            replace(NOTHING, cgroup="/job/7", cgroup_kills=2),
+            "out of memory: the kernel killed 2 processes of its cgroup /job/7",
+        ),
+        (
+            replace(PEAK, cgroup="/job/7", cgroup_kills=0, node_kills=0),
+            "not by the kernel for lack of memory: it killed no process of this node for that; who sent the signal is "
+            "not known; its largest process had used 60.0 MB of 64.0 MB",
+        ),
+        (
+            replace(NOTHING, cgroup="/job/7", cgroup_kills=0, node_kills=2),
+            "out of memory? for lack of it the kernel killed 2 of the processes of this node, none of cgroup /job/7; "
+            "who sent the signal is not known",
+        ),
+        (
+            replace(NOTHING, node_kills=2, peak_bytes=3 * MB),
+            "out of memory? for lack of it the kernel killed 2 of the processes of this node; who sent the signal is "
+            "not known; its largest process had used 3.00 MB",
+        ),
+        (
+            NOTHING,
+            "out of memory? how many processes of this node the kernel has killed for that cannot be read; "
+            "who sent the signal is not known",
+        ),
+        (
+            replace(NOTHING, is_here=False, node_kills=0),
+            "out of memory? its processes ran where the kernel's counters cannot be read; who sent the signal is not "
+            "known",
+        ),
+    ],
+)  # fmt: skip
+def test_only_what_the_evidence_allows_is_said(facts: StageKilled, text: str) -> None:
+    assert kill_cause(facts) == text
+
+
+def test_the_facts_are_events_and_the_verdict_follows_from_them() -> None:
+    facts = replace(PEAK, log=[LOG])
+    assert from_record(json.loads(to_line(facts))) == facts
+    run = Run(make_plan([make_stage("md", ["x"])]))
+    run.feed_together(facts, StageExited(5.0, "md", None, 9, "one of its ranks"))
+    said = f"md was killed by signal 9 (SIGKILL): one of its ranks: {kill_cause(facts)}"
+    assert verdict_of(run) == ("failed", "md", said)
+
+
+def test_processes_in_the_kernels_log() -> None:
+    lines = [
+        "usb 1-1: new device",
+        LOG,
+        OF_THE_NODE,
+        "Out of memory: Kill process 5 (old) score 900 or sacrifice child",
+    ]
+    assert [(pid, name) for pid, name, _ in killed_processes(lines)] == [
+        (28786, "python"), (17, "my (odd) name"), (5, "old"),
+    ]  # fmt: skip
+    assert [line for _, _, line in killed_processes(lines)] == lines[1:]
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the files of a machine; at first there are none."""
+    for name, place in {"PROC": "proc", "CGROUPS": "cgroup", "KERNEL_LOG": "kmsg"}.items():
+        monkeypatch.setattr(memory_evidence, name, tmp_path / place)
+    return tmp_path
+
+
+def put(machine: Path, path: str, text: str) -> None:
+    file = machine / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+
+
+@pytest.mark.parametrize(
+    ("own", "folder", "counter", "limit"),
+    [
+        (V2_OWN, "cgroup/user.slice/job-7.scope", ("memory.events", V2_EVENTS), "memory.max"),
+        (V2_OWN, "cgroup/unified/user.slice/job-7.scope", ("memory.events", V2_EVENTS), "memory.max"),
+        (V1_OWN, "cgroup/memory/job/7", ("memory.oom_control", V1_CONTROL), "memory.limit_in_bytes"),
+    ],
+    ids=["v2", "hybrid", "v1"],
+)
+def test_kills_of_a_cgroup_are_counted_from_when_it_was_seen(
+    machine: Path, own: str, folder: str, counter: tuple[str, str], limit: str
+) -> None:
+    file, text = counter
+    put(machine, f"{folder}/{file}", text)
+    put(machine, f"{folder}/{limit}", "max\n" if limit == "memory.max" else "9223372036854771712\n")
+    put(machine, f"{Path(folder).parent}/{limit}", f"{64 * MB}\n")
+    put(machine, "proc/vmstat", "nr_free_pages 3\noom_kill 10\n")
+    put(machine, "proc/40/cgroup", own)
+    put(machine, "proc/40/comm", "python\n")
+    watch = MemoryWatch()
+    watch.start("md", 40)
+    name = own.splitlines()[-1 if folder.startswith("cgroup/u") else 1].split(":")[2]
+    assert watch.facts("md") == MemoryFacts(64 * MB, name, 0, 0)
+    (machine / folder / file).write_text(text.replace("oom_kill 1", "oom_kill 2").replace("oom_kill 3", "oom_kill 4"))
+    put(machine, "proc/vmstat", "nr_free_pages 3\noom_kill 11\n")
+    assert watch.facts("md") == MemoryFacts(64 * MB, name, 1, 1)
+
+
+def test_the_kernels_log_names_processes_of_the_stage_since_its_start(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    for pid, comm in ((28786, "python"), (17, "my (odd) name"), (30, "python")):
+        put(machine, f"proc/{pid}/comm", f"{comm}\n")
+    watch = MemoryWatch()
+    watch.start("md", 28786)
+    watch.start("other", 30)
+    watch.look("other", [30, 17])
+    old, other = LOG.replace("69888", "1"), LOG.replace("28786", "30").replace("python", "bash")
+    records = [f"6,1,{98 * 10**6},-;{old}", f"3,2,{101 * 10**6},-;{LOG}", f"3,3,{101 * 10**6},-;{other}"]
+    # The kernel gives one record a read; a file gives all, so this one has the record of interest only.
+    for record, facts in zip(records, [(), (LOG,), ()], strict=True):
+        (machine / "kmsg").write_text(record + "\n SUBSYSTEM=x\n")
+        assert watch.facts("md").log == facts
+    (machine / "kmsg").write_text(f"3,4,{101 * 10**6},-;{OF_THE_NODE}\n")
+    assert watch.facts("other").log == (OF_THE_NODE,)
+    assert watch.facts("md").log == ()
+    (machine / "kmsg").write_text("not a record")
+    assert watch.facts("md").log == ()
+
+
+@pytest.mark.usefixtures("machine")
+def test_where_nothing_can_be_read_nothing_is_known() -> None:
+    watch = MemoryWatch()
+    watch.start("md", 40)
+    facts = watch.facts("md")
+    assert facts == MemoryFacts(limit_bytes=facts.limit_bytes)
+    assert facts.limit_bytes is not None and facts.limit_bytes > 2**27, "the memory of this machine"
+
+
+@pytest.mark.usefixtures("machine")
+def test_a_system_without_memory_cgroups() -> None:
+    assert memory_cgroup("9:name=systemd:/\n0::/\n") is None
+    assert memory_cgroup("") is None
+
+
+@pytest.mark.usefixtures("machine")
+def test_looks_come_at_growing_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    watch = MemoryWatch()
+    watch.start("md", 40)
+    looks = []
+    while now[0] < 200:
+        if watch.is_due("md"):
+            looks.append(now[0] - 100)
+        now[0] += 0.25
+    assert looks == [0.25, 0.5, 1, 2, 4, 8, 16, 32, 64]

@@ -1,0 +1,46 @@
+"""Why was a stage killed by SIGKILL? What the evidence allows to say, and no more. Pure."""
+
+from __future__ import annotations
+
+import re
+
+from workflow.formatting import size
+from workflow.run.events import StageKilled
+
+_LOG = re.compile(r"process (\d+) \((.*)\).*anon-rss:(\d+)kB")
+
+
+def kill_cause(facts: StageKilled) -> str:
+    """`out of memory: …` if that is certain, `out of memory? …` if it may be; otherwise what speaks against it."""
+    if facts.log:
+        found = _LOG.search(facts.log[-1])
+        named = (
+            f"process {found[1]} ({found[2]}), with {size(int(found[3]) * 1024)}" if found else "one of its processes"
+        )
+        return f"out of memory: by its log the kernel killed {named}" + _limit(facts)
+    if facts.cgroup_kills:
+        killed = f"{facts.cgroup_kills} process{'' if facts.cgroup_kills == 1 else 'es'}"
+        return f"out of memory: the kernel killed {killed} of its cgroup {facts.cgroup}" + _limit(facts)
+    return f"{_uncertain(facts)}; who sent the signal is not known{_used(facts)}"
+
+
+def _uncertain(facts: StageKilled) -> str:
+    if not facts.is_here:
+        return "out of memory? its processes ran where the kernel's counters cannot be read"
+    if facts.node_kills == 0:
+        return "not by the kernel for lack of memory: it killed no process of this node for that"
+    if facts.node_kills is None:
+        return "out of memory? how many processes of this node the kernel has killed for that cannot be read"
+    others = f"for lack of it the kernel killed {facts.node_kills} of the processes of this node"
+    return f"out of memory? {others}" + (f", none of cgroup {facts.cgroup}" if facts.cgroup_kills == 0 else "")
+
+
+def _limit(facts: StageKilled) -> str:
+    return f"; the limit is {size(facts.limit_bytes)}" if facts.limit_bytes else ""
+
+
+def _used(facts: StageKilled) -> str:
+    if not facts.peak_bytes:
+        return ""
+    limit = f" of {size(facts.limit_bytes)}" if facts.limit_bytes else ""
+    return f"; its largest process had used {size(facts.peak_bytes)}{limit}"
