@@ -103,7 +103,7 @@ def test_a_waiting_reader_reacts_to_ctrl_c(tmp_path: Path, engine: str) -> None:
         code, _, err = finish(reader)
     assert time.monotonic() - asked < WITHIN_S
     assert code != 0
-    assert err.splitlines()[-1] == "interrupted"
+    assert err.splitlines()[-1] == "note: interrupted"
     closed = metrics(tmp_path, "read_some")[-2]
     assert (closed["complete"], closed["error"]) == (False, "KeyboardInterrupt")
 
