@@ -76,10 +76,9 @@ def main() -> int:
         parser.error("no module of pyproject.toml has such a name")
     with ThreadPoolExecutor(args.jobs) as pool:
         outcomes = list(pool.map(run_module, chosen, chosen.values()))
-    code = report(outcomes, known_survivors(KNOWN.read_text(), chosen))
     if args.write:
         KNOWN.write_text(updated_list(KNOWN.read_text(), outcomes))
-    return code
+    return report(outcomes, known_survivors(KNOWN.read_text(), chosen))
 
 
 def modules() -> dict[str, list[str]]:
@@ -189,6 +188,7 @@ def is_strict(before: str, after: str) -> bool:
 def known_survivors(text: str, chosen: Iterable[str]) -> dict[str, set[str]]:
     """Module → its survivors that are listed, each with a reason: `## path`, then `- function: change | reason`."""
     found: dict[str, set[str]] = {module: set() for module in chosen}
+    unexplained = []
     module = ""
     for line in text.splitlines():
         if line.startswith("## "):
@@ -196,8 +196,10 @@ def known_survivors(text: str, chosen: Iterable[str]) -> dict[str, set[str]]:
         elif line.startswith("- ") and module in found:
             change, _, reason = line.removeprefix("- ").rpartition(" | ")
             if not reason.strip() or not change:
-                raise SystemExit(f"{KNOWN}: no reason in: {line}")
+                unexplained.append(f"{KNOWN}: no reason in: {line}")
             found[module].add(change)
+    if unexplained:
+        raise SystemExit("\n".join(unexplained))
     return found
 
 

@@ -217,15 +217,19 @@ def test_h5part_of_an_openpmd_stream(openpmd_source: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "code", "message"),
     [
-        (["--path", "a.bp", "--format", "openpmd"], "format openpmd needs a file that ends in .h5 or .hdf5, not a.bp"),
-        (["--path", "a.h5", "--format", "bp5"], "format bp5 needs a file that ends in .bp or .bp5, not a.h5"),
-        (["--path", "a.h5part", "--format", "hdf5"], "format hdf5 needs a file that ends in .h5 or .hdf5"),
-        (["--path", "a.h5part", "--variables", "rho"], "unclear which ones hold particles"),
+        (
+            ["--path", "a.bp", "--format", "openpmd"],
+            2,
+            "openpmd needs a file that ends in .h5 or .hdf5, not `a.bp`",
+        ),
+        (["--path", "a.h5", "--format", "bp5"], 2, "format bp5 needs a file that ends in .bp or .bp5, not `a.h5`"),
+        (["--path", "a.h5part", "--format", "hdf5"], 2, "format hdf5 needs a file that ends in .h5 or .hdf5"),
+        (["--path", "a.h5part", "--variables", "rho"], 1, "unclear which ones hold particles"),
     ],
 )
-def test_what_does_not_go_together(source: Path, options: list[str], message: str, tmp_path: Path) -> None:
-    said = archive("--read", source, *options, code=1, cwd=tmp_path)
+def test_what_does_not_go_together(source: Path, options: list[str], code: int, message: str, tmp_path: Path) -> None:
+    said = archive("--read", source, *options, code=code, cwd=tmp_path)
     assert message in said
     assert "Traceback" not in said

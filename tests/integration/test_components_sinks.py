@@ -126,16 +126,16 @@ def test_archive_keeps_what_is_asked_for(source: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "options", "message"),
+    ("path", "options", "code", "message"),
     [
-        ("there.bp", [], "there.bp already exists"),
-        ("data.csv", [], "the suffix of data.csv selects no format"),
-        ("new.bp", ["--variables", "note", "nothing"], "the stream has no variable nothing; it has"),
+        ("there.bp", [], 1, "there.bp already exists"),
+        ("data.csv", [], 2, "the suffix of `data.csv` selects no format"),
+        ("new.bp", ["--variables", "note", "nothing"], 1, "the stream has no variable nothing; it has"),
     ],
 )
-def test_archive_refuses(source: Path, path: str, options: list[str], message: str, tmp_path: Path) -> None:
+def test_archive_refuses(source: Path, path: str, options: list[str], code: int, message: str, tmp_path: Path) -> None:
     (tmp_path / "there.bp").mkdir()
-    said = run("archive", "--read", source, "--path", path, *options, code=1, cwd=tmp_path)
+    said = run("archive", "--read", source, "--path", path, *options, code=code, cwd=tmp_path)
     assert message in said
     assert "Traceback" not in said
     assert not (tmp_path / "new.bp").exists()

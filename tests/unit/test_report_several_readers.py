@@ -164,6 +164,94 @@ def test_of_two_opens_that_hang_the_first_counts(tmp_path: Path, ended: float | 
     assert md.open_s == pytest.approx(4 if ended else 7)
 
 
+def test_cpu_time_of_stages(tmp_path: Path) -> None:
+    """Its samples, and the exact sum of the exit; what it was ready for is known of programs without metrics only."""
+    seen = [
+        event("stage_cpu", 2, stage="one", cpu_s=1.5, ready_s=0.25), event("stage_cpu", 3, stage="one", cpu_s=1.0),
+        event("stage_exited", 4, stage="one", code=0, signal=None, cpu_s=2.5),
+        event("stage_exited", 5, stage="md", code=0, signal=None, cpu_s=3.0),
+    ]  # fmt: skip
+    records = records_of(tmp_path, foreign(fan(), one=1), {"md": written([1, 2])}, seen)
+    report = make_report(records)
+    assert records.cpu["one"] == [(START, 0, 0), (START + 2, 1.5, 0.25), (START + 3, 1.5, 0.25), (START + 4, 2.5, 0.25)]
+    found = {stage.name: (stage.cpu_s, stage.ready_s) for stage in report.stages}
+    assert found == {"md": (3.0, None), "one": (2.5, 0.25), "two": (None, None), "keep": (None, None)}
+    assert report.stage("one").parts() == {"cpu": 2.5 / 4, "ready": 0.25 / 4}
+    assert "cpu" not in report.stage("md").parts()
+    assert report.stage("two").parts() == {}
+
+
+def test_cpu_time_of_a_stage_that_runs_is_that_of_its_last_sample(tmp_path: Path) -> None:
+    seen = [event("stage_cpu", t, stage="one", cpu_s=1.0 * t, ready_s=0.25 * t) for t in (1, 2, 3)]
+    one = make_report(records_of(tmp_path, foreign(fan(), one=1), {}, seen)).stage("one")
+    assert (one.cpu_s, one.ready_s, one.observed) == (3.0, 0.75, "evidence")
+
+
+def test_a_stage_is_reported_as_the_supervisor_saw_it(tmp_path: Path) -> None:
+    seen = [
+        event("stage_exited", 4, stage="one", code=3, signal=None),
+        event("stage_failed", 5, stage="one", reason="ended with exit code 3"),
+    ]
+    report = make_report(records_of(tmp_path, fan(), {}, seen))
+    one = report.stage("one")
+    assert (one.pid, one.exit_code, one.signal, one.state, one.reason) == (
+        9,
+        3,
+        None,
+        "failed",
+        "ended with exit code 3",
+    )
+    assert (one.started, one.ended, one.wall_s, one.overlap) == (START, START + 4, 4.0, 1.0)
+    two = report.stage("two")
+    assert (two.state, two.started, two.ended, two.wall_s, two.observed) == ("starting", START, None, 5.0, "metrics")
+
+
+def test_when_a_run_is_over_its_stages_are(tmp_path: Path) -> None:
+    """The supervisor was killed; what ended the stages then wrote no events on them."""
+    seen = [
+        event("stage_exited", 2, stage="one", code=0, signal=None),
+        event("run_finished", 6, state="interrupted", exit_code=130, reason="killed", stage=""),
+    ]
+    report = make_report(records_of(tmp_path, fan(), {}, seen))
+    found = {stage.name: (stage.state, stage.ended) for stage in report.stages}
+    assert found == {
+        "md": ("stopped", START + 6), "one": ("stopped", START + 2), "two": ("stopped", START + 6),
+        "keep": ("stopped", START + 6),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "compute_s"), [("stage_succeeded", 2.25), ("stage_stopped", 1.0)])
+def test_what_a_stage_computes_after_its_streams_counts_when_it_succeeded(
+    tmp_path: Path, kind: str, compute_s: float
+) -> None:
+    """The last thing that another one did may have been a wait that never returned."""
+    md = written([1, 2])
+    for line in md[1:]:
+        line["compute_s"] = 0.5
+    md.append({"kind": "end", "t": START + 4, "compute_s": 1.25})
+    seen = [event("stage_exited", 4, stage="md", code=0, signal=None), event(kind, 4, stage="md")]
+    assert make_report(records_of(tmp_path, fan(), {"md": md}, seen)).stage("md").compute_s == compute_s
+
+
+def test_an_open_that_hangs_for_a_moment_takes_a_moment(tmp_path: Path) -> None:
+    seen = [
+        event("stream_offered", 2, stream="atoms", stage="md"),
+        event("stage_exited", 2.5, stage="md", code=1, signal=None),
+    ]
+    start = {"kind": "start", "t": START, "stage": "md", "ranks": 1, "adios2": "2.12.1"}
+    assert make_report(records_of(tmp_path, fan(), {"md": [start]}, seen)).stage("md").open_s == 0.5
+
+
+@pytest.mark.parametrize(
+    ("cpu_s", "ready_s", "busy"), [(1.0, 0.5, 1.5), (1.0, None, 1.0), (9.0, 0.0, 2.0), (None, None, None)]
+)
+def test_a_stage_without_metrics_is_busy_as_long_as_it_had_the_cpu_or_was_ready(
+    cpu_s: float | None, ready_s: float | None, busy: float | None
+) -> None:
+    fields = {"name": "md", "kind": "simulation", "program": "md", "ranks": 1, "state": "succeeded", "wall_s": 2.0}
+    assert busy_s(StagePart.model_validate({**fields, "cpu_s": cpu_s, "ready_s": ready_s})) == busy
+
+
 # Bottlenecks
 
 
@@ -365,19 +453,20 @@ def test_a_stage_without_metrics_that_has_no_cpu_waits(
         assert limit.why_unknown.startswith(f"md and two wait for 0 % and {share} % of the time")
 
 
-def test_idle_is_a_share_of_the_time_from_open_to_close() -> None:
+def test_idle_is_a_share_of_the_time_from_open_to_close(tmp_path: Path) -> None:
     lines = written([1, 2], wait_s=0.5)
-    assert idle(metrics_of(*lines), "atoms") == pytest.approx(0.5)
-    assert idle(metrics_of(*lines, closed("atoms", "write", 2, 4)), "atoms") == pytest.approx(0.25)
-    assert idle(metrics_of(*written([0.5], wait_s=2.0)), "atoms") == 1.0
-    assert idle(metrics_of(*lines[1:]), "atoms") is None
-    assert idle(metrics_of(lines[0]), "atoms") is None
+    for name, more, share in (("open", [], 0.5), ("closed", [closed("atoms", "write", 2, 4)], 0.25)):
+        stream = make_report(records_of(tmp_path / name, fan(), {"md": [*lines, *more]})).stream("atoms")
+        assert stream.idle == pytest.approx(share)
+    assert idle(3.0, 1.0, 2.0) == 1.0
+    assert idle(0.0, 1.0, 2.0) == 0.0
+    assert [idle(None, 1.0, 2.0), idle(0.5, None, 2.0), idle(0.5, 1.0, None)] == [None, None, None]
 
 
 @pytest.mark.parametrize("t", [0.0, -1.0])
 def test_a_stream_that_lasted_no_time_has_no_share(t: float) -> None:
     """Clocks have a resolution, and may be set back."""
-    assert idle(metrics_of(*written([t])), "atoms") is None
+    assert idle(0.5, 0.0, t) is None
 
 
 def whole_run(folder: Path, plan: Plan | None = None, log_wait_s: float = 0.9, **waits: float) -> Limit:

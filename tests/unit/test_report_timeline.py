@@ -35,7 +35,9 @@ def test_segments_of_a_step_end_when_it_ended() -> None:
         ("wait", 5.5, 6.5), ("io", 6.5, 7.0), ("compute", 8.0, 10.0),
     ]  # fmt: skip
     write = list(step_spans(StepRecord("a", "write", 0, **times)))  # type: ignore[arg-type]
-    assert [part.activity for part in write] == ["compute", "io", "wait"]
+    assert [(part.activity, part.start, part.end) for part in write] == [
+        ("compute", 6.5, 8.5), ("io", 8.5, 9.0), ("wait", 9.0, 10.0),
+    ]  # fmt: skip
 
 
 def test_shares_keep_the_time() -> None:
@@ -120,7 +122,7 @@ def test_an_open_that_never_returned_is_at_the_end(open_s: float | None, spans: 
 def test_a_lane_without_metrics_shows_the_cpu() -> None:
     cpu = [CpuSample(0.0, 0.0, 0.0), CpuSample(5.0, 4.0, 0.5), CpuSample(10.0, 4.0, 3.0)]
     lane = make_lane(part(), StageMetrics(exists=False), 0.0, 20.0, cpu)
-    assert len(lane.intervals) == INTERVALS
+    assert (lane.stage, len(lane.intervals)) == (part(), INTERVALS)
     assert lane.intervals[0] == {"cpu": pytest.approx(0.8), "ready": pytest.approx(0.1)}
     assert lane.intervals[60] == {"ready": pytest.approx(0.5)}
     assert lane.intervals[-1] == {}
@@ -150,6 +152,12 @@ def test_cpu_time_between_samples_is_spread_evenly() -> None:
     assert cpu_shares(samples[:1], 0.0, 5.0, 5) is None
     assert cpu_shares(samples[:2], 0.0, 5.0, 5) is not None
     assert cpu_shares(samples, 5.0, 5.0, 5) is None
+    found = cpu_shares(samples, 0.0, 4.0, 1)
+    assert found is not None
+    assert [*found[0]] == pytest.approx([3 / 4, 0.5 / 4])
+    found = cpu_shares([*samples[:2], CpuSample(3.5, 2.0, 0.75), CpuSample(4.0, 3.0, 1.0)], 3.0, 5.0, 2)
+    assert found is not None
+    assert [*found[0], *found[1]] == pytest.approx([2.0, 0.5, 0.0, 0.0])
     # Two looks at the same time.
     found = cpu_shares([samples[0], CpuSample(1.0, 9.0, 9.0)], 0.0, 5.0, 5)
     assert found is not None
@@ -169,6 +177,9 @@ def test_rates_of_intervals_are_those_of_the_steps_in_them() -> None:
     rates = data_rates(steps, 0.0, 5.0, 5)
     assert rates[:4] == pytest.approx([0, 1000, 500, 1500])  # the third step ended with the second one
     assert sum(rates) == pytest.approx(3000)
+    for compute_s, wait_s, io_s in ((2.0, 0.0, 0.0), (0.0, 2.0, 0.0), (0.0, 0.0, 2.0), (0.5, 0.5, 1.0)):
+        one = step(4.0, compute_s=compute_s, wait_s=wait_s, io_s=io_s)
+        assert data_rates([one], 0.0, 5.0, 5) == pytest.approx([0, 0, 500, 500, 0])
     assert data_rates([], 0.0, 5.0, 2) == [0.0, 0.0]
     assert data_rates(steps, 5.0, 5.0, 2) == [0.0, 0.0]
     unknown = step(3.0, io_s=1.0)

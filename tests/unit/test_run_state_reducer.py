@@ -30,6 +30,7 @@ from workflow.run.events import (
     StreamProgress,
     StreamTransport,
     StreamTrouble,
+    StreamWaiting,
     Tick,
     Trouble,
 )
@@ -210,6 +211,34 @@ def test_timeouts_of_several_readers_are_all_kept() -> None:
     assert state.timeouts == (("atoms", "saxs", "read"), ("pattern", "keep", "read"))
 
 
+def waits(t: float, steps: int = 0, waits: bool = True) -> StreamWaiting:
+    return StreamWaiting(t, "atoms", "saxs", "read", steps, waits)
+
+
+@pytest.mark.parametrize(
+    ("events", "since"),
+    [
+        ([waits(4)], 4),
+        ([waits(4), waits(5, waits=False)], None),
+        ([waits(4), StreamOpened(5, "atoms", "saxs", "read")], None),
+        ([waits(4), progress(5, 1, 8, "saxs")], None),
+        ([progress(3, 1, 8, "saxs"), waits(4, 1), progress(5, 1, 9, "saxs")], 4),  # bytes of the same step
+        ([progress(3, 1, 8, "saxs"), waits(4, 0)], None),  # an old report: the end has moved since
+        ([progress(3, 1, 8, "saxs"), waits(4, 1), waits(5, 0, waits=False)], 4),
+    ],
+)
+def test_an_end_waits_from_the_report_of_a_call_until_it_returns(events: list[Event], since: float | None) -> None:
+    state = chained(*events)
+    assert end(state, "atoms", "saxs").waiting == since
+    assert {each.waiting for key, each in state.ends.items() if key[:2] != ("atoms", "saxs")} == {None}
+
+
+def test_the_first_wait_sets_the_time_to_look_for_a_deadlock() -> None:
+    assert chained(waits(4, waits=False)).settles is None
+    assert chained(waits(4), waits(9)).settles == 4
+    assert apply(replace(chained(), settles=7), waits(4)).settles == 7
+
+
 def test_a_silent_stage_is_silent_until_its_next_step() -> None:
     """More bytes of the same step are no sign that it goes on."""
     silence = StageSilent(9, "md", 1.0, "md computes")
@@ -309,6 +338,7 @@ def test_a_close_counts_what_was_not_reported_before() -> None:
         StageStarted(9, "other", 1), StageOpen(9, "other"), StreamOpened(9, "other", "md", "write"),
         StreamOpened(9, "atoms", "keep", "read"), StreamProgress(9, "other", "md", "write", 3, 3),
         StreamTrouble(9, "other", "md", "failed", "x"), StreamClosed(9, "other", "md", "write", 3, True),
+        StreamWaiting(9, "other", "md", "write", 0, True),
     ],
 )  # fmt: skip
 def test_what_the_plan_does_not_have_changes_only_the_time(event: Event) -> None:

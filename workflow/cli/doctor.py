@@ -6,7 +6,6 @@ ADIOS2 is examined in a process of its own, because it aborts a process that use
 from __future__ import annotations
 
 import importlib.metadata
-import importlib.util
 import json
 import os
 import platform
@@ -105,7 +104,7 @@ def _machine() -> Finding:
 
 
 def _adios2() -> list[Finding]:
-    if importlib.util.find_spec("adios2") is None:
+    if _missing(["adios2"]):
         hint = f"{install_command('laptop')}, or load your site's ADIOS2 module with its Python bindings"
         return [Finding("adios2", "missing", "required by all stages that open a stream", hint, required=True)]
     answer = subprocess.run(
@@ -161,8 +160,15 @@ def _mpi_launcher(site: Site) -> Finding:
     return Finding("MPI launcher", "missing", detail, hint)
 
 
+def _missing(modules: Sequence[str]) -> list[str]:
+    """Those of `modules` that this Python does not have."""
+    from workflow.site.python_modules import missing_modules
+
+    return missing_modules(sys.executable, modules, {}) or []
+
+
 def _module(name: str, purpose: str, hint: str) -> Finding:
-    if importlib.util.find_spec(name) is None:
+    if _missing([name]):
         return Finding(name, "missing", f"required by {purpose}", hint)
     try:
         version = importlib.metadata.version(name)
@@ -176,7 +182,7 @@ def _components() -> list[Finding]:
 
     findings = []
     for name in known_components():
-        lacks = [module for module in load_component(name).needs if importlib.util.find_spec(module) is None]
+        lacks = _missing(load_component(name).needs)
         if lacks:
             findings.append(
                 Finding(f"component {name}", "missing", f"needs {', '.join(lacks)}", install_command("laptop"))

@@ -230,14 +230,13 @@ class _Draft:
 
     def _progress(self, key: EndKey, t: float, steps: int, count: int) -> None:
         end = self.ends.get(key)
-        if end is None or (steps <= end.steps and count <= end.bytes):
+        if end is None:
             return
         stepped = steps > end.steps
         steps, count = max(end.steps, steps), max(end.bytes, count)
         last_step = t if stepped else end.last_step
-        self._put(_changed(end, {"steps": steps, "bytes": count, "last_step": last_step}))
-        if stepped and end.waiting is not None:
-            self._put(_changed(self.ends[key], {"waiting": None}))
+        waiting = None if stepped else end.waiting
+        self._put(_changed(end, {"steps": steps, "bytes": count, "last_step": last_step, "waiting": waiting}))
         if stepped and self.stages[end.stage].silence is not None:
             self.change_stage(end.stage, silence=None)
         if stepped and end.side == "write":

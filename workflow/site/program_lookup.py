@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -98,7 +99,7 @@ def _interpreter(first_line: bytes) -> str:
 
 def _hint_on_path(need: StageNeed, thing: ProgramNeed) -> str:
     if thing.role == "launcher":
-        return "load an MPI module, or install mpich beside wf: `pip install mpich`"
+        return f"load an MPI module, or `{shlex.quote(sys.executable)} -m pip install mpich`"
     if is_python(thing.program):
         return "did you mean `${{ wf.python }}`, the Python of wf?"
     near = did_you_mean(thing.program, _programs(need.env.get("PATH", os.environ.get("PATH", ""))))

@@ -29,16 +29,16 @@ def make_stream(plan: StreamPlan, records: Records) -> StreamPart:
     io_s, wait_s = _sum(own, "io_s"), _sum(own, "wait_s")
     noticed = [t for t, count in records.seen.get((plan.name, plan.writer, "write"), []) if count]
     closed = metrics.closed.get((plan.name, "write"))
-    live = plan.coupling == "live" and plan.engine != "file"
+    live = plan.coupling == "live"
     limit = stream_limit(plan, records) if live else Limit()
-    parameters = [end.parameters for end in records.plan.stage(plan.writer).ends if end.stream == plan.name]
+    parameters = next(end.parameters for end in records.plan.stage(plan.writer).ends if end.stream == plan.name)
     readers = [_make_reader(plan, name, records, steps) for name in plan.readers]
     moved = bytes_moved(volume, (reader.bytes for reader in readers))
     opened, last = time_of_stream(plan.name, "write", metrics, seen)
     return StreamPart(
         name=plan.name, writer=plan.writer, via=plan.via, engine=plan.engine, coupling=plan.coupling,
         queue_limit=plan.queue.limit if plan.queue else None, when_full=plan.queue.when_full if plan.queue else None,
-        parameters=dict(parameters[0]) if parameters else {}, transport=transport_of(seen), steps=steps,
+        parameters=dict(parameters), transport=transport_of(seen), steps=steps,
         step_size=plan.step_size, queue_memory=plan.queue_memory, bytes=moved,
         bytes_are=_bytes_are(volume, readers, records),
         stored=stored_bytes(plan, records), unread=unread(plan, records), io_s=io_s, wait_s=wait_s,
@@ -47,7 +47,7 @@ def make_stream(plan: StreamPlan, records: Records) -> StreamPart:
         complete=closed.complete if closed else _complete(seen),
         first_step=own[0].t if own else noticed[0] if noticed else None,
         last_step=own[-1].t if own else seen.last_step,
-        idle=idle(metrics, plan.name), limited_by=limit.stage, limit_unknown=limit.why_unknown,
+        idle=idle(wait_s, opened, last), limited_by=limit.stage, limit_unknown=limit.why_unknown,
         longest_queue=longest(queue_history(plan, records)) if live else None,
         readers=readers,
     )  # fmt: skip
@@ -60,13 +60,13 @@ def _make_reader(plan: StreamPlan, name: str, records: Records, written: int | N
     closed = metrics.closed.get((plan.name, "read"))
     complete = closed.complete if closed else _complete(seen)
     over = all(records.state.stages[stage].exited is not None for stage in (name, plan.writer))
-    known = over and steps is not None and written is not None
+    dropped = None if not over or steps is None or written is None else max(0, written - steps)
     io_s = _sum(own, "io_s")
     opened, last = time_of_stream(plan.name, "read", metrics, seen)
     return ReaderPart(
         stage=name, steps=steps, bytes=volume, io_s=io_s, wait_s=_sum(own, "wait_s"),
         throughput=throughput(volume, opened, last), transfer_rate=transfer_rate(volume, io_s),
-        dropped=max(0, (written or 0) - (steps or 0)) if known else None,
+        dropped=dropped,
         complete=complete,
         accuracy=[AccuracyPart.model_validate(each) for each in metrics.accuracy.get(plan.name, [])],
     )  # fmt: skip
@@ -91,14 +91,11 @@ def time_of_stream(stream: str, side: Side, metrics: StageMetrics, seen: EndStat
     return opened[0], closed.t if closed else steps[-1].t if steps else None
 
 
-def idle(metrics: StageMetrics, stream: str) -> float | None:
-    """Share of the time from open to close of the writing end that was spent waiting for room."""
-    steps, opened = metrics.of(stream, "write"), metrics.opened.get((stream, "write"))
-    if not steps or opened is None:
+def idle(wait_s: float | None, opened: float | None, last: float | None) -> float | None:
+    """Share of the time of a stream that its writer spent waiting for room. None where one of them is unknown."""
+    if wait_s is None or opened is None or last is None or last <= opened:
         return None
-    closed = metrics.closed.get((stream, "write"))
-    span = (closed.t if closed else steps[-1].t) - opened[0]
-    return min(1.0, sum(step.wait_s for step in steps) / span) if span > 0 else None
+    return min(1.0, wait_s / (last - opened))
 
 
 def _bytes_are(
