@@ -362,8 +362,11 @@ def test_a_stage_of_two_inputs_waits_for_the_one_that_is_behind() -> None:
         *(StageStarted(0, stage.name, 1) for stage in plan.stages),
     ]
     opens = [StreamOpened(1, end.stream, stage.name, end.side) for stage in plan.stages for end in stage.ends]
-    steps = [StreamProgress(t, name, stage, side, count, 8) for t, name, stage, side, count in (
-        (2, "x", "one", "write", 6), (2, "y", "two", "write", 4), (3, "y", "join", "read", 4), (4, "x", "join", "read", 5),
-    )]  # type: ignore[arg-type]  # fmt: skip
+    steps = [
+        StreamProgress(2, "x", "one", "write", 6, 8),
+        StreamProgress(2, "y", "two", "write", 4, 8),
+        StreamProgress(3, "y", "join", "read", 4, 8),
+        StreamProgress(4, "x", "join", "read", 5, 8),
+    ]
     wait = waits_for(fold(initial_state(plan), [*begin, *opens, *steps]), "join")
     assert wait is not None and wait.text == "waits for step 5 of y (queue 0/2)"
