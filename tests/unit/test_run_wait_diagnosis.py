@@ -370,3 +370,12 @@ def test_a_stage_of_two_inputs_waits_for_the_one_that_is_behind() -> None:
     ]
     wait = waits_for(fold(initial_state(plan), [*begin, *opens, *steps]), "join")
     assert wait is not None and wait.text == "waits for step 5 of y (queue 0/2)"
+
+
+def test_a_reader_that_timed_out_waited_for_a_writer_that_has_left_since() -> None:
+    timed_out = StreamTrouble(61, "pattern", "keep", "timeout", "no new step")
+    left, ended = (StreamClosed(61, "pattern", "saxs", "write", 0, complete) for complete in (False, True))
+    wait = Wait("saxs", "waits for step 1 of pattern (queue 0/2)")
+    assert waits_for(moment(*opened(), timed_out, left), "keep") == wait
+    assert waits_for(moment(*opened(), timed_out, ended), "keep") is None
+    assert waits_for(moment(*opened(), left), "keep") is None
