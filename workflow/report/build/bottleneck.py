@@ -57,7 +57,7 @@ def stream_limit(plan: StreamPlan, records: Records) -> Limit:
         return Limit()
     if short := _too_short(*times):
         return Limit(why_unknown=short)
-    waits = {name: _waiting(name, records, *times, end) for name, end in ends}
+    waits = {name: waiting(name, records, *times, end) for name, end in ends}
     if len(ends) == 2 and not _discards(plan):
         waits = _never_both(waits)
     return find_limit(waits)
@@ -78,7 +78,7 @@ def run_limit(records: Records) -> Limit:
         return Limit()
     if short := _too_short(*times):
         return Limit(why_unknown=short)
-    waits = {name: _waiting(name, records, *times) for name in names}
+    waits = {name: waiting(name, records, *times) for name in names}
     limit = find_limit(waits)
     if limit.stage and (share := fmean(waits[limit.stage].most)) > MOST_OWN_WAIT:
         own = f"{limit.stage}, which waits least, waits for {percent(share)}"
@@ -140,7 +140,7 @@ def _time_open(ends: Iterable[StageEnd], records: Records) -> tuple[float, float
     return max(known_opened), max(known_moved)
 
 
-def _waiting(name: str, records: Records, start: float, end: float, only: EndOfStream | None = None) -> Waiting:
+def waiting(name: str, records: Records, start: float, end: float, only: EndOfStream | None = None) -> Waiting:
     """How long a stage waited in each part of this time: at one of its ends, or at all of them."""
     count, metrics = _part_count(end - start), records.metrics[name]
     if steps := metrics.steps if only is None else metrics.of(*only):
