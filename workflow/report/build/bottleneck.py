@@ -144,9 +144,9 @@ def waiting(name: str, records: Records, start: float, end: float, only: EndOfSt
     """How long a stage waited in each part of this time: at one of its ends, or at all of them."""
     count, metrics = _part_count(end - start), records.metrics[name]
     if steps := metrics.steps if only is None else metrics.of(*only):
-        spans = [span for span in stage_spans(metrics) if only is None or span.stream == only[0]]
         # After its last step it keeps no other stage waiting.
-        parts = shares([*spans, ActivitySpan(steps[-1].t, end, "wait", -1)], start, end, count)
+        spans = [*stage_spans(metrics, only), ActivitySpan(steps[-1].t, end, "wait", -1)]
+        parts = shares(spans, start, end, count)
         waits = [part.get("wait", 0.0) for part in parts]
         return Waiting(waits, waits)
     cpu = cpu_shares(records.cpu.get(name, []), start, end, count)
