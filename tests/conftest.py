@@ -14,6 +14,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--bless", action="store_true", help="rewrite golden files and expected messages")
 
 
+def pytest_configure() -> None:
+    # Engine and site files of whoever runs the tests stay out of them.
+    os.environ.pop("WF_CONFIGS", None)
+    os.environ["XDG_CONFIG_HOME"] = "/nonexistent"
+
+
 @pytest.fixture
 def bless(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--bless"))

@@ -40,3 +40,30 @@ def test_the_key_that_was_meant(plan_of: Planner, key: str, meant: str) -> None:
 def test_what_is_not_given_is_left_out(plan_of: Planner) -> None:
     assert "null" not in explained(plan_of, "stages.walk")
     assert "stages.walk.command = null" in explained(plan_of, "stages.walk.command")
+
+
+@pytest.mark.parametrize(
+    ("key", "lines"),
+    [
+        (
+            "streams.positions.coupling",
+            ["null", "from default", "in force: live", "because live is the default of SST"],
+        ),
+        (
+            "streams.positions.transport",
+            ['"auto"', "from default", "in force: tcp", "because all ranks are on one node"],
+        ),
+        ("stages.walk.place.nodes", ["null", "from default", "in force: 1"]),
+        ("stages.walk.place.cores_per_rank", ["null", "from default", "in force: 1"]),
+        ("stages.walk.memory.huge_pages", ["null", "from default", "in force: false"]),
+        ("deadlines.run", ["null", "from default", "in force: no limit"]),
+        ("stages.count.with.bins", ["10", "from default of component tally"]),
+        ("oversubscribe", ["false", "from default"]),
+    ],
+)
+def test_a_key_that_was_not_written_has_the_value_in_force(plan_of: Planner, key: str, lines: list[str]) -> None:
+    said = explained(plan_of, key).splitlines()
+    assert said[0] == f"{key} = {lines[0]}"
+    assert len(said) >= len(lines)
+    for line, start in zip(said[1:], lines[1:], strict=False):
+        assert line.strip().startswith(start)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from workflow.errors import WfError
 from workflow.plan.plan_model import Plan
+from workflow.plan.topology.complete_pipeline import CompletePipeline
 from workflow.plan.topology.implicit_stages import complete_pipeline
 from workflow.spec.suggest import did_you_mean, listing, nearest_name
 
@@ -22,10 +23,14 @@ def explain_key(loaded: Loaded, plan: Plan, key: str) -> str:
     """
     lines = []
     pipeline = complete_pipeline(loaded)
-    data = pipeline.spec.model_dump(mode="json", by_alias=True)
+    data = _with_defaults_of_components(pipeline)
     found, value, known = _find(data, key.split("."))
     if found:
-        lines.append(f"{key} = {json.dumps(_given(value))}\n  from {pipeline.origins.of(key)}")
+        lines.append(f"{key} = {json.dumps(_given(value))}\n  from {_source(pipeline, key)}")
+        in_force = _in_force(key, plan)
+        if in_force is not None and in_force != value:
+            lines.append(f"  in force: {in_force if isinstance(in_force, str) else json.dumps(in_force)}")
+        lines += [f"  because {plan.reasons[key]}"] if key in plan.reasons else []
         lines += _queue_of_plan(key, value, plan)
     decided = _decided(plan)
     lines += [
@@ -35,12 +40,53 @@ def explain_key(loaded: Loaded, plan: Plan, key: str) -> str:
         if each == key or each.startswith(key + ".")
     ]
     lines += [f"{each}\n  because {plan.reasons[each]}" for each in plan.reasons
-              if each not in decided and (each == key or each.startswith(key + "."))]  # fmt: skip
+              if each not in decided and ((each == key and not found) or each.startswith(key + "."))]  # fmt: skip
     if not lines:
         near = _near(data, key) or did_you_mean(key, [*decided, *plan.reasons])
         hint = near or f"known here: {listing(known)}"
         raise WfError(f"the pipeline and its plan have no key `{key}`", hint)
     return "\n".join(lines)
+
+
+def _with_defaults_of_components(pipeline: CompletePipeline) -> dict[str, Any]:
+    """The pipeline as data; `with` of a stage holds all parameters of its component."""
+    data: dict[str, Any] = pipeline.spec.model_dump(mode="json", by_alias=True)
+    for name, values in pipeline.parameters.items():
+        if name in data["stages"]:
+            data["stages"][name]["with"] = {
+                **json.loads(json.dumps(values, default=str)),
+                **data["stages"][name]["with"],
+            }
+    return data
+
+
+def _source(pipeline: CompletePipeline, key: str) -> str:
+    """Where a value was written; for a parameter that was not, the component whose default it is."""
+    source, parts = pipeline.origins.of(key), key.split(".")
+    if source == "default" and parts[0] == "stages" and parts[2:3] == ["with"] and parts[3:]:
+        return f"default of component {pipeline.spec.stages[parts[1]].component}"
+    return source
+
+
+def _in_force(key: str, plan: Plan) -> Any:
+    """What the plan has for a key that may be left open (null, `auto`); None where the plan has nothing else."""
+    match key.split("."):
+        case ["streams", name, "coupling" | "transport" as word]:
+            stream = plan.stream(name)
+            return stream.coupling if word == "coupling" else stream.transport
+        case ["stages", name, "place", "nodes"]:
+            return sum(end - start for start, end in plan.stage(name).placement.nodes)
+        case ["stages", name, "place", "cores_per_rank"]:
+            return plan.stage(name).placement.cores_per_rank
+        case ["stages", name, "memory", "huge_pages"]:
+            memory = plan.stage(name).memory
+            return memory is not None and memory.huge_pages
+        case ["stages", name, "memory", "keep_freed"]:
+            memory = plan.stage(name).memory
+            return memory.keep_freed if memory is not None else 0
+        case ["deadlines", "step" | "run" as word] if getattr(plan.deadlines, word) is None:
+            return "no limit"
+    return None
 
 
 def _queue_of_plan(key: str, written: Any, plan: Plan) -> list[str]:

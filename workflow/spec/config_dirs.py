@@ -1,4 +1,4 @@
-"""The files of `configs/`: engines and sites. A user's own folder, `$WF_CONFIGS`, comes before the shipped one."""
+"""The files of `configs/`: engines and sites. `$WF_CONFIGS` comes first, then `~/.config/wf`, then the shipped ones."""
 
 from __future__ import annotations
 
@@ -8,15 +8,23 @@ from pathlib import Path
 from workflow.errors import WfError
 from workflow.spec.shipped import SHIPPED
 from workflow.spec.suggest import did_you_mean, listing, shortened
-from workflow.spec.user_paths import is_file
+from workflow.spec.user_paths import exists, is_file
 from workflow.spec.yaml_tree.node import Node
 from workflow.spec.yaml_tree.parse import read_yaml
 
 
 def config_dirs(kind: str) -> list[Path]:
-    """Folders with `engines` or `sites` files, the strongest first: the user's `$WF_CONFIGS`, then the shipped ones."""
-    own = os.environ.get("WF_CONFIGS")
-    return [folder / kind for folder in ([Path(own).expanduser()] if own else []) + [SHIPPED / "configs"]]
+    """Folders with `engines` or `sites` files, the strongest first: `$WF_CONFIGS`, the user's, then the shipped ones.
+
+    Raises WfError when `WF_CONFIGS` names no folder. The user's is `$XDG_CONFIG_HOME/wf`, by default `~/.config/wf`.
+    """
+    named = [Path(own).expanduser()] if (own := os.environ.get("WF_CONFIGS")) else []
+    for folder in named:
+        if not exists(folder):
+            raise WfError(f"WF_CONFIGS={folder}: there is no such folder", "create it, or unset the variable")
+    home = os.environ.get("HOME", "")
+    users = os.environ.get("XDG_CONFIG_HOME") or (f"{home}/.config" if home else "")
+    return [folder / kind for folder in (*named, *([Path(users, "wf")] if users else []), SHIPPED / "configs")]
 
 
 def is_path(name: str) -> bool:
