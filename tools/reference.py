@@ -24,7 +24,8 @@ document. Exit codes are those without `--json`.
 Names of fields stay. A new field may come at any time; where one is renamed or means something else, the number of the
 document's `…_version` grows. Names that end in `_s` are seconds; sizes are bytes.
 `wf status --json` and `wf report --json` print [the report](report.md), of a run that goes on the report so far.
-`wf plan --json` prints the plan, the same text as `plan.json` of a run.
+`wf plan --json` prints the plan, the same text as `plan.json` of a run; with `--portable` the plan
+without its machine ([dry runs in CI](../how-to/dry-runs-in-ci.md)).
 """
 MADE = "<!-- written by `make docs`; do not edit -->\n"
 

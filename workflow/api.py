@@ -75,9 +75,13 @@ def portable_plan(loaded: Loaded) -> str:
 
 def refuse_missing(loaded: Loaded, plan: Plan, site: Site) -> None:
     """Raises SpecError with everything that this machine lacks for the stages, with places in the pipeline file."""
-    from workflow.preflight import preflight
+    from workflow.preflight import start_preflight
 
-    if missing := [problem for problem in preflight(loaded, plan, site) if problem.level == "error"]:
+    finish = start_preflight(loaded, plan, site)
+    # What the start needs next is imported while another Python answers.
+    import workflow.run.supervisor  # noqa: F401
+
+    if missing := [problem for problem in finish() if problem.level == "error"]:
         raise SpecError(missing)
 
 

@@ -85,7 +85,7 @@ def excerpt(
     """
     column = min(max(column, 1), len(line) + 1)
     length = extent(line, column)
-    before, marked, after = (_printable(part) for part in _split(line + " ", column - 1, length))
+    before, marked, after = (_printable(part) for part in _split(line.ljust(column), column - 1, length))
     margin = f"  {number} | "
     room = min(max(width, NARROWEST), WIDEST) - len(margin)
     before, marked, after = _cut(before, marked, after, room)

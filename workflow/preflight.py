@@ -5,12 +5,13 @@ The plan states the needs (`plan.stage_needs`), and the site looks them up (`sit
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from workflow.errors import Problem
 from workflow.plan.stage_needs import stage_needs
 from workflow.plan.topology.implicit_stages import complete_pipeline
-from workflow.site.availability import look_up, other_machine
+from workflow.site.availability import other_machine, start_look_up
 
 if TYPE_CHECKING:
     from workflow.plan.plan_model import Plan
@@ -21,19 +22,27 @@ if TYPE_CHECKING:
 
 
 def look_up_needs(loaded: Loaded, plan: Plan) -> list[NeedState]:
-    """Whether this machine has what each stage needs. Starts at most one process for each Python besides that of wf."""
-    return look_up(stage_needs(plan, complete_pipeline(loaded)))
+    """Whether this machine has what each stage needs. Starts one process for each Python besides that of wf."""
+    return start_look_up(stage_needs(plan, complete_pipeline(loaded)))()
 
 
 def preflight(loaded: Loaded, plan: Plan, site: Site) -> list[Problem]:
     """An error for each thing that is missing, and a note on what cannot be known here, with their places."""
-    origins = complete_pipeline(loaded).origins
+    return start_preflight(loaded, plan, site)()
+
+
+def start_preflight(loaded: Loaded, plan: Plan, site: Site) -> Callable[[], list[Problem]]:
+    """Begins `preflight`; the result waits for its end. In between a Python besides that of wf may answer."""
+    pipeline = complete_pipeline(loaded)
+    origins = pipeline.origins
     if why := other_machine(site):
         message = (
             f"programs, launchers and Python modules are not checked: site {site.site} is not this machine ({why})"
         )
-        return [Problem(*origins.place("site"), "site", message, "`wf check` on that machine checks them", "note")]
-    return to_problems(look_up_needs(loaded, plan), origins)
+        note = Problem(*origins.place("site"), "site", message, "`wf check` on that machine checks them", "note")
+        return lambda: [note]
+    finish = start_look_up(stage_needs(plan, pipeline))
+    return lambda: to_problems(finish(), origins)
 
 
 def to_problems(states: list[NeedState], origins: Origins) -> list[Problem]:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import re
+import struct
 import subprocess
 import sys
+import termios
 from pathlib import Path
 
 import jsonschema
@@ -149,6 +153,31 @@ def test_errors_name_the_place_and_the_way_out(home: Path) -> None:
     assert "did you mean" in answer.stderr
     assert "no such file" in wf("check", "frist/pipeline.yaml", cwd=home, code=2).stderr.lower()
     assert wf("status", "--nonsense", cwd=home, code=2)
+
+
+@pytest.mark.parametrize("columns", [50, 80])
+def test_messages_on_a_terminal_are_coloured_and_as_wide_as_it_is(tmp_path: Path, columns: int) -> None:
+    """The same command through a pipe is plain text with the whole line of the file."""
+    names = ", ".join(f"{name * 9}: 1" for name in "abcdef")
+    (tmp_path / "a.yaml").write_text(f"wf: 1\nname: a\nstages:\n  s: {{command: [./a], env: {{{names}}}, rnks: 2}}\n")
+    reads, writes = os.openpty()
+    fcntl.ioctl(writes, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    env = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "COLUMNS")} | {"TERM": "xterm"}
+    command = [sys.executable, "-m", "workflow.cli", "check", "a.yaml"]
+    process = subprocess.run(command, stderr=writes, cwd=tmp_path, env=env, timeout=60)
+    os.close(writes)
+    said = os.read(reads, 100_000).decode().replace("\r\n", "\n")
+    os.close(reads)
+    assert process.returncode == 2
+    assert "\x1b[1;31merror:\x1b[0m" in said
+    head, above, below, hint = re.sub("\x1b\\[[0-9;]*m", "", said).splitlines()
+    assert head.startswith("error: a.yaml:4:") and head.endswith(": stages.s.rnks: unknown key")
+    assert len(above) <= columns and len(below) <= columns
+    assert above[below.index("^") : below.rindex("^") + 1] == "rnks"
+    assert above.startswith("  4 | …") and hint == "  did you mean `ranks`?"
+    plain = wf("check", "a.yaml", cwd=tmp_path, code=2).stderr
+    assert "\x1b" not in plain
+    assert plain.splitlines()[0] == head and "aaaaaaaaa" in plain.splitlines()[1]
 
 
 def test_explain_says_where_a_value_comes_from(home: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from workflow.errors import Problem, Severity, SpecError, WfError, to_message
-from workflow.messages import NARROWEST, WIDEST, excerpt, extent, read_lines, to_text
+from workflow.messages import NARROWEST, WIDEST, excerpt, extent, message_lines, read_lines, to_text
 from workflow.report.show.plain_output import PlainOutput
 from workflow.report.show.printing import show_messages
 from workflow.spec.yaml_tree.parse import parse_yaml
@@ -86,6 +86,12 @@ def test_several_problems_on_a_line_have_an_excerpt_each() -> None:
         ("from: *atoms", 7, "*atoms"),
         ("path = ${{ streams.a.pth }}/x", 8, "${{ streams.a.pth }}"),
         ("path = ${{ streams.a", 8, "${{ streams.a"),
+        ("${{ a }}/${{ b }}", 1, "${{ a }}"),
+        ("a: {b: [1, {c: 2}], d: 'x]'}, e: f}", 4, "{b: [1, {c: 2}], d: 'x]'}"),
+        ("{a: [1], b: c, d: e}", 13, "c"),  # brackets that are closed before
+        ("[a]: b, c", 6, "b, c"),
+        ("{a: '}', b: c, d: e}", 13, "c"),
+        ("a: [x'y, 'z]']", 4, "[x'y, 'z]']"),
         ("- 5", 1, "- 5"),
         ("a:   ", 4, " "),
         ("a#b: c", 1, "a#b"),
@@ -150,6 +156,61 @@ def test_a_long_line_is_cut_at_both_sides_of_the_mark(width: int, column: int, w
         assert sum(2 if each in "漢字" else 1 for each in row) <= room
     assert "^" in below
     assert "…" in above
+
+
+KEYS = "key: {" + ", ".join(f"k{number}: {number}" for number in range(10, 30)) + "}"
+
+
+@pytest.mark.parametrize(
+    ("line", "column", "width", "above", "gap", "carets"),
+    [
+        (KEYS, 1, 40, "key: {k10: 10, k11: 11, k12: 12, …", 0, 3),
+        (KEYS, 7, 41, "key: {k10: 10, k11: 11, k12: 12, k…", 6, 3),
+        (KEYS, 20, 40, "…: {k10: 10, k11: 11, k12: 12, k1…", 17, 1),
+        (KEYS, 60, 40, "…14: 14, k15: 15, k16: 16, k17: 1…", 17, 1),
+        (KEYS, 60, 60, "…k13: 13, k14: 14, k15: 15, k16: 16, k17: 17, k18: 18…", 27, 1),
+        (KEYS, len(KEYS) + 1, 40, "…: 26, k27: 27, k28: 28, k29: 29}", 33, 1),  # after the end
+        (KEYS, 6, 40, "key: {k10: 10, k11: 11, k1…", 5, 22),  # a mark that is too long itself
+        ("name: '" + "x" * 99 + "' # end", 7, 40, "name: 'xxxxxxxxxxxxxxxxxxxx…", 6, 22),
+        ("漢: " * 20, 41, 40, "…: 漢: 漢: 漢: 漢: 漢: 漢: 漢: 漢…", 17, 1),
+        ("a" * 34, 1, 40, "a" * 34, 0, 34),  # fits exactly
+        ("a" * 35, 1, 40, "a" * 21 + "…", 0, 22),
+        ("Ｆ: " + "b" * 30, 4, 40, "Ｆ: " + "b" * 30, 4, 30),
+    ],
+)
+def test_what_is_left_of_a_long_line(line: str, column: int, width: int, above: str, gap: int, carets: int) -> None:
+    assert shown(line, column, width, number=7) == [f"  7 | {above}", "    | " + " " * gap + "^" * carets]
+
+
+def test_parts_have_the_style_of_what_they_are() -> None:
+    problem = Problem("a", 1, 4, "k", "bad\nand worse", "do this\nor that", level="warning")
+    lines = message_lines([problem], {"a": ["k: v"]})
+    assert [tuple(map(tuple, line)) for line in lines] == [
+        (("warning:", "warning"), (" ", ""), ("a:1:4:", "place"), (" ", ""), ("k: bad", "")),
+        (("  and worse", ""),),
+        (("  1 | ", "margin"), ("k: v", "")),
+        (("    | ", "margin"), ("   ", ""), ("^", "warning")),
+        (("  do this", ""),),
+        (("  or that", ""),),
+    ]
+
+
+def test_only_what_no_terminal_should_get_is_replaced() -> None:
+    assert to_text([to_message("note", "a\x1bb\tc")]) == "note: a\N{REPLACEMENT CHARACTER}b    c\n"
+
+
+def test_an_excerpt_is_as_wide_as_it_may_be() -> None:
+    problem = Problem("a", 1, 1, "k", "bad")
+    for width in (50, 80):
+        lines = message_lines([problem], {"a": ["k: " + "x" * 400]}, width)
+        assert len("".join(part.text for part in lines[1])) == width
+
+
+@pytest.mark.parametrize("length", [200, 201])
+def test_a_place_of_200_characters_is_whole(length: int) -> None:
+    source = "d/" * 90 + "x" * (length - 180)
+    head = to_text([Problem(source, 0, 0, "", "bad")])
+    assert head == f"error: {source if length == 200 else source[:199] + '…'}: bad\n"
 
 
 def test_a_long_line_keeps_what_is_marked_and_some_of_both_sides() -> None:

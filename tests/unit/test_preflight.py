@@ -34,7 +34,7 @@ def one(plan_of: Planner, text: str, site: Site = HERE) -> str:
 
 def executable(path: Path, text: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
+    path.write_bytes(text.encode())
     path.chmod(0o755)
     return path
 
@@ -77,6 +77,7 @@ def test_a_program_that_is_not_executable(plan_of: Planner, monkeypatch: pytest.
     [
         ("import os", "`./waves.py` has no first line `#!INTERPRETER`, so that it cannot be started"),
         ("#!/no/such/python", "`./waves.py` begins with `#!/no/such/python`, and there is no `/no/such/python`"),
+        ("#!/bin/sh\r", "`./waves.py` has line ends of Windows, so that its interpreter is not found"),
         ("#!/usr/bin/env pythn7", "`./waves.py` begins with `#!/usr/bin/env pythn7`, and there is no `pythn7`"),
         ("#!/usr/bin/env python3\nimport no_such_module", "waves.py needs the Python module no_such_module (line 2)"),
     ],
@@ -163,6 +164,23 @@ def test_a_python_that_does_not_answer_is_said_to_be_unchecked(plan_of: Planner)
     assert (note.level, note.message) == ("note", f"not checked: numpy: {python} did not answer within 10 s")
 
 
+def test_a_python_that_hangs_is_ended_with_its_processes(plan_of: Planner, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workflow.site.python_modules.DEADLINE_S", 2.0)
+    folder = plan_of.folder
+    os.mkfifo(folder / "held")
+    end = os.open(folder / "held", os.O_RDONLY | os.O_NONBLOCK)
+    python = executable(
+        folder / "bin/python3", f"#!/bin/sh\nexec 9> '{folder}/held'\necho started >&9\nsleep 600 &\nwait\n"
+    )
+    (folder / "a.py").write_text("import numpy\n")
+    (note,) = found(plan_of, f'stages: {{one: {{command: [{python}, "${{{{ pipeline.dir }}}}/a.py"]}}}}\n')
+    assert note.level == "note"
+    os.set_blocking(end, True)
+    assert os.read(end, 100) == b"started\n"
+    assert os.read(end, 100) == b"", "no process holds the file any more"
+    os.close(end)
+
+
 def test_a_script_with_a_syntax_error_or_a_search_path_of_its_own(plan_of: Planner) -> None:
     text = f'stages: {{one: {{command: [{sys.executable}, "${{{{ pipeline.dir }}}}/a.py"]}}}}\n'
     (plan_of.folder / "a.py").write_text("x = 1\nif x\n    pass\n")
@@ -177,6 +195,24 @@ def test_a_script_in_files_is_the_source(plan_of: Planner) -> None:
     assert found(plan_of, text) == [], "placeholders are no Python"
     (plan_of.folder / "mine.py").write_text("import no_such_module\n")
     assert "mine.py needs the Python module no_such_module" in one(plan_of, text)
+    (plan_of.folder / "other.py").write_text("")
+    beside = text.replace("mine.py}", "mine.py, no_such_module.py: other.py}")
+    assert found(plan_of, beside) == [], "the module will be beside the copy"
+    (plan_of.folder / "mine.py").write_text("import other\n")
+    assert "mine.py needs the Python module other" in one(plan_of, text), "it is not beside the copy"
+
+
+def test_the_search_path_of_the_stage(plan_of: Planner) -> None:
+    (plan_of.folder / "a.py").write_text("import lib_of_mine\n")
+    (plan_of.folder / "lib").mkdir()
+    (plan_of.folder / "lib/lib_of_mine.py").write_text("")
+    head = f'stages: {{one: {{command: [{sys.executable}, "${{{{ pipeline.dir }}}}/a.py"]'
+    assert "lib_of_mine (line 1)" in one(plan_of, head + "}}\n")
+    assert found(plan_of, head + ', env: {PYTHONPATH: "${{ pipeline.dir }}/lib"}}}\n') == []
+    assert found(plan_of, head + ', env: {PYTHONPATH: "${{ stage.dir }}"}}}\n') == [], "the run may create it"
+    as_module = f"stages: {{one: {{command: [{sys.executable}, -um, lib_of_mine.main]"
+    assert "`-m lib_of_mine.main` needs the Python module lib_of_mine" in one(plan_of, as_module + "}}\n")
+    assert found(plan_of, as_module + ', env: {PYTHONPATH: "${{ pipeline.dir }}/lib"}}}\n') == []
 
 
 @pytest.mark.parametrize(
@@ -239,7 +275,8 @@ def test_modules_of_components(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         "streams: {field: {from: sim, to: [keep, own]}}\n"
     )
     monkeypatch.setattr(
-        "workflow.site.availability.missing_modules", lambda _python, names, _env: {"h5py", "no_such_module"} & {*names}
+        "workflow.site.availability.ask_modules",
+        lambda _python, names, _env: lambda: sorted({"h5py", "no_such_module"} & {*names}),
     )
     check = CliRunner().invoke(wf, ["check", "p.yaml"])
     assert "stages.keep.component: component archive needs the Python module h5py" in check.output

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+import sys
 import time
 from html.parser import HTMLParser
 from pathlib import Path
 
+import pytest
+
 from tests.support.sample_run import make_events, make_plan, make_stage, simulate, write_run, write_sample
+from workflow.report.html.page import TEMPLATES, bytecode_cache
 from workflow.report.html.section_data import round_marks
 from workflow.report.report_files import write_report
 
@@ -126,3 +130,18 @@ def test_a_run_without_steps_or_streams_has_a_page(tmp_path: Path) -> None:
     page = page_of(write_run(tmp_path / "run", plan, [], {}))
     assert "This pipeline has no streams." in page
     assert "Nothing ran yet." in page
+
+
+def test_compiled_templates_are_kept_where_that_is_possible(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    folder = tmp_path / "new"
+    for _ in range(2):
+        cache = bytecode_cache(folder)
+        assert cache is not None
+        environment = TEMPLATES.overlay(bytecode_cache=cache)
+        environment.get_template("page.html.j2")
+        assert [file.suffix for file in folder.iterdir()] == [".cache"]
+    (tmp_path / "file").touch()
+    assert bytecode_cache(tmp_path / "file") is None
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    assert bytecode_cache(folder) is None

@@ -162,9 +162,9 @@ def _mpi_launcher(site: Site) -> Finding:
 
 def _missing(modules: Sequence[str]) -> list[str]:
     """Those of `modules` that this Python does not have."""
-    from workflow.site.python_modules import missing_modules
+    from workflow.site.python_modules import ask_modules
 
-    return missing_modules(sys.executable, modules, {}) or []
+    return ask_modules(sys.executable, modules, {})() or []
 
 
 def _module(name: str, purpose: str, hint: str) -> Finding:

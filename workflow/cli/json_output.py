@@ -57,13 +57,15 @@ class ProblemPart(JsonDocument):
 
 
 class CheckResult(JsonDocument):
-    """All that is to be said about a pipeline file."""
+    """All messages about a pipeline file."""
 
     check_version: Literal[1] = 1
     pipeline: str = Field(description="the file as it was named on the command line")
     ok: bool = Field(description="whether there is no error")
-    stages: list[str] | None = Field(description="names of the stages, those that wf adds included; null: with errors")
-    streams: list[str] | None = Field(description="names of the streams; null: with errors")
+    stages: list[str] | None = Field(
+        description="names of the stages, those that wf adds included; null where mistakes allow no plan"
+    )
+    streams: list[str] | None = Field(description="names of the streams; null as for stages")
     problems: list[ProblemPart] = Field(description="in the order of the file where there are errors")
 
     @classmethod

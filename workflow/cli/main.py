@@ -36,7 +36,6 @@ from workflow.cli.options import (
     run_argument,
     strategy_options,
 )
-from workflow.cli.usage_errors import unknown_verb, usage_problem
 from workflow.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_OK, Problem, Severity, SpecError, WfError, to_message
 from workflow.formatting import plural
 
@@ -57,6 +56,8 @@ class VerbGroup(click.Group):
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """The verb that the first word names. Raises UsageError when there is none."""
         if args and not args[0].startswith("-") and args[0] not in self.commands:
+            from workflow.cli.usage_errors import unknown_verb
+
             raise click.UsageError(unknown_verb(args[0], list(self.commands)), ctx)
         return super().resolve_command(ctx, args)
 
@@ -133,7 +134,7 @@ def check(given: GivenPipeline, as_json: bool, strict: bool) -> None:
 
 
 def _checked(given: GivenPipeline, strict: bool) -> tuple[Plan, list[Problem]]:
-    """The plan, and what is to be said about it: what is missing here is an error if `strict`, else a warning.
+    """The plan, and the messages about it: what is missing here is an error if `strict`, else a warning.
 
     Raises SpecError for mistakes.
     """
@@ -430,6 +431,8 @@ def main() -> None:
         error.show()
         sys.exit(EXIT_BAD_INPUT)
     except click.ClickException as error:
+        from workflow.cli.usage_errors import usage_problem
+
         _exit_with([usage_problem(error, wf, sys.argv[1:])], EXIT_BAD_INPUT)
     except (click.Abort, KeyboardInterrupt):
         _exit_with([to_message("note", "interrupted")], EXIT_INTERRUPTED)

@@ -6,7 +6,6 @@ Both sides are read step by step and box by box, so that memory does not grow wi
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +33,7 @@ def compare_runs(a: Path, b: Path, tolerance: float = 0.0) -> Comparison:
 
     Raises:
         WfError: these are not two runs or two files, or numpy or adios2 is missing.
+        RunError: one of two files cannot be read. In runs that is noted, and the other files are compared.
     """
     if not 0.0 <= tolerance < 1.0:
         raise WfError(f"tolerance {tolerance:g}: expected a relative difference, from 0 to below 1", "for example 1e-6")
@@ -47,23 +47,44 @@ def compare_runs(a: Path, b: Path, tolerance: float = 0.0) -> Comparison:
         pairs = [(name, path, files_b[name]) for name, path in files_a.items() if name in files_b]
         only_a = [name for name in files_a if name not in files_b]
         only_b = [name for name in files_b if name not in files_a]
-    return Comparison(
+    comparison = Comparison(
         a=str(a), b=str(b), tolerance=tolerance, only_a=only_a, only_b=only_b,
         files=[compare_files(name, left, right, tolerance) for name, left, right in pairs],
         notes=[note for name, run in ((a, one), (b, other)) for note in _incomplete(name, run)],
     )  # fmt: skip
+    if is_data(one) and comparison.unreadable:
+        raise RunError(comparison.unreadable[0].message)
+    return comparison
 
 
 def compare_files(name: str, a: Path, b: Path, tolerance: float) -> FileComparison:
-    """Compare two files; a file that cannot be read counts as a difference."""
+    """Compare two files; a file that cannot be read is noted."""
     tally = _Tally(tolerance)
     try:
         with open_data(a) as steps_a, open_data(b) as steps_b:
-            for step_a, step_b in zip_longest(steps_a, steps_b):
+            for step_a, step_b in _paired(steps_a, steps_b):
                 tally.add(step_a, step_b)
     except RunError as error:
         tally.note(Difference(what="unreadable", name="", step=tally.steps, message=error.message))
     return tally.result(name)
+
+
+def _paired(
+    steps_a: Iterator[DataStep], steps_b: Iterator[DataStep]
+) -> Iterator[tuple[DataStep | None, DataStep | None]]:
+    """The steps side by side: those of openPMD by their number, others in order; None where a side has none."""
+    a, b = next(steps_a, None), next(steps_b, None)
+    while a is not None or b is not None:
+        numbers = (None, None) if a is None or b is None else (a.iteration, b.iteration)
+        if numbers[0] is None or numbers[1] is None or numbers[0] == numbers[1]:
+            yield a, b
+            a, b = next(steps_a, None), next(steps_b, None)
+        elif numbers[0] < numbers[1]:
+            yield a, None
+            a = next(steps_a, None)
+        else:
+            yield None, b
+            b = next(steps_b, None)
 
 
 class _Tally:
@@ -81,6 +102,7 @@ class _Tally:
         """Compare the two sides of one step; None: this side has ended."""
         self._lengths = [length + (step is not None) for length, step in zip(self._lengths, (a, b), strict=True)]
         if a is None or b is None:
+            self._note_single(a, b)
             return
         kinds_a, kinds_b = a.kinds(), b.kinds()
         self._variables |= kinds_a.keys() | kinds_b.keys()
@@ -92,6 +114,17 @@ class _Tally:
         for known, step in zip(self._attributes, (a, b), strict=True):
             known.update(step.attributes())
         self.steps += 1
+
+    def _note_single(self, a: DataStep | None, b: DataStep | None) -> None:
+        """An openPMD iteration that only one side has."""
+        only = a or b
+        if only is not None and only.iteration is not None:
+            side = "B" if a is None else "A"
+            self.note(
+                Difference(
+                    what="missing", name=f"/data/{only.iteration}/", step=self.steps, message=f"only in {side}"
+                )
+            )  # fmt: skip
 
     def note(self, new: Difference) -> None:
         """Add a difference of a variable: the place of the first one is kept, the sums grow."""

@@ -67,10 +67,17 @@ class Comparison(Spec):
         return [path for path in (*self.only_a, *self.only_b) if not path.startswith("streams/")]
 
     @property
+    def unreadable(self) -> list[Difference]:
+        """The files that cannot be read: what they hold is not known."""
+        return [found for file in self.files for found in file.differences if found.what == "unreadable"]
+
+    @property
     def exit_code(self) -> int:
-        """0 identical, 1 different, 2 nothing to compare."""
+        """0 identical, 1 different, 2 nothing to compare, or a file cannot be read."""
         if self.identical:
             return EXIT_OK
+        if self.unreadable:
+            return EXIT_BAD_INPUT
         different = any(file.differences for file in self.files) or (self.files and self.lacking)
         return EXIT_RUN_FAILED if different else EXIT_BAD_INPUT
 
@@ -82,6 +89,8 @@ class Comparison(Spec):
             alike = f"equal to {self.tolerance:g} relative" if self.tolerance else "identical"
             volume = size(sum(f.bytes for f in self.files))
             return f"{alike}: {count}, {plural(steps, 'step')}, {plural(variables, 'variable')}, {volume}"
+        if self.unreadable:
+            return f"not compared: {len(self.unreadable)} of {count} cannot be read"
         different = sum(not file.identical for file in self.files)
         if different:
             return f"different: {different} of {count}"

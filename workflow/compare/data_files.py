@@ -5,6 +5,7 @@ The libraries that reading takes (numpy, adios2, h5py) are imported when a file 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,12 +13,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from workflow.errors import RunError, WfError
 from workflow.installation import install_command
+from workflow.run.observe.bp_index import missing_part
 
 if TYPE_CHECKING:
     from workflow.stage import Array, Reader, Shape, Step
 
 HDF5_SUFFIXES = (".h5", ".hdf5")
 BP_SUFFIXES = (".bp", ".bp4", ".bp5")
+# The standard fixes the path of an iteration: `basePath` is `/data/%T/`. HDF5 has no leading slash.
+_ITERATION = re.compile(r"(/?data/)(\d+)/(.+)")
 
 
 class VariableKind(NamedTuple):
@@ -48,20 +52,46 @@ def is_data(path: Path) -> bool:
 
 
 class DataStep:
-    """One step of a file. Errors while reading are RunErrors that name the file."""
+    """One step of a file. Errors while reading are RunErrors that name the file.
 
-    def __init__(self, step: Step, path: Path) -> None:
-        self._step, self._path = step, path
+    An openPMD file has the number of a step in the names, `/data/10/meshes/E/x`, and may hold several in one step of
+    ADIOS2: this is then `iteration` 10, of which the variable is called `/data/meshes/E/x`. `names` are those of the
+    file, by these.
+    """
+
+    def __init__(self, step: Step, path: Path, names: dict[str, str] | None = None, iteration: int | None = None):
+        self.iteration = iteration
+        self._step, self._path, self._names = step, path, names
 
     def kinds(self) -> dict[str, VariableKind]:
         """Its variables."""
         with _named(self._path):
-            return {name: VariableKind(info.type, info.shape) for name, info in self._step.variables().items()}
+            found = {name: VariableKind(info.type, info.shape) for name, info in self._step.variables().items()}
+        return found if self._names is None else {name: found[own] for name, own in self._names.items()}
 
     def read(self, name: str, start: Shape, count: Shape) -> Array:
         """One box of a variable; `()` for all of a scalar."""
+        own = name if self._names is None else self._names[name]
         with _named(self._path):
-            return self._step.read(name, start=start, count=count) if count else self._step.read(name)
+            return self._step.read(own, start=start, count=count) if count else self._step.read(own)
+
+    def iterations(self) -> list[DataStep]:
+        """This step, or where its names have numbers of openPMD iterations: one for each, in their order."""
+        attributes = self.attributes()
+        if "openPMD" not in attributes and "/openPMD" not in attributes:
+            return [self]
+        found: dict[int | None, dict[str, str]] = {}
+        for name in self.kinds():
+            numbered = _ITERATION.fullmatch(name)
+            number = None if numbered is None else int(numbered[2])
+            found.setdefault(number, {})[name if numbered is None else numbered[1] + numbered[3]] = name
+        if not found.keys() - {None}:
+            return [self]
+        # What belongs to no iteration is compared with the first one.
+        rest = found.pop(None, {})
+        numbers = sorted(number for number in found if number is not None)
+        found[numbers[0]] |= rest
+        return [DataStep(self._step, self._path, found[number], number) for number in numbers]
 
     def attributes(self) -> dict[str, Any]:
         """The attributes known by now; those of a variable are called `variable/name`."""
@@ -80,12 +110,24 @@ def open_data(path: Path) -> Iterator[Iterator[DataStep]]:
     try:
         from workflow.stage import open_reader
 
+        _check_whole(path)
         with _named(path):
             reader = open_reader(path=path, engine=_engine(path))
     except ModuleNotFoundError as error:
         raise WfError(f"reading {path.name} needs {error.name}", install_command("laptop")) from error
     with reader:
         yield _steps(reader, path)
+
+
+def _check_whole(path: Path) -> None:
+    """Raises RunError for a BP file of which a part is missing: ADIOS2 would wait for it without limit, or see no step.
+
+    Found are a cut index and a file of data that ends before its last step; not a cut within that step.
+    """
+    if not path.is_dir():
+        return
+    if problem := missing_part(path):
+        raise RunError(f"{path}: {problem}")
 
 
 def _engine(path: Path) -> str | None:
@@ -102,7 +144,7 @@ def _steps(reader: Reader, path: Path) -> Iterator[DataStep]:
             step = next(reader, None)
         if step is None:
             return
-        yield DataStep(step, path)
+        yield from DataStep(step, path).iterations()
 
 
 @contextmanager
@@ -112,6 +154,6 @@ def _named(path: Path) -> Iterator[None]:
     try:
         yield
     except (StageError, OSError, RuntimeError) as error:
-        raise RunError(f"{path}: {error}") from error
+        raise RunError(f"{path}: {str(error).removeprefix(f'stream {path}: ')}") from error
     except KeyError as error:
         raise RunError(f"{path}: has a variable of a type that cannot be read: {error}") from error

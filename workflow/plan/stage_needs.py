@@ -6,6 +6,7 @@ Whether it is there is looked up by `workflow.site.availability`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from workflow.plan.placeholders import fill_run_dir
@@ -30,6 +31,16 @@ def stage_needs(plan: Plan, pipeline: CompletePipeline) -> list[StageNeed]:
 
 
 def _of_stage(stage: StagePlan, plan: Plan, pipeline: CompletePipeline) -> Iterator[StageNeed]:
+    """Modules of a Python whose search path leads into the run directory are left out: the run may create them."""
+    created = RUN_DIR in stage.env.get("PYTHONPATH", "")
+    for need in _of_program(stage, plan, pipeline):
+        if not created:
+            yield need
+        elif not isinstance(need.thing, ModuleNeed):
+            yield replace(need, modules_known=False)
+
+
+def _of_program(stage: StagePlan, plan: Plan, pipeline: CompletePipeline) -> Iterator[StageNeed]:
     key, env = f"stages.{stage.name}", _environment(stage)
     group = plan.group_of(stage.name)
     launch = stage.launch if group is None else group.launch
@@ -121,7 +132,7 @@ def _executed(
     if name.startswith("/"):
         return ScriptNeed(name, python)
     source = spec.files.get(name.removeprefix("./"))
-    return None if source is None else ScriptNeed(str(folder / source), python, is_template=True)
+    return None if source is None else ScriptNeed(str(folder / source), python, tuple(spec.files))
 
 
 def _environment(stage: StagePlan) -> dict[str, str]:

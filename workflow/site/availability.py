@@ -6,14 +6,21 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from workflow.launch.launchers import LAUNCHERS
 from workflow.site.interpreters import is_own_python, is_python
 from workflow.site.need_model import ModuleNeed, NeedState, NewFileNeed, ProgramNeed, ScriptNeed, StageNeed
 from workflow.site.program_lookup import interpreter_of, look_up_new_file, look_up_program, look_up_script
-from workflow.site.python_modules import DEADLINE_S, ScriptSyntaxError, imports_of, is_beside, missing_modules
+from workflow.site.python_modules import (
+    DEADLINE_S,
+    ScriptSyntaxError,
+    ask_modules,
+    imports_of,
+    is_beside,
+    python_variables,
+)
 from workflow.site.site_model import Site
 
 # What a package is called on PyPI, where its module has another name.
@@ -32,10 +39,10 @@ def other_machine(site: Site) -> str:
     return ""
 
 
-def look_up(needs: Sequence[StageNeed]) -> list[NeedState]:
-    """The state of each need, in the same order; a Python script adds the modules that it imports.
+def start_look_up(needs: Sequence[StageNeed]) -> Callable[[], list[NeedState]]:
+    """Looks up the needs. The result gives the state of each, in the same order, after the modules of its script.
 
-    At most one process is started for each Python that is not that of wf, with a deadline.
+    One process is started for each Python that is not that of wf; the result waits for their answers, with a deadline.
     """
     found: list[NeedState] = []
     modules: list[tuple[int, StageNeed, ModuleNeed]] = []
@@ -47,11 +54,16 @@ def look_up(needs: Sequence[StageNeed]) -> list[NeedState]:
     for _, need, thing in modules:
         if (python := _python_in_stage(need, thing)) is not None:
             wanted.setdefault(python, set()).update(thing.modules)
-    lacks = {python: missing_modules(python[0], names, dict(python[1])) for python, names in wanted.items()}
-    reported: set[tuple[str, str]] = set()
-    for index, need, thing in modules:
-        found[index] = _module_state(need, thing, lacks, reported)
-    return [state for state in found if state.detail]
+    answers = {python: ask_modules(python[0], names, dict(python[1])) for python, names in wanted.items()}
+
+    def finish() -> list[NeedState]:
+        lacks = {python: answer() for python, answer in answers.items()}
+        reported: set[tuple[str, str]] = set()
+        for index, need, thing in modules:
+            found[index] = _module_state(need, thing, lacks, reported)
+        return [state for state in found if state.detail]
+
+    return finish
 
 
 def _with_imports(needs: Sequence[StageNeed], found: list[NeedState]) -> Iterator[StageNeed]:
@@ -85,22 +97,25 @@ def _python_of(program: NeedState) -> str:
 
 def _imported(need: StageNeed, thing: ScriptNeed) -> StageNeed | NeedState | None:
     """The modules that a Python script imports; a state where it cannot be compiled, None where there are none."""
+    if not need.modules_known:
+        return None
     path, python = Path(thing.script), shutil.which(thing.python, path=need.env.get("PATH"))
     try:
-        imports = imports_of(path, lenient=thing.is_template or python is None or not is_own_python(python))
+        imports = imports_of(path, lenient=bool(thing.copied_with) or python is None or not is_own_python(python))
     except ScriptSyntaxError as error:
         return NeedState(need, "missing", f"{path.name}:{error.line} is not valid Python: {error}", "correct it")
     imports = [each for each in imports if each.module not in sys.stdlib_module_names]
     if not imports:
         return None
     modules, lines = zip(*imports, strict=True)
-    asked = ModuleNeed(modules, thing.python, path.name, path.parent, lines)
+    beside = None if thing.copied_with else path.parent
+    asked = ModuleNeed(modules, thing.python, path.name, beside, thing.copied_with, lines)
     return StageNeed(need.stage, need.key, asked, need.written, need.env)
 
 
 def _python_in_stage(need: StageNeed, thing: ModuleNeed) -> PythonInStage | None:
     path = shutil.which(thing.python, path=need.env.get("PATH"))
-    return None if path is None else (path, tuple(sorted(need.env.items())))
+    return None if path is None else (path, tuple(sorted(python_variables(need.env).items())))
 
 
 def _module_state(
@@ -119,8 +134,7 @@ def _module_state(
     path, absent = python[0], lacks[python]
     if absent is None:
         return NeedState(need, "unchecked", f"{names}: {path} did not answer within {DEADLINE_S:g} s")
-    folder = thing.beside
-    gone = [name for name in thing.modules if name in absent and not (folder is not None and is_beside(folder, name))]
+    gone = [name for name in thing.modules if name in absent and not _is_beside(thing, name)]
     new = [name for name in gone if (need.stage, name) not in reported]
     reported.update((need.stage, name) for name in gone)
     if not new:
@@ -131,6 +145,11 @@ def _module_state(
     plural = "s" if len(new) > 1 else ""
     detail = f"{thing.asked_by} needs the Python module{plural} {what}, which {where} does not have"
     return NeedState(need, "missing", detail, _how_to_install(path, new))
+
+
+def _is_beside(thing: ModuleNeed, module: str) -> bool:
+    copied = any(name == f"{module}.py" or name.startswith(f"{module}/") for name in thing.copied)
+    return copied or (thing.beside is not None and is_beside(thing.beside, module))
 
 
 def _how_to_install(python: str, modules: Sequence[str]) -> str:

@@ -28,8 +28,11 @@ class ScriptNeed:
     """Absolute."""
     python: str = ""
     """The Python that executes it, a path or a name on PATH; empty: another interpreter."""
-    is_template: bool = False
-    """`wf` fills placeholders in it, so that it need not be valid Python before."""
+    copied_with: tuple[str, ...] = ()
+    """For a script of `files:`, the names of all files there: modules are searched among them, beside the copy.
+
+    `wf` fills placeholders in such a script, so that it need not be valid Python before.
+    """
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,8 @@ class ModuleNeed:
     """For messages: `component archive`, `via: hdf5`."""
     beside: Path | None = None
     """A folder that is searched first: that of the script."""
+    copied: tuple[str, ...] = ()
+    """Files that will be beside the script, by name."""
     lines: tuple[int, ...] = ()
     """Where a script imports them, one line each."""
 
@@ -66,6 +71,8 @@ class StageNeed:
     """The program or script as the user wrote it; empty where the user did not."""
     env: Mapping[str, str] = field(default_factory=dict, hash=False)
     """The environment variables of the stage that decide what is found: PATH and those of Python."""
+    modules_known: bool = True
+    """False where the run may create modules that a script imports."""
 
 
 @dataclass(frozen=True)

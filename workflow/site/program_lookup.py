@@ -72,6 +72,9 @@ def _look_up_first_line(need: StageNeed, path: Path) -> NeedState:
         detail = f"`{_shown(need, str(path))}` has no first line `#!INTERPRETER`, so that it cannot be started"
         hint = "begin it with `#!/usr/bin/env python3`" if path.suffix == ".py" else "add that line"
         return NeedState(need, "missing", detail, hint)
+    if start.endswith(b"\r\n"):
+        detail = f"`{_shown(need, str(path))}` has line ends of Windows, so that its interpreter is not found"
+        return NeedState(need, "missing", detail, f"`sed -i 's/\\r$//' {shlex.quote(_from_here(path))}`")
     interpreter = _interpreter(start)
     known = is_file(Path(interpreter)) if "/" in interpreter else shutil.which(interpreter, path=need.env.get("PATH"))
     if known:

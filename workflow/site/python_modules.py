@@ -10,17 +10,23 @@ import ast
 import importlib.util
 import json
 import os
+import signal
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from workflow.site.interpreters import is_own_python
+
+if TYPE_CHECKING:
+    import subprocess
 
 DEADLINE_S = 10.0
 # A larger script is generated, or no script.
 _LARGEST_SCRIPT_BYTES = 1_000_000
+# What a script that changes how modules are found mentions.
+_OWN_SEARCH = (b"sys.path", b"addsitedir", b"meta_path", b"path_hooks", b"pyximport")
 # Variables that change what a Python finds.
 PYTHON_VARIABLES = ("PYTHONPATH", "PYTHONHOME", "PYTHONNOUSERSITE", "PYTHONUSERBASE")
 # Prints the names of its arguments that cannot be found, as JSON.
@@ -53,34 +59,54 @@ class ScriptSyntaxError(ValueError):
         self.line = line
 
 
-def missing_modules(python: str, modules: Iterable[str], env: Mapping[str, str]) -> list[str] | None:
-    """Those of `modules` that a Python cannot find, sorted; None when it does not answer.
+def python_variables(env: Mapping[str, str]) -> dict[str, str]:
+    """The variables of a stage that change what a Python finds, where they are not those of this process."""
+    return {name: env[name] for name in PYTHON_VARIABLES if name in env and env[name] != os.environ.get(name)}
+
+
+def ask_modules(python: str, modules: Iterable[str], env: Mapping[str, str]) -> Callable[[], list[str] | None]:
+    """Asks which of `modules` a Python lacks. The result waits for the answer: sorted; None when there is none.
 
     Args:
         python: absolute path.
         modules: top-level names.
-        env: variables of the stage that change what is found; others are those of this process.
+        env: variables that change what is found (`python_variables`); others are those of this process.
     """
     wanted = sorted(set(modules))
-    of_python = {name: env[name] for name in PYTHON_VARIABLES if name in env and env[name] != os.environ.get(name)}
-    if is_own_python(python) and not of_python:
-        return [name for name in wanted if _is_missing_here(name)]
+    if is_own_python(python) and not env:
+        return lambda: [name for name in wanted if _is_missing_here(name)]
     import subprocess  # most pipelines have no other Python
 
     try:
-        answer = subprocess.run(
+        process = subprocess.Popen(
             [python, "-c", _PROBE, *wanted],
-            env={**os.environ, **of_python},
+            env={**os.environ, **env},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            timeout=DEADLINE_S,
-            check=True,
+            start_new_session=True,
         )
-        found = json.loads(answer.stdout)
-    except (OSError, ValueError, subprocess.SubprocessError):
+    except OSError:
+        return lambda: None
+    return lambda: _answer(process, wanted)
+
+
+def _answer(process: subprocess.Popen[bytes], wanted: Sequence[str]) -> list[str] | None:
+    import subprocess
+
+    with process:
+        try:
+            said, _ = process.communicate(timeout=DEADLINE_S)
+        except subprocess.TimeoutExpired:
+            # With the processes that it started: one of them may keep the pipe open.
+            os.killpg(process.pid, signal.SIGKILL)
+            return None
+    try:
+        found = json.loads(said)
+    except ValueError:
         return None
-    return [name for name in wanted if name in found] if isinstance(found, list) else None
+    answered = process.returncode == 0 and isinstance(found, list)
+    return [name for name in wanted if name in found] if answered else None
 
 
 def _is_missing_here(name: str) -> bool:
@@ -98,8 +124,8 @@ def is_beside(folder: Path, module: str) -> bool:
 def imports_of(script: Path, *, lenient: bool = False) -> list[Import]:
     """The modules that a script imports in any case: at its top, and not in `try`, `if` or a function.
 
-    [] for a script that changes `sys.path`, for one that cannot be read, and, with `lenient`, for one that cannot be
-    compiled; it may be written for another version of Python, or hold placeholders.
+    [] for a script that changes how modules are found, for one that cannot be read, and, with `lenient`, for one that
+    cannot be compiled; it may be written for another version of Python, or hold placeholders.
 
     Raises:
         ScriptSyntaxError: it cannot be compiled.
@@ -110,7 +136,7 @@ def imports_of(script: Path, *, lenient: bool = False) -> list[Import]:
         source = script.read_bytes()
     except OSError:
         return []
-    if b"sys.path" in source or b"addsitedir" in source:
+    if any(word in source for word in _OWN_SEARCH):
         return []
     try:
         tree = ast.parse(source)

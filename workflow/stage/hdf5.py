@@ -32,6 +32,7 @@ class Hdf5ReadEngine:
         groups = [self._file[name] for name in sorted(found, key=lambda name: int(name[4:]))]
         self._left = iter(groups if groups or "NumSteps" in self._file.attrs else [self._file])
         self._sets: dict[str, Any] = {}
+        self._groups: dict[str, Any] = {}
         self._counter = ByteCounter(own_communicator())
 
     def begin(self, timeout_s: float) -> StepStatus:
@@ -40,7 +41,7 @@ class Hdf5ReadEngine:
         group = next(self._left, None)
         if group is None:
             return StepStatus.ENDED
-        self._sets = {}
+        self._sets, self._groups = {}, {}
         group.visititems(self._add)
         return StepStatus.READY
 
@@ -76,8 +77,8 @@ class Hdf5ReadEngine:
     def attributes(self) -> dict[str, Array | list[str]]:
         """See `ReadEngine`."""
         found = {str(key): value for key, value in self._file.attrs.items() if key != "NumSteps"}
-        for name, dataset in self._sets.items():
-            found |= {f"{name}/{key}": value for key, value in dataset.attrs.items()}
+        for name, item in (self._sets | self._groups).items():
+            found |= {f"{name}/{key}": value for key, value in item.attrs.items()}
         return {name: _from_attribute(value) for name, value in found.items()}
 
     def get(self, wanted: Sequence[Selection]) -> list[Array]:
@@ -95,6 +96,8 @@ class Hdf5ReadEngine:
     def _add(self, name: str, item: Any) -> None:
         if isinstance(item, self._h5py.Dataset):
             self._sets[name] = item
+        else:
+            self._groups[name] = item
 
 
 class Hdf5WriteEngine:

@@ -47,6 +47,62 @@ def read_index(path: Path, known: Index | None = None) -> Index | None:
     return Index(known.steps + steps, header[_ACTIVE[version]] != 0, known.offset + used)
 
 
+def missing_part(folder: Path) -> str:
+    """Which part of a BP file is cut off, as far as its index shows; empty where none is, or it is another file.
+
+    ADIOS2 (2.12.1) waits without a limit for data that are not there. Of a file that is still written nothing is said.
+    BP5: the record of a step begins with the place and size of its metadata and the number of flushes. For each writer
+    follow the place and size of each flush, and the place of the rest of its data. A record of type `w` has the numbers
+    of writers, aggregators and subfiles, and the subfile of each writer. How long the data of the last step are is not
+    in the index: nothing is known of a file that is cut off within them.
+    """
+    try:
+        index = (folder / "md.idx").read_bytes()
+    except OSError as error:
+        return f"md.idx cannot be read: {error.strerror}"
+    if len(index) < HEADER:
+        return "md.idx is cut off"
+    version = index[_VERSION]
+    if version not in _ACTIVE or index[_ACTIVE[version]]:
+        return ""
+    if _steps(index[HEADER:], version)[1] != len(index) - HEADER:
+        return "md.idx is cut off"
+    return _missing_data(folder, index[HEADER:]) if version == 5 else ""
+
+
+def _missing_data(folder: Path, records: bytes) -> str:
+    subfiles: tuple[int, ...] = ()
+    places: dict[str, set[int]] = {}  # file → where data begin
+    least: dict[str, int] = {}  # file → how long it is at least
+    used = 0
+    while used < len(records):
+        kind, length = _BP5_HEAD.unpack_from(records, used)
+        used += _BP5_HEAD.size + length
+        numbers = struct.unpack_from(f"<{length // 8}Q", records, used - length)
+        if kind == b"w":
+            subfiles = numbers[3:]
+        elif kind == b"s":
+            least["md.0"] = numbers[0] + numbers[1]
+            each = 2 * numbers[2] + 1
+            for writer, subfile in enumerate(subfiles):
+                file, own = f"data.{subfile}", numbers[3 + writer * each : 3 + (writer + 1) * each]
+                flushes = list(zip(own[:-1:2], own[1::2], strict=True))
+                places.setdefault(file, set()).update(place for place, _ in flushes)
+                least[file] = max([least.get(file, 0), *(place + size for place, size in flushes if size)])
+                places[file].update(own[-1:])
+    for file, begins in places.items():
+        # At the last place there may be nothing, not even what fills up a page before it.
+        least[file] = max([least[file], *(place + 1 for place in begins if place < max(begins))])
+    for file, size in least.items():
+        try:
+            found = (folder / file).stat().st_size
+        except OSError:
+            return f"{file} is missing"
+        if found < size:
+            return f"{file} is cut off"
+    return ""
+
+
 def is_blank(path: Path) -> bool:
     """Whether the BP5 file of this index describes no variable and no attribute up to now: it has no data then.
 
