@@ -3,11 +3,14 @@
 >>> from workflow import load_pipeline, make_plan, run_pipeline
 >>> plan = make_plan(load_pipeline("pipeline.yaml", via="bp5"))   # no process, no file written
 >>> report = run_pipeline("pipeline.yaml")                        # runs it, returns the report
+
+Paths are given as text or as any path object.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import platform
 import sys
 from collections.abc import Generator, Sequence
@@ -21,7 +24,7 @@ from workflow.spec.load import Loaded, load_pipeline
 if TYPE_CHECKING:
     from workflow.errors import Problem
     from workflow.plan.plan_model import Plan
-    from workflow.report.report_model import Report
+    from workflow.report.run_report import RunReport
     from workflow.run.state import RunState
     from workflow.site.site_model import Site
 
@@ -93,7 +96,9 @@ def notes_on(plan: Plan, loaded: Loaded) -> list[Problem]:
     return located(plan.advice, complete_pipeline(loaded).origins)
 
 
-def start_run(loaded: Loaded, plan: Plan, run_dir: Path | None = None) -> tuple[Path, Generator[RunState, None, None]]:
+def start_run(
+    loaded: Loaded, plan: Plan, run_dir: str | os.PathLike[str] | None = None
+) -> tuple[Path, Generator[RunState, None, None]]:
     """Write the run directory; return it and the states of the run, which starts when the first one is taken.
 
     From then on it does not wait for the caller: each state taken is the newest. Closing the generator ends the run.
@@ -101,7 +106,7 @@ def start_run(loaded: Loaded, plan: Plan, run_dir: Path | None = None) -> tuple[
     from workflow.run.run_directory import create_run_dir
     from workflow.run.supervisor import supervise
 
-    directory = create_run_dir(plan, loaded, run_dir, command=_command())
+    directory = create_run_dir(plan, loaded, None if run_dir is None else Path(run_dir), command=_command())
     return directory, supervise(directory)
 
 
@@ -118,37 +123,55 @@ def _command() -> dict[str, object]:
 
 
 def run_pipeline(
-    path: str | Path,
+    path: str | os.PathLike[str],
     *,
     profiles: Sequence[str] = (),
     sets: Sequence[str] = (),
     via: str | None = None,
-    site: str | None = None,
-    run_dir: str | Path | None = None,
-) -> Report:
+    site: str | os.PathLike[str] | None = None,
+    run_dir: str | os.PathLike[str] | None = None,
+    progress: bool | None = None,
+) -> RunReport:
     """Run a pipeline to its end and return the report. A failed run is a report too: see `report.run.state`.
+
+    Args:
+        path: the pipeline file.
+        profiles: as for `load_pipeline`, like `sets`, `via` and `site`.
+        run_dir: the run directory to create; by default a new one below `runs/`.
+        progress: whether to show the progress while it runs, redrawn in a notebook and on a terminal, as lines on
+            standard error elsewhere; None: in a notebook and on a terminal only.
+
+    Ctrl-C, or an interrupt of the kernel, stops the run in order: its state is then `interrupted`.
 
     Raises:
         SpecError: the pipeline is wrong, or this machine lacks what it needs; nothing was started.
         RunError: the run directory cannot be used.
     """
     from workflow.report.report_files import write_report
+    from workflow.report.run_report import RunReport
+    from workflow.report.show.live_display import Progress, is_watched
 
-    loaded = load_pipeline(Path(path), profiles=profiles, sets=sets, via=via, site=site)
+    loaded = load_pipeline(path, profiles=profiles, sets=sets, via=via, site=site)
     machine = find_site(loaded)
     plan = make_plan(loaded, machine)
     refuse_missing(loaded, plan, machine)
-    directory, states = start_run(loaded, plan, Path(run_dir) if run_dir else None)
-    state = None
-    with contextlib.closing(states):
-        for state in states:  # noqa: B007 - the last one counts
-            pass
-    return write_report(directory, state)
+    directory, states = start_run(loaded, plan, run_dir)
+    state, shown = None, is_watched() if progress is None else progress
+    with contextlib.closing(states), Progress(plan, directory, quiet=not shown) as display:
+        for state in states:
+            display.update(state)
+    return RunReport.of(write_report(directory, state), directory)
 
 
-def read_report(run_dir: str | Path | None = None) -> Report:
-    """The report of a run, by default of the newest below `runs/`."""
+def read_report(run: str | os.PathLike[str] | None = None) -> RunReport:
+    """The report of a run: by its path, by its name below `runs/`, or the newest (`latest`), the default.
+
+    Raises:
+        RunError: there is no such run.
+    """
     from workflow.report.report_files import read_report as read
+    from workflow.report.run_report import RunReport
     from workflow.run.run_names import find_run
 
-    return read(find_run(Path(run_dir) if run_dir else None))
+    directory = find_run(run)
+    return RunReport.of(read(directory), directory)

@@ -22,7 +22,8 @@ from workflow.run.events import (
     StreamTrouble,
     StreamWaiting,
 )
-from workflow.run.verdict.wait_diagnosis import SETTLED_S
+from workflow.run.state_reducer import fold
+from workflow.run.verdict.wait_diagnosis import SETTLED_S, diagnose, next_settled
 from workflow.spec.models.pipeline import Queue
 
 
@@ -170,3 +171,65 @@ def test_who_waits_for_a_deadlock_is_not_part_of_it() -> None:
     run = Run(plan).open_all().feed(waits(5, "out", "keep", "read"), *BOTH_READ)
     assert later(run) == "one"
     assert "keep" not in run.state.reason
+
+
+def test_when_the_next_wait_will_have_lasted() -> None:
+    state = Run(pair()).open_all().state
+    assert next_settled(state, 0.0) is None
+    state = fold(state, [waits(5, "back", "one", "read"), waits(7, "x", "two", "read")])
+    assert next_settled(state, 0.0) == 5 + SETTLED_S
+    assert next_settled(state, 5 + SETTLED_S) == 7 + SETTLED_S
+    assert next_settled(state, 7 + SETTLED_S) is None
+
+
+def test_both_are_in_open() -> None:
+    begun = (StreamOpening(2, "x", "one", "write"), StreamOpening(2, "back", "two", "write"))
+    run = Run(pair()).feed(*begun, waits(5, "x", "one", "write"), waits(5, "back", "two", "write"))
+    assert later(run) == "one"
+    assert run.state.reason.endswith(": one and two wait for each other; one has not opened back")
+
+
+def test_both_wait_for_the_other_to_open() -> None:
+    begun = (StreamOpening(2, "back", "one", "read"), StreamOpening(2, "x", "two", "read"))
+    run = Run(pair()).feed(*begun, waits(5, "back", "one", "read"), waits(5, "x", "two", "read"))
+    assert later(run) == "one"
+    assert run.state.reason == (
+        "deadlock: one waits for two to open back; two waits for one to open x: one and two wait for each other"
+    )
+
+
+def test_a_stream_that_was_not_opened_weighs_more_than_one_that_was_not_read() -> None:
+    run = Run(pair()).feed(
+        StreamOpened(1, "back", "two", "write"), StreamOpened(1, "back", "one", "read"),
+        StreamOpening(2, "y", "one", "write"),
+        steps(3, "back", "two", "write", 2), waits(5, "back", "two", "write", 2), waits(5, "y", "one", "write"),
+    )  # fmt: skip
+    assert later(run) == "two"
+
+
+def test_of_a_program_that_reports_nothing_an_open_weighs_more_too() -> None:
+    plan = pair()
+    run = Run(plan.model_copy(update={"stages": plan.stages[::-1]})).feed(
+        StreamOpened(1, "x", "one", "write"), StreamOpened(1, "x", "two", "read"),
+        steps(3, "x", "one", "write", 2), waits(5, "x", "one", "write", 2),
+    )  # fmt: skip
+    cause, text = diagnose(run.state, "two", 20)
+    assert cause == "one"
+    assert text == (
+        "two waits for one to open y; one waits for two to take step 1 of x (queue 2/2): "
+        "two and one wait for each other"
+    )
+    assert later(run) == ""
+
+
+def test_three_stages_in_a_circle() -> None:
+    names = ["a", "b", "c"]
+    stages = [
+        make_stage(name, ["x"], [make_end(f"from-{name}", "write"), make_end(f"from-{before}", "read")])
+        for before, name in zip([*names[2:], *names[:2]], names, strict=True)
+    ]
+    streams = [make_stream(f"from-{name}", name, [after]) for name, after in zip(names, "bca", strict=True)]
+    run = Run(make_plan(stages, streams, start=1e6, step=1e6, run=1e6)).open_all()
+    run.feed(waits(5, "from-c", "a", "read"), waits(5, "from-a", "b", "read"), waits(5, "from-b", "c", "read"))
+    assert later(run) == "a"
+    assert run.state.reason.endswith(": a and c and b wait for each other")

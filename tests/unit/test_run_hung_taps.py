@@ -184,3 +184,18 @@ def test_its_own_end_no_more_counts(complete: bool) -> None:
     run = hung()
     run.feed(StreamClosed(302.2, "tap", "tap", "read", 2, complete), StageExited(302.2, "tap", 0, None))
     assert run.status("tap") == "failed"
+
+
+def test_a_relay_that_has_delivered_all_waits_for_nobody() -> None:
+    """Its neighbour may be behind in the stream that both read."""
+    run = Run(relayed()).open_all()
+    run.t = 1.0
+    run.steps(data_sim=10, tap_relay=10, data_relay=10, data_keep=5, tap_tap=10).feed(*run.done("sim", 10))
+    assert waits_for(run.state, "relay") is None
+
+
+def test_a_tap_that_has_taken_no_step_of_those_written_does_not_wait() -> None:
+    run = Run(relayed()).open_all()
+    run.t = 1.0
+    run.steps(data_sim=2, data_relay=2, data_keep=2, tap_relay=2)
+    assert waits_for(run.state, "tap") is None

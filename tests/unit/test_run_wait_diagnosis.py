@@ -300,3 +300,82 @@ def test_a_writer_that_its_reader_lost_and_that_still_runs() -> None:
     assert lost_writers(moment(*opened(), lost, StageExited(6, "md", 1, None)), "saxs") == []
     assert lost_writers(moment(*opened(), replace(lost, trouble="timeout")), "saxs") == []
     assert lost_writers(moment(*opened(), replace(lost, stage="md")), "md") == []
+
+
+def test_a_stream_by_ssc_is_opened_at_both_ends_together() -> None:
+    plan = chain("sst")
+    streams = [stream.model_copy(update={"engine": "SSC"}) for stream in plan.streams]
+    state = replace(moment(StreamOffered(1, "atoms", "md")), plan=plan.model_copy(update={"streams": streams}))
+    assert waits_for(state, "md") == Wait("saxs", "waits in open for saxs to open atoms", rank=0)
+
+
+def test_who_waits_for_the_cause_beside_the_chain_is_named_too() -> None:
+    culprit, text = diagnose(moment(StreamOffered(1, "atoms", "md")), "keep", 20)
+    assert culprit == "saxs"
+    assert text.endswith("saxs has run for 20 s and has not opened atoms, pattern (md waits for atoms)")
+
+
+def test_a_writer_whose_reader_has_come_does_not_wait_for_itself() -> None:
+    state = moment(StreamOffered(1, "atoms", "md"), StreamOpened(1, "atoms", "saxs", "read"))
+    assert diagnose(state, "md", 5) == ("md", "md has run for 5.0 s and has not opened atoms")
+
+
+def test_times_count_from_the_start_of_the_stage() -> None:
+    begin: list[Event] = [RunStarted(0, "run", 1, 1, "here"), StageStarted(2, "md", 1), StageStarted(2, "saxs", 1)]
+    state = fold(initial_state(chain("sst")), begin)
+    assert diagnose(state, "md", 5)[1] == "md has run for 3.0 s and has not opened atoms"
+    hidden = {key: replace(end, live=False) for key, end in state.ends.items()}
+    assert diagnose(replace(state, ends=hidden), "saxs", 5)[1] == "saxs has run for 3.0 s; its steps cannot be seen"
+
+
+def test_a_reader_whose_log_shows_its_first_step_may_hold_it() -> None:
+    state = moment(*opened(), at(5, "atoms", "saxs", 1), at(6, "atoms", "md", 2))
+    ends = {key: replace(end, reported=end.stage != "saxs") for key, end in state.ends.items()}
+    assert waits_for(replace(state, ends=ends), "md") is not None
+
+
+def test_the_last_step_of_the_last_stream_is_named() -> None:
+    ends = [make_end("x", "write"), make_end("y", "write")]
+    plan = make_plan(
+        [make_stage("one", ["a"], ends), make_stage("two", ["b"], [make_end("x", "read"), make_end("y", "read")])],
+        [make_stream("x", "one", ["two"]), make_stream("y", "one", ["two"])],
+    )
+    begin: list[Event] = [RunStarted(0, "run", 1, 1, "here"), StageStarted(0, "one", 1), StageStarted(0, "two", 1)]
+    opens = [StreamOpened(1, end.stream, name, end.side) for name in ("one", "two") for end in plan.stage(name).ends]
+    steps = [StreamProgress(3, "x", "one", "write", 1, 8), StreamProgress(4, "y", "one", "write", 1, 8)]
+    state = fold(initial_state(plan), [*begin, *opens, *steps])
+    assert diagnose(state, "one", 9)[1] == "one has been computing for 5.0 s since step 1 of y"
+    unseen = {key: replace(end, live=key[0] == "y") for key, end in state.ends.items()}
+    assert diagnose(replace(state, ends=unseen), "one", 9)[1] == "one has been computing for 5.0 s since step 1 of y"
+
+
+def test_a_stage_of_two_inputs_waits_for_the_one_that_is_behind() -> None:
+    plan = make_plan(
+        [
+            make_stage("one", ["a"], [make_end("x", "write")]), make_stage("two", ["b"], [make_end("y", "write")]),
+            make_stage("join", ["c"], [make_end("x", "read"), make_end("y", "read")]),
+        ],
+        [make_stream("x", "one", ["join"]), make_stream("y", "two", ["join"])],
+    )  # fmt: skip
+    begin: list[Event] = [
+        RunStarted(0, "run", 1, 1, "here"),
+        *(StageStarted(0, stage.name, 1) for stage in plan.stages),
+    ]
+    opens = [StreamOpened(1, end.stream, stage.name, end.side) for stage in plan.stages for end in stage.ends]
+    steps = [
+        StreamProgress(2, "x", "one", "write", 6, 8),
+        StreamProgress(2, "y", "two", "write", 4, 8),
+        StreamProgress(3, "y", "join", "read", 4, 8),
+        StreamProgress(4, "x", "join", "read", 5, 8),
+    ]
+    wait = waits_for(fold(initial_state(plan), [*begin, *opens, *steps]), "join")
+    assert wait is not None and wait.text == "waits for step 5 of y (queue 0/2)"
+
+
+def test_a_reader_that_timed_out_waited_for_a_writer_that_has_left_since() -> None:
+    timed_out = StreamTrouble(61, "pattern", "keep", "timeout", "no new step")
+    left, ended = (StreamClosed(61, "pattern", "saxs", "write", 0, complete) for complete in (False, True))
+    wait = Wait("saxs", "waits for step 1 of pattern (queue 0/2)")
+    assert waits_for(moment(*opened(), timed_out, left), "keep") == wait
+    assert waits_for(moment(*opened(), timed_out, ended), "keep") is None
+    assert waits_for(moment(*opened(), left), "keep") is None

@@ -5,6 +5,7 @@ Both sides are read step by step and box by box, so that memory does not grow wi
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ __all__ = ["Comparison", "compare_runs"]
 HINT = "wf compare runs/ONE runs/OTHER, or wf compare ONE.bp OTHER.bp"
 
 
-def compare_runs(a: Path, b: Path, tolerance: float = 0.0) -> Comparison:
+def compare_runs(a: str | os.PathLike[str], b: str | os.PathLike[str], tolerance: float = 0.0) -> Comparison:
     """Compare all BP and HDF5 files that two run directories both have, or two such files.
 
     Files are matched by their path inside the run directory. Two values are equal when they are the same,
@@ -37,6 +38,7 @@ def compare_runs(a: Path, b: Path, tolerance: float = 0.0) -> Comparison:
     """
     if not 0.0 <= tolerance < 1.0:
         raise WfError(f"tolerance {tolerance:g}: expected a relative difference, from 0 to below 1", "for example 1e-6")
+    a, b = Path(a), Path(b)
     one, other = _side(a), _side(b)
     files_a, files_b = _files(one), _files(other)
     if is_data(one) != is_data(other):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 from typing import TYPE_CHECKING, Any
 
 from workflow.errors import WfError
 from workflow.installation import install_command
 from workflow.report.read.metrics_file import read_metrics
 from workflow.report.report_model import ReaderPart, Report, StagePart, StreamPart
+from workflow.run.run_names import find_run
 
 if TYPE_CHECKING:
     import pandas
@@ -31,18 +32,20 @@ def report_tables(report: Report) -> dict[str, pandas.DataFrame]:
     }
 
 
-def steps_table(run_dir: Path) -> pandas.DataFrame:
+def steps_table(run: str | os.PathLike[str] | None = None) -> pandas.DataFrame:
     """One row per step and end: stage, stream, side, step, t (Unix s, its end), bytes, wait_s, io_s, compute_s, count.
 
-    Of a long run later rows hold the sums of `count` steps, of which `step` is the last.
+    Of a long run later rows hold the sums of `count` steps, of which `step` is the last. A run is named by its path,
+    by its name below `runs/`, or as `latest`, the default.
 
     Raises:
+        RunError: there is no such run.
         WfError: pandas is not installed.
     """
     columns = ["stage", "stream", "side", "step", "t", "bytes", "wait_s", "io_s", "compute_s", "count"]
     rows = [
         [path.parent.name, *(getattr(step, column) for column in columns[1:])]
-        for path in sorted((run_dir / "stages").glob("*/metrics.jsonl"))
+        for path in sorted((find_run(run) / "stages").glob("*/metrics.jsonl"))
         for step in read_metrics(path).steps
     ]
     return _pandas().DataFrame(rows, columns=columns)

@@ -26,16 +26,17 @@ def find_run(run: str | os.PathLike[str] | None = None) -> Path:
     Raises RunError when there is none.
     """
     latest = Path(RUNS) / LATEST
-    if run is None or os.fspath(run) == LATEST:
+    name = LATEST if run is None else os.fspath(run)
+    if name == LATEST:
         if not (latest / PLAN_FILE).exists():
             raise RunError(f"no run here: there is no {latest}", _other_runs("", known_runs()))
         return latest.resolve()
-    if (found := _directory_of(run)) is not None:
+    if (found := _directory_of(name)) is not None:
         return found.resolve()
-    hint = _other_runs(os.fspath(run), known_runs())
-    if exists(Path(run)):
-        raise RunError(f"{run} is not a run directory: it has no {PLAN_FILE}", hint)
-    raise RunError(f"there is no run `{shortened(os.fspath(run))}`", hint)
+    hint = _other_runs(name, known_runs())
+    if exists(Path(name)):
+        raise RunError(f"{name} is not a run directory: it has no {PLAN_FILE}", hint)
+    raise RunError(f"there is no run `{shortened(name)}`", hint)
 
 
 def is_run(name: str) -> bool:
@@ -43,7 +44,7 @@ def is_run(name: str) -> bool:
     return _directory_of(name) is not None
 
 
-def _directory_of(run: str | os.PathLike[str]) -> Path | None:
+def _directory_of(run: str) -> Path | None:
     return next((each for each in (Path(run), Path(RUNS) / run) if exists(each / PLAN_FILE)), None)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -47,12 +48,12 @@ class Loaded:
 
 
 def load_pipeline(
-    path: str | Path,
+    path: str | os.PathLike[str],
     *,
     profiles: Sequence[str] = (),
     sets: Sequence[str] = (),
     via: str | None = None,
-    site: str | None = None,
+    site: str | os.PathLike[str] | None = None,
 ) -> Loaded:
     """Reads and checks a pipeline file. Starts nothing and needs neither ADIOS2 nor MPI.
 
@@ -67,10 +68,10 @@ def load_pipeline(
         SpecError: all that is wrong, in the file's order, profiles that were not chosen included.
     """
     file = Path(path)
-    root, text = read_yaml(file, str(path))
+    root, text = read_yaml(file, os.fspath(path))
     base = file.absolute().parent
     library = Library(base)
-    overlaid = overlay(root, profiles, via, sets, site)
+    overlaid = overlay(root, profiles, via, sets, None if site is None else os.fspath(site))
     checked = check(overlaid.root, base, library)
     problems = [*overlaid.problems, *checked.problems, *_other_profiles(root, profiles, base, library)]
     if problems or checked.spec is None:

@@ -5,6 +5,7 @@ Colours obey NO_COLOR, and text that the terminal cannot show is replaced, never
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -24,6 +25,13 @@ COLOURS = {
     "error": "bold red", "warning": "bold yellow", "note": "cyan", "place": "bold", "margin": "dim",
 }  # fmt: skip
 NARROWEST_FOLD = 30
+NOTEBOOK_WIDTH = 100
+# The colours of a terminal that can be read on white and on black, in the order of their numbers.
+NOTEBOOK_COLOURS = [
+    (120, 120, 120), (217, 54, 62), (42, 157, 74), (191, 135, 0), (64, 120, 220), (160, 90, 200), (18, 138, 158),
+    (128, 128, 128),
+]  # fmt: skip
+PRE = '<pre style="margin:0;line-height:1.4;white-space:pre;overflow-x:auto">{code}</pre>'
 
 
 def make_output(stderr: bool = False) -> Console | PlainOutput:
@@ -47,6 +55,25 @@ def make_live(console: Console) -> Live:
     from rich.live import Live
 
     return Live(console=console, auto_refresh=False)
+
+
+def make_recorder() -> Console:
+    """A console whose output goes nowhere but into `take_recorded`."""
+    from rich.console import Console
+
+    return Console(
+        file=io.StringIO(), record=True, width=NOTEBOOK_WIDTH, force_terminal=True, force_jupyter=False,
+        color_system="standard", highlight=False, markup=False, emoji=False, soft_wrap=False,
+    )  # fmt: skip
+
+
+def take_recorded(console: Console) -> tuple[str, str]:
+    """What the recorder was given since the last call: as plain text, and as HTML with inline styles."""
+    from rich.terminal_theme import TerminalTheme
+
+    theme = TerminalTheme((255, 255, 255), (0, 0, 0), NOTEBOOK_COLOURS)
+    text = console.export_text(clear=False)
+    return text, console.export_html(theme=theme, inline_styles=True, code_format=PRE)
 
 
 def draw_table(console: Console | PlainOutput, table: Table) -> None:

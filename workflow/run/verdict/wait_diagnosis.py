@@ -44,7 +44,8 @@ def deadlock(state: RunState, t: float) -> tuple[str, str] | None:
 
 def next_settled(state: RunState, t: float) -> float | None:
     """When the next reported wait will have lasted for `SETTLED_S`; None: none will."""
-    return min((due for end in state.ends.values() if (due := (end.waiting or 0.0) + SETTLED_S) > t), default=None)
+    begun = (end.waiting for end in state.ends.values() if end.waiting is not None)
+    return min((since + SETTLED_S for since in begun if since + SETTLED_S > t), default=None)
 
 
 def _graph_from(state: RunState, name: str) -> dict[str, tuple[Wait, ...]]:
@@ -163,8 +164,9 @@ def _slow_readers(state: RunState, writer: EndState) -> list[EndState]:
 
 def _room_wait(state: RunState, writer: EndState, reader: EndState) -> Wait:
     queue = state.plan.stream(writer.stream).queue
-    full = f" (queue {queue.limit}/{queue.limit})" if queue else ""
-    text = f"waits for {reader.stage} to take step {reader.steps + 1} of {writer.stream}{full}"
+    assert queue is not None
+    taken = f"waits for {reader.stage} to take step {reader.steps + 1} of {writer.stream}"
+    text = f"{taken} (queue {queue.limit}/{queue.limit})"
     return Wait(reader.stage, text, rank=2 if reader.steps else 1)
 
 

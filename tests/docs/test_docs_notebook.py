@@ -1,0 +1,133 @@
+"""docs/how-to/notebook.md in a real Jupyter kernel: its cells, what a notebook shows of them, and interrupts."""
+
+from __future__ import annotations
+
+import queue
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import nbclient
+import nbformat
+import pytest
+from jupyter_client.blocking.client import BlockingKernelClient
+from jupyter_client.manager import KernelManager, start_new_kernel
+
+from workflow.run.processes.process_reaper import find_members
+
+ROOT = Path(__file__).parents[2]
+CELL = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+LONGEST_S = 120.0
+# Runs for hours, unless it is interrupted.
+LONG_RUN = """
+from workflow import run_pipeline
+report = run_pipeline("pipeline.yaml", run_dir="run", sets=["stages.sim.with.steps=100000000"])
+report
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The starter's directory; Jupyter keeps its own files outside of it."""
+    for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR"):
+        monkeypatch.setenv(name, str(tmp_path / "jupyter"))
+    return Path(shutil.copytree(ROOT / "examples/00-starter", tmp_path / "first"))
+
+
+@pytest.fixture
+def kernel(folder: Path) -> Iterator[tuple[KernelManager, BlockingKernelClient]]:
+    manager, client = start_new_kernel(kernel_name="python3", cwd=str(folder))
+    yield manager, client
+    client.stop_channels()
+    if manager.has_kernel:
+        manager.shutdown_kernel(now=True)
+
+
+def wait_for_progress(client: BlockingKernelClient) -> None:
+    """Until a shown progress counts steps."""
+    deadline = time.monotonic() + LONGEST_S
+    seen = ""
+    while not re.search(r"[1-9]\d* written, [1-9]\d* read", seen):
+        assert time.monotonic() < deadline, f"no progress with steps was shown: {seen}"
+        with_data = [message["content"].get("data", {}) for message in messages(client)]
+        seen = " ".join(data.get("text/plain", "") for data in with_data) or seen
+
+
+def messages(client: BlockingKernelClient) -> list[dict[str, Any]]:
+    """The next message that the kernel shows, if there is one soon."""
+    try:
+        return [client.get_iopub_msg(timeout=1)]
+    except queue.Empty:
+        return []
+
+
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + LONGEST_S
+    while not condition():
+        assert time.monotonic() < deadline, f"{what}: not within {LONGEST_S} s"
+        time.sleep(0.01)
+
+
+def data_of(cell: Any) -> list[dict[str, str]]:
+    """What a cell shows, by its MIME types."""
+    assert all(output.output_type in ("display_data", "execute_result") for output in cell.outputs), cell.outputs
+    return [output.data for output in cell.outputs]
+
+
+def test_cells_run_as_written(folder: Path) -> None:
+    notebook: Any = nbformat.v4.new_notebook()  # type: ignore[no-untyped-call]
+    page = (ROOT / "docs/how-to/notebook.md").read_text(encoding="utf-8")
+    notebook.cells = [nbformat.v4.new_code_cell(text) for text in CELL.findall(page)]  # type: ignore[no-untyped-call]
+    nbclient.NotebookClient(notebook, kernel_name="python3", resources={"metadata": {"path": str(folder)}}).execute()
+    run, stages, steps, archive, plan = notebook.cells
+
+    progress, report = data_of(run)  # one output was replaced, none was added
+    lines = progress["text/plain"].splitlines()
+    assert lines[0].startswith(f"starter: {folder}/runs/starter-")
+    assert [line.split()[:2] for line in lines[1:4]] == [[name, "succeeded"] for name in ("sim", "pdf", "keep")]
+    assert all("11 written, 11 read" in line for line in lines[4:6])
+    assert progress["text/html"].startswith("<pre") and "11 written, 11 read" in progress["text/html"]
+
+    html = report["text/html"]
+    rows = [re.findall(r"<t[hd][^>]*>([^<]*)</t[hd]>", row) for row in re.findall(r"<tr>(.*?)</tr>", html, re.DOTALL)]
+    assert [row[0] for row in rows] == ["stage", "sim", "pdf", "keep", "stream", "field", "pdf"]
+    assert [row[rows[0].index("state")] for row in rows[1:4]] == ["succeeded"] * 3
+    assert [row[rows[4].index("written")] for row in rows[5:]] == ["11", "11"]
+    link = re.findall(r'href="([^"]*)"', html)
+    assert len(link) == 1 and (folder / link[0]).name == "report.html" and (folder / link[0]).is_file()
+
+    (table,) = data_of(stages)
+    assert [line.split()[:2] for line in table["text/plain"].splitlines()[2:]] == [
+        [name, "succeeded"] for name in ("sim", "pdf", "keep")
+    ]
+    (sums,) = data_of(steps)
+    assert re.search(r"^sim +field +\d{7}$", sums["text/plain"], re.MULTILINE), sums
+    assert data_of(archive)[0]["text/plain"] == "11"
+    assert data_of(plan)[0]["text/plain"] == "'BP5'"
+
+
+def test_an_interrupt_of_the_kernel_ends_the_run_in_order(
+    folder: Path, kernel: tuple[KernelManager, BlockingKernelClient]
+) -> None:
+    manager, client = kernel
+    question = client.execute(LONG_RUN, user_expressions={"state": "report.run.state"})
+    wait_for_progress(client)
+    assert find_members(str(folder / "run")), "no stage runs"
+    manager.interrupt_kernel()
+    reply: dict[str, Any] = client.get_shell_msg(timeout=LONGEST_S)
+    assert reply["parent_header"]["msg_id"] == question
+    assert reply["content"]["status"] == "ok", reply["content"]
+    assert reply["content"]["user_expressions"]["state"]["data"]["text/plain"] == "'interrupted'"
+    assert find_members(str(folder / "run")) == set(), "processes are left"
+
+
+def test_no_stage_outlives_the_kernel(folder: Path, kernel: tuple[KernelManager, BlockingKernelClient]) -> None:
+    manager, client = kernel
+    client.execute(LONG_RUN)
+    wait_for_progress(client)
+    assert find_members(str(folder / "run")), "no stage runs"
+    manager.shutdown_kernel(now=True)
+    wait_until(lambda: find_members(str(folder / "run")) == set(), "the stages end with the kernel")

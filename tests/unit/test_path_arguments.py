@@ -1,0 +1,118 @@
+"""Each public function that takes a path takes it as text, as a Path, and as any other path object."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import workflow
+import workflow.api
+import workflow.stage
+from tests.support.sample_run import write_sample
+from workflow.api import start_run
+from workflow.compare.compare_runs import compare_runs
+from workflow.errors import RunError, SpecError
+
+ROOT = Path(__file__).parents[2]
+FUNCTIONS = {
+    *(getattr(workflow, name) for name in workflow.__all__ if name != "__version__"),
+    *(getattr(workflow.api, name) for name in workflow.api.__all__),
+    *(getattr(workflow.stage, name) for name in workflow.stage.__all__),
+    compare_runs,
+}
+PathText = str | os.PathLike[str]
+
+
+class Named:
+    """A path object that is no Path, and whose text is none."""
+
+    def __init__(self, path: PathText) -> None:
+        self._path = os.fspath(path)
+
+    def __fspath__(self) -> str:
+        return self._path
+
+
+FORMS = pytest.mark.parametrize("form", [str, Path, Named])
+Form = Callable[[PathText], PathText]
+
+
+@pytest.fixture(autouse=True)
+def _starter_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The working directory holds the starter's pipeline, two equal runs below `runs/`, and a site of their own."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(ROOT / "examples/00-starter/pipeline.yaml", tmp_path)
+    shutil.copy(ROOT / "configs/sites/local.yaml", tmp_path / "mine.yaml")
+    (tmp_path / "runs").mkdir()
+    for name in ("one", "other"):
+        write_sample(tmp_path / "runs" / name, steps=10)
+    (tmp_path / "runs/latest").symlink_to("one")
+
+
+def test_no_parameter_takes_a_path_of_one_form_only() -> None:
+    taken = {
+        (function.__name__, name): str(parameter.annotation)
+        for function in FUNCTIONS
+        if inspect.isfunction(function)
+        for name, parameter in inspect.signature(function).parameters.items()
+        if "Path" in str(parameter.annotation) or (name == "site" and "str" in str(parameter.annotation))
+    }
+    assert {key for key, annotation in taken.items() if "str | os.PathLike[str]" not in annotation} == set()
+    assert taken.keys() == {
+        ("load_pipeline", "path"), ("load_pipeline", "site"), ("run_pipeline", "path"), ("run_pipeline", "site"),
+        ("run_pipeline", "run_dir"), ("start_run", "run_dir"), ("read_report", "run"), ("steps_table", "run"),
+        ("compare_runs", "a"), ("compare_runs", "b"), ("open_reader", "path"), ("open_writer", "path"),
+    }  # fmt: skip
+
+
+@FORMS
+def test_pipelines_and_run_directories(form: Form, tmp_path: Path) -> None:
+    loaded = workflow.load_pipeline(form("pipeline.yaml"), site=form(tmp_path / "mine.yaml"))
+    assert loaded.spec.site == str(tmp_path / "mine.yaml")
+    directory, states = start_run(loaded, workflow.make_plan(loaded), form("started"))
+    states.close()
+    assert directory == tmp_path / "started"
+
+
+@FORMS
+def test_runs(form: Form, tmp_path: Path) -> None:
+    sets = ["stages.sim.with.steps=20"]
+    report = workflow.run_pipeline(form("pipeline.yaml"), site=form("mine.yaml"), run_dir=form("run"), sets=sets)
+    assert report.run.state == "succeeded", report.run.reason
+    assert report.run_dir == tmp_path / "run"
+
+
+@FORMS
+def test_messages_name_the_file_as_given(form: Form, tmp_path: Path) -> None:
+    (tmp_path / "bad.yaml").write_text("wf: 1\nname: bad\nstage: {}\n")
+    with pytest.raises(SpecError) as caught:
+        workflow.load_pipeline(form("bad.yaml"))
+    assert {problem.source for problem in caught.value.problems} == {"bad.yaml"}
+    with pytest.raises(RunError, match="there is no run `runs/none`"):
+        workflow.read_report(form("runs/none"))
+
+
+@FORMS
+@pytest.mark.parametrize("run", ["runs/latest", "one", "latest", None])
+def test_tables_and_reports(form: Form, run: str | None, tmp_path: Path) -> None:
+    pytest.importorskip("pandas")
+    assert len(workflow.steps_table(form(run) if run else None)) == 4 * 10
+    report = workflow.read_report(form(run) if run else None)
+    assert report.run_dir == tmp_path / "runs/one"
+
+
+@FORMS
+def test_files_of_data(form: Form, tmp_path: Path) -> None:
+    for name in ("a.bp", "b.bp"):
+        with workflow.stage.open_writer(path=form(tmp_path / name)) as out, out.step():
+            out.write("x", np.arange(3.0), shape=(3,), start=(0,))
+    with workflow.stage.open_reader(path=form("a.bp")) as reader:
+        assert [step.read("x").tolist() for step in reader] == [[0.0, 1.0, 2.0]]
+    comparison = compare_runs(form("a.bp"), form(tmp_path / "b.bp"))
+    assert comparison.identical and (comparison.a, comparison.b) == ("a.bp", str(tmp_path / "b.bp"))
