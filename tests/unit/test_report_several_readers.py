@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.sample_run import START, Record, make_end, make_stage, write_lines, write_run
 from workflow.plan.plan_model import Plan, StreamPlan
-from workflow.report.build.bottleneck import Limit, run_limit, stream_limit
+from workflow.report.build.bottleneck import Limit, Waiting, run_limit, stream_limit, waiting
 from workflow.report.build.make_report import make_report
 from workflow.report.build.queue_history import longest, queue_history, spread_evenly
 from workflow.report.build.stage_figures import busy_s
@@ -323,6 +323,40 @@ def test_a_stream_of_less_than_two_seconds_shows_nothing(tmp_path: Path, seconds
     limit = stream_limit(records.plan.stream("atoms"), records)
     short = "the streams moved data for 1.99 s only; 2.00 s are needed to tell"
     assert limit == (Limit(limits) if limits else Limit("", short))
+
+
+@pytest.mark.parametrize(("opened_at", "text"), [(0.5, "500 ms"), (1.5, "0 s")])
+def test_how_short_it_was_is_said(tmp_path: Path, opened_at: float, text: str) -> None:
+    """A reader may open after the last step, by the clock of another host."""
+    one = [opened("atoms", "read", opened_at), *stepped("atoms", "read", [1.0])]
+    records = records_of(tmp_path, fan(), {"md": written([1.0]), "one": one, "two": taken([1.0])})
+    why = stream_limit(records.plan.stream("atoms"), records).why_unknown
+    assert why == f"the streams moved data for {text} only; 2.00 s are needed to tell"
+
+
+def test_the_time_is_cut_into_parts_of_half_a_second_ten_at_most(tmp_path: Path) -> None:
+    md = [*written([1.0, 2.0], wait_s=0.5), opened("log", "write"), *stepped("log", "write", [3.0, 4.0], wait_s=0.25)]
+    records = records_of(tmp_path, fan(), {"md": md, "one": []})
+    found = waiting("md", records, START, START + 2.4, ("atoms", "write"))
+    assert found == Waiting(found.least, found.least)
+    assert found.least == pytest.approx([0.1 / 0.6, 0.4 / 0.6, 0.3 / 0.6, 0.2 / 0.6 + 0.4 / 0.6], abs=1e-6)
+    at_all = waiting("md", records, START, START + 4.0)
+    assert at_all.least == pytest.approx([0, 1, 0, 1, 0, 0.5, 0, 0.5], abs=1e-6)
+    assert len(waiting("md", records, START, START + 60).most) == 10
+    assert waiting("keep", records, START, START + 2) == Waiting([0.0] * 4, [1.0] * 4)
+
+
+def test_a_writer_that_is_done_with_a_stream_does_not_limit_it(tmp_path: Path) -> None:
+    """It goes on with another one."""
+    plan = fan(limit=None, engine="BP5")
+    late = [float(step) for step in range(1, 11)]
+    metrics = {
+        "md": [*written([0.1, 0.2]), opened("log", "write"), *stepped("log", "write", late)],
+        "one": taken(late),
+        "two": taken(late, wait_s=0.5),
+    }
+    records = records_of(tmp_path, plan, metrics)
+    assert stream_limit(records.plan.stream("atoms"), records) == Limit("one")
 
 
 def test_what_happened_before_all_ends_were_open_does_not_count(tmp_path: Path) -> None:

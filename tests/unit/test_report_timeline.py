@@ -79,20 +79,19 @@ def metrics(*steps: StepRecord, opened: dict[tuple[str, Side], tuple[float, floa
 
 def test_what_a_stage_reads_begins_where_the_same_end_stopped() -> None:
     """Its opening, or the step before at the same end; not at another one."""
-    spans = list(
-        stage_spans(
-            metrics(
-                step(4.0, "read", wait_s=1.0, compute_s=0.5), step(4.5, "write", "b", io_s=0.25),
-                step(9.0, "read", wait_s=2.0, number=1),
-                opened={("a", "read"): (1.0, 0.75), ("b", "write"): (2.0, 0.5)},
-            )
-        )
+    found = metrics(
+        step(4.0, "read", wait_s=1.0, compute_s=0.5), step(4.5, "write", "b", io_s=0.25),
+        step(9.0, "read", wait_s=2.0, number=1),
+        opened={("a", "read"): (1.0, 0.75), ("b", "write"): (2.0, 0.5)},
     )  # fmt: skip
+    spans = list(stage_spans(found))
     assert spans == [
         ActivitySpan(0.25, 1.0, "open", -1, "a"), ActivitySpan(1.5, 2.0, "open", -1, "b"),
         ActivitySpan(1.0, 2.0, "wait", 0, "a"), ActivitySpan(3.5, 4.0, "compute", 0, "a"),
         ActivitySpan(4.25, 4.5, "io", 0, "b"), ActivitySpan(4.0, 6.0, "wait", 1, "a"),
     ]  # fmt: skip
+    for end, own in ((("a", "read"), "a"), (("b", "write"), "b")):
+        assert list(stage_spans(found, end)) == [span for span in spans if span.stream == own]  # type: ignore[arg-type]
 
 
 def part(name: str = "md", **more: object) -> StagePart:

@@ -24,9 +24,8 @@ Deadline = Literal["start", "step", "run"]
 Trouble = Literal["failed", "timeout", "other"]
 Outcome = Literal["succeeded", "failed", "interrupted"]
 EVENTS_FILE = "events.jsonl"
-# Version 3 has the CPU time of stages (`stage_cpu`, and `cpu_s` of `stage_exited`), deadlocks, and what is known of
-# stages that were killed. Version 2 states its version, and has less and less progress; version 1 has two of an end a
-# second.
+# Version 3 has the CPU time of stages (`stage_cpu`, and `cpu_s` of `stage_exited`), and the calls in which stages wait
+# (`stream_waiting`). Version 2 states its version, and has less and less progress; version 1 has two of an end a second.
 EVENTS_VERSION = 3
 # The longest interval between two lines of progress of one end: so old may its counts in the file be.
 LONGEST_INTERVAL_S = 150.0

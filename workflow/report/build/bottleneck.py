@@ -57,7 +57,7 @@ def stream_limit(plan: StreamPlan, records: Records) -> Limit:
         return Limit()
     if short := _too_short(*times):
         return Limit(why_unknown=short)
-    waits = {name: _waiting(name, records, *times, end) for name, end in ends}
+    waits = {name: waiting(name, records, *times, end) for name, end in ends}
     if len(ends) == 2 and not _discards(plan):
         waits = _never_both(waits)
     return find_limit(waits)
@@ -78,7 +78,7 @@ def run_limit(records: Records) -> Limit:
         return Limit()
     if short := _too_short(*times):
         return Limit(why_unknown=short)
-    waits = {name: _waiting(name, records, *times) for name in names}
+    waits = {name: waiting(name, records, *times) for name in names}
     limit = find_limit(waits)
     if limit.stage and (share := fmean(waits[limit.stage].most)) > MOST_OWN_WAIT:
         own = f"{limit.stage}, which waits least, waits for {percent(share)}"
@@ -140,13 +140,13 @@ def _time_open(ends: Iterable[StageEnd], records: Records) -> tuple[float, float
     return max(known_opened), max(known_moved)
 
 
-def _waiting(name: str, records: Records, start: float, end: float, only: EndOfStream | None = None) -> Waiting:
+def waiting(name: str, records: Records, start: float, end: float, only: EndOfStream | None = None) -> Waiting:
     """How long a stage waited in each part of this time: at one of its ends, or at all of them."""
     count, metrics = _part_count(end - start), records.metrics[name]
     if steps := metrics.steps if only is None else metrics.of(*only):
-        spans = [span for span in stage_spans(metrics) if only is None or span.stream == only[0]]
         # After its last step it keeps no other stage waiting.
-        parts = shares([*spans, ActivitySpan(steps[-1].t, end, "wait", -1)], start, end, count)
+        spans = [*stage_spans(metrics, only), ActivitySpan(steps[-1].t, end, "wait", -1)]
+        parts = shares(spans, start, end, count)
         waits = [part.get("wait", 0.0) for part in parts]
         return Waiting(waits, waits)
     cpu = cpu_shares(records.cpu.get(name, []), start, end, count)

@@ -65,13 +65,14 @@ def _of_ranks(use: CpuShare, ranks: int) -> dict[Activity, float]:
     return {activity: share for activity, share in parts.items() if share}
 
 
-def stage_spans(metrics: StageMetrics) -> Iterator[ActivitySpan]:
-    """Everything that a stage recorded, placed in time."""
+def stage_spans(metrics: StageMetrics, only: EndOfStream | None = None) -> Iterator[ActivitySpan]:
+    """Everything that a stage recorded, or what it recorded of one end, placed in time."""
     before: dict[EndOfStream, float] = {}
     for (stream, side), (t, seconds) in metrics.opened.items():
-        yield ActivitySpan(t - seconds, t, "open", -1, stream)
-        before[stream, side] = t
-    for record in metrics.steps:
+        if only is None or only == (stream, side):
+            yield ActivitySpan(t - seconds, t, "open", -1, stream)
+            before[stream, side] = t
+    for record in metrics.steps if only is None else metrics.of(*only):
         yield from step_spans(record, before.get((record.stream, record.side)))
         before[record.stream, record.side] = record.t
 
