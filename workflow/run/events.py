@@ -25,7 +25,8 @@ Trouble = Literal["failed", "timeout", "other"]
 Outcome = Literal["succeeded", "failed", "interrupted"]
 EVENTS_FILE = "events.jsonl"
 # Version 3 has the CPU time of stages (`stage_cpu`, and `cpu_s` of `stage_exited`), and the calls in which stages wait
-# (`stream_waiting`). Version 2 states its version, and has less and less progress; version 1 has two of an end a second.
+# (`stream_waiting`). Version 2 states its version, and has less and less progress; version 1 has two lines of an end a
+# second.
 EVENTS_VERSION = 3
 # The longest interval between two lines of progress of one end: so old may its counts in the file be.
 LONGEST_INTERVAL_S = 150.0
