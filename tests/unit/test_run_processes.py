@@ -215,8 +215,7 @@ def test_guard_dates_its_verdict_by_the_clock_of_the_run(known: bool, tmp_path: 
     first = {"event": "run_started", "t": 0.0} | ({"clock_offset_s": offset_s} if known else {})
     events = tmp_path / "events.jsonl"
     events.write_text(json.dumps(first) + "\n")
-    guard = [sys.executable, "-I", "-S", run_guard.__file__, str(tmp_path)]
-    subprocess.run(guard, stdin=subprocess.DEVNULL, check=True)
+    subprocess.run(run_guard.guard_command(tmp_path), stdin=subprocess.DEVNULL, check=True)
     last = json.loads(events.read_text().splitlines()[-1])
     assert last["event"] == "run_finished"
     assert abs(last["t"] - (time.monotonic() + offset_s)) < 1e5

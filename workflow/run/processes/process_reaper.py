@@ -41,11 +41,11 @@ def find_members(named_as: str, groups: Iterable[int] = (), by: str = RUN_VARIAB
             continue
         pid = int(entry.name)
         try:
-            state, parent, group, session = _stat(Path(entry.path, "stat"))
+            state, parent, group, session = _stat(entry.path)
             if state in "ZX" or entry.stat().st_uid != os.getuid():
                 continue
             parents[pid] = parent
-            named = _names(Path(entry.path, "environ"), variable)
+            named = _names(f"{entry.path}/environ", variable)
             if mark in named or (not named and (group in known or session in known)):
                 found.add(pid)
         except OSError:
@@ -70,7 +70,7 @@ def living_groups(groups: Iterable[int]) -> set[int]:
     for entry in os.scandir(PROC):
         if entry.name.isdigit():
             with contextlib.suppress(OSError):
-                state, _, group, session = _stat(Path(entry.path, "stat"))
+                state, _, group, session = _stat(entry.path)
                 living |= known & {group, session} if state not in "ZX" else set()
     return living
 
@@ -116,19 +116,25 @@ def remove_shared(paths: Iterable[str]) -> None:
             Path(path).unlink(missing_ok=True)
 
 
-def _stat(path: Path) -> tuple[str, int, int, int]:
-    """(state, parent, group, session) of a process."""
+def _stat(folder: str) -> tuple[str, int, int, int]:
+    """(state, parent, group, session) of the process that has this folder in /proc."""
     # The command stands in parentheses and may hold anything; what follows the last one is plain.
-    fields = path.read_bytes().rpartition(b")")[2].split()
+    fields = _read(f"{folder}/stat").rpartition(b")")[2].split()
     return fields[0].decode(), int(fields[1]), int(fields[2]), int(fields[3])
 
 
-def _names(environment: Path, variable: bytes) -> list[bytes]:
+def _names(environment: str, variable: bytes) -> list[bytes]:
     """The run or stage that a process names, as it stands in its environment; [] also where that may not be read."""
     try:
-        return [word for word in environment.read_bytes().split(b"\0") if word.startswith(variable)]
+        return [word for word in _read(environment).split(b"\0") if word.startswith(variable)]
     except PermissionError:
         return []
+
+
+def _read(path: str) -> bytes:
+    # All processes of the machine are looked at: a Path for each takes longer than to read it.
+    with open(path, "rb") as file:  # noqa: PTH123
+        return file.read()
 
 
 def _exists(pid: int) -> bool:

@@ -9,7 +9,6 @@ import resource
 import selectors
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -83,7 +82,7 @@ class Crew:
         if self._open_files is not None:
             resource.setrlimit(resource.RLIMIT_NOFILE, self._open_files)
         with contextlib.suppress(OSError):
-            _pipe(self._guard).write(run_guard.DONE)
+            _pipe(self._guard).write(f"{run_guard.DONE}\n".encode())
         with contextlib.suppress(OSError):
             _pipe(self._guard).close()
         self._guard.wait()
@@ -337,7 +336,7 @@ def _start_guard(run_dir: Path) -> subprocess.Popen[bytes]:
     """What ends the run when the supervisor is killed. Not PR_SET_PDEATHSIG: ranks would not inherit that."""
     env = {key: value for key, value in os.environ.items() if key != process_reaper.RUN_VARIABLE}
     return subprocess.Popen(
-        [sys.executable, "-I", "-S", run_guard.__file__, str(run_dir)], env=env, bufsize=0, start_new_session=True,
+        run_guard.guard_command(run_dir), env=env, bufsize=0, start_new_session=True,
         stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
 
