@@ -76,16 +76,30 @@ def portable_plan(loaded: Loaded) -> str:
     return decide(loaded, site, stated)
 
 
-def refuse_missing(loaded: Loaded, plan: Plan, site: Site) -> None:
-    """Raises SpecError with everything that this machine lacks for the stages, with places in the pipeline file."""
+def refuse_missing(loaded: Loaded, plan: Plan, site: Site) -> list[Problem]:
+    """What this machine seems to lack for the stages, as warnings with places in the pipeline file.
+
+    Raises:
+        SpecError: what it lacks for certain.
+    """
     from workflow.preflight import start_preflight
 
     finish = start_preflight(loaded, plan, site)
     # What the start needs next is imported while another Python answers.
     import workflow.run.supervisor  # noqa: F401
 
-    if missing := [problem for problem in finish() if problem.level == "error"]:
+    problems = finish()
+    if missing := [problem for problem in problems if problem.level == "error"]:
         raise SpecError(missing)
+    return [problem for problem in problems if problem.level == "warning"]
+
+
+def show_warnings(warnings: list[Problem]) -> None:
+    """Prints warnings on standard error."""
+    if warnings:
+        from workflow.report.show.printing import show_errors
+
+        show_errors(warnings)
 
 
 def notes_on(plan: Plan, loaded: Loaded) -> list[Problem]:
@@ -154,7 +168,7 @@ def run_pipeline(
     loaded = load_pipeline(path, profiles=profiles, sets=sets, via=via, site=site)
     machine = find_site(loaded)
     plan = make_plan(loaded, machine)
-    refuse_missing(loaded, plan, machine)
+    show_warnings(refuse_missing(loaded, plan, machine))
     directory, states = start_run(loaded, plan, run_dir)
     state, shown = None, is_watched() if progress is None else progress
     with contextlib.closing(states), Progress(plan, directory, quiet=not shown) as display:

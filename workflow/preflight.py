@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from workflow.errors import Problem
+from workflow.errors import Problem, Severity
 from workflow.plan.stage_needs import stage_needs
 from workflow.plan.topology.implicit_stages import complete_pipeline
 from workflow.site.availability import other_machine, start_look_up
@@ -27,7 +27,10 @@ def look_up_needs(loaded: Loaded, plan: Plan) -> list[NeedState]:
 
 
 def preflight(loaded: Loaded, plan: Plan, site: Site) -> list[Problem]:
-    """An error for each thing that is missing, and a note on what cannot be known here, with their places."""
+    """What is missing, and notes on what cannot be known here, with their places.
+
+    An error where the stage fails for certain; a warning where it may succeed all the same.
+    """
     return start_preflight(loaded, plan, site)()
 
 
@@ -51,7 +54,8 @@ def to_problems(states: list[NeedState], origins: Origins) -> list[Problem]:
     for state in states:
         key = state.need.key
         if state.state == "missing":
-            found.append(Problem(*origins.place(key), origins.written(key), state.detail, state.hint))
+            level: Severity = "error" if state.need.certain else "warning"
+            found.append(Problem(*origins.place(key), origins.written(key), state.detail, state.hint, level))
         elif state.state == "unchecked":
             detail = f"not checked: {state.detail}"
             found.append(Problem(*origins.place(key), origins.written(key), detail, state.hint, "note"))

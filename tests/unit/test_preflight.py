@@ -15,6 +15,7 @@ from workflow.api import run_pipeline
 from workflow.cli.main import wf
 from workflow.errors import Problem, SpecError
 from workflow.preflight import preflight
+from workflow.site.interpreters import is_own_python
 from workflow.site.site_model import Site
 
 HERE = SITE.model_copy(update={"cores_per_node": 1, "launcher_path": sys.executable})
@@ -154,14 +155,46 @@ def test_the_python_of_wf_is_asked_without_a_process(plan_of: Planner, monkeypat
     monkeypatch.setattr("subprocess.Popen", None)
     text = f'stages: {{one: {{command: [{sys.executable}, "${{{{ pipeline.dir }}}}/a.py"]}}}}\n'
     assert "module no_such_module (line 1), which" in one(plan_of, text)
-    monkeypatch.syspath_prepend(str(plan_of.folder))
+    (plan_of.folder / "lib").mkdir()
+    (plan_of.folder / "lib/no_such_module.py").write_text("")
+    monkeypatch.syspath_prepend(str(plan_of.folder / "lib"))
+    assert found(plan_of, text) == [], "the search path of this process"
 
 
-def test_a_python_that_does_not_answer_is_said_to_be_unchecked(plan_of: Planner) -> None:
-    python = executable(plan_of.folder / "bin/python3", "#!/bin/sh\nexit 3\n")
+def test_another_python_in_the_folder_of_that_of_wf_is_another_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, other = executable(tmp_path / "python3.12", ""), executable(tmp_path / "python2.7", "")
+    (tmp_path / "python3").symlink_to(own)
+    (tmp_path / "venv").mkdir()
+    (tmp_path / "venv/python3").symlink_to(own)
+    monkeypatch.setattr("sys.executable", str(tmp_path / "python3"))
+    assert is_own_python(str(own))
+    assert not is_own_python(str(other)), "another version"
+    assert not is_own_python(str(tmp_path / "venv/python3")), "it has modules of its own"
+
+
+@pytest.mark.parametrize(
+    ("program", "how"),
+    [
+        ("#!/bin/sh\nexit 3\n", "ended with exit code 3 when it was asked"),
+        (
+            "#!/bin/sh\necho one >&2; echo No module named util >&2; exit 1\n",
+            "exit code 1 when it was asked: No module",
+        ),
+        ("#!/bin/sh\nkill -9 $$\n", "was ended by SIGKILL when it was asked"),
+        ("#!/no/such/sh\n", "cannot be started: No such file or directory"),
+        ("#!/bin/sh\necho hello\n", "printed no answer"),
+    ],
+)
+def test_of_a_python_without_an_answer_the_note_states_how_it_ended(plan_of: Planner, program: str, how: str) -> None:
     (plan_of.folder / "a.py").write_text("import numpy\n")
-    (note,) = found(plan_of, f'stages: {{one: {{command: [{python}, "${{{{ pipeline.dir }}}}/a.py"]}}}}\n')
-    assert (note.level, note.message) == ("note", f"not checked: numpy: {python} did not answer within 10 s")
+    python = executable(plan_of.folder / "bin/python3", program)
+    problems = found(plan_of, f'stages: {{one: {{command: [{python}, "${{{{ pipeline.dir }}}}/a.py"]}}}}\n')
+    (note,) = [each for each in problems if each.level == "note"]
+    assert f"not checked: numpy: {python} " in note.message
+    assert how in note.message
+    assert note.hint == f"`{python} -c 'import numpy'` shows why"
 
 
 def test_a_python_that_hangs_is_ended_with_its_processes(plan_of: Planner, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,7 +207,7 @@ def test_a_python_that_hangs_is_ended_with_its_processes(plan_of: Planner, monke
     )
     (folder / "a.py").write_text("import numpy\n")
     (note,) = found(plan_of, f'stages: {{one: {{command: [{python}, "${{{{ pipeline.dir }}}}/a.py"]}}}}\n')
-    assert note.level == "note"
+    assert (note.level, note.message) == ("note", f"not checked: numpy: {python} did not answer within 2 s")
     os.set_blocking(end, True)
     assert os.read(end, 100) == b"started\n"
     assert os.read(end, 100) == b"", "no process holds the file any more"
@@ -220,7 +253,7 @@ def test_the_search_path_of_the_stage(plan_of: Planner) -> None:
     [
         ("writes: {field: {}}", "numpy, adios2"),
         ("ranks: 2, writes: {field: {}}", "numpy, adios2, mpi4py"),
-        ("writes: {field: {config: openpmd.json}}", "openpmd_api"),
+        ("writes: {field: {config: openpmd.json}}", ""),
         ("writes: {field: {io: f, config: adios2.xml}}", ""),
     ],
 )
@@ -232,9 +265,127 @@ def test_ports_tell_of_modules(plan_of: Planner, ports: str, modules: str) -> No
   two: {{command: [sh, "${{{{ streams.field.path }}}}"]}}
 streams: {{field: {{from: one, to: two, via: bp5}}}}
 """
-    said = [problem.message for problem in found(plan_of, text) if "/streams/" not in problem.message]
+    said = [problem.message for problem in found(plan_of, text)]
     assert [message for message in said if modules and modules in message] == said
     assert len(said) == bool(modules)
+
+
+SCRIPT = f'command: [{sys.executable}, "${{{{ pipeline.dir }}}}/a.py"]'
+HANDED = """  gen: {{command: [sh, -c, true], writes: {{x: {{}}}}}}
+  use: {{command: {command}, reads: {{x: {{}}}}}}
+streams: {{x: {{from: gen, to: use, via: file}}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("files", "text", "warns"),
+    [
+        pytest.param(
+            {"a.py": "import setup\nimport no_such_module\n", "setup.py": "import sys\nsys.path[:0] = ['x']\n"},
+            f"  one: {{{SCRIPT}}}\n", "no_such_module", id="a module beside the script changes the search path",
+        ),
+        pytest.param({"a.py": "if x\n"}, f"  one: {{{SCRIPT}}}\n", "not valid Python", id="a script that may change"),
+        pytest.param(
+            {}, f"  one: {{command: [{sys.executable}, -m, no_such_module]}}\n", "no_such_module", id="python -m",
+        ),
+        pytest.param(
+            {}, HANDED.format(command='[sh, "${{ pipeline.dir }}/made.sh"]'), "made.sh",
+            id="an earlier stage writes the script",
+        ),
+        pytest.param(
+            {}, HANDED.format(command='["${{ pipeline.dir }}/made"]'), "made", id="an earlier stage builds the program",
+        ),
+        pytest.param(
+            {"a.py": ""}, HANDED.format(command='[PYTHON, "${{ pipeline.dir }}/a.py"]'), "",
+            id="a file that is handed over needs no workflow.stage",
+        ),
+        pytest.param(
+            {"a.py": ""},
+            "  one: {command: [PYTHON, '${{ pipeline.dir }}/a.py'], writes: {x: {config: openpmd.toml}}}\n"
+            "  two: {command: [sh, '${{ streams.x.path }}']}\nstreams: {x: {from: one, to: two, via: bp5}}\n",
+            "", id="a driver of a C++ code does not import openpmd_api",
+        ),
+        pytest.param(
+            {"a.py": "import no_such_module\n", "mods/z.py": ""},
+            f"  one: {{{SCRIPT}, env: {{PYTHONPATH: lib}}, files: {{lib/no_such_module.py: mods/z.py}}}}\n", "",
+            id="a relative PYTHONPATH is in the directory of the stage",
+        ),
+        pytest.param(
+            {"tool.sh": "#!/bin/sh\n"},
+            "  one: {command: [no-such-tool], env: {PATH: 'bin:/bin'}, files: {bin/no-such-tool: tool.sh}}\n", "",
+            id="a relative PATH is in the directory of the stage",
+        ),
+        pytest.param(
+            {"tool.sh": "#!/usr/bin/env no-such-tool\n"},
+            "  one: {command: ['${{ pipeline.dir }}/tool.sh'], env: {PATH: 'bin:/bin'}}\n", "",
+            id="an interpreter on a relative PATH",
+        ),
+        pytest.param({"a.py/__main__.py": ""}, f"  one: {{{SCRIPT}}}\n", "", id="python FOLDER"),
+        pytest.param({"a.py": "#!/usr/bin/env python3\nPK\0"}, f"  one: {{{SCRIPT}}}\n", "", id="python ZIP"),
+        pytest.param(
+            {"tool.sh": "echo\n"}, "  one: {command: ['${{ pipeline.dir }}/tool.sh'], ranks: 2}\n", "",
+            id="a launcher starts a script without #!",
+        ),
+    ],
+)  # fmt: skip
+def test_what_ran_before_is_not_refused_by_run(plan_of: Planner, files: dict[str, str], text: str, warns: str) -> None:
+    for name, content in files.items():
+        executable(plan_of.folder / name, content)
+    python = fake_python(plan_of.folder, "workflow numpy adios2 openpmd_api")
+    problems = found(plan_of, "stages:\n" + text.replace("PYTHON, ", f"{python}, "))
+    assert [problem.level for problem in problems] == ["warning"] * bool(warns)
+    assert all(warns in problem.message for problem in problems)
+
+
+def test_what_is_missing_for_certain_is_an_error(plan_of: Planner) -> None:
+    python = fake_python(plan_of.folder, "openpmd_api")
+    (plan_of.folder / "a.py").write_text("import openpmd_api\n")
+    executable(plan_of.folder / "tool.sh", "echo\n")
+    (plan_of.folder / "folder").mkdir()
+
+    def level(command: str) -> tuple[str, str]:
+        (problem,) = found(plan_of, f"stages: {{one: {{command: {command}}}}}\n")
+        return problem.level, problem.hint
+
+    assert level(f'[{python}, "${{{{ pipeline.dir }}}}/a.py"]')[0] == "warning", "the script imports it"
+    assert level("[./tool.sh]") == ("error", "begin it with `#!/usr/bin/env sh`")
+    assert level("[no-such-program]")[0] == "error"
+    hint = "add `__main__.py` to it, or name a script in it"
+    assert level(f'[{python}, "${{{{ pipeline.dir }}}}/folder"]') == ("error", hint)
+    (plan_of.folder / "dangling.py").symlink_to("nowhere")
+    assert "did you mean `${{ pipeline.dir }}/dangling.py`" not in level('[sh, "${{ pipeline.dir }}/dangling.py"]')[1]
+
+
+def test_run_prints_warnings_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The module is there when the script starts, by a module beside it that changes the search path."""
+    monkeypatch.chdir(tmp_path)
+    executable(tmp_path / "a.py", "import setup_paths\nimport module_of_mine\n")
+    executable(tmp_path / "setup_paths.py", "import sys\nsys.path.insert(0, sys.path[0] + '/other')\n")
+    executable(tmp_path / "other/module_of_mine.py", "")
+    Path("p.yaml").write_text(HEAD + f"stages: {{one: {{{SCRIPT}}}}}\n")
+    run = CliRunner().invoke(wf, ["run", "p.yaml"])
+    assert run.exit_code == 0
+    assert "warning: p.yaml:3:" in run.output
+    assert "a.py needs the Python module module_of_mine (line 2)" in run.output
+    assert CliRunner().invoke(wf, ["check", "p.yaml"]).exit_code == 0
+    strict = CliRunner().invoke(wf, ["check", "--strict", "p.yaml"])
+    assert "error: p.yaml:3:" in str(strict.exception)
+
+
+def test_modules_of_components_stop_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("p.yaml").write_text(
+        HEAD + "oversubscribe: true\nstages:\n  sim: {component: gray_scott, with: {size: [8]}}\n"
+        "  keep: {component: archive, with: {path: out.h5}}\nstreams: {field: {from: sim, to: keep}}\n"
+    )
+    monkeypatch.setattr(
+        "workflow.site.availability.ask_modules", lambda _python, names, _env: lambda: sorted({"h5py"} & {*names})
+    )
+    run = CliRunner().invoke(wf, ["run", "p.yaml"])
+    assert "error: p.yaml:6:21: stages.keep.component: component archive needs the Python module h5py" in str(
+        run.exception
+    )
+    assert not Path("runs").exists()
 
 
 def test_run_check_and_doctor_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -164,7 +164,8 @@ def _missing(modules: Sequence[str]) -> list[str]:
     """Those of `modules` that this Python does not have."""
     from workflow.site.python_modules import ask_modules
 
-    return ask_modules(sys.executable, modules, {})() or []
+    lacks = ask_modules(sys.executable, modules, {})()
+    return lacks if isinstance(lacks, list) else []
 
 
 def _module(name: str, purpose: str, hint: str) -> Finding:

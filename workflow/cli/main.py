@@ -148,7 +148,7 @@ def _checked(given: GivenPipeline, strict: bool) -> tuple[Plan, list[Problem]]:
     plan = make_plan(loaded, site)
     level: Severity = "error" if strict else "warning"
     found = [
-        replace(problem, level=level) if problem.level == "error" else problem
+        replace(problem, level=level) if problem.level != "note" else problem
         for problem in preflight(loaded, plan, site)
     ]
     return plan, [*sorted(found, key=lambda problem: problem.level == "note"), *notes_on(plan, loaded)]
@@ -223,7 +223,7 @@ def run(given: GivenPipeline, run_dir: Path | None, dry_run: bool, quiet: bool) 
     PIPELINE is the YAML file. Exits with 0 when the run succeeded, 1 when it failed, 2 when it could not start, and
     130 when it was interrupted.
     """
-    from workflow.api import find_site, make_plan, refuse_missing, start_run
+    from workflow.api import find_site, make_plan, refuse_missing, show_warnings, start_run
 
     loaded = given.load()
     site = find_site(loaded)
@@ -231,13 +231,14 @@ def run(given: GivenPipeline, run_dir: Path | None, dry_run: bool, quiet: bool) 
     if dry_run:
         click.echo(decided.to_json(), nl=False)
         return
-    refuse_missing(loaded, decided, site)
+    warnings = refuse_missing(loaded, decided, site)
     from workflow.report.show.live_display import Progress
 
     directory, states = start_run(loaded, decided, run_dir)
     with contextlib.closing(states):
         # The run starts before anything is printed: a terminal that accepts no output does not hold it up.
         state = next(states)
+        show_warnings(warnings)
         with Progress(decided, directory, quiet=quiet) as progress:
             progress.update(state)
             # The first stages are starting now: import meanwhile what only the end needs.

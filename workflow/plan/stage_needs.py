@@ -17,12 +17,12 @@ from workflow.site.need_model import ModuleNeed, NewFileNeed, ProgramNeed, Scrip
 from workflow.site.python_modules import PYTHON_VARIABLES
 from workflow.spec.file_formats import chosen_format
 from workflow.spec.models.component import Component
-from workflow.spec.models.config_dialect import OPENPMD, WRITE_ONLY
 from workflow.spec.models.pipeline import StageSpec
 
 _VARIABLES = ("PATH", *PYTHON_VARIABLES)
 # Opened without ADIOS2: HDF5 by h5py, and files that wf only hands over.
-_WITHOUT_ADIOS2 = ("HDF5", "file")
+_HANDED_OVER = "file"
+_WITHOUT_ADIOS2 = ("HDF5", _HANDED_OVER)
 
 
 def stage_needs(plan: Plan, pipeline: CompletePipeline) -> list[StageNeed]:
@@ -31,20 +31,37 @@ def stage_needs(plan: Plan, pipeline: CompletePipeline) -> list[StageNeed]:
 
 
 def _of_stage(stage: StagePlan, plan: Plan, pipeline: CompletePipeline) -> Iterator[StageNeed]:
-    """Modules of a Python whose search path leads into the run directory are left out: the run may create them."""
-    created = RUN_DIR in stage.env.get("PYTHONPATH", "")
+    """Modules of a Python whose search path leads into the run directory are left out: the run may create them.
+
+    A file that the stage executes may be written by a stage before it.
+    """
+    created, path_known = _in_run_dir(stage, "PYTHONPATH"), not _in_run_dir(stage, "PATH")
     for need in _of_program(stage, plan, pipeline):
+        written_before = bool(stage.starts_after) and _is_own_file(need.thing)
+        known = replace(need, path_known=path_known, certain=need.certain and not written_before)
         if not created:
-            yield need
+            yield known
         elif not isinstance(need.thing, ModuleNeed):
-            yield replace(need, modules_known=False)
+            yield replace(known, modules_known=False)
+
+
+def _is_own_file(thing: ProgramNeed | ScriptNeed | ModuleNeed | NewFileNeed) -> bool:
+    """Whether a need is a script, or a program by its path. The launcher is that of the site."""
+    by_path = isinstance(thing, ProgramNeed) and thing.role != "launcher" and "/" in thing.program
+    return by_path or isinstance(thing, ScriptNeed)
+
+
+def _in_run_dir(stage: StagePlan, variable: str) -> bool:
+    """Whether a search path of a stage leads into the run directory: a relative entry means the stage's directory."""
+    text = stage.env.get(variable, "")
+    return RUN_DIR in text or any(not entry.startswith("/") for entry in text.split(":") if text)
 
 
 def _of_program(stage: StagePlan, plan: Plan, pipeline: CompletePipeline) -> Iterator[StageNeed]:
     key, env = f"stages.{stage.name}", _environment(stage)
     group = plan.group_of(stage.name)
     launch = stage.launch if group is None else group.launch
-    if launch.executable:
+    if launch.executable and ("/" in launch.executable or not _in_run_dir(stage, "PATH")):
         launcher = ProgramNeed(_plain(launch.executable), "launcher")
         yield StageNeed(stage.name, f"{key}.ranks", launcher, env=env)
     spec = pipeline.spec.stages[stage.name]
@@ -73,39 +90,31 @@ def _of_component(stage: StagePlan, component: Component, env: Mapping[str, str]
 def _of_command(stage: StagePlan, spec: StageSpec, folder: Path, env: Mapping[str, str]) -> Iterator[StageNeed]:
     key, written = f"stages.{stage.name}.command", [str(word) for word in spec.command or []]
     program = stage.program[0]
-    if "/" not in program and RUN_DIR in stage.env.get("PATH", ""):
+    if "/" not in program and _in_run_dir(stage, "PATH"):
         return  # the run may create it
     if not program.startswith(RUN_DIR):
-        yield StageNeed(stage.name, f"{key}[0]", _program(_plain(program)), written[0], env)
+        thing = _program(_plain(program), launched=bool(stage.launch.executable))
+        yield StageNeed(stage.name, f"{key}[0]", thing, written[0], env)
     if not is_interpreter(program):
         return
     python = _plain(program) if is_python(program) else ""
     target = executed(stage.program)
     if target is not None:
         place = f"{key}[{target.word}]"
-        thing = _executed(target, stage.program, python, spec, folder)
-        if thing is not None:
-            yield StageNeed(stage.name, place, thing, written[target.word], env)
-    if python:
-        yield from _of_ports(stage, spec, python, env)
-
-
-def _program(program: str) -> ProgramNeed:
-    return ProgramNeed(program, "interpreter" if is_interpreter(program) else "program")
-
-
-def _of_ports(stage: StagePlan, spec: StageSpec, python: str, env: Mapping[str, str]) -> Iterator[StageNeed]:
-    """What the ports of a Python program tell of its modules."""
-    if spec.uses_stage:
+        executes = _executed(target, stage.program, python, spec, folder)
+        if executes is not None:
+            known = not isinstance(executes, ModuleNeed)
+            yield StageNeed(stage.name, place, executes, written[target.word], env, certain=known)
+    # Files that are handed over are opened without workflow.stage. A port with `config:` tells nothing of the Python
+    # program, which may start another one that opens the stream.
+    if python and spec.uses_stage and any(end.engine != _HANDED_OVER for end in stage.ends):
         modules = ("workflow", "numpy", *_of_streams(stage), *_of_ranks(stage))
         needed = ModuleNeed(tuple(dict.fromkeys(modules)), python, "workflow.stage")
-        yield StageNeed(stage.name, f"stages.{stage.name}.command[0]", needed, env=env)
-    for side, ports in (("writes", spec.writes), ("reads", spec.reads)):
-        for name, port in ports.items():
-            if port.spoken in OPENPMD - WRITE_ONLY:
-                asked = f"port {name} ({port.spoken})"
-                place = f"stages.{stage.name}.{side}.{name}"
-                yield StageNeed(stage.name, place, ModuleNeed(("openpmd_api",), python, asked), env=env)
+        yield StageNeed(stage.name, f"{key}[0]", needed, env=env, certain=False)
+
+
+def _program(program: str, *, launched: bool) -> ProgramNeed:
+    return ProgramNeed(program, "interpreter" if is_interpreter(program) else "program", launched)
 
 
 def _of_streams(stage: StagePlan) -> list[str]:
@@ -138,7 +147,8 @@ def _executed(
 def _environment(stage: StagePlan) -> dict[str, str]:
     """The variables that decide which programs and modules are found; those below the run directory are not known."""
     found = {name: stage.env[name] for name in _VARIABLES if name in stage.env}
-    return {name: _plain(text) for name, text in found.items() if RUN_DIR not in text}
+    unknown = [name for name in ("PATH", "PYTHONPATH") if _in_run_dir(stage, name)]
+    return {name: _plain(text) for name, text in found.items() if name not in unknown and RUN_DIR not in text}
 
 
 def _plain(text: str) -> str:

@@ -7,6 +7,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from workflow.launch.launchers import LAUNCHERS
@@ -14,7 +15,6 @@ from workflow.site.interpreters import is_own_python, is_python
 from workflow.site.need_model import ModuleNeed, NeedState, NewFileNeed, ProgramNeed, ScriptNeed, StageNeed
 from workflow.site.program_lookup import interpreter_of, look_up_new_file, look_up_program, look_up_script
 from workflow.site.python_modules import (
-    DEADLINE_S,
     ScriptSyntaxError,
     ask_modules,
     imports_of,
@@ -103,14 +103,17 @@ def _imported(need: StageNeed, thing: ScriptNeed) -> StageNeed | NeedState | Non
     try:
         imports = imports_of(path, lenient=bool(thing.copied_with) or python is None or not is_own_python(python))
     except ScriptSyntaxError as error:
-        return NeedState(need, "missing", f"{path.name}:{error.line} is not valid Python: {error}", "correct it")
+        shown = f"`{shlex.quote(thing.python)} -m py_compile {shlex.quote(thing.script)}` shows the line"
+        detail = f"{path.name}:{error.line} is not valid Python: {error}"
+        return NeedState(replace(need, certain=False), "missing", detail, shown)
     imports = [each for each in imports if each.module not in sys.stdlib_module_names]
     if not imports:
         return None
     modules, lines = zip(*imports, strict=True)
     beside = None if thing.copied_with else path.parent
     asked = ModuleNeed(modules, thing.python, path.name, beside, thing.copied_with, lines)
-    return StageNeed(need.stage, need.key, asked, need.written, need.env)
+    # A module that is imported before them may change the search path.
+    return replace(need, thing=asked, certain=False)
 
 
 def _python_in_stage(need: StageNeed, thing: ModuleNeed) -> PythonInStage | None:
@@ -121,19 +124,20 @@ def _python_in_stage(need: StageNeed, thing: ModuleNeed) -> PythonInStage | None
 def _module_state(
     need: StageNeed,
     thing: ModuleNeed,
-    lacks: Mapping[PythonInStage, list[str] | None],
+    lacks: Mapping[PythonInStage, list[str] | str],
     reported: set[tuple[str, str]],
 ) -> NeedState:
     """Without detail where everything that is missing was reported for the same stage.
 
-    `lacks`: the modules that are missing, None where a Python did not answer; `reported`: (stage, module) so far.
+    `lacks`: the modules that are missing, a text where a Python did not answer; `reported`: (stage, module) so far.
     """
     names, python = ", ".join(thing.modules), _python_in_stage(need, thing)
     if python is None:
         return NeedState(need, "unchecked", f"{names}: {thing.python} is not here")
     path, absent = python[0], lacks[python]
-    if absent is None:
-        return NeedState(need, "unchecked", f"{names}: {path} did not answer within {DEADLINE_S:g} s")
+    if isinstance(absent, str):
+        hint = f"`{shlex.quote(path)} -c {shlex.quote(f'import {names}')}` shows why"
+        return NeedState(need, "unchecked", f"{names}: {path} {absent}", hint)
     gone = [name for name in thing.modules if name in absent and not _is_beside(thing, name)]
     new = [name for name in gone if (need.stage, name) not in reported]
     reported.update((need.stage, name) for name in gone)

@@ -1,4 +1,4 @@
-"""Interpreters by the names of their programs, and what their command lines let them execute. Pure."""
+"""Interpreters by the names of their programs, and what their command lines let them execute."""
 
 from __future__ import annotations
 
@@ -34,9 +34,12 @@ def is_interpreter(program: str) -> bool:
 def is_own_python(program: str) -> bool:
     """Whether a program, by its absolute path, is the Python that executes wf or another name of it in its folder.
 
-    Links are not resolved: the Python of a virtual environment is a link to one that has other modules.
+    The same file in another folder is not: the Python of a virtual environment is a link to one that has other
+    modules. Neither is another version in the same folder.
     """
-    return is_python(program) and os.path.dirname(program) == os.path.dirname(sys.executable)  # noqa: PTH120
+    if not is_python(program) or os.path.dirname(program) != os.path.dirname(sys.executable):  # noqa: PTH120
+        return False
+    return os.path.realpath(program) == os.path.realpath(sys.executable)
 
 
 def executed(argv: Sequence[str]) -> Executed | None:

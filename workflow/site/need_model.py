@@ -18,6 +18,8 @@ class ProgramNeed:
     program: str
     """An absolute path, or a name that is searched on PATH."""
     role: Literal["program", "interpreter", "launcher"] = "program"
+    launched: bool = False
+    """Whether a launcher starts it: one by `execvp`, which gives a script without `#!` to `sh`."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,11 @@ class StageNeed:
     """The environment variables of the stage that decide what is found: PATH and those of Python."""
     modules_known: bool = True
     """False where the run may create modules that a script imports."""
+    path_known: bool = True
+    """False where PATH leads into a directory that the run creates."""
+    certain: bool = True
+    """False where the stage may succeed although the need is not met: what a script imports, what a stage before it
+    may write."""
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,16 @@ from workflow.site.need_model import NeedState, NewFileNeed, ProgramNeed, Script
 from workflow.spec.suggest import did_you_mean, nearest_name, shortened
 from workflow.spec.user_paths import exists, is_file
 
-# The endings of scripts: the kernel starts them only by a first line `#!INTERPRETER`.
-_SCRIPTS = (".py", ".sh", ".pl", ".jl", ".lua", ".rb", ".R")
+# The endings of scripts, and their interpreters: the kernel starts them only by a first line `#!INTERPRETER`.
+_SCRIPTS = {
+    ".py": "python3",
+    ".sh": "sh",
+    ".pl": "perl",
+    ".jl": "julia",
+    ".lua": "lua",
+    ".rb": "ruby",
+    ".R": "Rscript",
+}
 _LONGEST_LINE = 256  # BINPRM_BUF_SIZE of Linux
 _MOST_NAMES = 10_000
 
@@ -31,7 +39,8 @@ def look_up_program(need: StageNeed, thing: ProgramNeed) -> NeedState:
         return NeedState(need, "missing", f"{what}`{shortened(name)}` is not on PATH", _hint_on_path(need, thing))
     path = Path(name)
     if thing.role == "launcher" and not is_file(path):
-        return NeedState(need, "missing", f"there is no launcher {name}", "correct `launcher_path` of the site")
+        hint = f"set `launcher_path` of the site to the path that `which {shlex.quote(path.name)}` prints"
+        return NeedState(need, "missing", f"there is no launcher {name}", hint)
     if not is_file(path):
         if exists(path):
             return NeedState(need, "missing", f"`{_shown(need, name)}` is a folder", "name a program in it")
@@ -39,13 +48,18 @@ def look_up_program(need: StageNeed, thing: ProgramNeed) -> NeedState:
         return NeedState(need, "missing", f"there is no program `{_shown(need, name)}`", hint)
     if not os.access(path, os.X_OK):
         return NeedState(need, "missing", f"`{_shown(need, name)}` is not executable", _hint_not_executable(path))
-    return _look_up_first_line(need, path)
+    return _look_up_first_line(need, thing, path)
 
 
 def look_up_script(need: StageNeed, thing: ScriptNeed) -> NeedState:
     """Whether a script is there."""
     path = Path(thing.script)
-    if is_file(path):
+    if exists(path) and path.is_dir():
+        if thing.python and is_file(path / "__main__.py"):
+            return NeedState(need, "ok", str(path))
+        hint = "add `__main__.py` to it, or name a script in it" if thing.python else "name a script in it"
+        return NeedState(need, "missing", f"`{_shown(need, thing.script)}` is a folder", hint)
+    if exists(path):  # a file, a pipe or a device
         return NeedState(need, "ok", str(path))
     hint = _nearest_file(need, path) or "write it, or correct `command`"
     return NeedState(need, "missing", f"there is no file `{_shown(need, thing.script)}`", hint)
@@ -59,7 +73,7 @@ def look_up_new_file(need: StageNeed, thing: NewFileNeed) -> NeedState:
     return NeedState(need, "missing", f"{thing.path} already exists, and is not overwritten", hint)
 
 
-def _look_up_first_line(need: StageNeed, path: Path) -> NeedState:
+def _look_up_first_line(need: StageNeed, thing: ProgramNeed, path: Path) -> NeedState:
     """The first line of a script names its interpreter."""
     try:
         with path.open("rb") as file:
@@ -67,21 +81,30 @@ def _look_up_first_line(need: StageNeed, path: Path) -> NeedState:
     except OSError:  # executable, not readable
         return NeedState(need, "ok", str(path))
     if not start.startswith(b"#!"):
-        if path.suffix not in _SCRIPTS:
+        if path.suffix not in _SCRIPTS or thing.launched:
             return NeedState(need, "ok", str(path))
         detail = f"`{_shown(need, str(path))}` has no first line `#!INTERPRETER`, so that it cannot be started"
-        hint = "begin it with `#!/usr/bin/env python3`" if path.suffix == ".py" else "add that line"
-        return NeedState(need, "missing", detail, hint)
+        return NeedState(need, "missing", detail, _hint_first_line(path, "sh"))
     if start.endswith(b"\r\n"):
         detail = f"`{_shown(need, str(path))}` has line ends of Windows, so that its interpreter is not found"
         return NeedState(need, "missing", detail, f"`sed -i 's/\\r$//' {shlex.quote(_from_here(path))}`")
     interpreter = _interpreter(start)
-    known = is_file(Path(interpreter)) if "/" in interpreter else shutil.which(interpreter, path=need.env.get("PATH"))
-    if known:
+    if _is_there(interpreter, need):
         return NeedState(need, "ok", str(path))
     line = shortened(start.decode("utf-8", "replace").strip())
     detail = f"`{_shown(need, str(path))}` begins with `{line}`, and there is no `{shortened(interpreter)}`"
-    return NeedState(need, "missing", detail, "correct its first line")
+    return NeedState(need, "missing", detail, _hint_first_line(path, Path(interpreter).name))
+
+
+def _is_there(interpreter: str, need: StageNeed) -> bool:
+    """Whether an interpreter of a first line is found. True where only the run creates what it is searched in."""
+    if interpreter.startswith("/"):
+        return is_file(Path(interpreter))
+    return "/" in interpreter or not need.path_known or bool(shutil.which(interpreter, path=need.env.get("PATH")))
+
+
+def _hint_first_line(path: Path, interpreter: str) -> str:
+    return f"begin it with `#!/usr/bin/env {_SCRIPTS.get(path.suffix, interpreter)}`"
 
 
 def interpreter_of(path: Path) -> str:
@@ -156,6 +179,7 @@ def _nearest_file(need: StageNeed, path: Path) -> str:
 
 def _near(path: Path) -> str | None:
     try:
-        return nearest_name(path.name, os.listdir(path.parent)[:_MOST_NAMES])  # noqa: PTH208
+        names = [name for name in os.listdir(path.parent)[:_MOST_NAMES] if name != path.name]  # noqa: PTH208
+        return nearest_name(path.name, names)
     except OSError:
         return None

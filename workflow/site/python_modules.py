@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from workflow.site.interpreters import is_own_python
+from workflow.spec.suggest import shortened
 
 if TYPE_CHECKING:
     import subprocess
@@ -64,8 +65,8 @@ def python_variables(env: Mapping[str, str]) -> dict[str, str]:
     return {name: env[name] for name in PYTHON_VARIABLES if name in env and env[name] != os.environ.get(name)}
 
 
-def ask_modules(python: str, modules: Iterable[str], env: Mapping[str, str]) -> Callable[[], list[str] | None]:
-    """Asks which of `modules` a Python lacks. The result waits for the answer: sorted; None when there is none.
+def ask_modules(python: str, modules: Iterable[str], env: Mapping[str, str]) -> Callable[[], list[str] | str]:
+    """Asks which of `modules` a Python lacks. The result waits for the answer: sorted; a text is why there is none.
 
     Args:
         python: absolute path.
@@ -83,30 +84,43 @@ def ask_modules(python: str, modules: Iterable[str], env: Mapping[str, str]) -> 
             env={**os.environ, **env},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
             start_new_session=True,
         )
-    except OSError:
-        return lambda: None
+    except OSError as error:
+        reason = f"cannot be started: {error.strerror}"
+        return lambda: reason
     return lambda: _answer(process, wanted)
 
 
-def _answer(process: subprocess.Popen[bytes], wanted: Sequence[str]) -> list[str] | None:
+def _answer(process: subprocess.Popen[bytes], wanted: Sequence[str]) -> list[str] | str:
     import subprocess
 
     with process:
         try:
-            said, _ = process.communicate(timeout=DEADLINE_S)
+            said, errors = process.communicate(timeout=DEADLINE_S)
         except subprocess.TimeoutExpired:
             # With the processes that it started: one of them may keep the pipe open.
             os.killpg(process.pid, signal.SIGKILL)
-            return None
+            return f"did not answer within {DEADLINE_S:g} s"
+    if process.returncode:
+        return f"{_how_it_ended(process.returncode)} when it was asked{_last_line(errors)}"
     try:
         found = json.loads(said)
     except ValueError:
-        return None
-    answered = process.returncode == 0 and isinstance(found, list)
-    return [name for name in wanted if name in found] if answered else None
+        found = None
+    return [name for name in wanted if name in found] if isinstance(found, list) else "printed no answer"
+
+
+def _how_it_ended(code: int) -> str:
+    if code > 0:
+        return f"ended with exit code {code}"
+    return f"was ended by {signal.Signals(-code).name if -code in set(signal.Signals) else f'signal {-code}'}"
+
+
+def _last_line(errors: bytes) -> str:
+    lines = errors.decode("utf-8", "replace").strip().splitlines()
+    return f": {shortened(lines[-1], 200)}" if lines else ""
 
 
 def _is_missing_here(name: str) -> bool:
@@ -124,8 +138,9 @@ def is_beside(folder: Path, module: str) -> bool:
 def imports_of(script: Path, *, lenient: bool = False) -> list[Import]:
     """The modules that a script imports in any case: at its top, and not in `try`, `if` or a function.
 
-    [] for a script that changes how modules are found, for one that cannot be read, and, with `lenient`, for one that
-    cannot be compiled; it may be written for another version of Python, or hold placeholders.
+    [] for a script that changes how modules are found, for one that cannot be read, for a ZIP archive or bytecode, and,
+    with `lenient`, for one that cannot be compiled; it may be written for another version of Python, or hold
+    placeholders.
 
     Raises:
         ScriptSyntaxError: it cannot be compiled.
@@ -136,7 +151,7 @@ def imports_of(script: Path, *, lenient: bool = False) -> list[Import]:
         source = script.read_bytes()
     except OSError:
         return []
-    if any(word in source for word in _OWN_SEARCH):
+    if b"\0" in source or any(word in source for word in _OWN_SEARCH):
         return []
     try:
         tree = ast.parse(source)
@@ -144,8 +159,6 @@ def imports_of(script: Path, *, lenient: bool = False) -> list[Import]:
         if lenient:
             return []
         raise ScriptSyntaxError(error.msg, error.lineno or 1) from None
-    except ValueError:  # a NUL byte
-        return []
     found: dict[str, Import] = {}
     for node in tree.body:
         if isinstance(node, ast.Import):
