@@ -22,7 +22,7 @@ def install_command(extra: str) -> str:
 
 
 def _installed_from() -> Path | None:
-    """The wheel on this machine from which `wf` was installed (PEP 610). It may be gone: then it is to be brought back."""
+    """The wheel on this machine from which `wf` was installed (PEP 610); it may be gone."""
     try:
         record = importlib.metadata.distribution("wf-hpc").read_text("direct_url.json")
         url = urlparse(json.loads(record)["url"]) if record else None
