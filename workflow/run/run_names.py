@@ -27,12 +27,12 @@ def find_run(run: str | os.PathLike[str] | None = None) -> Path:
     """
     latest = Path(RUNS) / LATEST
     name = LATEST if run is None else os.fspath(run)
-    if name == LATEST:
-        if not (latest / PLAN_FILE).exists():
-            raise RunError(f"no run here: there is no {latest}", _other_runs("", known_runs()))
-        return latest.resolve()
-    if (found := _directory_of(name)) is not None:
+    # Below `runs/` first; inside that folder `latest` is the link itself.
+    found = latest if name == LATEST and exists(latest / PLAN_FILE) else _directory_of(name)
+    if found is not None:
         return found.resolve()
+    if name == LATEST:
+        raise RunError(f"no run here: there is no {latest}", _other_runs("", known_runs()))
     hint = _other_runs(name, known_runs())
     if exists(Path(name)):
         raise RunError(f"{name} is not a run directory: it has no {PLAN_FILE}", hint)
