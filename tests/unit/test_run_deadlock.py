@@ -290,9 +290,10 @@ def fan(unseen: str) -> Plan:
 
 
 IN_OPEN = (
-    StreamOpening(2, "x", "one", "write"), *(StreamOpened(2, f"to-{name}", "one", "write") for name in ("two", "three")),
+    *(StreamOpened(2, stream, "one", "write") for stream in ("to-two", "to-three")),
+    StreamOpening(2, "x", "one", "write"),
     waits(5, "x", "one", "write"),
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize("unseen", ["two", "three"])
