@@ -17,7 +17,7 @@ ALIKE = 0.9
 def known_runs() -> list[str]:
     """Names of the runs below `runs/`, the oldest first."""
     found = [path.parent for path in Path(RUNS).glob(f"*/{PLAN_FILE}") if path.parent.name != LATEST]
-    return [path.name for path in sorted(found, key=lambda path: (path.stat().st_mtime, path.name))]
+    return [path.name for path in sorted(found, key=lambda path: ((path / PLAN_FILE).stat().st_mtime, path.name))]
 
 
 def find_run(run: str | os.PathLike[str] | None = None) -> Path:
