@@ -7,7 +7,7 @@ from collections.abc import Generator
 
 import pytest
 
-from tests.support.ucx_here import LEFT_OUT
+from tests.support import memory_limit_here, ucx_here
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -26,8 +26,9 @@ def bless(request: pytest.FixtureRequest) -> bool:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    if LEFT_OUT:
-        terminalreporter.write_line(LEFT_OUT)
+    for left_out in (ucx_here.LEFT_OUT, memory_limit_here.LEFT_OUT):
+        if left_out:
+            terminalreporter.write_line(left_out)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -22,7 +22,7 @@ def install_command(extra: str) -> str:
 
 
 def _installed_from() -> Path | None:
-    """The wheel on this machine from which `wf` was installed (PEP 610), if it is still there."""
+    """The wheel on this machine from which `wf` was installed (PEP 610); it may be gone."""
     try:
         record = importlib.metadata.distribution("wf-hpc").read_text("direct_url.json")
         url = urlparse(json.loads(record)["url"]) if record else None
@@ -32,5 +32,4 @@ def _installed_from() -> Path | None:
         return None
     from urllib.request import url2pathname
 
-    path = Path(url2pathname(url.path))
-    return path if path.exists() else None
+    return Path(url2pathname(url.path))

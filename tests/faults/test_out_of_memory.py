@@ -2,68 +2,101 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import resource
 import signal
+import subprocess
 import sys
-import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.support.chains import make_plan, make_stage
+from tests.support.memory_limit_here import LIMITS_WORK, limited_cgroup
 from tests.support.watching import describe, held, kill, run_and_hurt, run_whole
 from workflow.run.events import StageKilled
-from workflow.run.processes.memory_evidence import memory_cgroup, node_kills
+from workflow.run.processes import memory_evidence
+from workflow.run.processes.memory_evidence import MemoryWatch, node_kills
 
-LIMIT = 64 * 2**20
-# Joins the cgroup, then fills memory.
+# Joins the cgroup, and fills memory when it has been seen there.
 HUNGRY = """
-import pathlib, sys
+import pathlib, sys, time
 pathlib.Path(sys.argv[1], "cgroup.procs").write_text("0")
+while not pathlib.Path(sys.argv[2]).exists():
+    time.sleep(0.01)
 kept = [b"x" * 2**20 for _ in range(2000)]
 """
+JOINS = "import pathlib, sys; pathlib.Path(sys.argv[1], 'cgroup.procs').write_text('0'); print(flush=True); input()"
 HOLDS = "import pathlib, time; pathlib.Path('held').touch(); time.sleep(100)"
 
 
 @pytest.fixture
 def limited() -> Iterator[Path]:
     """A memory cgroup below this process's own, with a limit."""
-    own = memory_cgroup(Path("/proc/self/cgroup").read_text())
-    if own is None:
-        pytest.skip("this system has no memory cgroup")
-    folder = own.folder / f"wf-test-{os.getpid()}"
-    try:
-        folder.mkdir()
-    except OSError as error:
-        pytest.skip(f"no cgroup can be made here: {error.strerror}")
-    try:
-        files = [folder / "memory.max", folder / "memory.limit_in_bytes"]
-        file = next((file for file in files if file.exists()), None)
-        if file is None:
-            pytest.skip("a cgroup below this one has no memory limit")
-        file.write_text(str(LIMIT))
-        for swap in (folder / "memory.swap.max", folder / "memory.memsw.limit_in_bytes"):
-            with contextlib.suppress(OSError):
-                swap.write_text("0" if swap.name == "memory.swap.max" else str(LIMIT))
+    with limited_cgroup() as folder:
         yield folder
-    finally:
-        deadline = time.monotonic() + 10
-        while folder.exists() and time.monotonic() < deadline:
-            with contextlib.suppress(OSError):  # busy while its last process ends
-                folder.rmdir()
 
 
-def test_a_stage_that_the_kernel_killed_for_lack_of_memory(limited: Path, tmp_path: Path) -> None:
-    outcome = run_whole(make_plan([make_stage("md", [sys.executable, "-c", HUNGRY, str(limited)])]), tmp_path)
-    story = describe(outcome.state, outcome.run_dir)
-    assert outcome.verdict.reason.startswith("md was killed by signal 9 (SIGKILL): out of memory: "), story
-    assert outcome.verdict.reason.endswith("; the limit is 67.1 MB") or "by its log" in outcome.verdict.reason, story
-    (found,) = (event for event in outcome.events() if isinstance(event, StageKilled))
-    assert found.node_kills is None or found.node_kills > 0
-    assert found.log or found.cgroup_kills, found
+@pytest.fixture
+def seen(limited: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file that is there when the supervisor has seen a stage in the cgroup."""
+    file, look = tmp_path / "seen", MemoryWatch.look
+
+    def noted(watch: MemoryWatch, name: str, pids: Iterable[int]) -> None:
+        pids = list(pids)
+        was_there = {str(pid) for pid in pids} & set((limited / "cgroup.procs").read_text().split())
+        look(watch, name, pids)
+        if was_there:
+            file.touch()
+
+    monkeypatch.setattr(MemoryWatch, "look", noted)
+    return file
+
+
+@pytest.fixture
+def neighbour(limited: Path) -> Iterator[None]:
+    """A process of somebody else in the cgroup."""
+    argv = [sys.executable, "-c", JOINS, str(limited)]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        yield
+
+
+if LIMITS_WORK:
+
+    @pytest.mark.parametrize("is_shared", [False, True], ids=["own", "shared"])
+    def test_a_stage_that_the_kernel_killed_for_lack_of_memory(
+        is_shared: bool,
+        limited: Path,
+        seen: Path,
+        request: pytest.FixtureRequest,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        # Often only root may read the log.
+        monkeypatch.setattr(memory_evidence, "KERNEL_LOG", tmp_path / "none")
+        if is_shared:
+            request.getfixturevalue("neighbour")
+        argv = [sys.executable, "-c", HUNGRY, str(limited), str(seen)]
+        outcome = run_whole(make_plan([make_stage("md", argv)]), tmp_path)
+        story = describe(outcome.state, outcome.run_dir)
+        (found,) = (event for event in outcome.events() if isinstance(event, StageKilled))
+        assert (found.cgroup_kills, found.cgroup_is_own) == (1, not is_shared), found
+        assert found.node_kills is None or found.node_kills > 0
+        said = outcome.verdict.reason.removeprefix("md was killed by signal 9 (SIGKILL): ")
+        if is_shared:
+            assert said.startswith("out of memory? for lack of it the kernel killed 1 process of cgroup "), story
+        else:
+            assert said.startswith("out of memory: the kernel killed 1 process of its cgroup "), story
+            assert said.endswith("; the limit is 67.1 MB"), story
+
+    @pytest.mark.usefixtures("neighbour")
+    def test_the_kernels_log_names_a_stage_in_a_shared_cgroup(limited: Path, seen: Path, tmp_path: Path) -> None:
+        argv = [sys.executable, "-c", HUNGRY, str(limited), str(seen)]
+        outcome = run_whole(make_plan([make_stage("md", argv)]), tmp_path)
+        (found,) = (event for event in outcome.events() if isinstance(event, StageKilled))
+        assert ("out of memory: by its log" in outcome.verdict.reason) is bool(found.log), outcome.verdict.reason
 
 
 def test_a_stage_that_somebody_killed_did_not_run_out_of_memory(tmp_path: Path) -> None:

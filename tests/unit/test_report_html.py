@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 import time
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.sample_run import make_events, make_plan, make_stage, simulate, write_run, write_sample
+from workflow.report.html import svg_charts
 from workflow.report.html.page import TEMPLATES, bytecode_cache
 from workflow.report.html.section_data import round_marks
 from workflow.report.report_files import write_report
@@ -145,3 +147,10 @@ def test_compiled_templates_are_kept_where_that_is_possible(tmp_path: Path, monk
     assert bytecode_cache(tmp_path / "file") is None
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     assert bytecode_cache(folder) is None
+
+
+def test_a_queue_is_drawn_only_as_far_as_it_is_known() -> None:
+    moments = [(10.0, 1.0), (20.0, 2.0)]
+    known, part = (str(svg_charts.stairs(moments, 0.0, 100.0, 2.0, "queue", until)) for until in (math.inf, 25.0))
+    assert [float(x) for x in re.findall(r"H([0-9.]+)", known)][-1] == svg_charts.WIDTH
+    assert [float(x) for x in re.findall(r"H([0-9.]+)", part)][-1] == svg_charts.WIDTH / 4

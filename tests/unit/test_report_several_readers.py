@@ -297,7 +297,7 @@ def test_ends_that_wait_equally_long_leave_the_limit_unknown(
     waits = {"md": md, "one": one, "two": two}
     expected = " and ".join(names), " and ".join(f"{waits[name] * 100:.0f} %" for name in names)
     assert limit == Limit(
-        "", f"{expected[0]} wait for {expected[1]} of the time: the difference is within the noise"
+        "", f"{expected[0]} wait for {expected[1]} of the time: too few or too uneven samples to tell"
     )  # fmt: skip
 
 
@@ -310,7 +310,7 @@ def test_a_difference_within_its_scatter_is_noise(tmp_path: Path) -> None:
     readers["two"] = taken(times, wait_s=0.5)
     records = records_of(tmp_path / "rare", fan(), {"md": rare, **readers})
     limit = stream_limit(records.plan.stream("atoms"), records)
-    assert limit.why_unknown == "one and md wait for 0 % and 9 % of the time: the difference is within the noise"
+    assert limit.why_unknown == "one and md wait for 0 % and 9 % of the time: too few or too uneven samples to tell"
     records = records_of(tmp_path / "often", fan(), {"md": written(times, wait_s=0.09), **readers})
     assert stream_limit(records.plan.stream("atoms"), records) == Limit("one")
 
@@ -367,7 +367,7 @@ def test_what_happened_before_all_ends_were_open_does_not_count(tmp_path: Path) 
     readers = {"one": [opened("atoms", "read", 0.5), *taken(times)[1:]], "two": taken(times, wait_s=0.5)}
     records = records_of(tmp_path, fan(), {"md": md, **readers})
     why = stream_limit(records.plan.stream("atoms"), records).why_unknown
-    assert why == "md and one wait for 0 % and 0 % of the time: the difference is within the noise"
+    assert why == "md and one wait for 0 % and 0 % of the time: too few or too uneven samples to tell"
 
 
 def cpu(stage: str, *samples: tuple[float, float]) -> list[Record]:
@@ -451,7 +451,7 @@ def test_recorded_waits_are_not_corrected(tmp_path: Path) -> None:
     metrics = {"md": written(times, wait_s=0.55), "one": taken(times, wait_s=0.52)}
     records = records_of(tmp_path, alone(), metrics)
     why = stream_limit(records.plan.stream("atoms"), records).why_unknown
-    assert why == "one and md wait for 52 % and 55 % of the time: the difference is within the noise"
+    assert why == "one and md wait for 52 % and 55 % of the time: too few or too uneven samples to tell"
 
 
 def test_a_full_queue_that_discards_says_nothing_of_its_writer(tmp_path: Path) -> None:

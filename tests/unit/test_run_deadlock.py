@@ -233,3 +233,80 @@ def test_three_stages_in_a_circle() -> None:
     run.feed(waits(5, "from-c", "a", "read"), waits(5, "from-a", "b", "read"), waits(5, "from-b", "c", "read"))
     assert later(run) == "a"
     assert run.state.reason.endswith(": a and c and b wait for each other")
+
+
+VERBOSE = {"SstVerbose": "3"}
+
+
+def with_own_reader(env: dict[str, str]) -> Plan:
+    """one → two by `x`, which two reads with ADIOS2 itself, and by `ret`, which it reads with workflow.stage."""
+    stages = [
+        make_stage("one", ["a"], [make_end("x", "write"), make_end("ret", "write")]),
+        make_stage("two", ["b"], [make_end("x", "read"), make_end("ret", "read")], observed="evidence", env=env),
+    ]
+    streams = [make_stream(name, "one", ["two"], queue=Queue.model_validate({})) for name in ("x", "ret")]
+    return make_plan(stages, streams, start=1e6, step=1e6, run=1e6)
+
+
+@pytest.mark.parametrize("env", [{}, {"SstVerbose": "2"}, VERBOSE], ids=["unseen", "summary", "log"])
+def test_a_full_queue_proves_nothing_if_its_reader_does_not_report(env: dict[str, str]) -> None:
+    """The reader has taken all steps; its writer is busy in end_step: compression, a slow disk."""
+    run = Run(with_own_reader(env)).feed(
+        *(StreamOpened(1, stream, "one", "write") for stream in ("x", "ret")),
+        StreamOpening(1, "ret", "two", "read"), StreamOpened(1, "ret", "two", "read"),
+        steps(3, "x", "one", "write", 2), steps(3, "ret", "one", "write", 2), steps(3, "ret", "two", "read", 2),
+        waits(5, "x", "one", "write", 2), waits(5, "ret", "two", "read", 2),
+    )  # fmt: skip
+    assert later(run) == ""
+    assert diagnose(run.state, "one", 60)[0] == "two", "who waits for whom is still named where a deadline has passed"
+
+
+@pytest.mark.parametrize("env", [{}, VERBOSE], ids=["unseen", "log"])
+def test_an_open_proves_nothing_if_the_other_end_does_not_report(env: dict[str, str]) -> None:
+    begun = StreamOpening(1, "ret", "two", "read"), StreamOpening(1, "x", "one", "write")
+    run = Run(with_own_reader(env)).feed(*begun, waits(5, "x", "one", "write"), waits(5, "ret", "two", "read"))
+    assert later(run) == ""
+
+
+@pytest.mark.parametrize("env", [{}, VERBOSE], ids=["unseen", "log"])
+@pytest.mark.parametrize("opens", [True, False], ids=["open", "step"])
+def test_a_reader_waits_for_nothing_certain_if_its_writer_does_not_report(env: dict[str, str], opens: bool) -> None:
+    plan = pair()
+    one = plan.stages[0].model_copy(update={"observed": "evidence", "env": env})
+    run = Run(plan.model_copy(update={"stages": [one, plan.stages[1]]}))
+    run.feed(StreamOpening(1, "back", "one", "read"), StreamOpening(1, "x", "two", "read"))
+    assert later((run if opens else run.open_all()).feed(*BOTH_READ)) == ""
+
+
+def fan(unseen: str) -> Plan:
+    """one → two and three by `x`; one → two and one → three by streams of their own. `unseen` uses ADIOS2 itself."""
+    own = {"two": "to-two", "three": "to-three"}
+    stages = [make_stage("one", ["a"], [make_end(name, "write") for name in ("x", *own.values())])]
+    for name, stream in own.items():
+        observed = "evidence" if name == unseen else "metrics"
+        stages.append(make_stage(name, ["b"], [make_end("x", "read"), make_end(stream, "read")], observed=observed))
+    streams = [make_stream("x", "one", [*own]), *(make_stream(stream, "one", [name]) for name, stream in own.items())]
+    return make_plan(stages, streams, start=1e6, step=1e6, run=1e6)
+
+
+IN_OPEN = (
+    *(StreamOpened(2, stream, "one", "write") for stream in ("to-two", "to-three")),
+    StreamOpening(2, "x", "one", "write"),
+    waits(5, "x", "one", "write"),
+)
+
+
+@pytest.mark.parametrize("unseen", ["two", "three"])
+def test_of_several_readers_in_open_only_those_that_report_prove_a_deadlock(unseen: str) -> None:
+    def waiting(name: str) -> tuple[Event, Event]:
+        return StreamOpened(2, f"to-{name}", name, "read"), waits(5, f"to-{name}", name, "read")
+
+    seen = "three" if unseen == "two" else "two"
+    begun = StreamOpening(2, f"to-{unseen}", unseen, "read")
+    assert later(Run(fan(unseen)).feed(*IN_OPEN, begun, *waiting(unseen))) == "", "it may have opened x"
+    here = StreamOpened(3, "x", seen, "read")
+    assert later(Run(fan(unseen)).feed(*IN_OPEN, begun, here, *waiting(unseen), *waiting(seen))) == ""
+    run = Run(fan(unseen)).feed(*IN_OPEN, begun, *waiting(unseen), *waiting(seen))
+    assert later(run) == seen, "one needs both, and this one waits for one"
+    assert f"one waits in open for {seen} to open x" in run.state.reason
+    assert unseen not in run.state.reason

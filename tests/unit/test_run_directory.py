@@ -196,6 +196,9 @@ def test_run_names_move_on(plan: Plan, tmp_path: Path, monkeypatch: pytest.Monke
     first, second = create_run_dir(plan, Source()), create_run_dir(plan, Source())
     assert first != second
     assert find_run() == second
+    monkeypatch.chdir(tmp_path / "runs")
+    assert find_run("latest") == find_run() == second, "inside the folder of the runs"
+    monkeypatch.chdir(tmp_path)
     assert find_run(first.name) == find_run(first) == find_run(Path("runs") / first.name) == first
     with pytest.raises(RunError, match=f"there is no run `nothing`\n.*{second.name}"):
         find_run("nothing")

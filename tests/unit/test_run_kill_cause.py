@@ -40,12 +40,21 @@ V2_OWN = "0::/user.slice/job-7.scope\n"
         ),
         (replace(NOTHING, log=["odd"]), "out of memory: by its log the kernel killed one of its processes"),
         (
-            replace(PEAK, cgroup="/job/7", cgroup_kills=1, node_kills=1),
+            replace(PEAK, cgroup="/job/7", cgroup_kills=1, cgroup_is_own=True, node_kills=1),
             "out of memory: the kernel killed 1 process of its cgroup /job/7; the limit is 64.0 MB",
         ),
         (
-            replace(NOTHING, cgroup="/job/7", cgroup_kills=2),
+            replace(NOTHING, cgroup="/job/7", cgroup_kills=2, cgroup_is_own=True),
             "out of memory: the kernel killed 2 processes of its cgroup /job/7",
+        ),
+        (
+            replace(PEAK, cgroup="/user.slice", cgroup_kills=1, node_kills=1),
+            "out of memory? for lack of it the kernel killed 1 process of cgroup /user.slice, in which there may be "
+            "processes of others; who sent the signal is not known; its largest process had used 60.0 MB of 64.0 MB",
+        ),
+        (
+            replace(PEAK, log=[LOG], cgroup="/user.slice", cgroup_kills=1),
+            "out of memory: by its log the kernel killed process 28786 (python), with 71.6 MB; the limit is 64.0 MB",
         ),
         (
             replace(PEAK, cgroup="/job/7", cgroup_kills=0, node_kills=0),
@@ -132,14 +141,61 @@ def test_kills_of_a_cgroup_are_counted_from_when_it_was_seen(
     put(machine, f"{Path(folder).parent}/{limit}", f"{64 * MB}\n")
     put(machine, "proc/vmstat", "nr_free_pages 3\noom_kill 10\n")
     put(machine, "proc/40/cgroup", own)
+    put(machine, f"{folder}/cgroup.procs", "40\n")
     put(machine, "proc/40/comm", "python\n")
     watch = MemoryWatch()
     watch.start("md", 40)
     name = own.splitlines()[-1 if folder.startswith("cgroup/u") else 1].split(":")[2]
-    assert watch.facts("md") == MemoryFacts(64 * MB, name, 0, 0)
+    assert watch.facts("md") == MemoryFacts(64 * MB, name, 0, True, 0)
     (machine / folder / file).write_text(text.replace("oom_kill 1", "oom_kill 2").replace("oom_kill 3", "oom_kill 4"))
     put(machine, "proc/vmstat", "nr_free_pages 3\noom_kill 11\n")
-    assert watch.facts("md") == MemoryFacts(64 * MB, name, 1, 1)
+    assert watch.facts("md") == MemoryFacts(64 * MB, name, 1, True, 1)
+
+
+@pytest.mark.parametrize(
+    ("before", "at_last", "below", "is_own"),
+    [
+        ("40", "", "41", True),  # 41 is below the launcher 40
+        ("40\n7", "", "", False),  # somebody was there, and may be the one that was killed
+        ("40", "7", "", False),
+        ("40\n0", "", "", False),  # of another container
+        ("40", "", "7", False),
+        (None, None, None, False),
+    ],
+)
+def test_a_cgroup_is_its_own_if_only_its_processes_were_seen_there(
+    machine: Path, before: str | None, at_last: str | None, below: str | None, is_own: bool
+) -> None:
+    for pid in (40, 41):
+        put(machine, f"proc/{pid}/cgroup", V2_OWN)
+        put(machine, f"proc/{pid}/comm", "python\n")
+    folder = "cgroup/user.slice/job-7.scope"
+    put(machine, f"{folder}/memory.events", V2_EVENTS)
+    if before is not None:
+        put(machine, f"{folder}/cgroup.procs", before + "\n")
+    watch = MemoryWatch()
+    watch.start("md", 40)
+    if below is not None:
+        put(machine, f"{folder}/step/cgroup.procs", below + "\n")
+    watch.look("md", [40, 41])
+    if at_last is not None:
+        put(machine, f"{folder}/cgroup.procs", at_last)
+    assert watch.facts("md").cgroup_is_own is is_own
+
+
+def test_a_launcher_and_its_ranks_in_different_cgroups(machine: Path) -> None:
+    """The cgroup is that of the ranks; its kills count from when it was first seen."""
+    put(machine, "proc/40/cgroup", "0::/launcher\n")
+    put(machine, "proc/41/cgroup", "0::/ranks\n")
+    for name in ("launcher", "ranks"):
+        put(machine, f"cgroup/{name}/memory.events", V2_EVENTS)
+    watch = MemoryWatch()
+    watch.start("md", 40)
+    watch.look("md", [40, 41])
+    put(machine, "cgroup/ranks/memory.events", V2_EVENTS.replace("oom_kill 1", "oom_kill 2"))
+    watch.look("md", [40, 41])
+    facts = watch.facts("md")
+    assert (facts.cgroup, facts.cgroup_kills) == ("/ranks", 1)
 
 
 def test_the_kernels_log_names_processes_of_the_stage_since_its_start(

@@ -77,6 +77,15 @@ def test_keys_of_a_stage_among_the_stages(tmp_path: Path) -> None:
     assert hint == "indent it further: it then belongs to stage `ana`"
 
 
+def test_a_key_among_the_stages_hides_no_mistake_of_another_stage(tmp_path: Path) -> None:
+    file = tmp_path / "pipeline.yaml"
+    text = PIPELINE.replace("    with: {steps: 2}", "  with: {steps: 2}\n  sim2:\n    ranks: 1")
+    file.write_text(text)
+    with pytest.raises(SpecError) as caught:
+        load_pipeline(file)
+    assert [problem.key for problem in caught.value.problems] == ["stages.with", "stages.sim2"]
+
+
 def test_a_stage_may_be_called_like_a_key(tmp_path: Path) -> None:
     file = tmp_path / "pipeline.yaml"
     file.write_text(PIPELINE.replace("sim:", "place:").replace("from: sim", "from: place").replace("data:", "keep:"))

@@ -182,3 +182,14 @@ def test_a_site_is_named_by_its_file_too(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=r'p.yaml:12:7: site: there is no file "gone.yaml"'):
         (tmp_path / "inside/p.yaml").write_text(HEAD + STREAMS + "site: ./gone.yaml\n")
         load_pipeline("inside/p.yaml")
+
+
+def test_one_profile_or_setting_may_be_given_as_text(tmp_path: Path) -> None:
+    file = tmp_path / "pipeline.yaml"
+    file.write_text(
+        "wf: 1\nname: x\nstages:\n  a: {command: [a]}\n  b: {command: [b]}\n"
+        "streams: {x: {from: a, to: b, via: file}}\nprofiles: {big: {stages: {a: {ranks: 2}}}}\n"
+    )
+    one = load_pipeline(file, profiles="big", sets="stages.b.ranks=3").spec
+    assert one == load_pipeline(file, profiles=["big"], sets=["stages.b.ranks=3"]).spec
+    assert (one.stages["a"].ranks, one.stages["b"].ranks) == (2, 3)

@@ -12,9 +12,8 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -426,26 +425,25 @@ def main() -> None:
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # searching for them costs 40 ms
     try:
         wf.main(prog_name="wf", standalone_mode=False)
+        return
     except WfError as error:
-        _exit_with(error.problems, error.exit_code)
+        problems, code = error.problems, error.exit_code
     except NO_ARGUMENTS as error:
         error.show()
         sys.exit(EXIT_BAD_INPUT)
     except click.ClickException as error:
         from workflow.cli.usage_errors import usage_problem
 
-        _exit_with([usage_problem(error, wf, sys.argv[1:])], EXIT_BAD_INPUT)
+        problems, code = [usage_problem(error, wf, sys.argv[1:])], EXIT_BAD_INPUT
     except (click.Abort, KeyboardInterrupt):
-        _exit_with([to_message("note", "interrupted")], EXIT_INTERRUPTED)
+        problems, code = [to_message("note", "interrupted")], EXIT_INTERRUPTED
     except BrokenPipeError:  # the reader left: `wf plan --json | head`
         sys.stderr.close()  # or Python complains at exit
         sys.exit(0)
-
-
-def _exit_with(problems: Sequence[Problem], code: int) -> NoReturn:
     from workflow.report.show.printing import show_errors
 
     show_errors(problems)
+    gc.collect()  # the error is gone, and with it ADIOS2's objects, of which ADIOS2 would complain at the exit
     sys.exit(code)
 
 

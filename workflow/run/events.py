@@ -182,8 +182,9 @@ class StageKilled(Event):
 
     `peak_bytes`: the largest resident memory of one of its processes; `limit_bytes`: of its cgroup, or else the memory
     of the node. `cgroup_kills`, `node_kills`: how many processes of its cgroup, and of this node, the kernel has killed
-    for lack of memory since the stage was started. `log`: what the kernel's log has about its processes. `is_here`:
-    whether all its processes ran on this node.
+    for lack of memory since the stage was started; `cgroup_is_own`: whether only processes of this stage were seen in
+    its cgroup. `log`: what the kernel's log has about its processes. `is_here`: whether all its processes ran on this
+    node.
     """
 
     stage: str
@@ -192,6 +193,7 @@ class StageKilled(Event):
     limit_bytes: int | None = None
     cgroup: str = ""
     cgroup_kills: int | None = None
+    cgroup_is_own: bool = False
     node_kills: int | None = None
     log: list[str] = field(default_factory=list)
 

@@ -17,7 +17,7 @@ ALIKE = 0.9
 def known_runs() -> list[str]:
     """Names of the runs below `runs/`, the oldest first."""
     found = [path.parent for path in Path(RUNS).glob(f"*/{PLAN_FILE}") if path.parent.name != LATEST]
-    return [path.name for path in sorted(found, key=lambda path: (path.stat().st_mtime, path.name))]
+    return [path.name for path in sorted(found, key=lambda path: ((path / PLAN_FILE).stat().st_mtime, path.name))]
 
 
 def find_run(run: str | os.PathLike[str] | None = None) -> Path:
@@ -27,12 +27,12 @@ def find_run(run: str | os.PathLike[str] | None = None) -> Path:
     """
     latest = Path(RUNS) / LATEST
     name = LATEST if run is None else os.fspath(run)
-    if name == LATEST:
-        if not (latest / PLAN_FILE).exists():
-            raise RunError(f"no run here: there is no {latest}", _other_runs("", known_runs()))
-        return latest.resolve()
-    if (found := _directory_of(name)) is not None:
+    # Below `runs/` first; inside that folder `latest` is the link itself.
+    found = latest if name == LATEST and exists(latest / PLAN_FILE) else _directory_of(name)
+    if found is not None:
         return found.resolve()
+    if name == LATEST:
+        raise RunError(f"no run here: there is no {latest}", _other_runs("", known_runs()))
     hint = _other_runs(name, known_runs())
     if exists(Path(name)):
         raise RunError(f"{name} is not a run directory: it has no {PLAN_FILE}", hint)

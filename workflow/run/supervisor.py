@@ -362,9 +362,10 @@ class _Watch:
         launch = self.launches.of(stage)
         name = launch.process.name if launch else stage
         facts = self.crew.memory_facts(name)
+        is_own = facts.cgroup_is_own and (launch is None or launch.group.stages == [stage])
         return StageKilled(
             t, stage, self.crew.has_all_here(name), ending.peak_bytes, facts.limit_bytes, facts.cgroup,
-            facts.cgroup_kills, facts.node_kills, list(facts.log),
+            facts.cgroup_kills, is_own, facts.node_kills, list(facts.log),
         )  # fmt: skip
 
     def others(self, stage: str) -> tuple[list[str], list[str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,9 +23,7 @@ from workflow.spec.schema_introspection import keys_of
 from workflow.spec.suggest import did_you_mean, listing, shortened
 from workflow.spec.user_paths import path_mistake
 from workflow.spec.validation_messages import problem_at, shown, validated
-from workflow.spec.yaml_tree.node import KeyPath, Node, key_text
-
-_LACKS = re.compile(r"is missing$|got nothing$")
+from workflow.spec.yaml_tree.node import KeyPath, Node, key_path, key_text, nearest
 
 
 @dataclass
@@ -118,14 +115,21 @@ def _with_misplaced_keys(root: Node, named: str, keys: Iterable[str], problems: 
             before = name
             continue
         # What the stage before lacks stands here.
-        lacking = [
-            each for each in problems if each.key.startswith(f"{named}.{before}") and _LACKS.search(each.message)
-        ]
+        owner = f"{named}.{before}"
+        of_owner = (each for each in problems if each.key == owner or each.key.startswith(f"{owner}."))
+        lacking = [each for each in of_owner if _is_absent(root, each.key)]
         problems = [each for each in problems if each not in its and each not in lacking]
         message = f"`{name}` is a key of a {one}, but indented like the name of a {one}"
         hint = f"indent it further: it then belongs to {one} `{before}`"
         problems.append(problem_at(root, (named, name), message, hint, at_key=True))
     return problems
+
+
+def _is_absent(root: Node, key: str) -> bool:
+    """Whether a key is not in the file, or has no value."""
+    path = key_path(root, key)
+    found, node = nearest(root, path)
+    return found != path or node.value is None
 
 
 def _check_component(

@@ -59,7 +59,7 @@ def load_pipeline(
 
     Args:
         path: the file; its name in messages is `path` as given.
-        profiles: profiles of the file to apply; a later one overrides an earlier one.
+        profiles: profiles of the file to apply, or the only one; a later one overrides an earlier one.
         sets: `KEY=VALUE` each, the value in YAML; stronger than everything else.
         via: an engine for every stream (but those of engine `file`); stronger than profiles.
         site: the machine, by name or by path; stronger than profiles.
@@ -67,6 +67,7 @@ def load_pipeline(
     Raises:
         SpecError: all that is wrong, in the file's order, profiles that were not chosen included.
     """
+    profiles, sets = ([each] if isinstance(each, str) else each for each in (profiles, sets))
     file = Path(path)
     root, text = read_yaml(file, os.fspath(path))
     base = file.absolute().parent

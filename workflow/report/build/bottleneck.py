@@ -108,7 +108,7 @@ def _why_not(first: str, second: str, waits: Mapping[str, Waiting]) -> str:
             return f"{first} and {second} keep no metrics, and their CPU time does not show how long they wait"
         return f"{unknown[0]} keeps no metrics, and its CPU time does not show how long it waits"
     one, other = (percent(fmean(waits[name].most)) for name in (first, second))
-    return f"{first} and {second} wait for {one} and {other} of the time: the difference is within the noise"
+    return f"{first} and {second} wait for {one} and {other} of the time: too few or too uneven samples to tell"
 
 
 def _never_both(waits: Mapping[str, Waiting]) -> dict[str, Waiting]:

@@ -25,6 +25,7 @@ def make_notes(records: Records, streams: list[StreamPart]) -> list[str]:
         *_summed(records),
         *(event.text for event in records.state.warnings if isinstance(event, RecordsLost) and not event.stage),
         *_uncounted(streams),
+        *_empty(records, streams),
         *_bytes_of_readers(streams),
         *_dropped(records.plan, streams),
         *_unchecked(records.plan, streams),
@@ -39,6 +40,12 @@ def _without_metrics(records: Records) -> list[str]:
         for stage in records.plan.stages
         if stage.ends and records.state.stages[stage.name].started and not records.metrics[stage.name].exists
     ]
+
+
+def _empty(records: Records, streams: list[StreamPart]) -> list[str]:
+    """Streams that a program opened and closed without a step: seldom what was meant."""
+    finished = records.state.finished is not None
+    return [f"stream {each.name}: {each.writer} wrote no step" for each in streams if finished and each.steps == 0]
 
 
 def _silences(records: Records) -> list[str]:

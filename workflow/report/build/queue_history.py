@@ -33,7 +33,7 @@ def queue_history(plan: StreamPlan, records: Records) -> list[QueueLevel]:
         return []
     reached: list[float] = [0] * len(ends)
     history: list[QueueLevel] = []
-    until = _recorded_until(plan, records)
+    until = recorded_until(plan, records)
     limit = math.inf if plan.queue is None else plan.queue.limit
     for t, index, steps in sorted([*_changes(ends, _held(plan, records)), *_closings(plan, records)]):
         if t > until:
@@ -89,7 +89,7 @@ def _all_seen(plan: StreamPlan, records: Records) -> bool:
     )
 
 
-def _recorded_until(plan: StreamPlan, records: Records) -> float:
+def recorded_until(plan: StreamPlan, records: Records) -> float:
     """Until when every step of every end has a record of its own (Unix s); infinity where all have."""
     ends: list[tuple[str, Side]] = [(plan.writer, "write"), *((name, "read") for name in plan.readers)]
     steps = (step for stage, side in ends for step in records.metrics[stage].of(plan.name, side))

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from workflow.formatting import duration, percent, rate
 from workflow.plan.plan_model import Plan
-from workflow.report.build.queue_history import queue_history
+from workflow.report.build.queue_history import queue_history, recorded_until
 from workflow.report.build.timeline import ACTIVITIES, Lane, data_rates, make_lane
 from workflow.report.html import svg_charts
 from workflow.report.read.run_records import Records
@@ -182,12 +182,14 @@ def _rate_figure(records: Records, stream: StreamPart, start: float, end: float)
 
 
 def _queue_figure(records: Records, stream: StreamPart, start: float, end: float) -> list[CardFigure]:
-    history = queue_history(records.plan.stream(stream.name), records) if stream.coupling == "live" else []
+    plan = records.plan.stream(stream.name)
+    history = queue_history(plan, records) if stream.coupling == "live" else []
     if not history:
         return []
     top = stream.queue_limit or max(length for _, length in history) or 1
     limit = f"limit {stream.queue_limit}, {stream.when_full} when full" if stream.queue_limit else "no limit"
-    chart = svg_charts.stairs(history, start, end, top, f"{stream.name}: steps in the queue, {limit}")
+    label = f"{stream.name}: steps in the queue, {limit}"
+    chart = svg_charts.stairs(history, start, end, top, label, recorded_until(plan, records))
     return [CardFigure("steps waiting in the queue", f"up to {stream.longest_queue}; {limit}", chart)]
 
 

@@ -6,6 +6,7 @@ Every text in them is escaped here, so that they can be marked as safe for the t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from html import escape
 
@@ -105,15 +106,29 @@ def share_bar(parts: dict[Activity, float], label: str, height: int = 18) -> Mar
     return svg(body, height, label)
 
 
-def stairs(moments: Sequence[Level], start: float, end: float, top: float, label: str, height: int = 56) -> Markup:
-    """A quantity that changes at moments (Unix s) and stays in between, e.g. a queue's length."""
+def stairs(
+    moments: Sequence[Level],
+    start: float,
+    end: float,
+    top: float,
+    label: str,
+    until: float = math.inf,
+    height: int = 56,
+) -> Markup:
+    """A quantity that changes at moments (Unix s) and stays in between, e.g. a queue's length.
+
+    `until`: nothing is drawn after it, because the quantity is not known there.
+    """
     if not moments or end <= start or top <= 0:
         return svg("", height, label)
     scale, path, level = WIDTH / (end - start), f"M0 {height}", 0.0
     for t, value in _thinned(moments, start, end):
         path += f"H{(t - start) * scale:.1f}V{height - min(value, top) / top * (height - 2):.1f}"
         level = value
-    return svg(f'<path class="area" d="{path}H{WIDTH}V{height}z"/>{_title(f"{label}; last {level:g}")}', height, label)
+    last = min(WIDTH, (until - start) * scale)
+    return svg(
+        f'<path class="area" d="{path}H{last:.1f}V{height}z"/>{_title(f"{label}; last {level:g}")}', height, label
+    )
 
 
 def columns(values: Sequence[float], top: float, label: str, height: int = 56) -> Markup:

@@ -58,7 +58,11 @@ def total_text(report: Report) -> str:
 
 def limit_lines(report: Report) -> list[str]:
     """Why it is not known what limited the run and its streams."""
-    lines = [f"limited by: not known, because {report.run.limit_unknown}"] if report.run.limit_unknown else []
+    lines = (
+        [f"the run as a whole: limited by: not known, because {report.run.limit_unknown}"]
+        if report.run.limit_unknown
+        else []
+    )
     same = report.run.limit_unknown
     return lines + [
         f"{stream.name}: limited by: not known, because {stream.limit_unknown}"

@@ -4,6 +4,7 @@
 |---|---|
 | `/proc/vmstat`, oom_kill | how many processes of this node the kernel has killed for lack of memory |
 | cgroup v2, memory.events; v1, memory.oom_control: oom_kill | the same, of one cgroup |
+| cgroup.procs, of it and of those below it | whether another process may be the one that was killed |
 | cgroup v2, memory.max; v1, memory.limit_in_bytes | its limit |
 | `/dev/kmsg` | which processes; often only root may read it |
 
@@ -17,7 +18,7 @@ import contextlib
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -33,13 +34,14 @@ _COUNT = re.compile(r"^oom_kill (\d+)$", re.MULTILINE)
 class MemoryFacts:
     """What is known of one stage when it was killed; None and "" where that cannot be read.
 
-    `cgroup_kills` is since its cgroup was first seen, `node_kills` since the run began; `log` is what the kernel's log
-    has about its processes.
+    `cgroup_kills` is since its cgroup was first seen, `node_kills` since the run began; `cgroup_is_own`: only its
+    processes were ever seen in that cgroup; `log` is what the kernel's log has about its processes.
     """
 
     limit_bytes: int | None = None
     cgroup: str = ""
     cgroup_kills: int | None = None
+    cgroup_is_own: bool = False
     node_kills: int | None = None
     log: tuple[str, ...] = ()
 
@@ -57,6 +59,16 @@ class MemoryCgroup:
             if (found := _COUNT.search(_read(self.folder / file))) is not None:
                 return int(found[1])
         return None
+
+    def holds_only(self, pids: Container[int]) -> bool:
+        """Whether all processes in it and below it are these; False where that cannot be read.
+
+        A process that cannot be seen from here, in a container, has the number 0 or is missing.
+        """
+        try:
+            return all(int(pid) in pids for folder, _, _ in os.walk(self.folder) for pid in _pids(Path(folder)))
+        except (OSError, ValueError):
+            return False
 
     def limit_bytes(self) -> int | None:
         """The smallest limit of it and of those above it; None: none has one."""
@@ -78,6 +90,7 @@ class _Seen:
     processes: dict[int, str] = field(default_factory=dict)  # id → name
     cgroup: MemoryCgroup | None = None
     cgroup_kills: int | None = None
+    cgroup_is_own: bool = False
 
 
 class MemoryWatch:
@@ -104,12 +117,16 @@ class MemoryWatch:
     def look(self, name: str, pids: Iterable[int]) -> None:
         """Note which processes a stage has, and which cgroup: of several that of the last process."""
         seen = self._seen[name]
+        last = None
         for pid in pids:
             with contextlib.suppress(OSError):
                 seen.processes[pid] = (PROC / str(pid) / "comm").read_text(errors="replace").rstrip("\n")
-            cgroup = memory_cgroup(_read(PROC / str(pid) / "cgroup"))
-            if cgroup is not None and cgroup != seen.cgroup:
-                seen.cgroup, seen.cgroup_kills = cgroup, cgroup.kills()
+            last = memory_cgroup(_read(PROC / str(pid) / "cgroup")) or last
+        if last is None:
+            return
+        if last != seen.cgroup:
+            seen.cgroup, seen.cgroup_kills, seen.cgroup_is_own = last, last.kills(), True
+        seen.cgroup_is_own = seen.cgroup_is_own and last.holds_only(seen.processes)
 
     def facts(self, name: str) -> MemoryFacts:
         """What is known now that a stage has ended."""
@@ -122,6 +139,7 @@ class MemoryWatch:
             limit_bytes=machine if limit is None else min(machine, limit),
             cgroup="" if cgroup is None else cgroup.name,
             cgroup_kills=_increase(seen.cgroup_kills, None if cgroup is None else cgroup.kills()),
+            cgroup_is_own=seen.cgroup_is_own and cgroup is not None and cgroup.holds_only(seen.processes),
             node_kills=_increase(self._node_kills, node_kills()),
             log=tuple(line for pid, named, line in log if seen.processes.get(pid) == named),
         )
@@ -174,6 +192,10 @@ def _read_kernel_log(since_s: float) -> Iterator[str]:
         return
     finally:
         os.close(log)
+
+
+def _pids(folder: Path) -> list[str]:
+    return (folder / "cgroup.procs").read_text().split()
 
 
 def _increase(before: int | None, after: int | None) -> int | None:

@@ -18,13 +18,16 @@ def kill_cause(facts: StageKilled) -> str:
             f"process {found[1]} ({found[2]}), with {size(int(found[3]) * 1024)}" if found else "one of its processes"
         )
         return f"out of memory: by its log the kernel killed {named}" + _limit(facts)
-    if facts.cgroup_kills:
-        killed = f"{facts.cgroup_kills} process{'' if facts.cgroup_kills == 1 else 'es'}"
+    if facts.cgroup_kills and facts.cgroup_is_own:
+        killed = _killed(facts.cgroup_kills)
         return f"out of memory: the kernel killed {killed} of its cgroup {facts.cgroup}" + _limit(facts)
     return f"{_uncertain(facts)}; who sent the signal is not known{_used(facts)}"
 
 
 def _uncertain(facts: StageKilled) -> str:
+    if facts.cgroup_kills:
+        killed = f"for lack of it the kernel killed {_killed(facts.cgroup_kills)} of cgroup {facts.cgroup}"
+        return f"out of memory? {killed}, in which there may be processes of others"
     if not facts.is_here:
         return "out of memory? its processes ran where the kernel's counters cannot be read"
     if facts.node_kills == 0:
@@ -33,6 +36,10 @@ def _uncertain(facts: StageKilled) -> str:
         return "out of memory? how many processes of this node the kernel has killed for that cannot be read"
     others = f"for lack of it the kernel killed {facts.node_kills} of the processes of this node"
     return f"out of memory? {others}" + (f", none of cgroup {facts.cgroup}" if facts.cgroup_kills == 0 else "")
+
+
+def _killed(count: int) -> str:
+    return f"{count} process{'' if count == 1 else 'es'}"
 
 
 def _limit(facts: StageKilled) -> str:

@@ -31,9 +31,10 @@ def diagnose(state: RunState, name: str, t: float) -> tuple[str, str]:
 def deadlock(state: RunState, t: float) -> tuple[str, str] | None:
     """(the stage that is the cause, who waits for whom) where stages wait for each other and none can continue.
 
-    Only what the programs report counts: each is inside a call that returns when the next one has acted.
+    Only what the programs report counts: each is inside a call that returns when the next one has acted, and the next
+    one has reported that it has not.
     """
-    graph = {stage: list(_proven_waits(state, stage, t - SETTLED_S)) for stage in state.stages}
+    graph = {stage: list(_reported_waits(state, stage, t - SETTLED_S)) for stage in state.stages}
     circle = find_deadlock(graph, list(state.stages))
     if circle is None:
         return None
@@ -76,13 +77,13 @@ def _neglect(state: RunState, name: str) -> str:
 
 def waits_of(state: RunState, name: str) -> tuple[Wait, ...]:
     """What a stage waits for: as its program reports it, or else as far as it can be inferred."""
-    if proven := tuple(_proven_waits(state, name, state.t)):
-        return proven
+    if reported := tuple(_reported_waits(state, name, state.t)):
+        return reported
     wait = waits_for(state, name)
     return () if wait is None else (wait,)
 
 
-def _proven_waits(state: RunState, name: str, before: float) -> Iterator[Wait]:
+def _reported_waits(state: RunState, name: str, before: float) -> Iterator[Wait]:
     """What the calls wait for in which the program has been since before that time."""
     stage = state.stages[name]
     if not stage.runs or stage.is_over:
@@ -96,7 +97,13 @@ def _proven_waits(state: RunState, name: str, before: float) -> Iterator[Wait]:
             found = [wait] if (wait := _step_wait(state, end)) else []
         else:
             found = [_room_wait(state, end, reader) for reader in _slow_readers(state, end)]
-        yield from (replace(wait, proven=True) for wait in found)
+        yield from (replace(wait, proven=_is_proven(state, end, wait)) for wait in found)
+
+
+def _is_proven(state: RunState, end: EndState, wait: Wait) -> bool:
+    """Whether the progress of the other end is reported: one that cannot be seen, or only by a log, may have acted."""
+    other = state.ends[end.stream, wait.stage, "read" if end.side == "write" else "write"]
+    return all(each.reported and each.live for each in (end, other))
 
 
 def _open_waits(state: RunState, end: EndState) -> list[Wait]:
