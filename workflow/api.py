@@ -84,7 +84,7 @@ def refuse_missing(loaded: Loaded, plan: Plan, site: Site) -> list[Problem]:
     """
     from workflow.preflight import start_preflight
 
-    finish = start_preflight(loaded, plan, site)
+    finish = start_preflight(loaded, plan, site, run=True)
     # What the start needs next is imported while another Python answers.
     import workflow.run.supervisor  # noqa: F401
 

@@ -12,6 +12,7 @@ from workflow.errors import Problem, Severity
 from workflow.plan.stage_needs import stage_needs
 from workflow.plan.topology.implicit_stages import complete_pipeline
 from workflow.site.availability import other_machine, start_look_up
+from workflow.site.need_model import ProgramNeed, StageNeed
 
 if TYPE_CHECKING:
     from workflow.plan.plan_model import Plan
@@ -34,8 +35,11 @@ def preflight(loaded: Loaded, plan: Plan, site: Site) -> list[Problem]:
     return start_preflight(loaded, plan, site)()
 
 
-def start_preflight(loaded: Loaded, plan: Plan, site: Site) -> Callable[[], list[Problem]]:
-    """Begins `preflight`; the result waits for its end. In between a Python besides that of wf may answer."""
+def start_preflight(loaded: Loaded, plan: Plan, site: Site, run: bool = False) -> Callable[[], list[Problem]]:
+    """Begins `preflight`; the result waits for its end. In between a Python besides that of wf may answer.
+
+    `run`: the launchers are started here, also those that start ranks on other machines.
+    """
     pipeline = complete_pipeline(loaded)
     origins = pipeline.origins
     if why := other_machine(site):
@@ -43,9 +47,16 @@ def start_preflight(loaded: Loaded, plan: Plan, site: Site) -> Callable[[], list
             f"programs, launchers and Python modules are not checked: site {site.site} is not this machine ({why})"
         )
         note = Problem(*origins.place("site"), "site", message, "`wf check` on that machine checks them", "note")
-        return lambda: [note]
+        needs = [need for need in stage_needs(plan, pipeline) if run and is_launcher(need)]
+        finish = start_look_up(needs)
+        return lambda: [note, *to_problems(finish(), origins)]
     finish = start_look_up(stage_needs(plan, pipeline))
     return lambda: to_problems(finish(), origins)
+
+
+def is_launcher(need: StageNeed) -> bool:
+    """Whether a need is the executable that starts the ranks."""
+    return isinstance(need.thing, ProgramNeed) and need.thing.role == "launcher"
 
 
 def to_problems(states: list[NeedState], origins: Origins) -> list[Problem]:

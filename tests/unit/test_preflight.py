@@ -14,7 +14,7 @@ from tests.support.planner import HEAD, SITE, Planner
 from workflow.api import run_pipeline
 from workflow.cli.main import wf
 from workflow.errors import Problem, SpecError
-from workflow.preflight import preflight
+from workflow.preflight import preflight, start_preflight
 from workflow.site.interpreters import is_own_python
 from workflow.site.site_model import Site
 
@@ -131,6 +131,18 @@ def test_another_machine_is_not_guessed(plan_of: Planner, update: dict[str, obje
     (note,) = found(plan_of, "stages: {one: {command: [no-such-program], ranks: 2}}\n", SITE.model_copy(update=update))
     assert (note.level, note.key) == ("note", "site")
     assert "are not checked: site test is not this machine" in note.message
+
+
+def test_a_run_needs_the_launcher_here_even_of_another_machine(plan_of: Planner) -> None:
+    text = "stages: {one: {command: [no-such-program], ranks: 2}}\n"
+    site = SITE.model_copy(update={"launcher": "srun", "launcher_path": "no-such-srun"})
+    loaded = plan_of.load(text)
+    plan = plan_of(text, site=site)
+    note, problem = start_preflight(loaded, plan, site, run=True)()
+    assert note.level == "note"
+    assert (problem.level, problem.key) == ("error", "stages.one.ranks")
+    assert "the launcher `no-such-srun` is not on PATH" in problem.message
+    assert len(start_preflight(loaded, plan, site)()) == 1, "a check may be made elsewhere"
 
 
 def test_modules_of_a_script_are_searched_in_the_python_that_executes_it(plan_of: Planner) -> None:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+from workflow.launch.launchers import LAUNCHERS
 from workflow.site.interpreters import is_python
 from workflow.site.need_model import NeedState, NewFileNeed, ProgramNeed, ScriptNeed, StageNeed
 from workflow.spec.suggest import did_you_mean, nearest_name, shortened
@@ -125,6 +126,8 @@ def _interpreter(first_line: bytes) -> str:
 
 def _hint_on_path(need: StageNeed, thing: ProgramNeed) -> str:
     if thing.role == "launcher":
+        if any(each.other_machines and each.executable == thing.program for each in LAUNCHERS.values()):
+            return "run wf where this launcher is, for example in a job; or use `--site local` for this machine"
         return f"load an MPI module, or `{shlex.quote(sys.executable)} -m pip install mpich`"
     if is_python(thing.program):
         return "did you mean `${{ wf.python }}`, the Python of wf?"
