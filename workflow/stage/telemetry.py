@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -250,8 +249,10 @@ def _is_only_thread() -> bool:
 
 def _report(error: OSError, path: str) -> None:
     text = f"warning: cannot write {path}: {error.strerror}; the program continues, and tries again later"
-    with contextlib.suppress(OSError):  # stderr may be a file on the same disk
-        print(text, file=sys.stderr, flush=True)
+    # Not by sys.stderr, which may be a file on the same disk: it would keep what it cannot write, and Python would exit
+    # with 120 when that fails again at the end.
+    with contextlib.suppress(OSError):
+        os.write(2, f"{text}\n".encode())
 
 
 def _sums_by_line(nbytes: Sequence[int], steps: Sequence[int]) -> list[int]:
