@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from workflow.formats.metrics_lines import interval_s
+from workflow.run.processes.process_reaper import stat_fields
 
 PROC = Path("/proc")
 # Fields 14 to 17 of /proc/PID/stat, counted from the state, which follows the name: utime, stime, cutime, cstime.
@@ -34,7 +35,7 @@ def cpu_use(pids: Iterable[int]) -> CpuUse | None:
     ticks, delays_ns = 0, 0
     found = False
     for pid in pids:
-        fields = _read(pid, "stat").rpartition(b")")[2].split()  # its name may hold anything
+        fields = stat_fields(_read(pid, "stat"))
         found = found or bool(fields)
         ticks += sum(int(value) for value in fields[_TIMES])
         delays_ns += sum(int(value) for value in _read(pid, "schedstat").split()[1:2])

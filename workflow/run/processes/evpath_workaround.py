@@ -15,6 +15,8 @@ import ctypes
 import time
 from pathlib import Path
 
+from workflow.run.processes.process_reaper import stat_fields
+
 # Safe when stages open their streams within so many seconds of each other. Takes about 5 ms.
 GAP = 300
 # How long a launcher may take to start its ranks here; hydra takes some 15 ms.
@@ -66,7 +68,7 @@ def descendants(pid: int) -> list[int]:
 
 def _is_dead(pid: int) -> bool:
     try:
-        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] in (b"Z", b"X")
+        return stat_fields(Path(f"/proc/{pid}/stat").read_bytes())[0] in (b"Z", b"X")
     except OSError:
         return True
 

@@ -118,9 +118,14 @@ def remove_shared(paths: Iterable[str]) -> None:
 
 def _stat(folder: str) -> tuple[str, int, int, int]:
     """(state, parent, group, session) of the process that has this folder in /proc."""
-    # The command stands in parentheses and may hold anything; what follows the last one is plain.
-    fields = _read(f"{folder}/stat").rpartition(b")")[2].split()
+    fields = stat_fields(_read(f"{folder}/stat"))
     return fields[0].decode(), int(fields[1]), int(fields[2]), int(fields[3])
+
+
+def stat_fields(text: bytes) -> list[bytes]:
+    """The fields of /proc/PID/stat from the state on; [] for an empty text."""
+    # The command stands in parentheses and may hold anything; what follows the last one is plain.
+    return text.rpartition(b")")[2].split()
 
 
 def _names(environment: str, variable: bytes) -> list[bytes]:
