@@ -217,6 +217,13 @@ class NodeLost(Event):
 
 
 @dataclass(frozen=True)
+class NodesUnwatched(Event):
+    """A warning: the guards of the nodes could not be started, or have ended; the run goes on without them."""
+
+    text: str
+
+
+@dataclass(frozen=True)
 class NodeRanks(Event):
     """A warning: ranks of a stage are not where the plan has them, as a node's guard sees them. `ranks`: [rank, process
     id, processors that it may use]; `text` is for users.

@@ -51,6 +51,7 @@ from workflow.run.lifecycle import (
     step,
     wake_at,
 )
+from workflow.run.nodes.node_guards import NodeGuards
 from workflow.run.observe.file_visibility import visibility_s
 from workflow.run.observe.progress_readers import Follower
 from workflow.run.processes.cpu_time import CpuSchedule
@@ -178,6 +179,7 @@ class _Watch:
         self.read: dict[str, float] = {}  # stage → when its files were read
         self.leaving: dict[str, tuple[float, Ending]] = {}  # ended stages whose last records are not visible yet
         self.launches = MpmdLaunches(plan, run_dir, self.hosts)
+        self.guards = NodeGuards(run_dir, plan, allocation)
         self.cpu = CpuSchedule(sum(stage.observed == "evidence" for stage in plan.stages))
         self.events: list[Event] = []
         self.polled = -math.inf
@@ -222,6 +224,7 @@ class _Watch:
                 self.finish(RunFinished(self.clock.now(), "interrupted", EXIT_INTERRUPTED, reason, ""))
                 self.take_events()
         finally:
+            self.guards.close()
             self.log.close()
 
     def take_events(self) -> bool:
@@ -287,6 +290,7 @@ class _Watch:
         if now - self.polled >= POLL_S:
             self.polled = now
             self.crew.end_lost(now)
+            self.events += self.guards.poll(now)
             turns = self.next_turns()
             self.read_files(turns, now)
             self.sample_cpu(turns, now)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import signal
 import socket
 import sys
@@ -62,6 +63,26 @@ def _read_beat(path: Path) -> int | None:
         return int(json.loads(path.read_bytes())["beat"])
     except (OSError, ValueError, TypeError, KeyError):
         return None
+
+
+class _EndRequest:
+    """Whether SIGTERM has come; waiting for it ends when it comes."""
+
+    def __init__(self) -> None:
+        self.came = False
+        self._reader, writer = os.pipe()
+        os.set_blocking(writer, False)
+        signal.set_wakeup_fd(writer)
+        signal.signal(signal.SIGTERM, self._note)
+
+    def wait(self, timeout_s: float) -> None:
+        if self.came:
+            time.sleep(timeout_s / 5)
+        elif select.select([self._reader], [], [], timeout_s)[0]:
+            os.read(self._reader, 512)
+
+    def _note(self, *_: object) -> None:
+        self.came = True
 
 
 class _Output:
@@ -135,10 +156,9 @@ def node_name() -> str:
 
 def main(run_dir: str) -> int:
     """Guard until the run has ended, or its supervisor is dead."""
-    asked: list[int] = []
+    asked = _EndRequest()
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)  # they may be meant for the stages, which end in their own time
-    signal.signal(signal.SIGTERM, lambda number, _: asked.append(number))
     lease = _LeaseReader(Path(run_dir, LEASE_FILE))
     lease.start()
     node, output, ranks = node_name(), _Output(), _Ranks(run_dir)
@@ -151,7 +171,7 @@ def main(run_dir: str) -> int:
             output.send(b"".join(to_lines(node, text=text)))
             end_members(run_dir)
             return 0
-        if asked and not find_members(run_dir):
+        if asked.came and not find_members(run_dir):
             return 0
         now = time.monotonic()
         changed, gone, memory = ranks.changes(now)
@@ -160,7 +180,7 @@ def main(run_dir: str) -> int:
             loaded = now if load is not None else loaded
             sent = now
             output.send(b"".join(to_lines(node, ranks=changed, gone=gone, memory=memory, load=load)))
-        time.sleep(LOOK_S / 5 if asked else LOOK_S)
+        asked.wait(LOOK_S)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -21,11 +22,15 @@ class _Node:
 
     index: int
     host: str
-    heard: float | None = None  # when its last line came
+    heard: float = -math.inf  # when its last line came
     lost: bool = False
     load: NodeLoad | None = None
     said: str = ""
     ranks: dict[tuple[str, int], RankProcess] = field(default_factory=dict)
+
+    @property
+    def was_heard(self) -> bool:
+        return self.heard > -math.inf
 
 
 @dataclass(frozen=True)
@@ -59,12 +64,12 @@ class NodeWatch:
     @property
     def heard(self) -> int:
         """How many nodes have said anything, and are not lost."""
-        return sum(node.heard is not None and not node.lost for node in self._nodes)
+        return sum(node.was_heard and not node.lost for node in self._nodes)
 
     @property
     def hosts_not_heard(self) -> list[str]:
         """Nodes of which no line has come."""
-        return [node.host for node in self._nodes if node.heard is None]
+        return [node.host for node in self._nodes if not node.was_heard]
 
     def take(self, lines: Iterable[bytes], now: float) -> list[Event]:
         """What these lines of the guards have said. Lines that are none of theirs are left out."""
@@ -79,7 +84,7 @@ class NodeWatch:
                 self._note(node, report)
                 if line == b'{"node":"%s"}' % report.node.encode():
                     self._beats[line] = node
-            if node.heard is None:
+            if not node.was_heard:
                 events.append(NodeSeen(now, node.index, node.host))
             node.heard = now
         return events
@@ -91,16 +96,16 @@ class NodeWatch:
         """
         pause = 0.0 if self._looked is None else now - self._looked
         self._looked = now
-        heard = [node for node in self._nodes if node.heard is not None and not node.lost]
+        heard = [node for node in self._nodes if node.was_heard and not node.lost]
         if pause > _OWN_PAUSE_S:
             for node in heard:
-                node.heard = (node.heard or now) + pause
-        silent = [node for node in heard if now - (node.heard or now) >= LOST_S]
+                node.heard += pause
+        silent = [node for node in heard if now - node.heard >= LOST_S]
         if len(silent) == len(heard) > 1 or any(_short(node.host) == self._own for node in silent):
             return []
         for node in silent:
             node.lost = True
-        return [NodeLost(now, node.index, node.host, _silence(node, now), _last_words(node)) for node in silent]
+        return [NodeLost(now, node.index, node.host, round(now - node.heard, 3), _last_words(node)) for node in silent]
 
     def ranks(self) -> list[RankSeen]:
         """All ranks that are known to run, on nodes that are not lost."""
@@ -139,10 +144,6 @@ class NodeWatch:
 def _short(host: str) -> str:
     """A host's name without its domain: a scheduler and the system of the node need not agree on it."""
     return host.partition(".")[0]
-
-
-def _silence(node: _Node, now: float) -> float:
-    return round(now - (node.heard or now), 3)
 
 
 def _last_words(node: _Node) -> str:

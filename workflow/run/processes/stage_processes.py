@@ -103,10 +103,11 @@ class Crew:
             process_reaper.STAGE_VARIABLE: str(process.folder / "stage.json"),
             process_reaper.RANK_NAME_VARIABLE: LAUNCHERS[process.launcher].rank_variable,
         }
+        env = {**inherited_environment(), **process.env, **own}
         log = process.folder / "stdout.log", process.folder / "stderr.log"
         with log[0].open("ab") as out, log[1].open("ab") as err, _on_cores(process, err):
             started = subprocess.Popen(
-                process.argv, cwd=process.cwd, env={**inherited_environment(), **process.env, **own}, start_new_session=True,
+                process.argv, cwd=process.cwd, env=env, start_new_session=True,
                 stdin=subprocess.DEVNULL, stdout=out, stderr=err,
             )  # fmt: skip
         if self._open_files is not None:
