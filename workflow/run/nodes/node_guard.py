@@ -85,7 +85,7 @@ class _EndRequest:
         self.came = True
 
 
-class _Output:
+class _GuardOutput:
     """Standard output, which must never hold up the guard: what it does not take now waits, or is dropped."""
 
     def __init__(self) -> None:
@@ -103,7 +103,7 @@ class _Output:
                 self._waiting = self._waiting[os.write(1, self._waiting[:end]) :]
 
 
-class _Ranks:
+class _RunOnNode:
     """The ranks of the run on this node, and the evidence on their memory."""
 
     def __init__(self, run_dir: str) -> None:
@@ -161,7 +161,7 @@ def main(run_dir: str) -> int:
         signal.signal(number, signal.SIG_IGN)  # they may be meant for the stages, which end in their own time
     lease = _LeaseReader(Path(run_dir, LEASE_FILE))
     lease.start()
-    node, output, ranks = node_name(), _Output(), _Ranks(run_dir)
+    node, output, ranks = node_name(), _GuardOutput(), _RunOnNode(run_dir)
     lease.has_looked.wait(LOOK_S)
     output.send(b"".join(to_lines(node, load=_load(), sees_run=lease.judge.has_seen_lease)))
     sent = loaded = time.monotonic()

@@ -26,7 +26,7 @@ class RankProcess(NamedTuple):
     cores: str
 
 
-class _Seen(NamedTuple):
+class _Looked(NamedTuple):
     """A process as it was found: its place in /proc changes with the process that has this id."""
 
     place: tuple[int, int]
@@ -42,11 +42,11 @@ class RankFinder:
 
     def __init__(self, run_dir: str) -> None:
         self._run = run_dir
-        self._seen: dict[int, _Seen] = {}
+        self._seen: dict[int, _Looked] = {}
 
     def find(self) -> list[RankProcess]:
         """The processes that are ranks now; of those that a rank has started only the first one counts."""
-        seen: dict[int, _Seen] = {}
+        seen: dict[int, _Looked] = {}
         own = os.getuid()
         for entry in os.scandir(PROC):
             if not entry.name.isdigit():
@@ -58,9 +58,9 @@ class RankFinder:
                 place = status.st_ino, status.st_ctime_ns
                 known = self._seen.get(int(entry.name))
                 if known is None or known.place != place:
-                    known = _Seen(place, None, 0)
+                    known = _Looked(place, None, 0)
                 if known.looks < 2:
-                    known = _Seen(place, self._rank(Path(entry.path)), known.looks + 1)
+                    known = _Looked(place, self._rank(Path(entry.path)), known.looks + 1)
                 seen[int(entry.name)] = known
         self._seen = seen
         ranks = {pid: each.rank for pid, each in seen.items() if each.rank is not None}
