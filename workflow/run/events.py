@@ -199,6 +199,44 @@ class StageKilled(Event):
 
 
 @dataclass(frozen=True)
+class NodeSeen(Event):
+    """The guard on a node of the allocation has said its first word. `node` is the plan's index."""
+
+    node: int
+    host: str
+
+
+@dataclass(frozen=True)
+class NodeLost(Event):
+    """The guard on a node has said nothing for `silence_s`, while others have. `last`: what it was known to run."""
+
+    node: int
+    host: str
+    silence_s: float
+    last: str
+
+
+@dataclass(frozen=True)
+class NodesUnwatched(Event):
+    """A warning: the guards of the nodes could not be started, or have ended; the run goes on without them."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class NodeRanks(Event):
+    """A warning: ranks of a stage are not where the plan has them, as a node's guard sees them. `ranks`: [rank, process
+    id, processors that it may use]; `text` is for users.
+    """
+
+    node: int
+    host: str
+    stage: str
+    ranks: list[tuple[int, int, str]]
+    text: str
+
+
+@dataclass(frozen=True)
 class Interrupted(Event):
     """A request to stop the run: Ctrl-C, SIGTERM, or a closed terminal."""
 

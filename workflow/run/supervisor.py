@@ -55,6 +55,7 @@ from workflow.run.lifecycle import (
     wake_at,
 )
 from workflow.run.newest_state import NewestState
+from workflow.run.nodes.node_guards import NodeGuards
 from workflow.run.observe.file_visibility import visibility_s
 from workflow.run.observe.progress_readers import Follower
 from workflow.run.processes.cpu_time import CpuSchedule
@@ -141,6 +142,7 @@ class _Watch:
         self.read: dict[str, float] = {}  # stage → when its files were read
         self.leaving: dict[str, tuple[float, Ending]] = {}  # ended stages whose last records are not visible yet
         self.launches = MpmdLaunches(plan, run_dir, self.hosts)
+        self.guards = NodeGuards(run_dir, plan, allocation)
         self.cpu = CpuSchedule(sum(stage.observed == "evidence" for stage in plan.stages))
         self.events: list[Event] = []
         self.polled = -math.inf
@@ -187,6 +189,7 @@ class _Watch:
                 self.finish(RunFinished(self.clock.now(), "interrupted", EXIT_INTERRUPTED, reason, ""))
                 self.take_events()
         finally:
+            self.guards.close()
             self.log.close()
 
     def take_events(self) -> bool:
@@ -255,6 +258,7 @@ class _Watch:
         if now - self.polled >= POLL_S:
             self.polled = now
             self.crew.end_lost(now)
+            self.events += self.guards.poll(now)
             turns = self.next_turns()
             self.read_files(turns, now)
             self.sample_cpu(turns, now)
