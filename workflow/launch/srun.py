@@ -65,4 +65,7 @@ LAUNCHER = Launcher(
     other_machines=True,
     mpi_connects=True,
     signal_of=_signal_of,
+    rank_variable="SLURM_PROCID",
+    local_rank_variable="SLURM_LOCALID",
+    independent=("--no-kill", "--kill-on-bad-exit=0", "--wait=0"),
 )
