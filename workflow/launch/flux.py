@@ -46,10 +46,11 @@ LAUNCHER = Launcher(
     _line,
     executable="flux",
     options=frozenset({"hosts", "cores", "no_binding", "gpus", "kill_on_bad_exit", "unbuffered"}),
-    local_rank=_LOCAL_RANK,
     binds=True,
     selects_gpus=True,
     needs_hosts=True,
     other_machines=True,
     signal_of=_signal_of,
+    rank_variable="FLUX_TASK_RANK",
+    local_rank_variable=_LOCAL_RANK,
 )

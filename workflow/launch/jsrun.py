@@ -55,9 +55,10 @@ LAUNCHER = Launcher(
     _line,
     executable="jsrun",
     options=frozenset({"rank_file"}),
-    local_rank=_LOCAL_RANK,
     binds=True,
     selects_gpus=True,
     other_machines=True,
     signal_of=_signal_of,
+    rank_variable="OMPI_COMM_WORLD_RANK",
+    local_rank_variable=_LOCAL_RANK,
 )

@@ -183,7 +183,6 @@ class Launcher:
     line: Callable[[LaunchRequest], LaunchLine]
     executable: str  # empty: the program is started without a launcher, and has one rank
     options: frozenset[str] = frozenset()  # what its table in configs/launchers must have
-    local_rank: str = ""  # the variable in which a rank finds its number on its node
     comes_with_python: bool = False  # a Python environment may bring its own, which then belongs to its MPI
     several_programs: bool = False  # one line can start several programs, on whichever nodes
     binds: bool = False  # binds ranks to cores itself; else they inherit the cores of what starts it
@@ -195,6 +194,9 @@ class Launcher:
     outlives_ranks: bool = False  # may wait for ever for ranks that have gone
     # (exit code, last lines of its output) → the signal that ended a rank; None: no signal
     signal_of: Callable[[int, Iterable[str]], int | None] = lambda _code, _lines: None
+    rank_variable: str = ""  # environment variable in which a process finds its rank
+    local_rank_variable: str = ""  # the same among the ranks of its line on its node
+    independent: Sequence[str] = ()  # options with which the end of one rank, or node, does not end the others
     interrupt_notice: re.Pattern[str] | None = None  # what it prints when Ctrl-C ends its ranks
     not_started: re.Pattern[str] | None = None  # what it prints when it could not start the ranks
 

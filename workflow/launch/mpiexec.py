@@ -61,7 +61,6 @@ LAUNCHER = Launcher(
     _line,
     executable="mpiexec",
     options=frozenset({"ranks", "ranks_per_node", "hosts", "host_file", "cores", "gpus_per_rank"}),
-    local_rank=_LOCAL_RANK,
     comes_with_python=True,
     several_programs=True,
     binds=True,
@@ -70,6 +69,9 @@ LAUNCHER = Launcher(
     ranks_below=True,
     outlives_ranks=True,  # when its proxy is killed
     signal_of=_signal_of,
+    rank_variable="PMI_RANK",
+    local_rank_variable=_LOCAL_RANK,
+    independent=("-disable-auto-cleanup",),
     interrupt_notice=re.compile(
         r"\[mpiexec@[^\]]*\] (?:Sending Ctrl-C to processes as requested|Press Ctrl-C again to force abort)"
     ),

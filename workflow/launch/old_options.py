@@ -9,7 +9,8 @@ OLD_OPTIONS = {
         "cores": "", "gpus_per_rank": "-gpus-per-proc {}",
     },
     "srun": {
-        "hosts": "--nodelist={}", "host_file": "--nodelist={}", "overlap": "--overlap", "exact": "--exact", "cores": "",
+        "hosts": "--nodelist={}", "host_file": "--nodelist={}", "overlap": "--overlap", "overcommit": "",
+        "exact": "--exact", "cores": "",
         "no_binding": "", "memory": "", "gpus_per_node": "", "gpus_per_rank": "--gpus-per-task={}",
         "immediate": "", "kill_on_bad_exit": "", "unbuffered": "",
     },

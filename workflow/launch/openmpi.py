@@ -76,10 +76,11 @@ LAUNCHER = Launcher(
     _line,
     executable="mpirun",
     options=frozenset({"ranks", "ranks_per_node", "hosts", "host_file", "rank_file", "no_binding", "export"}),
-    local_rank=_LOCAL_RANK,
     several_programs=True,
     binds=True,
     needs_hosts=True,
     ranks_below=True,
     signal_of=_signal_of,
+    rank_variable="OMPI_COMM_WORLD_RANK",
+    local_rank_variable=_LOCAL_RANK,
 )

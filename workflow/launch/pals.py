@@ -52,10 +52,11 @@ LAUNCHER = Launcher(
     _line,
     executable="mpiexec",
     options=frozenset({"ranks", "ranks_per_node", "hosts", "host_file", "cores", "no_binding", "gpus"}),
-    local_rank=_LOCAL_RANK,
     binds=True,
     selects_gpus=True,
     needs_hosts=True,
     other_machines=True,
     signal_of=_signal_of,
+    rank_variable="PALS_RANKID",
+    local_rank_variable=_LOCAL_RANK,
 )

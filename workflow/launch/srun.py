@@ -28,8 +28,8 @@ _OF_OTHERS = (
     "SLURM_STDOUTMODE", "SLURM_STDERRMODE", "SLURM_STDINMODE", "SLURM_IMMEDIATE", "SLURM_KILL_BAD_EXIT", "SLURM_WAIT",
     "SLURM_STEP_*", "SLURM_STEPID", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_GTIDS", "SLURM_TASK_PID",
 )  # fmt: skip
-# What srun says when the step has not begun: busy nodes, options that the site refuses, a node that is gone.
-_NOT_STARTED = re.compile(r"srun: (?:error: )?(Unable to create step\b.*|Job allocation \d+ has been revoked.*)")
+# What srun says when the step has not begun: busy nodes, too few cores, cores that are not those of the job.
+_NOT_STARTED = re.compile(r"srun: (?:error: )?(Unable to create step\b.*|Application launch failed\b.*)")
 
 
 def _line(request: LaunchRequest) -> LaunchLine:
@@ -50,15 +50,15 @@ def _line(request: LaunchRequest) -> LaunchLine:
 def _nodes(request: LaunchRequest) -> tuple[list[str], Files, dict[str, str]]:
     """Where the ranks go: by name, or counted within the allocation where names are not known.
 
-    Slurm fills nodes evenly; the plan fills one after the other.
+    Slurm spreads ranks evenly, and its `plane` distribution fills no node that has fewer cores than ranks. Where the
+    nodes of the plan have different numbers of ranks a file says the host of each.
     """
     count, per_node = request.nodes, request.ranks_per_node
     options = [f"--nodes={count}"]
-    if not per_node:
+    if request.ranks != count * per_node:
         path = f"{request.folder}/ranks_on_hosts"
         return [*options, "--distribution=arbitrary"], {path: lambda: _host_of_each(request)}, {"SLURM_HOSTFILE": path}
     options += [f"--ntasks-per-node={per_node}"]
-    options += [f"--distribution=plane={per_node}"] if count > 1 and request.ranks != count * per_node else []
     named, files = host_options(request, request.own_hosts)
     return [*options, *(named or [f"--relative={request.first_node}"])], files, {}
 
@@ -75,7 +75,7 @@ def _cores(request: LaunchRequest) -> list[str]:
         return [*request.option("overlap"), *request.option("cores", masks)]
     if layout.cores_per_rank and not request.whole_nodes:
         return [*request.option("exact"), f"--cpus-per-task={layout.cores_per_rank}"]
-    return [*request.option("overlap"), *request.option("no_binding")]
+    return [*request.option("overlap"), *request.option("overcommit"), *request.option("no_binding")]
 
 
 def _devices(request: LaunchRequest) -> list[str]:
@@ -114,10 +114,9 @@ LAUNCHER = Launcher(
     _line,
     executable="srun",
     options=frozenset(
-        {"hosts", "host_file", "overlap", "exact", "cores", "no_binding", "memory", "gpus_per_node", "gpus_per_rank",
-         "immediate", "kill_on_bad_exit", "unbuffered"}
+        {"hosts", "host_file", "overlap", "overcommit", "exact", "cores", "no_binding", "memory", "gpus_per_node",
+         "gpus_per_rank", "immediate", "kill_on_bad_exit", "unbuffered"}
     ),
-    local_rank=_LOCAL_RANK,
     several_programs=True,
     binds=True,
     selects_gpus=True,
@@ -125,4 +124,7 @@ LAUNCHER = Launcher(
     mpi_connects=True,
     signal_of=_signal_of,
     not_started=_NOT_STARTED,
+    rank_variable="SLURM_PROCID",
+    local_rank_variable=_LOCAL_RANK,
+    independent=("--no-kill", "--kill-on-bad-exit=0", "--wait=0"),
 )  # fmt: skip

@@ -53,7 +53,7 @@ def stage_request(stage: StagePlan, plan: Plan, folder: str = "", received: Rece
         env=stage.env,
         hosts=received.hosts,
         whole_nodes=received.whole_nodes,
-        node=_node(plan),
+        node=node_facts(plan),
         options=plan.launch_options,
         start_s=plan.deadlines.start,
         separate_ids=any(end.engine == _SST for end in stage.ends),
@@ -78,7 +78,7 @@ def group_request(group: GroupPlan, plan: Plan, folder: str = "", received: Rece
         cwd=folder,
         hosts=received.hosts,
         whole_nodes=received.whole_nodes,
-        node=_node(plan),
+        node=node_facts(plan),
         options=plan.launch_options,
         start_s=plan.deadlines.start,
         separate_ids=any(end.engine == _SST for stage in stages for end in stage.ends),
@@ -119,6 +119,7 @@ def _parts(values: Sequence[int], count: int) -> list[Sequence[int]]:
     return [values[index * size : (index + 1) * size] for index in range(count)] if size else []
 
 
-def _node(plan: Plan) -> NodeFacts:
+def node_facts(plan: Plan) -> NodeFacts:
+    """What a launch line must know of the nodes."""
     node = plan.node
     return NodeFacts(node.cores, node.threads_per_core, node.gpus, node.gpu_variable)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -199,10 +199,56 @@ class StageKilled(Event):
 
 
 @dataclass(frozen=True)
+class NodeSeen(Event):
+    """The guard on a node of the allocation has said its first word. `node` is the plan's index."""
+
+    node: int
+    host: str
+
+
+@dataclass(frozen=True)
+class NodeLost(Event):
+    """The guard on a node has said nothing for `silence_s`, while others have. `last`: what it was known to run."""
+
+    node: int
+    host: str
+    silence_s: float
+    last: str
+
+
+@dataclass(frozen=True)
+class NodesUnwatched(Event):
+    """A warning: the guards of the nodes could not be started, or have ended; the run goes on without them."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class NodeRanks(Event):
+    """A warning: ranks of a stage are not where the plan has them, as a node's guard sees them. `ranks`: [rank, process
+    id, processors that it may use]; `text` is for users.
+    """
+
+    node: int
+    host: str
+    stage: str
+    ranks: list[tuple[int, int, str]]
+    text: str
+
+
+@dataclass(frozen=True)
 class Interrupted(Event):
     """A request to stop the run: Ctrl-C, SIGTERM, or a closed terminal."""
 
     signal: str
+
+
+@dataclass(frozen=True)
+class Requested(Event):
+    """A request in the run's control file: to stop as by Ctrl-C, or to kill all that runs; `by` is `user@host`."""
+
+    request: Literal["stop", "kill"]
+    by: str
 
 
 @dataclass(frozen=True)
@@ -336,18 +382,21 @@ def read_events(run_dir: Path) -> Iterator[Event]:
         text = path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         raise RunError(f"{run_dir}: no events: {error.strerror}", "was this run ever started?") from error
-    for line in text.split("\n")[:-1]:
-        record = to_record(line)
-        if record is None:
-            continue
+    records = (to_record(line) for line in text.split("\n")[:-1])
+    yield from to_events((record for record in records if record is not None), path)
+
+
+def to_events(records: Iterable[dict[str, Any]], path: Path) -> Iterator[Event]:
+    """The events of these records of a file. Raises RunError when they are of a newer version."""
+    for record in records:
         if record.get("event") == NAMES[RunStarted]:
-            check_events_version(record, path)
+            _check_events_version(record, path)
         event = from_record(record)
         if event is not None:
             yield event
 
 
-def check_events_version(record: dict[str, Any], path: Path) -> None:
+def _check_events_version(record: dict[str, Any], path: Path) -> None:
     """Raises RunError when `run_started` states a newer version."""
     try:
         check_version(record, "events_version", EVENTS_VERSION, path)

@@ -17,6 +17,7 @@ from workflow.run.events import (
     Event,
     Interrupted,
     RecordsLost,
+    Requested,
     RunFinished,
     RunStarted,
     StageFailed,
@@ -101,6 +102,8 @@ def step(state: RunState, *events: Event) -> tuple[RunState, list[Action]]:
     for event in events:
         if isinstance(event, Interrupted):
             _interrupt(turn)
+        if isinstance(event, Requested):
+            _take_request(turn, event)
         if isinstance(event, StageStarted) and state.stopping is not None:
             turn.actions.append(SignalStages((event.stage,), signal.SIGTERM))
     if turn.state.stopping is None:
@@ -147,6 +150,14 @@ def _interrupt(turn: _Turn) -> None:
         turn.state = replace(turn.state, rung=len(_ladder(turn.state)))
     elif turn.state.failing is None:
         turn.decide(StopRequested(turn.t, f"interrupted by {turn.state.interrupted}"))
+
+
+def _take_request(turn: _Turn, request: Requested) -> None:
+    """Stop once, however often that is asked for; kill at once."""
+    if turn.state.stopping is None:
+        _interrupt(turn)
+    if request.request == "kill":
+        _interrupt(turn)
 
 
 def _judge(turn: _Turn) -> None:

@@ -12,6 +12,7 @@ from workflow.run.events import (
     Event,
     Interrupted,
     RecordsLost,
+    Requested,
     RunFinished,
     RunStarted,
     StageExited,
@@ -109,6 +110,9 @@ class _Draft:
             case Interrupted(signal=signal):
                 if self.get("stopping") is None:
                     self._changes["interrupted"] = signal
+            case Requested(by=by):
+                if self.get("stopping") is None:
+                    self._changes["interrupted"] = f"`wf cancel` ({by})"
             case StopRequested(reason=reason, stage=stage):
                 self._changes |= {"stopping": t, "rung": 0, "reason": reason, "culprit": stage}
                 for name in self.get("going"):

@@ -27,12 +27,14 @@ from workflow.plan.launch_requests import stage_request
 from workflow.plan.plan_model import Plan
 from workflow.run.cleanup import clean
 from workflow.run.clock import Clock, bring_between
+from workflow.run.control_requests import ControlRequests
 from workflow.run.events import (
     Cleaned,
     Event,
     EventLog,
     Interrupted,
     RecordsLost,
+    Requested,
     RunFinished,
     RunStarted,
     StageCpu,
@@ -41,6 +43,7 @@ from workflow.run.events import (
     StageStarted,
     Tick,
 )
+from workflow.run.lease import Heartbeat
 from workflow.run.lifecycle import (
     Action,
     FinishRun,
@@ -51,6 +54,8 @@ from workflow.run.lifecycle import (
     step,
     wake_at,
 )
+from workflow.run.newest_state import NewestState
+from workflow.run.nodes.node_guards import NodeGuards
 from workflow.run.observe.file_visibility import visibility_s
 from workflow.run.observe.progress_readers import Follower
 from workflow.run.processes.cpu_time import CpuSchedule
@@ -67,6 +72,8 @@ from workflow.site.allocation.discover import discover_allocation
 POLL_S = 0.25
 POLLS_PER_S = 1000
 SHOW_S = 0.5
+# How often requests to the supervisor are read: each time the file is opened anew.
+CONTROL_S = 1.0
 
 
 def supervise(run_dir: Path, allocation: Allocation | None = None) -> Generator[RunState, None, None]:
@@ -74,17 +81,17 @@ def supervise(run_dir: Path, allocation: Allocation | None = None) -> Generator[
 
     `allocation` has the hosts by the plan's node index; without it that of this process is found.
     The run goes on while the caller works on a state: it then misses states, never the last one. Ctrl-C, SIGTERM
-    and SIGHUP stop the run in order, a second one at once; where this is not the main thread they are left alone. A
-    caller that closes the generator ends the run at once. Raises RunError when the directory cannot be used, and
-    WfError when the hosts of the allocation are not known.
+    and SIGHUP stop the run in order, a second one at once; where this is not the main thread they are left alone. So
+    does a request in control.jsonl. A caller that closes the generator ends the run at once. Raises RunError when the
+    directory cannot be used, and WfError when the hosts of the allocation are not known.
     """
     run_dir = run_dir.absolute()
     plan = read_filled_plan(run_dir)
     if has_started(run_dir):
         raise RunError(f"{run_dir}: this run has been started before", "start a new one: wf run PIPELINE")
     received = discover_allocation() if allocation is None else allocation
-    with Signals() as signals:
-        newest = _Newest()
+    with Heartbeat(run_dir), Signals() as signals:
+        newest = NewestState()
         # A daemon: a caller that drops the generator must be able to exit; the run's guard then ends the stages.
         work = (run_dir, plan, received, signals, newest)
         thread = threading.Thread(target=_work, args=work, name="supervisor", daemon=True)
@@ -99,7 +106,7 @@ def supervise(run_dir: Path, allocation: Allocation | None = None) -> Generator[
                 raise newest.error
 
 
-def _work(run_dir: Path, plan: Plan, allocation: Allocation, signals: Signals, newest: _Newest) -> None:
+def _work(run_dir: Path, plan: Plan, allocation: Allocation, signals: Signals, newest: NewestState) -> None:
     """The thread that supervises."""
     try:
         with Crew(run_dir, len(plan.stages)) as crew:
@@ -119,54 +126,11 @@ def _work(run_dir: Path, plan: Plan, allocation: Allocation, signals: Signals, n
         newest.end()
 
 
-class _Newest:
-    """The newest state of a run, on its way from the thread that supervises to the one that shows it."""
-
-    def __init__(self) -> None:
-        self.error: Exception | None = None
-        self._changed = threading.Condition()
-        self._state: RunState | None = None
-        self._over = False
-        # Can be read once the caller has left.
-        self.left, self._leave = os.pipe()
-
-    def put(self, state: RunState) -> None:
-        """Replace the state. Never waits for the one who takes it."""
-        with self._changed:
-            self._state = state
-            self._changed.notify()
-
-    def end(self) -> None:
-        """No state follows."""
-        with self._changed:
-            self._over = True
-            self._changed.notify()
-
-    def states(self) -> Generator[RunState, None, None]:
-        """Wait for each next state, until the last one."""
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._state is not None or self._over)
-                state, self._state = self._state, None
-            if state is None:
-                return
-            yield state
-
-    def leave(self) -> None:
-        """Let the supervisor know that nobody takes the states any more."""
-        os.write(self._leave, b"x")
-
-    def close(self) -> None:
-        """Close the pipe, when the supervisor has ended."""
-        os.close(self.left)
-        os.close(self._leave)
-
-
 class _Watch:
     """One run under supervision."""
 
     def __init__(
-        self, run_dir: Path, plan: Plan, allocation: Allocation, signals: Signals, crew: Crew, newest: _Newest
+        self, run_dir: Path, plan: Plan, allocation: Allocation, signals: Signals, crew: Crew, newest: NewestState
     ) -> None:
         self.run_dir, self.plan, self.allocation = run_dir, plan, allocation
         self.received = receive(plan, allocation)
@@ -179,9 +143,12 @@ class _Watch:
         self.read: dict[str, float] = {}  # stage → when its files were read
         self.leaving: dict[str, tuple[float, Ending]] = {}  # ended stages whose last records are not visible yet
         self.launches = MpmdLaunches(plan, run_dir, self.received)
+        self.guards = NodeGuards(run_dir, plan, allocation)
         self.cpu = CpuSchedule(sum(stage.observed == "evidence" for stage in plan.stages))
         self.events: list[Event] = []
         self.polled = -math.inf
+        self.requests = ControlRequests(run_dir)
+        self.asked = -math.inf
         crew.watch(signals.descriptor)
         crew.watch(newest.left)
 
@@ -223,6 +190,7 @@ class _Watch:
                 self.finish(RunFinished(self.clock.now(), "interrupted", EXIT_INTERRUPTED, reason, ""))
                 self.take_events()
         finally:
+            self.guards.close()
             self.log.close()
 
     def take_events(self) -> bool:
@@ -287,10 +255,14 @@ class _Watch:
         ended = self.crew.wait(due - now)
         now = self.clock.now()
         self.events += [Interrupted(now, name) for name in self.signals.take()]
+        if now - self.asked >= CONTROL_S:
+            self.asked = now
+            self.events += [Requested(now, each.request, each.by) for each in self.requests.take()]
         # Counts come before exits, and those of a stage that has ended with those of its neighbours.
         if now - self.polled >= POLL_S:
             self.polled = now
             self.crew.end_lost(now)
+            self.events += self.guards.poll(now)
             turns = self.next_turns()
             self.read_files(turns, now)
             self.sample_cpu(turns, now)

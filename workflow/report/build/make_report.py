@@ -21,7 +21,7 @@ COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 def make_report(records: Records) -> Report:
     """The report of these records.
 
-    A run that goes on and one whose supervisor died look alike here (`unfinished`); `read.run_status` tells them apart.
+    A run that goes on and one whose supervisor has died look alike here (`unfinished`): see `read.run_status`.
     """
     stages = [make_stage(stage, records, _last_lines(records, stage.name)) for stage in records.plan.stages]
     streams = [make_stream(stream, records) for stream in records.plan.streams]

@@ -31,7 +31,7 @@ _OTHER_FILES = 200  # of this process, beside one per stage
 _MAPS_FIRST_S, _MAPS_S = 0.25, 60.0  # between the first looks at the ranks' memory; how long to look
 _LOOK_S = 1.0  # how often to look at groups that have outlived their leader
 # Set where a launcher has started wf itself: a stage started directly is not a rank of that launch.
-_FOREIGN = ("PMI_", "PMIX_", "PALS_RANKID", "OMPI_COMM_WORLD_")
+_FOREIGN = ("PMI_", "PMIX_", "PALS_RANKID", "OMPI_COMM_WORLD_", "SLURM_PROCID", "SLURM_LOCALID")
 _OWN = ("PYDANTIC_DISABLE_PLUGINS", "__all__")  # what `wf` sets for itself
 
 
@@ -100,10 +100,11 @@ class Crew:
         own = {
             process_reaper.RUN_VARIABLE: str(self._run_dir),
             process_reaper.STAGE_VARIABLE: str(process.folder / "stage.json"),
+            process_reaper.RANK_NAME_VARIABLE: LAUNCHERS[process.launcher].rank_variable,
         }
         log = process.folder / "stdout.log", process.folder / "stderr.log"
         with log[0].open("ab") as out, log[1].open("ab") as err, _on_cores(process):
-            env = {**_environment(process.without), **process.env, **own}
+            env = {**inherited_environment(process.without), **process.env, **own}
             started = subprocess.Popen(
                 process.argv, cwd=process.cwd, env=env, start_new_session=True,
                 stdin=subprocess.DEVNULL, stdout=out, stderr=err,
@@ -312,8 +313,11 @@ def _has_exited(process: subprocess.Popen[bytes]) -> bool:
         return True
 
 
-def _environment(without: Iterable[str]) -> dict[str, str]:
-    """This process's, but for what others have set for it, and the variables `without`."""
+def inherited_environment(without: Iterable[str] = ()) -> dict[str, str]:
+    """What a process of a run gets of the environment of wf: nothing that others have set for wf, and not `without`.
+
+    These are names, or beginnings that end in `*`.
+    """
     names = {name for name in without if not name.endswith("*")}
     beginnings = (*_FOREIGN, *(name[:-1] for name in without if name.endswith("*")))
     mine = (item for item in os.environ.items() if item != _OWN)
