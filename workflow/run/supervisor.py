@@ -143,7 +143,7 @@ class _Watch:
         self, run_dir: Path, plan: Plan, allocation: Allocation, signals: Signals, crew: Crew, newest: NewestState
     ) -> None:
         self.run_dir, self.plan, self.allocation = run_dir, plan, allocation
-        self.received = receive(plan, allocation)
+        self.placed = receive(plan, allocation)
         self.signals, self.crew, self.newest = signals, crew, newest
         self.clock = Clock()
         self.state = initial_state(plan)
@@ -152,7 +152,7 @@ class _Watch:
         self.turns: deque[str] = deque()  # the stages, the one whose files were read longest ago first
         self.read: dict[str, float] = {}  # stage → when its files were read
         self.leaving: dict[str, tuple[float, Ending]] = {}  # ended stages whose last records are not visible yet
-        self.launches = MpmdLaunches(plan, run_dir, self.received)
+        self.launches = MpmdLaunches(plan, run_dir, self.placed)
         self.guards = NodeGuards(run_dir, plan, allocation)
         self.cpu = CpuSchedule(sum(stage.observed == "evidence" for stage in plan.stages))
         self.events: list[Event] = []
@@ -248,7 +248,7 @@ class _Watch:
         stage, folder = self.plan.stage(name), stage_dir(self.run_dir, name)
         launch = self.launches.of(name)
         if launch is None:
-            process = make_process(stage_request(stage, self.plan, str(folder), self.received))
+            process = make_process(stage_request(stage, self.plan, str(folder), self.placed))
         else:
             process = launch.process
         try:
