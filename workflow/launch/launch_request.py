@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from workflow.launch.rank_ends import EndPattern
+
 
 @dataclass(frozen=True)
 class RankedProgram:
@@ -87,6 +89,7 @@ class Launcher:
     outlives_ranks: bool = False  # may wait for ever for ranks that have gone
     # (exit code, last lines of its output) → the signal that ended a rank; None: no signal
     signal_of: Callable[[int, Iterable[str]], int | None] = lambda _code, _lines: None
+    end_patterns: Sequence[EndPattern] = ()  # what it prints when ranks end badly
     interrupt_notice: re.Pattern[str] | None = None  # what it prints when Ctrl-C ends its ranks
 
     @property

@@ -11,9 +11,14 @@ from workflow.run.events import (
     Cleaned,
     Event,
     Interrupted,
+    NodeLost,
+    NodeSeen,
+    NodeSilent,
+    RanksEnded,
     RecordsLost,
     RunFinished,
     RunStarted,
+    SchedulerSaid,
     StageExited,
     StageFailed,
     StageKilled,
@@ -22,6 +27,7 @@ from workflow.run.events import (
     StageStarted,
     StageStopped,
     StageSucceeded,
+    StopPlanned,
     StopRequested,
     StreamClosed,
     StreamOffered,
@@ -35,6 +41,8 @@ from workflow.run.events import (
 )
 from workflow.run.state import (
     KEPT_WARNINGS,
+    KEPT_WORDS,
+    Behind,
     EndKey,
     EndState,
     RunState,
@@ -106,18 +114,29 @@ class _Draft:
                 self._progress((stream, stage, side), t, steps, count)
             case RunStarted(run=run, pid=pid, host=host):
                 self._changes |= {"run": run, "pid": pid, "host": host, "started": t}
+                self._changes |= {"job": event.job, "visibility_s": event.visibility_s}
             case Interrupted(signal=signal):
                 if self.get("stopping") is None:
                     self._changes["interrupted"] = signal
-            case StopRequested(reason=reason, stage=stage):
-                self._changes |= {"stopping": t, "rung": 0, "reason": reason, "culprit": stage}
+            case NodeSilent(node=node):
+                self._changes["silent"] = self.get("silent") | {node}
+            case NodeSeen(node=node):
+                self._changes["silent"] = self.get("silent") - {node}
+            case NodeLost(node=node):
+                self._changes |= {"silent": self.get("silent") - {node}, "lost": (*self.get("lost"), event)}
+            case SchedulerSaid():
+                self._changes["scheduler"] = event
+            case StopPlanned(at=at, end=end):
+                self._changes |= {"stop_at": at, "ends_at": end}
+            case StopRequested(reason=reason, stage=stage, cause=cause):
+                self._changes |= {"stopping": t, "rung": 0, "reason": reason, "culprit": stage, "cause": cause}
                 for name in self.get("going"):
                     if self.stages[name].runs:
                         self.change_stage(name, status="stopping")
             case Cleaned(paths=paths):
                 self._changes["cleaned"] = tuple(paths)
-            case RunFinished(reason=reason, stage=stage):
-                self._changes |= {"finished": event, "reason": reason, "culprit": stage}
+            case RunFinished(reason=reason, stage=stage, cause=cause):
+                self._changes |= {"finished": event, "reason": reason, "culprit": stage, "cause": cause}
             case _:
                 self._take_of_stage(event)
                 self._take_of_stream(event)
@@ -133,6 +152,10 @@ class _Draft:
             case StageExited(stage=stage, code=code, signal=signal, note=note):
                 seen = {"alive": tuple(event.alive), "dying": tuple(event.dying)}
                 self.change_stage(stage, exited=t, code=code, signal=signal, note=note, **seen)
+            case RanksEnded(stage=stage):
+                # What follows the stop is its consequence.
+                if stage in self.stages and self.get("stopping") is None:
+                    self.change_stage(stage, said=(*self.stages[stage].said, event)[:KEPT_WORDS])
             case StageKilled(stage=stage):
                 self.change_stage(stage, kill=event)
             case StageSilent(stage=stage):
@@ -145,8 +168,8 @@ class _Draft:
                 self.change_stage(stage, status="succeeded")
             case StageStopped(stage=stage):
                 self.change_stage(stage, status="stopped")
-            case StageFailed(stage=stage, reason=reason):
-                self.change_stage(stage, status="failed", reason=reason, failed=t)
+            case StageFailed(stage=stage, reason=reason, through=through):
+                self.change_stage(stage, status="failed", reason=reason, failed=t, through=through)
                 if self.get("failing") is None and not lets_go_on(self._before.plan, self.stages, stage):
                     self._changes["failing"] = t
 
@@ -167,7 +190,7 @@ class _Draft:
                 self._trouble(stream, stage, trouble, text)
             case StreamClosed(stream=stream, stage=stage, side=side, steps=steps, complete=complete, bytes=count):
                 self._progress((stream, stage, side), t, steps, count)
-                self._change_end((stream, stage, side), closed=t, complete=complete)
+                self._change_end((stream, stage, side), closed=t, complete=complete, stopped=event.stopped)
 
     def change_stage(self, name: str, **changes: Any) -> None:
         """Change some fields of one stage."""
@@ -208,6 +231,11 @@ class _Draft:
         if waits and self.get("settles") is None:
             self._changes["settles"] = t
 
+    def _leave_behind(self, key: EndKey, steps: int, t: float) -> None:
+        """A writer is further ahead of this reading end than its queue allows."""
+        if key not in self.get("behind"):
+            self._changes["behind"] = {**self.get("behind"), key: Behind(steps, t)}
+
     def _put(self, end: EndState) -> None:
         if self._ends is None:
             self._ends = dict(self._before.ends)
@@ -239,9 +267,15 @@ class _Draft:
         self._put(_changed(end, {"steps": steps, "bytes": count, "last_step": last_step, "waiting": waiting}))
         if stepped and self.stages[end.stage].silence is not None:
             self.change_stage(end.stage, silence=None)
+        if stepped and end.side == "read" and key in self.get("behind"):
+            self._changes["behind"] = {each: left for each, left in self.get("behind").items() if each != key}
         if stepped and end.side == "write":
-            for reader in self._before.plan.stream(end.stream).readers:
+            stream = self._before.plan.stream(end.stream)
+            bound = steps - stream.queue.limit - 1 if stream.queue and stream.queue.when_full == "block" else 0
+            for reader in stream.readers:
                 other = self.ends[end.stream, reader, "read"]
+                if other.steps < bound:
+                    self._leave_behind((end.stream, reader, "read"), other.steps, t)
                 if other.untaken_since is None:
                     self._put(_changed(other, {"due": t}))
 
