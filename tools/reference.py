@@ -27,6 +27,10 @@ document's `…_version` grows. Names that end in `_s` are seconds; sizes are by
 `wf plan --json` prints the plan, the same text as `plan.json` of a run; with `--portable` the plan
 without its machine ([dry runs in CI](../how-to/dry-runs-in-ci.md)).
 """
+SITE_RULES = """What a site file may say ([your own machine](../how-to/your-own-machine.md)). Unknown keys are refused.
+What is left out is not known; `auto` is found on the machine where `wf` runs. Sets of cores are written `0-7,16`:
+numbers of physical cores on the node, from 0.
+"""
 MADE = "<!-- written by `make docs`; do not edit -->\n"
 
 
@@ -49,6 +53,7 @@ def pages() -> dict[str, str]:
     """File name → Markdown text."""
     return {
         "pipeline.md": pipeline_page(),
+        "sites.md": sites_page(),
         "components.md": components_page(),
         "engines.md": engines_page(),
         "commands.md": commands_page(),
@@ -61,18 +66,30 @@ def pipeline_page() -> str:
     """Every key of the pipeline file, a table per part."""
     from workflow.spec.models.pipeline import PipelineSpec
 
-    schema = PipelineSpec.model_json_schema(by_alias=True)
-    parts = [("the file", schema), *schema["$defs"].items()]
     lines = ["# The pipeline file", MADE]
     lines.append("Unknown keys are refused. Durations and sizes carry units: `10 min`, `30 s`, `2 GiB`, `16 MB`.\n")
-    for name, part in parts:
+    return "\n".join([*lines, *_keys(PipelineSpec)])
+
+
+def sites_page() -> str:
+    """Every key of a site file, a table per part."""
+    from workflow.site.site_model import SiteFile
+
+    return "\n".join(["# Site files", MADE, SITE_RULES, *_keys(SiteFile)])
+
+
+def _keys(model: type[BaseModel]) -> list[str]:
+    """A table of the keys of each part of a file."""
+    schema = model.model_json_schema(by_alias=True)
+    lines = []
+    for name, part in [("the file", schema), *schema["$defs"].items()]:
         lines.append(f"## {name}\n\n{part.get('description', '').strip()}\n" if name != "the file" else "## The file\n")
         lines.append("| key | type | default | meaning |\n|---|---|---|---|")
         for key, field in part.get("properties", {}).items():
             default = "**required**" if key in part.get("required", []) else _value(field.get("default"))
             lines.append(f"| `{key}` | {_type(field)} | {default} | {_cell(field.get('description', ''))} |")
         lines.append("")
-    return "\n".join(lines)
+    return lines
 
 
 def components_page() -> str:
@@ -201,6 +218,8 @@ def _meaning(parameter: EngineParameter) -> str:
 
 
 def _type(field: dict[str, Any]) -> str:
+    if field.get("title") == "cores":
+        return "cores"
     if "$ref" in field:
         name = field["$ref"].rpartition("/")[2]
         return f"[{name}](#{name.lower()})"

@@ -116,12 +116,15 @@ def start_run(
     """Write the run directory; return it and the states of the run, which starts when the first one is taken.
 
     From then on it does not wait for the caller: each state taken is the newest. Closing the generator ends the run.
+    It uses the hosts of the batch job that this process is part of, else this machine.
     """
     from workflow.run.run_directory import create_run_dir
     from workflow.run.supervisor import supervise
+    from workflow.site.allocation.discover import discover_allocation
 
+    allocation = discover_allocation()
     directory = create_run_dir(plan, loaded, None if run_dir is None else Path(run_dir), command=_command())
-    return directory, supervise(directory)
+    return directory, supervise(directory, allocation)
 
 
 def _command() -> dict[str, object]:

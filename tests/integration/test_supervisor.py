@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.support.chains import PROGRAMS, ROOT, Way, chain, make_end, make_plan, make_stage, make_stream, write_run
+from workflow.launch.allocation import Allocation, Host
 from workflow.launch.launch_request import Launcher, LaunchLine, LaunchRequest
 from workflow.launch.launchers import LAUNCHERS
 from workflow.plan.plan_model import LaunchPlan, Placement, Plan
@@ -32,6 +33,10 @@ def run(plan: Plan, folder: Path) -> tuple[Path, list[RunState]]:
     assert verdict is not None
     assert verdict.state == "succeeded", f"{verdict} {logs}"
     return run_dir, states
+
+
+def hosts(*names: str) -> Allocation:
+    return Allocation("hostfile", "", tuple(map(Host, names)))
 
 
 @pytest.mark.parametrize("plain", [False, True])
@@ -111,16 +116,18 @@ def test_lines_get_the_hosts_of_the_nodes_of_their_stage(tmp_path: Path, monkeyp
     launch = LaunchPlan(launcher="show", executable="show")
     stage = make_stage("md", ["${{ run.dir }}/hosts"], launch=launch, ranks=2, placement=nodes)
     run_dir = write_run(make_plan([stage]), tmp_path)
-    (*_, last) = supervise(run_dir, ["n0", "n1", "n2", "n3"])
+    (*_, last) = supervise(run_dir, hosts("n0", "n1", "n2", "n3"))
     assert last.finished is not None
     assert last.finished.state == "succeeded", last.finished
-    assert (run_dir / "stages/md/stdout.log").read_text() == "['n1', 'n2']"
+    assert (run_dir / "stages/md/stdout.log").read_text() == "('n1', 'n2')"
+    received = json.loads((run_dir / "allocation.json").read_text())
+    assert received["source"] == "hostfile" and [host["name"] for host in received["hosts"]] == ["n0", "n1", "n2", "n3"]
 
 
 def test_mpiexec_starts_ranks_on_the_hosts_that_it_is_given(tmp_path: Path) -> None:
     plan = chain("live", ranks=2, steps=3, sink=False)
     run_dir = write_run(plan, tmp_path)
-    (*_, last) = supervise(run_dir, ["localhost"])
+    (*_, last) = supervise(run_dir, hosts("localhost"))
     assert last.finished is not None
     assert last.finished.state == "succeeded", last.finished
 

@@ -135,23 +135,3 @@ def test_people_see_one_line_and_what_each_stage_is_there(plan_of: Planner) -> N
     assert [names.strip() for names, _ in lines] == ["walk, count", "walk there", "count there", "keep"]
     assert lines[0][1][:3] == ["/env/bin/mpiexec", "-n", "1"]
     assert lines[1][1][-1].endswith("walker/program.py")
-
-
-def test_lines_that_need_hosts_start_on_the_first_nodes(plan_of: Planner) -> None:
-    """Until hosts are known: advice for lines that the plan starts on another node, with all their stages."""
-    hydra = SITE.model_copy(update={"nodes": 8, "launch_single": True})
-
-    def advice(site: Site, *sets: str) -> list[str]:
-        return [line for line in plan_of(TWO_PAIRS, sets=sets, site=site).advice if "hosts" in line]
-
-    apart = ("streams.*.via=sst", "stages.count.place.nodes=1")
-    assert advice(hydra, *apart) == [
-        "the plan has count, keep on nodes other than the first, but wf does not know the hosts of this allocation "
-        "yet: mpiexec starts every stage on the first nodes that it finds; use `launcher: srun`"
-    ]
-    assert advice(SLURM, *apart) == []
-    assert advice(SITE, "streams.*.via=sst") == []
-    # One line from the first node on: count follows walk, also on the second node.
-    (of_keep,) = advice(hydra, *SIX, "stages.keep.place.nodes=1")
-    assert of_keep.startswith("the plan has keep on nodes")
-    assert advice(hydra, *SIX, "stages.keep.place.share=walk") == []

@@ -90,6 +90,9 @@ class Launcher:
     # (exit code, last lines of its output) → the signal that ended a rank; None: no signal
     signal_of: Callable[[int, Iterable[str]], int | None] = lambda _code, _lines: None
     end_patterns: Sequence[EndPattern] = ()  # what it prints when ranks end badly
+    rank_variable: str = ""  # environment variable in which a process finds its rank
+    local_rank_variable: str = ""  # the same among the ranks of its line on its node
+    independent: Sequence[str] = ()  # options with which the end of one rank, or node, does not end the others
     interrupt_notice: re.Pattern[str] | None = None  # what it prints when Ctrl-C ends its ranks
 
     @property

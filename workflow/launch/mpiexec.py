@@ -53,6 +53,9 @@ LAUNCHER = Launcher(
     ranks_below=True,
     outlives_ranks=True,  # when its proxy is killed
     signal_of=_signal_of,
+    rank_variable="PMI_RANK",
+    local_rank_variable="MPI_LOCALRANKID",
+    independent=("-disable-auto-cleanup",),
     interrupt_notice=re.compile(
         r"\[mpiexec@[^\]]*\] (?:Sending Ctrl-C to processes as requested|Press Ctrl-C again to force abort)"
     ),

@@ -83,4 +83,7 @@ LAUNCHER = Launcher(
     mpi_connects=True,
     signal_of=_signal_of,
     end_patterns=ENDS,
+    rank_variable="SLURM_PROCID",
+    local_rank_variable="SLURM_LOCALID",
+    independent=("--no-kill", "--kill-on-bad-exit=0", "--wait=0"),
 )

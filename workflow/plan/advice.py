@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from workflow.launch.launchers import LAUNCHERS
 from workflow.plan.placement.nodes import node_count
-from workflow.plan.plan_model import GroupPlan, StagePlan, StreamPlan
+from workflow.plan.plan_model import StagePlan, StreamPlan
 from workflow.plan.plan_notes import Notes
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.port_matching import JoinedStream
@@ -20,13 +19,12 @@ _WITH_PATH = ("warpx", "picongpu")
 def advise(
     stages: Sequence[StagePlan],
     streams: Sequence[StreamPlan],
-    groups: Sequence[GroupPlan],
     joined: Mapping[str, JoinedStream],
     declared: Mapping[str, DeclaredStage],
     mentioned: Mapping[str, set[str]],
     notes: Notes,
 ) -> None:
-    """Adds advice on streams, stages and their launch lines to the notes, in the file's order.
+    """Adds advice on streams, stages to the notes, in the file's order.
 
     `mentioned` names the streams that each stage's command, env or files use in a placeholder.
     """
@@ -35,7 +33,6 @@ def advise(
         _on_stream(stream, by_name, notes)
         _on_programs(joined[stream.name], stream, declared, mentioned, notes)
     _on_diamonds(streams, declared, notes)
-    _on_hosts(stages, groups, notes)
 
 
 def _on_stream(stream: StreamPlan, stages: Mapping[str, StagePlan], notes: Notes) -> None:
@@ -99,26 +96,6 @@ def _on_diamonds(streams: Sequence[StreamPlan], declared: Mapping[str, DeclaredS
                         f"{common[0]}: every open waits for its other end, so {reader} must open first what "
                         f"{common[0]} opens first"
                     )
-
-
-def _on_hosts(stages: Sequence[StagePlan], groups: Sequence[GroupPlan], notes: Notes) -> None:
-    """Nothing passes hosts to the run yet: lines that need them start on the first nodes, wherever the plan has them.
-
-    What counts is where a line starts: later stages of a group follow the first.
-    """
-    first = {stage.name: stage.placement.nodes[0][0] for stage in stages}
-    first |= {name: min(first[each] for each in group.stages) for group in groups for name in group.stages}
-    elsewhere: dict[str, list[str]] = {}
-    for stage in stages:
-        if first[stage.name] > 0 and LAUNCHERS[stage.launch.launcher].needs_hosts:
-            elsewhere.setdefault(stage.launch.launcher, []).append(stage.name)
-    able = [name for name, launcher in LAUNCHERS.items() if launcher.starts_ranks and not launcher.needs_hosts]
-    for launcher, names in elsewhere.items():
-        notes.advise(
-            f"the plan has {', '.join(names)} on nodes other than the first, but wf does not know the hosts of this "
-            f"allocation yet: {launcher} starts every stage on the first nodes that it finds; use "
-            + " or ".join(f"`launcher: {name}`" for name in able)
-        )
 
 
 def _above(stage: str, by_reader: Mapping[str, Sequence[StreamPlan]]) -> set[str]:

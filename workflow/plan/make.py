@@ -117,7 +117,7 @@ def make_plan(
     group_plans = [to_group_plan(group, declared, placements, site_launch(python, site), problems) for group in groups]
     problems.raise_any()
     streams = [to_stream_plan(stream, decided[name], estimates[name]) for name, stream in joined.items()]
-    advise(stages, streams, group_plans, joined, declared, mentioned, notes)
+    advise(stages, streams, joined, declared, mentioned, notes)
     return Plan(
         wf_version=wf_version,
         pipeline=spec.name,

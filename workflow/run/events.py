@@ -227,7 +227,9 @@ class StageKilled(Event):
 
 @dataclass(frozen=True)
 class NodeSeen(Event):
-    """The first sign of life of a node, or the first after it was silent; `node` is its index in the allocation."""
+    """The guard on a node of the allocation has said its first word, or the first after a silence. `node` is the plan's
+    index.
+    """
 
     node: int
     host: str
@@ -235,7 +237,7 @@ class NodeSeen(Event):
 
 @dataclass(frozen=True)
 class NodeSilent(Event):
-    """A node misses its signs of life: it may be lost."""
+    """The guard on a node has missed a word: the node may be lost."""
 
     node: int
     host: str
@@ -243,11 +245,32 @@ class NodeSilent(Event):
 
 @dataclass(frozen=True)
 class NodeLost(Event):
-    """A node has given no sign of life for `silent_s`."""
+    """The guard on a node has said nothing for `silence_s`, while others have. `last`: what it was known to run."""
 
     node: int
     host: str
-    silent_s: float
+    silence_s: float
+    last: str
+
+
+@dataclass(frozen=True)
+class NodesUnwatched(Event):
+    """A warning: the guards of the nodes could not be started, or have ended; the run goes on without them."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class NodeRanks(Event):
+    """A warning: ranks of a stage are not where the plan has them, as a node's guard sees them. `ranks`: [rank, process
+    id, processors that it may use]; `text` is for users.
+    """
+
+    node: int
+    host: str
+    stage: str
+    ranks: list[tuple[int, int, str]]
+    text: str
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """The directory of one run: created from a plan, found, and read.
 
-pipeline.yaml command.json plan.json events.jsonl streams/ stages/<stage>/{stage.json,stdout.log,stderr.log,…,work/}
+pipeline.yaml command.json plan.json allocation.json events.jsonl streams/
+stages/<stage>/{stage.json,stdout.log,stderr.log,…,work/}
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from workflow.spec.user_paths import exists
 RUNS = "runs"
 LATEST = "latest"
 PLAN_FILE = "plan.json"
+ALLOCATION_FILE = "allocation.json"
 STREAMS = "streams"
 
 

@@ -15,11 +15,12 @@ import socket
 import sys
 import threading
 from collections import deque
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable
 from functools import cached_property
 from pathlib import Path
 
 from workflow.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_RUN_FAILED, RunError, WfError, to_message
+from workflow.launch.allocation import Allocation
 from workflow.launch.process_spec import make_process
 from workflow.messages import to_text
 from workflow.plan.launch_requests import stage_request
@@ -50,15 +51,17 @@ from workflow.run.lifecycle import (
     step,
     wake_at,
 )
+from workflow.run.nodes.node_guards import NodeGuards
 from workflow.run.observe.file_visibility import visibility_s
 from workflow.run.observe.progress_readers import Follower
 from workflow.run.processes.cpu_time import CpuSchedule
 from workflow.run.processes.mpmd_launches import MpmdLaunches
 from workflow.run.processes.signals import Signals
 from workflow.run.processes.stage_processes import NOT_STARTED, Crew, Ending
-from workflow.run.run_directory import has_started, read_filled_plan, stage_dir
+from workflow.run.run_directory import ALLOCATION_FILE, has_started, read_filled_plan, stage_dir
 from workflow.run.state import RunState, initial_state
 from workflow.run.state_reducer import apply
+from workflow.site.allocation.discover import discover_allocation
 
 # How often the files of a stage are read, and how many stages a second at most: of 1,000 stages each once a second.
 POLL_S = 0.25
@@ -66,22 +69,24 @@ POLLS_PER_S = 1000
 SHOW_S = 0.5
 
 
-def supervise(run_dir: Path, hosts: Sequence[str] = ()) -> Generator[RunState, None, None]:
+def supervise(run_dir: Path, allocation: Allocation | None = None) -> Generator[RunState, None, None]:
     """Run the plan in `run_dir` to its end; yield the newest state whenever there is one, the last with the verdict.
 
-    `hosts` are those of the allocation, by the plan's node index; without them launch lines name no host.
+    `allocation` has the hosts by the plan's node index; without it that of this process is found.
     The run goes on while the caller works on a state: it then misses states, never the last one. Ctrl-C, SIGTERM
     and SIGHUP stop the run in order, a second one at once; where this is not the main thread they are left alone. A
-    caller that closes the generator ends the run at once. Raises RunError when the directory cannot be used.
+    caller that closes the generator ends the run at once. Raises RunError when the directory cannot be used, and
+    WfError when the hosts of the allocation are not known.
     """
     run_dir = run_dir.absolute()
     plan = read_filled_plan(run_dir)
     if has_started(run_dir):
         raise RunError(f"{run_dir}: this run has been started before", "start a new one: wf run PIPELINE")
+    received = discover_allocation() if allocation is None else allocation
     with Signals() as signals:
         newest = _Newest()
         # A daemon: a caller that drops the generator must be able to exit; the run's guard then ends the stages.
-        work = (run_dir, plan, hosts, signals, newest)
+        work = (run_dir, plan, received, signals, newest)
         thread = threading.Thread(target=_work, args=work, name="supervisor", daemon=True)
         thread.start()
         try:
@@ -94,11 +99,11 @@ def supervise(run_dir: Path, hosts: Sequence[str] = ()) -> Generator[RunState, N
                 raise newest.error
 
 
-def _work(run_dir: Path, plan: Plan, hosts: Sequence[str], signals: Signals, newest: _Newest) -> None:
+def _work(run_dir: Path, plan: Plan, allocation: Allocation, signals: Signals, newest: _Newest) -> None:
     """The thread that supervises."""
     try:
         with Crew(run_dir, len(plan.stages)) as crew:
-            watch = _Watch(run_dir, plan, hosts, signals, crew, newest)
+            watch = _Watch(run_dir, plan, allocation, signals, crew, newest)
             reason = "the caller left"
             try:
                 watch.run()
@@ -161,9 +166,10 @@ class _Watch:
     """One run under supervision."""
 
     def __init__(
-        self, run_dir: Path, plan: Plan, hosts: Sequence[str], signals: Signals, crew: Crew, newest: _Newest
+        self, run_dir: Path, plan: Plan, allocation: Allocation, signals: Signals, crew: Crew, newest: _Newest
     ) -> None:
-        self.run_dir, self.plan, self.hosts = run_dir, plan, hosts
+        self.run_dir, self.plan, self.allocation = run_dir, plan, allocation
+        self.hosts = allocation.host_names
         self.signals, self.crew, self.newest = signals, crew, newest
         self.clock = Clock()
         self.state = initial_state(plan)
@@ -172,7 +178,8 @@ class _Watch:
         self.turns: deque[str] = deque()  # the stages, the one whose files were read longest ago first
         self.read: dict[str, float] = {}  # stage → when its files were read
         self.leaving: dict[str, tuple[float, Ending]] = {}  # ended stages whose last records are not visible yet
-        self.launches = MpmdLaunches(plan, run_dir, hosts)
+        self.launches = MpmdLaunches(plan, run_dir, self.hosts)
+        self.guards = NodeGuards(run_dir, plan, allocation)
         self.cpu = CpuSchedule(sum(stage.observed == "evidence" for stage in plan.stages))
         self.events: list[Event] = []
         self.polled = -math.inf
@@ -186,6 +193,9 @@ class _Watch:
 
     def run(self) -> None:
         """Events until the verdict, or until the caller leaves."""
+        # A record for readers: a disk that is full ends no run.
+        with contextlib.suppress(OSError):
+            (self.run_dir / ALLOCATION_FILE).write_text(self.allocation.to_json())
         now = self.clock.now()
         begin = RunStarted(
             now,
@@ -214,6 +224,7 @@ class _Watch:
                 self.finish(RunFinished(self.clock.now(), "interrupted", EXIT_INTERRUPTED, reason, ""))
                 self.take_events()
         finally:
+            self.guards.close()
             self.log.close()
 
     def take_events(self) -> bool:
@@ -279,6 +290,7 @@ class _Watch:
         if now - self.polled >= POLL_S:
             self.polled = now
             self.crew.end_lost(now)
+            self.events += self.guards.poll(now)
             turns = self.next_turns()
             self.read_files(turns, now)
             self.sample_cpu(turns, now)

@@ -8,6 +8,7 @@ from typing import Any
 
 from workflow.errors import SpecError
 from workflow.site.machine import interfaces, look, memory_bytes
+from workflow.site.site_checks import check_site
 from workflow.site.site_model import Site, SiteFile
 from workflow.spec.config_dirs import read_config
 from workflow.spec.validation_messages import validated
@@ -30,6 +31,8 @@ def read_site_file(name: str, base: Path | None = None) -> SiteFile:
     """The site as it is written; see `load_site`."""
     node = read_config("sites", name, base)
     file, problems = validated(SiteFile, node)
+    if file is not None:
+        problems = problems + check_site(file, node)
     if file is None or problems:
         raise SpecError(problems)
     return file

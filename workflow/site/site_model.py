@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from workflow.launch.launchers import DEFAULT, known_launcher
+from workflow.site.node_model import Cores, Gpu, Nic
+from workflow.site.queue_model import Detect, Scheduler, SiteCost, SiteQueue, SubmitRules, Workaround
 from workflow.spec.models.pipeline import Name, Spec
 from workflow.spec.models.units import Size
 from workflow.sst_transports import Transport
@@ -20,11 +22,22 @@ class SiteFile(Spec):
 
     site: Name
     summary: str
-    nodes: Annotated[int, Field(ge=1)] = 1
-    cores_per_node: Annotated[int, Field(ge=1)] | Literal["auto"] = "auto"
+    nodes: Annotated[int, Field(ge=1)] = Field(1, description="of the largest partition")
+    cores_per_node: Annotated[int, Field(ge=1)] | Literal["auto"] = Field("auto", description="physical cores")
+    threads_per_core: int = Field(1, ge=1, description="hardware threads of a core")
+    reserved_cores: Cores = Field(
+        default=(), description="cores that the site keeps for the system: no stage gets one; `0,8,16`"
+    )
+    numa: list[Cores] = Field(default_factory=list, description="cores of each NUMA domain; []: not known")
+    l3: list[Cores] = Field(default_factory=list, description="cores that share an L3 cache, each; []: not known")
     memory_per_node: Size | Literal["auto"] = "auto"
-    gpus_per_node: int = Field(0, ge=0)
+    gpus_per_node: int = Field(0, ge=0, description="devices that a rank may have for itself")
+    gpus: list[Gpu] = Field(default_factory=list, description="each of them, by device index; []: not known")
+    gpu_variable: str | None = Field(
+        None, description="the variable that restricts a rank to its GPUs: `ROCR_VISIBLE_DEVICES`"
+    )
     nics_per_node: int = Field(0, ge=0, description="network adapters; 0: not known")
+    nics: list[Nic] = Field(default_factory=list, description="each of them; []: not known")
     launcher: Annotated[str, AfterValidator(known_launcher)] = Field(
         DEFAULT, description="starts stages of more than one rank"
     )
@@ -33,6 +46,7 @@ class SiteFile(Spec):
         description="its executable; auto: the one of wf's Python environment, else the one on PATH",
     )
     launcher_args: list[str] = Field(default_factory=list, description="added to every launch")
+    launcher_version: str | None = Field(None, description="its version, `24.05`, where its options depend on that")
     launch_single: bool = Field(False, description="use the launcher for one-rank stages too")
     interface: str | None = Field(None, description="network interface that SST listens on")
     planes: list[Transport] | Literal["auto"] = Field(
@@ -57,7 +71,16 @@ class SiteFile(Spec):
         "auto", description="what stages with streams do about memory by default; [] is nothing"
     )
     glibc: str = Field("auto", description="version of the C library, which decides how its allocator is configured")
+    scheduler: Scheduler | None = Field(None, description="what jobs are submitted to; without one wf submits none")
+    queues: dict[str, SiteQueue] = Field(default_factory=dict, description="name → its limits")
+    submit: SubmitRules = Field(default_factory=SubmitRules, description="what every job says to the scheduler")
+    modules: list[str] = Field(
+        default_factory=list, description="lines of shell that a job runs before wf: `module load …`"
+    )
     env: dict[str, str] = Field(default_factory=dict, description="environment of every stage")
+    workarounds: list[Workaround] = Field(default_factory=list, description="more environment, with its reasons")
+    detect: Detect | None = Field(None, description="how to recognise the machine")
+    cost: SiteCost | None = Field(None, description="what the site charges for a node")
 
 
 class Site(SiteFile):
@@ -74,3 +97,8 @@ class Site(SiteFile):
     glibc: str = ""
     interfaces: list[str] = Field(default_factory=list, description="network interfaces of this machine; []: not known")
     seen: dict[str, str] = Field(default_factory=dict, description="key filled from this machine → what was seen")
+
+    @property
+    def usable_cores(self) -> tuple[int, ...]:
+        """Numbers of the cores of a node that stages may get."""
+        return tuple(sorted(set(range(self.cores_per_node)) - set(self.reserved_cores)))

@@ -18,6 +18,7 @@ from pathlib import Path
 
 RUN_VARIABLE = "WF_RUN_DIR"
 STAGE_VARIABLE = "WF_STAGE"  # names the stage's own file
+RANK_NAME_VARIABLE = "WF_RANK_VARIABLE"  # names the variable in which the launcher puts the rank; empty: no launcher
 PROC = Path("/proc")
 _SHARED = b"/dev/shm/mpich_shm_"
 _GONE_S = 3.0

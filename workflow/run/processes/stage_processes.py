@@ -32,7 +32,7 @@ _OTHER_FILES = 200  # of this process, beside one per stage
 _MAPS_FIRST_S, _MAPS_S = 0.25, 60.0  # between the first looks at the ranks' memory; how long to look
 _LOOK_S = 1.0  # how often to look at groups that have outlived their leader
 # Set where a launcher has started wf itself: a stage started directly is not a rank of that launch.
-_FOREIGN = ("PMI_", "PMIX_", "PALS_RANKID", "OMPI_COMM_WORLD_")
+_FOREIGN = ("PMI_", "PMIX_", "PALS_RANKID", "OMPI_COMM_WORLD_", "SLURM_PROCID", "SLURM_LOCALID")
 _OWN = ("PYDANTIC_DISABLE_PLUGINS", "__all__")  # what `wf` sets for itself
 
 
@@ -101,11 +101,13 @@ class Crew:
         own = {
             process_reaper.RUN_VARIABLE: str(self._run_dir),
             process_reaper.STAGE_VARIABLE: str(process.folder / "stage.json"),
+            process_reaper.RANK_NAME_VARIABLE: LAUNCHERS[process.launcher].rank_variable,
         }
+        env = {**inherited_environment(), **process.env, **own}
         log = process.folder / "stdout.log", process.folder / "stderr.log"
         with log[0].open("ab") as out, log[1].open("ab") as err, _on_cores(process, err):
             started = subprocess.Popen(
-                process.argv, cwd=process.cwd, env={**_environment(), **process.env, **own}, start_new_session=True,
+                process.argv, cwd=process.cwd, env=env, start_new_session=True,
                 stdin=subprocess.DEVNULL, stdout=out, stderr=err,
             )  # fmt: skip
         if self._open_files is not None:
@@ -308,7 +310,8 @@ def _has_exited(process: subprocess.Popen[bytes]) -> bool:
         return True
 
 
-def _environment() -> dict[str, str]:
+def inherited_environment() -> dict[str, str]:
+    """What a process of a run gets of the environment of wf."""
     mine = (item for item in os.environ.items() if item != _OWN)
     return {key: value for key, value in mine if not key.startswith(_FOREIGN)}
 

@@ -51,7 +51,7 @@ def loss_text(lost: list[NodeLost]) -> str:
     """`node n2 was lost (no sign of life for 10 s)`."""
     names = " and ".join(node.host for node in lost)
     head = f"nodes {names} were" if len(lost) > 1 else f"node {names} was"
-    return f"{head} lost (no sign of life for {min(node.silent_s for node in lost):.0f} s)"
+    return f"{head} lost (no sign of life for {min(node.silence_s for node in lost):.0f} s)"
 
 
 def lost_stages(state: RunState) -> list[str]:

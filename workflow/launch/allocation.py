@@ -1,0 +1,49 @@
+"""What a batch job, or this machine, really has: hosts and what may be used on each. `site.allocation` finds it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from typing import Literal
+
+Source = Literal["slurm", "pbs", "lsf", "flux", "hostfile", "local"]
+ALLOCATION_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Host:
+    """One node of an allocation. None is what is not known.
+
+    `cores` counts as the scheduler does: cores, or hardware threads where those are what it gives to jobs. `memory`
+    is in bytes.
+    """
+
+    name: str
+    cores: int | None = None
+    memory: int | None = None
+    gpus: int | None = None
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """What was received.
+
+    `job` is the scheduler's name of the job, empty without one; `end_time` is in Unix seconds, None where it is not
+    known or without a limit. `notes` say what the source gives that could not be understood.
+    """
+
+    source: Source
+    job: str
+    hosts: tuple[Host, ...]
+    end_time: float | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def host_names(self) -> tuple[str, ...]:
+        """The hosts for launch lines, by the plan's node index. Without a scheduler: none, ranks start here."""
+        return () if self.source == "local" else tuple(host.name for host in self.hosts)
+
+    def to_json(self) -> str:
+        """The text of `allocation.json`."""
+        return json.dumps({"allocation_version": ALLOCATION_VERSION, **dataclasses.asdict(self)}, indent=2) + "\n"

@@ -1,0 +1,79 @@
+"""What a site file says about its scheduler: queues and their limits, what every job must say, what it costs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from workflow.spec.models.strict import Spec
+from workflow.spec.models.units import Duration
+
+Scheduler = Literal["slurm", "pbs", "lsf", "flux"]
+
+
+def _ordered(bounds: tuple[int, int]) -> tuple[int, int]:
+    if not 1 <= bounds[0] <= bounds[1]:
+        raise ValueError(
+            f"expected the fewest and the most nodes, got [{bounds[0]}, {bounds[1]}]; for example [1, 128]"
+        )
+    return bounds
+
+
+NodeBounds = Annotated[tuple[int, int], AfterValidator(_ordered)]
+"""The fewest and the most nodes of a job, both included."""
+
+
+class QueueLimit(Spec):
+    """A limit on jobs of some sizes."""
+
+    nodes: NodeBounds = Field(description="the jobs meant: the fewest and the most nodes")
+    walltime: Duration = Field(description="the longest that they may run")
+
+
+class SiteQueue(Spec):
+    """One queue (Slurm: partition, or partition and QOS). What is left out is not known, and not checked."""
+
+    nodes: NodeBounds | None = Field(None, description="the fewest and the most nodes of a job")
+    walltime: Duration | None = Field(None, description="the longest that a job may run")
+    limits: list[QueueLimit] = Field(default_factory=list, description="shorter limits for jobs of some sizes")
+    routing: bool = Field(False, description="passes jobs on to other queues, and drops those that none of them takes")
+    default: bool = Field(False, description="the queue of jobs that name none")
+    note: str | None = Field(None, description="what users should know of it")
+
+
+class SubmitRules(Spec):
+    """What every job of the site says to the scheduler."""
+
+    directives: list[str] = Field(
+        default_factory=list, description="options of the scheduler, one a line: `-l filesystems=home`"
+    )
+    constraint: str | None = Field(None, description="the node type, where the scheduler asks for one (Slurm: -C)")
+    account_suffix: str | None = Field(None, description="what the site appends to the account: `_g`")
+    max_queued: Annotated[int, Field(ge=1)] | None = Field(None, description="the most jobs of a user in the queues")
+
+
+class SiteCost(Spec):
+    """What the site charges."""
+
+    per_node_hour: float = Field(gt=0, description="the price of one node for one hour, in `unit`")
+    unit: str = Field("node-hours", description="the unit of the price")
+
+
+class Workaround(Spec):
+    """Environment variables that the site, or a program on it, needs; with the reason."""
+
+    env: dict[str, str] = Field(description="variables and their values")
+    reason: str = Field(description="what goes wrong without them")
+    source: str | None = Field(None, description="where this is written")
+    when: Literal["always", "mpi", "stream"] = Field(
+        "always", description="for which stages: all, those of several ranks, those with an SST stream"
+    )
+
+
+class Detect(Spec):
+    """How to recognise the machine: all that is given must hold."""
+
+    variable: str | None = Field(None, description="an environment variable that the site sets")
+    value: str | None = Field(None, description="its value; by default any")
+    host: str | None = Field(None, description="a pattern of the host's name: `login*.frontier.olcf.ornl.gov`")
