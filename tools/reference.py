@@ -147,11 +147,12 @@ def engines_page() -> str:
 
 def json_page() -> str:
     """What `--json` prints: every field of every document, from the models."""
-    from workflow.cli.json_output import CheckResult, ComponentList
+    from workflow.cli.json_output import CheckResult, ComponentList, RunList
     from workflow.compare.comparison import Comparison
 
     documents: list[tuple[str, type[BaseModel]]] = [
-        ("wf check --json", CheckResult), ("wf components --json", ComponentList), ("wf compare --json", Comparison),
+        ("wf check --json", CheckResult), ("wf components --json", ComponentList), ("wf runs --json", RunList),
+        ("wf compare --json", Comparison),
     ]  # fmt: skip
     lines = ["# JSON output", MADE, JSON_RULES]
     for title, model in documents:

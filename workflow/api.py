@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Loaded",
+    "detach_run",
     "load_pipeline",
     "make_plan",
     "notes_on",
@@ -125,6 +126,19 @@ def start_run(
     allocation = discover_allocation()
     directory = create_run_dir(plan, loaded, None if run_dir is None else Path(run_dir), command=_command())
     return directory, supervise(directory, allocation)
+
+
+def detach_run(loaded: Loaded, plan: Plan, run_dir: str | os.PathLike[str] | None = None) -> Path:
+    """Write the run directory and start its supervisor as a process of its own, which outlives this one.
+
+    Returns the run directory when the supervisor has taken the run. Raises RunError when it does not.
+    """
+    from workflow.run.detached import start_detached
+    from workflow.run.run_directory import create_run_dir
+
+    directory = create_run_dir(plan, loaded, None if run_dir is None else Path(run_dir), command=_command())
+    start_detached(directory)
+    return directory
 
 
 def _command() -> dict[str, object]:

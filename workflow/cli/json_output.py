@@ -1,4 +1,4 @@
-"""What `--json` of `wf check` and `wf components` prints, as models; docs/reference/json.md is made from them.
+"""What `--json` of `wf check`, `components` and `runs` prints, as models; docs/reference/json.md is made from them.
 
 `wf status` and `wf report` print a `Report`, `wf compare` a `Comparison`.
 """
@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from workflow.errors import Problem, Severity
 from workflow.plan.plan_model import Plan
+from workflow.report.report_model import RunLine
 from workflow.spec.models.component import Component
 
 
@@ -85,3 +86,10 @@ class ComponentList(JsonDocument):
 
     components_version: Literal[1] = 1
     components: list[Component]
+
+
+class RunList(JsonDocument):
+    """The runs below `runs/`, the newest first."""
+
+    runs_version: Literal[1] = 1
+    runs: list[RunLine]

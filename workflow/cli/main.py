@@ -35,6 +35,7 @@ from workflow.cli.options import (
     run_argument,
     strategy_options,
 )
+from workflow.cli.run_verbs import cancel, runs, watch
 from workflow.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_OK, Problem, Severity, SpecError, WfError, to_message
 from workflow.formatting import plural
 
@@ -216,13 +217,15 @@ def plan(
 )
 @click.option("--dry-run", is_flag=True, help="Print the plan as JSON; start nothing")
 @click.option("--quiet", "-q", is_flag=True, help="Print only the result, not the progress")
-def run(given: GivenPipeline, run_dir: Path | None, dry_run: bool, quiet: bool) -> None:
+@click.option("--detach", "-d", is_flag=True, help="Return when the run has started; it goes on without a terminal")
+def run(given: GivenPipeline, run_dir: Path | None, dry_run: bool, quiet: bool, detach: bool) -> None:
     """Run a pipeline, show its progress, and wait for its end.
 
     PIPELINE is the YAML file. Exits with 0 when the run succeeded, 1 when it failed, 2 when it could not start, and
-    130 when it was interrupted.
+    130 when it was interrupted. Ctrl-C and a closed terminal stop the run, unless it was started with --detach: see
+    `wf watch` and `wf cancel`.
     """
-    from workflow.api import find_site, make_plan, refuse_missing, show_warnings, start_run
+    from workflow.api import detach_run, find_site, make_plan, refuse_missing, show_warnings, start_run
 
     loaded = given.load()
     site = find_site(loaded)
@@ -231,6 +234,12 @@ def run(given: GivenPipeline, run_dir: Path | None, dry_run: bool, quiet: bool) 
         click.echo(decided.to_json(), nl=False)
         return
     warnings = refuse_missing(loaded, decided, site)
+    if detach:
+        show_warnings(warnings)
+        directory = detach_run(loaded, decided, run_dir)
+        name = directory.name if run_dir is None else shlex.quote(str(directory))
+        click.echo(f"{directory.name} has started: {directory}\n  next: wf watch {name}, or wf cancel {name}")
+        return
     from workflow.report.show.live_display import Progress
 
     directory, states = start_run(loaded, decided, run_dir)
@@ -254,6 +263,9 @@ def run(given: GivenPipeline, run_dir: Path | None, dry_run: bool, quiet: bool) 
     sys.exit(report.run.exit_code)
 
 
+wf.add_command(watch)
+
+
 @wf.command()
 @run_argument
 @json_option("Print the report so far as JSON")
@@ -271,6 +283,10 @@ def status(run: Path | None, as_json: bool) -> None:
         click.echo(result.to_json(), nl=False)
     else:
         show_status(result)
+
+
+wf.add_command(cancel)
+wf.add_command(runs)
 
 
 @wf.command()

@@ -9,7 +9,7 @@ from workflow.launch.launch_request import Launcher, LaunchLine, LaunchRequest
 from workflow.launch.rank_ends import end_pattern
 
 _RANKS = r"srun: error: (?P<host>[^ :]+): tasks? (?P<ranks>[\d,-]+): "
-_STEP = r"(?:slurmstepd|srun): error: \*\*\* (?:STEP|JOB) \S+ ON (?P<host>\S+) CANCELLED AT \S+"
+_STEP = r"(?:slurmstepd\S*|srun): error: \*\*\* (?:STEP|JOB) \S+ ON (?P<host>\S+) CANCELLED AT \S+"
 # As srun and slurmstepd of Slurm 22.05 print them; `Exited` and signals as srun's own summary of ended tasks has them.
 ENDS = (
     end_pattern("node_lost", rf"{_STEP} DUE TO NODE FAILURE"),
@@ -18,7 +18,7 @@ ENDS = (
     end_pattern("cancelled", rf"{_STEP} \*\*\*"),
     end_pattern("node_lost", r"srun: error: Node failure on (?P<host>\S+)"),
     end_pattern("out_of_memory", rf"{_RANKS}Out Of Memory"),
-    end_pattern("out_of_memory", r"slurmstepd: error: Detected \d+ oom[-_]kill events? in"),
+    end_pattern("out_of_memory", r"slurmstepd\S*: error: Detected \d+ oom[-_]kill event\S* in"),
     end_pattern("exited", rf"{_RANKS}Exited with exit code (?P<number>\d+)"),
     end_pattern("killed", rf"{_RANKS}(?!Exited|Out Of Memory)(?P<name>[A-Z].*)"),
     end_pattern("not_started", r"srun: error: Unable to create step for job \d+: "),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -154,11 +154,15 @@ class StreamTrouble(Event):
 
 
 @dataclass(frozen=True)
-class StreamClosed(Event):
-    """One end is closed after `steps` steps; `complete` is False when the program left it before its end.
+class StageCut(Event):
+    """A program that uses `workflow.stage` ends before its work is done, because the run is to be stopped."""
 
-    `stopped`: its program would have written more steps, and ended because the run is being stopped.
-    """
+    stage: str
+
+
+@dataclass(frozen=True)
+class StreamClosed(Event):
+    """One end is closed after `steps` steps; `complete` is False when the program left it before its end."""
 
     stream: str
     stage: str
@@ -166,7 +170,6 @@ class StreamClosed(Event):
     steps: int
     complete: bool
     bytes: int = 0
-    stopped: bool = False
 
 
 @dataclass(frozen=True)
@@ -295,6 +298,14 @@ class Interrupted(Event):
     """A request to stop the run: Ctrl-C, SIGTERM, or a closed terminal."""
 
     signal: str
+
+
+@dataclass(frozen=True)
+class Requested(Event):
+    """A request in the run's control file: to stop as by Ctrl-C, or to kill all that runs; `by` is `user@host`."""
+
+    request: Literal["stop", "kill"]
+    by: str
 
 
 @dataclass(frozen=True)
@@ -435,18 +446,21 @@ def read_events(run_dir: Path) -> Iterator[Event]:
         text = path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         raise RunError(f"{run_dir}: no events: {error.strerror}", "was this run ever started?") from error
-    for line in text.split("\n")[:-1]:
-        record = to_record(line)
-        if record is None:
-            continue
+    records = (to_record(line) for line in text.split("\n")[:-1])
+    yield from to_events((record for record in records if record is not None), path)
+
+
+def to_events(records: Iterable[dict[str, Any]], path: Path) -> Iterator[Event]:
+    """The events of these records of a file. Raises RunError when they are of a newer version."""
+    for record in records:
         if record.get("event") == NAMES[RunStarted]:
-            check_events_version(record, path)
+            _check_events_version(record, path)
         event = from_record(record)
         if event is not None:
             yield event
 
 
-def check_events_version(record: dict[str, Any], path: Path) -> None:
+def _check_events_version(record: dict[str, Any], path: Path) -> None:
     """Raises RunError when `run_started` states a newer version."""
     try:
         check_version(record, "events_version", EVENTS_VERSION, path)

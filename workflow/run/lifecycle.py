@@ -18,6 +18,7 @@ from workflow.run.events import (
     Interrupted,
     NodeLost,
     RecordsLost,
+    Requested,
     RunFinished,
     RunStarted,
     StageFailed,
@@ -119,6 +120,8 @@ def step(state: RunState, *events: Event) -> tuple[RunState, list[Action]]:
     for event in events:
         if isinstance(event, Interrupted):
             _interrupt(turn)
+        if isinstance(event, Requested):
+            _take_request(turn, event)
         if isinstance(event, StageStarted) and state.stopping is not None:
             turn.actions.append(SignalStages((event.stage,), signal.SIGTERM))
     _check_nodes(turn, events)
@@ -195,12 +198,22 @@ def _check_nodes(turn: _Turn, events: Sequence[Event]) -> None:
         _ask_scheduler(turn)
 
 
+def _take_request(turn: _Turn, request: Requested) -> None:
+    """Stop once, however often that is asked for; kill at once."""
+    if turn.state.stopping is None:
+        _interrupt(turn)
+    if request.request == "kill":
+        _interrupt(turn)
+
+
 def _judge(turn: _Turn) -> None:
     for stage in [turn.state.stages[name] for name in turn.state.unjudged]:
         if stage.exited is None:
             continue
         asked = turn.state.stopping is not None and stage.exited >= turn.state.stopping
         problem = judge(turn.state, stage.name)
+        if problem is None and turn.state.cause == "end_of_allocation":
+            continue  # it may have had all the time that it needed
         if asked and (lost := turn.state.lost_nodes(stage.name)):
             turn.decide(StageFailed(turn.t, stage.name, loss_text(lost)))
         elif asked and stage.name == turn.state.culprit:
@@ -386,7 +399,7 @@ def _signal(turn: _Turn, stages: tuple[str, ...], number: int) -> None:
         turn.actions += [SignalStages(others, number)] if others else []
         turn.actions += [SignalStages(lost, signal.SIGTERM)] if lost else []
     for name in stages:
-        turn.state = with_stage(turn.state, name, signalled=True)
+        turn.state = with_stage(turn.state, name, cut=True)
 
 
 def _end_lost(turn: _Turn) -> None:

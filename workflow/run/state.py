@@ -51,7 +51,6 @@ class EndState:
     waiting: float | None = None  # since when its program is inside a call that needs the other end, as it reports
     closed: float | None = None
     complete: bool = False
-    stopped: bool = False  # its program would have written more, had the run not been stopped
     trouble: Trouble | None = None
     trouble_text: str = ""
     plane: str = ""  # SST's data plane, at the writing end; why it is not the preferred one
@@ -94,7 +93,7 @@ class StageState:
     said: tuple[RanksEnded, ...] = ()  # what its launcher has said of its ranks' ends, before the stop
     reason: str = ""
     through: str = ""  # of one that has failed: the stage without whose end it would not have
-    signalled: bool = False  # whether the stop has sent it a signal
+    cut: bool = False  # whether it ends before its work is done: it says so, or the stop has sent it a signal
     failed: float | None = None  # when; one that still runs then is a tap that hangs
     killed: bool = False  # all that was left of it then
     silence: StageSilent | None = None  # the last warning that all wait for this stage, until it makes a step

@@ -16,9 +16,11 @@ from workflow.run.events import (
     NodeSilent,
     RanksEnded,
     RecordsLost,
+    Requested,
     RunFinished,
     RunStarted,
     SchedulerSaid,
+    StageCut,
     StageExited,
     StageFailed,
     StageKilled,
@@ -118,6 +120,9 @@ class _Draft:
             case Interrupted(signal=signal):
                 if self.get("stopping") is None:
                     self._changes["interrupted"] = signal
+            case Requested(by=by):
+                if self.get("stopping") is None:
+                    self._changes["interrupted"] = f"`wf cancel` ({by})"
             case NodeSilent(node=node):
                 self._changes["silent"] = self.get("silent") | {node}
             case NodeSeen(node=node):
@@ -156,6 +161,8 @@ class _Draft:
                 # What follows the stop is its consequence.
                 if stage in self.stages and self.get("stopping") is None:
                     self.change_stage(stage, said=(*self.stages[stage].said, event)[:KEPT_WORDS])
+            case StageCut(stage=stage):
+                self.change_stage(stage, cut=True)
             case StageKilled(stage=stage):
                 self.change_stage(stage, kill=event)
             case StageSilent(stage=stage):
@@ -190,7 +197,7 @@ class _Draft:
                 self._trouble(stream, stage, trouble, text)
             case StreamClosed(stream=stream, stage=stage, side=side, steps=steps, complete=complete, bytes=count):
                 self._progress((stream, stage, side), t, steps, count)
-                self._change_end((stream, stage, side), closed=t, complete=complete, stopped=event.stopped)
+                self._change_end((stream, stage, side), closed=t, complete=complete)
 
     def change_stage(self, name: str, **changes: Any) -> None:
         """Change some fields of one stage."""
@@ -231,10 +238,21 @@ class _Draft:
         if waits and self.get("settles") is None:
             self._changes["settles"] = t
 
+    def _blocking_queue(self, stream: str) -> int | None:
+        """How many steps a writer may be ahead of each reader; None where it may be by any number."""
+        queue = self._before.plan.stream(stream).queue
+        return queue.limit if queue is not None and queue.when_full == "block" else None
+
     def _leave_behind(self, key: EndKey, steps: int, t: float) -> None:
-        """A writer is further ahead of this reading end than its queue allows."""
-        if key not in self.get("behind"):
-            self._changes["behind"] = {**self.get("behind"), key: Behind(steps, t)}
+        """Note a reading end that has taken so many steps, if its writer is further ahead than its queue allows."""
+        stream = self._before.plan.stream(key[0])
+        written, limit = self.ends[key[0], stream.writer, "write"].steps, self._blocking_queue(key[0])
+        known: Behind | None = self.get("behind").get(key)
+        if limit is not None and written - steps > limit + 1:
+            if known is None or known.steps != steps:
+                self._changes["behind"] = {**self.get("behind"), key: Behind(steps, t)}
+        elif known is not None:
+            self._changes["behind"] = {each: left for each, left in self.get("behind").items() if each != key}
 
     def _put(self, end: EndState) -> None:
         if self._ends is None:
@@ -268,13 +286,12 @@ class _Draft:
         if stepped and self.stages[end.stage].silence is not None:
             self.change_stage(end.stage, silence=None)
         if stepped and end.side == "read" and key in self.get("behind"):
-            self._changes["behind"] = {each: left for each, left in self.get("behind").items() if each != key}
+            self._leave_behind(key, steps, t)
         if stepped and end.side == "write":
-            stream = self._before.plan.stream(end.stream)
-            bound = steps - stream.queue.limit - 1 if stream.queue and stream.queue.when_full == "block" else 0
-            for reader in stream.readers:
+            limit = self._blocking_queue(end.stream)
+            for reader in self._before.plan.stream(end.stream).readers:
                 other = self.ends[end.stream, reader, "read"]
-                if other.steps < bound:
+                if limit is not None and steps - other.steps > limit + 1:
                     self._leave_behind((end.stream, reader, "read"), other.steps, t)
                 if other.untaken_since is None:
                     self._put(_changed(other, {"due": t}))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 
+from workflow.launch.allocation import Allocation
+from workflow.run.events import StopPlanned
 from workflow.run.state import RunState
 
 # Not a signal: the stages are told that the run is to be stopped (`workflow.formats.stop_file`), and get the signal
@@ -45,6 +47,14 @@ def _before_end(begin: float, end: float) -> list[tuple[float, int]]:
         (end - left / 3, signal.SIGTERM),
         (end - rest, signal.SIGKILL),
     ]
+
+
+def plan_stop(allocation: Allocation, now: float, grace_s: float | None = None) -> list[StopPlanned]:
+    """When a run that begins now is to be stopped; nothing where the end of its allocation is not known, or past."""
+    end = allocation.end_time
+    if end is None or end <= now:
+        return []
+    return [StopPlanned(now, max(now, end - (default_grace_s(end - now) if grace_s is None else grace_s)), end)]
 
 
 def default_grace_s(walltime_s: float) -> float:

@@ -12,7 +12,7 @@ from workflow.run.state import RunState
 from workflow.run.verdict.broken_streams import losses
 from workflow.run.verdict.end_causes import OUTER, first_end, loss_text
 from workflow.run.verdict.failure_origin import live_writers
-from workflow.run.verdict.scheduler_words import cause_said, job_text
+from workflow.run.verdict.scheduler_words import cause_said, job_text, quoted
 from workflow.run.verdict.tap_failures import failed_taps
 
 
@@ -28,7 +28,7 @@ def make_verdict(state: RunState, t: float) -> RunFinished:
     if lost := causing_losses(state):
         return RunFinished(t, "failed", EXIT_RUN_FAILED, *loss_reason(state, lost), "node_lost", words)
     if (said := state.scheduler) is not None and (cause := cause_said(said)) is not None:
-        reason = "; ".join([job_text(said), *losses(state)])
+        reason = "; ".join([f"{job_text(said)}: {quoted(said)}", *losses(state)])
         # Somebody wanted it to end, as by Ctrl-C.
         if cause == "cancelled":
             return RunFinished(t, "interrupted", EXIT_INTERRUPTED, reason, "", cause, words)
@@ -78,7 +78,7 @@ def was_cut(state: RunState, name: str) -> bool:
         if each not in found:
             found.add(each)
             left += live_writers(state, each)
-    return any(state.stages[each].signalled or any(end.stopped for end in state.ends_of(each)) for each in found)
+    return any(state.stages[each].cut for each in found)
 
 
 def _unstopped(state: RunState, t: float) -> RunFinished:
