@@ -6,6 +6,7 @@ import signal
 
 from workflow.plan.plan_model import Plan
 from workflow.run.events import (
+    AllocationReceived,
     Event,
     RunFinished,
     RunStarted,
@@ -42,7 +43,9 @@ class Run:
         self.asked: list[float] = []  # when the scheduler was asked
         self.started: list[str] = []
         self.t = 0.0
-        self.feed(RunStarted(0.0, "run", 1, 1, "here", job=job, visibility_s=visibility_s))
+        self.feed(RunStarted(0.0, "run", 1, 1, "here", visibility_s=visibility_s))
+        if job:
+            self.feed(AllocationReceived(0.0, "slurm", job, 4))
 
     def feed(self, *events: Event) -> Run:
         """One after the other."""

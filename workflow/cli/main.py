@@ -225,15 +225,26 @@ def run(given: GivenPipeline, run_dir: Path | None, dry_run: bool, quiet: bool, 
     130 when it was interrupted. Ctrl-C and a closed terminal stop the run, unless it was started with --detach: see
     `wf watch` and `wf cancel`.
     """
-    from workflow.api import detach_run, find_site, make_plan, refuse_missing, show_warnings, start_run
+    from workflow.api import (
+        detach_run,
+        find_site,
+        make_plan,
+        refuse_allocation,
+        refuse_missing,
+        show_warnings,
+        start_run,
+    )
+    from workflow.site.allocation.discover import discover_allocation
 
     loaded = given.load()
-    site = find_site(loaded)
+    allocation = discover_allocation()
+    site = find_site(loaded, allocation)
     decided = make_plan(loaded, site)
     if dry_run:
         click.echo(decided.to_json(), nl=False)
         return
-    warnings = refuse_missing(loaded, decided, site)
+    found = refuse_allocation(decided, site, allocation)
+    warnings = [*refuse_missing(loaded, decided, site), *found]
     if detach:
         show_warnings(warnings)
         directory = detach_run(loaded, decided, run_dir)
@@ -242,7 +253,7 @@ def run(given: GivenPipeline, run_dir: Path | None, dry_run: bool, quiet: bool, 
         return
     from workflow.report.show.live_display import Progress
 
-    directory, states = start_run(loaded, decided, run_dir)
+    directory, states = start_run(loaded, decided, run_dir, allocation)
     with contextlib.closing(states):
         # The run starts before anything is printed: a terminal that accepts no output does not hold it up.
         state = next(states)

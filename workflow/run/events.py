@@ -57,9 +57,22 @@ class RunStarted(Event):
     events_version: int = 1
     # All times of events are the monotonic clock plus this: a wall clock that is set later changes none of them.
     clock_offset_s: float = 0.0
-    job: str = ""  # the scheduler's job that the run is in; "" where there is none
     # How long records of a stage on another node may take to become visible to the supervisor.
     visibility_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class AllocationReceived(Event):
+    """What the run has: `hosts` is their number, `end_time` in Unix seconds (None: no limit, or not known).
+
+    `source` and `job` are those of `launch.allocation`; `notes` say what is not known, or less than the site has.
+    """
+
+    source: str
+    job: str
+    hosts: int
+    end_time: float | None = None
+    notes: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

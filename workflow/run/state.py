@@ -10,6 +10,7 @@ from typing import Literal
 from workflow.formats.sides import Side
 from workflow.plan.plan_model import EndPlan, Plan, StagePlan
 from workflow.run.events import (
+    AllocationReceived,
     NodeLost,
     RanksEnded,
     RecordsLost,
@@ -136,10 +137,10 @@ class RunState:
     run: str = ""
     pid: int | None = None
     host: str = ""
-    job: str = ""  # the scheduler's job that the run is in
-    asked: float | None = None  # when the scheduler was asked about it
     started: float | None = None
+    asked: float | None = None  # when the scheduler was asked about the job
     visibility_s: float = 0.0  # how old the records of a stage on another node may be
+    received: AllocationReceived | None = None
     failing: float | None = None  # since the first failure
     stopping: float | None = None  # since the stop was requested
     rung: int = 0  # how many steps of the stop's ladder were taken
@@ -156,6 +157,11 @@ class RunState:
     finished: RunFinished | None = None
     cleaned: tuple[str, ...] = ()
     warnings: tuple[StageSilent | RecordsLost, ...] = ()  # the newest of them
+
+    @property
+    def job(self) -> str:
+        """The scheduler's job that the run is in; "" where there is none."""
+        return "" if self.received is None else self.received.job
 
     def writer(self, stream: str) -> EndState:
         """The writing end. Raises KeyError."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from workflow.formats.sides import Side
 from workflow.run.events import (
+    AllocationReceived,
     Cleaned,
     Event,
     Interrupted,
@@ -116,7 +117,9 @@ class _Draft:
                 self._progress((stream, stage, side), t, steps, count)
             case RunStarted(run=run, pid=pid, host=host):
                 self._changes |= {"run": run, "pid": pid, "host": host, "started": t}
-                self._changes |= {"job": event.job, "visibility_s": event.visibility_s}
+                self._changes["visibility_s"] = event.visibility_s
+            case AllocationReceived():
+                self._changes["received"] = event
             case Interrupted(signal=signal):
                 if self.get("stopping") is None:
                     self._changes["interrupted"] = signal
