@@ -10,7 +10,7 @@ from tests.support.chains import chain
 from tests.support.imagined_run import Run, end_all
 from workflow.errors import EXIT_STOPPED
 from workflow.launch.allocation import Allocation, Host
-from workflow.plan.plan_model import Plan
+from workflow.plan.plan_model import AllocationPlan, Plan
 from workflow.run.events import Interrupted, StageCut, StageExited, StopPlanned
 from workflow.run.lifecycle import wake_at
 from workflow.run.stop_ladder import default_grace_s, plan_stop
@@ -111,11 +111,17 @@ def allocation(end: float | None) -> Allocation:
     return Allocation("slurm", "12", (Host("n1"),), end)
 
 
+def asking(grace_s: float | None) -> Plan:
+    """A plan for a job that is stopped so long before its end."""
+    job = None if grace_s is None else AllocationPlan(scheduler="slurm", nodes=1, walltime_s=3600, grace_s=grace_s)
+    return chain("sst").model_copy(update={"allocation": job})
+
+
 def test_when_to_stop() -> None:
-    assert plan_stop(allocation(None), 100) == []
-    assert plan_stop(allocation(99), 100) == [], "the scheduler lets it go on"
-    assert plan_stop(allocation(7300), 100) == [StopPlanned(100, 7180, 7300)]
-    assert plan_stop(allocation(700), 100) == [StopPlanned(100, 670, 700)]
-    assert plan_stop(allocation(700), 100, 300) == [StopPlanned(100, 400, 700)]
-    assert plan_stop(allocation(130), 100, 300) == [StopPlanned(100, 100, 130)]
-    assert [default_grace_s(walltime) for walltime in (60, 1200, 86400)] == [3, 60, 120]
+    assert plan_stop(asking(None), allocation(None), 100) == []
+    assert plan_stop(asking(300), allocation(99), 100) == [], "the scheduler lets it go on"
+    assert plan_stop(asking(None), allocation(7300), 100) == [StopPlanned(100, 7180, 7300)]
+    assert plan_stop(asking(None), allocation(700), 100) == [StopPlanned(100, 640, 700)]
+    assert plan_stop(asking(300), allocation(700), 100) == [StopPlanned(100, 400, 700)]
+    assert plan_stop(asking(300), allocation(160), 100) == [StopPlanned(100, 154, 160)], "for a longer job"
+    assert [default_grace_s(walltime) for walltime in (60, 1200, 86400)] == [6, 120, 120]

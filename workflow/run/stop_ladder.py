@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import signal
 
 from workflow.launch.allocation import Allocation
+from workflow.plan.job_request import DEFAULT_GRACE_S, LARGEST_GRACE
+from workflow.plan.plan_model import Plan
 from workflow.run.events import StopPlanned
 from workflow.run.state import RunState
 
@@ -49,15 +52,19 @@ def _before_end(begin: float, end: float) -> list[tuple[float, int]]:
     ]
 
 
-def plan_stop(allocation: Allocation, now: float, grace_s: float | None = None) -> list[StopPlanned]:
-    """When a run that begins now is to be stopped; nothing where the end of its allocation is not known, or past."""
+def plan_stop(plan: Plan, allocation: Allocation, now: float) -> list[StopPlanned]:
+    """When a run that begins now is to be stopped; nothing where the end of its allocation is not known, or past.
+
+    A plan may be made for a longer job than the one that it got: of a short one half is left to the stages.
+    """
     end = allocation.end_time
     if end is None or end <= now:
         return []
-    return [StopPlanned(now, max(now, end - (default_grace_s(end - now) if grace_s is None else grace_s)), end)]
+    left = end - now
+    grace_s = plan.allocation.grace_s if plan.allocation is not None else math.inf
+    return [StopPlanned(now, end - (grace_s if grace_s <= left / 2 else default_grace_s(left)), end)]
 
 
 def default_grace_s(walltime_s: float) -> float:
-    """How long before the end of its allocation a run is stopped where the pipeline does not say: 5 % of the time that
-    it has, 2 minutes at most."""
-    return min(120.0, 0.05 * walltime_s)
+    """How long before the end a run is stopped where the pipeline does not say."""
+    return min(DEFAULT_GRACE_S, LARGEST_GRACE * walltime_s)

@@ -190,7 +190,7 @@ class _Watch:
             clock_offset_s=self.clock.offset_s,
             visibility_s=self.visibility_s,
         )
-        self.events += [begin, *self.received(now), *plan_stop(self.allocation, now)]
+        self.events += [begin, *self.received(now), *plan_stop(self.plan, self.allocation, now)]
         shown = -math.inf
         while True:
             changed = self.take_events()
