@@ -70,6 +70,7 @@ from workflow.run.processes.mpmd_launches import MpmdLaunches
 from workflow.run.processes.scheduler_question import SchedulerQuestion
 from workflow.run.processes.signals import Signals
 from workflow.run.processes.stage_processes import NOT_STARTED, Crew, Ending, by_first_end
+from workflow.run.received import receive
 from workflow.run.requeued import refuse_restart
 from workflow.run.run_directory import ALLOCATION_FILE, has_started, read_filled_plan, stage_dir
 from workflow.run.state import RunState, initial_state
@@ -150,7 +151,7 @@ class _Watch:
         self, run_dir: Path, plan: Plan, allocation: Allocation, signals: Signals, crew: Crew, newest: NewestState
     ) -> None:
         self.run_dir, self.plan, self.allocation = run_dir, plan, allocation
-        self.hosts = allocation.host_names
+        self.placed = receive(plan, allocation)
         self.signals, self.crew, self.newest = signals, crew, newest
         self.clock = Clock()
         self.state = initial_state(plan)
@@ -159,7 +160,7 @@ class _Watch:
         self.turns: deque[str] = deque()  # the stages, the one whose files were read longest ago first
         self.read: dict[str, float] = {}  # stage → when its files were read
         self.leaving: dict[str, tuple[float, Ending]] = {}  # ended stages whose last records are not visible yet
-        self.launches = MpmdLaunches(plan, run_dir, self.hosts)
+        self.launches = MpmdLaunches(plan, run_dir, self.placed)
         self.guards = NodeGuards(run_dir, plan, allocation)
         self.scheduler = SchedulerQuestion(allocation.source, allocation.job)
         self.cpu = CpuSchedule(sum(stage.observed == "evidence" for stage in plan.stages))
@@ -270,7 +271,10 @@ class _Watch:
         """Start a stage; that this failed is an event as well."""
         stage, folder = self.plan.stage(name), stage_dir(self.run_dir, name)
         launch = self.launches.of(name)
-        process = launch.process if launch else make_process(stage_request(stage, str(folder), self.hosts))
+        if launch is None:
+            process = make_process(stage_request(stage, self.plan, str(folder), self.placed))
+        else:
+            process = launch.process
         try:
             if launch is None:
                 pid = self.crew.start(process)
