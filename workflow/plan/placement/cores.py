@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from workflow.formatting import plural
-from workflow.plan.placement.rank_cores import Bound, bind_ranks
 from workflow.plan.placement.devices import check_devices, choose_nics
 from workflow.plan.placement.nodes import OVERSUBSCRIBE, Demand, Overlap, Range, find_homes, place_nodes
+from workflow.plan.placement.rank_cores import Bound, bind_ranks
 from workflow.plan.plan_model import Placement
 from workflow.plan.plan_notes import Notes
 from workflow.plan.topology.declared_stages import DeclaredStage
@@ -121,13 +121,15 @@ def _choose_cores(
         taken = {gpu for each in beside for gpu in chosen[each.name].gpus}
         gpus = [gpu for gpu in range(site.gpus_per_node) if gpu not in taken]
         ranks = _ranks_per_node(demand, ranges)
-        if ranks * demand.gpus_per_rank > len(gpus) and demand.gpus_per_rank <= site.gpus_per_node:
+        fits_the_site = site.nodes == 1 or demand.nodes_on(site) <= site.nodes  # else it is noted already
+        if ranks * demand.gpus_per_rank > len(gpus) and demand.gpus_per_rank <= site.gpus_per_node and fits_the_site:
             _note_too_few_gpus([*(each for each in beside if each.gpus_per_rank), demand], ranges, site, notes)
         chosen[demand.name] = bind_ranks(demand, ranks, wishes[demand.name], free, gpus, site)
         if ranks * demand.cores_per_rank > len(free) and _group(demand, site) not in crowded:
             crowded.add(_group(demand, site))
             together = [*(each for each in beside if each.cores_per_rank), demand]
-            _note_too_few_cores(together, ranges, site, oversubscribe, notes)
+            if fits_the_site or oversubscribe:
+                _note_too_few_cores(together, ranges, site, oversubscribe, notes)
         group.append(demand)
     return chosen, crowded
 

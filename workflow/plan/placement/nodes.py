@@ -150,7 +150,7 @@ def _check_count(demand: Demand, site: Site, oversubscribe: bool, notes: Notes) 
             f"site {site.site} has {site.nodes}",
             "more on each node, fewer ranks, or another `site:`",
         )
-    elif count > site.nodes and demand.gpus_per_rank and demand.ranks * demand.gpus_per_rank > _gpus(site):
+    elif 0 < demand.gpus_per_rank <= site.gpus_per_node and demand.ranks * demand.gpus_per_rank > _gpus(site):
         problems.add(
             f"{key}.place.gpus_per_rank",
             f"{plural(demand.ranks, 'rank')} × {plural(demand.gpus_per_rank, 'GPU')} = "

@@ -59,8 +59,8 @@ class StagePlace(Spec):
     gpus_per_rank: int = Field(0, ge=0, description="GPUs that each rank has for itself")
     near: Literal["l3", "numa", "gpu", "none"] | None = Field(
         None,
-        description="what a rank's cores should have in common, where the site describes it and the ranks fit: an L3 "
-        "cache, a NUMA domain, their distance to the rank's GPUs. Default: gpu for ranks with GPUs, else l3, else numa",
+        description="where a rank's cores should be, if they fit: in one L3 cache or NUMA domain, or nearest to its "
+        "GPUs (default: gpu for ranks with GPUs, else l3, else numa)",
     )
     nic: str = Field(
         "auto",
