@@ -23,6 +23,7 @@ from workflow.spec.load import Loaded, load_pipeline
 
 if TYPE_CHECKING:
     from workflow.errors import Problem
+    from workflow.launch.allocation import Allocation
     from workflow.plan.plan_model import Plan
     from workflow.report.run_report import RunReport
     from workflow.run.state import RunState
@@ -57,11 +58,15 @@ def make_plan(loaded: Loaded, site: Site | None = None) -> Plan:
     return decide(loaded, site, python=sys.executable, wf_version=__version__, built=built)
 
 
-def find_site(loaded: Loaded) -> Site:
-    """The site of a pipeline; what its file leaves to `auto` is that of this machine."""
+def find_site(loaded: Loaded, allocation: Allocation | None = None) -> Site:
+    """The site of a pipeline; what its file leaves to `auto` is that of the allocation, or of this machine.
+
+    Without `allocation` that of the batch job which this process is part of is found.
+    """
+    from workflow.site.allocation.discover import discover_allocation
     from workflow.site.load_site import load_site
 
-    return load_site(loaded.spec.site, loaded.path.parent)
+    return load_site(loaded.spec.site, loaded.path.parent, allocation or discover_allocation())
 
 
 def portable_plan(loaded: Loaded) -> str:
@@ -112,18 +117,21 @@ def notes_on(plan: Plan, loaded: Loaded) -> list[Problem]:
 
 
 def start_run(
-    loaded: Loaded, plan: Plan, run_dir: str | os.PathLike[str] | None = None
+    loaded: Loaded,
+    plan: Plan,
+    run_dir: str | os.PathLike[str] | None = None,
+    allocation: Allocation | None = None,
 ) -> tuple[Path, Generator[RunState, None, None]]:
     """Write the run directory; return it and the states of the run, which starts when the first one is taken.
 
     From then on it does not wait for the caller: each state taken is the newest. Closing the generator ends the run.
-    It uses the hosts of the batch job that this process is part of, else this machine.
+    It uses the hosts of `allocation`, by default of the batch job that this process is part of, else this machine.
     """
     from workflow.run.run_directory import create_run_dir
     from workflow.run.supervisor import supervise
     from workflow.site.allocation.discover import discover_allocation
 
-    allocation = discover_allocation()
+    allocation = allocation or discover_allocation()
     directory = create_run_dir(plan, loaded, None if run_dir is None else Path(run_dir), command=_command())
     return directory, supervise(directory, allocation)
 
@@ -181,12 +189,14 @@ def run_pipeline(
     from workflow.report.report_files import write_report
     from workflow.report.run_report import RunReport
     from workflow.report.show.live_display import Progress, is_watched
+    from workflow.site.allocation.discover import discover_allocation
 
     loaded = load_pipeline(path, profiles=profiles, sets=sets, via=via, site=site)
-    machine = find_site(loaded)
+    allocation = discover_allocation()
+    machine = find_site(loaded, allocation)
     plan = make_plan(loaded, machine)
     show_warnings(refuse_missing(loaded, plan, machine))
-    directory, states = start_run(loaded, plan, run_dir)
+    directory, states = start_run(loaded, plan, run_dir, allocation)
     state, shown = None, is_watched() if progress is None else progress
     with contextlib.closing(states), Progress(plan, directory, quiet=not shown) as display:
         for state in states:

@@ -226,9 +226,11 @@ def run(given: GivenPipeline, run_dir: Path | None, dry_run: bool, quiet: bool, 
     `wf watch` and `wf cancel`.
     """
     from workflow.api import detach_run, find_site, make_plan, refuse_missing, show_warnings, start_run
+    from workflow.site.allocation.discover import discover_allocation
 
     loaded = given.load()
-    site = find_site(loaded)
+    allocation = discover_allocation()
+    site = find_site(loaded, allocation)
     decided = make_plan(loaded, site)
     if dry_run:
         click.echo(decided.to_json(), nl=False)
@@ -242,7 +244,7 @@ def run(given: GivenPipeline, run_dir: Path | None, dry_run: bool, quiet: bool, 
         return
     from workflow.report.show.live_display import Progress
 
-    directory, states = start_run(loaded, decided, run_dir)
+    directory, states = start_run(loaded, decided, run_dir, allocation)
     with contextlib.closing(states):
         # The run starts before anything is printed: a terminal that accepts no output does not hold it up.
         state = next(states)

@@ -22,7 +22,12 @@ class SiteFile(Spec):
 
     site: Name
     summary: str
-    nodes: Annotated[int, Field(ge=1)] = Field(1, description="of the largest partition")
+    extends: str | None = Field(
+        None, description="another site: what this file does not say is taken from it; a file may extend its namesake"
+    )
+    nodes: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
+        1, description="of the largest partition; auto: those of the allocation, as many as needed outside of one"
+    )
     cores_per_node: Annotated[int, Field(ge=1)] | Literal["auto"] = Field("auto", description="physical cores")
     threads_per_core: int = Field(1, ge=1, description="hardware threads of a core")
     reserved_cores: Cores = Field(
@@ -79,13 +84,14 @@ class SiteFile(Spec):
     )
     env: dict[str, str] = Field(default_factory=dict, description="environment of every stage")
     workarounds: list[Workaround] = Field(default_factory=list, description="more environment, with its reasons")
-    detect: Detect | None = Field(None, description="how to recognise the machine")
+    detect: list[Detect] = Field(default_factory=list, description="how to recognise the machine: one of these holds")
     cost: SiteCost | None = Field(None, description="what the site charges for a node")
 
 
 class Site(SiteFile):
     """A site with every number known: what the plan is made from."""
 
+    nodes: int = 1
     cores_per_node: int
     memory_per_node: int
     launcher_path: str = Field("", description="executable of the launcher; empty: not known")

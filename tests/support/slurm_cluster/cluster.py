@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import socket
@@ -19,11 +20,25 @@ from tests.support.slurm_cluster.network import Bridge, InterfaceBytes
 from tests.support.slurm_cluster.node import NodeProcess
 from tests.support.slurm_cluster.requirements import missing_for_cluster
 from tests.support.slurm_cluster.settings import Addresses, ClusterSettings, cgroup_conf, hosts_file, slurm_conf
+from tests.support.slurm_cluster.site_file import NAME as SITE_NAME
+from tests.support.slurm_cluster.site_file import site_file
 from tests.support.slurm_cluster.waiting import wait_until
 
 # Everything about a cluster is in STATES/NAME, so that any process can use it or remove it.
 STATES = Path("/run/wf-slurm")
 START_DEADLINE_S = 30
+
+
+ENDED = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "DEADLINE")
+
+
+@dataclasses.dataclass(frozen=True)
+class JobDone:
+    """A job that has ended: its number, its state in Slurm's words, what it printed."""
+
+    number: int
+    state: str
+    printed: str
 
 
 class SlurmCluster:
@@ -89,8 +104,8 @@ class SlurmCluster:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Variables for `sbatch`, `squeue` and the others on this machine, which is the login node."""
-        return {"SLURM_CONF": str(self.state / "etc" / "slurm.conf")}
+        """Variables for `sbatch`, `squeue` and `wf run --site test-slurm` on this machine, which is the login node."""
+        return {"SLURM_CONF": str(self.state / "etc" / "slurm.conf"), "WF_CONFIGS": str(self.state / "configs")}
 
     @property
     def bridge(self) -> Bridge:
@@ -130,6 +145,18 @@ class SlurmCluster:
             wait_until(lambda: self.job_state(job) in states, f"job {job} to be {' or '.join(states)}", deadline_s, 0.1)
         except TimeoutError as error:
             raise TimeoutError(f"{error}, it is {self.job_state(job)}\n{self.logs()}") from None
+
+    def run_job(
+        self, argv: list[str], output: Path, *options: str, deadline_s: float = 120, **variables: str
+    ) -> JobDone:
+        """Run a command as a job, on the first of the nodes that `options` ask for; waits for its end."""
+        script = output.with_name(f"{output.name}.sh")
+        script.write_text(f"#!/bin/sh\nexec {shlex.join(argv)}\n")
+        given = {**self.environment, **variables}
+        export = f"--export=ALL,{','.join(f'{name}={value}' for name, value in given.items())}"
+        job = self.submit(*options, export, f"--output={output}", str(script))
+        self.wait_for_job(job, *ENDED, deadline_s=deadline_s)
+        return JobDone(job, self.job_state(job), output.read_text() if output.exists() else "")
 
     # --- nodes
 
@@ -236,6 +263,10 @@ class SlurmCluster:
         etc = self.state / "etc"
         (etc / "slurm.conf").write_text(slurm_conf(self.settings, bridge.addresses, controller, self.state))
         (etc / "cgroup.conf").write_text(cgroup_conf(self.settings))
+        sites = self.state / "configs" / "sites"
+        sites.mkdir(parents=True)
+        version = self.client("sinfo", "--version").split()[-1]
+        (sites / f"{SITE_NAME}.yaml").write_text(site_file(self.settings, version))
 
     def _start_node(self, host: str) -> None:
         use = self.settings.process_tracking == "cgroup"

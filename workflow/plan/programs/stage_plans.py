@@ -15,6 +15,7 @@ from workflow.plan.programs.config_files import config_files, user_files
 from workflow.plan.programs.malloc_tuning import MallocPolicy, decide_memory, memory_environment
 from workflow.plan.programs.openpmd import environment, picongpu_arguments
 from workflow.plan.programs.placeholder_expansion import Filler, stage_values
+from workflow.plan.programs.site_environment import site_environment
 from workflow.plan.run_paths import stage_dir, work_dir
 from workflow.plan.streams.transports import stage_environment
 from workflow.plan.topology.declared_stages import DeclaredStage
@@ -129,9 +130,9 @@ def _environment(
     notes: Notes,
 ) -> dict[str, str]:
     """The site's variables, then what wf needs, then the user's own."""
-    found: dict[str, str] = {key: literal(value) for key, value in site.env.items()}
-    found["PYTHONUNBUFFERED"] = "1"
     name = stage.name
+    found = site_environment(name, stage.spec.ranks, any(end.engine == "SST" for end in ends), site, notes)
+    found["PYTHONUNBUFFERED"] = "1"
     if stage.component is not None and "OMP_NUM_THREADS" not in found:
         found["OMP_NUM_THREADS"] = str(max(1, placement.cores_per_rank))
         notes.why(f"stages.{name}.env.OMP_NUM_THREADS", f"cores_per_rank is {placement.cores_per_rank}")
