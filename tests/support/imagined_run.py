@@ -24,14 +24,14 @@ from workflow.run.state import RunState, initial_state
 class Run:
     """A run in the head: what is asked for is done at once; the test says what the stages do."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, *, proves: bool = False) -> None:
         self.state: RunState = initial_state(plan)
         self.decided: list[Event] = []
         self.signals: list[tuple[float, tuple[str, ...], int]] = []
         self.ended: list[tuple[float, str]] = []
         self.started: list[str] = []
         self.t = 0.0
-        self.feed(RunStarted(0.0, "run", 1, 1, "here"))
+        self.feed(RunStarted(0.0, "run", 1, 1, "here", proves=proves))
 
     def feed(self, *events: Event) -> Run:
         """One after the other."""

@@ -127,6 +127,7 @@ def make_plan(
         streams=streams,
         groups=group_plans,
         deadlines=spec.deadlines,
+        proof=spec.proof,
         reasons=notes.reasons,
         advice=notes.advice,
     )

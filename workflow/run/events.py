@@ -53,6 +53,23 @@ class RunStarted(Event):
     events_version: int = 1
     # All times of events are the monotonic clock plus this: a wall clock that is set later changes none of them.
     clock_offset_s: float = 0.0
+    proves: bool = False  # stages start when the placement is proved (`ProofTaken`)
+
+
+@dataclass(frozen=True)
+class ProofTaken(Event):
+    """The placement was compared with the plan before the stages start (proof.json has all of it).
+
+    `state`: `proved`, `differs` (warnings only), `refused`. `differences` are texts for users, errors first; `stage` is
+    that of the first.
+    """
+
+    state: Literal["proved", "differs", "refused"]
+    nodes: int
+    ranks: int
+    seconds: float
+    differences: list[str] = field(default_factory=list)
+    stage: str = ""
 
 
 @dataclass(frozen=True)

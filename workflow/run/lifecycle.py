@@ -11,11 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from workflow.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_RUN_FAILED
+from workflow.formatting import plural
 from workflow.run.events import (
     DeadlinePassed,
     DeadlockFound,
     Event,
     Interrupted,
+    ProofTaken,
     RecordsLost,
     Requested,
     RunFinished,
@@ -102,6 +104,8 @@ def step(state: RunState, *events: Event) -> tuple[RunState, list[Action]]:
     for event in events:
         if isinstance(event, Interrupted):
             _interrupt(turn)
+        if isinstance(event, ProofTaken) and event.state == "refused" and turn.state.stopping is None:
+            turn.decide(StopRequested(turn.t, to_refusal(event), event.stage))
         if isinstance(event, Requested):
             _take_request(turn, event)
         if isinstance(event, StageStarted) and state.stopping is not None:
@@ -160,6 +164,14 @@ def _take_request(turn: _Turn, request: Requested) -> None:
         _interrupt(turn)
 
 
+def to_refusal(proof: ProofTaken) -> str:
+    """Why the stages were not started."""
+    more = len(proof.differences) - 1
+    others = f"; {plural(more, 'more difference')}: proof.json" if more > 0 else ""
+    hint = "to start all the same: `--set proof=warn`"
+    return f"the stages were not started: {proof.differences[0]}{others} ({hint})"
+
+
 def _judge(turn: _Turn) -> None:
     for stage in [turn.state.stages[name] for name in turn.state.unjudged]:
         if stage.exited is None:
@@ -202,7 +214,7 @@ def _mark_open(turn: _Turn, events: Sequence[Event]) -> None:
 
 def _start_ready(turn: _Turn, events: Sequence[Event]) -> None:
     """Start the stages whose predecessors have succeeded. Not after a failure: that will stop the run."""
-    begins = any(isinstance(event, RunStarted) for event in events)
+    begins = any(isinstance(event, RunStarted | ProofTaken) for event in events) and not turn.state.proving
     if turn.state.failing is not None or not (begins or turn.succeeded):
         return
     for plan in turn.state.plan.stages:

@@ -11,6 +11,7 @@ from workflow.run.events import (
     Cleaned,
     Event,
     Interrupted,
+    ProofTaken,
     RecordsLost,
     Requested,
     RunFinished,
@@ -105,8 +106,10 @@ class _Draft:
         match event:
             case StreamProgress(stream=stream, stage=stage, side=side, steps=steps, bytes=count):
                 self._progress((stream, stage, side), t, steps, count)
-            case RunStarted(run=run, pid=pid, host=host):
-                self._changes |= {"run": run, "pid": pid, "host": host, "started": t}
+            case RunStarted(run=run, pid=pid, host=host, proves=proves):
+                self._changes |= {"run": run, "pid": pid, "host": host, "started": t, "proving": proves}
+            case ProofTaken():
+                self._changes |= {"proving": False, "proof": event}
             case Interrupted(signal=signal):
                 if self.get("stopping") is None:
                     self._changes["interrupted"] = signal

@@ -55,6 +55,7 @@ from workflow.run.lifecycle import (
     wake_at,
 )
 from workflow.run.newest_state import NewestState
+from workflow.run.nodes.node_guard import node_name
 from workflow.run.nodes.node_guards import NodeGuards
 from workflow.run.observe.file_visibility import visibility_s
 from workflow.run.observe.progress_readers import Follower
@@ -62,6 +63,8 @@ from workflow.run.processes.cpu_time import CpuSchedule
 from workflow.run.processes.mpmd_launches import MpmdLaunches
 from workflow.run.processes.signals import Signals
 from workflow.run.processes.stage_processes import NOT_STARTED, Crew, Ending
+from workflow.run.proof.probe_launch import must_prove
+from workflow.run.proof.prove import Prover
 from workflow.run.run_directory import ALLOCATION_FILE, has_started, read_filled_plan, stage_dir
 from workflow.run.state import RunState, initial_state
 from workflow.run.state_reducer import apply
@@ -143,6 +146,7 @@ class _Watch:
         self.leaving: dict[str, tuple[float, Ending]] = {}  # ended stages whose last records are not visible yet
         self.launches = MpmdLaunches(plan, run_dir, self.hosts)
         self.guards = NodeGuards(run_dir, plan, allocation)
+        self.prover = Prover(run_dir, plan, self.hosts) if must_prove(plan, self.hosts, node_name()) else None
         self.cpu = CpuSchedule(sum(stage.observed == "evidence" for stage in plan.stages))
         self.events: list[Event] = []
         self.polled = -math.inf
@@ -150,6 +154,8 @@ class _Watch:
         self.asked = -math.inf
         crew.watch(signals.descriptor)
         crew.watch(newest.left)
+        if self.prover is not None:
+            crew.watch(self.prover.finished)
 
     @cached_property
     def visibility_s(self) -> float:
@@ -169,6 +175,7 @@ class _Watch:
             os.getpid(),
             socket.gethostname(),
             clock_offset_s=self.clock.offset_s,
+            proves=self.prover is not None,
         )
         self.events.append(begin)
         shown = -math.inf
@@ -189,6 +196,8 @@ class _Watch:
                 self.finish(RunFinished(self.clock.now(), "interrupted", EXIT_INTERRUPTED, reason, ""))
                 self.take_events()
         finally:
+            if self.prover is not None:
+                self.prover.close()
             self.guards.close()
             self.log.close()
 
@@ -254,6 +263,8 @@ class _Watch:
         if now - self.asked >= CONTROL_S:
             self.asked = now
             self.events += [Requested(now, each.request, each.by) for each in self.requests.take()]
+        if self.state.proving and self.prover is not None and (proof := self.prover.take()) is not None:
+            self.events.append(proof.to_event(now, self.plan))
         # Counts come before exits, and those of a stage that has ended with those of its neighbours.
         if now - self.polled >= POLL_S:
             self.polled = now

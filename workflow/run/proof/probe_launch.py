@@ -16,9 +16,11 @@ from workflow.run.proof import rank_probe
 from workflow.run.proof.planned_ranks import PlannedStage
 
 
-def needs_proof(plan: Plan, hosts: Sequence[str], own: str) -> bool:
+def must_prove(plan: Plan, hosts: Sequence[str], own: str) -> bool:
     """Whether somebody else than wf decides where ranks run: a launcher that reaches other nodes than this one,
     which is `own`."""
+    if plan.proof == "off":
+        return False
     elsewhere = any(host.partition(".")[0] != own.partition(".")[0] for host in hosts)
     launchers = {line.launcher for line in _launch_lines(plan)}
     return any(LAUNCHERS[name].starts_ranks and (elsewhere or LAUNCHERS[name].other_machines) for name in launchers)

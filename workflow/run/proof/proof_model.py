@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from workflow.core_set import format_cores
-from workflow.run.proof.compare_placement import Finding
+from workflow.plan.plan_model import Plan
+from workflow.run.events import ProofTaken
+from workflow.run.proof.compare_placement import Difference
 from workflow.run.proof.probe_answers import NodeFound, RankFound
 
 PROOF_FILE = "proof.json"
@@ -47,12 +49,22 @@ class Proof:
     seconds: float
     probe_s: float
     streams_s: float
-    findings: tuple[Finding, ...] = ()
+    differences: tuple[Difference, ...] = ()
     ranks: tuple[RankFound, ...] = ()
     nodes: Mapping[str, NodeFound] = field(default_factory=dict)
     streams: tuple[StreamTried, ...] = ()
     untried: Mapping[str, str] = field(default_factory=dict)
     directory: tuple[DirectorySeen, ...] = ()
+
+    def to_event(self, t: float, plan: Plan) -> ProofTaken:
+        """What the run's events keep of it. `proof: warn` refuses nothing."""
+        differences = sorted(self.differences, key=lambda each: each.level)
+        refused = self.state == "refused" and plan.proof == "strict"
+        return ProofTaken(
+            t, "refused" if refused else "proved" if self.state == "proved" else "differs", len(self.nodes),
+            len(self.ranks), round(self.seconds, 3), [each.text for each in differences],
+            differences[0].stage if refused else "",
+        )  # fmt: skip
 
     def to_json(self) -> str:
         """The text of the file."""
@@ -62,7 +74,7 @@ class Proof:
             "seconds": round(self.seconds, 3),
             "probe_s": round(self.probe_s, 3),
             "streams_s": round(self.streams_s, 3),
-            "findings": [dataclasses.asdict(each) for each in self.findings],
+            "differences": [dataclasses.asdict(each) for each in self.differences],
             "streams": [dataclasses.asdict(each) for each in self.streams],
             "untried": dict(self.untried),
             "directory": [dataclasses.asdict(each) for each in self.directory],

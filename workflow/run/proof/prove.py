@@ -16,7 +16,7 @@ from workflow.launch.launchers import LAUNCHERS
 from workflow.launch.process_spec import make_process
 from workflow.plan.plan_model import Plan, StagePlan
 from workflow.run.proof import rank_probe
-from workflow.run.proof.compare_placement import Finding, compare_placement
+from workflow.run.proof.compare_placement import Difference, compare_placement
 from workflow.run.proof.directory_check import DirectoryCheck
 from workflow.run.proof.planned_ranks import Company
 from workflow.run.proof.probe_answers import DirectoryAnswer, NodeFound, PulseSeen, RankFound, parse_answer
@@ -67,6 +67,8 @@ class Prover:
             if proof.state in ("proved", "differs"):
                 shutil.rmtree(self._folder, ignore_errors=True)
             self._proof = proof
+        except OSError as error:  # a full disk: nothing is known against the placement
+            self._proof = Proof("differs", 0.0, 0.0, 0.0, (Difference("warning", "", f"not proved: {error}"),))
         except Exception as error:
             self._error = error
         finally:
@@ -102,8 +104,8 @@ def take_proof(run_dir: Path, plan: Plan, hosts: Sequence[str], give_up: threadi
     ends = [end for _, its in streams for end in its]
     run_short([*(process for _, process in lines), *ends], run_dir, DEADLINE_S, give_up, hear, tick)
     planned = [to_planned(stage, hosts) for stages, _ in lines for stage in stages]
-    findings = [*_not_started(lines, found), *compare_placement(planned, found, nodes, Company.of(plan))]
-    findings += directory.findings(run_dir, {rank.host for rank in found})
+    differences = [*_not_started(lines, found), *compare_placement(planned, found, nodes, Company.of(plan))]
+    differences += directory.differences(run_dir, {rank.host for rank in found})
     tried = []
     for stream, processes in streams:
         outputs = _outputs(plan, stream, processes, hosts)
@@ -111,14 +113,16 @@ def take_proof(run_dir: Path, plan: Plan, hosts: Sequence[str], give_up: threadi
             untried[stream.stream] = reason
         else:
             tried.append(judge_smoke(stream.stream, stream.transport, outputs, DEADLINE_S))
-    findings += [Finding("error", plan.stream(each.stream).writer, each.text) for each in tried if each.seconds is None]
+    differences += [
+        Difference("error", plan.stream(each.stream).writer, each.text) for each in tried if each.seconds is None
+    ]
     seconds = time.monotonic() - begin
     return Proof(
-        state=_state(findings),
+        state=_state(differences),
         seconds=seconds,
         probe_s=max((process.ended_s or seconds for _, process in lines), default=0.0),
         streams_s=max((process.ended_s or seconds for process in ends), default=0.0),
-        findings=tuple(findings),
+        differences=tuple(differences),
         ranks=tuple(found),
         nodes=nodes,
         streams=tuple(tried),
@@ -127,17 +131,17 @@ def take_proof(run_dir: Path, plan: Plan, hosts: Sequence[str], give_up: threadi
     )
 
 
-def _not_started(lines: Sequence[tuple[list[StagePlan], ShortProcess]], found: Sequence[RankFound]) -> list[Finding]:
+def _not_started(lines: Sequence[tuple[list[StagePlan], ShortProcess]], found: Sequence[RankFound]) -> list[Difference]:
     """Launch lines of which no rank has answered, with what they said."""
     answered = {rank.stage for rank in found}
-    findings = []
+    differences = []
     for stages, process in lines:
         if not any(stage.name in answered for stage in stages):
             ended = f"did not end within {DEADLINE_S:.0f} s" if process.code is None else f"exit code {process.code}"
             said = process.last_words()
             text = f"the launch line of {process.name} started no rank ({ended})" + (f": {said}" if said else "")
-            findings.append(Finding("error", stages[0].name, text))
-    return findings
+            differences.append(Difference("error", stages[0].name, text))
+    return differences
 
 
 def _smoke_processes(stream: SmokeStream, folder: Path) -> list[ShortProcess]:
@@ -170,7 +174,7 @@ def _host(stage: StagePlan, hosts: Sequence[str]) -> str:
     return hosts[first] if launched and first < len(hosts) else rank_probe.node_name()
 
 
-def _state(findings: Sequence[Finding]) -> ProofState:
-    if any(finding.level == "error" for finding in findings):
+def _state(differences: Sequence[Difference]) -> ProofState:
+    if any(difference.level == "error" for difference in differences):
         return "refused"
-    return "differs" if findings else "proved"
+    return "differs" if differences else "proved"

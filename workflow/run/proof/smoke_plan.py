@@ -11,8 +11,10 @@ from pathlib import Path
 from workflow.launch.launch_request import LaunchRequest, RankedProgram
 from workflow.plan.launch_requests import stage_request
 from workflow.plan.plan_model import Plan, StagePlan, StreamPlan
-from workflow.run.proof import smoke_stream
 
+# Not imported: only programs of stages import their package.
+PROGRAM = Path(__file__).parents[2] / "stage" / "adios" / "smoke_stream.py"
+STEPS = 3
 # Planned for many steps and slow readers; three steps must not be dropped.
 _OWN_PARAMETERS = {"QueueFullPolicy": "Block"}
 
@@ -82,11 +84,12 @@ def _end(
             "path": str(folder / "streams" / stream.name),
             "parameters": plan.parameters | (_OWN_PARAMETERS if side == "write" else {}),
             "number": number,
+            "steps": STEPS,
             "patience_s": patience_s,
         }
     )
     interpreter = stage.program[0] if stage.component is not None else python
-    program = [interpreter, smoke_stream.__file__, str(file)]
+    program = [interpreter, str(PROGRAM), str(file)]
     return SmokeEnd(stage.name, _one_rank(stage_request(stage, str(folder), hosts), stage, program), file, text)
 
 

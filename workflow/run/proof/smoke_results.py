@@ -9,7 +9,7 @@ from typing import Any
 
 from workflow.formats.json_lines import to_record
 from workflow.run.proof.proof_model import StreamTried
-from workflow.run.proof.smoke_stream import STEPS
+from workflow.run.proof.smoke_plan import STEPS
 
 # What ADIOS2's log has in the line that says why nothing moves; other lines are settings and summaries.
 _TROUBLE = re.compile(r"error|fail|time[d ]*out|refused|unreachable|no route|not found|no handler|fault|abort", re.I)

@@ -1,8 +1,8 @@
 """One end of a smoke stream, a program: `python smoke_stream.py END_FILE`, in the place of a stage that opens a stream.
 
-END_FILE (JSON) has `side`, `path`, `parameters` of the engine as planned, `number` of the end, and `patience_s`. The
-writer writes `STEPS` steps of a few numbers, the reader compares them. Each prints one JSON object a line: the steps
-that have crossed, then the verdict. What ADIOS2 prints goes to standard error.
+END_FILE (JSON) has `side`, `path`, `parameters` of the engine as planned, `number` of the end, `steps` and
+`patience_s`. The writer writes so many steps of a few numbers, the reader compares them. Each prints one JSON object a
+line: the steps that have crossed, then the verdict. What ADIOS2 prints goes to standard error.
 """
 
 from __future__ import annotations
@@ -10,30 +10,37 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any, NoReturn
 
-STEPS = 3
 VALUES = 1000
 _NAME = "smoke"
+_GAP = 300
 _KEPT: list[Any] = []  # an io does not keep the ADIOS object alive that it belongs to
 
 
 def main(file: str) -> int:
     """Open the end, move the steps. Returns 3 where this Python has no adios2."""
     end = json.loads(Path(file).read_bytes())
-    sys.path.insert(0, str(Path(__file__).resolve().parents[3]))  # where the package is
-    from workflow.run.processes.evpath_workaround import GAP, use_up_ids
-
-    # Two processes whose ids are close may get one name in EVPath; those of different nodes often are.
-    use_up_ids(GAP * (end["number"] % 8))
+    _use_up_ids(_GAP * (end["number"] % 8))
     process = os.fork()
     if process == 0:
         _be_end(end)
     _, status = os.waitpid(process, 0)
     code = os.waitstatus_to_exitcode(status)
     return code if code >= 0 else 128 - code
+
+
+def _use_up_ids(count: int) -> None:
+    """Two processes whose ids are close may get one name in EVPath (docs/decisions/0005); on two nodes they often are
+    equal. Threads take ids as well.
+    """
+    for _ in range(count):
+        thread = threading.Thread(target=int)
+        thread.start()
+        thread.join()
 
 
 def _be_end(end: dict[str, Any]) -> NoReturn:
@@ -60,7 +67,7 @@ def _write(adios2: Any, end: dict[str, Any]) -> None:
 
     io, engine = _open(adios2, end, adios2.bindings.Mode.Write)
     variable = io.DefineVariable(_NAME, np.zeros(VALUES), [VALUES], [0], [VALUES], True)
-    for step in range(STEPS):
+    for step in range(end["steps"]):
         engine.BeginStep()
         engine.Put(variable, _values(np, step), adios2.bindings.Mode.Sync)
         engine.EndStep()
@@ -73,7 +80,7 @@ def _read(adios2: Any, end: dict[str, Any]) -> None:
 
     io, engine = _open(adios2, end, adios2.bindings.Mode.Read)
     deadline = time.monotonic() + end["patience_s"]
-    for step in range(STEPS):
+    for step in range(end["steps"]):
         status = engine.BeginStep(adios2.bindings.StepMode.Read, max(0.1, deadline - time.monotonic()))
         if status != adios2.bindings.StepStatus.OK:
             raise RuntimeError(f"step {step} did not come: {status}")
