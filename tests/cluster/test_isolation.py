@@ -100,10 +100,11 @@ def test_a_node_sees_its_own_interface_and_no_other(cluster: SlurmCluster) -> No
 
 def test_shared_memory_is_not_shared_between_nodes(cluster: SlurmCluster) -> None:
     cluster.run_on("n1", ["touch", "/dev/shm/wf-isolation"]).check_returncode()
-    assert cluster.run_on("n1", ["ls", "/dev/shm"]).stdout == "wf-isolation\n"
-    assert cluster.run_on("n2", ["ls", "/dev/shm"]).stdout == ""
-    assert not Path("/dev/shm/wf-isolation").exists()
+    listed = {host: cluster.run_on(host, ["ls", "/dev/shm"]).stdout for host in cluster.hosts}
+    on_machine = Path("/dev/shm/wf-isolation").exists()
     cluster.run_on("n1", ["rm", "/dev/shm/wf-isolation"]).check_returncode()
+    assert listed == {"n1": "wf-isolation\n", "n2": "", "n3": "", "n4": ""}
+    assert not on_machine
 
 
 def test_system_v_shared_memory_is_not_shared_between_nodes(cluster: SlurmCluster) -> None:

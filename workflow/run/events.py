@@ -73,6 +73,20 @@ class ProofTaken(Event):
 
 
 @dataclass(frozen=True)
+class AllocationReceived(Event):
+    """What the run has: `hosts` is their number, `end_time` in Unix seconds (None: no limit, or not known).
+
+    `source` and `job` are those of `launch.allocation`; `notes` say what is not known, or less than the site has.
+    """
+
+    source: str
+    job: str
+    hosts: int
+    end_time: float | None = None
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
 class StageStarted(Event):
     """The process of a stage runs; `pid` leads its process group."""
 

@@ -9,7 +9,15 @@ from typing import Literal
 
 from workflow.formats.sides import Side
 from workflow.plan.plan_model import EndPlan, Plan, StagePlan
-from workflow.run.events import ProofTaken, RecordsLost, RunFinished, StageKilled, StageSilent, Trouble
+from workflow.run.events import (
+    AllocationReceived,
+    ProofTaken,
+    RecordsLost,
+    RunFinished,
+    StageKilled,
+    StageSilent,
+    Trouble,
+)
 
 Status = Literal["waiting", "starting", "running", "stopping", "succeeded", "failed", "stopped"]
 EndKey = tuple[str, str, Side]  # stream, stage, side
@@ -115,6 +123,7 @@ class RunState:
     pid: int | None = None
     host: str = ""
     started: float | None = None
+    received: AllocationReceived | None = None
     proving: bool = False  # stages wait for the proof of their placement
     proof: ProofTaken | None = None
     failing: float | None = None  # since the first failure

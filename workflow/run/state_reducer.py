@@ -8,6 +8,7 @@ from typing import Any
 
 from workflow.formats.sides import Side
 from workflow.run.events import (
+    AllocationReceived,
     Cleaned,
     Event,
     Interrupted,
@@ -110,6 +111,8 @@ class _Draft:
                 self._changes |= {"run": run, "pid": pid, "host": host, "started": t, "proving": proves}
             case ProofTaken():
                 self._changes |= {"proving": False, "proof": event}
+            case AllocationReceived():
+                self._changes["received"] = event
             case Interrupted(signal=signal):
                 if self.get("stopping") is None:
                     self._changes["interrupted"] = signal

@@ -23,12 +23,14 @@ from workflow.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_RUN_FAILED, R
 from workflow.launch.allocation import Allocation
 from workflow.launch.process_spec import make_process
 from workflow.messages import to_text
+from workflow.plan.allocation_check import allocation_problems
 from workflow.plan.launch_requests import stage_request
 from workflow.plan.plan_model import Plan
 from workflow.run.cleanup import clean
 from workflow.run.clock import Clock, bring_between
 from workflow.run.control_requests import ControlRequests
 from workflow.run.events import (
+    AllocationReceived,
     Cleaned,
     Event,
     EventLog,
@@ -85,13 +87,13 @@ def supervise(run_dir: Path, allocation: Allocation | None = None) -> Generator[
     The run goes on while the caller works on a state: it then misses states, never the last one. Ctrl-C, SIGTERM
     and SIGHUP stop the run in order, a second one at once; where this is not the main thread they are left alone. So
     does a request in control.jsonl. A caller that closes the generator ends the run at once. Raises RunError when the
-    directory cannot be used, and WfError when the hosts of the allocation are not known.
+    directory cannot be used. A plan that does not fit the allocation fails before any stage starts.
     """
     run_dir = run_dir.absolute()
     plan = read_filled_plan(run_dir)
     if has_started(run_dir):
         raise RunError(f"{run_dir}: this run has been started before", "start a new one: wf run PIPELINE")
-    received = discover_allocation() if allocation is None else allocation
+    received = _received() if allocation is None else allocation
     with Heartbeat(run_dir), Signals() as signals:
         newest = NewestState()
         # A daemon: a caller that drops the generator must be able to exit; the run's guard then ends the stages.
@@ -106,6 +108,14 @@ def supervise(run_dir: Path, allocation: Allocation | None = None) -> Generator[
             newest.close()
             if newest.error is not None:  # also when the caller closes the generator
                 raise newest.error
+
+
+def _received() -> Allocation:
+    """The allocation of this process; one without hosts where they are not known, with the reason in its notes."""
+    try:
+        return discover_allocation()
+    except WfError as error:
+        return Allocation("local", "", (), notes=(error.message,))
 
 
 def _work(run_dir: Path, plan: Plan, allocation: Allocation, signals: Signals, newest: NewestState) -> None:
@@ -177,7 +187,7 @@ class _Watch:
             clock_offset_s=self.clock.offset_s,
             proves=self.prover is not None,
         )
-        self.events.append(begin)
+        self.events += [begin, *self.received(now)]
         shown = -math.inf
         while True:
             changed = self.take_events()
@@ -188,6 +198,17 @@ class _Watch:
             if self.state.finished is not None or self.crew.can_read(self.newest.left):
                 return
             self.listen()
+
+    def received(self, now: float) -> list[Event]:
+        """What the run has; and the verdict, where that is less than the plan needs."""
+        job = self.allocation
+        problems = allocation_problems(self.plan, job, now)
+        notes = [*job.notes, *(each.message for each in problems if each.level != "error")]
+        events: list[Event] = [AllocationReceived(now, job.source, job.job, len(job.hosts), job.end_time, notes)]
+        if errors := [each for each in problems if each.level == "error"]:
+            reason = "; ".join(": ".join(filter(None, (each.message, each.hint))) for each in errors)
+            events.append(RunFinished(now, "failed", EXIT_RUN_FAILED, reason, ""))
+        return events
 
     def close(self, reason: str) -> None:
         """End what was left behind in the middle, and say why."""

@@ -49,6 +49,9 @@ def shell(arguments: argparse.Namespace) -> int:
 def status(_: argparse.Namespace) -> int:
     for name in SlurmCluster.running():
         cluster = SlurmCluster(name)
+        if not cluster.is_recorded():
+            print(f"{name}: is being started or removed")
+            continue
         print(f"{name}: {_where(cluster)}")
         for host in cluster.hosts:
             kept = ", ".join(str(process.pid) for process in cluster.processes_on(host)) or "none"

@@ -92,13 +92,17 @@ class SlurmCluster:
         # Nobody needs the state that they would save.
         stop_daemon("slurmctld", self.state, signal.SIGKILL)
         stop_daemon("munged", self.state, signal.SIGKILL)
-        if (self.state / "cluster.json").exists():
+        if self.is_recorded():
             bridge = self.bridge.name
             wait_until(lambda: not network.cables(bridge), "the end of the nodes' interfaces", START_DEADLINE_S)
             network.remove_bridge(bridge)
             for host in self.hosts:
                 cgroups.remove_groups(self._group(host))
         shutil.rmtree(self.state)
+
+    def is_recorded(self) -> bool:
+        """Whether the network and the settings of the cluster are known: not at the beginning of `start`."""
+        return (self.state / "cluster.json").exists()
 
     # --- what clients need
 
