@@ -187,7 +187,10 @@ class _Watch:
             clock_offset_s=self.clock.offset_s,
             proves=self.prover is not None,
         )
-        self.events += [begin, *self.received(now)]
+        received = self.received(now)
+        self.events += [begin, *received]
+        if self.prover is not None and not any(isinstance(event, RunFinished) for event in received):
+            self.prover.start()
         shown = -math.inf
         while True:
             changed = self.take_events()

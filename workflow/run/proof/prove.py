@@ -43,6 +43,9 @@ class Prover:
         self._error: Exception | None = None
         self.finished, self._finish = os.pipe()
         self._thread = threading.Thread(target=self._work, name="proof", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
         self._thread.start()
 
     def take(self) -> Proof | None:
@@ -54,7 +57,8 @@ class Prover:
     def close(self) -> None:
         """Kill what is left of it."""
         self._give_up.set()
-        self._thread.join()
+        if self._thread.ident is not None:
+            self._thread.join()
         os.close(self.finished)
         os.close(self._finish)
 
