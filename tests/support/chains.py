@@ -64,7 +64,7 @@ def make_stream(name: str, writer: str, readers: list[str], way: Way = "sst", **
 def make_plan(stages: list[StagePlan], streams: list[StreamPlan] | None = None, **deadlines: float) -> Plan:
     return Plan(
         wf_version="0", pipeline="small", pipeline_file="pipeline.yaml", site="local", stages=stages,
-        streams=streams or [], deadlines=Deadlines.model_validate(DEADLINES | deadlines),
+        streams=streams or [], proof="off", deadlines=Deadlines.model_validate(DEADLINES | deadlines),
     )  # fmt: skip
 
 

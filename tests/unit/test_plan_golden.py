@@ -71,6 +71,7 @@ def test_version_2_has_what_to_launch_and_nothing_else_is_new(name: str) -> None
     old: dict[str, Any] = json.loads((VERSION_1 / name).read_text())
     new: dict[str, Any] = json.loads((GOLDEN / name).read_text())
     assert (old.pop("plan_version"), new.pop("plan_version")) == (1, 2)
+    del new["allocation"]
     for part in (*old["stages"], *old["groups"]):
         del part["argv"], part["launcher"]
     for group in old["groups"]:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from workflow.plan.advice import advise
+from workflow.plan.job_request import plan_allocation
 from workflow.plan.placement.cores import place_stages
 from workflow.plan.plan_model import EndPlan, Plan
 from workflow.plan.plan_notes import Notes
@@ -85,6 +86,8 @@ def make_plan(
     kinds = stage_kinds(declared, joined.values())
     placements = place_stages(declared, kinds, joined.values(), waits, site, spec.oversubscribe, notes)
 
+    allocation = plan_allocation(spec.allocation, site, placements, notes)
+
     # Streams: the engine, its parameters and what else each end needs
     paths = {name: stream_path(name, name_by_writer(stream), stream.engine.suffix) for name, stream in joined.items()}
     decided: dict[str, StreamDecisions] = {}
@@ -127,6 +130,7 @@ def make_plan(
         streams=streams,
         groups=group_plans,
         deadlines=spec.deadlines,
+        allocation=allocation,
         proof=spec.proof,
         reasons=notes.reasons,
         advice=notes.advice,

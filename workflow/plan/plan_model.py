@@ -166,6 +166,23 @@ class StreamPlan(PlanPart):
     keep: bool
 
 
+class AllocationPlan(PlanPart):
+    """The job that is asked of the scheduler when wf submits this run."""
+
+    scheduler: Literal["slurm", "pbs", "lsf", "flux"]
+    nodes: int = Field(description="spare ones included")
+    walltime_s: float
+    queue: str | None = Field(None, description="as the site's file names it; None: the scheduler's default")
+    partition: str | None = Field(None, description="the scheduler's name of the queue, where it has another one")
+    qos: str | None = None
+    account: str | None = None
+    reservation: str | None = None
+    constraints: list[str] = Field(default_factory=list, description="properties of the nodes")
+    exclusive: bool = True
+    grace_s: float = Field(description="how long before its end the run is stopped")
+    directives: list[str] = Field(default_factory=list, description="the site's, then the pipeline's")
+
+
 class Plan(PlanPart):
     """The whole decided pipeline."""
 
@@ -178,6 +195,7 @@ class Plan(PlanPart):
     streams: list[StreamPlan]
     groups: list[GroupPlan] = Field(default_factory=list, description="stages that share a launch line")
     deadlines: Deadlines
+    allocation: AllocationPlan | None = Field(None, description="None: the site has no scheduler")
     proof: ProofPolicy = Field("strict", description="what a placement that differs from the plan does to the run")
     reasons: dict[str, str] = Field(default_factory=dict, description="key → why it has its value")
     advice: list[str] = Field(default_factory=list, description="what a careful colleague would mention")

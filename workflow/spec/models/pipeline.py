@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints, model_validator
 
+from workflow.spec.models.allocation_request import AllocationOrNone
 from workflow.spec.models.config_dialect import NAMELESS, Dialect, dialect_of
 from workflow.spec.models.stage_policies import AggregationPolicy, Compression, Memory, MemoryOrBool
 from workflow.spec.models.strict import Spec as Spec
@@ -292,6 +293,9 @@ class PipelineSpec(Spec):
         default_factory=dict, description="the data between them, by a name each: `NAME: {from: STAGE, to: STAGE}`"
     )
     deadlines: Deadlines = Field(default_factory=Deadlines, description="how long a run may be silent")
+    allocation: AllocationOrNone | None = Field(
+        None, description="the job that wf submits, on a site with a scheduler: nodes, walltime, queue, …"
+    )
     proof: ProofPolicy = Field(
         "strict",
         description="on several nodes: whether ranks run where the plan says and live streams cross, before the stages "
