@@ -16,8 +16,8 @@ from workflow.run.proof.probe_answers import NodeFound, RankFound, parse_answer
 from workflow.run.proof.smoke_results import SmokeOutput, judge_smoke, untested
 
 # Two stages of four ranks on two nodes of eight cores, with two cores for each rank; `saxs` has the upper half.
-MD = PlannedStage("md", 4, 2, 2, ["n1", "n2"], [[0, 1], [2, 3]], 2)
-SAXS = PlannedStage("saxs", 4, 2, 2, ["n1", "n2"], [[4, 5], [6, 7]], 2)
+MD = PlannedStage("md", 4, 2, 2, ["n1", "n2"], [[0, 1], [2, 3]], 2, True)
+SAXS = PlannedStage("saxs", 4, 2, 2, ["n1", "n2"], [[4, 5], [6, 7]], 2, True)
 NODES = {
     host: NodeFound(host, tuple(range(8)), numa=((0, 1, 2, 3), (4, 5, 6, 7)), l3=((0, 1, 2, 3), (4, 5, 6, 7)))
     for host in ("n1", "n2", "n3")
@@ -105,7 +105,7 @@ def test_rank_on_the_wrong_node() -> None:
 
 def test_ranks_in_turn_instead_of_blocks() -> None:
     found = [replace(rank, host=("n1", "n2")[rank.rank % 2]) for rank in as_planned(MD)]
-    (difference,) = compare([replace(MD, cores=[])], found)
+    (difference,) = compare([replace(MD, cores=[], own_cores=False)], found)
     assert difference[2] == "rank 1 of md is on n2, the plan has it on n1 (and 1 more rank)"
 
 

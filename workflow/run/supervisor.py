@@ -67,6 +67,7 @@ from workflow.run.processes.signals import Signals
 from workflow.run.processes.stage_processes import NOT_STARTED, Crew, Ending
 from workflow.run.proof.probe_launch import must_prove
 from workflow.run.proof.prove import Prover
+from workflow.run.received import receive
 from workflow.run.run_directory import ALLOCATION_FILE, has_started, read_filled_plan, stage_dir
 from workflow.run.state import RunState, initial_state
 from workflow.run.state_reducer import apply
@@ -145,7 +146,7 @@ class _Watch:
         self, run_dir: Path, plan: Plan, allocation: Allocation, signals: Signals, crew: Crew, newest: NewestState
     ) -> None:
         self.run_dir, self.plan, self.allocation = run_dir, plan, allocation
-        self.hosts = allocation.host_names
+        self.placed = receive(plan, allocation)
         self.signals, self.crew, self.newest = signals, crew, newest
         self.clock = Clock()
         self.state = initial_state(plan)
@@ -154,9 +155,9 @@ class _Watch:
         self.turns: deque[str] = deque()  # the stages, the one whose files were read longest ago first
         self.read: dict[str, float] = {}  # stage → when its files were read
         self.leaving: dict[str, tuple[float, Ending]] = {}  # ended stages whose last records are not visible yet
-        self.launches = MpmdLaunches(plan, run_dir, self.hosts)
+        self.launches = MpmdLaunches(plan, run_dir, self.placed)
         self.guards = NodeGuards(run_dir, plan, allocation)
-        self.prover = Prover(run_dir, plan, self.hosts) if must_prove(plan, self.hosts, node_name()) else None
+        self.prover = Prover(run_dir, plan, self.placed) if must_prove(plan, self.placed.hosts, node_name()) else None
         self.cpu = CpuSchedule(sum(stage.observed == "evidence" for stage in plan.stages))
         self.events: list[Event] = []
         self.polled = -math.inf
@@ -258,7 +259,10 @@ class _Watch:
         """Start a stage; that this failed is an event as well."""
         stage, folder = self.plan.stage(name), stage_dir(self.run_dir, name)
         launch = self.launches.of(name)
-        process = launch.process if launch else make_process(stage_request(stage, str(folder), self.hosts))
+        if launch is None:
+            process = make_process(stage_request(stage, self.plan, str(folder), self.placed))
+        else:
+            process = launch.process
         try:
             if launch is None:
                 pid = self.crew.start(process)

@@ -172,7 +172,7 @@ def _shared_cores(
     company: Company,
 ) -> list[Difference]:
     """Cores with two ranks that may run at the same time, both of which are bound and have cores of their own."""
-    has_cores = {plan.stage for plan in planned if plan.cores_per_rank and plan.cores}
+    has_cores = {plan.stage for plan in planned if plan.own_cores}
     users: dict[tuple[str, int], list[tuple[str, int]]] = {}
     for plan in planned:
         for number, rank in sorted(by_stage[plan.stage].items()):

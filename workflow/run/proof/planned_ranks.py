@@ -12,7 +12,8 @@ from workflow.plan.plan_model import Plan
 class PlannedStage:
     """The ranks of one stage: rank i is on `hosts[i // ranks_per_node]`; `hosts` is empty where they have no names.
 
-    `cores`, `gpus` and `nics` have one entry for each rank of a node; empty: not bound, no GPUs, any adapter.
+    `cores`, `gpus` and `nics` have one entry for each rank of a node; empty: not bound by the plan, no GPUs, any
+    adapter. `own_cores`: no other rank may be on the cores of these, whoever chooses them.
     """
 
     stage: str
@@ -22,6 +23,7 @@ class PlannedStage:
     hosts: Sequence[str] = ()
     cores: Sequence[Sequence[int]] = ()
     cores_per_rank: int = 0
+    own_cores: bool = False
     gpus: Sequence[Sequence[int]] = ()
     nics: Sequence[str] = ()
 

@@ -84,7 +84,13 @@ def run_short(
 
 def _start(process: ShortProcess, run_dir: Path) -> subprocess.Popen[bytes] | None:
     spec = process.spec
-    env = {**inherited_environment(), **spec.env, RUN_VARIABLE: str(run_dir), STAGE_VARIABLE: str(process.log)}
+    Path(spec.folder).mkdir(parents=True, exist_ok=True)
+    env = {
+        **inherited_environment(spec.without),
+        **spec.env,
+        RUN_VARIABLE: str(run_dir),
+        STAGE_VARIABLE: str(process.log),
+    }
     process.log.parent.mkdir(parents=True, exist_ok=True)
     with process.log.open("ab") as log:
         try:

@@ -14,13 +14,14 @@ from pathlib import Path
 
 from workflow.launch.launchers import LAUNCHERS
 from workflow.launch.process_spec import make_process
+from workflow.plan.launch_requests import Received
 from workflow.plan.plan_model import Plan, StagePlan
 from workflow.run.proof import rank_probe
 from workflow.run.proof.compare_placement import Difference, compare_placement
 from workflow.run.proof.directory_check import DirectoryCheck
 from workflow.run.proof.planned_ranks import Company
 from workflow.run.proof.probe_answers import DirectoryAnswer, NodeFound, PulseSeen, RankFound, parse_answer
-from workflow.run.proof.probe_launch import probe_requests, to_planned
+from workflow.run.proof.probe_launch import ProbeLine, probe_lines
 from workflow.run.proof.proof_model import PROOF_FILE, Proof, ProofState
 from workflow.run.proof.proof_processes import ShortProcess, run_short
 from workflow.run.proof.smoke_plan import SmokeStream, plan_smoke
@@ -35,8 +36,8 @@ FOLDER = "proof"
 class Prover:
     """Takes the proof of one run in a thread of its own. `finished` is a descriptor that can be read at its end."""
 
-    def __init__(self, run_dir: Path, plan: Plan, hosts: Sequence[str]) -> None:
-        self._run_dir, self._plan, self._hosts = run_dir, plan, hosts
+    def __init__(self, run_dir: Path, plan: Plan, received: Received) -> None:
+        self._run_dir, self._plan, self._received = run_dir, plan, received
         self._folder = run_dir / FOLDER
         self._give_up = threading.Event()
         self._proof: Proof | None = None
@@ -64,7 +65,7 @@ class Prover:
 
     def _work(self) -> None:
         try:
-            proof = take_proof(self._run_dir, self._plan, self._hosts, self._give_up)
+            proof = take_proof(self._run_dir, self._plan, self._received, self._give_up)
             # A record for readers: a disk that is full ends no run.
             with contextlib.suppress(OSError):
                 (self._run_dir / PROOF_FILE).write_text(proof.to_json())
@@ -79,16 +80,18 @@ class Prover:
             os.write(self._finish, b"x")
 
 
-def take_proof(run_dir: Path, plan: Plan, hosts: Sequence[str], give_up: threading.Event) -> Proof:
+def take_proof(run_dir: Path, plan: Plan, received: Received, give_up: threading.Event) -> Proof:
     """Start all probes and smoke streams, and compare. Returns within DEADLINE_S and a second."""
     folder = run_dir / FOLDER
     for part in (rank_probe.ANSWERS, "streams", "ends", "logs"):
         (folder / part).mkdir(parents=True, exist_ok=True)
     begin = time.monotonic()
     directory = DirectoryCheck(folder, secrets.token_hex(8))
-    lines = [(stages, ShortProcess(name, make_process(request), folder / "logs" / f"{name}.err"))
-             for name, stages, request in probe_requests(plan, folder, hosts)]  # fmt: skip
-    smoke, untried = plan_smoke(plan, folder, hosts, sys.executable, _PATIENCE_S)
+    lines = [
+        (line, ShortProcess(line.name, make_process(line.request), folder / "logs" / f"{line.name}.err"))
+        for line in probe_lines(plan, folder, received)
+    ]
+    smoke, untried = plan_smoke(plan, folder, received, sys.executable, _PATIENCE_S)
     streams = [(stream, _smoke_processes(stream, folder)) for stream in smoke]
     found, nodes = list[RankFound](), dict[str, NodeFound]()
 
@@ -107,12 +110,12 @@ def take_proof(run_dir: Path, plan: Plan, hosts: Sequence[str], give_up: threadi
 
     ends = [end for _, its in streams for end in its]
     run_short([*(process for _, process in lines), *ends], run_dir, DEADLINE_S, give_up, hear, tick)
-    planned = [to_planned(stage, hosts) for stages, _ in lines for stage in stages]
+    planned = [each for line, _ in lines for each in line.planned]
     differences = [*_not_started(lines, found), *compare_placement(planned, found, nodes, Company.of(plan))]
     differences += directory.differences(run_dir, {rank.host for rank in found})
     tried = []
     for stream, processes in streams:
-        outputs = _outputs(plan, stream, processes, hosts)
+        outputs = _outputs(plan, stream, processes, received.hosts)
         if reason := untested(outputs):
             untried[stream.stream] = reason
         else:
@@ -135,16 +138,16 @@ def take_proof(run_dir: Path, plan: Plan, hosts: Sequence[str], give_up: threadi
     )
 
 
-def _not_started(lines: Sequence[tuple[list[StagePlan], ShortProcess]], found: Sequence[RankFound]) -> list[Difference]:
+def _not_started(lines: Sequence[tuple[ProbeLine, ShortProcess]], found: Sequence[RankFound]) -> list[Difference]:
     """Launch lines of which no rank has answered, with what they said."""
     answered = {rank.stage for rank in found}
     differences = []
-    for stages, process in lines:
-        if not any(stage.name in answered for stage in stages):
+    for line, process in lines:
+        if not any(each.stage in answered for each in line.planned):
             ended = f"did not end within {DEADLINE_S:.0f} s" if process.code is None else f"exit code {process.code}"
             said = process.last_words()
             text = f"the launch line of {process.name} started no rank ({ended})" + (f": {said}" if said else "")
-            differences.append(Difference("error", stages[0].name, text))
+            differences.append(Difference("error", line.planned[0].stage, text))
     return differences
 
 

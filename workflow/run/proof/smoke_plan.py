@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from workflow.launch.launch_request import LaunchRequest, RankedProgram
-from workflow.plan.launch_requests import stage_request
+from workflow.plan.launch_requests import Received, stage_request
 from workflow.plan.plan_model import Plan, StagePlan, StreamPlan
 
 # Not imported: only programs of stages import their package.
@@ -39,7 +39,7 @@ class SmokeStream:
 
 
 def plan_smoke(
-    plan: Plan, folder: Path, hosts: Sequence[str], python: str, patience_s: float
+    plan: Plan, folder: Path, received: Received, python: str, patience_s: float
 ) -> tuple[list[SmokeStream], dict[str, str]]:
     """(the streams to try, stream → why it is not tried) of all live streams. `python`: for programs of users' own."""
     tried: list[SmokeStream] = []
@@ -51,7 +51,10 @@ def plan_smoke(
         if reason := _why_not(stream, stages):
             untried[stream.name] = reason
             continue
-        ends = [_end(stream, stage, number, folder, hosts, python, patience_s) for number, stage in enumerate(stages)]
+        ends = [
+            _end(plan, stream, stage, number, folder, received, python, patience_s)
+            for number, stage in enumerate(stages)
+        ]
         tried.append(SmokeStream(stream.name, stream.transport or "its default transport", tuple(ends)))
     return tried, untried
 
@@ -63,26 +66,29 @@ def _why_not(stream: StreamPlan, stages: Sequence[StagePlan]) -> str:
         return "its ends share a launch line"
     if stream.transport == "mpi":
         return "transport mpi needs programs of MPI"
+    if len({stage.placement.nodes[0][0] for stage in stages}) == 1:
+        return "its ends begin on the same node"
     return ""
 
 
 def _end(
+    plan: Plan,
     stream: StreamPlan,
     stage: StagePlan,
     number: int,
     folder: Path,
-    hosts: Sequence[str],
+    received: Received,
     python: str,
     patience_s: float,
 ) -> SmokeEnd:
     side = "read" if number else "write"
-    plan = next(end for end in stage.ends if end.stream == stream.name and end.side == side)
+    end = next(each for each in stage.ends if each.stream == stream.name and each.side == side)
     file = folder / "ends" / f"{stream.name}.{stage.name}.json"
     text = json.dumps(
         {
             "side": side,
             "path": str(folder / "streams" / stream.name),
-            "parameters": plan.parameters | (_OWN_PARAMETERS if side == "write" else {}),
+            "parameters": end.parameters | (_OWN_PARAMETERS if side == "write" else {}),
             "number": number,
             "steps": STEPS,
             "patience_s": patience_s,
@@ -90,15 +96,17 @@ def _end(
     )
     interpreter = stage.program[0] if stage.component is not None else python
     program = [interpreter, str(PROGRAM), str(file)]
-    return SmokeEnd(stage.name, _one_rank(stage_request(stage, str(folder), hosts), stage, program), file, text)
+    request = stage_request(stage, plan, str(folder / "lines" / f"{stream.name}.{stage.name}"), received)
+    return SmokeEnd(stage.name, _one_rank(request, program), file, text)
 
 
-def _one_rank(request: LaunchRequest, stage: StagePlan, program: Sequence[str]) -> LaunchRequest:
+def _one_rank(request: LaunchRequest, program: Sequence[str]) -> LaunchRequest:
     """The same line for the first rank alone."""
-    layout = dataclasses.replace(request.layout, nodes=1, ranks_per_node=1)
-    cores = stage.placement.cores[: stage.placement.cores_per_rank]
+    layout = request.programs[0].layout
+    first = dataclasses.replace(
+        layout, nodes=1, ranks_per_node=1, cores=layout.cores[:1], gpus=layout.gpus[:1], nics=layout.nics[:1]
+    )
     env = {key: value for key, value in request.env.items() if key != "WF_STAGE"} | {"SstVerbose": "2"}
     return dataclasses.replace(
-        request, name=f"smoke {stage.name}", programs=[RankedProgram(1, program)], layout=layout, cores=cores, env=env,
-        cwd="/",
-    )  # fmt: skip
+        request, name=f"smoke {request.name}", programs=[RankedProgram(1, program, first)], env=env, cwd="/"
+    )
