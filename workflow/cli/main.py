@@ -224,7 +224,8 @@ def run(given: GivenPipeline, run_dir: Path | None, dry_run: bool, quiet: bool, 
     """Run a pipeline, show its progress, and wait for its end.
 
     PIPELINE is the YAML file. Exits with 0 when the run succeeded, 1 when it failed, 2 when it could not start, and
-    130 when it was interrupted. Ctrl-C and a closed terminal stop the run, unless it was started with --detach: see
+    130 when it was interrupted, and 75 when it was stopped in order because its allocation was about to end. Ctrl-C
+    and a closed terminal stop the run, unless it was started with --detach: see
     `wf watch` and `wf cancel`.
     """
     from workflow.api import (

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple, TypeVar
 
+from workflow.launch.rank_ends import EndPattern
+
 CoreSet = Sequence[int]
 
 
@@ -194,6 +196,7 @@ class Launcher:
     outlives_ranks: bool = False  # may wait for ever for ranks that have gone
     # (exit code, last lines of its output) → the signal that ended a rank; None: no signal
     signal_of: Callable[[int, Iterable[str]], int | None] = lambda _code, _lines: None
+    end_patterns: Sequence[EndPattern] = ()  # what it prints when ranks end badly
     rank_variable: str = ""  # environment variable in which a process finds its rank
     local_rank_variable: str = ""  # the same among the ranks of its line on its node
     independent: Sequence[str] = ()  # options with which the end of one rank, or node, does not end the others

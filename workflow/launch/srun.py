@@ -14,8 +14,24 @@ from collections.abc import Iterable
 
 from workflow.launch.host_options import Files, host_options
 from workflow.launch.launch_request import Launcher, LaunchLine, LaunchRequest
+from workflow.launch.rank_ends import end_pattern
 from workflow.launch.rank_settings import RankSettings, rank_settings
 
+_RANKS = r"srun: error: (?P<host>[^ :]+): tasks? (?P<ranks>[\d,-]+): "
+_STEP = r"(?:slurmstepd\S*|srun): error: \*\*\* (?:STEP|JOB) \S+ ON (?P<host>\S+) CANCELLED AT \S+"
+# As srun and slurmstepd of Slurm 22.05 print them; `Exited` and signals as srun's own summary of ended tasks has them.
+ENDS = (
+    end_pattern("node_lost", rf"{_STEP} DUE TO NODE FAILURE"),
+    end_pattern("time_limit", rf"{_STEP} DUE TO TIME LIMIT"),
+    end_pattern("preempted", rf"{_STEP} DUE TO PREEMPTION"),
+    end_pattern("cancelled", rf"{_STEP} \*\*\*"),
+    end_pattern("node_lost", r"srun: error: Node failure on (?P<host>\S+)"),
+    end_pattern("out_of_memory", rf"{_RANKS}Out Of Memory"),
+    end_pattern("out_of_memory", r"slurmstepd\S*: error: Detected \d+ oom[-_]kill event\S* in"),
+    end_pattern("exited", rf"{_RANKS}Exited with exit code (?P<number>\d+)"),
+    end_pattern("killed", rf"{_RANKS}(?!Exited|Out Of Memory)(?P<name>[A-Z].*)"),
+    end_pattern("not_started", r"srun: error: Unable to create step for job \d+: "),
+)
 _LOCAL_RANK = "SLURM_LOCALID"
 # Options of the job that srun would take for those of the step, and what a step around this process has set.
 _OF_OTHERS = (
@@ -123,6 +139,7 @@ LAUNCHER = Launcher(
     other_machines=True,
     mpi_connects=True,
     signal_of=_signal_of,
+    end_patterns=ENDS,
     not_started=_NOT_STARTED,
     rank_variable="SLURM_PROCID",
     local_rank_variable=_LOCAL_RANK,

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from workflow.formats.sides import Side
 from workflow.launch.launchers import known_launcher
 from workflow.spec.models.config_dialect import Dialect
-from workflow.spec.models.pipeline import Deadlines, ProofPolicy, Queue, Variable
+from workflow.spec.models.pipeline import Deadlines, ProofPolicy, Queue, StopSignal, Variable
 from workflow.sst_transports import Transport
 
 PLAN_VERSION = 3
@@ -143,6 +143,9 @@ class StagePlan(PlanPart):
     placement: Placement
     ends: list[EndPlan]
     memory: StageMemory | None = Field(None, description="None: the allocator is left alone")
+    stop_signal: StopSignal | None = Field(
+        None, description="what it gets when the run is stopped before its allocation ends; None: only the stop file"
+    )
     starts_after: list[str] = Field(default_factory=list, description="stages that must have succeeded first")
     files: dict[str, str] = Field(default_factory=dict, description="absolute path → text to write")
     copies: dict[str, str] = Field(default_factory=dict, description="absolute path → file to copy there unchanged")

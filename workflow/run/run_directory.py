@@ -162,8 +162,9 @@ def _fill(directory: Path, plan: Plan, source: PipelineText, command: Mapping[st
         # A stream may lie deeper, and its reader may look there before the writer has come so far.
         if Path(end.path).is_relative_to(directory):
             Path(end.path).parent.mkdir(parents=True, exist_ok=True)
+    live_readers = {name for stream in filled.streams if stream.coupling == "live" for name in stream.readers}
     for stage in filled.stages:
-        _write_stage(directory, stage, filled)
+        _write_stage(directory, stage, filled, stops_itself=stage.name not in live_readers)
     for group in filled.groups:
         group_dir(directory, group.name).mkdir(parents=True)
     _write(directory / "pipeline.yaml", source.text)
@@ -172,7 +173,7 @@ def _fill(directory: Path, plan: Plan, source: PipelineText, command: Mapping[st
     _write(directory / PLAN_FILE, plan.to_json().encode())
 
 
-def _write_stage(directory: Path, stage: StagePlan, plan: Plan) -> None:
+def _write_stage(directory: Path, stage: StagePlan, plan: Plan, *, stops_itself: bool) -> None:
     group = plan.group_of(stage.name)
     folder = stage_dir(directory, stage.name)
     (folder / "work").mkdir(parents=True)
@@ -186,6 +187,7 @@ def _write_stage(directory: Path, stage: StagePlan, plan: Plan) -> None:
         metrics=str(folder / METRICS_FILE),
         ends=tuple(to_end(end.model_dump(mode="json")) for end in stage.ends),
         group=LaunchGroup(group.ranks, group.streams) if group is not None else None,
+        stops_itself=stops_itself,
     )
     if group is not None:
         cores = stage.placement.cores if bound_by_wrapper(group, plan) else []

@@ -18,6 +18,7 @@ from typing import IO, NamedTuple
 
 from workflow.launch.launchers import LAUNCHERS
 from workflow.launch.process_spec import ProcessSpec
+from workflow.run.events import RanksEnded
 from workflow.run.observe.sst_log import last_lines
 from workflow.run.processes import evpath_workaround, process_reaper, run_guard
 from workflow.run.processes.cpu_time import CpuUse, cpu_use
@@ -248,6 +249,12 @@ class Crew:
         if number == signal.SIGKILL:
             process_reaper.end_members(str(self._run_dir), self._groups, within_s=0.5)
 
+    def pass_on(self, name: str, number: int) -> None:
+        """Signal one process, a program or a launcher, which passes the signal on to its ranks."""
+        if name in self._running:
+            with contextlib.suppress(OSError):
+                os.kill(self._running[name][1].pid, number)
+
     def end(self, name: str, folder: Path) -> None:
         """Kill all that runs of one stage that was started in this folder; the others go on."""
         groups = [self._running[name][1].pid] if name in self._running else []
@@ -276,6 +283,18 @@ def to_ending(code: int, launcher: str, lines: Iterable[str]) -> Ending:
         return Ending(code, None, f"{launcher} did not start it: {said[1]}")
     number = known.signal_of(code, lines) if code else None
     return Ending(code, number, "one of its ranks" if number is not None else "")
+
+
+def by_first_end(ending: Ending, first: RanksEnded | None) -> Ending:
+    """How a stage ended by what was said of the ranks that ended first: a launcher may report how it ended the others.
+
+    An exit code of 0 stands. Pure.
+    """
+    if first is None or ending.code == 0:
+        return ending
+    if first.cause == "killed" and first.number is not None:
+        return replace(ending, signal=first.number)
+    return replace(ending, code=first.number, signal=None) if first.cause == "exited" else ending
 
 
 class _Usage(NamedTuple):

@@ -31,6 +31,10 @@ ReadStrategy = Literal[
 ]  # fmt: skip
 
 
+# Those that launchers pass on to all ranks.
+StopSignal = Literal["USR1", "USR2", "TERM", "INT", "HUP", "ALRM", "URG"]
+
+
 class Variable(Spec):
     """What both ends of a stream may rely on for one variable."""
 
@@ -146,6 +150,11 @@ class StageSpec(Spec):
     memory: MemoryOrBool = Field(
         default_factory=Memory,
         description="memory policy of its processes; by default on, where the site can, for stages with streams",
+    )
+    stop_signal: StopSignal | None = Field(
+        None,
+        description="signal that it gets when the run is stopped before its allocation ends: for a program that writes "
+        "a checkpoint then, and ends (default: none; programs that use workflow.stage end by themselves)",
     )
 
     @property
