@@ -16,7 +16,7 @@ Weight = Literal["error", "warning"]
 
 
 @dataclass(frozen=True)
-class Difference:
+class PlacementDifference:
     """What is not as planned, in a text for users; `stage` is empty where it is about a node."""
 
     level: Weight
@@ -29,12 +29,12 @@ def compare_placement(
     found: Iterable[RankFound],
     nodes: Mapping[str, NodeFound],
     company: Company,
-) -> list[Difference]:
+) -> list[PlacementDifference]:
     """All that differs. `nodes` are by host."""
     by_stage: dict[str, dict[int, RankFound]] = {plan.stage: {} for plan in planned}
     for rank in found:
         by_stage.setdefault(rank.stage, {})[rank.rank] = rank
-    differences: list[Difference] = []
+    differences: list[PlacementDifference] = []
     for plan in planned:
         ranks = by_stage[plan.stage]
         differences += _missing(plan, ranks)
@@ -47,22 +47,24 @@ def compare_placement(
     return differences
 
 
-def _missing(plan: PlannedStage, ranks: Mapping[int, RankFound]) -> Iterator[Difference]:
+def _missing(plan: PlannedStage, ranks: Mapping[int, RankFound]) -> Iterator[PlacementDifference]:
     missing = [rank for rank in range(plan.ranks) if rank not in ranks]
     if missing:
         count = f"{len(ranks)} of {plural(plan.ranks, 'rank')} of {plan.stage} answered"
-        yield Difference("error", plan.stage, f"{count}: {_ranks(missing)} did not")
+        yield PlacementDifference("error", plan.stage, f"{count}: {_ranks(missing)} did not")
     more = sorted(rank for rank in ranks if rank >= plan.ranks)
     if more:
         text = f"{plan.stage} was started with {plural(len(ranks), 'rank')}, the plan has {plan.ranks}"
-        yield Difference("error", plan.stage, text)
+        yield PlacementDifference("error", plan.stage, text)
 
 
-def _wrong_nodes(plan: PlannedStage, ranks: Mapping[int, RankFound]) -> Iterator[Difference]:
+def _wrong_nodes(plan: PlannedStage, ranks: Mapping[int, RankFound]) -> Iterator[PlacementDifference]:
     hosts = {_short(rank.host) for rank in ranks.values()}
     if ranks and len(ranks) == plan.ranks and len(hosts) < plan.nodes:
         names, wanted = ", ".join(sorted(hosts)), f"the plan has {plan.nodes}" + _of(plan.hosts)
-        yield Difference("error", plan.stage, f"{plan.stage} runs on {plural(len(hosts), 'node')} ({names}), {wanted}")
+        yield PlacementDifference(
+            "error", plan.stage, f"{plan.stage} runs on {plural(len(hosts), 'node')} ({names}), {wanted}"
+        )
         return
     wrong = [
         (number, rank)
@@ -72,7 +74,7 @@ def _wrong_nodes(plan: PlannedStage, ranks: Mapping[int, RankFound]) -> Iterator
     if wrong:
         number, rank = wrong[0]
         text = f"rank {number} of {plan.stage} is on {rank.host}, the plan has it on {plan.host(number)}"
-        yield Difference("error", plan.stage, text + _and_more(len(wrong)))
+        yield PlacementDifference("error", plan.stage, text + _and_more(len(wrong)))
         return
     counts: dict[str, int] = {}
     for rank in ranks.values():
@@ -81,12 +83,12 @@ def _wrong_nodes(plan: PlannedStage, ranks: Mapping[int, RankFound]) -> Iterator
     if crowded:
         host, count = crowded[0]
         text = f"{plural(count, 'rank')} of {plan.stage} are on {host}, the plan has {plan.ranks_per_node} on a node"
-        yield Difference("error", plan.stage, text)
+        yield PlacementDifference("error", plan.stage, text)
 
 
 def _wrong_cores(
     plan: PlannedStage, ranks: Mapping[int, RankFound], nodes: Mapping[str, NodeFound]
-) -> Iterator[Difference]:
+) -> Iterator[PlacementDifference]:
     """Ranks that may run beside their cores, or not on all of them."""
     unbound, elsewhere, fewer = [], [], []
     for number, rank in sorted(ranks.items()):
@@ -109,12 +111,14 @@ def _wrong_cores(
         if wrong:
             number, rank, cores, wanted = wrong[0]
             text = says.format(has=_named(cores), host=rank.host, wanted=_named(wanted))
-            yield Difference("error", plan.stage, f"rank {number} of {plan.stage} {text}{_and_more(len(wrong))}")
+            yield PlacementDifference(
+                "error", plan.stage, f"rank {number} of {plan.stage} {text}{_and_more(len(wrong))}"
+            )
 
 
 def _split_domains(
     plan: PlannedStage, ranks: Mapping[int, RankFound], nodes: Mapping[str, NodeFound]
-) -> Iterator[Difference]:
+) -> Iterator[PlacementDifference]:
     """Ranks over more L3 or NUMA domains than their number of cores needs, where the plan leaves the cores to the
     launcher, or has them in one domain of the site that is none of the node."""
     for name in ("L3 cache", "NUMA domain"):
@@ -131,7 +135,7 @@ def _split_domains(
         if wrong:
             number, rank, cores, used = wrong[0]
             text = f"rank {number} of {plan.stage} uses {plural(used, name)}s of {rank.host} with {_named(cores)}"
-            yield Difference("warning", plan.stage, text.replace("ss ", "s ") + _and_more(len(wrong)))
+            yield PlacementDifference("warning", plan.stage, text.replace("ss ", "s ") + _and_more(len(wrong)))
 
 
 def _fewest(count: int, domains: Sequence[frozenset[int]]) -> int:
@@ -144,7 +148,7 @@ def _fewest(count: int, domains: Sequence[frozenset[int]]) -> int:
     return max(1, needed)
 
 
-def _wrong_devices(plan: PlannedStage, ranks: Mapping[int, RankFound]) -> Iterator[Difference]:
+def _wrong_devices(plan: PlannedStage, ranks: Mapping[int, RankFound]) -> Iterator[PlacementDifference]:
     counts = [
         (number, rank, len(devices), len(plan.gpus_of(number)))
         for number, rank in sorted(ranks.items())
@@ -154,7 +158,7 @@ def _wrong_devices(plan: PlannedStage, ranks: Mapping[int, RankFound]) -> Iterat
     if wrong:
         number, rank, has, wanted = wrong[0]
         text = f"rank {number} of {plan.stage} sees {plural(has, 'GPU')} of {rank.host}, the plan has {wanted}"
-        yield Difference("error", plan.stage, text + _and_more(len(wrong)))
+        yield PlacementDifference("error", plan.stage, text + _and_more(len(wrong)))
     bare = [
         number
         for number, rank in sorted(ranks.items())
@@ -162,7 +166,9 @@ def _wrong_devices(plan: PlannedStage, ranks: Mapping[int, RankFound]) -> Iterat
     ]
     if bare:
         text = f"rank {bare[0]} of {plan.stage} is not restricted to its GPUs: no variable of its launcher names any"
-        yield Difference("error" if plan.ranks_per_node > 1 else "warning", plan.stage, text + _and_more(len(bare)))
+        yield PlacementDifference(
+            "error" if plan.ranks_per_node > 1 else "warning", plan.stage, text + _and_more(len(bare))
+        )
 
 
 def _shared_cores(
@@ -170,7 +176,7 @@ def _shared_cores(
     by_stage: Mapping[str, Mapping[int, RankFound]],
     nodes: Mapping[str, NodeFound],
     company: Company,
-) -> list[Difference]:
+) -> list[PlacementDifference]:
     """Cores with two ranks that may run at the same time, both of which are bound and have cores of their own."""
     has_cores = {plan.stage for plan in planned if plan.own_cores}
     users: dict[tuple[str, int], list[tuple[str, int]]] = {}
@@ -192,12 +198,15 @@ def _shared_cores(
                 if other == stage or company.may_meet(stage, other):
                     text = f"core {core} of {host} has rank {number} of {stage} and rank {its} of {other}"
                     pairs.setdefault((stage, other), []).append(text)
-    return [Difference("error", other, texts[0] + _and_more(len(texts), "core")) for (_, other), texts in pairs.items()]
+    return [
+        PlacementDifference("error", other, texts[0] + _and_more(len(texts), "core"))
+        for (_, other), texts in pairs.items()
+    ]
 
 
 def _shared_gpus(
     planned: Sequence[PlannedStage], by_stage: Mapping[str, Mapping[int, RankFound]], company: Company
-) -> list[Difference]:
+) -> list[PlacementDifference]:
     users: dict[tuple[str, str, str], list[tuple[str, int]]] = {}
     for plan in planned:
         for number, rank in sorted(by_stage[plan.stage].items()) if plan.gpus else ():
@@ -211,7 +220,10 @@ def _shared_gpus(
                 if other == stage or company.may_meet(stage, other):
                     text = f"GPU {device} of {host} is seen by rank {number} of {stage} and rank {its} of {other}"
                     pairs.setdefault((stage, other), []).append(text)
-    return [Difference("error", other, texts[0] + _and_more(len(texts), "GPU")) for (_, other), texts in pairs.items()]
+    return [
+        PlacementDifference("error", other, texts[0] + _and_more(len(texts), "GPU"))
+        for (_, other), texts in pairs.items()
+    ]
 
 
 def _gpus(rank: RankFound) -> list[str] | None:

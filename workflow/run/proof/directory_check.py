@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Collection
 from pathlib import Path
 
-from workflow.run.proof.compare_placement import Difference
+from workflow.run.proof.compare_placement import PlacementDifference
 from workflow.run.proof.probe_answers import DirectoryAnswer, PulseSeen
 from workflow.run.proof.proof_model import DirectorySeen
 from workflow.run.proof.rank_probe import ANSWERS, PULSE, STALE_S, TOKEN
@@ -59,7 +59,7 @@ class DirectoryCheck:
             for host in sorted(self._answers)
         ]
 
-    def differences(self, run_dir: Path, hosts: Collection[str]) -> list[Difference]:
+    def differences(self, run_dir: Path, hosts: Collection[str]) -> list[PlacementDifference]:
         """Nodes that do not see the directory, or see it late. `hosts`: all that ranks have answered from."""
         blind: list[tuple[str, str]] = []
         for host in sorted(hosts):
@@ -73,13 +73,13 @@ class DirectoryCheck:
             host, said = blind[0]
             more = f" (and {len(blind) - 1} more)" if len(blind) > 1 else ""
             text = f"{host}{more} does not see the run directory {run_dir}" + (f": {said}" if said else "")
-            return [Difference("error", "", text)]
+            return [PlacementDifference("error", "", text)]
         late = {host: self._seen.get(host) for host in hosts}
         slow = [(host, seconds) for host, seconds in sorted(late.items()) if seconds is None or seconds > _LATE_S]
         if slow:
             host, seconds = slow[0]
             after = f"more than {STALE_S:.0f} s" if seconds is None else f"{seconds:.1f} s"
-            return [Difference("warning", "", f"{host} sees changes in the run directory {after} late")]
+            return [PlacementDifference("warning", "", f"{host} sees changes in the run directory {after} late")]
         return []
 
     def _has_come(self, answer: DirectoryAnswer) -> bool:

@@ -65,10 +65,10 @@ class PulseSeen:
     pulse: int
 
 
-Answer = RankFound | NodeFound | DirectoryAnswer | PulseSeen
+ProbeAnswer = RankFound | NodeFound | DirectoryAnswer | PulseSeen
 
 
-def parse_answer(line: bytes) -> Answer | None:
+def parse_answer(line: bytes) -> ProbeAnswer | None:
     """What a line of a probe says; None for lines of launchers."""
     record = to_record(line)
     if record is None:
@@ -79,7 +79,7 @@ def parse_answer(line: bytes) -> Answer | None:
         return None
 
 
-def _answer(record: dict[str, Any]) -> Answer | None:
+def _answer(record: dict[str, Any]) -> ProbeAnswer | None:
     host = str(record["node"])
     if "stage" in record:
         return RankFound(

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from workflow.core_set import format_cores
 from workflow.plan.plan_model import Plan
 from workflow.run.events import ProofTaken
-from workflow.run.proof.compare_placement import Difference
+from workflow.run.proof.compare_placement import PlacementDifference
 from workflow.run.proof.probe_answers import NodeFound, RankFound
 
 PROOF_FILE = "proof.json"
@@ -49,7 +49,7 @@ class Proof:
     seconds: float
     probe_s: float
     streams_s: float
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[PlacementDifference, ...] = ()
     ranks: tuple[RankFound, ...] = ()
     nodes: Mapping[str, NodeFound] = field(default_factory=dict)
     streams: tuple[StreamTried, ...] = ()

@@ -17,7 +17,7 @@ from workflow.launch.process_spec import make_process
 from workflow.plan.launch_requests import Received
 from workflow.plan.plan_model import Plan, StagePlan
 from workflow.run.proof import rank_probe
-from workflow.run.proof.compare_placement import Difference, compare_placement
+from workflow.run.proof.compare_placement import PlacementDifference, compare_placement
 from workflow.run.proof.directory_check import DirectoryCheck
 from workflow.run.proof.planned_ranks import Company
 from workflow.run.proof.probe_answers import DirectoryAnswer, NodeFound, PulseSeen, RankFound, parse_answer
@@ -73,7 +73,7 @@ class Prover:
                 shutil.rmtree(self._folder, ignore_errors=True)
             self._proof = proof
         except OSError as error:  # a full disk: nothing is known against the placement
-            self._proof = Proof("differs", 0.0, 0.0, 0.0, (Difference("warning", "", f"not proved: {error}"),))
+            self._proof = Proof("differs", 0.0, 0.0, 0.0, (PlacementDifference("warning", "", f"not proved: {error}"),))
         except Exception as error:
             self._error = error
         finally:
@@ -121,7 +121,9 @@ def take_proof(run_dir: Path, plan: Plan, received: Received, give_up: threading
         else:
             tried.append(judge_smoke(stream.stream, stream.transport, outputs, DEADLINE_S))
     differences += [
-        Difference("error", plan.stream(each.stream).writer, each.text) for each in tried if each.seconds is None
+        PlacementDifference("error", plan.stream(each.stream).writer, each.text)
+        for each in tried
+        if each.seconds is None
     ]
     seconds = time.monotonic() - begin
     return Proof(
@@ -138,7 +140,9 @@ def take_proof(run_dir: Path, plan: Plan, received: Received, give_up: threading
     )
 
 
-def _not_started(lines: Sequence[tuple[ProbeLine, ShortProcess]], found: Sequence[RankFound]) -> list[Difference]:
+def _not_started(
+    lines: Sequence[tuple[ProbeLine, ShortProcess]], found: Sequence[RankFound]
+) -> list[PlacementDifference]:
     """Launch lines of which no rank has answered, with what they said."""
     answered = {rank.stage for rank in found}
     differences = []
@@ -147,7 +151,7 @@ def _not_started(lines: Sequence[tuple[ProbeLine, ShortProcess]], found: Sequenc
             ended = f"did not end within {DEADLINE_S:.0f} s" if process.code is None else f"exit code {process.code}"
             said = process.last_words()
             text = f"the launch line of {process.name} started no rank ({ended})" + (f": {said}" if said else "")
-            differences.append(Difference("error", line.planned[0].stage, text))
+            differences.append(PlacementDifference("error", line.planned[0].stage, text))
     return differences
 
 
@@ -181,7 +185,7 @@ def _host(stage: StagePlan, hosts: Sequence[str]) -> str:
     return hosts[first] if launched and first < len(hosts) else rank_probe.node_name()
 
 
-def _state(differences: Sequence[Difference]) -> ProofState:
+def _state(differences: Sequence[PlacementDifference]) -> ProofState:
     if any(difference.level == "error" for difference in differences):
         return "refused"
     return "differs" if differences else "proved"
