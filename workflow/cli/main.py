@@ -36,6 +36,7 @@ from workflow.cli.options import (
     strategy_options,
 )
 from workflow.cli.run_verbs import cancel, runs, watch
+from workflow.cli.site_verbs import site, sites
 from workflow.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_OK, Problem, Severity, SpecError, WfError, to_message
 from workflow.formatting import plural
 
@@ -404,6 +405,10 @@ def components(name: str | None, as_json: bool) -> None:
         show_component(found[0])
     else:
         show_table(component_table(found))
+
+
+wf.add_command(sites)
+wf.add_command(site)
 
 
 @wf.command()

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
-from workflow.errors import WfError
+from workflow.errors import Problem, WfError
 from workflow.launch.allocation import Allocation
 from workflow.site.detection import is_here
 from workflow.site.load_site import read_site_file
-from workflow.spec.config_dirs import known_configs
+from workflow.site.site_model import SiteFile
+from workflow.spec.config_dirs import find_configs, known_configs
+
+
+@dataclass(frozen=True)
+class KnownSite:
+    """A site and its files, the one that counts first. `file` is None where it is wrong, with its `problems`."""
+
+    name: str
+    files: tuple[Path, ...]
+    file: SiteFile | None
+    is_here: bool = False
+    problems: Sequence[Problem] = ()
+
 
 # The site of any machine under a scheduler, and of a host file.
 GENERIC = {"slurm": "slurm", "pbs": "pbs", "lsf": "lsf", "flux": "flux", "hostfile": "hosts"}
@@ -22,13 +37,19 @@ def site_for(allocation: Allocation, chosen: str) -> str:
 
 
 def detected_sites() -> list[str]:
-    """The known sites that this machine is, by their files; one machine may have several (GPU nodes, CPU nodes).
+    """The known sites that this machine is, by their files; one machine may have several (GPU nodes, CPU nodes)."""
+    return [site.name for site in known_sites() if site.is_here]
 
-    Files that are wrong are left out: they are reported where they are used.
-    """
+
+def known_sites() -> list[KnownSite]:
+    """All sites that a name may choose, by name. A file that is wrong is one of them, without what it says."""
     found = []
     for name in known_configs("sites"):
-        with suppress(WfError):
-            if is_here(read_site_file(name).detect):
-                found.append(name)
+        files = tuple(find_configs("sites", name))
+        try:
+            file = read_site_file(name)
+        except WfError as error:
+            found.append(KnownSite(name, files, None, problems=error.problems))
+        else:
+            found.append(KnownSite(name, files, file, is_here(file.detect)))
     return found
