@@ -147,7 +147,7 @@ def engines_page() -> str:
 
 def json_page() -> str:
     """What `--json` prints: every field of every document, from the models."""
-    from workflow.cli.json_output import CheckResult, ComponentList, RunList
+    from workflow.cli.json_output import CheckResult, ComponentList, RunList, SiteList
     from workflow.compare.comparison import Comparison
 
     documents: list[tuple[str, type[BaseModel]]] = [

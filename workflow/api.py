@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from workflow import __version__
 from workflow.errors import SpecError
 from workflow.spec.load import Loaded, load_pipeline
+from workflow.spec.models.pipeline import AUTO_SITE
 
 if TYPE_CHECKING:
     from workflow.errors import Problem
@@ -64,9 +65,12 @@ def find_site(loaded: Loaded, allocation: Allocation | None = None) -> Site:
     Without `allocation` that of the batch job which this process is part of is found.
     """
     from workflow.site.allocation.discover import discover_allocation
+    from workflow.site.known_sites import site_here
     from workflow.site.load_site import load_site
 
-    return load_site(loaded.spec.site, loaded.path.parent, allocation or discover_allocation())
+    received = allocation or discover_allocation()
+    name = site_here(received) if loaded.spec.site == AUTO_SITE else loaded.spec.site
+    return load_site(name, loaded.path.parent, received)
 
 
 def portable_plan(loaded: Loaded) -> str:
@@ -78,7 +82,9 @@ def portable_plan(loaded: Loaded) -> str:
     from workflow.plan.portable_plan import portable_plan as decide
     from workflow.site.load_site import any_machine, read_site_file
 
-    site, stated = any_machine(read_site_file(loaded.spec.site, loaded.path.parent))
+    # What `auto` would choose is no fact of the pipeline.
+    name = "local" if loaded.spec.site == AUTO_SITE else loaded.spec.site
+    site, stated = any_machine(read_site_file(name, loaded.path.parent))
     return decide(loaded, site, stated)
 
 

@@ -36,6 +36,20 @@ def site_for(allocation: Allocation, chosen: str) -> str:
     return next(iter(detected_sites()), GENERIC[allocation.source])
 
 
+def site_here(allocation: Allocation) -> str:
+    """What `site: auto` chooses: the known site that this machine is, else the nodes of the job, else this machine.
+
+    Raises WfError where several known sites are this machine.
+    """
+    found = detected_sites()
+    if len(found) > 1:
+        names = " or ".join(f"`{name}`" for name in found)
+        raise WfError(f"site auto: this machine is {names}", f"name one: `--site {found[0]}`")
+    if found:
+        return found[0]
+    return GENERIC[allocation.source] if allocation.host_names else "local"
+
+
 def detected_sites() -> list[str]:
     """The known sites that this machine is, by their files; one machine may have several (GPU nodes, CPU nodes)."""
     return [site.name for site in known_sites() if site.is_here]
