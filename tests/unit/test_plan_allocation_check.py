@@ -85,7 +85,7 @@ def test_fewer_gpus(plan_of: Planner) -> None:
     site = MACHINE.model_copy(update={"gpus_per_node": 4})
     plan = plan_of(sets=("stages.walk.ranks=3",), site=site)
     walk = plan.stage("walk").model_copy(
-        update={"launch": plan.stage("walk").launch.model_copy(update={"gpus_per_rank": 1})}
+        update={"placement": plan.stage("walk").placement.model_copy(update={"gpus": [0, 1, 2], "gpus_per_rank": 1})}
     )
     plan = plan.model_copy(update={"stages": [walk, *plan.stages[1:]]})
     assert said(plan, job(2, gpus=4), site) == []

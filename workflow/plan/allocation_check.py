@@ -94,8 +94,8 @@ def node_needs(plan: Plan) -> list[NodeNeed]:
         if active:
             stages = active.values()
             cores = {core for stage in stages for core in stage.placement.cores}
-            gpus = max(stage.launch.gpus_per_rank * stage.placement.ranks_per_node for stage in stages)
-            needs.append(NodeNeed(first, end, len(cores), gpus, sum(held.get(name, 0) for name in active)))
+            gpus = {gpu for stage in stages for gpu in stage.placement.gpus}
+            needs.append(NodeNeed(first, end, len(cores), len(gpus), sum(held.get(name, 0) for name in active)))
     return needs
 
 

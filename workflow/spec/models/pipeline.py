@@ -26,10 +26,15 @@ ComponentName = Annotated[str, StringConstraints(pattern=r"^([A-Za-z][A-Za-z0-9_
 AUTO_SITE = "auto"
 Scalar = bool | int | float | str
 # Who reads which of the writer's blocks (workflow.distribution).
+ProofPolicy = Literal["strict", "warn", "off"]
 ReadStrategy = Literal[
     "auto", "hostname", "hostname:binpacking", "hostname:round-robin", "hostname:blocks",
     "binpacking", "round-robin", "blocks", "hyperslab", "all",
 ]  # fmt: skip
+
+
+# Those that launchers pass on to all ranks.
+StopSignal = Literal["USR1", "USR2", "TERM", "INT", "HUP", "ALRM", "URG"]
 
 
 class Variable(Spec):
@@ -147,6 +152,11 @@ class StageSpec(Spec):
     memory: MemoryOrBool = Field(
         default_factory=Memory,
         description="memory policy of its processes; by default on, where the site can, for stages with streams",
+    )
+    stop_signal: StopSignal | None = Field(
+        None,
+        description="signal that it gets when the run is stopped before its allocation ends: for a program that writes "
+        "a checkpoint then, and ends (default: none; programs that use workflow.stage end by themselves)",
     )
 
     @property
@@ -299,6 +309,11 @@ class PipelineSpec(Spec):
     deadlines: Deadlines = Field(default_factory=Deadlines, description="how long a run may be silent")
     allocation: AllocationOrNone | None = Field(
         None, description="the job that wf submits, on a site with a scheduler: nodes, walltime, queue, …"
+    )
+    proof: ProofPolicy = Field(
+        "strict",
+        description="on several nodes: whether ranks run where the plan says and live streams cross, before the stages "
+        "start. strict: a difference ends the run; warn: it is a warning; off: not examined",
     )
     profiles: dict[Name, dict[str, Any]] = Field(
         default_factory=dict, description="named overlays, chosen with --profile; `*` stands for every name"
