@@ -43,8 +43,10 @@ __all__ = [
 ]
 
 
-def make_plan(loaded: Loaded, site: Site | None = None) -> Plan:
+def make_plan(loaded: Loaded, site: Site | None = None, allocation: Allocation | None = None) -> Plan:
     """Decide everything about a loaded pipeline. Starts no process; reads the site's file when no site is given.
+
+    With `allocation` its mistakes come with a note where the job has nodes that the site leaves idle.
 
     Raises:
         SpecError: all that is wrong, with places in the pipeline file.
@@ -56,7 +58,15 @@ def make_plan(loaded: Loaded, site: Site | None = None) -> Plan:
     if site is None:
         site = find_site(loaded)
     built = operators_of(complete_pipeline(loaded).spec, loaded.path.parent)
-    return decide(loaded, site, python=sys.executable, wf_version=__version__, built=built)
+    try:
+        return decide(loaded, site, python=sys.executable, wf_version=__version__, built=built)
+    except SpecError as error:
+        from workflow.site.known_sites import better_site
+
+        note = None if allocation is None else better_site(allocation, site.site)
+        if note is None:
+            raise
+        raise SpecError([*error.problems, note]) from error
 
 
 def find_site(loaded: Loaded, allocation: Allocation | None = None) -> Site:
@@ -217,7 +227,7 @@ def run_pipeline(
     loaded = load_pipeline(path, profiles=profiles, sets=sets, via=via, site=site)
     allocation = discover_allocation()
     machine = find_site(loaded, allocation)
-    plan = make_plan(loaded, machine)
+    plan = make_plan(loaded, machine, allocation)
     found = refuse_allocation(plan, machine, allocation)
     show_warnings([*refuse_missing(loaded, plan, machine), *found])
     directory, states = start_run(loaded, plan, run_dir, allocation)

@@ -245,7 +245,7 @@ def run(given: GivenPipeline, run_dir: Path | None, dry_run: bool, quiet: bool, 
     loaded = given.load()
     allocation = discover_allocation()
     site = find_site(loaded, allocation)
-    decided = make_plan(loaded, site)
+    decided = make_plan(loaded, site, allocation)
     if dry_run:
         click.echo(decided.to_json(), nl=False)
         return

@@ -66,7 +66,7 @@ def probe(write: Path | None, name: str | None) -> None:
     """
     from workflow.report.show.printing import show_errors
     from workflow.site.load_site import read_site_file
-    from workflow.site.probe.node_facts import probe_node
+    from workflow.site.probe.probed_node import probe_node
     from workflow.site.probe.site_text import site_text
 
     facts = probe_node()

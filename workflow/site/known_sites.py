@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from workflow.errors import Problem, WfError
+from workflow.errors import Problem, WfError, to_message
 from workflow.launch.allocation import Allocation
 from workflow.site.detection import is_here
 from workflow.site.load_site import read_site_file
@@ -34,6 +34,16 @@ def site_for(allocation: Allocation, chosen: str) -> str:
     if chosen != "local" or allocation.source not in GENERIC:
         return ""
     return next(iter(detected_sites()), GENERIC[allocation.source])
+
+
+def better_site(allocation: Allocation, chosen: str) -> Problem | None:
+    """What to say with the mistakes of a plan for one machine inside of a job of several; None: nothing."""
+    count = len(allocation.hosts)
+    if count < 2 or not (better := site_for(allocation, chosen)):
+        return None
+    return to_message(
+        "note", f"site {chosen} is one machine, and the job has {count} nodes", f"use them: `--site {better}`"
+    )
 
 
 def site_here(allocation: Allocation) -> str:

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from workflow.core_set import format_cores
 from workflow.formatting import plural
 from workflow.site.probe.devices import Device
-from workflow.site.probe.node_facts import NodeFacts
+from workflow.site.probe.probed_node import ProbedNode
 
 _GIB = 2**30
 
 
-def site_text(facts: NodeFacts, name: str, wf_version: str) -> str:
+def site_text(facts: ProbedNode, name: str, wf_version: str) -> str:
     """A site file that loads, with where each value is from."""
     lines = [f"# Found by `wf site probe` of wf {wf_version} on {facts.host}. Check the lines with a question mark."]
     lines += [f"site: {name}", f"summary: {json.dumps(_summary(facts), ensure_ascii=False)}"]
@@ -28,7 +28,7 @@ def _line(text: str, comment: str) -> str:
     return f"{text:<39} # {comment}"
 
 
-def _summary(facts: NodeFacts) -> str:
+def _summary(facts: ProbedNode) -> str:
     parts = [plural(len(facts.cpus.cores), "core")]
     if facts.gpus.devices:
         parts.append(f"{len(facts.gpus.devices)} × {facts.gpus.devices[0].name}")
@@ -36,7 +36,7 @@ def _summary(facts: NodeFacts) -> str:
     return f"{facts.cluster or 'a machine'}{f' under {kind}' if kind else ''}, nodes of {', '.join(parts)}"
 
 
-def _node(facts: NodeFacts) -> Iterator[str]:
+def _node(facts: ProbedNode) -> Iterator[str]:
     cpus = facts.cpus
     if facts.scheduler.nodes:
         yield _line(f"nodes: {facts.scheduler.nodes}", "of the largest partition, as the scheduler says")
@@ -65,7 +65,7 @@ def _cores(cores: Sequence[int]) -> str:
     return f'"{text}"' if "," in text else text
 
 
-def _devices(facts: NodeFacts) -> Iterator[str]:
+def _devices(facts: ProbedNode) -> Iterator[str]:
     gpus = facts.gpus
     if not gpus.devices:
         yield "# no GPU was found (nvidia-smi, /sys/class/kfd); of Intel's GPUs: write `gpus_per_node`"
@@ -88,7 +88,7 @@ def _nearest(device: Device, nics: Sequence[Device]) -> str:
     return next((name for name, count in shared.items() if count == best), "") if best else ""
 
 
-def _network(facts: NodeFacts) -> Iterator[str]:
+def _network(facts: ProbedNode) -> Iterator[str]:
     if facts.nics:
         yield "nics:"
         for nic in facts.nics:
@@ -99,7 +99,7 @@ def _network(facts: NodeFacts) -> Iterator[str]:
         yield f"# ? interface: {facts.interfaces[0]}   the network that SST listens on; this node has {names}"
 
 
-def _launcher(facts: NodeFacts) -> Iterator[str]:
+def _launcher(facts: ProbedNode) -> Iterator[str]:
     launcher, scheduler = facts.launcher, facts.scheduler.scheduler
     yield f"launcher: {launcher.name}"
     if launcher.version:
@@ -108,7 +108,7 @@ def _launcher(facts: NodeFacts) -> Iterator[str]:
         yield _line("launch_single: true", "stages of one rank run on the nodes of the job, too")
 
 
-def _adios2(facts: NodeFacts) -> Iterator[str]:
+def _adios2(facts: ProbedNode) -> Iterator[str]:
     if facts.glibc:
         yield f'glibc: "{facts.glibc}"'
     yield f"memory_policy: [{', '.join(facts.memory_policy)}]"
@@ -119,7 +119,7 @@ def _adios2(facts: NodeFacts) -> Iterator[str]:
         yield "# ? planes: [tcp, rdma]   SST transports of your ADIOS2; there is none beside this wf"
 
 
-def _queues(facts: NodeFacts) -> Iterator[str]:
+def _queues(facts: ProbedNode) -> Iterator[str]:
     known = facts.scheduler
     if known.scheduler is None:
         yield "# no scheduler was found (sinfo, pbsnodes, bhosts, flux)"

@@ -296,8 +296,8 @@ class PipelineSpec(Spec):
     site: str = Field(
         "local",
         min_length=1,
-        description="machine description: a name from configs/sites, the path of a file, or `auto`: the known site that "
-        "this machine is, else the nodes of the batch job that wf is in, else this machine",
+        description="machine description: a name from configs/sites, the path of a file, or `auto`: the known site "
+        "that this machine is, else the nodes of the batch job that wf is in, else this machine",
     )
     oversubscribe: bool = Field(False, description="allow more ranks than cores")
     stages: Annotated[dict[Name, StageSpec], Field(min_length=1)] = Field(

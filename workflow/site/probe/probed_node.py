@@ -24,7 +24,7 @@ from workflow.site.probe.scheduler_facts import (
 
 
 @dataclass(frozen=True)
-class NodeFacts:
+class ProbedNode:
     """What was found. `memory` in bytes; `cluster` is what the scheduler calls the machine."""
 
     host: str
@@ -49,7 +49,7 @@ class NodeFacts:
         return self.allocation.source not in ("local", "hostfile")
 
 
-def probe_node(environ: Mapping[str, str] | None = None, query: Query = ask) -> NodeFacts:
+def probe_node(environ: Mapping[str, str] | None = None, query: Query = ask) -> ProbedNode:
     """The facts of this node. Raises WfError when a job's hosts are not known."""
     environ = os.environ if environ is None else environ
     allocation, cpus = discover_allocation(environ, query), cpu_topology()
@@ -57,7 +57,7 @@ def probe_node(environ: Mapping[str, str] | None = None, query: Query = ask) -> 
     scheduler = ask_scheduler(kind, environ, query)
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     glibc = glibc_version()
-    return NodeFacts(
+    return ProbedNode(
         host=platform.node(), allocation=allocation, cpus=cpus,
         memory=min(total, scheduler.memory) if scheduler.memory else total,
         gpus=find_gpus(cpus.cores, query), nics=find_nics(cpus.cores), interfaces=tuple(find_interfaces()),
