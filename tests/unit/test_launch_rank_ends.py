@@ -93,7 +93,6 @@ def test_each_line_is_understood(line: str, expected: tuple[EndCause, str, str, 
 @pytest.mark.parametrize(
     "line",
     [
-        "error: srun: error: n2: task 1: Killed",
         "srun: Force Terminated StepId=1.0",
         "srun: interrupt (one more within 1 sec to abort)",
         "slurmstepd: error: execve(): /nonexist: No such file or directory",

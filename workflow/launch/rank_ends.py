@@ -37,8 +37,8 @@ class RankEnd:
 class EndPattern(NamedTuple):
     """What the output looks like that says how ranks ended.
 
-    `text` matches to the end of a line. It may have the groups host, ranks, number (a signal or an exit code) and name (of a
-    signal, as the C library describes it).
+    `text` matches to the end of a line. It may have the groups host, ranks, number (a signal or an exit code) and
+    name (of a signal, as the C library describes it).
     """
 
     cause: EndCause
