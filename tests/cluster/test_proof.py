@@ -206,7 +206,9 @@ def test_transport_that_does_not_cross_is_refused(job: Job) -> None:
     done = job.run([*argv, "--set", "streams.atoms.transport=ucx", "--set", "stages.xrd.place.nodes=1"])
     assert done.state == "FAILED", done.printed
     (text,) = (text for level, text in job.differences() if level == "error")
-    assert text.startswith("stream atoms: no step crossed from n1 to n2 in 10 s by ucx: "), text
+    assert text.startswith(
+        "stream atoms: no step crossed from n1 to n2 in 10 s by ucx: step 0 was announced to the reader, "
+    ), text
     (atoms,) = (each for each in job.proof["streams"] if each["stream"] == "atoms")
     assert atoms["seconds"] is None
 
@@ -227,8 +229,8 @@ def test_nothing_is_left_on_any_node_when_the_supervisor_is_killed(job: Job) -> 
     export = f"--export=ALL,{','.join(f'{name}={value}' for name, value in given.items())}"
     number = cluster.submit("--nodes=4", "--exclusive", export, f"--output={job.folder / 'job'}", str(script))
     try:
-        started = lambda: _count(cluster, "sleep 300")  # noqa: E731
-        wait_until(lambda: started() == {"n1": 2, "n2": 2, "n3": 0, "n4": 0}, "the start of all ranks", 30)
+        ranks = {"n1": 2, "n2": 2, "n3": 0, "n4": 0}
+        wait_until(lambda: _count(cluster, "sleep 300") == ranks, "the start of all ranks", 30)
         # The guards have seen the ranks, and two heartbeats.
         wait_until(lambda: _count(cluster, "node_guard.py") == dict.fromkeys(cluster.hosts, 1), "guards", 10)
         (supervisor,) = (each for each in cluster.processes_on("n1") if "workflow.cli" in each.command)
