@@ -22,6 +22,7 @@ from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.ports import KEY_OF_SIDE
 from workflow.plan.topology.stage_kinds import StageKind
 from workflow.site.interpreters import executed, is_interpreter
+from workflow.site.python_modules import PYTHON_VARIABLES
 from workflow.site.site_model import Site
 from workflow.spec.models.pipeline import Scalar
 from workflow.spec.origins import Origins
@@ -57,6 +58,7 @@ def to_stage_plan(
     memory = decide_memory(stage, ends, placement, keep_freed, site, origins, notes)
     notes.why(f"stages.{stage.name}.memory", memory.why)
     written, copied = user_files(stage, filler, configs, ends, problems)
+    environment = _environment(stage, ends, placement, memory, filler, site, notes)
     return StagePlan(
         name=stage.name,
         kind=kind,
@@ -64,12 +66,13 @@ def to_stage_plan(
         parameters=parameters,
         program=program,
         launch=launch,
-        env=_environment(stage, ends, placement, memory, filler, site, notes),
+        env=environment,
         cwd=work_dir(stage.name),
         ranks=stage.spec.ranks,
         placement=placement,
         ends=ends,
         memory=memory.settings,
+        random_sst_ids=_has_random_ids(stage, program[0] == values["wf.python"], environment, site),
         stop_signal=stage.spec.stop_signal,
         starts_after=waits,
         files={**configs, **written},
@@ -114,6 +117,16 @@ def _program(stage: DeclaredStage, values: Mapping[str, str], filler: Filler, pr
             f"write `${{{{ pipeline.dir }}}}/{PurePosixPath(script)}` for the file beside the pipeline file",
         )
     return argv
+
+
+def _has_random_ids(stage: DeclaredStage, own_python: bool, environment: Mapping[str, str], site: Site) -> bool:
+    """Whether the ADIOS2 of a stage is known to give random ids (`run.processes.evpath_workaround`).
+
+    The site knows the one of wf's Python only. A program of the user's own, or one that is given other libraries, may
+    load another.
+    """
+    known = own_python and stage.spec.uses_stage and not environment.keys() & {"LD_LIBRARY_PATH", *PYTHON_VARIABLES}
+    return known and site.random_sst_ids is True
 
 
 def _text(value: Scalar) -> str:

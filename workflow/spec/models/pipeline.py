@@ -22,6 +22,8 @@ Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,62}$"
 EndName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_-]*(\.[A-Za-z][A-Za-z0-9_-]*)?$")]
 # A component that comes with wf, or the folder of one's own: `./spectrum`, relative to the pipeline file.
 ComponentName = Annotated[str, StringConstraints(pattern=r"^([A-Za-z][A-Za-z0-9_-]{0,62}|[^\s]*/[^\n]*)$")]
+# The site is chosen by where wf runs.
+AUTO_SITE = "auto"
 Scalar = bool | int | float | str
 # Who reads which of the writer's blocks (workflow.distribution).
 ProofPolicy = Literal["strict", "warn", "off"]
@@ -292,7 +294,10 @@ class PipelineSpec(Spec):
     name: Name = Field(description="begins the names of its run directories")
     description: str = Field("", description="for people")
     site: str = Field(
-        "local", min_length=1, description="machine description: a name from configs/sites, or the path of a file"
+        "local",
+        min_length=1,
+        description="machine description: a name from configs/sites, the path of a file, or `auto`: the known site "
+        "that this machine is, else the nodes of the batch job that wf is in, else this machine",
     )
     oversubscribe: bool = Field(False, description="allow more ranks than cores")
     stages: Annotated[dict[Name, StageSpec], Field(min_length=1)] = Field(
