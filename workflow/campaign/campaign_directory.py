@@ -78,14 +78,19 @@ def prepare(directory: Path, campaign: Campaign, schedule: Schedule) -> None:
     Raises:
         RunError: it belongs to another campaign, or cannot be written.
     """
-    if directory.is_dir() and any(directory.iterdir()) and not (directory / CAMPAIGN_FILE).exists():
+    if directory.is_dir() and not (directory / SCHEDULE_FILE).exists() and _has_more_than_runs(directory):
         raise RunError(f"{directory} exists and is not a campaign's directory", "give another --dir, or leave it out")
     try:
         (directory / RUNS_FOLDER).mkdir(parents=True, exist_ok=True)
-        replace_file(directory / CAMPAIGN_FILE, campaign.text)
         replace_file(directory / SCHEDULE_FILE, (schedule.model_dump_json(indent=2) + "\n").encode())
+        replace_file(directory / CAMPAIGN_FILE, campaign.text)
     except OSError as error:
         raise RunError(f"cannot write {error.filename or directory}: {error.strerror}", "give another --dir") from error
+
+
+def _has_more_than_runs(directory: Path) -> bool:
+    """Whether it holds more than a campaign that was killed at its very beginning leaves."""
+    return any(path.name != RUNS_FOLDER and not path.name.startswith(".") for path in directory.iterdir())
 
 
 def replace_file(path: Path, data: bytes) -> None:
@@ -109,9 +114,9 @@ def find_campaign(given: Path, directory: Path | None = None) -> tuple[Path, Cam
         found = directory_of(campaign, directory)
     else:
         below = Path(CAMPAIGNS) / given
-        found = next((each.absolute() for each in (given, below) if exists(each / CAMPAIGN_FILE)), Path())
+        found = next((each.absolute() for each in (given, below) if exists(each / SCHEDULE_FILE)), Path())
         if found == Path():
-            known = sorted(path.parent.name for path in Path(CAMPAIGNS).glob(f"*/{CAMPAIGN_FILE}"))
+            known = sorted(path.parent.name for path in Path(CAMPAIGNS).glob(f"*/{SCHEDULE_FILE}"))
             hint = did_you_mean(str(given), known) or f"campaigns here: {listing(known)}"
             raise RunError(f"there is no campaign `{shortened(str(given))}`", hint)
         campaign = load_campaign(os.path.relpath(found / CAMPAIGN_FILE))

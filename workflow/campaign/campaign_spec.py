@@ -92,14 +92,14 @@ class CampaignSpec(Spec):
     set_: dict[str, Any] = Field(default_factory=dict, alias="set", description=f"of all trials: {_SETTINGS}")
     matrix: dict[str, Values] = Field(
         default_factory=dict,
-        min_length=1,
+        examples=[[1, 2, 4]],
         description="key of the pipeline → its values; every combination is a trial. The key `profile` names a "
         "profile of the pipeline",
     )
     zip_: dict[str, Values] = Field(
         default_factory=dict,
         alias="zip",
-        min_length=1,
+        examples=[[1, 2, 4]],
         description="keys that change together: their first values, then their second, …; combined with the matrix",
     )
     include: list[Annotated[dict[str, Any], Field(min_length=1)]] = Field(

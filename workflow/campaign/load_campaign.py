@@ -54,7 +54,8 @@ def load_campaign(path: str | os.PathLike[str]) -> Campaign:
     if spec is not None:
         problems += [*_figures(spec, root), *_comparisons(spec, root), *_settings(spec, root)]
     if problems or spec is None:
-        raise SpecError([_pipeline_given(root) or problem for problem in problems])
+        mistaken = _pipeline_given(root)
+        raise SpecError(problems if mistaken is None else [mistaken])
     return Campaign(spec, file.absolute(), text, root)
 
 
@@ -130,6 +131,10 @@ def has_value(values: Sequence[object], value: object) -> bool:
 
 def _settings(spec: CampaignSpec, root: Node) -> Iterator[Problem]:
     """Mistakes in what varies, that need no pipeline to be seen."""
+    for section, keys in (("matrix", spec.matrix), ("zip", spec.zip_)):
+        if root.child(section) is not None and not keys:
+            hint = "for example `stages.NAME.ranks: [1, 2, 4]`, or remove it"
+            yield problem_at(root, (section,), "has no keys", hint, at_key=True)
     for key in spec.zip_:
         if key in spec.matrix:
             yield problem_at(root, ("zip", key), f"`{key}` is in the matrix, too", "keep one of them", at_key=True)

@@ -134,7 +134,9 @@ def _twins(ready: list[ReadyTrial]) -> list[Problem]:
             keys = [key for key, value in each.trial.parameters.items() if first.parameters.get(key) != value]
             message = f"two trials run the same: {', '.join(keys)} changes nothing here"
             hint = "leave one of them out with `exclude`"
-            found.append(Problem(*each.trial.place, "", message, hint))
+            varied = next((item for item in each.trial.settings if item.key == keys[0]), None) if keys else None
+            place = varied.value.place if varied is not None else each.trial.place
+            found.append(Problem(*place, "", message, hint))
     return found
 
 

@@ -7,6 +7,7 @@ interval of 95 %: the smallest and the largest of 5 cover 93.75 %.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from statistics import median
@@ -42,6 +43,7 @@ def median_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> 
     return MedianInterval(middle, low, high)
 
 
+@functools.cache
 def coverage(count: int, depth: int) -> float:
     """How often the interval from the `depth`-th smallest to the `depth`-th largest of `count` values has the median.
 
