@@ -7,6 +7,7 @@ line itself, so that the reference cannot disagree with what `wf` does.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,14 @@ document's `…_version` grows. Names that end in `_s` are seconds; sizes are by
 `wf status --json` and `wf report --json` print [the report](report.md), of a run that goes on the report so far.
 `wf plan --json` prints the plan, the same text as `plan.json` of a run; with `--portable` the plan
 without its machine ([dry runs in CI](../how-to/dry-runs-in-ci.md)).
+"""
+CAMPAIGN_RULES = """[Your first campaign](../how-to/first-campaign.md) explains it with an example. Unknown keys are
+refused. Durations carry units: `10 min`, `30 s`. Keys of the pipeline are written as for `--set`: `stages.sim.ranks`,
+`streams.*.via`.
+"""
+FIGURE_RULES = """What `metrics` may name: fields of [the report](report.md) of a run; `step_rate`, its `steps_out`
+divided by its `wall_s`; and `perceived_throughput`, which needs a `baseline`. Those that are not known of every program
+need `workflow.stage` in it, as all components have.
 """
 SITE_RULES = """What a site file may say ([your own machine](../how-to/your-own-machine.md)). Unknown keys are refused.
 What is left out is not known; `auto` is found on the machine where `wf` runs. Sets of cores are written `0-7,16`:
@@ -53,6 +62,7 @@ def pages() -> dict[str, str]:
     """File name → Markdown text."""
     return {
         "pipeline.md": pipeline_page(),
+        "campaign.md": campaign_page(),
         "sites.md": sites_page(),
         "components.md": components_page(),
         "engines.md": engines_page(),
@@ -69,6 +79,19 @@ def pipeline_page() -> str:
     lines = ["# The pipeline file", MADE]
     lines.append("Unknown keys are refused. Durations and sizes carry units: `10 min`, `30 s`, `2 GiB`, `16 MB`.\n")
     return "\n".join([*lines, *_keys(PipelineSpec)])
+
+
+def campaign_page() -> str:
+    """Every key of the campaign file, and every figure that it can measure."""
+    from workflow.campaign.campaign_spec import CampaignSpec
+    from workflow.campaign.figures import RUN, STAGE, STREAM_FIGURES
+
+    lines = ["# The campaign file", MADE, CAMPAIGN_RULES, *_keys(CampaignSpec), "## Figures", "", FIGURE_RULES]
+    lines.append("| figure | unit | better | known of every program |\n|---|---|---|---|")
+    for start, fields in (("run", RUN), ("stages.NAME", STAGE), ("streams.NAME", STREAM_FIGURES)):
+        for name, (unit, better, own_program) in fields.items():
+            lines.append(f"| `{start}.{name}` | {unit} | {better} | {'yes' if own_program else 'no'} |")
+    return "\n".join([*lines, ""])
 
 
 def sites_page() -> str:
@@ -147,11 +170,13 @@ def engines_page() -> str:
 
 def json_page() -> str:
     """What `--json` prints: every field of every document, from the models."""
+    from workflow.campaign.results_model import CampaignResults, CampaignStatus
     from workflow.cli.json_output import CheckResult, ComponentList
     from workflow.compare.comparison import Comparison
 
     documents: list[tuple[str, type[BaseModel]]] = [
         ("wf check --json", CheckResult), ("wf components --json", ComponentList), ("wf compare --json", Comparison),
+        ("wf campaign status --json", CampaignStatus), ("wf campaign report --json", CampaignResults),
     ]  # fmt: skip
     lines = ["# JSON output", MADE, JSON_RULES]
     for title, model in documents:
@@ -181,12 +206,20 @@ def commands_page() -> str:
     from workflow.cli.main import wf
 
     lines = ["# Commands", MADE]
-    for name in sorted(wf.commands):
-        command = wf.commands[name]
-        context = click.Context(command, info_name=f"wf {name}", max_content_width=100)
-        lines += [f"## wf {name}", "", "```text", command.get_help(context), "```", ""]
+    for name, command in verbs(wf):
+        context = click.Context(command, info_name=name, max_content_width=100)
+        lines += [f"## {name}", "", "```text", command.get_help(context), "```", ""]
     lines.append("Exit codes: 0 it worked; 1 the run failed, or the data differ; 2 bad input; 130 interrupted.\n")
     return "\n".join(lines)
+
+
+def verbs(group: click.Group, start: str = "wf") -> Iterator[tuple[str, click.Command]]:
+    """Every verb with its whole name, those of a group after the group itself."""
+    for name in sorted(group.commands):
+        command = group.commands[name]
+        yield f"{start} {name}", command
+        if isinstance(command, click.Group):
+            yield from verbs(command, f"{start} {name}")
 
 
 def report_page() -> str:

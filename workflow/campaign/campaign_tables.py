@@ -31,6 +31,7 @@ def metric_text(value: float | None, unit: Unit) -> str:
         "B": size,
         "B/s": rate,
         "steps": _count,
+        "steps/s": _step_rate,
         "1": three_figures,
     }
     return texts[unit](value)
@@ -149,6 +150,10 @@ def _ratio_interval(comparison: ComparisonResult) -> str:
     if comparison.low is None or comparison.high is None:
         return NOTHING if comparison.ratio is None else "too few"
     return f"{three_figures(comparison.low)} … {three_figures(comparison.high)}"
+
+
+def _step_rate(value: float) -> str:
+    return f"{three_figures(value)} steps/s"
 
 
 def _count(value: float) -> str:

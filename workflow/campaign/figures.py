@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 from workflow.campaign.campaign_spec import Better
-from workflow.report.report_model import Report
+from workflow.report.report_model import Report, StagePart
 
-Unit = Literal["s", "B", "B/s", "steps", "1"]
+Unit = Literal["s", "B", "B/s", "steps", "steps/s", "1"]
 SECTIONS = ("run", "stages", "streams")
 
 
@@ -31,6 +31,7 @@ STAGE: Mapping[str, Figure] = {
     "cpu_s": Figure("s", "less"),
     "steps_in": Figure("steps", "more"),
     "steps_out": Figure("steps", "more"),
+    "step_rate": Figure("steps/s", "more"),
     "bytes_in": Figure("B", "more", own_program=False),
     "bytes_out": Figure("B", "more", own_program=False),
 }
@@ -85,7 +86,15 @@ def figures_of(report: Report) -> dict[str, float]:
     """All figures of a run that are known, by name."""
     found: dict[str, float | None] = {f"run.{field}": getattr(report.run, field) for field in RUN}
     for stage in report.stages:
-        found |= {f"stages.{stage.name}.{field}": getattr(stage, field) for field in STAGE}
+        found |= {f"stages.{stage.name}.{field}": _stage_figure(stage, field) for field in STAGE}
     for stream in report.streams:
         found |= {f"streams.{stream.name}.{field}": getattr(stream, field) for field in STREAM}
     return {name: value for name, value in found.items() if value is not None}
+
+
+def _stage_figure(stage: StagePart, field: str) -> float | None:
+    """A field of the report, or what follows from two of them."""
+    if field == "step_rate":
+        return stage.steps_out / stage.wall_s if stage.steps_out and stage.wall_s else None
+    value: float | None = getattr(stage, field)
+    return value
