@@ -1,10 +1,10 @@
-# Two commands do all: `make demo` and `make test`.
+# Three commands do all: `make demo`, `make test` and `make test-cluster`.
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: demo test adios2-mpi unit lint types imports mutants wheel bench pictures bless docs clean help
+.PHONY: demo test test-cluster adios2-mpi unit lint types imports mutants wheel bench pictures bless docs clean help
 
 help:            ## what there is to make
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 16
@@ -29,8 +29,13 @@ demo: $(VENV)/laptop  ## install from PyPI, then run example 01 through SST
 test: $(VENV)/dev $(VENV)-mpi/ready lint types imports  ## every check and test, with PyPI's ADIOS2 and with one that has MPI
 	WF_MPI_PYTHON=$(CURDIR)/$(VENV)-mpi/bin/python $(BIN)/python -m pytest
 
+# Root installs the packages; what is missing otherwise is the reason that pytest prints for each skipped test.
+test-cluster: $(VENV)/dev $(VENV)-mpi/ready  ## runs on a Slurm of four isolated nodes, which the tests start and remove; needs root
+	$(BIN)/python -m tests.support.slurm_cluster install
+	WF_MPI_PYTHON=$(CURDIR)/$(VENV)-mpi/bin/python $(BIN)/python -m pytest tests/cluster
+
 # An environment like $(VENV), but with an ADIOS2 built with MPI. The wheel is kept in a cache outside of the clone.
-$(VENV)-mpi/ready: pyproject.toml constraints.txt tools/adios2_mpi.py
+$(VENV)-mpi/ready: pyproject.toml constraints.txt tools/adios2_mpi.py $(wildcard tools/patches/*.patch)
 	test -x $(VENV)-mpi/bin/python || $(PYTHON) -m venv $(VENV)-mpi
 	$(VENV)-mpi/bin/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt --editable '.[dev]'
 	$(VENV)-mpi/bin/python tools/adios2_mpi.py --install

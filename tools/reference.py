@@ -7,7 +7,6 @@ line itself, so that the reference cannot disagree with what `wf` does.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -171,11 +170,13 @@ def engines_page() -> str:
 def json_page() -> str:
     """What `--json` prints: every field of every document, from the models."""
     from workflow.campaign.results_model import CampaignResults, CampaignStatus
-    from workflow.cli.json_output import CheckResult, ComponentList
+    from workflow.cli.json_output import CheckResult, ComponentList, RunList, SiteList
     from workflow.compare.comparison import Comparison
 
     documents: list[tuple[str, type[BaseModel]]] = [
-        ("wf check --json", CheckResult), ("wf components --json", ComponentList), ("wf compare --json", Comparison),
+        ("wf check --json", CheckResult), ("wf components --json", ComponentList),
+        ("wf sites --json", SiteList), ("wf runs --json", RunList),
+        ("wf compare --json", Comparison),
         ("wf campaign status --json", CampaignStatus), ("wf campaign report --json", CampaignResults),
     ]  # fmt: skip
     lines = ["# JSON output", MADE, JSON_RULES]
@@ -206,20 +207,17 @@ def commands_page() -> str:
     from workflow.cli.main import wf
 
     lines = ["# Commands", MADE]
-    for name, command in verbs(wf):
-        context = click.Context(command, info_name=name, max_content_width=100)
-        lines += [f"## {name}", "", "```text", command.get_help(context), "```", ""]
-    lines.append("Exit codes: 0 it worked; 1 the run failed, or the data differ; 2 bad input; 130 interrupted.\n")
+    verbs = dict(wf.commands)
+    for name, group in wf.commands.items():
+        verbs |= {f"{name} {each}": verb for each, verb in getattr(group, "commands", {}).items()}
+    for name, command in sorted(verbs.items()):
+        context = click.Context(command, info_name=f"wf {name}", max_content_width=100)
+        lines += [f"## wf {name}", "", "```text", command.get_help(context), "```", ""]
+    lines.append(
+        "Exit codes: 0 it worked; 1 the run failed, or the data differ; 2 bad input; 75 stopped in order before "
+        "the end of its allocation; 130 interrupted.\n"
+    )
     return "\n".join(lines)
-
-
-def verbs(group: click.Group, start: str = "wf") -> Iterator[tuple[str, click.Command]]:
-    """Every verb with its whole name, those of a group after the group itself."""
-    for name in sorted(group.commands):
-        command = group.commands[name]
-        yield f"{start} {name}", command
-        if isinstance(command, click.Group):
-            yield from verbs(command, f"{start} {name}")
 
 
 def report_page() -> str:

@@ -20,12 +20,14 @@ from typing import TYPE_CHECKING
 from workflow import __version__
 from workflow.errors import SpecError
 from workflow.spec.load import Loaded, load_pipeline
+from workflow.spec.models.pipeline import AUTO_SITE
 
 if TYPE_CHECKING:
     from workflow.campaign.campaign_run import CampaignOutcome, ShowEnded
     from workflow.campaign.planned_trials import PlannedCampaign
     from workflow.campaign.results_model import CampaignResults, CampaignStatus
     from workflow.errors import Problem
+    from workflow.launch.allocation import Allocation
     from workflow.plan.plan_model import Plan
     from workflow.report.run_report import RunReport
     from workflow.run.state import RunState
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Loaded",
     "campaign_status",
+    "detach_run",
     "load_pipeline",
     "make_plan",
     "notes_on",
@@ -47,8 +50,10 @@ __all__ = [
 ]
 
 
-def make_plan(loaded: Loaded, site: Site | None = None) -> Plan:
+def make_plan(loaded: Loaded, site: Site | None = None, allocation: Allocation | None = None) -> Plan:
     """Decide everything about a loaded pipeline. Starts no process; reads the site's file when no site is given.
+
+    With `allocation` its mistakes come with a note where the job has nodes that the site leaves idle.
 
     Raises:
         SpecError: all that is wrong, with places in the pipeline file.
@@ -60,14 +65,29 @@ def make_plan(loaded: Loaded, site: Site | None = None) -> Plan:
     if site is None:
         site = find_site(loaded)
     built = operators_of(complete_pipeline(loaded).spec, loaded.path.parent)
-    return decide(loaded, site, python=sys.executable, wf_version=__version__, built=built)
+    try:
+        return decide(loaded, site, python=sys.executable, wf_version=__version__, built=built)
+    except SpecError as error:
+        from workflow.site.known_sites import better_site
+
+        note = None if allocation is None else better_site(allocation, site.site)
+        if note is None:
+            raise
+        raise SpecError([*error.problems, note]) from error
 
 
-def find_site(loaded: Loaded) -> Site:
-    """The site of a pipeline; what its file leaves to `auto` is that of this machine."""
+def find_site(loaded: Loaded, allocation: Allocation | None = None) -> Site:
+    """The site of a pipeline; what its file leaves to `auto` is that of the allocation, or of this machine.
+
+    Without `allocation` that of the batch job which this process is part of is found.
+    """
+    from workflow.site.allocation.discover import discover_allocation
+    from workflow.site.known_sites import site_here
     from workflow.site.load_site import load_site
 
-    return load_site(loaded.spec.site, loaded.path.parent)
+    received = allocation or discover_allocation()
+    name = site_here(received) if loaded.spec.site == AUTO_SITE else loaded.spec.site
+    return load_site(name, loaded.path.parent, received)
 
 
 def portable_plan(loaded: Loaded) -> str:
@@ -79,7 +99,9 @@ def portable_plan(loaded: Loaded) -> str:
     from workflow.plan.portable_plan import portable_plan as decide
     from workflow.site.load_site import any_machine, read_site_file
 
-    site, stated = any_machine(read_site_file(loaded.spec.site, loaded.path.parent))
+    # What `auto` would choose is no fact of the pipeline.
+    name = "local" if loaded.spec.site == AUTO_SITE else loaded.spec.site
+    site, stated = any_machine(read_site_file(name, loaded.path.parent))
     return decide(loaded, site, stated)
 
 
@@ -101,6 +123,23 @@ def refuse_missing(loaded: Loaded, plan: Plan, site: Site) -> list[Problem]:
     return [problem for problem in problems if problem.level == "warning"]
 
 
+def refuse_allocation(plan: Plan, site: Site, allocation: Allocation) -> list[Problem]:
+    """What was received and differs from what the plan and the site say, as warnings and notes.
+
+    Raises:
+        SpecError: the plan does not fit.
+    """
+    import time
+
+    from workflow.plan.allocation_check import allocation_problems
+    from workflow.site.known_sites import site_for
+
+    problems = allocation_problems(plan, allocation, time.time(), site, site_for(allocation, site.site))
+    if errors := [problem for problem in problems if problem.level == "error"]:
+        raise SpecError(errors)
+    return problems
+
+
 def show_warnings(warnings: list[Problem]) -> None:
     """Prints warnings on standard error."""
     if warnings:
@@ -118,20 +157,36 @@ def notes_on(plan: Plan, loaded: Loaded) -> list[Problem]:
 
 
 def start_run(
-    loaded: Loaded, plan: Plan, run_dir: str | os.PathLike[str] | None = None
+    loaded: Loaded,
+    plan: Plan,
+    run_dir: str | os.PathLike[str] | None = None,
+    allocation: Allocation | None = None,
 ) -> tuple[Path, Generator[RunState, None, None]]:
     """Write the run directory; return it and the states of the run, which starts when the first one is taken.
 
     From then on it does not wait for the caller: each state taken is the newest. Closing the generator ends the run.
-    It uses the hosts of the batch job that this process is part of, else this machine.
+    It uses the hosts of `allocation`, by default of the batch job that this process is part of, else this machine.
     """
     from workflow.run.run_directory import create_run_dir
     from workflow.run.supervisor import supervise
     from workflow.site.allocation.discover import discover_allocation
 
-    allocation = discover_allocation()
+    allocation = allocation or discover_allocation()
     directory = create_run_dir(plan, loaded, None if run_dir is None else Path(run_dir), command=_command())
     return directory, supervise(directory, allocation)
+
+
+def detach_run(loaded: Loaded, plan: Plan, run_dir: str | os.PathLike[str] | None = None) -> Path:
+    """Write the run directory and start its supervisor as a process of its own, which outlives this one.
+
+    Returns the run directory when the supervisor has taken the run. Raises RunError when it does not.
+    """
+    from workflow.run.detached import start_detached
+    from workflow.run.run_directory import create_run_dir
+
+    directory = create_run_dir(plan, loaded, None if run_dir is None else Path(run_dir), command=_command())
+    start_detached(directory)
+    return directory
 
 
 def _command() -> dict[str, object]:
@@ -174,12 +229,15 @@ def run_pipeline(
     from workflow.report.report_files import write_report
     from workflow.report.run_report import RunReport
     from workflow.report.show.live_display import Progress, is_watched
+    from workflow.site.allocation.discover import discover_allocation
 
     loaded = load_pipeline(path, profiles=profiles, sets=sets, via=via, site=site)
-    machine = find_site(loaded)
-    plan = make_plan(loaded, machine)
-    show_warnings(refuse_missing(loaded, plan, machine))
-    directory, states = start_run(loaded, plan, run_dir)
+    allocation = discover_allocation()
+    machine = find_site(loaded, allocation)
+    plan = make_plan(loaded, machine, allocation)
+    found = refuse_allocation(plan, machine, allocation)
+    show_warnings([*refuse_missing(loaded, plan, machine), *found])
+    directory, states = start_run(loaded, plan, run_dir, allocation)
     state, shown = None, is_watched() if progress is None else progress
     with contextlib.closing(states), Progress(plan, directory, quiet=not shown) as display:
         for state in states:
@@ -239,17 +297,20 @@ def run_campaign(
     """
     from workflow.campaign.campaign_directory import directory_of
     from workflow.campaign.campaign_run import run_planned
+    from workflow.site.allocation.discover import discover_allocation
 
     planned, problems = plan_campaign(path)
     if wrong := [*planned.problems, *(problem for problem in problems if problem.level == "error")]:
         raise SpecError(wrong)
     warnings = [problem for problem in problems if problem.level == "warning"]
+    allocation = discover_allocation()
     for trial in planned.ready:
-        warnings += refuse_missing(trial.loaded, trial.plan, find_site(trial.loaded))
+        site = find_site(trial.loaded, allocation)
+        warnings += refuse_missing(trial.loaded, trial.plan, site)
+        warnings += refuse_allocation(trial.plan, site, allocation)
     show_warnings(list(dict.fromkeys(warnings)))
-    given = None if directory is None else Path(directory)
-    where = directory_of(planned.campaign, given)
-    return run_planned(planned, where, _command(), only_failed=only_failed, show=show)
+    where = directory_of(planned.campaign, None if directory is None else Path(directory))
+    return run_planned(planned, where, allocation, _command(), only_failed=only_failed, show=show)
 
 
 def campaign_status(

@@ -2,26 +2,47 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
 import subprocess
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from tests.support.sample_run import make_plan, write_run, write_sample
+from workflow.report.read.run_list import list_runs
 from workflow.report.read.run_status import is_alive, is_over
 from workflow.report.report_files import compute_report
+from workflow.report.show.run_table import run_table
+from workflow.run.lease import LEASE_FILE, Lease, examine_leases, this_system
+from workflow.run.processes.process_reaper import stat_fields
 
 
-def write_started(run_dir: Path, pid: int, t: float, host: str, stage_pid: int = 0) -> Path:
-    events = [{"event": "run_started", "t": t, "run": "sample", "plan_version": 1, "pid": pid, "host": host}]
+def write_started(run_dir: Path, t: float, lease: Lease | None, stage_pid: int = 0) -> Path:
+    """A run that was started at `t`, by the supervisor with this lease."""
+    who = lease or Lease("n1", 1, 0)
+    events = [
+        {"event": "run_started", "t": t, "run": "sample", "plan_version": 1, "pid": who.pid, "host": who.host},
+    ]
     if stage_pid:
         events.append({"event": "stage_started", "t": t, "stage": "md", "pid": stage_pid})
-    return write_run(run_dir, make_plan(), events, {})
+    write_run(run_dir, make_plan(), events, {})
+    if lease is not None:
+        (run_dir / LEASE_FILE).write_text(json.dumps(asdict(lease)))
+    return run_dir
+
+
+def lease_of(pid: int) -> Lease:
+    """The lease of a process of this machine; as of an ended one where there is none."""
+    born = 0
+    with contextlib.suppress(OSError):
+        born = int(stat_fields(Path(f"/proc/{pid}/stat").read_bytes())[19])
+    return Lease(socket.gethostname(), pid, 0, "", this_system(), born or 1)
 
 
 @pytest.fixture
@@ -32,21 +53,25 @@ def dead_pid() -> int:
 
 
 def test_a_run_with_a_living_supervisor_runs(tmp_path: Path) -> None:
-    report = compute_report(write_started(tmp_path / "run", os.getpid(), time.time(), socket.gethostname()))
+    report = compute_report(write_started(tmp_path / "run", time.time(), lease_of(os.getpid())))
     assert (report.run.state, report.run.reason) == ("running", "")
 
 
-def test_a_run_whose_supervisor_is_gone_died(tmp_path: Path, dead_pid: int) -> None:
-    run_dir = write_started(tmp_path / "run", dead_pid, time.time(), socket.gethostname(), stage_pid=dead_pid)
+def test_a_run_whose_supervisor_has_died_is_lost(tmp_path: Path, dead_pid: int) -> None:
+    run_dir = write_started(tmp_path / "run", time.time(), lease_of(dead_pid), stage_pid=dead_pid)
     report = compute_report(run_dir)
-    assert report.run.state == "died"
-    assert report.run.reason == f"the supervisor (process {dead_pid}) is gone and left no verdict"
+    assert report.run.state == "lost"
+    assert report.run.reason == f"its supervisor on {socket.gethostname()} (process {dead_pid}) has died"
     assert [stage.state for stage in report.stages] == ["ended", "waiting", "waiting"]
+
+
+def test_of_a_run_that_nobody_has_taken_nothing_is_claimed(tmp_path: Path) -> None:
+    assert compute_report(write_started(tmp_path / "run", time.time(), None)).run.state == "unfinished"
 
 
 def test_after_its_guard_ended_a_run_no_stage_runs(tmp_path: Path, dead_pid: int) -> None:
     t = time.time()
-    run_dir = write_started(tmp_path / "run", dead_pid, t, socket.gethostname(), stage_pid=dead_pid)
+    run_dir = write_started(tmp_path / "run", t, lease_of(dead_pid), stage_pid=dead_pid)
     opened = {"event": "stage_open", "t": t + 1, "stage": "md"}
     over = {"event": "run_finished", "t": t + 2, "state": "failed", "exit_code": 1, "reason": "killed", "stage": ""}
     with (run_dir / "events.jsonl").open("a") as file:
@@ -58,37 +83,48 @@ def test_after_its_guard_ended_a_run_no_stage_runs(tmp_path: Path, dead_pid: int
     assert report.stage("saxs").ended is None
 
 
-def test_who_works_on_a_run_is_told_by_its_first_and_last_event(tmp_path: Path, dead_pid: int) -> None:
-    here, now = socket.gethostname(), time.time()
-    assert is_over(tmp_path), "never started"
-    run_dir = write_started(tmp_path / "living", os.getpid(), now, here)
-    assert not is_over(run_dir)
+def test_a_run_is_over_with_its_verdict_or_its_supervisor(tmp_path: Path, dead_pid: int) -> None:
+    def over(run_dir: Path) -> bool:
+        return is_over(run_dir, examine_leases([run_dir])[0])
+
+    now = time.time()
+    assert over(tmp_path), "never started"
+    run_dir = write_started(tmp_path / "living", now, lease_of(os.getpid()))
+    assert not over(run_dir)
     with (run_dir / "events.jsonl").open("a") as file:
         file.write('{"event": "run_finished", "t"')
         file.flush()
-        assert not is_over(run_dir), "half a verdict is none"
-        file.write(": 1}\n")
-    assert is_over(run_dir)
-    assert is_over(write_started(tmp_path / "dead", dead_pid, now, here))
-    assert not is_over(write_started(tmp_path / "away", dead_pid, now, "elsewhere"))
+        assert not over(run_dir), "half a verdict is none"
+        file.write(f': {now}, "state": "failed", "exit_code": 1, "reason": "", "stage": ""}}\n')
+    assert over(run_dir)
+    assert over(write_started(tmp_path / "dead", now, lease_of(dead_pid)))
 
 
 def test_stages_that_outlive_their_supervisor_are_named(tmp_path: Path, dead_pid: int) -> None:
-    run_dir = write_started(tmp_path / "run", dead_pid, time.time(), socket.gethostname(), stage_pid=os.getpid())
+    run_dir = write_started(tmp_path / "run", time.time(), lease_of(dead_pid), stage_pid=os.getpid())
     report = compute_report(run_dir)
     assert report.stage("md").state == "running"
     assert report.run.reason.endswith(f"still running: md (process {os.getpid()})")
 
 
-def test_a_younger_process_of_the_same_number_is_another_one(tmp_path: Path) -> None:
-    run_dir = write_started(tmp_path / "run", os.getpid(), time.time() - 86400, socket.gethostname())
-    assert compute_report(run_dir).run.state == "died"
-
-
-def test_of_another_host_nothing_is_claimed(tmp_path: Path, dead_pid: int) -> None:
-    report = compute_report(write_started(tmp_path / "run", dead_pid, time.time(), "elsewhere"))
-    assert report.run.state == "unfinished"
-    assert "on elsewhere" in report.run.reason
+def test_the_runs_are_listed_by_their_events_and_leases(tmp_path: Path, dead_pid: int) -> None:
+    now = time.time()
+    living = write_started(tmp_path / "living", now - 5, lease_of(os.getpid()))
+    lost = write_started(tmp_path / "lost", now - 9, lease_of(dead_pid))
+    waiting = write_run(tmp_path / "waiting", make_plan(), [], {})
+    done = write_sample(tmp_path / "done")
+    lines = list_runs([living, lost, waiting, done])
+    assert [(line.name, line.state, line.host) for line in lines] == [
+        ("living", "running", socket.gethostname()),
+        ("lost", "lost", socket.gethostname()),
+        ("waiting", "unfinished", ""),
+        ("done", "succeeded", compute_report(done).run.host),
+    ]
+    assert "has died" in lines[1].reason
+    assert lines[0].started == pytest.approx(now - 5)
+    assert {line.site for line in lines} == {"local"}
+    assert lines[3].wall_s == pytest.approx(compute_report(done).run.wall_s)
+    assert run_table(lines).rows[2] == ["waiting", "unfinished", "-", "-", "-", "local"]
 
 
 def test_a_finished_run_keeps_its_verdict(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,16 +14,25 @@ import pytest
 from tests.support.sample_run import make_plan, simulate, write_run
 from workflow.errors import RunError
 from workflow.report.read import stage_logs
+from workflow.run import lease
+from workflow.run.lease import Heartbeat
 
 SST = "Param -   QueueLimit=2\nWriter is using Minimum Connection Communication pattern (min)\n\n"
 
 
 @pytest.fixture
-def run_dir(tmp_path: Path) -> Path:
+def run_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A run of this very process that goes on, with a lot of steps."""
     begin = {"event": "run_started", "t": time.time(), "run": "sample", "plan_version": 1, "pid": os.getpid()}
     events = [begin | {"host": socket.gethostname()}]
     run_dir = write_run(tmp_path / "run", make_plan(), events, simulate(5000, 0.05, 0.05, 0.01))
+    monkeypatch.setattr(lease, "BEAT_S", 0.1)
+    with Heartbeat(run_dir):
+        yield fill(run_dir)
+
+
+def fill(run_dir: Path) -> Path:
+    """The run with what its stages have printed."""
     (run_dir / "stages/md/stdout.log").write_text("one\ntwo\nthree")
     (run_dir / "stages/md/stderr.log").write_text(f"{SST}warned\n{SST}")
     (run_dir / "stages/saxs/stdout.log").write_text("")

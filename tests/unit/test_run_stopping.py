@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import signal
 
+import pytest
+
 from tests.support.chains import chain, make_plan, make_stage
 from tests.support.imagined_run import Run, end_all, verdict_of
 from workflow.run.events import (
+    Event,
     Interrupted,
+    Requested,
     RunStarted,
     StageExited,
     StageStarted,
@@ -77,3 +81,24 @@ def test_stage_started_during_the_stop_is_stopped_too() -> None:
     state, actions = step(state, StageExited(0.1, "b", None, signal.SIGTERM))
     assert isinstance(actions[-1], FinishRun)
     assert actions[-1].event.reason == "a ended with exit code 127: cannot start a"
+
+
+def test_a_request_stops_all_and_says_who_asked() -> None:
+    run = Run(chain("sst")).open_all().feed(Requested(5, "stop", "anna@login1"))
+    assert run.signals == [(5, ("md", "saxs", "keep"), signal.SIGINT)]
+    end_all(run, 5.1)
+    assert verdict_of(run) == ("interrupted", "", "interrupted by `wf cancel` (anna@login1)")
+    assert run.verdict.exit_code == 130
+
+
+def test_asking_twice_to_stop_is_asking_once() -> None:
+    run = Run(chain("sst", stop=60)).open_all().feed(Requested(5, "stop", "a@h"), Requested(5.2, "stop", "a@h"))
+    assert [number for _, _, number in run.signals] == [signal.SIGINT]
+
+
+@pytest.mark.parametrize("before", [[], [Requested(5, "stop", "a@h")], [Interrupted(5, "SIGINT")]])
+def test_a_request_to_kill_kills_at_once(before: list[Event]) -> None:
+    run = Run(chain("sst", stop=60)).open_all().feed(*before, Requested(6, "kill", "a@h"))
+    assert run.signals[-1:] == [(6, ("md", "saxs", "keep"), signal.SIGKILL)]
+    end_all(run, 6.1)
+    assert verdict_of(run)[0] == "interrupted"

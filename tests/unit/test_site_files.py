@@ -31,7 +31,7 @@ queues:
   debug: {note: one job a user}
 submit: {constraint: gpu, max_queued: 100}
 workarounds: [{env: {A: "1"}, reason: it hangs, when: stream}]
-detect: {variable: CLUSTER, value: big}
+detect: [{variable: CLUSTER, value: big}]
 cost: {per_node_hour: 1}
 """
 
@@ -82,8 +82,8 @@ def test_one_core_needs_no_quotes(site_of: SiteOf) -> None:
         ("[1, 9]", "[1, 900]", "jobs of 1 to 900 nodes: the queue takes 1 to 100"),
         ("[1, 9]", "[9, 1]", "expected the fewest and the most nodes, got [9, 1]\n  for example [1, 128]"),
         ("debug: {", "debug: {default: true, ", "queues.debug.default: batch is the default queue already"),
-        ("variable: CLUSTER, ", "", "19:10: detect.value: the value of which variable?"),
-        ("variable: CLUSTER, value: big", "", "detect: neither a variable nor a host is given"),
+        ("variable: CLUSTER, ", "", "19:11: detect[0].value: the value of which variable?"),
+        ("variable: CLUSTER, value: big", "", "detect[0]: neither a variable nor a host is given"),
         ("per_node_hour: 1", "per_node_hour: 0", "cost.per_node_hour: expected more than 0, got 0"),
     ],
 )

@@ -16,6 +16,7 @@ from workflow.campaign.ledger import Ledger
 from workflow.campaign.make_results import make_status
 from workflow.campaign.planned_trials import PlannedCampaign
 from workflow.campaign.results_model import CampaignStatus
+from workflow.launch.allocation import Allocation
 
 ShowEnded = Callable[[EndedRepetition], None]
 
@@ -35,17 +36,18 @@ class CampaignOutcome:
 def run_planned(
     planned: PlannedCampaign,
     directory: Path,
+    allocation: Allocation,
     command: Mapping[str, object],
     *,
     only_failed: bool = False,
     show: ShowEnded | None = None,
 ) -> CampaignOutcome:
-    """Run what is not finished. Raises RunError when the directory cannot be used."""
+    """Run what is not finished, on the hosts of `allocation`. Raises RunError when the directory cannot be used."""
     schedule = to_schedule(planned, wf_version=__version__, host=socket.gethostname(), versions=versions())
     prepare(directory, planned.campaign, schedule)
     interrupted = False
     with Ledger(directory) as ledger:
-        with contextlib.closing(execute(planned, directory, ledger, command, only_failed)) as ended:
+        with contextlib.closing(execute(planned, directory, allocation, ledger, command, only_failed)) as ended:
             for each in ended:
                 interrupted = each.attempt.state == "interrupted"
                 if show is not None:

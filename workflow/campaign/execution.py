@@ -17,6 +17,7 @@ from workflow.campaign.figures import figures_of
 from workflow.campaign.ledger import Attempt, History, Ledger, RepetitionId, RunEnd
 from workflow.campaign.planned_trials import PlannedCampaign, ReadyTrial
 from workflow.campaign.trials import Repetition, make_schedule
+from workflow.launch.allocation import Allocation
 from workflow.report.report_files import compute_report
 from workflow.run.run_directory import create_run_dir
 from workflow.run.supervisor import supervise
@@ -60,7 +61,12 @@ def remaining(
 
 
 def execute(
-    planned: PlannedCampaign, directory: Path, ledger: Ledger, command: Mapping[str, object], only_failed: bool = False
+    planned: PlannedCampaign,
+    directory: Path,
+    allocation: Allocation,
+    ledger: Ledger,
+    command: Mapping[str, object],
+    only_failed: bool = False,
 ) -> Generator[EndedRepetition, None, None]:
     """Run what is not finished, and tell of each attempt that ended.
 
@@ -76,7 +82,7 @@ def execute(
         for number in range(1, attempts + 1):
             if is_spent(planned, history, trial.nodes):
                 return
-            attempt = _run(identity, trial, directory, ledger, command)
+            attempt = _run(identity, trial, directory, allocation, ledger, command)
             times.append(attempt.wall_s)
             final = attempt.state == "succeeded" or number == attempts
             done += final
@@ -99,7 +105,12 @@ def is_spent(planned: PlannedCampaign, history: History, nodes: int) -> bool:
 
 
 def _run(
-    identity: RepetitionId, trial: ReadyTrial, directory: Path, ledger: Ledger, command: Mapping[str, object]
+    identity: RepetitionId,
+    trial: ReadyTrial,
+    directory: Path,
+    allocation: Allocation,
+    ledger: Ledger,
+    command: Mapping[str, object],
 ) -> Attempt:
     """One run from its directory to its figures, with its two lines in the ledger."""
     number = ledger.history.begin(identity)
@@ -108,7 +119,7 @@ def _run(
     started, clock = time.time(), time.monotonic()
     ledger.begin(identity, name, number, started)
     create_run_dir(trial.plan, trial.loaded, run_dir, command=command, latest=False)
-    with contextlib.closing(supervise(run_dir)) as states:
+    with contextlib.closing(supervise(run_dir, allocation)) as states:
         for _ in states:
             pass
     report = compute_report(run_dir)

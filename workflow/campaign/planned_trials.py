@@ -37,7 +37,7 @@ class ReadyTrial:
     @property
     def nodes(self) -> int:
         """How many nodes it needs."""
-        return max(end for stage in self.plan.stages for _, end in stage.placement.nodes)
+        return self.plan.nodes
 
 
 @dataclass(frozen=True)

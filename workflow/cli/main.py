@@ -12,6 +12,7 @@ import json
 import os
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,8 @@ from workflow.cli.options import (
     run_argument,
     strategy_options,
 )
+from workflow.cli.run_verbs import cancel, runs, watch
+from workflow.cli.site_verbs import site, sites
 from workflow.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_OK, Problem, Severity, SpecError, WfError, to_message
 from workflow.formatting import plural
 
@@ -217,24 +220,47 @@ def plan(
 )
 @click.option("--dry-run", is_flag=True, help="Print the plan as JSON; start nothing")
 @click.option("--quiet", "-q", is_flag=True, help="Print only the result, not the progress")
-def run(given: GivenPipeline, run_dir: Path | None, dry_run: bool, quiet: bool) -> None:
+@click.option("--detach", "-d", is_flag=True, help="Return when the run has started; it goes on without a terminal")
+@click.option("--no-probe", is_flag=True, help="Do not prove the placement on the nodes first: `--set proof=off`")
+def run(given: GivenPipeline, run_dir: Path | None, dry_run: bool, quiet: bool, detach: bool, no_probe: bool) -> None:
     """Run a pipeline, show its progress, and wait for its end.
 
     PIPELINE is the YAML file. Exits with 0 when the run succeeded, 1 when it failed, 2 when it could not start, and
-    130 when it was interrupted.
+    130 when it was interrupted, and 75 when it was stopped in order because its allocation was about to end. Ctrl-C
+    and a closed terminal stop the run, unless it was started with --detach: see
+    `wf watch` and `wf cancel`.
     """
-    from workflow.api import find_site, make_plan, refuse_missing, show_warnings, start_run
+    from workflow.api import (
+        detach_run,
+        find_site,
+        make_plan,
+        refuse_allocation,
+        refuse_missing,
+        show_warnings,
+        start_run,
+    )
+    from workflow.site.allocation.discover import discover_allocation
 
+    if no_probe:
+        given = replace(given, sets=(*given.sets, "proof=off"))
     loaded = given.load()
-    site = find_site(loaded)
-    decided = make_plan(loaded, site)
+    allocation = discover_allocation()
+    site = find_site(loaded, allocation)
+    decided = make_plan(loaded, site, allocation)
     if dry_run:
         click.echo(decided.to_json(), nl=False)
         return
-    warnings = refuse_missing(loaded, decided, site)
+    found = refuse_allocation(decided, site, allocation)
+    warnings = [*refuse_missing(loaded, decided, site), *found]
+    if detach:
+        show_warnings(warnings)
+        directory = detach_run(loaded, decided, run_dir)
+        name = directory.name if run_dir is None else shlex.quote(str(directory))
+        click.echo(f"{directory.name} has started: {directory}\n  next: wf watch {name}, or wf cancel {name}")
+        return
     from workflow.report.show.live_display import Progress
 
-    directory, states = start_run(loaded, decided, run_dir)
+    directory, states = start_run(loaded, decided, run_dir, allocation)
     with contextlib.closing(states):
         # The run starts before anything is printed: a terminal that accepts no output does not hold it up.
         state = next(states)
@@ -255,6 +281,9 @@ def run(given: GivenPipeline, run_dir: Path | None, dry_run: bool, quiet: bool) 
     sys.exit(report.run.exit_code)
 
 
+wf.add_command(watch)
+
+
 @wf.command()
 @run_argument
 @json_option("Print the report so far as JSON")
@@ -272,6 +301,10 @@ def status(run: Path | None, as_json: bool) -> None:
         click.echo(result.to_json(), nl=False)
     else:
         show_status(result)
+
+
+wf.add_command(cancel)
+wf.add_command(runs)
 
 
 @wf.command()
@@ -381,6 +414,10 @@ def components(name: str | None, as_json: bool) -> None:
         show_component(found[0])
     else:
         show_table(component_table(found))
+
+
+wf.add_command(sites)
+wf.add_command(site)
 
 
 @wf.command()

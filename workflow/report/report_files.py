@@ -20,7 +20,7 @@ def compute_report(run_dir: Path) -> Report:
     Raises:
         RunError: the directory has no plan that can be read.
     """
-    return settle(make_report(read_records(run_dir)))
+    return settle(make_report(read_records(run_dir)), run_dir)
 
 
 def write_report(run_dir: Path, state: RunState | None = None) -> Report:
@@ -34,7 +34,7 @@ def write_report(run_dir: Path, state: RunState | None = None) -> Report:
     from workflow.report.html.page import make_html
 
     records = read_records(run_dir, state)
-    report = settle(make_report(records))
+    report = settle(make_report(records), run_dir)
     try:
         _replace(run_dir / "report.json", report.to_json())
         _replace(run_dir / "report.html", make_html(records, report))

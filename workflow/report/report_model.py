@@ -10,9 +10,11 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from workflow.run.events import RunCause
+
 # Microseconds: the resolution of the clocks, without the noise of binary fractions.
 Real = Annotated[float, AfterValidator(lambda value: round(value, 6))]
-RunVerdict = Literal["succeeded", "failed", "interrupted", "running", "died", "unfinished"]
+RunVerdict = Literal["succeeded", "failed", "interrupted", "stopped", "running", "lost", "unfinished"]
 # What the wall time of a stage is made of: `open_s` and so on of StagePart. `cpu` and `ready` stand for a
 # stage without metrics: computing and moving data are not told apart there.
 Activity = Literal["open", "compute", "io", "wait", "other", "cpu", "ready"]
@@ -30,9 +32,15 @@ class RunPart(ReportPart):
 
     name: str = Field(description="the pipeline's name")
     directory: str = Field(description="name of the run directory, without its parents: runs may be moved")
-    state: RunVerdict = Field(description="died: the supervisor is gone and left no verdict; unfinished: not known yet")
+    state: RunVerdict = Field(
+        description="lost: the supervisor has died and left no verdict; unfinished: nobody has started the run"
+    )
     exit_code: int
     reason: str = ""
+    cause: RunCause = Field(
+        "", description="what ended it, where that is more than the failure of a program; empty where it is not"
+    )
+    words: list[str] = Field(default_factory=list, description="what the scheduler and the launcher have said of it")
     stage: str = Field("", description="the stage that failed first")
     started: Real | None
     ended: Real | None = Field(description="the last event of a run that goes on")
@@ -52,6 +60,18 @@ class RunPart(ReportPart):
         "(`limit_unknown`), without live streams, or when the run did not succeed",
     )
     limit_unknown: str = Field("", description="why `limited_by` is not known; empty where it is, or does not apply")
+
+
+class RunLine(ReportPart):
+    """A run in a list of runs."""
+
+    name: str = Field(description="name of the run directory")
+    state: RunVerdict
+    reason: str = Field("", description="why it did not succeed, or how it is known that it is lost")
+    started: Real | None = Field(None, description="Unix seconds")
+    wall_s: Real | None = Field(None, description="until its last event")
+    host: str = Field("", description="where its supervisor runs, or ran")
+    site: str = ""
 
 
 class StagePart(ReportPart):

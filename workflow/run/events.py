@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -19,10 +19,15 @@ from workflow.formats.json_lines import LineWriter, to_record
 from workflow.formats.metrics_lines import interval_s
 from workflow.formats.sides import Side
 from workflow.formats.versions import NewerVersionError, check_version
+from workflow.launch.rank_ends import EndCause
 
 Deadline = Literal["start", "step", "run"]
 Trouble = Literal["failed", "timeout", "other"]
-Outcome = Literal["succeeded", "failed", "interrupted"]
+# stopped: in order, before the end of the allocation.
+Outcome = Literal["succeeded", "failed", "interrupted", "stopped"]
+Fault = Literal["misdirected", "unreachable"]
+# What ended a run that did not succeed, where that is more than the failure of a program; "" where it is not.
+RunCause = Literal["", EndCause, "lost_steps", "end_of_allocation", "requeued"]
 EVENTS_FILE = "events.jsonl"
 # Version 3 has the CPU time of stages (`stage_cpu`, and `cpu_s` of `stage_exited`), and the calls in which stages wait
 # (`stream_waiting`). Version 2 states its version, and has less and less progress; version 1 has two lines of an end a
@@ -53,6 +58,39 @@ class RunStarted(Event):
     events_version: int = 1
     # All times of events are the monotonic clock plus this: a wall clock that is set later changes none of them.
     clock_offset_s: float = 0.0
+    # How long records of a stage on another node may take to become visible to the supervisor.
+    visibility_s: float = 0.0
+    proves: bool = False  # stages start when the placement is proved (`ProofTaken`)
+
+
+@dataclass(frozen=True)
+class ProofTaken(Event):
+    """The placement was compared with the plan before the stages start (proof.json has all of it).
+
+    `state`: `proved`, `differs` (warnings only), `refused`. `differences` are texts for users, errors first; `stage` is
+    that of the first.
+    """
+
+    state: Literal["proved", "differs", "refused"]
+    nodes: int
+    ranks: int
+    seconds: float
+    differences: list[str] = field(default_factory=list)
+    stage: str = ""
+
+
+@dataclass(frozen=True)
+class AllocationReceived(Event):
+    """What the run has: `hosts` is their number, `end_time` in Unix seconds (None: no limit, or not known).
+
+    `source` and `job` are those of `launch.allocation`; `notes` say what is not known, or less than the site has.
+    """
+
+    source: str
+    job: str
+    hosts: int
+    end_time: float | None = None
+    notes: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -103,6 +141,17 @@ class StreamTransport(Event):
 
 
 @dataclass(frozen=True)
+class TransportFault(Event):
+    """What a `line` in the stderr of a stage says: it got, and dropped, a message for another process (`misdirected`),
+    or could not fetch data from the memory of its writer (`unreachable`).
+    """
+
+    stage: str
+    fault: Fault
+    line: str
+
+
+@dataclass(frozen=True)
 class StreamOpened(Event):
     """One end is open."""
 
@@ -147,6 +196,13 @@ class StreamTrouble(Event):
 
 
 @dataclass(frozen=True)
+class StageCut(Event):
+    """A program that uses `workflow.stage` ends before its work is done, because the run is to be stopped."""
+
+    stage: str
+
+
+@dataclass(frozen=True)
 class StreamClosed(Event):
     """One end is closed after `steps` steps; `complete` is False when the program left it before its end."""
 
@@ -177,6 +233,22 @@ class StageExited(Event):
 
 
 @dataclass(frozen=True)
+class RanksEnded(Event):
+    """A launcher, or the scheduler through it, has said how ranks of a stage ended; the launcher may still run.
+
+    `words`: the line that says so. `host` and `ranks` (`1`, `0-3`) as printed, "" where the line names none.
+    `number`: the signal of ranks that were killed, the exit code of ranks that exited.
+    """
+
+    stage: str
+    cause: EndCause
+    words: str
+    host: str = ""
+    ranks: str = ""
+    number: int | None = None
+
+
+@dataclass(frozen=True)
 class StageKilled(Event):
     """A stage has ended by a SIGKILL that the supervisor did not send; None and "" stand for what cannot be read.
 
@@ -199,10 +271,83 @@ class StageKilled(Event):
 
 
 @dataclass(frozen=True)
+class NodeSeen(Event):
+    """The guard on a node of the allocation has said its first word, or the first after a silence. `node` is the plan's
+    index.
+    """
+
+    node: int
+    host: str
+
+
+@dataclass(frozen=True)
+class NodeSilent(Event):
+    """The guard on a node has missed a word: the node may be lost."""
+
+    node: int
+    host: str
+
+
+@dataclass(frozen=True)
+class NodeLost(Event):
+    """The guard on a node has said nothing for `silence_s`, while others have. `last`: what it was known to run."""
+
+    node: int
+    host: str
+    silence_s: float
+    last: str
+
+
+@dataclass(frozen=True)
+class NodesUnwatched(Event):
+    """A warning: the guards of the nodes could not be started, or have ended; the run goes on without them."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class NodeRanks(Event):
+    """A warning: ranks of a stage are not where the plan has them, as a node's guard sees them. `ranks`: [rank, process
+    id, processors that it may use]; `text` is for users.
+    """
+
+    node: int
+    host: str
+    stage: str
+    ranks: list[tuple[int, int, str]]
+    text: str
+
+
+@dataclass(frozen=True)
+class SchedulerSaid(Event):
+    """What the scheduler says of the job that the run is in: its state in the scheduler's word, and the whole line."""
+
+    job: str
+    state: str
+    raw: str = ""
+
+
+@dataclass(frozen=True)
+class StopPlanned(Event):
+    """The allocation ends at `end`, and the run is to be stopped at `at` (both Unix seconds) if it has not ended."""
+
+    at: float
+    end: float
+
+
+@dataclass(frozen=True)
 class Interrupted(Event):
     """A request to stop the run: Ctrl-C, SIGTERM, or a closed terminal."""
 
     signal: str
+
+
+@dataclass(frozen=True)
+class Requested(Event):
+    """A request in the run's control file: to stop as by Ctrl-C, or to kill all that runs; `by` is `user@host`."""
+
+    request: Literal["stop", "kill"]
+    by: str
 
 
 @dataclass(frozen=True)
@@ -228,10 +373,14 @@ class StageSucceeded(Event):
 
 @dataclass(frozen=True)
 class StageFailed(Event):
-    """A stage did not do what the plan says; `reason` is a text for users."""
+    """A stage did not do what the plan says; `reason` is a text for users.
+
+    `through`: the stage without whose end this one would not have failed; "" where it failed by itself.
+    """
 
     stage: str
     reason: str
+    through: str = ""
 
 
 @dataclass(frozen=True)
@@ -277,10 +426,11 @@ class RecordsLost(Event):
 
 @dataclass(frozen=True)
 class StopRequested(Event):
-    """All stages get a signal to end; `stage` is the one that failed first, if any."""
+    """All stages are to end; `stage` is the one that failed first, if any."""
 
     reason: str
     stage: str = ""
+    cause: RunCause = ""
 
 
 @dataclass(frozen=True)
@@ -292,12 +442,14 @@ class Cleaned(Event):
 
 @dataclass(frozen=True)
 class RunFinished(Event):
-    """The verdict."""
+    """The verdict. `words`: what the scheduler, or the launcher, has said of its cause."""
 
     state: Outcome
     exit_code: int
     reason: str
     stage: str
+    cause: RunCause = ""
+    words: list[str] = field(default_factory=list)
 
 
 def _name(kind: type[Event]) -> str:
@@ -336,18 +488,21 @@ def read_events(run_dir: Path) -> Iterator[Event]:
         text = path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         raise RunError(f"{run_dir}: no events: {error.strerror}", "was this run ever started?") from error
-    for line in text.split("\n")[:-1]:
-        record = to_record(line)
-        if record is None:
-            continue
+    records = (to_record(line) for line in text.split("\n")[:-1])
+    yield from to_events((record for record in records if record is not None), path)
+
+
+def to_events(records: Iterable[dict[str, Any]], path: Path) -> Iterator[Event]:
+    """The events of these records of a file. Raises RunError when they are of a newer version."""
+    for record in records:
         if record.get("event") == NAMES[RunStarted]:
-            check_events_version(record, path)
+            _check_events_version(record, path)
         event = from_record(record)
         if event is not None:
             yield event
 
 
-def check_events_version(record: dict[str, Any], path: Path) -> None:
+def _check_events_version(record: dict[str, Any], path: Path) -> None:
     """Raises RunError when `run_started` states a newer version."""
     try:
         check_version(record, "events_version", EVENTS_VERSION, path)

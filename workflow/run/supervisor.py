@@ -8,6 +8,7 @@ The loop runs in a thread of its own: whoever shows the run may be as slow as a 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import math
 import os
 import signal
@@ -19,53 +20,73 @@ from collections.abc import Generator, Iterable
 from functools import cached_property
 from pathlib import Path
 
-from workflow.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_RUN_FAILED, RunError, WfError, to_message
+from workflow.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_RUN_FAILED, WfError, to_message
+from workflow.formats.stop_file import write_stop_file
 from workflow.launch.allocation import Allocation
 from workflow.launch.process_spec import make_process
 from workflow.messages import to_text
+from workflow.plan.allocation_check import allocation_problems
 from workflow.plan.launch_requests import stage_request
 from workflow.plan.plan_model import Plan
 from workflow.run.cleanup import clean
 from workflow.run.clock import Clock, bring_between
+from workflow.run.control_requests import ControlRequests
 from workflow.run.events import (
+    AllocationReceived,
     Cleaned,
     Event,
     EventLog,
     Interrupted,
     RecordsLost,
+    Requested,
     RunFinished,
     RunStarted,
+    SchedulerSaid,
     StageCpu,
     StageExited,
     StageKilled,
     StageStarted,
     Tick,
 )
+from workflow.run.lease import Heartbeat
 from workflow.run.lifecycle import (
     Action,
+    AskScheduler,
     FinishRun,
     KillStage,
     RecordEvent,
     SignalStages,
     StartStage,
+    TellStages,
     step,
     wake_at,
 )
+from workflow.run.newest_state import NewestState
+from workflow.run.nodes.node_guard import node_name
+from workflow.run.nodes.node_guards import NodeGuards
 from workflow.run.observe.file_visibility import visibility_s
 from workflow.run.observe.progress_readers import Follower
 from workflow.run.processes.cpu_time import CpuSchedule
 from workflow.run.processes.mpmd_launches import MpmdLaunches
+from workflow.run.processes.scheduler_question import SchedulerQuestion
 from workflow.run.processes.signals import Signals
-from workflow.run.processes.stage_processes import NOT_STARTED, Crew, Ending
+from workflow.run.processes.stage_processes import NOT_STARTED, Crew, Ending, by_first_end
+from workflow.run.proof.probe_launch import must_prove
+from workflow.run.proof.prove import Prover
+from workflow.run.received import receive
+from workflow.run.requeued import refuse_restart
 from workflow.run.run_directory import ALLOCATION_FILE, has_started, read_filled_plan, stage_dir
 from workflow.run.state import RunState, initial_state
 from workflow.run.state_reducer import apply
+from workflow.run.stop_ladder import plan_stop
 from workflow.site.allocation.discover import discover_allocation
 
 # How often the files of a stage are read, and how many stages a second at most: of 1,000 stages each once a second.
 POLL_S = 0.25
 POLLS_PER_S = 1000
 SHOW_S = 0.5
+# How often requests to the supervisor are read: each time the file is opened anew.
+CONTROL_S = 1.0
 
 
 def supervise(run_dir: Path, allocation: Allocation | None = None) -> Generator[RunState, None, None]:
@@ -73,17 +94,17 @@ def supervise(run_dir: Path, allocation: Allocation | None = None) -> Generator[
 
     `allocation` has the hosts by the plan's node index; without it that of this process is found.
     The run goes on while the caller works on a state: it then misses states, never the last one. Ctrl-C, SIGTERM
-    and SIGHUP stop the run in order, a second one at once; where this is not the main thread they are left alone. A
-    caller that closes the generator ends the run at once. Raises RunError when the directory cannot be used, and
-    WfError when the hosts of the allocation are not known.
+    and SIGHUP stop the run in order, a second one at once; where this is not the main thread they are left alone. So
+    does a request in control.jsonl. A caller that closes the generator ends the run at once. Raises RunError when the
+    directory cannot be used. A plan that does not fit the allocation fails before any stage starts.
     """
     run_dir = run_dir.absolute()
     plan = read_filled_plan(run_dir)
+    received = _received() if allocation is None else allocation
     if has_started(run_dir):
-        raise RunError(f"{run_dir}: this run has been started before", "start a new one: wf run PIPELINE")
-    received = discover_allocation() if allocation is None else allocation
-    with Signals() as signals:
-        newest = _Newest()
+        raise refuse_restart(run_dir, received)
+    with Heartbeat(run_dir), Signals() as signals:
+        newest = NewestState()
         # A daemon: a caller that drops the generator must be able to exit; the run's guard then ends the stages.
         work = (run_dir, plan, received, signals, newest)
         thread = threading.Thread(target=_work, args=work, name="supervisor", daemon=True)
@@ -98,7 +119,15 @@ def supervise(run_dir: Path, allocation: Allocation | None = None) -> Generator[
                 raise newest.error
 
 
-def _work(run_dir: Path, plan: Plan, allocation: Allocation, signals: Signals, newest: _Newest) -> None:
+def _received() -> Allocation:
+    """The allocation of this process; one without hosts where they are not known, with the reason in its notes."""
+    try:
+        return discover_allocation()
+    except WfError as error:
+        return Allocation("local", "", (), notes=(error.message,))
+
+
+def _work(run_dir: Path, plan: Plan, allocation: Allocation, signals: Signals, newest: NewestState) -> None:
     """The thread that supervises."""
     try:
         with Crew(run_dir, len(plan.stages)) as crew:
@@ -118,57 +147,14 @@ def _work(run_dir: Path, plan: Plan, allocation: Allocation, signals: Signals, n
         newest.end()
 
 
-class _Newest:
-    """The newest state of a run, on its way from the thread that supervises to the one that shows it."""
-
-    def __init__(self) -> None:
-        self.error: Exception | None = None
-        self._changed = threading.Condition()
-        self._state: RunState | None = None
-        self._over = False
-        # Can be read once the caller has left.
-        self.left, self._leave = os.pipe()
-
-    def put(self, state: RunState) -> None:
-        """Replace the state. Never waits for the one who takes it."""
-        with self._changed:
-            self._state = state
-            self._changed.notify()
-
-    def end(self) -> None:
-        """No state follows."""
-        with self._changed:
-            self._over = True
-            self._changed.notify()
-
-    def states(self) -> Generator[RunState, None, None]:
-        """Wait for each next state, until the last one."""
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._state is not None or self._over)
-                state, self._state = self._state, None
-            if state is None:
-                return
-            yield state
-
-    def leave(self) -> None:
-        """Let the supervisor know that nobody takes the states any more."""
-        os.write(self._leave, b"x")
-
-    def close(self) -> None:
-        """Close the pipe, when the supervisor has ended."""
-        os.close(self.left)
-        os.close(self._leave)
-
-
 class _Watch:
     """One run under supervision."""
 
     def __init__(
-        self, run_dir: Path, plan: Plan, allocation: Allocation, signals: Signals, crew: Crew, newest: _Newest
+        self, run_dir: Path, plan: Plan, allocation: Allocation, signals: Signals, crew: Crew, newest: NewestState
     ) -> None:
         self.run_dir, self.plan, self.allocation = run_dir, plan, allocation
-        self.hosts = allocation.host_names
+        self.placed = receive(plan, allocation)
         self.signals, self.crew, self.newest = signals, crew, newest
         self.clock = Clock()
         self.state = initial_state(plan)
@@ -177,12 +163,19 @@ class _Watch:
         self.turns: deque[str] = deque()  # the stages, the one whose files were read longest ago first
         self.read: dict[str, float] = {}  # stage → when its files were read
         self.leaving: dict[str, tuple[float, Ending]] = {}  # ended stages whose last records are not visible yet
-        self.launches = MpmdLaunches(plan, run_dir, self.hosts)
+        self.launches = MpmdLaunches(plan, run_dir, self.placed)
+        self.guards = NodeGuards(run_dir, plan, allocation)
+        self.scheduler = SchedulerQuestion(allocation.source, allocation.job)
+        self.prover = Prover(run_dir, plan, self.placed) if must_prove(plan, self.placed.hosts, node_name()) else None
         self.cpu = CpuSchedule(sum(stage.observed == "evidence" for stage in plan.stages))
         self.events: list[Event] = []
         self.polled = -math.inf
+        self.requests = ControlRequests(run_dir)
+        self.asked = -math.inf
         crew.watch(signals.descriptor)
         crew.watch(newest.left)
+        if self.prover is not None:
+            crew.watch(self.prover.finished)
 
     @cached_property
     def visibility_s(self) -> float:
@@ -202,8 +195,13 @@ class _Watch:
             os.getpid(),
             socket.gethostname(),
             clock_offset_s=self.clock.offset_s,
+            visibility_s=self.visibility_s,
+            proves=self.prover is not None,
         )
-        self.events.append(begin)
+        received = self.received(now)
+        self.events += [begin, *received, *plan_stop(self.plan, self.allocation, now)]
+        if self.prover is not None and not any(isinstance(event, RunFinished) for event in received):
+            self.prover.start()
         shown = -math.inf
         while True:
             changed = self.take_events()
@@ -215,6 +213,17 @@ class _Watch:
                 return
             self.listen()
 
+    def received(self, now: float) -> list[Event]:
+        """What the run has; and the verdict, where that is less than the plan needs."""
+        job = self.allocation
+        problems = allocation_problems(self.plan, job, now)
+        notes = [*job.notes, *(each.message for each in problems if each.level != "error")]
+        events: list[Event] = [AllocationReceived(now, job.source, job.job, len(job.hosts), job.end_time, notes)]
+        if errors := [each for each in problems if each.level == "error"]:
+            reason = "; ".join(": ".join(filter(None, (each.message, each.hint))) for each in errors)
+            events.append(RunFinished(now, "failed", EXIT_RUN_FAILED, reason, ""))
+        return events
+
     def close(self, reason: str) -> None:
         """End what was left behind in the middle, and say why."""
         try:
@@ -222,6 +231,9 @@ class _Watch:
                 self.finish(RunFinished(self.clock.now(), "interrupted", EXIT_INTERRUPTED, reason, ""))
                 self.take_events()
         finally:
+            if self.prover is not None:
+                self.prover.close()
+            self.guards.close()
             self.log.close()
 
     def take_events(self) -> bool:
@@ -246,6 +258,10 @@ class _Watch:
                 launches = [self.launches.of(name) for name in stages]
                 lines = {launch.process.name for launch in launches if launch is not None}
                 self.crew.signal([*lines, *stages], number)
+            case TellStages(stages=stages, reason=reason):
+                self.tell(stages, reason)
+            case AskScheduler():
+                self.scheduler.ask()
             case KillStage(stage=name):
                 self.crew.end(name, stage_dir(self.run_dir, name))
             case RecordEvent(event=event):
@@ -253,11 +269,24 @@ class _Watch:
             case FinishRun(event=event):
                 self.finish(event)
 
+    def tell(self, stages: Iterable[str], reason: str) -> None:
+        """Let stages know that the run is to be stopped: by the file, and by the signals that they have asked for."""
+        # On a full disk those that look for the file get the signals that follow.
+        with contextlib.suppress(OSError):
+            write_stop_file(self.run_dir, reason)
+        for name in stages:
+            launch, wanted = self.launches.of(name), self.plan.stage(name).stop_signal
+            if wanted is not None:
+                self.crew.pass_on(launch.process.name if launch else name, signal.Signals[f"SIG{wanted}"])
+
     def start(self, name: str) -> None:
         """Start a stage; that this failed is an event as well."""
         stage, folder = self.plan.stage(name), stage_dir(self.run_dir, name)
         launch = self.launches.of(name)
-        process = launch.process if launch else make_process(stage_request(stage, str(folder), self.hosts))
+        if launch is None:
+            process = make_process(stage_request(stage, self.plan, str(folder), self.placed))
+        else:
+            process = launch.process
         try:
             if launch is None:
                 pid = self.crew.start(process)
@@ -283,10 +312,18 @@ class _Watch:
         ended = self.crew.wait(due - now)
         now = self.clock.now()
         self.events += [Interrupted(now, name) for name in self.signals.take()]
+        if now - self.asked >= CONTROL_S:
+            self.asked = now
+            self.events += [Requested(now, each.request, each.by) for each in self.requests.take()]
+        if (answer := self.scheduler.take()) is not None:
+            self.events.append(SchedulerSaid(now, self.allocation.job, answer.state, answer.raw))
+        if self.state.proving and self.prover is not None and (proof := self.prover.take()) is not None:
+            self.events.append(proof.to_event(now, self.plan))
         # Counts come before exits, and those of a stage that has ended with those of its neighbours.
         if now - self.polled >= POLL_S:
             self.polled = now
             self.crew.end_lost(now)
+            self.events += self.guards.poll(now)
             turns = self.next_turns()
             self.read_files(turns, now)
             self.sample_cpu(turns, now)
@@ -353,6 +390,7 @@ class _Watch:
             self.leaving[stage] = since, ending
             return
         self.leaving.pop(stage, None)
+        ending = by_first_end(ending, self.followers[stage].first_end)
         del self.followers[stage], self.read[stage]
         alive, dying = ([], []) if succeeded else self.others(stage)
         if ending.signal == signal.SIGKILL and not ending.by_supervisor and not self.has_killed(stage):
@@ -369,10 +407,12 @@ class _Watch:
         """What is known of a stage that somebody, or the kernel, has killed."""
         launch = self.launches.of(stage)
         name = launch.process.name if launch else stage
-        facts = self.crew.memory_facts(name)
+        is_here, facts = self.crew.has_all_here(name), self.crew.memory_facts(name)
+        if not is_here and (elsewhere := [facts for _, facts in self.guards.watch.memory_facts(stage)]):
+            is_here, facts = True, max(elsewhere, key=lambda facts: (facts.cgroup_kills or 0, facts.node_kills or 0))
         is_own = facts.cgroup_is_own and (launch is None or launch.group.stages == [stage])
         return StageKilled(
-            t, stage, self.crew.has_all_here(name), ending.peak_bytes, facts.limit_bytes, facts.cgroup,
+            t, stage, is_here, ending.peak_bytes, facts.limit_bytes, facts.cgroup,
             facts.cgroup_kills, is_own, facts.node_kills, list(facts.log),
         )  # fmt: skip
 
@@ -400,7 +440,7 @@ class _Watch:
         if cleaned:
             self.events.append(Cleaned(now, cleaned))
         reason = "; ".join(text for text in reasons if text)
-        self.events.append(RunFinished(now, verdict.state, verdict.exit_code, reason, verdict.stage))
+        self.events.append(dataclasses.replace(verdict, t=now, reason=reason))
 
     def write(self, event: Event) -> None:
         """Append an event to the run's file; that this failed is an event as well."""

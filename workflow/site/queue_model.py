@@ -32,11 +32,16 @@ class QueueLimit(Spec):
 
 
 class SiteQueue(Spec):
-    """One queue (Slurm: partition, or partition and QOS). What is left out is not known, and not checked."""
+    """One queue. Its name is Slurm's partition unless it says otherwise. What is left out is not known, not checked."""
 
+    partition: str | None = Field(None, description="Slurm's partition, where it has another name")
+    qos: str | None = Field(None, description="Slurm's QOS; without `partition`, the queue is this QOS alone")
     nodes: NodeBounds | None = Field(None, description="the fewest and the most nodes of a job")
     walltime: Duration | None = Field(None, description="the longest that a job may run")
-    limits: list[QueueLimit] = Field(default_factory=list, description="shorter limits for jobs of some sizes")
+    min_walltime: Duration | None = Field(None, description="the shortest that a job may ask for")
+    limits: list[QueueLimit] = Field(
+        default_factory=list, description="shorter limits for jobs of some sizes; of a routing queue: all that it takes"
+    )
     routing: bool = Field(False, description="passes jobs on to other queues, and drops those that none of them takes")
     default: bool = Field(False, description="the queue of jobs that name none")
     note: str | None = Field(None, description="what users should know of it")
@@ -48,6 +53,7 @@ class SubmitRules(Spec):
     directives: list[str] = Field(
         default_factory=list, description="options of the scheduler, one a line: `-l filesystems=home`"
     )
+    account: str | None = Field(None, description="the account of jobs that name none")
     constraint: str | None = Field(None, description="the node type, where the scheduler asks for one (Slurm: -C)")
     account_suffix: str | None = Field(None, description="what the site appends to the account: `_g`")
     max_queued: Annotated[int, Field(ge=1)] | None = Field(None, description="the most jobs of a user in the queues")
@@ -66,14 +72,16 @@ class Workaround(Spec):
     env: dict[str, str] = Field(description="variables and their values")
     reason: str = Field(description="what goes wrong without them")
     source: str | None = Field(None, description="where this is written")
-    when: Literal["always", "mpi", "stream"] = Field(
-        "always", description="for which stages: all, those of several ranks, those with an SST stream"
+    when: Literal["always", "mpi", "stream", "symptom"] = Field(
+        "always",
+        description="for which stages: all, those of several ranks, those with an SST stream; symptom: not set, for "
+        "those who see it",
     )
 
 
 class Detect(Spec):
-    """How to recognise the machine: all that is given must hold."""
+    """One way to recognise the machine: all that is given must hold."""
 
     variable: str | None = Field(None, description="an environment variable that the site sets")
-    value: str | None = Field(None, description="its value; by default any")
-    host: str | None = Field(None, description="a pattern of the host's name: `login*.frontier.olcf.ornl.gov`")
+    value: str | None = Field(None, description="its value, or a pattern (`*.aurora-pbs-*`); by default any")
+    host: str | None = Field(None, description="a pattern of the host's name: `aurora-uan-*`")

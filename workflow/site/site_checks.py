@@ -81,11 +81,12 @@ def _bounds(nodes: tuple[int, int]) -> str:
 
 
 def _detection(file: SiteFile, node: Node) -> Iterator[Problem]:
-    detect = file.detect
-    if detect is None:
-        return
-    if detect.value is not None and detect.variable is None:
-        yield problem_at(node, ("detect", "value"), "the value of which variable?", "add `variable: NAME`", at_key=True)
-    elif detect.variable is None and detect.host is None:
-        hint = "add `variable: NAME` or `host: PATTERN`"
-        yield problem_at(node, ("detect",), "neither a variable nor a host is given", hint)
+    for index, detect in enumerate(file.detect):
+        path = ("detect", index)
+        if detect.value is not None and detect.variable is None:
+            message = "the value of which variable?"
+            yield problem_at(node, (*path, "value"), message, "add `variable: NAME`", at_key=True)
+        elif detect.variable is None and detect.host is None:
+            yield problem_at(
+                node, path, "neither a variable nor a host is given", "add `variable: NAME` or `host: PATTERN`"
+            )

@@ -22,7 +22,12 @@ class SiteFile(Spec):
 
     site: Name
     summary: str
-    nodes: Annotated[int, Field(ge=1)] = Field(1, description="of the largest partition")
+    extends: str | None = Field(
+        None, description="another site: what this file does not say is taken from it; a file may extend its namesake"
+    )
+    nodes: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
+        1, description="of the largest partition; auto: those of the allocation, as many as needed outside of one"
+    )
     cores_per_node: Annotated[int, Field(ge=1)] | Literal["auto"] = Field("auto", description="physical cores")
     threads_per_core: int = Field(1, ge=1, description="hardware threads of a core")
     reserved_cores: Cores = Field(
@@ -53,11 +58,16 @@ class SiteFile(Spec):
         "auto",
         description="SST transports of this machine's ADIOS2; auto: from what its library links",
     )
-    fabric: bool | Literal["auto"] = Field(
+    fabric: bool | Literal["auto"] | None = Field(
         "auto", description="whether an RDMA network (InfiniBand, Slingshot, …) joins the nodes"
     )
     parallel_adios2: bool | Literal["auto"] | None = Field(
         "auto", description="whether this machine's ADIOS2 is built with MPI; auto: from the files beside its library"
+    )
+    random_sst_ids: bool | Literal["auto"] = Field(
+        "auto",
+        description="whether this machine's ADIOS2 gives each process of SST a random id, as `make adios2-mpi` builds "
+        "it; auto: read from its library",
     )
     operators: list[Operator] | None = Field(
         None,
@@ -79,22 +89,27 @@ class SiteFile(Spec):
     )
     env: dict[str, str] = Field(default_factory=dict, description="environment of every stage")
     workarounds: list[Workaround] = Field(default_factory=list, description="more environment, with its reasons")
-    detect: Detect | None = Field(None, description="how to recognise the machine")
+    detect: list[Detect] = Field(default_factory=list, description="how to recognise the machine: one of these holds")
     cost: SiteCost | None = Field(None, description="what the site charges for a node")
 
 
 class Site(SiteFile):
     """A site with every number known: what the plan is made from."""
 
+    nodes: int = 1
     cores_per_node: int
     memory_per_node: int
     launcher_path: str = Field("", description="executable of the launcher; empty: not known")
     planes: list[Transport] = Field(default_factory=list, description="[]: not known")
-    fabric: bool = False
+    fabric: bool | None = Field(False, description="None: not known")
     peer_memory: bool = True
     parallel_adios2: bool | None = Field(None, description="None: not known")
+    random_sst_ids: bool = False
     memory_policy: list[MemoryPolicy] = Field(default_factory=list)
     glibc: str = ""
+    launcher_options: dict[str, str] = Field(
+        default_factory=dict, description="options of the launcher, as its version spells them (`site.launcher_tables`)"
+    )
     interfaces: list[str] = Field(default_factory=list, description="network interfaces of this machine; []: not known")
     seen: dict[str, str] = Field(default_factory=dict, description="key filled from this machine → what was seen")
 

@@ -32,16 +32,21 @@ def is_path(name: str) -> bool:
     return "/" in name or name.endswith((".yaml", ".yml"))
 
 
-def find_config(kind: str, name: str, base: Path | None = None) -> Path | None:
-    """The file that describes an engine or a site; the user's own shadows a shipped one.
+def find_configs(kind: str, name: str, base: Path | None = None) -> list[Path]:
+    """The files that describe an engine or a site, the strongest first; the user's own shadows a shipped one.
 
     `SST` also finds `sst.yaml`: ADIOS2 writes the names of its engines in capitals. With `base` the name may be a path,
     relative to that folder.
     """
     if base is not None and is_path(name):
-        return base / name if is_file(base / name) else None
-    files = (folder / f"{each}.yaml" for each in (name, name.lower()) for folder in config_dirs(kind))
-    return next((file for file in files if is_file(file)), None)
+        return [base / name] if is_file(base / name) else []
+    files = (folder / f"{each}.yaml" for each in dict.fromkeys((name, name.lower())) for folder in config_dirs(kind))
+    return [file for file in files if is_file(file)]
+
+
+def find_config(kind: str, name: str, base: Path | None = None) -> Path | None:
+    """The file that describes an engine or a site, the first of `find_configs`; None where there is none."""
+    return next(iter(find_configs(kind, name, base)), None)
 
 
 def known_configs(kind: str) -> list[str]:
@@ -53,8 +58,11 @@ def read_config(kind: str, name: str, base: Path | None = None) -> Node:
     """The tree of an engine's or a site's file, found as `find_config` does. Raises WfError when there is none."""
     file = find_config(kind, name, base)
     if file is None:
-        one, known = kind.removesuffix("s"), known_configs(kind)
-        raise WfError(
-            f"there is no {one} `{shortened(name)}`", did_you_mean(name, known) or f"{kind}: {listing(known)}"
-        )
+        raise no_config(kind, name)
     return read_yaml(file)[0]
+
+
+def no_config(kind: str, name: str) -> WfError:
+    """There is no engine or site of that name."""
+    one, known = kind.removesuffix("s"), known_configs(kind)
+    return WfError(f"there is no {one} `{shortened(name)}`", did_you_mean(name, known) or f"{kind}: {listing(known)}")

@@ -11,6 +11,7 @@ from pathlib import Path
 from workflow.errors import RunError
 from workflow.report.read.interruption_messages import Interruption
 from workflow.report.read.run_status import is_over
+from workflow.run.lease import LeaseWatch
 from workflow.run.observe.sst_log import is_chatter
 from workflow.run.run_names import is_run
 from workflow.spec.suggest import did_you_mean, listing, shortened
@@ -42,9 +43,10 @@ def follow_logs(run_dir: Path, stage: str | None, lines: int, raw: bool = False)
     outputs = _outputs(run_dir, stage, raw)
     for output in outputs:
         yield from _last(output, lines, half=False)
+    watch = LeaseWatch(run_dir, time.monotonic())
     while True:
         # Asked before reading: what a stage wrote before the run ended is then read in the last round.
-        over = is_over(run_dir)
+        over = is_over(run_dir, watch.look(time.monotonic()))
         for output in outputs:
             yield from (f"{output.stage}: {line}" for line in output.new_lines(half=over))
         if over:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from workflow.report.show.text_table import Content, Table
 
 COLOURS = {
-    "succeeded": "green", "failed": "bold red", "died": "bold red", "interrupted": "yellow", "stopped": "yellow",
+    "succeeded": "green", "failed": "bold red", "lost": "bold red", "interrupted": "yellow", "stopped": "yellow",
     "running": "cyan", "waiting": "dim", "ok": "green", "missing": "bold red",
     "error": "bold red", "warning": "bold yellow", "note": "cyan", "place": "bold", "margin": "dim",
 }  # fmt: skip

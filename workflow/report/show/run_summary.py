@@ -81,7 +81,7 @@ def fault_text(report: Report) -> str:
 
 def fault_messages(report: Report) -> list[Problem]:
     """Why the run did not succeed: an error, unless somebody ended it."""
-    level: Severity = "error" if report.run.state in ("failed", "died") else "note"
+    level: Severity = "error" if report.run.state in ("failed", "lost") else "note"
     return [to_message(level, text)] if (text := fault_text(report)) else []
 
 

@@ -18,7 +18,9 @@ from pathlib import Path
 
 RUN_VARIABLE = "WF_RUN_DIR"
 STAGE_VARIABLE = "WF_STAGE"  # names the stage's own file
+RANK_NAME_VARIABLE = "WF_RANK_VARIABLE"  # names the variable in which the launcher puts the rank; empty: no launcher
 PROC = Path("/proc")
+EVENTS = "events.jsonl"
 _SHARED = b"/dev/shm/mpich_shm_"
 _GONE_S = 3.0
 
@@ -153,17 +155,23 @@ def _exists(pid: int) -> bool:
 def end_run(run_dir: str, groups: Iterable[int]) -> None:
     """Kill all that is left of a run whose supervisor has been killed, and write the verdict in its place."""
     end_members(run_dir, groups)
+    reason = "the supervisor was killed; its guard ended the stages"
+    write_verdict(run_dir, "failed", 1, reason, _run_time(Path(run_dir, EVENTS)))
+
+
+def write_verdict(run_dir: str, state: str, exit_code: int, reason: str, t: float) -> None:
+    """Write the verdict of a run in place of its supervisor, and remove contact files. `t`: Unix seconds. Must be
+    called when nobody works on the run any more. Raises OSError."""
     for contact in (*Path(run_dir, "streams").glob("*.sst"), *Path(run_dir, "streams").glob("*.tmp")):
         with contextlib.suppress(OSError):
             contact.unlink(missing_ok=True)
-    events = Path(run_dir, "events.jsonl")
     event = {
-        "event": "run_finished", "t": round(_run_time(events), 6), "state": "failed", "exit_code": 1,
-        "reason": "the supervisor was killed; its guard ended the stages", "stage": "",
+        "event": "run_finished", "t": round(t, 6), "state": state, "exit_code": exit_code, "reason": reason,
+        "stage": "",
     }  # fmt: skip
-    with events.open("ab") as file:
+    with Path(run_dir, EVENTS).open("ab") as file:
         # The supervisor may have died within a line.
-        file.write(b"\n" + json.dumps(event).encode() + b"\n")
+        file.write((b"\n" if file.tell() else b"") + json.dumps(event).encode() + b"\n")
 
 
 def _run_time(events: Path) -> float:

@@ -1,0 +1,272 @@
+"""The guards on the nodes, as processes: two nodes that are only names, on this machine, under MPICH's mpiexec."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.chains import make_plan, make_stage, write_run
+from workflow.launch.allocation import Allocation, Host
+from workflow.launch.process_spec import ProcessSpec
+from workflow.plan.plan_model import LaunchPlan, Placement
+from workflow.run.events import Event, NodeLost, NodeSeen, NodesUnwatched
+from workflow.run.nodes import node_guard
+from workflow.run.nodes.guard_lines import NodeReport, parse_line
+from workflow.run.nodes.node_guards import LOG, NodeGuards
+from workflow.run.processes.process_reaper import find_members
+from workflow.run.processes.stage_processes import Crew
+
+DEADLINE_S = 30.0
+SLEEPER = [sys.executable, "-c", "import time; time.sleep(300)"]
+MPIEXEC = str(Path(sys.executable).parent / "mpiexec")
+# Stands for the ssh with which mpiexec reaches other nodes: the name of the node is all that they have of their own.
+SSH = """#!/bin/sh
+while [ "${1#-}" != "$1" ]; do shift; done
+host=$1; shift
+SLURMD_NODENAME=$host exec sh -c "$*"
+"""
+
+
+def wait_until(happened: Callable[[], bool], what: str, deadline_s: float = DEADLINE_S) -> None:
+    deadline = time.monotonic() + deadline_s
+    while not happened():
+        assert time.monotonic() < deadline, f"{what} did not happen within {deadline_s} s"
+        time.sleep(0.02)
+
+
+def write_lease(run_dir: Path, beat: int) -> None:
+    temporary = run_dir / ".lease"
+    temporary.write_text(json.dumps({"host": "n1", "pid": 1, "beat": beat}))
+    temporary.replace(run_dir / "lease.json")
+
+
+@pytest.fixture
+def run_dir(tmp_path: Path) -> Path:
+    """A run of two ranks on two nodes, not started."""
+    ssh = tmp_path / "ssh"
+    ssh.write_text(SSH)
+    ssh.chmod(0o755)
+    line = LaunchPlan(
+        launcher="mpiexec", executable=MPIEXEC, arguments=["-launcher", "ssh", "-launcher-exec", str(ssh)]
+    )
+    place = Placement(nodes=[(0, 2)], ranks_per_node=1, cores=[], cores_per_rank=0)
+    stages = [make_stage("md", SLEEPER, ranks=2, launch=line, placement=place), make_stage("keep", SLEEPER)]
+    folder = write_run(make_plan(stages), tmp_path / "run")
+    write_lease(folder, 0)
+    return folder
+
+
+@pytest.fixture
+def crew(run_dir: Path) -> Iterator[Crew]:
+    with Crew(run_dir) as crew:
+        yield crew
+
+
+class Guarded:
+    """A guard of its own as a process, and what it has said."""
+
+    def __init__(self, run_dir: Path, node: str = "n2") -> None:
+        argv = [sys.executable, "-I", "-S", node_guard.__file__, str(run_dir)]
+        env = {**os.environ, "SLURMD_NODENAME": node}
+        self.process = subprocess.Popen(argv, stdout=subprocess.PIPE, env=env, start_new_session=True)
+        assert self.process.stdout is not None
+        os.set_blocking(self.process.stdout.fileno(), False)
+        self._read = b""
+
+    def reports(self) -> list[NodeReport]:
+        assert self.process.stdout is not None
+        self._read += self.process.stdout.read() or b""
+        found = [parse_line(line) for line in self._read.splitlines()]
+        assert None not in found, self._read
+        return [report for report in found if report is not None]
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+
+
+@pytest.fixture
+def guard(run_dir: Path) -> Iterator[Guarded]:
+    guarded = Guarded(run_dir)
+    yield guarded
+    guarded.close()
+
+
+def start_sleeper(crew: Crew, run_dir: Path) -> int:
+    folder = run_dir / "stages/keep"
+    return crew.start(ProcessSpec("keep", SLEEPER, folder, str(folder), "none"))
+
+
+def test_guard_reports_ranks_their_cores_and_their_end(run_dir: Path, crew: Crew, guard: Guarded) -> None:
+    pid = start_sleeper(crew, run_dir)
+    wait_until(lambda: any(report.ranks for report in guard.reports()), "a report of the rank")
+    (rank,) = (rank for report in guard.reports() for rank in report.ranks)
+    allowed = Path("/proc/self/status").read_text().split("Cpus_allowed_list:\t")[1].split()[0]
+    assert rank == ("keep", 0, pid, allowed)
+    assert guard.reports()[0].sees_run is True and guard.reports()[0].load is not None
+    one = min(os.sched_getaffinity(0))
+    os.sched_setaffinity(pid, {one})
+    wait_until(lambda: sum(len(report.ranks) for report in guard.reports()) == 2, "a report of other cores")
+    assert [rank.cores for report in guard.reports() for rank in report.ranks][-1] == str(one)
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: any(report.gone for report in guard.reports()), "a report of its end")
+    last, memory = guard.reports()[-1], [report.memory for report in guard.reports() if report.memory]
+    assert last.gone == (("keep", 0),)
+    assert memory[0]["keep"].node_kills == 0, "the kernel has killed nothing for lack of memory"
+
+
+def test_guard_ends_the_run_when_the_lease_is_not_renewed(run_dir: Path, crew: Crew, guard: Guarded) -> None:
+    start_sleeper(crew, run_dir)
+    wait_until(lambda: any(report.ranks for report in guard.reports()), "a report of the rank")
+    write_lease(run_dir, 1)
+    begin = time.monotonic()
+    wait_until(lambda: not find_members(str(run_dir)), "the end of all processes", 15.0)
+    wait_until(lambda: guard.process.poll() is not None, "the end of the guard")
+    assert time.monotonic() - begin > 9.0, "it waits for the heartbeat first"
+    assert guard.process.returncode == 0
+    assert guard.reports()[-1].text.startswith("no heartbeat of the supervisor for 10 s")
+
+
+def test_guard_leaves_other_runs_alone(run_dir: Path, tmp_path: Path, crew: Crew) -> None:
+    other = write_run(make_plan([make_stage("keep", SLEEPER)]), tmp_path / "other")
+    write_lease(other, 0)
+    pid = start_sleeper(crew, run_dir)
+    guarded = Guarded(other)
+    try:
+        guarded.process.wait(20.0)
+    finally:
+        guarded.close()
+    assert find_members(str(run_dir)) == {pid}
+
+
+def test_guard_ends_by_sigterm_when_the_run_has_ended_on_its_node(run_dir: Path, crew: Crew, guard: Guarded) -> None:
+    start_sleeper(crew, run_dir)
+    wait_until(lambda: any(report.ranks for report in guard.reports()), "a report of the rank")
+    guard.process.terminate()
+    said = len(guard.reports())
+    wait_until(lambda: len(guard.reports()) > said, "a beat after SIGTERM")
+    assert guard.process.poll() is None, (
+        "a job that is cancelled gets SIGTERM everywhere; its stages may take their time"
+    )
+    crew.end_all()
+    wait_until(lambda: guard.process.poll() is not None, "the end of the guard")
+    assert guard.process.returncode == 0
+
+
+def test_guard_is_not_held_up_by_a_full_pipe(run_dir: Path, crew: Crew) -> None:
+    """The launcher that reads its output was suspended, or is dead."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    while True:
+        try:
+            os.write(writer, b"x" * 4096)
+        except BlockingIOError:
+            break
+    start_sleeper(crew, run_dir)
+    argv = [sys.executable, "-I", "-S", node_guard.__file__, str(run_dir)]
+    process = subprocess.Popen(argv, stdout=writer, start_new_session=True)
+    try:
+        wait_until(lambda: not find_members(str(run_dir)), "the end of all processes", 20.0)
+    finally:
+        process.kill()
+        process.wait()
+        os.close(reader)
+        os.close(writer)
+
+
+def guards_of(run_dir: Path, *hosts: str) -> NodeGuards:
+    from workflow.run.run_directory import read_filled_plan
+
+    return NodeGuards(run_dir, read_filled_plan(run_dir), Allocation("slurm", "1", tuple(map(Host, hosts))))
+
+
+def poll_until(guards: NodeGuards, happened: Callable[[list[Event]], bool], what: str) -> list[Event]:
+    events: list[Event] = []
+    beat = 0
+
+    def look() -> bool:
+        nonlocal beat
+        beat += 1
+        write_lease(run_dir_of(guards), beat)
+        events.extend(guards.poll(time.monotonic()))
+        return happened(events)
+
+    wait_until(look, what)
+    return events
+
+
+def run_dir_of(guards: NodeGuards) -> Path:
+    return guards._run_dir
+
+
+def test_guards_of_two_nodes_start_speak_and_end(run_dir: Path) -> None:
+    guards = guards_of(run_dir, "n1", "n2")
+    try:
+        events = poll_until(guards, lambda events: len(events) == 2, "a word of both nodes")
+        assert {(event.node, event.host) for event in events if isinstance(event, NodeSeen)} == {(0, "n1"), (1, "n2")}
+        assert guards.watch.heard == 2 and not guards.watch.blind
+    finally:
+        guards.close()
+    wait_until(lambda: not guards_running(run_dir), "the end of the guards", 3.0)
+
+
+def guards_running(run_dir: Path) -> list[int]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                words = (entry / "cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if os.fsencode(node_guard.__file__) in words and os.fsencode(run_dir) in words and b"-S" in words[:3]:
+                found.append(int(entry.name))
+    return found
+
+
+def test_node_whose_guard_is_stopped_is_lost(run_dir: Path) -> None:
+    guards = guards_of(run_dir, "n1", "n2")
+    try:
+        poll_until(guards, lambda events: len(events) == 2, "a word of both nodes")
+        (victim,) = (pid for pid in guards_running(run_dir) if b"SLURMD_NODENAME=n2" in environ(pid))
+        os.kill(victim, signal.SIGSTOP)
+        (event,) = poll_until(guards, bool, "the loss of a node")
+        assert isinstance(event, NodeLost)
+        assert (event.host, event.last.partition(";")[0]) == ("n2", "no rank there")
+        assert 10 <= event.silence_s < 13
+        os.kill(victim, signal.SIGKILL)
+    finally:
+        guards.close()
+
+
+def environ(pid: int) -> list[bytes]:
+    return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+
+
+def test_guards_that_do_not_start_are_a_note(run_dir: Path, tmp_path: Path) -> None:
+    (tmp_path / "ssh").write_text("#!/bin/sh\necho no route to host >&2; exit 255\n")
+    guards = guards_of(run_dir, "n1", "n2")
+    try:
+        events = poll_until(guards, bool, "the note")
+        assert guards.poll(time.monotonic()) == []
+    finally:
+        guards.close()
+    assert len(events) == 1 and isinstance(events[0], NodesUnwatched), events
+    assert events[0].text.startswith("the guards of the nodes have ended with exit code ")
+    assert "no route to host" in (run_dir / LOG).read_text()
+
+
+def test_no_guards_where_all_runs_here(run_dir: Path) -> None:
+    plan = make_plan([make_stage("keep", SLEEPER)])
+    here = Allocation("slurm", "1", (Host(node_guard.node_name()),))
+    assert not NodeGuards(run_dir, plan, here).are_needed
+    assert not NodeGuards(run_dir, plan, Allocation("local", "", (Host("any"),))).are_needed

@@ -1,0 +1,161 @@
+"""The lease of a run: who supervises it, and whether that process lives, seen from here and from another host."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+
+from workflow.errors import RunError
+from workflow.run import lease as lease_file
+from workflow.run.lease import (
+    LEASE_FILE,
+    SILENCE_S,
+    Heartbeat,
+    Lease,
+    LeaseWatch,
+    examine_leases,
+    read_lease,
+    this_system,
+)
+
+ELSEWHERE = Lease("n1", 4711, 0, "/runs/a", "another-boot pid:[1]", 12)
+
+
+def write(run_dir: Path, lease: Lease, age_s: float = 0.0) -> None:
+    run_dir.mkdir(exist_ok=True)
+    path = run_dir / LEASE_FILE
+    path.write_text(json.dumps(asdict(lease)))
+    then = time.time() - age_s
+    os.utime(path, (then, then))
+
+
+def beats(run_dir: Path, more_than: int, within_s: float = 20.0) -> Lease:
+    deadline = time.monotonic() + within_s
+    while (lease := read_lease(run_dir)) is None or lease.beat <= more_than:
+        assert time.monotonic() < deadline, f"no beat within {within_s} s: {lease}"
+        time.sleep(0.01)
+    return lease
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lease_file, "BEAT_S", 0.02)
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_heartbeat_says_who_supervises_and_goes_on(tmp_path: Path) -> None:
+    with Heartbeat(tmp_path):
+        first = beats(tmp_path, -1)
+        assert (first.host, first.pid, first.run_dir) == (socket.gethostname(), os.getpid(), str(tmp_path))
+        assert beats(tmp_path, first.beat + 1).pid == first.pid
+    last = read_lease(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [LEASE_FILE], "temporary files are left"
+    assert read_lease(tmp_path) == last, "it goes on after its end"
+
+
+def test_of_two_supervisors_one_gets_the_run(tmp_path: Path) -> None:
+    with Heartbeat(tmp_path), pytest.raises(RunError, match="has been started before"):
+        Heartbeat(tmp_path).__enter__()
+    with pytest.raises(RunError, match="has been started before"):
+        Heartbeat(tmp_path).__enter__()
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_heartbeat_goes_on_where_no_new_file_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Heartbeat(tmp_path):
+        before = beats(tmp_path, -1)
+
+        def full(*_: object) -> int:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(Path, "write_bytes", full)
+        after = beats(tmp_path, before.beat + 2)
+        assert replace(after, beat=before.beat) == before
+        monkeypatch.undo()
+
+
+def test_the_process_of_a_lease_is_told_from_a_younger_one(tmp_path: Path) -> None:
+    with Heartbeat(tmp_path):
+        (seen,) = examine_leases([tmp_path])
+        lease = read_lease(tmp_path)
+    assert seen.alive
+    assert lease is not None
+    write(tmp_path, replace(lease, born=lease.born - 1))
+    (seen,) = examine_leases([tmp_path])
+    assert not seen.alive
+    assert seen.text == f"its supervisor on {lease.host} (process {lease.pid}) has died"
+
+
+def test_a_supervisor_that_has_ended_here_is_known_at_once(tmp_path: Path) -> None:
+    code = "import sys, pathlib, workflow.run.lease as l; l.Heartbeat(pathlib.Path(sys.argv[1])).__enter__()"
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
+    begin = time.monotonic()
+    (seen,) = examine_leases([tmp_path])
+    assert (seen.alive, seen.is_here) == (False, True)
+    assert time.monotonic() - begin < SILENCE_S / 2
+
+
+def test_a_run_without_a_lease_has_no_supervisor(tmp_path: Path) -> None:
+    (seen,) = examine_leases([tmp_path])
+    assert (seen.lease, seen.alive) == (None, False)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"host": "n1"}', "null"])
+def test_a_lease_that_cannot_be_read_is_none(tmp_path: Path, text: str) -> None:
+    (tmp_path / LEASE_FILE).write_text(text)
+    assert read_lease(tmp_path) is None
+
+
+def test_on_another_host_the_supervisor_is_dead_after_ten_seconds_without_a_beat(tmp_path: Path) -> None:
+    write(tmp_path, ELSEWHERE)
+    watch = LeaseWatch(tmp_path, 100.0)
+    assert watch.look(100.0).alive
+    assert watch.look(109.9).alive
+    write(tmp_path, replace(ELSEWHERE, beat=1))
+    assert watch.look(110.5).alive
+    (tmp_path / LEASE_FILE).write_text("")  # cannot be read now: nothing has changed
+    assert watch.look(120.4).alive
+    seen = watch.look(120.5)
+    assert not seen.alive
+    assert seen.text == "no heartbeat for 10 s: its supervisor on n1 has died"
+    assert not seen.is_here
+
+
+def test_on_another_host_one_more_beat_shows_that_it_lives(tmp_path: Path) -> None:
+    write(tmp_path, ELSEWHERE, age_s=300)  # as if its clock were 5 minutes behind
+    timer = threading.Timer(0.3, write, [tmp_path, replace(ELSEWHERE, beat=1), 300])
+    timer.start()
+    (seen,) = examine_leases([tmp_path])
+    timer.join()
+    assert seen.alive
+
+
+def test_leases_of_long_ago_and_many_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lease_file, "SILENCE_S", 0.3)
+    runs = [tmp_path / str(number) for number in range(20)]
+    for run in runs:
+        write(run, ELSEWHERE, age_s=14)
+    write(runs[0], ELSEWHERE, age_s=3600)
+    begin = time.monotonic()
+    found = examine_leases(runs)
+    assert time.monotonic() - begin < 20 * 0.3, "one after the other"
+    assert [seen.alive for seen in found] == [False] * 20
+    assert found[0].text == "no heartbeat for 3600 s: its supervisor on n1 has died"
+    assert found[1].silent_s == pytest.approx(14, abs=1.5)
+
+
+def test_this_system_is_the_same_for_all_its_processes() -> None:
+    answer = subprocess.run(
+        [sys.executable, "-c", "from workflow.run.lease import this_system; print(this_system())"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert answer.stdout.strip() == this_system() != ""

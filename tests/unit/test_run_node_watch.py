@@ -1,0 +1,155 @@
+"""What the guards of the nodes say, and when a node is lost. Lines and times, no processes."""
+
+from __future__ import annotations
+
+import pytest
+
+from workflow.run.events import NodeLost, NodeSeen, NodeSilent
+from workflow.run.nodes.beat_judge import BeatJudge
+from workflow.run.nodes.guard_lines import NodeLoad, parse_line, to_lines
+from workflow.run.nodes.node_watch import NodeWatch, RankSeen
+from workflow.run.nodes.rank_processes import RankProcess
+from workflow.run.processes.memory_evidence import MemoryFacts
+
+
+def beat(node: str) -> bytes:
+    return b"".join(to_lines(node)).rstrip(b"\n")
+
+
+def watch_of(*hosts: str, own: str = "n1") -> NodeWatch:
+    watch = NodeWatch(hosts, own)
+    watch.take([beat(host) for host in hosts], 0.0)
+    return watch
+
+
+def test_first_line_of_each_node_is_an_event() -> None:
+    watch = NodeWatch(["n1.site.org", "n2"], "n1")
+    assert watch.take([beat("n2"), beat("n1"), beat("n2")], 3.0) == [
+        NodeSeen(3.0, 1, "n2"),
+        NodeSeen(3.0, 0, "n1.site.org"),
+    ]
+    assert watch.hosts_not_heard == []
+
+
+def test_silent_node_is_lost_once_while_another_one_speaks() -> None:
+    watch = watch_of("n1", "n2", "n3")
+    events = []
+    for second in range(1, 20):
+        watch.take([beat("n1"), beat("n3")], second)
+        events += watch.look(second)
+    assert events == [NodeSilent(5, 1, "n2"), NodeLost(10, 1, "n2", 10, "no rank there")]
+    assert watch.heard == 2
+
+
+def test_node_that_speaks_again_is_seen_again() -> None:
+    watch = watch_of("n1", "n2")
+    watch.take([beat("n1")], 6.0)
+    assert watch.look(2.0) + watch.look(4.0) + watch.look(6.0) == [NodeSilent(6.0, 1, "n2")]
+    assert watch.take([beat("n2"), beat("n2")], 7.0) == [NodeSeen(7.0, 1, "n2")]
+
+
+def test_no_node_is_lost_when_the_launcher_of_the_guards_is_silent() -> None:
+    watch = watch_of("n1", "n2", "n3", own="login")
+    assert [event for second in range(1, 30) for event in watch.look(second)] == []
+
+
+def test_node_of_the_supervisor_is_not_lost() -> None:
+    """Its guard writes into the same pipe as the others: the pipe is at fault."""
+    watch = watch_of("n1", "n2", "n3")
+    events = []
+    for second in range(1, 30):
+        watch.take([beat("n3")], second)
+        events += watch.look(second)
+    assert events == []
+
+
+def test_only_node_of_an_allocation_is_lost_when_it_is_silent() -> None:
+    watch = watch_of("n1", own="login")
+    assert [event for second in range(1, 15) for event in watch.look(second)] == [
+        NodeSilent(5, 0, "n1"),
+        NodeLost(10, 0, "n1", 10, "no rank there"),
+    ]
+
+
+def test_pause_of_the_supervisor_loses_no_node() -> None:
+    watch = watch_of("n1", "n2")
+    watch.look(1)
+    watch.take([beat("n1")], 61)
+    assert watch.look(61) == []
+    events = []
+    for second in range(62, 80):
+        watch.take([beat("n1")], second)
+        events += watch.look(second)
+    assert events == [NodeSilent(65, 1, "n2"), NodeLost(70, 1, "n2", 10, "no rank there")]
+
+
+def test_lines_come_back_as_they_were() -> None:
+    ranks = [RankProcess("md", number, 100 + number, "0-3,8") for number in range(100)]
+    facts = MemoryFacts(
+        limit_bytes=10, cgroup="/job", cgroup_kills=1, cgroup_is_own=True, node_kills=2, log=("killed",)
+    )
+    lines = list(
+        to_lines("n1", ranks=ranks, gone=[("md", 3)], memory={"md": facts}, load=NodeLoad(1.5, 2**30), sees_run=True)
+    )
+    assert max(map(len, lines)) <= 4096, "longer ones could mix with those of another node"
+    reports = [parse_line(line) for line in lines]
+    assert [rank for report in reports if report for rank in report.ranks] == ranks
+    assert reports[0] is not None and reports[0].load == NodeLoad(1.5, 2**30) and reports[0].sees_run is True
+    assert [dict(report.memory) for report in reports if report and report.memory] == [{"md": facts}]
+    assert [report.gone for report in reports if report and report.gone] == [(("md", 3),)]
+
+
+@pytest.mark.parametrize(
+    "line", [b"", b"srun: error: n3: task 2: Killed", b'{"node":"n1"}{"node":"n2"}', b"[1]", b'{"node":"n1","ranks":3}']
+)
+def test_other_lines_are_left_out(line: bytes) -> None:
+    watch = NodeWatch(["n1"], "login")
+    assert watch.take([line], 1.0) == []
+
+
+def test_ranks_that_run() -> None:
+    watch = watch_of("n1", "n2")
+    watch.take([*to_lines("n1", ranks=[RankProcess("md", 0, 11, "0")])], 1)
+    watch.take([*to_lines("n2", ranks=[RankProcess("md", 1, 12, "0-1"), RankProcess("saxs", 0, 13, "1")])], 1)
+    assert watch.count("md") == 2
+    watch.take([*to_lines("n2", gone=[("md", 1)], memory={"md": MemoryFacts(node_kills=1)})], 2)
+    assert watch.ranks() == [RankSeen(0, "n1", "md", 0, 11, "0"), RankSeen(1, "n2", "saxs", 0, 13, "1")]
+    assert watch.memory_facts("md") == [("n2", MemoryFacts(node_kills=1))]
+    events = [event for second in range(1, 20) for event in (*watch.take([beat("n1")], second), *watch.look(second))]
+    assert events == [NodeSilent(7, 1, "n2"), NodeLost(12, 1, "n2", 10, "ranks there: 1 of saxs")]
+    assert watch.count("saxs") == 0
+
+
+def looks(judge: BeatJudge, *beats: int | None, passed_s: float = 0.5) -> BeatJudge:
+    for number in beats:
+        judge.look(number, passed_s)
+    return judge
+
+
+def test_supervisor_is_dead_when_its_counter_has_not_changed_for_10_s() -> None:
+    judge = looks(BeatJudge(), *(second // 4 for second in range(40)))
+    assert not looks(judge, *[9] * 16).is_dead
+    assert looks(judge, *[9] * 4).is_dead
+
+
+def test_guard_that_has_never_seen_a_lease_knows_nothing() -> None:
+    judge = looks(BeatJudge(), *[None] * 100)
+    assert (judge.is_dead, judge.has_seen_lease) == (False, False)
+
+
+def test_run_whose_directory_was_removed_is_dead() -> None:
+    assert looks(BeatJudge(), 1, 2, *[None] * 21).is_dead
+
+
+def test_time_in_which_the_guard_could_not_look_does_not_count() -> None:
+    """It was suspended, or the file system hung."""
+    judge = looks(BeatJudge(), 1)
+    judge.look(1, 3600.0)
+    assert not judge.is_dead
+
+
+def test_file_system_that_shows_beats_late_has_more_time() -> None:
+    late = [beat for beat in range(3) for _ in range(16)]  # a change each 8 s
+    judge = looks(BeatJudge(), *late)
+    assert not looks(judge, *[2] * 12).is_dead
+    assert looks(judge, *[2] * 10).is_dead

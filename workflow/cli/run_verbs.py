@@ -1,0 +1,68 @@
+"""The verbs about a run that somebody else supervises: watch it, end it, list all of them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from workflow.cli.options import json_option, run_argument
+from workflow.errors import RunError
+
+
+@click.command()
+@run_argument
+@click.option("--quiet", "-q", is_flag=True, help="Print only the result, not the progress")
+def watch(run: Path | None, quiet: bool) -> None:
+    """Show the progress of a run until its end, from any host that sees its directory.
+
+    RUN is the name of a run below runs/, a path, or `latest` (default: the newest run). Exits as `wf run` does, and
+    with 1 when the run's supervisor has died. Ending `wf watch` does not end the run; Ctrl-C on a terminal asks.
+    """
+    from workflow.cli.following import show_to_the_end
+    from workflow.run.run_names import find_run
+
+    sys.exit(show_to_the_end(find_run(run), quiet))
+
+
+@click.command()
+@run_argument
+@click.option("--now", is_flag=True, help="Kill the stages at once, without time to close their files")
+def cancel(run: Path | None, now: bool) -> None:
+    """End a run, from any host that sees its directory, and wait for its end.
+
+    RUN is the name of a run below runs/, a path, or `latest` (default: the newest run). What is left on this host of a
+    run whose supervisor has died is ended, too. Exits with 1 when something could not be ended.
+    """
+    from workflow.cli.cancelling import cancel_run
+    from workflow.run.run_names import find_run
+
+    sys.exit(cancel_run(find_run(run), now))
+
+
+@click.command()
+@click.option(
+    "--lines", "-n", type=click.IntRange(min=1), default=20, show_default=True, help="How many of the newest runs"
+)
+@json_option("Print the runs as JSON")
+def runs(lines: int, as_json: bool) -> None:
+    """List the runs below runs/, the newest first.
+
+    A run is `lost` when its supervisor has died without a verdict.
+    """
+    from workflow.report.read.run_list import list_runs
+    from workflow.report.show.printing import show_table
+    from workflow.report.show.run_table import run_table
+    from workflow.run.run_directory import RUNS
+    from workflow.run.run_names import known_runs
+
+    found = list_runs([Path(RUNS) / name for name in reversed(known_runs()[-lines:])])
+    if as_json:
+        from workflow.cli.json_output import RunList
+
+        click.echo(RunList(runs=found).to_json(), nl=False)
+    elif not found:
+        raise RunError(f"no runs here: there is none below {RUNS}/", "start one: wf run PIPELINE")
+    else:
+        show_table(run_table(found))

@@ -1,0 +1,46 @@
+"""The runs below `runs/`, each in a line: by their first and last events, their plans' heads and their leases."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from workflow.report.report_model import RunLine, RunVerdict
+from workflow.run.lease import Liveness, examine_leases
+from workflow.run.run_brief import RunBrief, read_brief
+from workflow.run.run_directory import PLAN_FILE
+
+
+def list_runs(run_dirs: Sequence[Path]) -> list[RunLine]:
+    """These runs, in this order. Takes up to ten seconds where a supervisor on another host may be dead."""
+    briefs = [read_brief(run_dir) for run_dir in run_dirs]
+    open_runs = [run_dir for run_dir, brief in zip(run_dirs, briefs, strict=True) if brief.finished is None]
+    lives = dict(zip(open_runs, examine_leases(open_runs), strict=True))
+    return [_to_line(run_dir, brief, lives.get(run_dir)) for run_dir, brief in zip(run_dirs, briefs, strict=True)]
+
+
+def _to_line(run_dir: Path, brief: RunBrief, lives: Liveness | None) -> RunLine:
+    begin, end = brief.started, brief.finished
+    started = begin.t if begin else None
+    state: RunVerdict
+    if end is not None:
+        state, reason = end.state, end.reason
+    elif lives is None or lives.lease is None:
+        state, reason = "unfinished", ""
+    else:
+        state, reason = ("running", "") if lives.alive else ("lost", lives.text)
+    host = begin.host if begin else lives.lease.host if lives and lives.lease else ""
+    wall_s = max(0.0, brief.t - started) if started is not None and brief.t is not None else None
+    return RunLine(
+        name=run_dir.name, state=state, reason=reason, started=started, wall_s=wall_s, host=host, site=_site(run_dir)
+    )
+
+
+def _site(run_dir: Path) -> str:
+    """The site of a run's plan, whatever the version of that plan; empty where it cannot be read."""
+    try:
+        plan = json.loads((run_dir / PLAN_FILE).read_bytes())
+        return str(plan.get("site", ""))
+    except (OSError, ValueError, AttributeError):
+        return ""

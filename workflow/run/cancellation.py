@@ -1,0 +1,79 @@
+"""Ends a run from outside: through its control file; when its supervisor has died, what is left of it on this host."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from workflow.errors import EXIT_INTERRUPTED, RunError
+from workflow.plan.plan_model import Plan
+from workflow.run.control_requests import Control, requester, send_request
+from workflow.run.follow import follow
+from workflow.run.lease import Liveness, examine_leases, has_lease
+from workflow.run.processes.process_reaper import end_members, find_members, write_verdict
+from workflow.run.run_brief import read_brief
+
+ALLOCATION_FILE = "allocation.json"
+# From a request until the supervisor has read it and, after the stop, until it has written the verdict.
+REACTION_S = 15.0
+# A supervisor that is starting takes the lease within this time.
+TAKE_S = 1.0
+
+
+@dataclass(frozen=True)
+class CleanUp:
+    """What was done about a run without a supervisor: how many processes of it were ended on this host, those that
+    did not end, and the other hosts of the run, which cannot be reached from here."""
+
+    ended: int = 0
+    left: tuple[int, ...] = ()
+    unreachable: tuple[str, ...] = ()
+
+
+def stop_run(run_dir: Path, plan: Plan, request: Control) -> Liveness:
+    """Ask the supervisor of a run to stop it, and wait until the run has a verdict or its supervisor is dead.
+
+    Raises RunError when the supervisor lives and does not end the run in time, or the request cannot be written.
+    """
+    (lives,) = examine_leases([run_dir])
+    if lives.lease is not None and not lives.alive:
+        return lives
+    send_request(run_dir, request)
+    deadline = time.monotonic() + (plan.deadlines.stop + REACTION_S if lives.alive else TAKE_S)
+    for state in follow(run_dir, plan):
+        if lives.lease is None and has_lease(run_dir):
+            return stop_run(run_dir, plan, request)  # it has started meanwhile
+        if state.finished is None and time.monotonic() > deadline:
+            break
+    (lives,) = examine_leases([run_dir])
+    if lives.alive and read_brief(run_dir).finished is None:
+        assert lives.lease is not None
+        where = f"its supervisor on {lives.lease.host} (process {lives.lease.pid})"
+        raise RunError(
+            f"{where} has not ended the run within {plan.deadlines.stop + REACTION_S:.0f} s", "wf cancel --now"
+        )
+    return lives
+
+
+def clean_up(run_dir: Path, lives: Liveness) -> CleanUp:
+    """End what is left on this host of a run whose supervisor is dead, or that was never started, and write the
+    verdict. Raises OSError when that cannot be written."""
+    lease = lives.lease
+    name = str(run_dir) if lease is None else lease.run_dir
+    found = find_members(name)
+    left = end_members(name)
+    why = "before it was started" if lease is None else f"after its supervisor on {lease.host} had died"
+    write_verdict(str(run_dir), "interrupted", EXIT_INTERRUPTED, f"cancelled by {requester()}, {why}", time.time())
+    hosts = {*_hosts(run_dir), *([lease.host] if lease else [])} - {socket.gethostname()}
+    return CleanUp(len(found) - len(left), tuple(sorted(left)), tuple(sorted(hosts)) if lease else ())
+
+
+def _hosts(run_dir: Path) -> set[str]:
+    """The hosts of the run's allocation, as far as they were written down."""
+    with suppress(OSError, ValueError, TypeError, KeyError):
+        return {str(host["name"]) for host in json.loads((run_dir / ALLOCATION_FILE).read_bytes())["hosts"]}
+    return set()

@@ -1,0 +1,58 @@
+"""Starts the supervisor of a run as a process of its own, which outlives the one that started it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from workflow.errors import RunError
+from workflow.run.lease import Lease, read_lease
+from workflow.run.observe.sst_log import last_lines
+
+OUTPUT_FILE = "supervisor.log"
+START_S = 30.0
+_PAUSE_S = 0.02
+_SHOWN_LINES = 5
+
+
+def supervisor_command(run_dir: Path) -> list[str]:
+    """The command line that supervises a run, here or in a batch job."""
+    return [sys.executable, "-m", "workflow.run.supervisor", str(run_dir)]
+
+
+def start_detached(run_dir: Path) -> Lease:
+    """Start the supervisor of a run in a session of its own, and return when it has taken the run.
+
+    What it prints goes to supervisor.log in the run directory. Raises RunError when it ends before, or has not taken
+    the run after START_S.
+    """
+    log = run_dir / OUTPUT_FILE
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            supervisor_command(run_dir), start_new_session=True, stdin=subprocess.DEVNULL, stdout=output, stderr=output
+        )
+    deadline = time.monotonic() + START_S
+    while (lease := read_lease(run_dir)) is None:
+        code = process.poll()
+        if code is not None and read_lease(run_dir) is None:
+            raise RunError(
+                f"the supervisor ended with exit code {code} before it took the run{_said(log)}", f"see {log}"
+            )
+        if time.monotonic() > deadline:
+            process.kill()
+            process.wait()
+            text = f"the supervisor has not taken the run within {START_S:.0f} s (process {process.pid}){_said(log)}"
+            raise RunError(text, f"see {log}")
+        time.sleep(_PAUSE_S)
+    # It is nobody's child from now on: without a reference there is no warning about a process that still runs.
+    process.returncode = os.EX_OK
+    return lease
+
+
+def _said(log: Path) -> str:
+    """The last lines of a log, after a colon."""
+    lines = [line for line in last_lines(log, _SHOWN_LINES) if line.strip()]
+    return ": " + " / ".join(lines) if lines else ""

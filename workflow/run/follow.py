@@ -1,0 +1,51 @@
+"""A run as others see it: its states by its events and its lease, from any host that sees its directory."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator
+from pathlib import Path
+
+from workflow.formats.json_lines import Tail
+from workflow.plan.plan_model import Plan
+from workflow.run.events import EVENTS_FILE, Tick, to_events
+from workflow.run.lease import LeaseWatch
+from workflow.run.state import RunState, initial_state
+from workflow.run.state_reducer import fold
+
+POLL_S = 0.5
+LEASE_LOOK_S = 1.0
+# So long the guard of a run may need to end what is left of it and to write the verdict.
+GUARD_S = 5.0
+
+
+def follow(run_dir: Path, plan: Plan) -> Generator[RunState, None, None]:
+    """The states of a run from now on, one every POLL_S, until it has a verdict or its supervisor has died.
+
+    `plan` has its run directory filled in. A run that nobody has started yields its first state until somebody does:
+    the caller decides for how long. The time of a state goes on between events. Raises RunError for events of a newer
+    version.
+    """
+    tail = Tail(run_dir / EVENTS_FILE)
+    state = initial_state(plan)
+    taken = looked = time.monotonic()
+    watch = LeaseWatch(run_dir, looked)
+    lives = watch.look(looked)
+    died: float | None = None
+    while True:
+        now = time.monotonic()
+        if now - looked >= LEASE_LOOK_S:
+            looked, lives = now, watch.look(now)
+        # Asked before the events are read: what a supervisor wrote before it died is then read in the last round.
+        died = None if lives.alive or lives.lease is None else died or now
+        events = list(to_events(tail.records(fresh=True), tail.path))
+        if events:
+            taken = now
+            state = fold(state, events)
+        if state.finished is not None or state.started is None:
+            yield state
+        else:
+            yield fold(state, [Tick(state.t + now - taken)])
+        if state.finished is not None or (died is not None and now - died >= GUARD_S):
+            return
+        time.sleep(POLL_S)

@@ -1,0 +1,232 @@
+"""The lease of a run, `lease.json`: its supervisor rewrites it every two seconds, so that every host that sees the run
+directory can tell whether the supervisor lives. Clocks of hosts differ: a reader waits for the counter to change.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+
+from workflow.errors import RunError
+from workflow.run.processes.process_reaper import stat_fields
+
+LEASE_FILE = "lease.json"
+BEAT_S = 2.0
+# Without a new beat for so long the supervisor is dead. NFS may show a file some seconds late.
+SILENCE_S = 10.0
+# Clocks of hosts do not differ by more: a lease that is older needs no watching.
+LONG_AGO_S = 600.0
+_PAUSE_S = 0.1
+_PROC = Path("/proc")
+_BOOT = _PROC / "sys/kernel/random/boot_id"
+_PADDED = 1024
+_BORN = 19  # the field of /proc/PID/stat after the state, counted from it: clock ticks from the boot to the start
+
+
+@dataclass(frozen=True)
+class Lease:
+    """Who supervises a run. `run_dir`: the run's directory as its processes name it.
+
+    `system` names a boot of a machine and a PID namespace; `born` is when the process was started, in clock ticks
+    after the boot. Both are empty or 0 where there is no /proc.
+    """
+
+    host: str
+    pid: int
+    beat: int
+    run_dir: str = ""
+    system: str = ""
+    born: int = 0
+
+
+@dataclass(frozen=True)
+class Liveness:
+    """Whether the supervisor of a run lives. `lease`: None for a run without one. `silent_s`: seconds since its last
+    beat, at least.
+    """
+
+    lease: Lease | None
+    alive: bool
+    silent_s: float = 0.0
+
+    @property
+    def is_here(self) -> bool:
+        """Whether its supervisor runs, or ran, on this machine, where its processes can be seen."""
+        return self.lease is not None and has_process(self.lease) is not None
+
+    @property
+    def text(self) -> str:
+        """Why the supervisor counts as dead: `no heartbeat for 14 s: its supervisor on n1 has died`."""
+        if self.lease is None:
+            return "it has no supervisor"
+        if self.silent_s < SILENCE_S:
+            return f"its supervisor on {self.lease.host} (process {self.lease.pid}) has died"
+        return f"no heartbeat for {self.silent_s:.0f} s: its supervisor on {self.lease.host} has died"
+
+
+def read_lease(run_dir: Path) -> Lease | None:
+    """The lease of a run; None where there is none, or it cannot be read now."""
+    try:
+        record = json.loads((run_dir / LEASE_FILE).read_bytes())
+        return Lease(**{key: record[key] for key in Lease.__dataclass_fields__ if key in record})
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def has_lease(run_dir: Path) -> bool:
+    """Whether a supervisor has taken this run at any time."""
+    return (run_dir / LEASE_FILE).exists()
+
+
+class Heartbeat:
+    """Takes the lease of a run and renews it until the end: a context manager of the supervisor.
+
+    A thread of its own: a supervisor that waits for a slow file system is alive. Raises RunError when the run has a
+    lease, or it cannot be written.
+    """
+
+    def __init__(self, run_dir: Path) -> None:
+        self._path = run_dir / LEASE_FILE
+        own = Path(f"/proc/{os.getpid()}/stat")
+        self._lease = Lease(socket.gethostname(), os.getpid(), 0, str(run_dir), this_system(), _born(own))
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._renew, name="heartbeat", daemon=True)
+
+    def __enter__(self) -> Heartbeat:
+        temporary = self._temporary()
+        try:
+            temporary.write_bytes(self._text(0))
+            # Unlike a rename, a link fails where the name exists: of two supervisors one gets the lease.
+            os.link(temporary, self._path)
+        except FileExistsError as error:
+            raise RunError(
+                f"{self._path.parent}: this run has been started before", "start a new one: wf run PIPELINE"
+            ) from error
+        except OSError as error:
+            raise RunError(f"cannot write {self._path}: {error.strerror}") from error
+        finally:
+            temporary.unlink(missing_ok=True)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end.set()
+        self._thread.join()
+
+    def _renew(self) -> None:
+        beat = 0
+        while not self._end.wait(BEAT_S):
+            beat += 1
+            self._write(self._text(beat))
+
+    def _write(self, text: bytes) -> None:
+        """Replace the file; on a full file system, where no new file can be written, overwrite it."""
+        temporary = self._temporary()
+        try:
+            temporary.write_bytes(text)
+            temporary.replace(self._path)
+            return
+        except OSError:
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError), self._path.open("r+b", buffering=0) as file:
+            file.write(text)
+
+    def _text(self, beat: int) -> bytes:
+        # Always of one length, so that it can be overwritten.
+        return json.dumps({**asdict(self._lease), "beat": beat}).encode().ljust(_PADDED) + b"\n"
+
+    def _temporary(self) -> Path:
+        return self._path.with_name(f".{LEASE_FILE}.{os.getpid()}")
+
+
+class LeaseWatch:
+    """Watches the lease of a run; `now` is a clock of the reader that nobody sets."""
+
+    def __init__(self, run_dir: Path, now: float) -> None:
+        self._run_dir = run_dir
+        self._lease: Lease | None = None
+        self._changed = now
+
+    def look(self, now: float) -> Liveness:
+        """Whether the supervisor lives, as far as is known by now: until SILENCE_S have passed, it may."""
+        lease = read_lease(self._run_dir)
+        if lease is not None and (self._lease is None or lease.beat != self._lease.beat):
+            self._lease, self._changed = lease, now
+        lease = self._lease
+        silent_s = now - self._changed
+        alive = lease is not None and silent_s < SILENCE_S and has_process(lease) is not False
+        return Liveness(lease, alive, silent_s)
+
+
+def examine_leases(run_dirs: Sequence[Path]) -> list[Liveness]:
+    """Whether the supervisors of these runs live. Takes up to SILENCE_S for those of other hosts, all at once."""
+    begin = time.monotonic()
+    watches = [LeaseWatch(run_dir, begin) for run_dir in run_dirs]
+    first = [watch.look(begin) for watch in watches]
+    found = [_at_once(run_dir, seen) for run_dir, seen in zip(run_dirs, first, strict=True)]
+    while any(seen is None for seen in found):
+        time.sleep(_PAUSE_S)
+        now = time.monotonic()
+        for number, watch in enumerate(watches):
+            before = first[number].lease
+            if found[number] is None and before is not None:
+                seen = watch.look(now)
+                if not seen.alive:
+                    found[number] = Liveness(seen.lease, False, max(seen.silent_s, _age_s(run_dirs[number])))
+                elif seen.lease is not None and seen.lease.beat != before.beat:
+                    found[number] = seen
+    return [seen for seen in found if seen is not None]
+
+
+def _at_once(run_dir: Path, seen: Liveness) -> Liveness | None:
+    """What one look at a lease tells for certain; None where its beat has to be watched."""
+    if seen.lease is None:
+        return seen
+    age_s = _age_s(run_dir)
+    here = has_process(seen.lease)
+    if here is not None:
+        return Liveness(seen.lease, here, age_s)
+    return Liveness(seen.lease, False, age_s) if age_s > LONG_AGO_S else None
+
+
+def _age_s(run_dir: Path) -> float:
+    """Seconds since the lease was written, by the clocks of this host and of the file system."""
+    try:
+        return max(0.0, time.time() - (run_dir / LEASE_FILE).stat().st_mtime)
+    except OSError:
+        return 0.0
+
+
+def has_process(lease: Lease) -> bool | None:
+    """Whether the process of a lease runs; None for one of another machine, or of another PID namespace."""
+    if not lease.system or lease.system != this_system():
+        return None
+    return _born(_PROC / str(lease.pid) / "stat") == lease.born
+
+
+def this_system() -> str:
+    """Names the boot of this machine and the PID namespace of this process; empty where there is no /proc."""
+    try:
+        return f"{_BOOT.read_text().strip()} {(_PROC / 'self/ns/pid').readlink()}"
+    except OSError:
+        return ""
+
+
+def _born(stat: Path) -> int:
+    """When the process of this file was started, in clock ticks after the boot; 0 when it has ended."""
+    try:
+        fields = stat_fields(stat.read_bytes())
+    except OSError:
+        return 0
+    return 0 if fields[0] in (b"Z", b"X") else int(fields[_BORN])

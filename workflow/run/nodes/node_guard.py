@@ -1,0 +1,187 @@
+"""The guard of a run on one node, a program: `python -I -S node_guard.py RUN_DIR`, once per node of the allocation.
+
+It prints what it sees of the run's processes (`guard_lines`), and ends them when the supervisor is dead: when the
+counter in RUN_DIR/lease.json has not changed for 10 s. The file is opened anew each time: an NFS client then asks the
+server, as it does for no `stat`, and a file that was replaced is found by its name again.
+
+It ends with the run: by SIGTERM when no process of the run is left on its node. Only the standard library.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import threading
+import time
+from pathlib import Path
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parents[3]))  # where the package is
+
+from workflow.run.nodes.beat_judge import LOOK_S, BeatJudge
+from workflow.run.nodes.guard_lines import BEAT_S, NodeLoad, to_lines
+from workflow.run.nodes.rank_processes import RankFinder, RankProcess, allowed_cores
+from workflow.run.processes.memory_evidence import MemoryFacts, MemoryWatch
+from workflow.run.processes.process_reaper import end_members, find_members
+
+LEASE_FILE = "lease.json"
+# How often all processes of the node are looked at: often while stages start.
+_SCAN_S, _FIRST_SCANS_S = 2.0, 20.0
+# How often load and memory are sent, where nothing else is.
+_LOAD_S = 20.0
+_PENDING_BYTES = 1 << 20
+
+
+class _LeaseReader(threading.Thread):
+    """Reads the counter again and again: a file system that hangs must not silence the guard."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(name="lease", daemon=True)
+        self.path = path
+        self.judge = BeatJudge()
+        self.has_looked = threading.Event()
+
+    def run(self) -> None:
+        """Look for ever."""
+        last = time.monotonic()
+        while True:
+            beat = _read_beat(self.path)
+            now = time.monotonic()
+            self.judge.look(beat, now - last)
+            last = now
+            self.has_looked.set()
+            time.sleep(LOOK_S)
+
+
+def _read_beat(path: Path) -> int | None:
+    try:
+        return int(json.loads(path.read_bytes())["beat"])
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+class _EndRequest:
+    """Whether SIGTERM has come; waiting for it ends when it comes."""
+
+    def __init__(self) -> None:
+        self.came = False
+        self._reader, writer = os.pipe()
+        os.set_blocking(writer, False)
+        signal.set_wakeup_fd(writer)
+        signal.signal(signal.SIGTERM, self._note)
+
+    def wait(self, timeout_s: float) -> None:
+        if self.came:
+            time.sleep(timeout_s / 5)
+        elif select.select([self._reader], [], [], timeout_s)[0]:
+            os.read(self._reader, 512)
+
+    def _note(self, *_: object) -> None:
+        self.came = True
+
+
+class _GuardOutput:
+    """Standard output, which must never hold up the guard: what it does not take now waits, or is dropped."""
+
+    def __init__(self) -> None:
+        self._waiting = b""
+        with contextlib.suppress(OSError):
+            os.set_blocking(1, False)
+
+    def send(self, lines: bytes) -> None:
+        if len(self._waiting) < _PENDING_BYTES:
+            self._waiting += lines
+        # At most a pipe's PIPE_BUF at once, and whole lines: then lines of two nodes do not mix.
+        with contextlib.suppress(OSError):
+            while self._waiting:
+                end = self._waiting.rfind(b"\n", 0, 4096) + 1 or 4096
+                self._waiting = self._waiting[os.write(1, self._waiting[:end]) :]
+
+
+class _RunOnNode:
+    """The ranks of the run on this node, and the evidence on their memory."""
+
+    def __init__(self, run_dir: str) -> None:
+        self._finder, self._memory = RankFinder(run_dir), MemoryWatch()
+        self._known: dict[tuple[str, int], RankProcess] = {}
+        self._stages: set[str] = set()
+        self._began = self._scanned = time.monotonic()
+        self._scanned -= _SCAN_S
+
+    def changes(self, now: float) -> tuple[list[RankProcess], list[tuple[str, int]], dict[str, MemoryFacts]]:
+        """(ranks that are new or may use other cores, those that have ended, what is known of the latter's stages)."""
+        if now - self._scanned >= _SCAN_S or now - self._began < _FIRST_SCANS_S:
+            self._scanned = now
+            found = {(each.stage, each.rank): each for each in self._finder.find()}
+        else:
+            cores = {key: allowed_cores(each.pid) for key, each in self._known.items()}
+            found = {key: self._known[key]._replace(cores=text) for key, text in cores.items() if text is not None}
+        changed = [each for key, each in found.items() if self._known.get(key) != each]
+        gone = [key for key in self._known if key not in found]
+        self._known = found
+        self._look_at_memory()
+        return changed, gone, {stage: self._memory.facts(stage) for stage in {stage for stage, _ in gone}}
+
+    def _look_at_memory(self) -> None:
+        pids: dict[str, list[int]] = {}
+        for each in self._known.values():
+            pids.setdefault(each.stage, []).append(each.pid)
+        for stage, its in pids.items():
+            if stage not in self._stages:
+                self._stages.add(stage)
+                self._memory.start(stage, its[0])
+                self._memory.look(stage, its)
+            elif self._memory.is_due(stage):
+                self._memory.look(stage, its)
+
+
+def _load() -> NodeLoad | None:
+    try:
+        text = Path("/proc/meminfo").read_text()
+        free = next(line.split()[1] for line in text.splitlines() if line.startswith("MemAvailable:"))
+        return NodeLoad(round(os.getloadavg()[0], 2), int(free) * 1024)
+    except (OSError, StopIteration, ValueError):
+        return None
+
+
+def node_name() -> str:
+    """The name of this node in the allocation: Slurm's, which may differ from the system's."""
+    return os.environ.get("SLURMD_NODENAME") or socket.gethostname()
+
+
+def main(run_dir: str) -> int:
+    """Guard until the run has ended, or its supervisor is dead."""
+    asked = _EndRequest()
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_IGN)  # they may be meant for the stages, which end in their own time
+    lease = _LeaseReader(Path(run_dir, LEASE_FILE))
+    lease.start()
+    node, output, ranks = node_name(), _GuardOutput(), _RunOnNode(run_dir)
+    lease.has_looked.wait(LOOK_S)
+    output.send(b"".join(to_lines(node, load=_load(), sees_run=lease.judge.has_seen_lease)))
+    sent = loaded = time.monotonic()
+    while True:
+        if lease.judge.is_dead:
+            text = f"no heartbeat of the supervisor for {lease.judge.silent_s:.0f} s: all processes of the run end"
+            output.send(b"".join(to_lines(node, text=text)))
+            end_members(run_dir)
+            return 0
+        if asked.came and not find_members(run_dir):
+            return 0
+        now = time.monotonic()
+        changed, gone, memory = ranks.changes(now)
+        if changed or gone or now - sent >= BEAT_S - LOOK_S / 2:
+            load = _load() if changed or gone or now - loaded >= _LOAD_S else None
+            loaded = now if load is not None else loaded
+            sent = now
+            output.send(b"".join(to_lines(node, ranks=changed, gone=gone, memory=memory, load=load)))
+        asked.wait(LOOK_S)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

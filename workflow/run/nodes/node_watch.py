@@ -1,0 +1,169 @@
+"""What the guards of the nodes have said, and which node is silent. Pure: lines and times come in, events come out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from workflow.run.events import Event, NodeLost, NodeSeen, NodeSilent
+from workflow.run.nodes.guard_lines import BEAT_S, NodeLoad, NodeReport, parse_line
+from workflow.run.nodes.rank_processes import RankProcess
+from workflow.run.processes.memory_evidence import MemoryFacts
+
+LOST_S = 10.0
+# Two beats and a half: what fails meanwhile beside a silent node may have failed because of it.
+SILENT_S = 2.5 * BEAT_S
+# A supervisor that was suspended, or that waited for a slow file system, has read no lines meanwhile.
+_OWN_PAUSE_S = 3.0
+
+
+@dataclass
+class _Node:
+    """One node of the allocation, by its index."""
+
+    index: int
+    host: str
+    heard: float = -math.inf  # when its last line came
+    silent: bool = False
+    lost: bool = False
+    load: NodeLoad | None = None
+    said: str = ""
+    ranks: dict[tuple[str, int], RankProcess] = field(default_factory=dict)
+
+    @property
+    def was_heard(self) -> bool:
+        return self.heard > -math.inf
+
+
+@dataclass(frozen=True)
+class RankSeen:
+    """A rank of a stage on a node: `world` is its number in its launch line."""
+
+    node: int
+    host: str
+    stage: str
+    world: int
+    pid: int
+    cores: str
+
+
+class NodeWatch:
+    """The nodes of one run. Times are those of the caller's clock, which nobody sets.
+
+    `own` is the host of the supervisor, which is never lost.
+    """
+
+    def __init__(self, hosts: Sequence[str], own: str) -> None:
+        self._nodes = [_Node(index, host) for index, host in enumerate(hosts)]
+        self._own = _short(own)
+        self._by_name = {_short(node.host): node for node in self._nodes}
+        # Most lines are beats, and those of a node are all alike.
+        self._beats: dict[bytes, _Node] = {}
+        self._memory: dict[str, list[tuple[str, MemoryFacts]]] = {}
+        self._looked: float | None = None
+        self.blind: list[str] = []  # hosts whose guards do not see the run directory
+
+    @property
+    def heard(self) -> int:
+        """How many nodes have said anything, and are not lost."""
+        return sum(node.was_heard and not node.lost for node in self._nodes)
+
+    @property
+    def hosts_not_heard(self) -> list[str]:
+        """Nodes of which no line has come."""
+        return [node.host for node in self._nodes if not node.was_heard]
+
+    def take(self, lines: Iterable[bytes], now: float) -> list[Event]:
+        """What these lines of the guards have said. Lines that are none of theirs are left out."""
+        events: list[Event] = []
+        for line in lines:
+            node = self._beats.get(line)
+            if node is None:
+                report = parse_line(line)
+                node = None if report is None else self._by_name.get(_short(report.node))
+                if node is None or report is None:
+                    continue
+                self._note(node, report)
+                if line == b'{"node":"%s"}' % report.node.encode():
+                    self._beats[line] = node
+            if not node.was_heard or node.silent:
+                events.append(NodeSeen(now, node.index, node.host))
+            node.heard, node.silent = now, False
+        return events
+
+    def look(self, now: float) -> list[Event]:
+        """The nodes that are silent, or lost, by now: to be called when all lines that there are were taken.
+
+        When all nodes are silent, or that of the supervisor too, the launcher of the guards is at fault.
+        """
+        pause = 0.0 if self._looked is None else now - self._looked
+        self._looked = now
+        heard = [node for node in self._nodes if node.was_heard and not node.lost]
+        if pause > _OWN_PAUSE_S:
+            for node in heard:
+                node.heard += pause
+        lost = self._overdue(heard, now, LOST_S)
+        new = [node for node in self._overdue(heard, now, SILENT_S) if not node.silent]
+        for node in new:
+            node.silent = True
+        for node in lost:
+            node.lost = True
+        return [
+            *(NodeSilent(now, node.index, node.host) for node in new),
+            *(NodeLost(now, node.index, node.host, round(now - node.heard, 3), _last_words(node)) for node in lost),
+        ]
+
+    def _overdue(self, nodes: Sequence[_Node], now: float, limit_s: float) -> list[_Node]:
+        """Those that have said nothing for so long."""
+        silent = [node for node in nodes if now - node.heard >= limit_s]
+        at_fault = len(silent) == len(nodes) > 1 or any(_short(node.host) == self._own for node in silent)
+        return [] if at_fault else silent
+
+    def ranks(self) -> list[RankSeen]:
+        """All ranks that are known to run, on nodes that are not lost."""
+        return [
+            RankSeen(node.index, node.host, each.stage, each.rank, each.pid, each.cores)
+            for node in self._nodes
+            if not node.lost
+            for each in node.ranks.values()
+        ]
+
+    def count(self, stage: str) -> int:
+        """How many ranks of a launch line's stage run."""
+        return sum(name == stage for node in self._nodes if not node.lost for name, _ in node.ranks)
+
+    def memory_facts(self, stage: str) -> list[tuple[str, MemoryFacts]]:
+        """(host, what its kernel reports) of each node on which ranks of this stage have ended, the newest last."""
+        return self._memory.get(stage, [])
+
+    def loads(self) -> Mapping[str, NodeLoad]:
+        """host → its load, as it was said last."""
+        return {node.host: node.load for node in self._nodes if node.load is not None}
+
+    def _note(self, node: _Node, report: NodeReport) -> None:
+        node.load = report.load or node.load
+        node.said = report.text or node.said
+        if report.sees_run is False:
+            self.blind.append(node.host)
+        for each in report.ranks:
+            node.ranks[each.stage, each.rank] = each
+        for key in report.gone:
+            node.ranks.pop(key, None)
+        for stage, facts in report.memory.items():
+            self._memory.setdefault(stage, []).append((node.host, facts))
+
+
+def _short(host: str) -> str:
+    """A host's name without its domain: a scheduler and the system of the node need not agree on it."""
+    return host.partition(".")[0]
+
+
+def _last_words(node: _Node) -> str:
+    """What was known of a node when its last line came."""
+    stages: dict[str, int] = {}
+    for stage, _ in node.ranks:
+        stages[stage] = stages.get(stage, 0) + 1
+    ranks = ", ".join(f"{count} of {stage}" for stage, count in sorted(stages.items()))
+    load = f"load {node.load.load}" if node.load is not None else ""
+    return "; ".join(text for text in (f"ranks there: {ranks}" if ranks else "no rank there", load, node.said) if text)

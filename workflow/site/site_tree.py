@@ -1,0 +1,67 @@
+"""The tree of a site file over that of the site that it `extends`. Places survive: messages show the right file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from workflow.errors import SpecError
+from workflow.spec.config_dirs import find_configs, known_configs, no_config
+from workflow.spec.suggest import did_you_mean, listing, shortened
+from workflow.spec.validation_messages import problem_at
+from workflow.spec.yaml_tree.node import Node
+from workflow.spec.yaml_tree.parse import read_yaml
+
+# In these tables single keys are replaced; anything else is replaced as a whole.
+_TABLES = {"queues": 2, "submit": 1, "env": 1, "cost": 1}
+# What belongs to one site and not to its relatives.
+_OWN = ("site", "extends")
+
+
+def read_site_tree(name: str, base: Path | None = None) -> tuple[Node, Path]:
+    """(the whole tree of a site, its own file).
+
+    Raises:
+        WfError: there is no such site.
+        SpecError: a file is no YAML, or extends what it may not.
+    """
+    files = find_configs("sites", name, base)
+    if not files:
+        raise no_config("sites", name)
+    return _tree(files[0], []), files[0]
+
+
+def _tree(file: Path, seen: list[Path]) -> Node:
+    node = read_yaml(file)[0]
+    extends = node.child("extends")
+    if extends is None or not isinstance(extends.value, str):
+        return node
+    name, seen = extends.value, [*seen, file]
+    files = find_configs("sites", name, file.parent)
+    below = next((each for each in files if each not in seen), None)
+    if below is None and files:
+        message = f"{shortened(name)} extends this site itself"
+        raise SpecError([problem_at(node, ("extends",), message, "extend another site, or remove it")])
+    if below is None:
+        known = [each for each in known_configs("sites") if each != file.stem]
+        hint = did_you_mean(name, known) or f"sites: {listing(known)}"
+        raise SpecError([problem_at(node, ("extends",), f"there is no site `{shortened(name)}`", hint)])
+    return _over(node, _tree(below, seen))
+
+
+def _over(node: Node, below: Node) -> Node:
+    """`node` with what it lacks from `below`."""
+    base = {key: child for key, child in below.mapping().items() if key not in _OWN}
+    own, other = node.child("site"), below.child("site")
+    if own is None or other is None or own.value != other.value:
+        base.pop("detect", None)  # another site on the same machine: it is chosen by name
+    merged = dict(base)
+    for key, child in node.mapping().items():
+        merged[key] = _merged(child, base.get(key), _TABLES.get(key, 0))
+    return Node(merged, node.place)
+
+
+def _merged(node: Node, below: Node | None, depth: int) -> Node:
+    if below is None or not depth or not isinstance(node.value, dict) or not isinstance(below.value, dict):
+        return node
+    children = {key: _merged(child, below.value.get(key), depth - 1) for key, child in node.value.items()}
+    return Node({**below.value, **children}, node.place, node.key)
