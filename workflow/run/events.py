@@ -25,6 +25,7 @@ Deadline = Literal["start", "step", "run"]
 Trouble = Literal["failed", "timeout", "other"]
 # stopped: in order, before the end of the allocation.
 Outcome = Literal["succeeded", "failed", "interrupted", "stopped"]
+Fault = Literal["misdirected", "unreachable"]
 # What ended a run that did not succeed, where that is more than the failure of a program; "" where it is not.
 RunCause = Literal["", EndCause, "lost_steps", "end_of_allocation", "requeued"]
 EVENTS_FILE = "events.jsonl"
@@ -59,6 +60,23 @@ class RunStarted(Event):
     clock_offset_s: float = 0.0
     # How long records of a stage on another node may take to become visible to the supervisor.
     visibility_s: float = 0.0
+    proves: bool = False  # stages start when the placement is proved (`ProofTaken`)
+
+
+@dataclass(frozen=True)
+class ProofTaken(Event):
+    """The placement was compared with the plan before the stages start (proof.json has all of it).
+
+    `state`: `proved`, `differs` (warnings only), `refused`. `differences` are texts for users, errors first; `stage` is
+    that of the first.
+    """
+
+    state: Literal["proved", "differs", "refused"]
+    nodes: int
+    ranks: int
+    seconds: float
+    differences: list[str] = field(default_factory=list)
+    stage: str = ""
 
 
 @dataclass(frozen=True)
@@ -120,6 +138,17 @@ class StreamTransport(Event):
     stage: str
     plane: str
     why: str = ""
+
+
+@dataclass(frozen=True)
+class TransportFault(Event):
+    """What a `line` in the stderr of a stage says: it got, and dropped, a message for another process (`misdirected`),
+    or could not fetch data from the memory of its writer (`unreachable`).
+    """
+
+    stage: str
+    fault: Fault
+    line: str
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from workflow.plan.plan_model import EndPlan, Plan, StagePlan
 from workflow.run.events import (
     AllocationReceived,
     NodeLost,
+    ProofTaken,
     RanksEnded,
     RecordsLost,
     RunCause,
@@ -19,6 +20,7 @@ from workflow.run.events import (
     SchedulerSaid,
     StageKilled,
     StageSilent,
+    TransportFault,
     Trouble,
 )
 
@@ -97,6 +99,7 @@ class StageState:
     cut: bool = False  # whether it ends before its work is done: it says so, or the stop has sent it a signal
     failed: float | None = None  # when; one that still runs then is a tap that hangs
     killed: bool = False  # all that was left of it then
+    fault: TransportFault | None = None  # the first one in its stderr
     silence: StageSilent | None = None  # the last warning that all wait for this stage, until it makes a step
 
     @property
@@ -141,6 +144,8 @@ class RunState:
     asked: float | None = None  # when the scheduler was asked about the job
     visibility_s: float = 0.0  # how old the records of a stage on another node may be
     received: AllocationReceived | None = None
+    proving: bool = False  # stages wait for the proof of their placement
+    proof: ProofTaken | None = None
     failing: float | None = None  # since the first failure
     stopping: float | None = None  # since the stop was requested
     rung: int = 0  # how many steps of the stop's ladder were taken

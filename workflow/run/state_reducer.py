@@ -15,6 +15,7 @@ from workflow.run.events import (
     NodeLost,
     NodeSeen,
     NodeSilent,
+    ProofTaken,
     RanksEnded,
     RecordsLost,
     Requested,
@@ -40,6 +41,7 @@ from workflow.run.events import (
     StreamTransport,
     StreamTrouble,
     StreamWaiting,
+    TransportFault,
     Trouble,
 )
 from workflow.run.state import (
@@ -119,9 +121,11 @@ class _Draft:
         match event:
             case StreamProgress(stream=stream, stage=stage, side=side, steps=steps, bytes=count):
                 self._progress((stream, stage, side), t, steps, count)
-            case RunStarted(run=run, pid=pid, host=host):
-                self._changes |= {"run": run, "pid": pid, "host": host, "started": t}
+            case RunStarted(run=run, pid=pid, host=host, proves=proves):
+                self._changes |= {"run": run, "pid": pid, "host": host, "started": t, "proving": proves}
                 self._changes["visibility_s"] = event.visibility_s
+            case ProofTaken():
+                self._changes |= {"proving": False, "proof": event}
             case AllocationReceived():
                 self._changes["received"] = event
             case Interrupted(signal=signal):
@@ -173,6 +177,9 @@ class _Draft:
                 self.change_stage(stage, cut=True)
             case StageKilled(stage=stage):
                 self.change_stage(stage, kill=event)
+            case TransportFault(stage=stage):
+                if stage in self.stages and self.stages[stage].fault is None:
+                    self.change_stage(stage, fault=event)
             case StageSilent(stage=stage):
                 self.change_stage(stage, silence=event)
                 self._changes["warnings"] = (*self.get("warnings"), event)[-KEPT_WARNINGS:]
