@@ -35,7 +35,7 @@ FIGURE_RULES = """What `metrics` may name: fields of [the report](report.md) of 
 divided by its `wall_s`; and `perceived_throughput`, which needs a `baseline`. Those that are not known of every program
 need `workflow.stage` in it, as all components have.
 """
-SITE_RULES = """What a site file may say ([your own machine](../how-to/your-own-machine.md)). Unknown keys are refused.
+SITE_RULES = """What a site file may say ([how-to](../how-to/your-own-machine.md)). Unknown keys are refused.
 What is left out is not known; `auto` is found on the machine where `wf` runs. Sets of cores are written `0-7,16`:
 numbers of physical cores on the node, from 0.
 """

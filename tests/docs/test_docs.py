@@ -58,6 +58,9 @@ def test_commands_exist(block: Block) -> None:
             if words[:1] != ["wf"]:
                 continue
             verb = wf.commands.get(words[1])
+            if isinstance(verb, click.Group):
+                words = words[1:]
+                verb = verb.commands.get(words[1])
             assert verb is not None, f"no such verb: {command}"
             if isinstance(verb, click.Group):
                 verb = verb.commands.get(words[2])
