@@ -6,10 +6,16 @@ import contextlib
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from workflow.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, RunError
+
+if TYPE_CHECKING:
+    from workflow.report.report_model import Report
+    from workflow.report.show.live_display import Progress
+    from workflow.run.state import RunState
 
 # A local supervisor takes its run within this time of its start.
 START_S = 30.0
@@ -21,26 +27,95 @@ def show_to_the_end(run_dir: Path, quiet: bool = False) -> int:
     Ending this process leaves the run alone. Raises RunError for a run that nobody starts.
     """
     from workflow.report.report_files import write_report
-    from workflow.report.show.live_display import Progress
     from workflow.report.show.printing import show_end
-    from workflow.run.follow import follow
-    from workflow.run.run_directory import read_filled_plan
 
-    plan = read_filled_plan(run_dir)
-    begin = time.monotonic()
-    state = None
     try:
-        with contextlib.closing(follow(run_dir, plan)) as states, Progress(plan, run_dir, quiet=quiet) as progress:
-            for state in states:
-                progress.update(state)
-                if state.started is None and time.monotonic() - begin > START_S:
-                    text = f"nobody has started {run_dir.name} within {START_S:.0f} s"
-                    raise RunError(text, "start a new one: wf run PIPELINE")
+        state = _show(run_dir, quiet)
     except KeyboardInterrupt:
         return _leave_or_cancel(run_dir)
     report = write_report(run_dir, state if state is not None and state.finished is not None else None)
     show_end(report, run_dir)
     return report.run.exit_code if report.run.state != "lost" else EXIT_RUN_FAILED
+
+
+def _show(run_dir: Path, quiet: bool) -> RunState | None:
+    """The progress; of a submitted run also what the scheduler says while its job waits. Returns the last state."""
+    from workflow.report.show.live_display import Progress
+    from workflow.run.follow import follow
+    from workflow.run.job_record import read_job
+    from workflow.run.run_directory import read_filled_plan
+
+    plan, job, state = read_filled_plan(run_dir), read_job(run_dir), None
+    with contextlib.closing(follow(run_dir, plan)) as states, Progress(plan, run_dir, quiet=quiet) as progress:
+        waiting = _Waiting(run_dir, progress)
+        for state in states:
+            if state.started is None and state.finished is None:
+                waiting.look()
+                continue
+            progress.update(state)
+    if job is not None and state is not None and state.finished is None:
+        from workflow.submit.job_watch import settle_job
+
+        settle_job(run_dir, job)
+        return None
+    return state
+
+
+class _Waiting:
+    """The time until somebody starts the run: for ever in the queue of a scheduler, a moment on this machine."""
+
+    def __init__(self, run_dir: Path, progress: Progress) -> None:
+        from workflow.run.job_record import read_job
+
+        self.run_dir, self.progress = run_dir, progress
+        self.begin = time.monotonic()
+        self.said = ""
+        job = read_job(run_dir)
+        self.watch = None
+        if job is not None:
+            from workflow.submit.job_watch import JobWatch
+
+            self.watch = JobWatch(run_dir, job)
+            progress.say(f"waiting for {job.text} to start")
+
+    def look(self) -> None:
+        """Say what is new; write the verdict of a job that has ended. Raises RunError for a run that nobody starts."""
+        from workflow.run.lease import examine_leases, has_lease
+
+        if has_lease(self.run_dir):
+            return
+        if self.watch is None:
+            if time.monotonic() - self.begin > START_S:
+                text = f"nobody has started {self.run_dir.name} within {START_S:.0f} s"
+                raise RunError(text, "start a new one: wf run PIPELINE")
+            return
+        tracker = self.watch.look()
+        if tracker.text != self.said and (
+            tracker.word is not None or tracker.error or tracker.absent_since is not None
+        ):
+            self.said = tracker.text
+            self.progress.say(self.said)
+        if (end := tracker.end(time.monotonic())) is not None:
+            from workflow.submit.job_watch import write_job_verdict
+
+            (lives,) = examine_leases([self.run_dir])
+            write_job_verdict(self.run_dir, end, lives)
+
+
+def ask_scheduler(run_dir: Path, report: Report) -> Report:
+    """The report of a run whose supervisor has not come or has died, with what the scheduler says of its job now."""
+    from workflow.report.report_files import compute_report
+    from workflow.run.job_record import read_job
+    from workflow.submit.job_watch import settle_job
+
+    if (job := read_job(run_dir)) is None:
+        return report
+    said = settle_job(run_dir, job, within_s=0.0)
+    report = compute_report(run_dir)
+    if report.run.state not in ("submitted", "lost"):
+        return report
+    reason = said if report.run.state == "submitted" else f"{report.run.reason}; {said}"
+    return report.model_copy(update={"run": report.run.model_copy(update={"reason": reason})})
 
 
 def _leave_or_cancel(run_dir: Path) -> int:
