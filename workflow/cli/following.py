@@ -15,6 +15,7 @@ from workflow.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, RunError
 if TYPE_CHECKING:
     from workflow.report.report_model import Report
     from workflow.report.show.live_display import Progress
+    from workflow.run.job_record import JobRecord
     from workflow.run.state import RunState
 
 # A local supervisor takes its run within this time of its start.
@@ -47,12 +48,12 @@ def _show(run_dir: Path, quiet: bool) -> RunState | None:
 
     plan, job, state = read_filled_plan(run_dir), read_job(run_dir), None
     with contextlib.closing(follow(run_dir, plan)) as states, Progress(plan, run_dir, quiet=quiet) as progress:
-        waiting = _Waiting(run_dir, progress)
+        waiting = _LocalStart(run_dir) if job is None else _JobProgress(run_dir, job, progress)
         for state in states:
-            if state.started is None and state.finished is None:
-                waiting.look()
-                continue
-            progress.update(state)
+            if state.started is not None:
+                progress.update(state)
+            if state.finished is None:
+                waiting.look(state)
     if job is not None and state is not None and state.finished is None:
         from workflow.submit.job_watch import settle_job
 
@@ -61,41 +62,38 @@ def _show(run_dir: Path, quiet: bool) -> RunState | None:
     return state
 
 
-class _Waiting:
-    """The time until somebody starts the run: for ever in the queue of a scheduler, a moment on this machine."""
+class _LocalStart:
+    """The moment until the supervisor of a run has started on this machine."""
 
-    def __init__(self, run_dir: Path, progress: Progress) -> None:
-        from workflow.run.job_record import read_job
+    def __init__(self, run_dir: Path) -> None:
+        self.run_dir, self.begin = run_dir, time.monotonic()
 
-        self.run_dir, self.progress = run_dir, progress
-        self.begin = time.monotonic()
-        self.said = ""
-        job = read_job(run_dir)
-        self.watch = None
-        if job is not None:
-            from workflow.submit.job_watch import JobWatch
+    def look(self, state: RunState) -> None:
+        """Raises RunError when nobody starts the run."""
+        from workflow.run.lease import has_lease
 
-            self.watch = JobWatch(run_dir, job)
-            progress.say(f"waiting for {job.text} to start")
+        if state.started is None and time.monotonic() - self.begin > START_S and not has_lease(self.run_dir):
+            text = f"nobody has started {self.run_dir.name} within {START_S:.0f} s"
+            raise RunError(text, "start a new one: wf run PIPELINE")
 
-    def look(self) -> None:
-        """Say what is new; write the verdict of a job that has ended. Raises RunError for a run that nobody starts."""
-        from workflow.run.lease import examine_leases, has_lease
 
-        if has_lease(self.run_dir):
-            return
-        if self.watch is None:
-            if time.monotonic() - self.begin > START_S:
-                text = f"nobody has started {self.run_dir.name} within {START_S:.0f} s"
-                raise RunError(text, "start a new one: wf run PIPELINE")
-            return
-        tracker = self.watch.look()
-        if tracker.text != self.said and (
-            tracker.word is not None or tracker.error or tracker.absent_since is not None
-        ):
+class _JobProgress:
+    """What becomes of the job of a run: in the queue as the scheduler says it, later by the exit code of its script."""
+
+    def __init__(self, run_dir: Path, job: JobRecord, progress: Progress) -> None:
+        from workflow.submit.job_watch import JobWatch
+
+        self.run_dir, self.progress, self.said = run_dir, progress, ""
+        self.watch = JobWatch(run_dir, job)
+
+    def look(self, state: RunState) -> None:
+        """Say what is new of a job that waits; write the verdict of one that has ended without."""
+        tracker = self.watch.look(ask=state.started is None)
+        if state.started is None and tracker.text != self.said:
             self.said = tracker.text
             self.progress.say(self.said)
         if (end := tracker.end(time.monotonic())) is not None:
+            from workflow.run.lease import examine_leases
             from workflow.submit.job_watch import write_job_verdict
 
             (lives,) = examine_leases([self.run_dir])

@@ -24,11 +24,10 @@ def submit_and_follow(
     """
     from workflow.api import create_run
     from workflow.cli.following import show_to_the_end
-    from workflow.submit.job_order import check_path
-    from workflow.submit.submission import submit_run
+    from workflow.run.run_directory import RUNS
+    from workflow.submit.submission import check_submission, submit_run
 
-    if run_dir is not None:
-        check_path(run_dir.absolute())
+    check_submission(plan, (run_dir or Path(RUNS)).absolute())
     directory = create_run(loaded, plan, run_dir)
     job, command = submit_run(plan, site, directory)
     if command:

@@ -38,18 +38,20 @@ class JobTracker:
         if answer.error:
             return replace(self, error=answer.error)
         if answer.is_absent:
-            return replace(self, error="", absent_since=self.absent_since or now)
+            return replace(self, error="", absent_since=now if self.absent_since is None else self.absent_since)
         word = answer.word
         assert word is not None
         job = self.job if self.job.job else replace(self.job, job=word.job)
-        ended = (self.ended_since or now) if word.phase == "ended" else None
+        ended = None
+        if word.phase == "ended":
+            ended = now if self.ended_since is None else self.ended_since
         return replace(self, job=job, word=word, error="", absent_since=None, ended_since=ended)
 
     def take_exit_code(self, code: int | None, now: float) -> JobTracker:
         """After a look at the file of the job's script."""
         if code is None:
             return self
-        return replace(self, exit_code=code, ended_since=self.ended_since or now)
+        return replace(self, exit_code=code, ended_since=now if self.ended_since is None else self.ended_since)
 
     def end(self, now: float) -> str | None:
         """How the job ended, for people; None: it has not, as far as is known."""
@@ -76,8 +78,10 @@ class JobTracker:
         """What is known now, in a line: `slurm job 12: PENDING (Priority)`."""
         if self.error:
             return f"{self.job.text}: no answer from the scheduler: {self.error}"
-        if self.absent_since is not None or self.word is None:
-            return f"{self.job.text}: the scheduler does not know it (yet)"
+        if self.absent_since is not None:
+            return f"{self.job.text}: the scheduler does not know it"
+        if self.word is None:
+            return f"waiting for {self.job.text} to start"
         return f"{self.job.text}: {self.word.text}"
 
 

@@ -31,8 +31,9 @@ class JobWatch:
         self._question: threading.Thread | None = None
         self._answer: JobAnswer | None = None
 
-    def look(self) -> JobTracker:
-        """What is known now; starts the next question when it is due."""
+    def look(self, ask: bool = True) -> JobTracker:
+        """What is known now; starts the next question when it is due. Without `ask` only the exit code is looked for:
+        while the run's own events come, nobody needs the scheduler."""
         now = time.monotonic()
         if self._answer is not None:
             known, answer = bool(self.tracker.job.job), self._answer
@@ -41,7 +42,7 @@ class JobWatch:
             if self.tracker.job.job and not known:
                 write_job(self._run_dir, self.tracker.job)
         self.tracker = self.tracker.take_exit_code(read_exit_code(self.tracker.job), now)
-        if self._question is None and now >= self._due:
+        if ask and self._question is None and now >= self._due:
             self._due = now + next(self._pauses)
             self._question = threading.Thread(target=self._ask, args=(self.tracker.job,), daemon=True)
             self._question.start()
@@ -90,7 +91,10 @@ def settle_job(run_dir: Path, job: JobRecord, within_s: float = FORGOTTEN_S + VI
 
 def write_job_verdict(run_dir: Path, end: str, lives: Liveness) -> None:
     """The verdict of a run whose job has ended without one. Raises OSError."""
-    why = "before its supervisor started" if lives.lease is None else lives.text
+    if lives.lease is None:
+        why = "before its supervisor started"
+    else:
+        why = f"its supervisor on {lives.lease.host} left no verdict" if lives.alive else lives.text
     said = [line for line in last_lines(run_dir / OUTPUT_FILE, _SHOWN_LINES) if line.strip()]
     text = f"{end}; {why}" + (f": {' / '.join(said)}" if said else "")
     write_verdict(str(run_dir), "failed", EXIT_RUN_FAILED, text, time.time())

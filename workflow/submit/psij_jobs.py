@@ -41,13 +41,23 @@ class SubmissionRefusedError(Exception):
     """The submit command has failed; the text is what it printed."""
 
 
+def require_psij() -> Any:
+    """PSI/J. Raises RunError where it is not installed."""
+    try:
+        import psij
+    except ImportError as error:
+        text = "jobs are submitted by PSI/J, which is not installed in this Python"
+        raise RunError(text, install_command("submit")) from error
+    return psij
+
+
 def submit_order(order: JobOrder) -> str:
     """Submit a job. Returns its id.
 
     Raises RunError without PSI/J, SubmissionRefusedError when the scheduler's command fails, which does not prove that
     it has not accepted the job.
     """
-    psij = _import()
+    psij = require_psij()
     folder = order.run_dir / WORK_DIR
     folder.mkdir(exist_ok=True)
     (folder / KEEP_SHELLS).write_text(KEEP_SHELLS_TEXT)
@@ -61,7 +71,7 @@ def submit_order(order: JobOrder) -> str:
 
 def render_order(order: JobOrder) -> str:
     """The script that would be submitted, with `JOB_ID` for the name of PSI/J's job. Raises RunError without PSI/J."""
-    _import()
+    require_psij()
     job = _job(order)
     with tempfile.TemporaryDirectory() as place:
         executor = _executor(order, Path(place))
@@ -74,15 +84,6 @@ def render_order(order: JobOrder) -> str:
 def exit_code_file(order: JobOrder) -> Path:
     """Where the job's script writes its exit code, with `{job}` for the id of the job."""
     return order.run_dir / WORK_DIR / order.allocation.scheduler / "{job}.ec"
-
-
-def _import() -> Any:
-    try:
-        import psij
-    except ImportError as error:
-        text = "jobs are submitted by PSI/J, which is not installed in this Python"
-        raise RunError(text, install_command("submit")) from error
-    return psij
 
 
 def _job(order: JobOrder) -> psij.Job:
@@ -141,6 +142,8 @@ def complete_script(text: str, order: JobOrder) -> str:
     ]  # fmt: skip
     text = _replaced(text, r"^#!/bin/bash\n+", lambda _: "#!/bin/bash\n" + "\n".join(own) + "\n")
     text = _replaced(text, r"^/bin/bash (?=.*single_launch)", lambda found: "\n".join(before) + "\n" + found[0])
+    # The job's own exit code is that of the supervisor: the accounting keeps it.
+    text = _replaced(text, r'^echo "\$\?" > (.*)$', lambda found: f'code=$?\necho "$code" > {found[1]}\nexit "$code"')
     if not is_slurm:
         text = _replaced(text, r"^#PBS -l select=.*$", lambda _: f"#PBS {pbs_chunk(order)}")
     return re.sub(r"\n{3,}", "\n\n", text)

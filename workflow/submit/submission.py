@@ -18,6 +18,7 @@ from workflow.site.jobs.job_questions import find_job
 from workflow.site.site_model import Site
 from workflow.submit.job_order import (
     JobOrder,
+    check_path,
     flux_script,
     job_name,
     lsf_script,
@@ -61,6 +62,16 @@ def submit_run(plan: Plan, site: Site, run_dir: Path) -> tuple[JobRecord, str]:
     record = dataclasses.replace(record, job=job)
     write_job(run_dir, record)
     return record, ""
+
+
+def check_submission(plan: Plan, run_dir: Path) -> None:
+    """Raises RunError for a run that cannot be submitted, before anything of it is written: its directory has a name
+    that job scripts cannot hold, or PSI/J is missing."""
+    check_path(run_dir)
+    if plan.allocation is not None and plan.allocation.scheduler in BY_PSIJ:
+        from workflow.submit.psij_jobs import require_psij
+
+        require_psij()
 
 
 def own_script(order: JobOrder) -> str:

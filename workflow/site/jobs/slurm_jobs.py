@@ -51,10 +51,10 @@ def read_slurm_jobs(text: str) -> list[JobWord]:
     """What squeue or sacct has printed: `12|PENDING|Priority`, `12|FAILED|2:0`. Other lines are left out."""
     found = []
     for line in text.splitlines():
-        fields = [field.strip() for field in line.split("|")]
+        fields = [field.strip() for field in line.split("|", 2)]
         if len(fields) < 3 or not fields[0][:1].isdigit():
             continue
-        job, state, last = fields[0], fields[1], "|".join(fields[2:])
+        job, state, last = fields
         code, _, number = last.partition(":")
         exit_code = int(code) if code.isdigit() and number.isdigit() else None
         reason = "" if exit_code is not None or last == "None" else last
