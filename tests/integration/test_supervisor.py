@@ -110,7 +110,8 @@ def test_lines_get_the_hosts_of_the_nodes_of_their_stage(tmp_path: Path, monkeyp
     """By a launcher that says which hosts it was given; it also shows that a run needs nothing else of a new one."""
 
     def line(request: LaunchRequest) -> LaunchLine:
-        return LaunchLine(["cat", request.programs[0].argv[0]], {request.programs[0].argv[0]: f"{request.own_hosts}"})
+        path = request.programs[0].argv[0]
+        return LaunchLine(["cat", path], {path: lambda: f"{request.own_hosts}"})
 
     monkeypatch.setitem(LAUNCHERS, "show", Launcher(line, executable="show"))
     nodes = Placement(nodes=[(1, 3)], ranks_per_node=1, cores=[], cores_per_rank=0)

@@ -85,7 +85,7 @@ def test_fewer_gpus(plan_of: Planner) -> None:
     site = MACHINE.model_copy(update={"gpus_per_node": 4})
     plan = plan_of(sets=("stages.walk.ranks=3",), site=site)
     walk = plan.stage("walk").model_copy(
-        update={"launch": plan.stage("walk").launch.model_copy(update={"gpus_per_rank": 1})}
+        update={"placement": plan.stage("walk").placement.model_copy(update={"gpus": [0, 1, 2], "gpus_per_rank": 1})}
     )
     plan = plan.model_copy(update={"stages": [walk, *plan.stages[1:]]})
     assert said(plan, job(2, gpus=4), site) == []
@@ -132,6 +132,22 @@ def test_nodes_that_stay_idle(plan: Plan, plan_of: Planner) -> None:
     assert str(warning) == (
         "warning: Slurm job 77 has 2 nodes, and the plan for site test uses 1: 1 stays idle\n  use them: `--site slurm`"
     )
+
+
+def test_what_was_asked_for(plan_of: Planner) -> None:
+    """More than the stages need: spare nodes, and a time."""
+    site = MACHINE.model_copy(update={"scheduler": "slurm"})
+    plan = plan_of(CHAIN + "allocation: {nodes: 5, walltime: 2 h}\n", sets=THREE, site=site)
+    whole = dataclasses.replace(job(5), end_time=NOW + 7190)
+    assert said(plan, whole, site) == []
+    (nodes,) = said(plan, dataclasses.replace(whole, hosts=job(4).hosts), site)
+    assert (nodes.level, nodes.message) == ("note", "Slurm job 77 has 4 nodes, and 5 were asked for; the stages need 3")
+    (time,) = said(plan, dataclasses.replace(whole, end_time=NOW + 3600), site)
+    assert (time.level, time.message) == (
+        "note", "Slurm job 77 ends in 1 h 00 min, and 2 h 00 min were asked for",
+    )  # fmt: skip
+    default = plan_of(sets=THREE, site=site)
+    assert said(default, dataclasses.replace(job(3), end_time=NOW + 60), site) == [], "nobody asked for a time"
 
 
 def test_many_stages_cost_little(plan: Plan) -> None:

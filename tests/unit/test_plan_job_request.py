@@ -90,3 +90,42 @@ def test_the_plan_says_why(tmp_path: Path) -> None:
     reasons = plan(tmp_path, "").reasons
     assert reasons["allocation.nodes"] == "the stages need 2, and 0 are spare"
     assert reasons["allocation.queue"] == "the default of site big"
+
+
+ROUTED = SiteQueue(
+    nodes=(2, 64), walltime=7200, min_walltime=300, routing=True, limits=[QueueLimit(nodes=(2, 8), walltime=3600)],
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("queues", "request_", "message"),
+    [
+        ({"route": ROUTED, "small": SiteQueue(nodes=(1, 16), walltime=7200)}, "{queue: route, nodes: 10}",
+         "allocation.nodes: 10 nodes, but queue route takes no job of 10 nodes: it would drop the job without a word\n"
+         "  choose a queue that takes it: `queue: small`"),
+        ({"route": ROUTED}, "{queue: route, nodes: 4, walltime: 2 min}",
+         "allocation.walltime: 2 min, but queue route takes jobs of 4 nodes of at least 5 min: it would drop the job "
+         "without a word\n  write `walltime: 5 min`, or another queue"),
+        ({"route": ROUTED}, "{queue: route, nodes: 4, walltime: 2 h}",
+         "allocation.walltime: 2 h, but queue route takes jobs of 4 nodes of at most 1 h: it would drop the job "
+         "without a word\n  write `walltime: 1 h`, or another queue"),
+        ({"a": SiteQueue(nodes=(1, 4)), "b": SiteQueue(nodes=(1, 8))}, "{nodes: 9}",
+         "allocation.nodes: no queue of site big takes 9 nodes\n"
+         "  ask for fewer nodes, or less time: a 1 to 4, b 1 to 8"),
+        ({"a": SiteQueue(walltime=3600)}, "{walltime: 2 h}",
+         "allocation: no queue of site big takes 2 nodes for 2 h\n  ask for fewer nodes, or less time"),
+    ],
+)  # fmt: skip
+def test_what_no_queue_takes_is_refused(
+    tmp_path: Path, queues: dict[str, SiteQueue], request_: str, message: str
+) -> None:
+    with pytest.raises(SpecError) as caught:
+        asked(tmp_path, f"allocation: {request_}", site=SITE.model_copy(update={"queues": queues}))
+    (problem,) = caught.value.problems
+    assert message in str(problem)
+
+
+def test_the_users_site_file_may_name_the_account(tmp_path: Path) -> None:
+    site = SITE.model_copy(update={"submit": RULES.model_copy(update={"account": "phy1"})})
+    assert asked(tmp_path, "", site=site).account == "phy1_g"
+    assert asked(tmp_path, "allocation: {account: phy2}", site=site).account == "phy2_g"

@@ -12,6 +12,7 @@ import json
 import os
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,7 @@ from workflow.cli.options import (
     strategy_options,
 )
 from workflow.cli.run_verbs import cancel, runs, watch
+from workflow.cli.site_verbs import site, sites
 from workflow.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_OK, Problem, Severity, SpecError, WfError, to_message
 from workflow.formatting import plural
 
@@ -225,13 +227,14 @@ def plan(
 @click.option("--dry-run", is_flag=True, help="Print the plan as JSON; start nothing")
 @click.option("--quiet", "-q", is_flag=True, help="Print only the result, not the progress")
 @click.option("--detach", "-d", is_flag=True, help="Return when the run has started; it goes on without a terminal")
-def run(given: GivenPipeline, run_dir: Path | None, dry_run: bool, quiet: bool, detach: bool) -> None:
+@click.option("--no-probe", is_flag=True, help="Do not prove the placement on the nodes first: `--set proof=off`")
+def run(given: GivenPipeline, run_dir: Path | None, dry_run: bool, quiet: bool, detach: bool, no_probe: bool) -> None:
     """Run a pipeline, show its progress, and wait for its end.
 
     PIPELINE is the YAML file. Exits with 0 when the run succeeded, 1 when it failed, 2 when it could not start, and
-    130 when it was interrupted. Ctrl-C and a closed terminal stop the run, unless it was started with --detach: see
-    `wf watch` and `wf cancel`. On a site with a scheduler, outside of its jobs, the run is submitted as one job, which
-    goes on without this terminal.
+    130 when it was interrupted, and 75 when it was stopped in order because its allocation was about to end. Ctrl-C
+    and a closed terminal stop the run, unless it was started with --detach: see `wf watch` and `wf cancel`. On a site
+    with a scheduler, outside of its jobs, the run is submitted as one job, which goes on without this terminal.
     """
     from workflow.api import (
         detach_run,
@@ -244,10 +247,12 @@ def run(given: GivenPipeline, run_dir: Path | None, dry_run: bool, quiet: bool, 
     )
     from workflow.site.allocation.discover import discover_allocation
 
+    if no_probe:
+        given = replace(given, sets=(*given.sets, "proof=off"))
     loaded = given.load()
     allocation = discover_allocation()
     site = find_site(loaded, allocation)
-    decided = make_plan(loaded, site)
+    decided = make_plan(loaded, site, allocation)
     if dry_run:
         click.echo(decided.to_json(), nl=False)
         return
@@ -420,6 +425,10 @@ def components(name: str | None, as_json: bool) -> None:
         show_component(found[0])
     else:
         show_table(component_table(found))
+
+
+wf.add_command(sites)
+wf.add_command(site)
 
 
 @wf.command()

@@ -60,7 +60,11 @@ def allocation_problems(
     if wanted > got:
         return [_too_few(allocation, wanted, got)]
     problems = [*_lacks(needs, allocation), *_late(plan, allocation, now)]
-    if got > wanted:
+    asked = plan.allocation.nodes if plan.allocation is not None else wanted
+    if got < asked and allocation.source != "local":
+        text = f"{_has(allocation)} has {plural(got, 'node')}, and {asked} were asked for; the stages need {wanted}"
+        problems.append(to_message("note", text))
+    if got > max(wanted, asked):
         problems.append(_idle(plan, allocation, wanted, suggestion))
     if site is not None and not problems:
         problems += _other_node(site, allocation)
@@ -90,8 +94,8 @@ def node_needs(plan: Plan) -> list[NodeNeed]:
         if active:
             stages = active.values()
             cores = {core for stage in stages for core in stage.placement.cores}
-            gpus = max(stage.launch.gpus_per_rank * stage.placement.ranks_per_node for stage in stages)
-            needs.append(NodeNeed(first, end, len(cores), gpus, sum(held.get(name, 0) for name in active)))
+            gpus = {gpu for stage in stages for gpu in stage.placement.gpus}
+            needs.append(NodeNeed(first, end, len(cores), len(gpus), sum(held.get(name, 0) for name in active)))
     return needs
 
 
@@ -174,6 +178,11 @@ def _late(plan: Plan, allocation: Allocation, now: float) -> Iterator[Problem]:
     elif limit is not None and left < limit:
         text = f"{_has(allocation)} ends in {duration(left)}, before the run's own limit of {duration(limit)}"
         yield to_message("warning", text, "ask for a longer job if the run needs that time")
+    elif plan.allocation is not None and "allocation.walltime" not in plan.reasons:
+        asked = plan.allocation.walltime_s
+        if left < _ALMOST_ALL * asked:
+            text = f"{_has(allocation)} ends in {duration(left)}, and {duration(asked)} were asked for"
+            yield to_message("note", text, "wf stops the run in order before that")
 
 
 def _idle(plan: Plan, allocation: Allocation, wanted: int, suggestion: str) -> Problem:

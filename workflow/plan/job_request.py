@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from workflow.formatting import plural
 from workflow.plan.plan_model import AllocationPlan, Placement
+from workflow.site.queue_check import fitting_queues, longest_walltime_s, misfit
 from workflow.spec.models.allocation_request import AllocationRequest
 from workflow.spec.suggest import did_you_mean, listing
 
@@ -33,8 +34,8 @@ def plan_allocation(
     request = asked or AllocationRequest()
     nodes = _nodes(request, placements.values(), notes)
     name, queue = _queue(request, site, notes)
-    walltime_s = _walltime_s(request, nodes, name, queue, notes)
-    _check_size(nodes, request, name, queue, notes)
+    walltime_s = _walltime_s(request, nodes, name, site, notes)
+    _check_size(nodes, request, name, site, notes)
     grace_s = _grace_s(request, walltime_s, notes)
     return AllocationPlan(
         scheduler=site.scheduler, nodes=nodes, walltime_s=walltime_s, queue=name, account=_account(request, site),
@@ -70,38 +71,58 @@ def _queue(request: AllocationRequest, site: Site, notes: Notes) -> tuple[str | 
     return request.queue, site.queues.get(request.queue)
 
 
-def _walltime_s(
-    request: AllocationRequest, nodes: int, name: str | None, queue: SiteQueue | None, notes: Notes
-) -> float:
-    limit = None if queue is None else _limit_s(queue, nodes)
+def _walltime_s(request: AllocationRequest, nodes: int, name: str | None, site: Site, notes: Notes) -> float:
+    queue = site.queues.get(name or "")
+    limit = None if queue is None else longest_walltime_s(queue, nodes)
     if request.walltime is None:
         short = limit is not None and limit < DEFAULT_WALLTIME_S
         notes.why(f"{_AT}.walltime", f"the limit of queue {name}" if short else "the default")
         return min(DEFAULT_WALLTIME_S, limit or DEFAULT_WALLTIME_S)
-    if limit is not None and request.walltime > limit:
-        size = f" of {plural(nodes, 'node')}" if queue is not None and queue.limits else ""
-        swallowed = ": it would drop the job without a word" if queue is not None and queue.routing else ""
-        message = f"{_time(request.walltime)}, but queue {name} takes jobs{size} of at most {_time(limit)}{swallowed}"
-        notes.problems.add(f"{_AT}.walltime", message, f"write `walltime: {_time(limit)}`, or another queue")
+    if queue is None or not misfit(queue, nodes, request.walltime) or misfit(queue, nodes, None):
+        return request.walltime
+    shortest = queue.min_walltime
+    if shortest is not None and request.walltime < shortest:
+        message, write = f"at least {_time(shortest)}", _time(shortest)
+    else:
+        message, write = f"at most {_time(limit or 0)}", _time(limit or 0)
+    size = f" of {plural(nodes, 'node')}" if queue.limits else ""
+    message = f"{_time(request.walltime)}, but queue {name} takes jobs{size} of {message}{_swallowed(queue)}"
+    other = _other_queue(site, nodes, request.walltime) or "another queue"
+    notes.problems.add(f"{_AT}.walltime", message, f"write `walltime: {write}`, or {other}")
     return request.walltime
 
 
-def _limit_s(queue: SiteQueue, nodes: int) -> float | None:
-    """The longest that a job of so many nodes may run; None: not known."""
-    of_size = [limit.walltime for limit in queue.limits if limit.nodes[0] <= nodes <= limit.nodes[1]]
-    return min([*of_size, *([queue.walltime] if queue.walltime is not None else [])], default=None)
+def _check_size(nodes: int, request: AllocationRequest, name: str | None, site: Site, notes: Notes) -> None:
+    """Refuses a number of nodes that the queue does not take; without a queue, one that no queue of the site takes."""
+    queue = site.queues.get(name or "")
+    if queue is not None:
+        fault = misfit(queue, nodes, None)
+        message = f"{plural(nodes, 'node')}, but queue {name} {fault}{_swallowed(queue)}"
+    else:
+        known = name is None and bool(site.queues)
+        fault = "" if not known or fitting_queues(site.queues, nodes, request.walltime) else "no queue takes it"
+        time = f" for {_time(request.walltime)}" if request.walltime is not None else ""
+        message = f"no queue of site {site.site} takes {plural(nodes, 'node')}{time}"
+    if fault:
+        key = "nodes" if request.nodes is not None else "queue" if request.queue is not None else ""
+        other = _other_queue(site, nodes, request.walltime) or f"ask for fewer nodes, or less time{_limits(site)}"
+        notes.problems.add(f"{_AT}.{key}".rstrip("."), message, other)
 
 
-def _check_size(
-    nodes: int, request: AllocationRequest, name: str | None, queue: SiteQueue | None, notes: Notes
-) -> None:
-    if queue is None or queue.nodes is None or queue.nodes[0] <= nodes <= queue.nodes[1]:
-        return
-    fewest, most = queue.nodes
-    swallowed = ": it would drop the job without a word" if queue.routing else ""
-    message = f"{plural(nodes, 'node')}, but queue {name} takes jobs of {fewest} to {most}{swallowed}"
-    key = "nodes" if request.nodes is not None else "queue" if request.queue is not None else ""
-    notes.problems.add(f"{_AT}.{key}".rstrip("."), message, "choose another queue: `queue: …`")
+def _swallowed(queue: SiteQueue) -> str:
+    return ": it would drop the job without a word" if queue.routing else ""
+
+
+def _other_queue(site: Site, nodes: int, walltime_s: float | None) -> str:
+    """A queue that takes the job, as a user writes it; empty where none does."""
+    fitting = fitting_queues(site.queues, nodes, walltime_s)
+    return f"choose a queue that takes it: {listing([f'`queue: {name}`' for name in fitting])}" if fitting else ""
+
+
+def _limits(site: Site) -> str:
+    """The sizes of jobs that the queues take, where they are known."""
+    sizes = [f"{name} {each.nodes[0]} to {each.nodes[1]}" for name, each in site.queues.items() if each.nodes]
+    return f": {listing(sizes)}" if sizes else ""
 
 
 def _grace_s(request: AllocationRequest, walltime_s: float, notes: Notes) -> float:
@@ -114,10 +135,8 @@ def _grace_s(request: AllocationRequest, walltime_s: float, notes: Notes) -> flo
 
 
 def _account(request: AllocationRequest, site: Site) -> str | None:
-    suffix = site.submit.account_suffix or ""
-    if request.account is None or request.account.endswith(suffix):
-        return request.account
-    return request.account + suffix
+    account, suffix = request.account or site.submit.account, site.submit.account_suffix or ""
+    return account if account is None or account.endswith(suffix) else account + suffix
 
 
 def _constraints(request: AllocationRequest, site: Site) -> list[str]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from workflow.plan.advice import advise
 from workflow.plan.job_request import plan_allocation
 from workflow.plan.placement.cores import place_stages
+from workflow.plan.placement.site_nodes import node_plan, nodes_needed
 from workflow.plan.plan_model import EndPlan, Plan
 from workflow.plan.plan_notes import Notes
 from workflow.plan.problems import Problems
@@ -109,7 +110,7 @@ def make_plan(
     stages = [
         to_stage_plan(
             stage, kinds[name], ends[name], placements[name], waits.get(name, []),
-            plan_launch(stage, group_of.get(name), python, site, notes),
+            plan_launch(stage, placements[name], group_of.get(name), python, site, notes),
             values=values, keep_freed=keep_freed, site=site, origins=origins, notes=notes,
         )
         for name, stage in declared.items()
@@ -126,11 +127,15 @@ def make_plan(
         pipeline=spec.name,
         pipeline_file=str(pipeline.path),
         site=site.site,
+        nodes=allocation.nodes if allocation is not None else nodes_needed(placements.values()),
+        node=node_plan(site),
+        launch_options=site.launcher_options,
         stages=stages,
         streams=streams,
         groups=group_plans,
         deadlines=spec.deadlines,
         allocation=allocation,
+        proof=spec.proof,
         reasons=notes.reasons,
         advice=notes.advice,
     )

@@ -8,6 +8,7 @@ The loop runs in a thread of its own: whoever shows the run may be as slow as a 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import math
 import os
 import signal
@@ -19,7 +20,8 @@ from collections.abc import Generator, Iterable
 from functools import cached_property
 from pathlib import Path
 
-from workflow.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_RUN_FAILED, RunError, WfError, to_message
+from workflow.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_RUN_FAILED, WfError, to_message
+from workflow.formats.stop_file import write_stop_file
 from workflow.launch.allocation import Allocation
 from workflow.launch.process_spec import make_process
 from workflow.messages import to_text
@@ -39,6 +41,7 @@ from workflow.run.events import (
     Requested,
     RunFinished,
     RunStarted,
+    SchedulerSaid,
     StageCpu,
     StageExited,
     StageKilled,
@@ -49,25 +52,34 @@ from workflow.run.failed_start import record_failed_start, was_taken
 from workflow.run.lease import Heartbeat
 from workflow.run.lifecycle import (
     Action,
+    AskScheduler,
     FinishRun,
     KillStage,
     RecordEvent,
     SignalStages,
     StartStage,
+    TellStages,
     step,
     wake_at,
 )
 from workflow.run.newest_state import NewestState
+from workflow.run.nodes.node_guard import node_name
 from workflow.run.nodes.node_guards import NodeGuards
 from workflow.run.observe.file_visibility import visibility_s
 from workflow.run.observe.progress_readers import Follower
 from workflow.run.processes.cpu_time import CpuSchedule
 from workflow.run.processes.mpmd_launches import MpmdLaunches
+from workflow.run.processes.scheduler_question import SchedulerQuestion
 from workflow.run.processes.signals import Signals
-from workflow.run.processes.stage_processes import NOT_STARTED, Crew, Ending
+from workflow.run.processes.stage_processes import NOT_STARTED, Crew, Ending, by_first_end
+from workflow.run.proof.probe_launch import must_prove
+from workflow.run.proof.prove import Prover
+from workflow.run.received import receive
+from workflow.run.requeued import refuse_restart
 from workflow.run.run_directory import ALLOCATION_FILE, has_started, read_filled_plan, stage_dir
 from workflow.run.state import RunState, initial_state
 from workflow.run.state_reducer import apply
+from workflow.run.stop_ladder import plan_stop
 from workflow.site.allocation.discover import discover_allocation
 
 # How often the files of a stage are read, and how many stages a second at most: of 1,000 stages each once a second.
@@ -89,9 +101,9 @@ def supervise(run_dir: Path, allocation: Allocation | None = None) -> Generator[
     """
     run_dir = run_dir.absolute()
     plan = read_filled_plan(run_dir)
-    if has_started(run_dir):
-        raise RunError(f"{run_dir}: this run has been started before", "start a new one: wf run PIPELINE")
     received = _received() if allocation is None else allocation
+    if has_started(run_dir):
+        raise refuse_restart(run_dir, received)
     with Heartbeat(run_dir), Signals() as signals:
         newest = NewestState()
         # A daemon: a caller that drops the generator must be able to exit; the run's guard then ends the stages.
@@ -143,7 +155,7 @@ class _Watch:
         self, run_dir: Path, plan: Plan, allocation: Allocation, signals: Signals, crew: Crew, newest: NewestState
     ) -> None:
         self.run_dir, self.plan, self.allocation = run_dir, plan, allocation
-        self.hosts = allocation.host_names
+        self.placed = receive(plan, allocation)
         self.signals, self.crew, self.newest = signals, crew, newest
         self.clock = Clock()
         self.state = initial_state(plan)
@@ -152,8 +164,10 @@ class _Watch:
         self.turns: deque[str] = deque()  # the stages, the one whose files were read longest ago first
         self.read: dict[str, float] = {}  # stage → when its files were read
         self.leaving: dict[str, tuple[float, Ending]] = {}  # ended stages whose last records are not visible yet
-        self.launches = MpmdLaunches(plan, run_dir, self.hosts)
+        self.launches = MpmdLaunches(plan, run_dir, self.placed)
         self.guards = NodeGuards(run_dir, plan, allocation)
+        self.scheduler = SchedulerQuestion(allocation.source, allocation.job)
+        self.prover = Prover(run_dir, plan, self.placed) if must_prove(plan, self.placed.hosts, node_name()) else None
         self.cpu = CpuSchedule(sum(stage.observed == "evidence" for stage in plan.stages))
         self.events: list[Event] = []
         self.polled = -math.inf
@@ -161,6 +175,8 @@ class _Watch:
         self.asked = -math.inf
         crew.watch(signals.descriptor)
         crew.watch(newest.left)
+        if self.prover is not None:
+            crew.watch(self.prover.finished)
 
     @cached_property
     def visibility_s(self) -> float:
@@ -180,8 +196,13 @@ class _Watch:
             os.getpid(),
             socket.gethostname(),
             clock_offset_s=self.clock.offset_s,
+            visibility_s=self.visibility_s,
+            proves=self.prover is not None,
         )
-        self.events += [begin, *self.received(now)]
+        received = self.received(now)
+        self.events += [begin, *received, *plan_stop(self.plan, self.allocation, now)]
+        if self.prover is not None and not any(isinstance(event, RunFinished) for event in received):
+            self.prover.start()
         shown = -math.inf
         while True:
             changed = self.take_events()
@@ -211,6 +232,8 @@ class _Watch:
                 self.finish(RunFinished(self.clock.now(), "interrupted", EXIT_INTERRUPTED, reason, ""))
                 self.take_events()
         finally:
+            if self.prover is not None:
+                self.prover.close()
             self.guards.close()
             self.log.close()
 
@@ -236,6 +259,10 @@ class _Watch:
                 launches = [self.launches.of(name) for name in stages]
                 lines = {launch.process.name for launch in launches if launch is not None}
                 self.crew.signal([*lines, *stages], number)
+            case TellStages(stages=stages, reason=reason):
+                self.tell(stages, reason)
+            case AskScheduler():
+                self.scheduler.ask()
             case KillStage(stage=name):
                 self.crew.end(name, stage_dir(self.run_dir, name))
             case RecordEvent(event=event):
@@ -243,11 +270,24 @@ class _Watch:
             case FinishRun(event=event):
                 self.finish(event)
 
+    def tell(self, stages: Iterable[str], reason: str) -> None:
+        """Let stages know that the run is to be stopped: by the file, and by the signals that they have asked for."""
+        # On a full disk those that look for the file get the signals that follow.
+        with contextlib.suppress(OSError):
+            write_stop_file(self.run_dir, reason)
+        for name in stages:
+            launch, wanted = self.launches.of(name), self.plan.stage(name).stop_signal
+            if wanted is not None:
+                self.crew.pass_on(launch.process.name if launch else name, signal.Signals[f"SIG{wanted}"])
+
     def start(self, name: str) -> None:
         """Start a stage; that this failed is an event as well."""
         stage, folder = self.plan.stage(name), stage_dir(self.run_dir, name)
         launch = self.launches.of(name)
-        process = launch.process if launch else make_process(stage_request(stage, str(folder), self.hosts))
+        if launch is None:
+            process = make_process(stage_request(stage, self.plan, str(folder), self.placed))
+        else:
+            process = launch.process
         try:
             if launch is None:
                 pid = self.crew.start(process)
@@ -276,6 +316,10 @@ class _Watch:
         if now - self.asked >= CONTROL_S:
             self.asked = now
             self.events += [Requested(now, each.request, each.by) for each in self.requests.take()]
+        if (answer := self.scheduler.take()) is not None:
+            self.events.append(SchedulerSaid(now, self.allocation.job, answer.state, answer.raw))
+        if self.state.proving and self.prover is not None and (proof := self.prover.take()) is not None:
+            self.events.append(proof.to_event(now, self.plan))
         # Counts come before exits, and those of a stage that has ended with those of its neighbours.
         if now - self.polled >= POLL_S:
             self.polled = now
@@ -347,6 +391,7 @@ class _Watch:
             self.leaving[stage] = since, ending
             return
         self.leaving.pop(stage, None)
+        ending = by_first_end(ending, self.followers[stage].first_end)
         del self.followers[stage], self.read[stage]
         alive, dying = ([], []) if succeeded else self.others(stage)
         if ending.signal == signal.SIGKILL and not ending.by_supervisor and not self.has_killed(stage):
@@ -363,10 +408,12 @@ class _Watch:
         """What is known of a stage that somebody, or the kernel, has killed."""
         launch = self.launches.of(stage)
         name = launch.process.name if launch else stage
-        facts = self.crew.memory_facts(name)
+        is_here, facts = self.crew.has_all_here(name), self.crew.memory_facts(name)
+        if not is_here and (elsewhere := [facts for _, facts in self.guards.watch.memory_facts(stage)]):
+            is_here, facts = True, max(elsewhere, key=lambda facts: (facts.cgroup_kills or 0, facts.node_kills or 0))
         is_own = facts.cgroup_is_own and (launch is None or launch.group.stages == [stage])
         return StageKilled(
-            t, stage, self.crew.has_all_here(name), ending.peak_bytes, facts.limit_bytes, facts.cgroup,
+            t, stage, is_here, ending.peak_bytes, facts.limit_bytes, facts.cgroup,
             facts.cgroup_kills, is_own, facts.node_kills, list(facts.log),
         )  # fmt: skip
 
@@ -394,7 +441,7 @@ class _Watch:
         if cleaned:
             self.events.append(Cleaned(now, cleaned))
         reason = "; ".join(text for text in reasons if text)
-        self.events.append(RunFinished(now, verdict.state, verdict.exit_code, reason, verdict.stage))
+        self.events.append(dataclasses.replace(verdict, t=now, reason=reason))
 
     def write(self, event: Event) -> None:
         """Append an event to the run's file; that this failed is an event as well."""

@@ -33,6 +33,7 @@ SIGNS = {
     "failed": "✗",
     "lost": "✗",
     "interrupted": "■",
+    "stopped": "■",
     "running": "…",
     "submitted": "…",
     "unfinished": "…",

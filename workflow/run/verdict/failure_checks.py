@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from workflow.run.events import Deadline, Event, StreamTransport
+from workflow.run.events import Deadline, Event, StreamTransport, TransportFault
 from workflow.run.state import RunState
+from workflow.run.verdict.broken_streams import broken_stream
 from workflow.run.verdict.stall_detection import Silences, find_stalls
-from workflow.run.verdict.transport_check import wrong_transport
+from workflow.run.verdict.transport_check import misdirected_message, wrong_transport
 from workflow.run.verdict.wait_diagnosis import deadlock, diagnose
 
 
@@ -34,12 +35,22 @@ def failure_reported(state: RunState, events: Sequence[Event], t: float) -> RunF
         wrong = wrong_transport(state)
         if wrong is not None:
             return RunFailure(*wrong)
+    if any(isinstance(event, TransportFault) for event in events):
+        lost = misdirected_message(state)
+        if lost:
+            return RunFailure("", lost)
     return _reported_timeout(state, t)
 
 
 def failure_by_deadlock(state: RunState, t: float) -> RunFailure | None:
     """Stages that wait for each other for ever, if that is certain: no deadline need pass."""
     found = deadlock(state, t)
+    return None if found is None else RunFailure(*found)
+
+
+def failure_by_loss(state: RunState, t: float) -> RunFailure | None:
+    """A stream whose steps do not arrive any more, by the counts of its two ends."""
+    found = broken_stream(state, t)
     return None if found is None else RunFailure(*found)
 
 
