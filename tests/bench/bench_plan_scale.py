@@ -1,7 +1,7 @@
 """The plan of a large pipeline: 8 stages on 10,000 nodes with 1,000,000 ranks.
 
-Each size in a process of its own, from the YAML file to the JSON text and the node map; CPU time and peak memory include
-the start of Python and all imports; best of three. Growth is shown twice: with nodes and ranks, where there
+Each size in a process of its own, from the YAML file to the JSON text and the node map; CPU time and peak memory
+include the start of Python and all imports; best of three. Growth is shown twice: with nodes and ranks, where there
 should be none, and with stages, where each further one should cost the same.
 """
 
