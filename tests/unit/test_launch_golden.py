@@ -32,7 +32,8 @@ def sets_of(site: str) -> tuple[str, ...]:
     """The large pipeline has a rank for each GPU of a node, six ranks where there are none, and at most the nodes that
     the site gives to a job."""
     facts = load_site(site)
-    most = [queue.nodes[1] for queue in facts.queues.values() if queue.default and queue.nodes]
+    limits = {name: queue.nodes[1] for name, queue in facts.queues.items() if queue.nodes}
+    most = [limits[name] for name in limits if facts.queues[name].default] or [max(limits.values(), default=512)]
     nodes, per_node = min(512, facts.nodes, *most), facts.gpus_per_node or 6
     return (
         f"stages.sim.ranks={nodes * per_node}", f"stages.sim.place.ranks_per_node={per_node}",
