@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Loaded",
+    "create_run",
     "detach_run",
     "load_pipeline",
     "make_plan",
@@ -160,12 +161,11 @@ def start_run(
     From then on it does not wait for the caller: each state taken is the newest. Closing the generator ends the run.
     It uses the hosts of `allocation`, by default of the batch job that this process is part of, else this machine.
     """
-    from workflow.run.run_directory import create_run_dir
     from workflow.run.supervisor import supervise
     from workflow.site.allocation.discover import discover_allocation
 
     allocation = allocation or discover_allocation()
-    directory = create_run_dir(plan, loaded, None if run_dir is None else Path(run_dir), command=_command())
+    directory = create_run(loaded, plan, run_dir)
     return directory, supervise(directory, allocation)
 
 
@@ -175,11 +175,17 @@ def detach_run(loaded: Loaded, plan: Plan, run_dir: str | os.PathLike[str] | Non
     Returns the run directory when the supervisor has taken the run. Raises RunError when it does not.
     """
     from workflow.run.detached import start_detached
-    from workflow.run.run_directory import create_run_dir
 
-    directory = create_run_dir(plan, loaded, None if run_dir is None else Path(run_dir), command=_command())
+    directory = create_run(loaded, plan, run_dir)
     start_detached(directory)
     return directory
+
+
+def create_run(loaded: Loaded, plan: Plan, run_dir: str | os.PathLike[str] | None = None) -> Path:
+    """Write the directory of a run that somebody else is to start, for example a batch job."""
+    from workflow.run.run_directory import create_run_dir
+
+    return create_run_dir(plan, loaded, None if run_dir is None else Path(run_dir), command=_command())
 
 
 def _command() -> dict[str, object]:

@@ -27,6 +27,8 @@ SITE = Site(
     site="test", summary="4 cores", nodes=1, cores_per_node=4, memory_per_node=2**33, planes=["tcp", "mpi"],
     operators=["blosc", "zfp"],
 )  # fmt: skip
+# Those whose facts are all in their files.
+SHIPPED_SITES = ("alps", "frontier", "perlmutter-cpu")
 CASES = sorted(path.name for path in BAD.glob("*.yaml"))
 
 
@@ -52,7 +54,8 @@ def message(case: str) -> str:
         loaded = load_pipeline(
             found["pipeline"], profiles=found["profiles"], sets=found["sets"], via=found["via"], site=found["site"]
         )
-        own = load_site(loaded.spec.site, BAD) if "/" in loaded.spec.site else SITE
+        known = "/" in loaded.spec.site or loaded.spec.site in SHIPPED_SITES
+        own = load_site(loaded.spec.site, BAD) if known else SITE
         make_plan(loaded, own, python="/python", wf_version="0")
     return str(caught.value).replace(str(BAD), "<here>") + "\n"
 

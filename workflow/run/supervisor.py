@@ -48,6 +48,7 @@ from workflow.run.events import (
     StageStarted,
     Tick,
 )
+from workflow.run.failed_start import record_failed_start, was_taken
 from workflow.run.lease import Heartbeat
 from workflow.run.lifecycle import (
     Action,
@@ -80,6 +81,7 @@ from workflow.run.run_directory import ALLOCATION_FILE, has_started, read_filled
 from workflow.run.state import RunState, initial_state
 from workflow.run.state_reducer import apply
 from workflow.run.stop_ladder import plan_stop
+from workflow.run.verdict.end_causes import first_end
 from workflow.site.allocation.discover import discover_allocation
 
 # How often the files of a stage are read, and how many stages a second at most: of 1,000 stages each once a second.
@@ -395,7 +397,7 @@ class _Watch:
             self.leaving[stage] = since, ending
             return
         self.leaving.pop(stage, None)
-        ending = by_first_end(ending, self.followers[stage].first_end)
+        ending = by_first_end(ending, first_end(self.followers[stage].said))
         del self.followers[stage], self.read[stage]
         alive, dying = ([], []) if succeeded else self.others(stage)
         if ending.signal == signal.SIGKILL and not ending.by_supervisor and not self.has_killed(stage):
@@ -465,11 +467,14 @@ def main(arguments: list[str]) -> int:
         usage = "usage: python -m workflow.run.supervisor RUN_DIR"
         sys.stderr.write(to_text([to_message("error", "expected one run directory", usage)]))
         return EXIT_BAD_INPUT
+    run_dir = Path(arguments[0]).absolute()
+    taken_before = was_taken(run_dir)
     try:
-        with contextlib.closing(supervise(Path(arguments[0]))) as run:
+        with contextlib.closing(supervise(run_dir)) as run:
             states = list(deque(run, maxlen=1))
     except WfError as error:
         sys.stderr.write(to_text(error.problems))
+        record_failed_start(run_dir, error, taken_before)
         return error.exit_code
     except KeyboardInterrupt:  # after the verdict
         return EXIT_INTERRUPTED

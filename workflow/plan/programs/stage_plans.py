@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
+from workflow.formatting import plural
 from workflow.plan.placeholders import literal, literal_all
 from workflow.plan.plan_model import RUN_DIR, EndPlan, LaunchPlan, Placement, StagePlan
 from workflow.plan.plan_notes import Notes
@@ -147,7 +148,11 @@ def _environment(
     name = stage.name
     found = site_environment(name, stage.spec.ranks, any(end.engine == "SST" for end in ends), site, notes)
     found["PYTHONUNBUFFERED"] = "1"
-    if stage.component is not None and "OMP_NUM_THREADS" not in found:
+    if placement.threads_per_rank:
+        found["OMP_NUM_THREADS"] = str(placement.threads_per_rank)
+        notes.why(f"stages.{name}.env.OMP_NUM_THREADS", f"threads_per_rank is {placement.threads_per_rank}")
+        _note_threads(name, placement, site, notes)
+    elif stage.component is not None and "OMP_NUM_THREADS" not in found:
         found["OMP_NUM_THREADS"] = str(max(1, placement.cores_per_rank))
         notes.why(f"stages.{name}.env.OMP_NUM_THREADS", f"cores_per_rank is {placement.cores_per_rank}")
     if any(end.engine == "SST" for end in ends):
@@ -163,6 +168,17 @@ def _environment(
     if stage.component is not None:
         found["WF_STAGE"] = f"{stage_dir(name)}/stage.json"
     return found
+
+
+def _note_threads(name: str, placement: Placement, site: Site, notes: Notes) -> None:
+    room = placement.cores_per_rank * site.threads_per_core
+    if placement.cores and placement.threads_per_rank > room:
+        smt = f" × {site.threads_per_core} hardware threads" if site.threads_per_core > 1 else ""
+        notes.advise(
+            f"stage {name}: {placement.threads_per_rank} threads of each rank share "
+            f"{plural(placement.cores_per_rank, 'core')}{smt}: they slow each other down; "
+            f"`--set stages.{name}.place.cores_per_rank={-(-placement.threads_per_rank // site.threads_per_core)}`"
+        )
 
 
 def _add_openpmd(name: str, end: EndPlan, found: dict[str, str], problems: Problems) -> None:

@@ -50,8 +50,29 @@ class StagePlace(Spec):
     """Where the ranks of a stage go."""
 
     nodes: Annotated[int, Field(ge=1)] | None = Field(None, description="how many; the fewest that fit by default")
+    ranks_per_node: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="how many ranks on each node; by default as many as `nodes` needs, or as fit"
+    )
     cores_per_rank: Annotated[int, Field(ge=0)] | None = Field(
         None, description="0: the stage takes no core of its own (default for sinks); 1 otherwise"
+    )
+    threads_per_rank: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="OMP_NUM_THREADS; by default `cores_per_rank` for components, and not set for a command"
+    )
+    gpus_per_rank: int = Field(0, ge=0, description="GPUs that each rank has for itself")
+    near: Literal["l3", "numa", "gpu", "none"] | None = Field(
+        None,
+        description="where a rank's cores should be, if they fit: in one L3 cache or NUMA domain, or nearest to its "
+        "GPUs (default: gpu for ranks with GPUs, else l3, else numa)",
+    )
+    nic: str = Field(
+        "auto",
+        min_length=1,
+        description="network adapter of a rank for SST's RDMA: auto, the one nearest to its GPU or its cores; a name; "
+        "none, the choice of libfabric",
+    )
+    order: Literal["pack", "spread"] = Field(
+        "pack", description="ranks of a node on the lowest cores, or evenly over the node"
     )
     share: Name | None = Field(None, description="another stage: same nodes, other cores")
 
