@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from workflow import __version__
+from workflow.cli.campaign_verbs import campaign
 from workflow.cli.completion import (
     complete_component,
     complete_example,
@@ -402,6 +403,9 @@ def compare(run_a: Path, run_b: Path, tolerance: float, as_json: bool) -> None:
 
         show_comparison(result)
     sys.exit(result.exit_code)
+
+
+wf.add_command(campaign)
 
 
 @wf.command()
