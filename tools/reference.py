@@ -186,7 +186,10 @@ def commands_page() -> str:
         command = wf.commands[name]
         context = click.Context(command, info_name=f"wf {name}", max_content_width=100)
         lines += [f"## wf {name}", "", "```text", command.get_help(context), "```", ""]
-    lines.append("Exit codes: 0 it worked; 1 the run failed, or the data differ; 2 bad input; 130 interrupted.\n")
+    lines.append(
+        "Exit codes: 0 it worked; 1 the run failed, or the data differ; 2 bad input; 75 stopped in order before "
+        "the end of its allocation; 130 interrupted.\n"
+    )
     return "\n".join(lines)
 
 

@@ -100,6 +100,23 @@ def refuse_missing(loaded: Loaded, plan: Plan, site: Site) -> list[Problem]:
     return [problem for problem in problems if problem.level == "warning"]
 
 
+def refuse_allocation(plan: Plan, site: Site, allocation: Allocation) -> list[Problem]:
+    """What was received and differs from what the plan and the site say, as warnings and notes.
+
+    Raises:
+        SpecError: the plan does not fit.
+    """
+    import time
+
+    from workflow.plan.allocation_check import allocation_problems
+    from workflow.site.known_sites import site_for
+
+    problems = allocation_problems(plan, allocation, time.time(), site, site_for(allocation, site.site))
+    if errors := [problem for problem in problems if problem.level == "error"]:
+        raise SpecError(errors)
+    return problems
+
+
 def show_warnings(warnings: list[Problem]) -> None:
     """Prints warnings on standard error."""
     if warnings:
@@ -195,7 +212,8 @@ def run_pipeline(
     allocation = discover_allocation()
     machine = find_site(loaded, allocation)
     plan = make_plan(loaded, machine)
-    show_warnings(refuse_missing(loaded, plan, machine))
+    found = refuse_allocation(plan, machine, allocation)
+    show_warnings([*refuse_missing(loaded, plan, machine), *found])
     directory, states = start_run(loaded, plan, run_dir, allocation)
     state, shown = None, is_watched() if progress is None else progress
     with contextlib.closing(states), Progress(plan, directory, quiet=not shown) as display:

@@ -61,6 +61,11 @@ def moment(unix_s: float | None) -> str:
     return NOTHING if unix_s is None else datetime.fromtimestamp(unix_s).strftime("%Y-%m-%d %H:%M:%S")
 
 
+def clock_time(unix_s: float) -> str:
+    """Local time to the second: `14:03:00`."""
+    return datetime.fromtimestamp(unix_s).strftime("%H:%M:%S")
+
+
 def three_figures(value: float) -> str:
     """`1.23`, `12.3`, `123`."""
     decimals = 0 if abs(value) >= 99.95 else 1 if abs(value) >= 9.995 else 2

@@ -18,6 +18,7 @@ from workflow.launch.allocation import Allocation, Host
 from workflow.launch.launch_request import Launcher, LaunchLine, LaunchRequest
 from workflow.launch.launchers import LAUNCHERS
 from workflow.plan.plan_model import LaunchPlan, Placement, Plan
+from workflow.report.report_files import compute_report
 from workflow.run.events import StageCpu, StageExited, StageStarted, read_events
 from workflow.run.run_directory import read_filled_plan
 from workflow.run.state import RunState, initial_state
@@ -109,7 +110,8 @@ def test_lines_get_the_hosts_of_the_nodes_of_their_stage(tmp_path: Path, monkeyp
     """By a launcher that says which hosts it was given; it also shows that a run needs nothing else of a new one."""
 
     def line(request: LaunchRequest) -> LaunchLine:
-        return LaunchLine(["cat", request.programs[0].argv[0]], {request.programs[0].argv[0]: f"{request.own_hosts}"})
+        path = request.programs[0].argv[0]
+        return LaunchLine(["cat", path], {path: lambda: f"{request.own_hosts}"})
 
     monkeypatch.setitem(LAUNCHERS, "show", Launcher(line, executable="show"))
     nodes = Placement(nodes=[(1, 3)], ranks_per_node=1, cores=[], cores_per_rank=0)
@@ -122,6 +124,31 @@ def test_lines_get_the_hosts_of_the_nodes_of_their_stage(tmp_path: Path, monkeyp
     assert (run_dir / "stages/md/stdout.log").read_text() == "('n1', 'n2')"
     received = json.loads((run_dir / "allocation.json").read_text())
     assert received["source"] == "hostfile" and [host["name"] for host in received["hosts"]] == ["n0", "n1", "n2", "n3"]
+
+
+def test_a_plan_that_does_not_fit_the_allocation_starts_nothing(tmp_path: Path) -> None:
+    plan = make_plan([make_stage("md", ["touch", "${{ run.dir }}/started"])])
+    two = plan.stages[0].placement.model_copy(update={"nodes": [(0, 2)]})
+    plan = plan.model_copy(update={"stages": [plan.stages[0].model_copy(update={"placement": two})]})
+    run_dir = write_run(plan, tmp_path)
+    (*_, last) = supervise(run_dir, hosts("n0"))
+    assert last.finished is not None
+    assert (last.finished.state, last.finished.exit_code) == ("failed", 1)
+    assert last.finished.reason.startswith("the plan needs 2 nodes, and the host file has 1: n0: ask for 2")
+    assert not (run_dir / "started").exists()
+    found = [type(event).__name__ for event in read_events(run_dir)]
+    assert found == ["RunStarted", "AllocationReceived", "RunFinished"]
+    assert compute_report(run_dir).run.reason == last.finished.reason
+
+
+def test_what_is_not_known_of_the_allocation_is_in_the_report(tmp_path: Path) -> None:
+    plan = make_plan([make_stage("md", ["true"])])
+    run_dir = write_run(plan, tmp_path)
+    note = "the end of the job is not known: qstat gave no answer within 5 s"
+    *_, last = supervise(run_dir, Allocation("pbs", "7.server", (Host("n0"), Host("n1")), notes=(note,)))
+    assert last.finished is not None and last.finished.state == "succeeded"
+    idle = "PBS job 7.server has 2 nodes, and the plan for site local uses 1: 1 stays idle"
+    assert compute_report(run_dir).notes[:2] == [note, idle]
 
 
 def test_mpiexec_starts_ranks_on_the_hosts_that_it_is_given(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import pytest
 from workflow.cli.main import check, main
 from workflow.errors import SpecError
 from workflow.plan.make import make_plan
+from workflow.site.queue_model import SiteQueue
 from workflow.site.site_model import Site
 from workflow.spec import shipped
 from workflow.spec.load import load_pipeline
@@ -24,7 +25,11 @@ BAD = HERE / "bad"
 # Not this machine's: messages must not depend on it.
 SITE = Site(
     site="test", summary="4 cores", nodes=1, cores_per_node=4, memory_per_node=2**33, planes=["tcp", "mpi"],
-    operators=["blosc", "zfp"],
+    operators=["blosc", "zfp"], scheduler="slurm",
+    queues={
+        "short": SiteQueue(nodes=(1, 2), walltime=3600, default=True),
+        "route": SiteQueue(nodes=(4, 128), walltime=3600, routing=True),
+    },
 )  # fmt: skip
 CASES = sorted(path.name for path in BAD.glob("*.yaml"))
 

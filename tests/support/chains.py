@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from workflow.plan.plan_model import EndPlan, LaunchPlan, Placement, Plan, StagePlan, StreamPlan
 from workflow.run.run_directory import create_run_dir
+from workflow.site.launcher_tables import launcher_options
 from workflow.spec.models.pipeline import Deadlines, Queue
 
 ROOT = Path(__file__).parents[2]
@@ -46,7 +47,7 @@ def make_stage(name: str, argv: list[str], ends: list[EndPlan] | None = None, **
     settings = {
         "name": name, "kind": "analysis", "program": argv, "launch": {"launcher": "none"}, "env": {}, "ranks": 1,
         "cwd": f"{RUN_DIR}/stages/{name}/work", "ends": ends or [], "observed": "metrics",
-        "placement": Placement(nodes=[(0, 1)], ranks_per_node=1, cores=[], cores_per_rank=0),
+        "placement": Placement(nodes=[(0, 1)], ranks_per_node=more.get("ranks", 1), cores=[], cores_per_rank=0),
     }  # fmt: skip
     return StagePlan.model_validate(settings | more)
 
@@ -64,6 +65,7 @@ def make_stream(name: str, writer: str, readers: list[str], way: Way = "sst", **
 def make_plan(stages: list[StagePlan], streams: list[StreamPlan] | None = None, **deadlines: float) -> Plan:
     return Plan(
         wf_version="0", pipeline="small", pipeline_file="pipeline.yaml", site="local", stages=stages,
+        launch_options=launcher_options("mpiexec"),
         streams=streams or [], deadlines=Deadlines.model_validate(DEADLINES | deadlines),
     )  # fmt: skip
 

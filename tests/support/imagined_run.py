@@ -6,6 +6,7 @@ import signal
 
 from workflow.plan.plan_model import Plan
 from workflow.run.events import (
+    AllocationReceived,
     Event,
     RunFinished,
     RunStarted,
@@ -17,21 +18,34 @@ from workflow.run.events import (
     StreamProgress,
     Tick,
 )
-from workflow.run.lifecycle import FinishRun, KillStage, RecordEvent, SignalStages, StartStage, step
+from workflow.run.lifecycle import (
+    AskScheduler,
+    FinishRun,
+    KillStage,
+    RecordEvent,
+    SignalStages,
+    StartStage,
+    TellStages,
+    step,
+)
 from workflow.run.state import RunState, initial_state
 
 
 class Run:
     """A run in the head: what is asked for is done at once; the test says what the stages do."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, *, job: str = "", visibility_s: float = 0.0) -> None:
         self.state: RunState = initial_state(plan)
         self.decided: list[Event] = []
         self.signals: list[tuple[float, tuple[str, ...], int]] = []
         self.ended: list[tuple[float, str]] = []
+        self.told: list[tuple[float, tuple[str, ...]]] = []
+        self.asked: list[float] = []  # when the scheduler was asked
         self.started: list[str] = []
         self.t = 0.0
-        self.feed(RunStarted(0.0, "run", 1, 1, "here"))
+        self.feed(RunStarted(0.0, "run", 1, 1, "here", visibility_s=visibility_s))
+        if job:
+            self.feed(AllocationReceived(0.0, "slurm", job, 4))
 
     def feed(self, *events: Event) -> Run:
         """One after the other."""
@@ -50,6 +64,10 @@ class Run:
                     self.feed(StageStarted(self.t, name, 100 + len(self.started)))
                 case SignalStages(stages=stages, number=number):
                     self.signals.append((self.t, stages, number))
+                case TellStages(stages=stages):
+                    self.told.append((self.t, stages))
+                case AskScheduler():
+                    self.asked.append(self.t)
                 case KillStage(stage=name):
                     self.ended.append((self.t, name))
                 case RecordEvent(event=decision):

@@ -8,6 +8,7 @@ from workflow.launch.launchers import launch_line
 from workflow.plan.launch_requests import stage_request
 from workflow.plan.make import make_plan
 from workflow.plan.plan_model import EndPlan, Plan
+from workflow.site.launcher_tables import launcher_options
 from workflow.site.site_model import Site
 from workflow.spec.load import Loaded, load_pipeline
 
@@ -19,6 +20,7 @@ SITE = Site(
     cores_per_node=4,
     memory_per_node=2**33,
     operators=["blosc", "bzip2", "zfp"],
+    launcher_options=launcher_options("mpiexec"),
 )
 HEAD = "wf: 1\nname: test\n"
 # walker → tally → keep, see tests/specs/components
@@ -31,6 +33,11 @@ streams:
   positions: {from: walk, to: count}
   counts: {from: count, to: keep}
 """
+
+
+def with_launcher(launcher: str, **changes: object) -> Site:
+    """SITE with another launcher."""
+    return SITE.model_copy(update={"launcher": launcher, "launcher_options": launcher_options(launcher), **changes})
 
 
 class Planner:
@@ -59,7 +66,7 @@ class Planner:
 
 def line_of(plan: Plan, stage: str) -> list[str]:
     """What starts a stage that has a launch line of its own."""
-    return launch_line(stage_request(plan.stage(stage))).argv
+    return launch_line(stage_request(plan.stage(stage), plan)).argv
 
 
 def end_of(plan: Plan, stage: str, stream: str) -> EndPlan:

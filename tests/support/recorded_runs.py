@@ -22,6 +22,7 @@ from unittest import mock
 from tests.support.chains import PROGRAMS, ROOT, chain, make_end, make_plan, make_stage, make_stream
 from tests.support.watching import Condition, run_and_hurt, run_whole, stepped
 from workflow.plan.plan_model import EndPlan, Plan, StagePlan
+from workflow.plan.read_plan import read_plan
 from workflow.run import lifecycle, supervisor
 from workflow.run.events import Event, RunStarted, StageExited, StageStarted, StopRequested, Tick, from_record, to_line
 from workflow.run.lifecycle import RecordEvent
@@ -39,7 +40,7 @@ def names() -> list[str]:
 
 def load(name: str) -> tuple[Plan, list[Batch]]:
     """The plan of a run and its events, in the batches in which they were found."""
-    plan = Plan.model_validate_json((FOLDER / name / "plan.json").read_text())
+    plan = read_plan((FOLDER / name / "plan.json").read_bytes(), name)
     lines = (FOLDER / name / "batches.jsonl").read_text().splitlines()
     batches = [[from_record(record) for record in json.loads(line)] for line in lines]
     return plan, [[event for event in batch if event is not None] for batch in batches]

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from workflow.plan.plan_model import EndPlan, Placement, Plan, StagePlan, StreamPlan
+from workflow.site.launcher_tables import launcher_options
 from workflow.spec.models.pipeline import Deadlines, Queue
 
 START = 1_790_000_000.0
@@ -52,6 +53,7 @@ def make_plan(limit: int = 2, when_full: str = "block", engine: str = "SST", **s
 
     return Plan(
         wf_version="0.1.0", pipeline="shock-diffraction", pipeline_file="pipeline.yaml", site="local",
+        launch_options=launcher_options("mpiexec"),
         stages=[
             make_stage("md", "simulation", [make_end("atoms", "write", engine)], ranks=2, **stage_more),
             make_stage("saxs", "analysis", [make_end("atoms", "read", engine), make_end("pattern", "write", engine)]),

@@ -1,44 +1,114 @@
-"""Cores of the plan → cores of this machine; and what is noted where it lacks them."""
+"""Cores of the plan → cores of this machine; what is refused where it lacks them."""
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from pathlib import Path
 
 import pytest
 
-from workflow.launch.binding import choose_cores
+from tests.support.chains import make_plan, make_stage, write_run
+from tests.support.planner import with_launcher
+from workflow.errors import RunError
+from workflow.formats.rank_files import LAUNCH_FILE, RankStart
+from workflow.launch import mpmd_wrapper
+from workflow.launch.allocation import Allocation, Host
+from workflow.launch.binding import CoresMissingError, real_cores
 from workflow.launch.process_spec import ProcessSpec
+from workflow.plan.placement.site_nodes import node_plan
+from workflow.plan.plan_model import LaunchPlan, NodePlan, Placement
 from workflow.run.processes.stage_processes import Crew
+from workflow.run.received import receive
+from workflow.run.supervisor import supervise
 
 needs_affinity = pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no binding on this system")
 SHOW = "import os; print(sorted(os.sched_getaffinity(0)))"
+HERE = Allocation("local", "", (Host("here"),))
 
 
-def test_indices_are_those_of_the_cores_that_may_be_used() -> None:
-    assert choose_cores([0, 2], [3, 5, 8]) == ({3, 8}, "")
-    assert choose_cores([], [3]) == (set(), "")
+def test_numbers_are_those_of_the_plan_where_all_of_them_may_be_used() -> None:
+    assert real_cores([2], [1, 2], [0, 1, 2, 3], by_index=True) == [2]
+    assert real_cores([2], [1, 2], [1, 2], by_index=False) == [2]
+    assert real_cores([], [], [3], by_index=True) == []
 
 
-def test_a_core_that_is_not_there_leaves_all_unbound() -> None:
-    cores, note = choose_cores([0, 1, 2, 3], [3, 5])
-    assert cores == set(), "ranks would crowd on the first cores"
-    assert note == "not bound to cores: the plan has core 2, 3, and 2 cores may be used here"
-    assert "core 1, 2, 3, 4, 5, 6, 7, 8, …, and" in choose_cores(range(64), [3])[1]
+def test_all_stages_are_counted_in_one_way() -> None:
+    """Core 1 may be used here, but core 0 of another stage may not: both are counted among those that may."""
+    assert real_cores([0], [0, 1], [1, 2], by_index=True) == [1]
+    assert real_cores([1], [0, 1], [1, 2], by_index=True) == [2]
+
+
+@pytest.mark.parametrize(
+    ("planned", "by_index", "message"),
+    [
+        ([0, 1, 2, 3], True, "the plan has core 2, 3, and cores that may be used here are 3, 5"),
+        ([1, 3], False, "the plan has core 1, and cores that may be used here are 3, 5"),
+        (range(64), True, "the plan has core 2, 3, 4, 5, 6, 7, 8, 9, …, and cores that may be used here are 3, 5"),
+    ],
+)
+def test_a_core_that_is_not_there_is_refused(planned: range | list[int], by_index: bool, message: str) -> None:
+    with pytest.raises(CoresMissingError) as caught:
+        real_cores(planned, planned, [3, 5], by_index)
+    assert str(caught.value) == message
 
 
 @needs_affinity
-@pytest.mark.parametrize("beyond", [False, True])
-def test_a_process_is_bound_or_its_log_says_why_not(tmp_path: Path, beyond: bool) -> None:
+def test_a_process_is_bound(tmp_path: Path) -> None:
     allowed = sorted(os.sched_getaffinity(0))
-    cores = [len(allowed)] if beyond else [0]
-    spec = ProcessSpec("sim", [sys.executable, "-c", SHOW], tmp_path, str(tmp_path), "none", cores=cores)
+    spec = ProcessSpec("sim", [sys.executable, "-c", SHOW], tmp_path, str(tmp_path), "none", cores=allowed[-1:])
     with Crew(tmp_path) as crew:
         crew.start(spec)
         assert crew.wait(60) == ["sim"]
         crew.collect("sim", tmp_path)
-    assert (tmp_path / "stdout.log").read_text() == f"{allowed if beyond else allowed[:1]}\n"
-    noted = f"wf: not bound to cores: the plan has core {len(allowed)}, and {len(allowed)} cores may be used here\n"
-    assert (tmp_path / "stderr.log").read_text() == (noted if beyond else "")
+    assert (tmp_path / "stdout.log").read_text() == f"{allowed[-1:]}\n"
     assert sorted(os.sched_getaffinity(0)) == allowed
+
+
+@needs_affinity
+@pytest.mark.parametrize("reserved", [False, True])
+def test_a_run_whose_cores_are_not_there_does_not_start(tmp_path: Path, reserved: bool) -> None:
+    cores = Placement(nodes=[(0, 1)], ranks_per_node=1, cores=[4095], cores_per_rank=1)
+    plan = make_plan([make_stage("md", [sys.executable, "-c", SHOW], placement=cores)])
+    node = NodePlan(cores=4096, reserved=[0] if reserved else [])
+    run_dir = write_run(plan.model_copy(update={"node": node}), tmp_path)
+    with pytest.raises(RunError, match="this is not what the plan asks for: the plan has core 4095") as caught:
+        list(supervise(run_dir, HERE))
+    assert caught.value.hint == "correct `cores_per_node` and `reserved_cores` of site local, or ask for whole nodes"
+    assert not (run_dir / "stages/md/stdout.log").exists()
+
+
+@needs_affinity
+def test_cores_on_other_nodes_keep_their_numbers() -> None:
+    """srun binds there; what this process may use says nothing of it."""
+    far = Placement(nodes=[(0, 1)], ranks_per_node=1, cores=[4095], cores_per_rank=1)
+    stage = make_stage("md", ["prog"], placement=far, launch=LaunchPlan(launcher="srun", executable="srun"))
+    received = receive(make_plan([stage]), HERE)
+    assert received.cores_of(stage) == [4095]
+
+
+def test_a_part_of_a_node_is_noticed() -> None:
+    site = with_launcher("srun", cores_per_node=8, reserved_cores=(0,))
+    plan = make_plan([make_stage("md", ["prog"])]).model_copy(update={"node": node_plan(site)})
+    for cores, whole in ((8, True), (7, True), (16, True), (6, False), (None, True)):
+        assert receive(plan, Allocation("slurm", "1", (Host("a", cores),))).whole_nodes is whole
+
+
+@needs_affinity
+def test_a_rank_of_a_shared_line_binds_itself_or_does_not_start(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    allowed = sorted(os.sched_getaffinity(0))
+    for cores, code in ((allowed[-1:], 0), ([4095], mpmd_wrapper.NOT_STARTED)):
+        folder = tmp_path / str(code)
+        folder.mkdir()
+        start = RankStart([sys.executable, "-c", SHOW], str(tmp_path), {}, cores, cores, True)
+        (folder / LAUNCH_FILE).write_text(start.to_json())
+        pid = os.fork()
+        if pid == 0:
+            os._exit(mpmd_wrapper.main([str(folder)]))
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == code
+    assert json.loads((tmp_path / "0/stdout.log").read_text()) == allowed[-1:]
+    assert "the plan has core 4095" in (tmp_path / f"{mpmd_wrapper.NOT_STARTED}/stderr.log").read_text()
+    assert capfd.readouterr().err == ""

@@ -3,90 +3,187 @@
 from __future__ import annotations
 
 import ast
+import shlex
+import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import workflow
-from tests.support.planner import SITE, Planner, line_of
+from tests.support.planner import SITE, Planner, line_of, with_launcher
 from workflow.errors import SpecError
-from workflow.launch.launch_request import Launcher, LaunchLine, LaunchRequest, RankedProgram, RankLayout
+from workflow.launch import openmpi
+from workflow.launch.launch_request import (
+    Launcher,
+    LaunchLine,
+    LaunchRequest,
+    NodeFacts,
+    RankedProgram,
+    RankLayout,
+)
 from workflow.launch.launchers import LAUNCHERS, launch_line
 from workflow.launch.process_spec import make_process
-from workflow.plan.launch_requests import group_request, stage_request
+from workflow.plan.launch_requests import Received, group_request, stage_request
 from workflow.plan.plan_model import LaunchPlan
 from workflow.report.show.plan_tables import launch_lines
+from workflow.run.processes import process_reaper
+from workflow.site.launcher_tables import launcher_options
 from workflow.site.load_site import load_site
 
-NODE = RankLayout(nodes=1, first_node=0, ranks_per_node=4, cores_per_rank=2)
-WIDE = RankLayout(nodes=8, first_node=2, ranks_per_node=125, cores_per_rank=1)
 PROG, OTHER = ["prog", "-x"], ["other", "a b"]
-HOSTS = [f"host{number}" for number in range(12)]
+HOSTS = [f"host{number}" for number in range(60)]
+GOLDEN = Path(__file__).parents[1] / "golden/launchers"
+PLAIN = NodeFacts(cores=8)
+CUDA = NodeFacts(cores=8, threads_per_core=2, gpus=4, gpu_variable="CUDA_VISIBLE_DEVICES")
+PAIRS = [[0, 1], [2, 3], [4, 5], [6, 7]]
+
+
+def layout(nodes: int = 1, first: int = 0, per_node: int = 4, **more: Any) -> RankLayout:
+    values: dict[str, Any] = {"cores_per_rank": 2, "cores": PAIRS[:per_node]}
+    return RankLayout(nodes, first, per_node, **values | more)
+
+
+FREE = layout(cores_per_rank=0, cores=[])
+# name → (nodes as the launcher sees them, programs: ranks, arguments, layout)
+Case = tuple[NodeFacts, list[tuple[int, list[str], RankLayout]]]
+CASES: dict[str, Case] = {
+    "one node": (PLAIN, [(4, PROG, layout())]),
+    "two nodes, one rank less": (PLAIN, [(7, PROG, layout(nodes=2, first=1))]),
+    "50 nodes": (PLAIN, [(200, PROG, layout(nodes=50, first=3))]),
+    "without cores of its own": (PLAIN, [(4, PROG, FREE)]),
+    "beside stages with GPUs": (CUDA, [(4, PROG, layout())]),
+    "GPUs and adapters": (
+        CUDA, [(8, PROG, layout(nodes=2, gpus=[[3], [2], [1], [0]], nics=["mlx5_0", "mlx5_0", "mlx5_1", "mlx5_1"]))],
+    ),
+    "GPUs, variable not known": (replace(CUDA, gpu_variable=""), [(4, PROG, layout(gpus=[[3], [2], [1], [0]]))]),
+    "one adapter": (PLAIN, [(4, PROG, layout(nics=["hsn0"] * 4))]),
+    "two programs": (PLAIN, [(2, PROG, layout(per_node=2)), (2, OTHER, layout(per_node=2, cores=PAIRS[2:]))]),
+    "two programs, other numbers of ranks": (
+        PLAIN, [(6, PROG, layout(nodes=2)), (3, OTHER, layout(nodes=1, first=2, per_node=3))],
+    ),
+}  # fmt: skip
 
 
 def request(
-    launcher: str, *programs: tuple[int, list[str]], layout: RankLayout = NODE, hosts: Sequence[str] = ()
+    launcher: str, case: str, *, hosts: Sequence[str] = HOSTS, version: str | None = None, **more: Any
 ) -> LaunchRequest:
-    ranked = [RankedProgram(ranks, argv) for ranks, argv in programs]
+    node, programs = CASES[case]
     return LaunchRequest(
-        "sim", launcher, LAUNCHERS[launcher].executable, ["--extra"], ranked, layout, "/run/folder", "/run/work",
-        env={"A": "1"}, cores=[0, 1], hosts=hosts,
+        "sim", launcher, LAUNCHERS[launcher].executable, ["--extra"],
+        [RankedProgram(ranks, argv, where) for ranks, argv, where in programs], "/run/folder", "/run/work",
+        node, launcher_options(launcher, version), env={"A": "1"}, hosts=hosts, start_s=119.5, **more,
     )  # fmt: skip
 
 
-def argv(launcher: str, *programs: tuple[int, list[str]], layout: RankLayout = NODE, hosts: Sequence[str] = ()) -> str:
-    return " ".join(launch_line(request(launcher, *programs, layout=layout, hosts=hosts)).argv)
+def shown(launcher: str, case: str, **more: Any) -> str:
+    line = launch_line(request(launcher, case, **more))
+    files = "".join(f"  {path}:\n{_shortened(text)}" for path, text in line.texts().items())
+    env = "".join(f"  {name}={value}\n" for name, value in line.env.items())
+    return f"{case}\n  {shlex.join(line.argv)}\n{env}{files}\n"
+
+
+def _shortened(text: str) -> str:
+    lines = text.splitlines()
+    kept = [*lines[:12], f"… {len(lines)} lines", lines[-1]] if len(lines) > 14 else lines
+    return "".join(f"    {line}\n" for line in kept)
+
+
+@pytest.mark.parametrize("launcher", [name for name in LAUNCHERS if name != "none"])
+def test_lines_files_and_environment(launcher: str, bless: bool) -> None:
+    """After a deliberate change: `pytest tests/unit/test_launch_lines.py --bless`, then read the difference."""
+    several = LAUNCHERS[launcher].several_programs
+    text = "".join(shown(launcher, case) for case, (_, programs) in CASES.items() if len(programs) == 1 or several)
+    text += "".join(shown(launcher, case, hosts=[]).replace(case, f"{case}, no hosts") for case in ("one node",))
+    golden = GOLDEN / f"{launcher}.txt"
+    if bless:
+        golden.write_text(text)
+    assert golden.is_file(), f"no {golden.name}: run with --bless, then read it"
+    assert text == golden.read_text()
 
 
 def test_without_a_launcher_the_program_is_started() -> None:
-    assert argv("none", (1, PROG), hosts=HOSTS) == "prog -x"
+    one = replace(request("none", "one node"), programs=[RankedProgram(1, PROG, FREE)])
+    assert launch_line(one) == LaunchLine(PROG)
+    with_gpu = replace(one, node=CUDA, programs=[RankedProgram(1, PROG, layout(per_node=1, gpus=[[2, 3]]))])
+    assert launch_line(with_gpu).env == {"CUDA_VISIBLE_DEVICES": "2,3"}
 
 
-def test_mpiexec() -> None:
-    assert argv("mpiexec", (4, PROG)) == "mpiexec -n 4 --extra prog -x"
-    assert argv("mpiexec", (1000, PROG), layout=WIDE) == "mpiexec -n 1000 -ppn 125 --extra prog -x"
-    several = argv("mpiexec", (2, PROG), (1, OTHER))
-    assert several == "mpiexec --extra -n 2 prog -x : -n 1 other a b"
-    assert argv("mpiexec", (2, PROG), (1, OTHER), layout=WIDE).startswith("mpiexec --extra -ppn 125 -n 2 prog")
-    assert "-gpus-per-proc 2" in argv("mpiexec", (4, PROG), layout=replace(NODE, gpus_per_rank=2))
+def test_every_launcher_has_a_table_with_exactly_its_options() -> None:
+    for name, launcher in LAUNCHERS.items():
+        assert launcher_options(name).keys() == launcher.options, name
 
 
-def test_mpiexec_names_the_hosts_of_its_nodes() -> None:
-    narrow = replace(WIDE, nodes=2)
-    line = argv("mpiexec", (250, PROG), layout=narrow, hosts=HOSTS)
-    assert line == "mpiexec -n 250 -ppn 125 -hosts host2,host3 --extra prog -x"
-    line = argv("mpiexec", (250, PROG), (2, OTHER), layout=narrow, hosts=HOSTS)
-    assert line.startswith("mpiexec --extra -ppn 125 -hosts host2,host3 -n 250 prog -x :")
+@pytest.mark.parametrize(
+    ("launcher", "case", "version", "there", "gone"),
+    [
+        ("srun", "GPUs, variable not known", "23.11", "--gpus-per-task=1", "--tres-per-task"),
+        ("srun", "GPUs, variable not known", "24.05.3", "--tres-per-task=gres/gpu:1", "--gpus-per-task"),
+        ("srun", "one node", "20.02", "--cpu-bind=mask_cpu", "--overlap"),
+        ("openmpi", "one node", "4.1.4", "--rankfile /run/folder/rankfile", "--map-by"),
+        ("openmpi", "one node", "5.0.11", "--map-by rankfile:file=/run/folder/rankfile", "--rankfile"),
+        ("flux", "GPUs, variable not known", "0.50", "--gpus-per-task=1", "gpu-affinity"),
+    ],
+)
+def test_options_are_those_of_the_version(launcher: str, case: str, version: str, there: str, gone: str) -> None:
+    line = " ".join(launch_line(request(launcher, case, version=version)).argv)
+    assert there in line
+    assert gone not in line
 
 
-def test_srun_takes_its_cores_and_nodes_within_the_allocation() -> None:
-    line = argv("srun", (1000, PROG), layout=WIDE)
-    assert line == (
-        "srun --ntasks=1000 --nodes=8 --ntasks-per-node=125 --relative=2 --exact --cpus-per-task=1 --extra prog -x"
-    )
-    assert argv("srun", (1000, PROG), layout=WIDE, hosts=HOSTS) == line, "nodes are counted, hosts need no name"
-    guest = argv("srun", (1, PROG), layout=replace(NODE, cores_per_rank=0))
-    assert "--overlap" in guest
-    assert "--exact" not in guest
-    assert "--gpus-per-task=1" in argv("srun", (4, PROG), layout=replace(NODE, gpus_per_rank=1))
+def test_srun_binds_by_itself_only_where_it_has_whole_nodes() -> None:
+    argv = launch_line(request("srun", "one node", whole_nodes=False)).argv
+    assert "--exact" in argv and "--cpus-per-task=2" in argv
+    assert not any("mask" in word or "overlap" in word for word in argv)
+    assert "--cpu-bind=none" in launch_line(request("srun", "without cores of its own", whole_nodes=False)).argv
 
 
-def test_srun_reads_several_programs_from_a_file() -> None:
-    line = launch_line(request("srun", (2, PROG), (1, OTHER)))
-    assert line.argv[:2] == ["srun", "--ntasks=3"]
-    assert line.argv[-4:] == ["--extra", "--kill-on-bad-exit=1", "--multi-prog", "/run/folder/programs.conf"]
-    assert line.files == {"/run/folder/programs.conf": "0-1 prog -x\n2 other 'a b'\n"}
+def test_srun_drops_the_options_of_the_job_and_keeps_the_job() -> None:
+    without = launch_line(request("srun", "one node")).without
+    exact = {name for name in without if not name.endswith("*")}
+    beginnings = tuple(name[:-1] for name in without if name.endswith("*"))
+    for name in ("SLURM_CPUS_PER_TASK", "SLURM_NTASKS", "SLURM_NTASKS_PER_NODE", "SLURM_TRES_PER_TASK",
+                 "SLURM_GPUS_PER_TASK", "SLURM_MEM_PER_NODE", "SLURM_CPU_BIND_LIST", "SLURM_EXPORT_ENV"):  # fmt: skip
+        assert name in exact or name.startswith(beginnings), name
+    for name in ("SLURM_JOB_ID", "SLURM_JOB_NODELIST", "SLURM_JOB_NUM_NODES", "SLURM_CONF", "SLURM_JOB_PARTITION"):
+        assert name not in exact and not name.startswith(beginnings), name
 
 
 def test_the_process_of_a_line() -> None:
-    """Ranks inherit cores from hydra, and are bound by srun itself."""
-    process = make_process(request("mpiexec", (4, PROG)))
-    assert (process.name, process.cwd, process.folder, process.ranks) == ("sim", "/run/work", Path("/run/folder"), 4)
-    assert (process.env, list(process.cores), process.argv[0]) == ({"A": "1"}, [0, 1], "mpiexec")
-    assert list(make_process(request("srun", (4, PROG))).cores) == []
-    assert make_process(request("srun", (4, PROG), (1, OTHER))).files.keys() == {"/run/folder/programs.conf"}
+    process = make_process(request("srun", "GPUs and adapters"))
+    assert (process.name, process.cwd, process.folder, process.ranks) == ("sim", "/run/work", Path("/run/folder"), 8)
+    assert (process.env, process.argv[0], list(process.cores)) == ({"A": "1"}, "srun", [])
+    assert process.files.keys() == {"/run/folder/rank_settings.sh"}
+    assert "SLURM_CPUS_PER_TASK" in process.without
+    alone = replace(request("none", "one node"), programs=[RankedProgram(1, PROG, layout(per_node=1, cores=[[3, 1]]))])
+    assert make_process(alone).cores == [1, 3], "inherited by the program"
+    adapter = make_process(request("mpiexec", "one adapter"))
+    assert adapter.env == {"A": "1", "FABRIC_IFACE": "hsn0"}
+
+
+def test_the_script_of_a_rank_sets_what_is_its_own(tmp_path: Path) -> None:
+    """In a real shell: words with spaces arrive whole, and a rank that is not planned does not start."""
+    ((_, text),) = launch_line(request("srun", "GPUs and adapters")).texts().items()
+    script = tmp_path / "rank_settings.sh"
+    script.write_text(text)
+    show = "import os, sys; print(os.environ['CUDA_VISIBLE_DEVICES'], os.environ['FABRIC_IFACE'], sys.argv[1:])"
+
+    def start(rank: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["/bin/sh", script, sys.executable, "-c", show, "a b"],
+            env={"SLURM_LOCALID": rank}, capture_output=True, text=True, check=False, timeout=60,
+        )  # fmt: skip
+
+    assert start("2").stdout == "1 mlx5_1 ['a b']\n"
+    ended = start("4")
+    assert (ended.returncode, ended.stderr) == (127, "wf: SLURM_LOCALID=4: no rank of this node has that number\n")
+
+
+def test_names_of_the_variables_of_a_run() -> None:
+    assert openmpi.RUN_VARIABLES == (process_reaper.RUN_VARIABLE, process_reaper.STAGE_VARIABLE)
 
 
 def test_plans_name_nodes_where_a_line_names_hosts(plan_of: Planner) -> None:
@@ -96,25 +193,25 @@ def test_plans_name_nodes_where_a_line_names_hosts(plan_of: Planner) -> None:
     lines = {names: " ".join(line) for names, line in launch_lines(plan)}
     assert "-ppn 4 -hosts node[0],node[1] " in lines["walk"]
     assert "-n 4 -hosts node[2] " in lines["count"]
-    assert "node[" not in lines["keep"]
+    assert "-n 1 -hosts node[2] " in lines["keep"], "wf itself is on node[0]"
     assert "node[" not in str(launch_lines(plan_of())), "one node needs no host"
-    real = launch_line(stage_request(plan.stage("count"), hosts=["a", "b", "c", "d"])).argv
+    real = launch_line(stage_request(plan.stage("count"), plan, received=Received(["a", "b", "c", "d"]))).argv
     assert real[3:5] == ["-hosts", "c"]
 
 
 def test_only_processes_with_sst_need_ids_far_apart(plan_of: Planner) -> None:
     sst, files = plan_of(), plan_of(via="bp5")
-    assert stage_request(sst.stage("walk")).separate_ids
-    assert not stage_request(files.stage("walk")).separate_ids
+    assert stage_request(sst.stage("walk"), sst).separate_ids
+    assert not stage_request(files.stage("walk"), files).separate_ids
     both = plan_of(sets=("streams.positions.via=ssc", "streams.counts.via=sst"))
     assert group_request(both.groups[0], both).separate_ids
     alone = plan_of(via="ssc")
     assert not group_request(alone.groups[0], alone).separate_ids
 
 
-@pytest.mark.parametrize(("own", "option"), [("1", "--cpus-per-task=1"), ("0", "--overlap")])
+@pytest.mark.parametrize(("own", "option"), [("1", "--cpu-bind=mask_cpu:0x1,0x2,0x4"), ("0", "--cpu-bind=none")])
 def test_a_line_has_cores_of_its_own_where_all_its_stages_do(plan_of: Planner, own: str, option: str) -> None:
-    site = SITE.model_copy(update={"launcher": "srun"})
+    site = with_launcher("srun")
     plan = plan_of(via="ssc", site=site, sets=(f"stages.keep.place.cores_per_rank={own}",))
     assert option in launch_line(group_request(plan.groups[0], plan)).argv
 
@@ -142,12 +239,14 @@ def test_an_unknown_launcher_is_refused_with_those_there_are(tmp_path: Path, mon
     monkeypatch.setenv("WF_CONFIGS", str(tmp_path))
     with pytest.raises(SpecError) as caught:
         load_site("own")
-    message = ':3:11: launcher: there is no launcher "mpirun"\n  launchers: `none`, `mpiexec`, `srun`'
+    message = ':3:11: launcher: there is no launcher "mpirun"\n  launchers: '
+    message += "`none`, `mpiexec`, `pals`, `openmpi`, `srun`, `jsrun`, `flux`"
     assert str(caught.value).endswith(message)
 
 
 def test_no_other_room_names_a_launcher() -> None:
     names = {launcher.executable for launcher in LAUNCHERS.values() if launcher.executable}
+    names -= {"flux"}  # that of a scheduler, too
     package = Path(workflow.__file__).parent
     for path in package.rglob("*.py"):
         if path.parent != package / "launch":

@@ -17,7 +17,7 @@ FULL = Path("/dev/full")
 @pytest.mark.parametrize("full_stderr", [False, True])
 def test_a_full_disk_leaves_the_program_alone(tmp_path: Path, full_stderr: bool) -> None:
     program = [sys.executable, "-c", "print('whole'); raise SystemExit(3)"]
-    (tmp_path / LAUNCH_FILE).write_text(RankStart(program, str(tmp_path), {}, []).to_json())
+    (tmp_path / LAUNCH_FILE).write_text(RankStart(program, str(tmp_path), {}, [], [], True).to_json())
     (tmp_path / EXITS_FILE).symlink_to(FULL)
     with (FULL if full_stderr else tmp_path / "said").open("wb") as stderr:
         command = [sys.executable, "-m", "workflow.launch.mpmd_wrapper", str(tmp_path)]

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.planner import CHAIN, SITE, Planner, end_of, line_of
+from tests.support.planner import CHAIN, SITE, Planner, end_of, line_of, with_launcher
 from workflow.errors import SpecError
 from workflow.launch.launch_request import LaunchLine
 from workflow.launch.launchers import launch_line
-from workflow.plan.launch_requests import group_request
+from workflow.plan.launch_requests import Received, bound_by_wrapper, group_request
 from workflow.plan.plan_model import LaunchPlan, Plan
 from workflow.report.show.plan_tables import launch_lines
 from workflow.site.site_model import Site
 
 SSC = ("streams.*.via=ssc",)
-SLURM = SITE.model_copy(update={"nodes": 4, "launcher": "srun", "launcher_args": ["--mpi=pmi2"], "launch_single": True})
+SLURM = with_launcher("srun", nodes=4, launcher_args=["--mpi=pmi2"], launch_single=True)
 TWO_PAIRS = """
 stages:
   walk: {component: walker}
@@ -78,32 +78,30 @@ def test_several_readers_are_in_the_group(plan_of: Planner) -> None:
 def test_srun_takes_a_file_of_programs(plan_of: Planner) -> None:
     together = ("stages.count.place.share=walk", "stages.keep.place.share=walk", "oversubscribe=true")
     plan = plan_of(sets=(*SSC, *together, "stages.walk.ranks=3", "stages.keep.place.cores_per_rank=1"), site=SLURM)
-    argv, ((path, text),) = lines_of(plan).argv, lines_of(plan).files.items()
+    argv, ((path, text),) = lines_of(plan).argv, lines_of(plan).texts().items()
     assert path == "${{ run.dir }}/launches/walk/programs.conf"
     assert argv[0] == "srun"
-    assert argv[-4:] == ["--mpi=pmi2", "--kill-on-bad-exit=1", "--multi-prog", path]
+    assert argv[-4:] == ["--unbuffered", "--mpi=pmi2", "--multi-prog", path]
     assert "--ntasks=5" in argv
     ranks = [line.split()[0] for line in text.splitlines()]
     assert ranks == ["0-2", "3", "4"]
     assert text.splitlines()[1] == "3 /env/bin/python -m workflow.launch.mpmd_wrapper '${{ run.dir }}/stages/count'"
 
 
-def test_srun_lays_out_all_alike_or_not_at_all(plan_of: Planner) -> None:
-    alike = (*SSC, *SIX, "stages.keep.place.share=count", "stages.keep.place.cores_per_rank=0")
-    message = refused(plan_of, SLURM, (*alike, "stages.walk.ranks=8"))
-    assert "one launch line of srun lays out all ranks alike" in message
-    message = refused(plan_of, SLURM, (*SSC, "stages.walk.place.cores_per_rank=2", "oversubscribe=true"))
-    assert "gives all ranks equally many cores" in message
-
-
-def test_no_stage_ends_in_the_middle_of_a_node(plan_of: Planner) -> None:
-    """Else the first rank of count would come to the second node, beside the last one of walk."""
-    hydra = SITE.model_copy(update={"nodes": 4})
-    apart = ("stages.walk.place.nodes=2", "stages.count.ranks=2", "stages.count.place.nodes=1")
-    with pytest.raises(SpecError, match="lays out all ranks alike"):
-        plan_of(TWO_PAIRS, sets=(*apart, "stages.walk.ranks=3"), site=hydra)
-    plan = plan_of(TWO_PAIRS, sets=(*apart, "stages.walk.ranks=4"), site=hydra)
-    assert lines_of(plan).argv[:5] == ["/env/bin/mpiexec", "-ppn", "2", "-n", "4"]
+def test_nodes_of_one_line_may_have_different_ranks(plan_of: Planner) -> None:
+    """walk has three ranks on two nodes, count two on a third one."""
+    apart = ("stages.walk.place.nodes=2", "stages.count.ranks=2", "stages.count.place.nodes=1", "stages.walk.ranks=3")
+    for site in (SITE.model_copy(update={"nodes": 4}), SLURM):
+        plan = plan_of(TWO_PAIRS, sets=apart, site=site)
+        line = launch_line(group_request(plan.groups[0], plan, received=Received(["a", "b", "c", "d"])))
+        if site is SLURM:
+            assert "--distribution=arbitrary" in line.argv
+            assert line.texts()[line.env["SLURM_HOSTFILE"]].split() == ["a", "a", "b", "c", "c"]
+        else:
+            assert line.argv[1:3] == ["-hosts", "a:2,b:1,c:2"]
+        assert bound_by_wrapper(plan.groups[0], plan), "the first rank of a node is one of walk, or one of count"
+    same = plan_of(TWO_PAIRS, sets=(*apart, "stages.walk.ranks=4"), site=SITE.model_copy(update={"nodes": 4}))
+    assert lines_of(same).argv[1:5] == ["-ppn", "2", "-bind-to", "user:0,1"]
 
 
 def test_needs_a_launcher(plan_of: Planner) -> None:
@@ -133,5 +131,5 @@ def test_a_queue_of_the_file_may_stay_when_via_is_chosen_over_it(plan_of: Planne
 def test_people_see_one_line_and_what_each_stage_is_there(plan_of: Planner) -> None:
     lines = launch_lines(plan_of(TWO_PAIRS))
     assert [names.strip() for names, _ in lines] == ["walk, count", "walk there", "count there", "keep"]
-    assert lines[0][1][:3] == ["/env/bin/mpiexec", "-n", "1"]
+    assert lines[0][1][:5] == ["/env/bin/mpiexec", "-bind-to", "user:0,1", "-n", "1"]
     assert lines[1][1][-1].endswith("walker/program.py")

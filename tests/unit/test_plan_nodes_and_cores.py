@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.support.planner import SITE, Planner, line_of
+from tests.support.planner import Planner, line_of, with_launcher
 from workflow.errors import SpecError
 from workflow.plan.placement.nodes import Demand, Range, node_count, place_nodes
 from workflow.plan.plan_model import Placement, Plan
@@ -15,9 +15,7 @@ from workflow.plan.problems import Problems
 from workflow.spec.origins import Origins
 from workflow.spec.yaml_tree.node import Node, SourcePosition
 
-CLUSTER = SITE.model_copy(
-    update={"site": "cluster", "nodes": 4, "cores_per_node": 8, "launcher": "srun", "launch_single": True}
-)
+CLUSTER = with_launcher("srun", site="cluster", nodes=4, cores_per_node=8, launch_single=True)
 TWO_NODES = CLUSTER.model_copy(update={"nodes": 2})
 
 

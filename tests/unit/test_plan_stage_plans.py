@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.planner import COMPONENTS, SITE, Planner, line_of
+from tests.support.planner import COMPONENTS, SITE, Planner, line_of, with_launcher
 from workflow.errors import SpecError
 from workflow.plan.plan_model import LaunchPlan
 from workflow.run.run_directory import fill_plan
@@ -42,7 +42,7 @@ def test_command(plan_of: Planner, own: str, tmp_path: Path) -> None:
     sim = plan.stage("sim")
     field = "${{ run.dir }}/streams/field"
     assert sim.program == [f"{tmp_path}/sim", "-n", "4", "--fast", "true", field, "SST"]
-    assert line_of(plan, "sim") == ["/env/bin/mpiexec", "-n", "2", *sim.program]
+    assert line_of(plan, "sim") == ["/env/bin/mpiexec", "-n", "2", "-bind-to", "user:0,1", *sim.program]
     assert (sim.launch.launcher, sim.kind, sim.observed) == ("mpiexec", "analysis", "evidence")
     assert sim.cwd == "${{ run.dir }}/stages/sim/work"
     first = plan.stage("first")
@@ -122,7 +122,7 @@ def test_names_of_variables_come_from_parameters(plan_of: Planner) -> None:
 
 
 def test_a_launcher_for_every_stage(plan_of: Planner) -> None:
-    srun = SITE.model_copy(update={"launcher": "srun", "launch_single": True, "launcher_args": ["--mpi=pmi2"]})
+    srun = with_launcher("srun", launch_single=True, launcher_args=["--mpi=pmi2"])
     plan = plan_of(site=srun)
     walk, argv = plan.stage("walk"), line_of(plan, "walk")
     assert walk.launch == LaunchPlan(launcher="srun", executable="srun", arguments=["--mpi=pmi2"])

@@ -19,6 +19,7 @@ from tests.support.planner import SITE, Planner
 from workflow.compare.compare_runs import compare_runs
 from workflow.errors import RunError
 from workflow.launch.launchers import launch_line
+from workflow.launch.old_options import OLD_OPTIONS
 from workflow.plan.launch_requests import group_request, stage_request
 from workflow.plan.plan_model import Plan
 from workflow.plan.read_plan import read_plan
@@ -48,7 +49,7 @@ def test_its_launch_lines_are_those_that_were_executed() -> None:
 def test_its_report_is_what_it_was(old_run: Path) -> None:
     old = json.loads((RUN / "report-of-that-wf.json").read_text())
     new = compute_report(old_run).model_dump(mode="json")
-    assert read_filled_plan(old_run).plan_version == 2
+    assert read_filled_plan(old_run).plan_version == 3
     for part, keys in (
         ("stages", ("name", "program", "ranks", "state", "exit_code", "wall_s", "steps_in", "steps_out", "bytes_out")),
         ("streams", ("name", "writer", "engine", "transport", "steps", "bytes", "complete")),
@@ -82,25 +83,26 @@ def as_version_1(plan: Plan) -> dict[str, Any]:
     for stage, part in zip(plan.stages, data["stages"], strict=True):
         del part["launch"]
         part["launcher"] = stage.launch.launcher
-        part["argv"] = stage.launch.wrapper or launch_line(stage_request(stage)).argv
+        part["argv"] = stage.launch.wrapper or launch_line(stage_request(stage, plan)).argv
     for group, part in zip(plan.groups, data["groups"], strict=True):
         del part["launch"]
         line = launch_line(group_request(group, plan))
-        part |= {"launcher": group.launch.launcher, "argv": line.argv, "files": line.files}
+        part |= {"launcher": group.launch.launcher, "argv": line.argv, "files": line.texts()}
     return data
 
 
-@pytest.mark.parametrize("launcher", ["mpiexec", "srun"])
 @pytest.mark.parametrize("arguments", [[], ["--mpi=pmi2", "-v"]])
 @pytest.mark.parametrize("via", [None, "ssc"])
-def test_the_sites_arguments_are_found_in_a_line(
-    plan_of: Planner, launcher: str, arguments: list[str], via: str | None
-) -> None:
-    site = SITE.model_copy(update={"nodes": 4, "launcher": launcher, "launcher_args": arguments, "launch_single": True})
+def test_the_sites_arguments_are_found_in_a_line(plan_of: Planner, arguments: list[str], via: str | None) -> None:
+    old = OLD_OPTIONS["mpiexec"]
+    site = SITE.model_copy(
+        update={"nodes": 4, "launcher_args": arguments, "launch_single": True, "launcher_options": old}
+    )
     sets = ("stages.walk.ranks=2", "stages.count.place.share=walk", "stages.keep.place.share=walk")
     plan = plan_of(via=via, site=site, sets=(*sets, "oversubscribe=true"))
     assert len(plan.groups) == (via == "ssc")
-    assert read_plan(json.dumps(as_version_1(plan)), "plan.json") == plan
+    read = read_plan(json.dumps(as_version_1(plan)), "plan.json")
+    assert read.model_copy(update={"node": plan.node}) == plan
 
 
 def _without_launcher(group: dict[str, Any]) -> None:
@@ -110,7 +112,7 @@ def _without_launcher(group: dict[str, Any]) -> None:
         group["launcher"] = "none"
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", [1, 3])
 @pytest.mark.parametrize("spoil", [_without_launcher, lambda group: group.update(stages=[])])
 def test_a_group_that_makes_no_line_is_refused(plan_of: Planner, version: int, spoil: Any) -> None:
     plan = plan_of(via="ssc")

@@ -465,7 +465,7 @@ def test_doctor_names_the_launcher_of_the_site(tmp_path: Path, monkeypatch: pyte
     """The issue: `ok /usr/bin/srun` where the site uses mpiexec."""
     monkeypatch.chdir(tmp_path)
     executable(tmp_path / "bin/srun", "")
-    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin")
     monkeypatch.setattr("workflow.site.machine.launcher_path", lambda launcher: f"no-such-{launcher.executable}")
     doctor = CliRunner().invoke(wf, ["doctor", "--json"])
     (launcher,) = [each for each in json.loads(doctor.output) if each["name"] == "MPI launcher"]

@@ -19,6 +19,7 @@ from workflow.report.build.stream_figures import idle
 from workflow.report.read.metrics_file import StageMetrics, read_metrics
 from workflow.report.read.run_records import Records, read_records
 from workflow.report.report_model import StagePart
+from workflow.site.launcher_tables import launcher_options
 from workflow.spec.models.pipeline import Deadlines, Queue
 
 READERS = ["one", "two"]
@@ -36,6 +37,7 @@ def fan(limit: int | None = 3, when_full: str = "block", engine: str = "SST") ->
 
     return Plan(
         wf_version="0", pipeline="fan", pipeline_file="pipeline.yaml", site="local",
+        launch_options=launcher_options("mpiexec"),
         stages=[
             make_stage("md", "simulation", [make_end("atoms", "write", engine), make_end("log", "write", engine)]),
             *(make_stage(name, "sink", [make_end("atoms", "read", engine)]) for name in READERS),

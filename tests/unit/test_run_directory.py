@@ -209,9 +209,9 @@ def test_run_names_move_on(plan: Plan, tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_plan_of_a_newer_version_is_refused(plan: Plan, tmp_path: Path) -> None:
     run_dir = create_run_dir(plan, Source(), tmp_path / "run")
-    newer = {**json.loads((run_dir / "plan.json").read_text()), "plan_version": 3}
+    newer = {**json.loads((run_dir / "plan.json").read_text()), "plan_version": 4}
     (run_dir / "plan.json").write_text(json.dumps(newer))
-    with pytest.raises(RunError, match="plan_version is 3, this wf reads versions up to 2\n  use the wf that wrote it"):
+    with pytest.raises(RunError, match="plan_version is 4, this wf reads versions up to 3\n  use the wf that wrote it"):
         read_filled_plan(run_dir)
 
 

@@ -169,7 +169,8 @@ def test_writer_is_not_blamed_for_its_dead_reader() -> None:
     assert run.state.stopping is None, "md might be the cause"
     run.feed(*run.done("md", 9, 1.2)).tick(1.35)
     assert run.state.culprit == "saxs"
-    assert run.state.stages["md"].status == "succeeded"
+    assert run.state.stages["md"].status == "failed"
+    assert run.state.stages["md"].reason == ("ended with exit code 0, but 7 of 9 steps of atoms never arrived at saxs")
 
 
 def test_reader_that_lost_its_writer_waits_longer_for_it_to_be_seen_dead() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from workflow.run.events import NodeLost, NodeSeen
+from workflow.run.events import NodeLost, NodeSeen, NodeSilent
 from workflow.run.nodes.beat_judge import BeatJudge
 from workflow.run.nodes.guard_lines import NodeLoad, parse_line, to_lines
 from workflow.run.nodes.node_watch import NodeWatch, RankSeen
@@ -37,8 +37,15 @@ def test_silent_node_is_lost_once_while_another_one_speaks() -> None:
     for second in range(1, 20):
         watch.take([beat("n1"), beat("n3")], second)
         events += watch.look(second)
-    assert events == [NodeLost(10, 1, "n2", 10, "no rank there")]
+    assert events == [NodeSilent(5, 1, "n2"), NodeLost(10, 1, "n2", 10, "no rank there")]
     assert watch.heard == 2
+
+
+def test_node_that_speaks_again_is_seen_again() -> None:
+    watch = watch_of("n1", "n2")
+    watch.take([beat("n1")], 6.0)
+    assert watch.look(2.0) + watch.look(4.0) + watch.look(6.0) == [NodeSilent(6.0, 1, "n2")]
+    assert watch.take([beat("n2"), beat("n2")], 7.0) == [NodeSeen(7.0, 1, "n2")]
 
 
 def test_no_node_is_lost_when_the_launcher_of_the_guards_is_silent() -> None:
@@ -59,7 +66,8 @@ def test_node_of_the_supervisor_is_not_lost() -> None:
 def test_only_node_of_an_allocation_is_lost_when_it_is_silent() -> None:
     watch = watch_of("n1", own="login")
     assert [event for second in range(1, 15) for event in watch.look(second)] == [
-        NodeLost(10, 0, "n1", 10, "no rank there")
+        NodeSilent(5, 0, "n1"),
+        NodeLost(10, 0, "n1", 10, "no rank there"),
     ]
 
 
@@ -72,7 +80,7 @@ def test_pause_of_the_supervisor_loses_no_node() -> None:
     for second in range(62, 80):
         watch.take([beat("n1")], second)
         events += watch.look(second)
-    assert events == [NodeLost(70, 1, "n2", 10, "no rank there")]
+    assert events == [NodeSilent(65, 1, "n2"), NodeLost(70, 1, "n2", 10, "no rank there")]
 
 
 def test_lines_come_back_as_they_were() -> None:
@@ -108,7 +116,7 @@ def test_ranks_that_run() -> None:
     assert watch.ranks() == [RankSeen(0, "n1", "md", 0, 11, "0"), RankSeen(1, "n2", "saxs", 0, 13, "1")]
     assert watch.memory_facts("md") == [("n2", MemoryFacts(node_kills=1))]
     events = [event for second in range(1, 20) for event in (*watch.take([beat("n1")], second), *watch.look(second))]
-    assert events == [NodeLost(12, 1, "n2", 10, "ranks there: 1 of saxs")]
+    assert events == [NodeSilent(7, 1, "n2"), NodeLost(12, 1, "n2", 10, "ranks there: 1 of saxs")]
     assert watch.count("saxs") == 0
 
 

@@ -152,7 +152,10 @@ def _mpi_launcher(site: Site) -> Finding:
     path = shutil.which(site.launcher_path)
     if path is not None:
         return Finding("MPI launcher", "ok", f"{path} (site {site.site})")
-    known = {name: each for name, each in LAUNCHERS.items() if each.starts_ranks and name != site.launcher}
+    own = LAUNCHERS[site.launcher]
+    # MPICH comes with an mpirun, too: only one of the other kind is certainly something else.
+    kinds = {name: each for name, each in LAUNCHERS.items() if each.other_machines != own.other_machines}
+    known = {name: each for name, each in kinds.items() if each.executable not in ("", own.executable)}
     others = [name for name, each in known.items() if find_program(each.executable)]
     hint = f"{install_command('laptop')}, or load an MPI module"
     hint += f"; or use a site with `launcher: {others[0]}`, which is here" if others else ""

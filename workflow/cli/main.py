@@ -222,10 +222,19 @@ def run(given: GivenPipeline, run_dir: Path | None, dry_run: bool, quiet: bool, 
     """Run a pipeline, show its progress, and wait for its end.
 
     PIPELINE is the YAML file. Exits with 0 when the run succeeded, 1 when it failed, 2 when it could not start, and
-    130 when it was interrupted. Ctrl-C and a closed terminal stop the run, unless it was started with --detach: see
+    130 when it was interrupted, and 75 when it was stopped in order because its allocation was about to end. Ctrl-C
+    and a closed terminal stop the run, unless it was started with --detach: see
     `wf watch` and `wf cancel`.
     """
-    from workflow.api import detach_run, find_site, make_plan, refuse_missing, show_warnings, start_run
+    from workflow.api import (
+        detach_run,
+        find_site,
+        make_plan,
+        refuse_allocation,
+        refuse_missing,
+        show_warnings,
+        start_run,
+    )
     from workflow.site.allocation.discover import discover_allocation
 
     loaded = given.load()
@@ -235,7 +244,8 @@ def run(given: GivenPipeline, run_dir: Path | None, dry_run: bool, quiet: bool, 
     if dry_run:
         click.echo(decided.to_json(), nl=False)
         return
-    warnings = refuse_missing(loaded, decided, site)
+    found = refuse_allocation(decided, site, allocation)
+    warnings = [*refuse_missing(loaded, decided, site), *found]
     if detach:
         show_warnings(warnings)
         directory = detach_run(loaded, decided, run_dir)

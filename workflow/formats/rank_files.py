@@ -17,17 +17,23 @@ from workflow.formats.versions import check_version
 
 LAUNCH_FILE = "launch.json"
 EXITS_FILE = "exits.jsonl"
-LAUNCH_FILE_VERSION = 1
+LAUNCH_FILE_VERSION = 2
 _VERSION_KEY = "launch_file_version"
 
 
 class RankStart(NamedTuple):
-    """What one rank of a stage starts. `cores` are indices among those that the rank may use; [] is no binding."""
+    """What one rank of a stage starts. `cores` are those of all ranks of the stage on a node; [] is no binding.
+
+    `planned` are the cores that the plan uses on nodes, and `by_index` whether they may be counted among those that a
+    process may use (`launch.binding`).
+    """
 
     program: list[str]
     cwd: str
     env: dict[str, str]
     cores: list[int]
+    planned: list[int]
+    by_index: bool
 
     def to_json(self) -> str:
         """The text of `launch.json`."""

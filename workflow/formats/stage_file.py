@@ -63,6 +63,8 @@ class StageSettings:
     group: LaunchGroup | None = None
     component: str | None = None  # None: a command of the user's own
     run_dir: str = ""
+    # Whether it ends by itself when the run is to be stopped: nothing that it reads ends then.
+    stops_itself: bool = False
 
     @property
     def by_hand(self) -> bool:
@@ -92,7 +94,7 @@ def read_stage_file(path: Path) -> StageSettings:
         group = LaunchGroup(**data["group"]) if data.get("group") else None
         return StageSettings(
             data["stage"], data["ranks"], data["parameters"], data["metrics"], ends, group,
-            data.get("component"), data.get("run_dir", ""),
+            data.get("component"), data.get("run_dir", ""), data.get("stops_itself", False),
         )  # fmt: skip
     except (KeyError, TypeError) as error:
         raise ValueError(f"not a stage file: {error}") from error

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from workflow.launch.launch_request import Launcher, LaunchLine, LaunchRequest
+from workflow.launch.rank_settings import rank_settings
 
 
 def _line(request: LaunchRequest) -> LaunchLine:
     (program,) = request.programs
-    return LaunchLine(list(program.argv))
+    return LaunchLine(list(program.argv), env=rank_settings(request, "").env)
 
 
 LAUNCHER = Launcher(_line, executable="")

@@ -3,38 +3,69 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import NamedTuple, TypeVar
 
+from workflow.launch.rank_ends import EndPattern
 
-@dataclass(frozen=True)
-class RankedProgram:
-    """A program and the number of its ranks. Several in one request share MPI_COMM_WORLD, in this order."""
-
-    ranks: int
-    argv: Sequence[str]
+CoreSet = Sequence[int]
 
 
 @dataclass(frozen=True)
 class RankLayout:
-    """Where the ranks of a launch line run. `first_node` counts from 0 within the allocation.
+    """Where the ranks of a program run: rank i on node `first_node + i // ranks_per_node` of the allocation.
 
-    `cores_per_rank` is 0 where ranks have no cores of their own. All programs of one line have the same layout.
+    `cores`, `gpus` and `nics` have one entry for each rank of a node; they are empty where ranks are not bound, see all
+    GPUs, and may use any network adapter. Cores are numbered as the site does. `cores_per_rank` is 0 where ranks have
+    no cores of their own.
     """
 
     nodes: int
     first_node: int
     ranks_per_node: int
     cores_per_rank: int
-    gpus_per_rank: int = 0
+    cores: Sequence[CoreSet] = ()
+    gpus: Sequence[Sequence[int]] = ()
+    nics: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class RankedProgram:
+    """A program, the number of its ranks, and where they run. Several in one request share MPI_COMM_WORLD."""
+
+    ranks: int
+    argv: Sequence[str]
+    layout: RankLayout
+
+
+@dataclass(frozen=True)
+class NodeFacts:
+    """What launchers must know of a node. `gpu_variable` restricts a rank to its GPUs; empty: not known."""
+
+    cores: int
+    threads_per_core: int = 1
+    gpus: int = 0
+    gpu_variable: str = ""
+
+
+class Segment(NamedTuple):
+    """Ranks that follow each other on one node: `first` is the first one's number in MPI_COMM_WORLD."""
+
+    node: int
+    first: int
+    ranks: int
+    layout: RankLayout
 
 
 @dataclass(frozen=True)
 class LaunchRequest:
-    """One line: the programs, their layout, and what surrounds them.
+    """One line: the programs, in the order of their ranks, and what surrounds them.
 
-    `hosts` are those of the allocation, by node index; empty where they are not known or not needed. `folder` is
-    where logs go, and files that the launcher reads. `cores` are core indices on each node; [] is no binding.
+    `hosts` are those of the allocation, by node index; empty where they are not known or not needed. `folder` is where
+    logs go, and files that the launcher reads. `options` are the launcher's, as its version spells them (`option`).
+    `whole_nodes` is False where other jobs may use the rest of the nodes. `start_s` is how long the start may take.
     """
 
     name: str
@@ -42,12 +73,14 @@ class LaunchRequest:
     executable: str
     arguments: Sequence[str]
     programs: Sequence[RankedProgram]
-    layout: RankLayout
     folder: str
     cwd: str
+    node: NodeFacts
+    options: Mapping[str, str]
     env: Mapping[str, str] = field(default_factory=dict)
-    cores: Sequence[int] = ()
     hosts: Sequence[str] = ()
+    whole_nodes: bool = True
+    start_s: float = 120.0
     separate_ids: bool = False  # its processes need ids far from those of other stages (`run.processes`)
 
     @property
@@ -56,18 +89,93 @@ class LaunchRequest:
         return sum(program.ranks for program in self.programs)
 
     @property
+    def first_node(self) -> int:
+        """The lowest node index of the line."""
+        return min(program.layout.first_node for program in self.programs)
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes the line spans."""
+        return max(each.layout.first_node + each.layout.nodes for each in self.programs) - self.first_node
+
+    @property
     def own_hosts(self) -> Sequence[str]:
         """The hosts of the nodes of this line; empty where hosts are not known."""
-        first = self.layout.first_node
-        return self.hosts[first : first + self.layout.nodes]
+        return self.hosts[self.first_node : self.first_node + self.nodes]
+
+    def segments(self) -> Iterator[Segment]:
+        """All ranks in their order, node by node."""
+        first = 0
+        for program in self.programs:
+            left, node = program.ranks, program.layout.first_node
+            while left > 0:
+                here = min(left, program.layout.ranks_per_node)
+                yield Segment(node, first, here, program.layout)
+                first, left, node = first + here, left - here, node + 1
+
+    @cached_property
+    def ranks_per_node(self) -> int:
+        """Ranks on each node of the line, the last one may have fewer; 0 where nodes differ otherwise."""
+        counts: dict[int, int] = {}
+        order = []
+        for segment in self.segments():
+            counts[segment.node] = counts.get(segment.node, 0) + segment.ranks
+            order.append(segment.node)
+        most = max(counts.values())
+        alike = all(counts.get(self.first_node + index) == most for index in range(self.nodes - 1))
+        return most if order == sorted(order) and alike and len(counts) == self.nodes else 0
+
+    @cached_property
+    def local(self) -> RankLayout:
+        """What holds for the ranks of every node of the line, by local rank: its cores, GPUs and adapters.
+
+        These are empty where the nodes of the line differ: then each rank's program must see to it.
+        """
+        layouts = [program.layout for program in self.programs]
+        per_rank = {each.cores_per_rank for each in layouts}
+        found = RankLayout(self.nodes, self.first_node, self.ranks_per_node, 0 if 0 in per_rank else max(per_rank))
+        if self.nodes == 1:
+            return replace(
+                found,
+                cores=_joined(self.ranks, [each.cores for each in layouts]),
+                gpus=_joined(self.ranks, [each.gpus for each in layouts]),
+                nics=_joined(self.ranks, [each.nics for each in layouts]),
+            )
+        first = layouts[0]
+        alike = all((each.cores, each.gpus, each.nics) == (first.cores, first.gpus, first.nics) for each in layouts)
+        if not alike or (len(layouts) > 1 and not self.ranks_per_node):
+            return found
+        return replace(found, cores=first.cores, gpus=first.gpus, nics=first.nics)
+
+    def option(self, name: str, value: object = "") -> list[str]:
+        """The words of an option of the launcher, `value` in the place of `{}`; [] where its version has none."""
+        return [word.replace("{}", str(value)) for word in self.options[name].split()]
+
+
+OfRank = TypeVar("OfRank")
+
+
+def _joined(ranks: int, parts: Sequence[Sequence[OfRank]]) -> list[OfRank]:
+    """What the ranks of all programs of a node have; [] where some have nothing."""
+    values = [value for part in parts for value in part]
+    return values if len(values) == ranks else []
 
 
 @dataclass(frozen=True)
 class LaunchLine:
-    """What is executed, and the files that must exist before: absolute path → text."""
+    """What is executed; the files that must exist before, absolute path → its text when called; more environment.
+
+    `without` are variables that the launcher must not inherit: exact names, or beginnings that end in `*`.
+    """
 
     argv: list[str]
-    files: dict[str, str] = field(default_factory=dict)
+    files: dict[str, Callable[[], str]] = field(default_factory=dict)
+    env: dict[str, str] = field(default_factory=dict)
+    without: Sequence[str] = ()
+
+    def texts(self) -> dict[str, str]:
+        """The files with their texts. Only the run needs them: some have a line for every rank."""
+        return {path: text() for path, text in self.files.items()}
 
 
 @dataclass(frozen=True)
@@ -76,10 +184,11 @@ class Launcher:
 
     line: Callable[[LaunchRequest], LaunchLine]
     executable: str  # empty: the program is started without a launcher, and has one rank
+    options: frozenset[str] = frozenset()  # what its table in configs/launchers must have
     comes_with_python: bool = False  # a Python environment may bring its own, which then belongs to its MPI
-    several_programs: bool = False  # one line can start several programs
-    equal_cores: bool = False  # all ranks of one line have equally many cores
+    several_programs: bool = False  # one line can start several programs, on whichever nodes
     binds: bool = False  # binds ranks to cores itself; else they inherit the cores of what starts it
+    selects_gpus: bool = False  # restricts ranks to GPUs by itself; else the site's `gpu_variable` does
     other_machines: bool = False  # looks programs up where the ranks run, which may be another machine
     needs_hosts: bool = False  # names the nodes of a line by `hosts`; without them it starts on the first nodes
     mpi_connects: bool = False  # two programs of two lines find each other by MPI_Comm_connect
@@ -87,10 +196,12 @@ class Launcher:
     outlives_ranks: bool = False  # may wait for ever for ranks that have gone
     # (exit code, last lines of its output) → the signal that ended a rank; None: no signal
     signal_of: Callable[[int, Iterable[str]], int | None] = lambda _code, _lines: None
+    end_patterns: Sequence[EndPattern] = ()  # what it prints when ranks end badly
     rank_variable: str = ""  # environment variable in which a process finds its rank
     local_rank_variable: str = ""  # the same among the ranks of its line on its node
     independent: Sequence[str] = ()  # options with which the end of one rank, or node, does not end the others
     interrupt_notice: re.Pattern[str] | None = None  # what it prints when Ctrl-C ends its ranks
+    not_started: re.Pattern[str] | None = None  # what it prints when it could not start the ranks
 
     @property
     def starts_ranks(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workflow.launch import direct, mpiexec, srun
+from workflow.launch import direct, flux, jsrun, mpiexec, openmpi, pals, srun
 from workflow.launch.launch_request import Launcher, LaunchLine, LaunchRequest
 
 # The program is started as it is; and what a site's file means that names no launcher.
@@ -10,7 +10,11 @@ DIRECT, DEFAULT = "none", "mpiexec"
 LAUNCHERS: dict[str, Launcher] = {
     DIRECT: direct.LAUNCHER,
     "mpiexec": mpiexec.LAUNCHER,
+    "pals": pals.LAUNCHER,
+    "openmpi": openmpi.LAUNCHER,
     "srun": srun.LAUNCHER,
+    "jsrun": jsrun.LAUNCHER,
+    "flux": flux.LAUNCHER,
 }
 
 

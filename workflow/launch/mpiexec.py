@@ -1,4 +1,4 @@
-"""MPICH's mpiexec (hydra), as of MPICH 4.2. Options: `mpiexec -help`."""
+"""MPICH's mpiexec (hydra), as of MPICH 4.2. Options: `mpiexec -help`, `mpiexec -bind-to -help`."""
 
 from __future__ import annotations
 
@@ -6,34 +6,47 @@ import re
 import signal
 from collections.abc import Iterable
 
+from workflow.launch.host_options import host_options, hosts_with_ranks
 from workflow.launch.launch_request import Launcher, LaunchLine, LaunchRequest
+from workflow.launch.rank_settings import rank_settings
 
 # hydra exits with the number of the signal that ended a rank, and names it in this line.
 _EXIT_STRING = re.compile(r"EXIT STRING: .*\(signal (\d+)\)")
+_LOCAL_RANK = "MPI_LOCALRANKID"
 
 
 def _line(request: LaunchRequest) -> LaunchLine:
     """`mpiexec -n 4 A`, or `mpiexec -n 2 A : -n 1 B`: ranks are numbered in this order."""
-    options = _node_options(request)
+    settings = rank_settings(request, _LOCAL_RANK)
+    per_node = request.ranks_per_node
+    hosts, files = host_options(request, request.own_hosts if per_node else hosts_with_ranks(request))
+    options = [
+        *(request.option("ranks_per_node", per_node) if per_node and request.nodes > 1 else []),
+        *hosts,
+        *_binding(request),
+        *_gpus(request),
+    ]
     if len(request.programs) == 1:
         (program,) = request.programs
-        count = ["-n", str(program.ranks)]
-        return LaunchLine([request.executable, *count, *options, *request.arguments, *program.argv])
+        argv = [request.executable, *request.option("ranks", program.ranks), *options, *request.arguments]
+        return LaunchLine([*argv, *settings.through, *program.argv], files | settings.files, settings.env)
     argv = [request.executable, *request.arguments, *options]
     for index, program in enumerate(request.programs):
-        argv += [*([":"] if index else []), "-n", str(program.ranks), *program.argv]
-    return LaunchLine(argv)
+        argv += [":"] if index else []
+        argv += [*request.option("ranks", program.ranks), *settings.through, *program.argv]
+    return LaunchLine(argv, files | settings.files, settings.env)
 
 
-def _node_options(request: LaunchRequest) -> list[str]:
-    layout = request.layout
-    options = [] if layout.nodes == 1 else ["-ppn", str(layout.ranks_per_node)]
-    if request.own_hosts:
-        options += ["-hosts", ",".join(request.own_hosts)]
-    if layout.gpus_per_rank:
-        # MPICH 5.0.2 aborts at this option on a node without GPUs.
-        options += ["-gpus-per-proc", str(layout.gpus_per_rank)]
-    return options
+def _binding(request: LaunchRequest) -> list[str]:
+    """`user:0+1,2+3`: the cores of each rank of a node."""
+    sets = ",".join("+".join(map(str, cores)) for cores in request.local.cores)
+    return request.option("cores", sets) if sets else []
+
+
+def _gpus(request: LaunchRequest) -> list[str]:
+    """Where no variable restricts ranks to their GPUs. MPICH 5.0.2 aborts at this option on a node without GPUs."""
+    count = {len(each) for each in request.local.gpus}
+    return request.option("gpus_per_rank", max(count)) if count and not request.node.gpu_variable else []
 
 
 def _signal_of(code: int, lines: Iterable[str]) -> int | None:
@@ -47,14 +60,17 @@ def _signal_of(code: int, lines: Iterable[str]) -> int | None:
 LAUNCHER = Launcher(
     _line,
     executable="mpiexec",
+    options=frozenset({"ranks", "ranks_per_node", "hosts", "host_file", "cores", "gpus_per_rank"}),
     comes_with_python=True,
     several_programs=True,
+    binds=True,
+    selects_gpus=True,
     needs_hosts=True,
     ranks_below=True,
     outlives_ranks=True,  # when its proxy is killed
     signal_of=_signal_of,
     rank_variable="PMI_RANK",
-    local_rank_variable="MPI_LOCALRANKID",
+    local_rank_variable=_LOCAL_RANK,
     independent=("-disable-auto-cleanup",),
     interrupt_notice=re.compile(
         r"\[mpiexec@[^\]]*\] (?:Sending Ctrl-C to processes as requested|Press Ctrl-C again to force abort)"

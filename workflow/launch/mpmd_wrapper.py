@@ -12,11 +12,10 @@ import ctypes
 import os
 import signal
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from workflow.formats.rank_files import RankStart, note_exit, note_started, read_start, say
-from workflow.launch.binding import choose_cores
+from workflow.launch.binding import CoresMissingError, real_cores
 
 NOT_STARTED = 127
 _PR_SET_PDEATHSIG = 1
@@ -53,22 +52,23 @@ def _become(folder: Path, start: RankStart, parent: int) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         for descriptor, name in ((1, "stdout.log"), (2, "stderr.log")):
             os.dup2(os.open(folder / name, flags, 0o644), descriptor)
-        _bind(start.cores)
+        _bind(start)
         os.chdir(start.cwd)
         program = start.program
         os.execvpe(program[0], program, {**os.environ, **start.env, "WF_STAGE": str(folder / "stage.json")})
+    except CoresMissingError as error:
+        say(f"cannot start {start.program[0]}: {error}")
+        os._exit(NOT_STARTED)
     except OSError as error:
         say(f"cannot start {start.program[0]}: {error.strerror}")
         os._exit(NOT_STARTED)
 
 
-def _bind(wanted: Sequence[int]) -> None:
-    if wanted and hasattr(os, "sched_setaffinity"):
-        cores, note = choose_cores(wanted, sorted(os.sched_getaffinity(0)))
-        if note:
-            say(note)
-        if cores:
-            os.sched_setaffinity(0, cores)
+def _bind(start: RankStart) -> None:
+    """Raises CoresMissingError where the plan's cores may not be used here."""
+    if start.cores and hasattr(os, "sched_setaffinity"):
+        allowed = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, real_cores(start.cores, start.planned, allowed, start.by_index))
 
 
 if __name__ == "__main__":

@@ -14,8 +14,8 @@ from workflow.launch.launchers import LAUNCHERS, launch_line
 class ProcessSpec:
     """What to execute, where, on which cores, and what must be known of it while it runs.
 
-    `files` (path → text) must exist before. `cores` are indices among the cores that the supervisor may use; empty is
-    no binding. `folder` is where its output goes.
+    `files` (path → text) must exist before. `cores` are numbers on this machine; empty is no binding. `folder` is where
+    its output goes. `without` are variables that it must not inherit: names, or beginnings that end in `*`.
     """
 
     name: str
@@ -28,11 +28,13 @@ class ProcessSpec:
     cores: Sequence[int] = ()
     files: Mapping[str, str] = field(default_factory=dict)
     separate_ids: bool = False
+    without: Sequence[str] = ()
 
 
 def make_process(request: LaunchRequest) -> ProcessSpec:
-    """The process of a launch line."""
+    """The process of a launch line. Where the launcher does not bind ranks, they inherit the cores of all of them."""
     line = launch_line(request)
+    binds = LAUNCHERS[request.launcher].binds
     return ProcessSpec(
         name=request.name,
         argv=line.argv,
@@ -40,8 +42,9 @@ def make_process(request: LaunchRequest) -> ProcessSpec:
         cwd=request.cwd,
         launcher=request.launcher,
         ranks=request.ranks,
-        env=request.env,
-        cores=() if LAUNCHERS[request.launcher].binds else request.cores,
-        files=line.files,
+        env={**request.env, **line.env},
+        cores=() if binds else sorted({core for cores in request.local.cores for core in cores}),
+        files=line.texts(),
         separate_ids=request.separate_ids,
+        without=line.without,
     )

@@ -2,50 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
-from workflow.launch.launch_request import LaunchRequest, RankedProgram, RankLayout
+from workflow.launch.launch_request import LaunchRequest, NodeFacts, RankedProgram, RankLayout
+from workflow.launch.launchers import LAUNCHERS
+from workflow.launch.rank_settings import NIC_VARIABLE
 from workflow.plan.placement.nodes import node_count
-from workflow.plan.plan_model import RUN_DIR, GroupPlan, Plan, StagePlan
+from workflow.plan.plan_model import RUN_DIR, EndPlan, GroupPlan, Plan, StagePlan
 
-# SST is the only engine whose processes find each other by their ids (`run.processes.evpath_workaround`).
-_SST = "SST"
+# SST is the only engine whose processes find each other by their ids (`run.processes.evpath_workaround`), and whose
+# RDMA transport must be given the network adapter.
+_SST, _RDMA = "SST", "rdma"
 
 
-def stage_request(stage: StagePlan, folder: str = "", hosts: Sequence[str] = ()) -> LaunchRequest:
-    """The launch line of a stage that has one of its own. `hosts` are by node index.
+@dataclass(frozen=True)
+class Received:
+    """What a run has got: hosts by the plan's node index, and the plan's cores → their numbers on this machine.
+
+    `whole_nodes` is False where other jobs may use the rest of the nodes; `binds` where the system binds no process.
+    """
+
+    hosts: Sequence[str] = ()
+    whole_nodes: bool = True
+    numbers: Mapping[int, int] = field(default_factory=dict)
+    binds: bool = True
+
+    def cores_of(self, stage: StagePlan) -> list[int]:
+        """The cores of a stage, as they are numbered where its ranks run: elsewhere as in the plan."""
+        numbers = {} if LAUNCHERS[stage.launch.launcher].other_machines else self.numbers
+        return [numbers.get(core, core) for core in stage.placement.cores] if self.binds else []
+
+
+NOTHING_YET = Received()
+
+
+def stage_request(stage: StagePlan, plan: Plan, folder: str = "", received: Received = NOTHING_YET) -> LaunchRequest:
+    """The launch line of a stage that has one of its own.
 
     `folder` is that of the stage; by default as a plan string, below `${{ run.dir }}`.
     """
-    placement = stage.placement
-    layout = RankLayout(
-        nodes=node_count(placement),
-        first_node=placement.nodes[0][0],
-        ranks_per_node=placement.ranks_per_node,
-        cores_per_rank=placement.cores_per_rank,
-        gpus_per_rank=stage.launch.gpus_per_rank,
-    )
     return LaunchRequest(
         name=stage.name,
         launcher=stage.launch.launcher,
         executable=stage.launch.executable,
         arguments=stage.launch.arguments,
-        programs=[RankedProgram(stage.ranks, stage.program)],
-        layout=layout,
+        programs=[RankedProgram(stage.ranks, stage.program, _layout(stage, received))],
         folder=folder or f"{RUN_DIR}/stages/{stage.name}",
         cwd=stage.cwd,
         env=stage.env,
-        cores=placement.cores,
-        hosts=hosts,
+        hosts=received.hosts,
+        whole_nodes=received.whole_nodes,
+        node=node_facts(plan),
+        options=plan.launch_options,
+        start_s=plan.deadlines.start,
         separate_ids=any(end.engine == _SST for end in stage.ends),
     )
 
 
-def group_request(group: GroupPlan, plan: Plan, folder: str = "", hosts: Sequence[str] = ()) -> LaunchRequest:
+def group_request(group: GroupPlan, plan: Plan, folder: str = "", received: Received = NOTHING_YET) -> LaunchRequest:
     """The launch line of several stages. `folder` is that of the group; by default as a plan string.
 
-    Each rank starts through its stage's wrapper, which sets directory, environment and cores. No stage can have the
-    name of the request.
+    Each rank starts through its stage's wrapper, which sets directory and environment, and the cores where the line
+    cannot (`bound_by_wrapper`). No stage can have the name of the request.
     """
     folder = folder or f"{RUN_DIR}/launches/{group.name}"
     stages = [plan.stage(name) for name in group.stages]
@@ -54,27 +73,53 @@ def group_request(group: GroupPlan, plan: Plan, folder: str = "", hosts: Sequenc
         launcher=group.launch.launcher,
         executable=group.launch.executable,
         arguments=group.launch.arguments,
-        programs=[RankedProgram(stage.ranks, stage.launch.wrapper) for stage in stages],
-        layout=_common_layout(stages, group.launch.gpus_per_rank),
+        programs=[RankedProgram(stage.ranks, stage.launch.wrapper, _layout(stage, received)) for stage in stages],
         folder=folder,
         cwd=folder,
-        hosts=hosts,
+        hosts=received.hosts,
+        whole_nodes=received.whole_nodes,
+        node=node_facts(plan),
+        options=plan.launch_options,
+        start_s=plan.deadlines.start,
         separate_ids=any(end.engine == _SST for stage in stages for end in stage.ends),
     )
 
 
-def _common_layout(stages: Sequence[StagePlan], gpus_per_rank: int) -> RankLayout:
-    """What holds for the whole line; the plan has checked that the layouts of its stages agree."""
-    places = [stage.placement for stage in stages]
-    first = min(start for place in places for start, _ in place.nodes)
-    nodes = max(end for place in places for _, end in place.nodes) - first
-    cores = {place.cores_per_rank for place in places}
-    ranks = sum(stage.ranks for stage in stages)
-    per_node = ranks if nodes == 1 else places[0].ranks_per_node
-    return RankLayout(nodes, first, per_node, 0 if 0 in cores else max(cores), gpus_per_rank)
+def bound_by_wrapper(group: GroupPlan, plan: Plan) -> bool:
+    """Whether each rank of a group must be bound by its wrapper, because the line cannot say different cores."""
+    return not group_request(group, plan).local.cores
 
 
 def node_names(plan: Plan) -> list[str]:
     """`node[0]`, `node[1]`, … in place of hosts; [] for a plan of one node, whose lines need no host."""
     nodes = max((end for stage in plan.stages for _, end in stage.placement.nodes), default=0)
     return [f"node[{index}]" for index in range(nodes)] if nodes > 1 else []
+
+
+def _layout(stage: StagePlan, received: Received) -> RankLayout:
+    place = stage.placement
+    return RankLayout(
+        nodes=node_count(place),
+        first_node=place.nodes[0][0],
+        ranks_per_node=place.ranks_per_node,
+        cores_per_rank=place.cores_per_rank,
+        cores=_parts(received.cores_of(stage), place.ranks_per_node),
+        gpus=_parts(place.gpus, place.ranks_per_node),
+        nics=place.nics if NIC_VARIABLE not in stage.env and any(map(_uses_adapter, stage.ends)) else (),
+    )
+
+
+def _uses_adapter(end: EndPlan) -> bool:
+    return end.engine == _SST and end.transport == _RDMA
+
+
+def _parts(values: Sequence[int], count: int) -> list[Sequence[int]]:
+    """The values in `count` equal parts; [] of none."""
+    size = len(values) // count
+    return [values[index * size : (index + 1) * size] for index in range(count)] if size else []
+
+
+def node_facts(plan: Plan) -> NodeFacts:
+    """What a launch line must know of the nodes."""
+    node = plan.node
+    return NodeFacts(node.cores, node.threads_per_core, node.gpus, node.gpu_variable)

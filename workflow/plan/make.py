@@ -12,7 +12,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from workflow.plan.advice import advise
+from workflow.plan.job_request import plan_allocation
 from workflow.plan.placement.cores import place_stages
+from workflow.plan.placement.site_nodes import node_plan, nodes_needed
 from workflow.plan.plan_model import EndPlan, Plan
 from workflow.plan.plan_notes import Notes
 from workflow.plan.problems import Problems
@@ -85,6 +87,8 @@ def make_plan(
     kinds = stage_kinds(declared, joined.values())
     placements = place_stages(declared, kinds, joined.values(), waits, site, spec.oversubscribe, notes)
 
+    allocation = plan_allocation(spec.allocation, site, placements, notes)
+
     # Streams: the engine, its parameters and what else each end needs
     paths = {name: stream_path(name, name_by_writer(stream), stream.engine.suffix) for name, stream in joined.items()}
     decided: dict[str, StreamDecisions] = {}
@@ -106,7 +110,7 @@ def make_plan(
     stages = [
         to_stage_plan(
             stage, kinds[name], ends[name], placements[name], waits.get(name, []),
-            plan_launch(stage, group_of.get(name), python, site, notes),
+            plan_launch(stage, placements[name], group_of.get(name), python, site, notes),
             values=values, keep_freed=keep_freed, site=site, origins=origins, notes=notes,
         )
         for name, stage in declared.items()
@@ -123,10 +127,14 @@ def make_plan(
         pipeline=spec.name,
         pipeline_file=str(pipeline.path),
         site=site.site,
+        nodes=nodes_needed(placements.values()),
+        node=node_plan(site),
+        launch_options=site.launcher_options,
         stages=stages,
         streams=streams,
         groups=group_plans,
         deadlines=spec.deadlines,
+        allocation=allocation,
         reasons=notes.reasons,
         advice=notes.advice,
     )

@@ -14,10 +14,10 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from workflow.formats.sides import Side
 from workflow.launch.launchers import known_launcher
 from workflow.spec.models.config_dialect import Dialect
-from workflow.spec.models.pipeline import Deadlines, Queue, Variable
+from workflow.spec.models.pipeline import Deadlines, Queue, StopSignal, Variable
 from workflow.sst_transports import Transport
 
-PLAN_VERSION = 2
+PLAN_VERSION = 3
 RUN_DIR = "${{ run.dir }}"
 Coupling = Literal["live", "after"]
 
@@ -84,8 +84,27 @@ class Placement(PlanPart):
 
     nodes: list[tuple[int, int]] = Field(description="node index ranges, half open")
     ranks_per_node: int
-    cores: list[int] = Field(description="core indices on each of these nodes; [] is no binding")
+    cores: list[int] = Field(
+        description="cores on each of these nodes, as the site numbers them: those of rank 0 of the node first, then "
+        "those of rank 1, …; [] is no binding"
+    )
     cores_per_rank: int
+    threads_per_rank: int = Field(0, description="OMP_NUM_THREADS; 0: not set")
+    gpus: list[int] = Field(default_factory=list, description="GPUs of each of these nodes, in the order of the ranks")
+    gpus_per_rank: int = 0
+    nics: list[str] = Field(default_factory=list, description="network adapter of each rank of a node; []: any")
+
+
+class NodePlan(PlanPart):
+    """One node of the site: what placement and launchers need of it, and what the node map shows."""
+
+    cores: int
+    threads_per_core: int = 1
+    reserved: list[int] = Field(default_factory=list, description="cores that no stage gets")
+    numa: list[list[int]] = Field(default_factory=list, description="cores of each NUMA domain; []: not known")
+    gpus: int = 0
+    gpu_variable: str = Field("", description="restricts a rank to its GPUs; empty: not known")
+    memory: int = Field(0, description="bytes; 0: not known")
 
 
 class StageMemory(PlanPart):
@@ -103,7 +122,6 @@ class LaunchPlan(PlanPart):
     )
     executable: str = Field("", description="of the launcher; empty: none, or that of the group's line")
     arguments: list[str] = Field(default_factory=list, description="the site's additions to the launcher's options")
-    gpus_per_rank: int = 0
     group: str | None = Field(None, description="the group whose line starts this stage; None: it has its own line")
     wrapper: list[str] = Field(
         default_factory=list, description="what each rank is started through; []: the program itself"
@@ -125,6 +143,9 @@ class StagePlan(PlanPart):
     placement: Placement
     ends: list[EndPlan]
     memory: StageMemory | None = Field(None, description="None: the allocator is left alone")
+    stop_signal: StopSignal | None = Field(
+        None, description="what it gets when the run is stopped before its allocation ends; None: only the stop file"
+    )
     starts_after: list[str] = Field(default_factory=list, description="stages that must have succeeded first")
     files: dict[str, str] = Field(default_factory=dict, description="absolute path → text to write")
     copies: dict[str, str] = Field(default_factory=dict, description="absolute path → file to copy there unchanged")
@@ -166,6 +187,23 @@ class StreamPlan(PlanPart):
     keep: bool
 
 
+class AllocationPlan(PlanPart):
+    """The job that is asked of the scheduler when wf submits this run."""
+
+    scheduler: Literal["slurm", "pbs", "lsf", "flux"]
+    nodes: int = Field(description="spare ones included")
+    walltime_s: float
+    queue: str | None = Field(None, description="as the site's file names it; None: the scheduler's default")
+    partition: str | None = Field(None, description="the scheduler's name of the queue, where it has another one")
+    qos: str | None = None
+    account: str | None = None
+    reservation: str | None = None
+    constraints: list[str] = Field(default_factory=list, description="properties of the nodes")
+    exclusive: bool = True
+    grace_s: float = Field(description="how long before its end the run is stopped")
+    directives: list[str] = Field(default_factory=list, description="the site's, then the pipeline's")
+
+
 class Plan(PlanPart):
     """The whole decided pipeline."""
 
@@ -174,10 +212,16 @@ class Plan(PlanPart):
     pipeline: str
     pipeline_file: str
     site: str
+    nodes: int = Field(1, description="nodes of the allocation, spare ones included")
+    node: NodePlan = Field(default_factory=lambda: NodePlan(cores=1))
+    launch_options: dict[str, str] = Field(
+        default_factory=dict, description="options of the site's launcher, as its version spells them"
+    )
     stages: list[StagePlan]
     streams: list[StreamPlan]
     groups: list[GroupPlan] = Field(default_factory=list, description="stages that share a launch line")
     deadlines: Deadlines
+    allocation: AllocationPlan | None = Field(None, description="None: the site has no scheduler")
     reasons: dict[str, str] = Field(default_factory=dict, description="key → why it has its value")
     advice: list[str] = Field(default_factory=list, description="what a careful colleague would mention")
 
@@ -188,6 +232,15 @@ class Plan(PlanPart):
     def stream(self, name: str) -> StreamPlan:
         """The stream of that name. Raises KeyError."""
         return _by_name(self, "streams", self.streams)[name]
+
+    def used_cores(self, node: int | None = None) -> list[int]:
+        """The cores that stages are bound to on a node, by default on any, sorted."""
+        here = (
+            stage.placement
+            for stage in self.stages
+            if node is None or any(start <= node < end for start, end in stage.placement.nodes)
+        )
+        return sorted({core for placement in here for core in placement.cores})
 
     def group_of(self, stage: str) -> GroupPlan | None:
         """The launch line that this stage shares with others; None where it has its own."""

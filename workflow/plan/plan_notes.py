@@ -11,7 +11,7 @@ from workflow.plan.problems import Problems
 from workflow.spec.origins import Origins
 
 # What advice is about: the key that it begins with, or a stage, a stream or a tap by its name.
-_KEY = re.compile(r"(?:stages|streams|deadlines|profiles)(?:\.[^\s.:]+)+(?= |: )")
+_KEY = re.compile(r"(?:allocation|(?:stages|streams|deadlines|profiles)(?:\.[^\s.:]+)+)(?= |: )")
 _NAMED = re.compile(r"(stage|stream|tap) ([^\s:]+):? ")
 
 

@@ -40,8 +40,8 @@ _PLACEHOLDERS = {
 }
 # Facts of the site on which the memory policy depends.
 _OF_MEMORY = {"memory_per_node", "memory_policy", "glibc", "cores_per_node"}
-# Versions and texts for people, which change without any decision.
-_LEFT_OUT = ("plan_version", "wf_version", "reasons", "advice")
+# Versions and texts for people, which change without any decision; and facts of the site.
+_LEFT_OUT = ("plan_version", "wf_version", "reasons", "advice", "node", "launch_options")
 
 
 def portable_plan(loaded: Loaded, site: Site, stated: Collection[str]) -> str:

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from workflow.errors import RunError
 from workflow.formats.versions import NewerVersionError, check_version
 from workflow.launch.launchers import launch_line
+from workflow.launch.old_options import OLD_OPTIONS
 from workflow.plan.launch_requests import group_request, stage_request
 from workflow.plan.plan_model import PLAN_VERSION, Plan
 
@@ -35,9 +36,14 @@ def read_plan(text: str | bytes, name: str) -> Plan:
             raise RunError(
                 f"{name} is a portable plan, which no run can be made from", "`wf plan --json` is that of a run"
             )
-        if check_version(data, "plan_version", PLAN_VERSION, name) == 1:
+        version = check_version(data, "plan_version", PLAN_VERSION, name)
+        if version == 1:
             return _from_version_1(data)
-        plan = Plan.model_validate_json(text)
+        plan = (
+            Plan.model_validate_json(json.dumps(_from_version_2(data)))
+            if version == 2
+            else Plan.model_validate_json(text)
+        )
         for group in plan.groups:
             launch_line(group_request(group, plan))  # a group without a line is an error here, not later
         return plan
@@ -52,10 +58,26 @@ def read_plan(text: str | bytes, name: str) -> Plan:
         raise RunError(f"{name} cannot be read: it is not a plan", _HINT) from error
 
 
+def _from_version_2(data: dict[str, Any]) -> dict[str, Any]:
+    """Version 2 had nothing of the node, and no options of the launcher. Lines of srun are shown in today's form."""
+    launches = [part["launch"] for part in (*data["stages"], *data.get("groups", []))]
+    for launch in launches:
+        launch.pop("gpus_per_rank", None)
+    used = [core for stage in data["stages"] for core in stage["placement"]["cores"]]
+    launchers = {launch["launcher"] for launch in launches} & set(OLD_OPTIONS)
+    return data | {
+        "plan_version": PLAN_VERSION,
+        "nodes": max(end for stage in data["stages"] for _, end in stage["placement"]["nodes"]),
+        "node": {"cores": max(used, default=0) + 1},
+        "launch_options": OLD_OPTIONS[launchers.pop()] if launchers else {},
+    }
+
+
 def _from_version_1(data: dict[str, Any]) -> Plan:
     """Version 1 had launch lines as they were executed: `argv`, `launcher`, and files of a group.
 
-    The site's arguments are those words of a line that the launcher does not add by itself.
+    The site's arguments are those words of a line that the launcher does not add by itself; with srun they are not
+    known.
     """
     lines = {stage["name"]: stage.pop("argv") for stage in data["stages"]}
     group_lines = {group["name"]: group.pop("argv") for group in data.get("groups", [])}
@@ -70,11 +92,10 @@ def _from_version_1(data: dict[str, Any]) -> Plan:
     for group in data.get("groups", []):
         group.pop("files", None)
         group["launch"] = {"launcher": group.pop("launcher"), "executable": group_lines[group["name"]][0]}
-    data["plan_version"] = PLAN_VERSION
-    plan = Plan.model_validate_json(json.dumps(data))
+    plan = Plan.model_validate_json(json.dumps(_from_version_2(data)))
     for stage in plan.stages:
         if stage.launch.executable:
-            own = launch_line(stage_request(stage)).argv
+            own = launch_line(stage_request(stage, plan)).argv
             stage.launch.arguments.extend(_added(lines[stage.name], own))
     for group in plan.groups:
         own = launch_line(group_request(group, plan)).argv

@@ -10,9 +10,11 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from workflow.run.events import RunCause
+
 # Microseconds: the resolution of the clocks, without the noise of binary fractions.
 Real = Annotated[float, AfterValidator(lambda value: round(value, 6))]
-RunVerdict = Literal["succeeded", "failed", "interrupted", "running", "lost", "unfinished"]
+RunVerdict = Literal["succeeded", "failed", "interrupted", "stopped", "running", "lost", "unfinished"]
 # What the wall time of a stage is made of: `open_s` and so on of StagePart. `cpu` and `ready` stand for a
 # stage without metrics: computing and moving data are not told apart there.
 Activity = Literal["open", "compute", "io", "wait", "other", "cpu", "ready"]
@@ -35,6 +37,10 @@ class RunPart(ReportPart):
     )
     exit_code: int
     reason: str = ""
+    cause: RunCause = Field(
+        "", description="what ended it, where that is more than the failure of a program; empty where it is not"
+    )
+    words: list[str] = Field(default_factory=list, description="what the scheduler and the launcher have said of it")
     stage: str = Field("", description="the stage that failed first")
     started: Real | None
     ended: Real | None = Field(description="the last event of a run that goes on")

@@ -19,10 +19,14 @@ from workflow.formats.json_lines import LineWriter, to_record
 from workflow.formats.metrics_lines import interval_s
 from workflow.formats.sides import Side
 from workflow.formats.versions import NewerVersionError, check_version
+from workflow.launch.rank_ends import EndCause
 
 Deadline = Literal["start", "step", "run"]
 Trouble = Literal["failed", "timeout", "other"]
-Outcome = Literal["succeeded", "failed", "interrupted"]
+# stopped: in order, before the end of the allocation.
+Outcome = Literal["succeeded", "failed", "interrupted", "stopped"]
+# What ended a run that did not succeed, where that is more than the failure of a program; "" where it is not.
+RunCause = Literal["", EndCause, "lost_steps", "end_of_allocation", "requeued"]
 EVENTS_FILE = "events.jsonl"
 # Version 3 has the CPU time of stages (`stage_cpu`, and `cpu_s` of `stage_exited`), and the calls in which stages wait
 # (`stream_waiting`). Version 2 states its version, and has less and less progress; version 1 has two lines of an end a
@@ -53,6 +57,22 @@ class RunStarted(Event):
     events_version: int = 1
     # All times of events are the monotonic clock plus this: a wall clock that is set later changes none of them.
     clock_offset_s: float = 0.0
+    # How long records of a stage on another node may take to become visible to the supervisor.
+    visibility_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class AllocationReceived(Event):
+    """What the run has: `hosts` is their number, `end_time` in Unix seconds (None: no limit, or not known).
+
+    `source` and `job` are those of `launch.allocation`; `notes` say what is not known, or less than the site has.
+    """
+
+    source: str
+    job: str
+    hosts: int
+    end_time: float | None = None
+    notes: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -147,6 +167,13 @@ class StreamTrouble(Event):
 
 
 @dataclass(frozen=True)
+class StageCut(Event):
+    """A program that uses `workflow.stage` ends before its work is done, because the run is to be stopped."""
+
+    stage: str
+
+
+@dataclass(frozen=True)
 class StreamClosed(Event):
     """One end is closed after `steps` steps; `complete` is False when the program left it before its end."""
 
@@ -177,6 +204,22 @@ class StageExited(Event):
 
 
 @dataclass(frozen=True)
+class RanksEnded(Event):
+    """A launcher, or the scheduler through it, has said how ranks of a stage ended; the launcher may still run.
+
+    `words`: the line that says so. `host` and `ranks` (`1`, `0-3`) as printed, "" where the line names none.
+    `number`: the signal of ranks that were killed, the exit code of ranks that exited.
+    """
+
+    stage: str
+    cause: EndCause
+    words: str
+    host: str = ""
+    ranks: str = ""
+    number: int | None = None
+
+
+@dataclass(frozen=True)
 class StageKilled(Event):
     """A stage has ended by a SIGKILL that the supervisor did not send; None and "" stand for what cannot be read.
 
@@ -200,7 +243,17 @@ class StageKilled(Event):
 
 @dataclass(frozen=True)
 class NodeSeen(Event):
-    """The guard on a node of the allocation has said its first word. `node` is the plan's index."""
+    """The guard on a node of the allocation has said its first word, or the first after a silence. `node` is the plan's
+    index.
+    """
+
+    node: int
+    host: str
+
+
+@dataclass(frozen=True)
+class NodeSilent(Event):
+    """The guard on a node has missed a word: the node may be lost."""
 
     node: int
     host: str
@@ -234,6 +287,23 @@ class NodeRanks(Event):
     stage: str
     ranks: list[tuple[int, int, str]]
     text: str
+
+
+@dataclass(frozen=True)
+class SchedulerSaid(Event):
+    """What the scheduler says of the job that the run is in: its state in the scheduler's word, and the whole line."""
+
+    job: str
+    state: str
+    raw: str = ""
+
+
+@dataclass(frozen=True)
+class StopPlanned(Event):
+    """The allocation ends at `end`, and the run is to be stopped at `at` (both Unix seconds) if it has not ended."""
+
+    at: float
+    end: float
 
 
 @dataclass(frozen=True)
@@ -274,10 +344,14 @@ class StageSucceeded(Event):
 
 @dataclass(frozen=True)
 class StageFailed(Event):
-    """A stage did not do what the plan says; `reason` is a text for users."""
+    """A stage did not do what the plan says; `reason` is a text for users.
+
+    `through`: the stage without whose end this one would not have failed; "" where it failed by itself.
+    """
 
     stage: str
     reason: str
+    through: str = ""
 
 
 @dataclass(frozen=True)
@@ -323,10 +397,11 @@ class RecordsLost(Event):
 
 @dataclass(frozen=True)
 class StopRequested(Event):
-    """All stages get a signal to end; `stage` is the one that failed first, if any."""
+    """All stages are to end; `stage` is the one that failed first, if any."""
 
     reason: str
     stage: str = ""
+    cause: RunCause = ""
 
 
 @dataclass(frozen=True)
@@ -338,12 +413,14 @@ class Cleaned(Event):
 
 @dataclass(frozen=True)
 class RunFinished(Event):
-    """The verdict."""
+    """The verdict. `words`: what the scheduler, or the launcher, has said of its cause."""
 
     state: Outcome
     exit_code: int
     reason: str
     stage: str
+    cause: RunCause = ""
+    words: list[str] = field(default_factory=list)
 
 
 def _name(kind: type[Event]) -> str:

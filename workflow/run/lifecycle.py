@@ -10,12 +10,13 @@ import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from workflow.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_RUN_FAILED
+from workflow.formatting import clock_time, duration
 from workflow.run.events import (
     DeadlinePassed,
     DeadlockFound,
     Event,
     Interrupted,
+    NodeLost,
     RecordsLost,
     Requested,
     RunFinished,
@@ -32,24 +33,28 @@ from workflow.run.events import (
 )
 from workflow.run.state import RunState
 from workflow.run.state_reducer import apply, fold, with_stage
-from workflow.run.verdict.completion_check import judge
+from workflow.run.stop_ladder import LOST_S, TELL, ladder
+from workflow.run.verdict.broken_streams import losses
+from workflow.run.verdict.completion_check import judge, through_reader
+from workflow.run.verdict.end_causes import loss_text
 from workflow.run.verdict.failure_checks import (
     RunFailure,
     failure_by_deadline,
     failure_by_deadlock,
+    failure_by_loss,
     failure_reported,
     opening_stages,
 )
 from workflow.run.verdict.failure_origin import blame, evidence_s
+from workflow.run.verdict.run_verdict import cause_of, causing_losses, loss_reason, make_verdict, was_cut
 from workflow.run.verdict.stall_detection import Silences, find_silences, find_stalls
 from workflow.run.verdict.tap_failures import can_be_ended, failed_taps
 from workflow.run.verdict.wait_diagnosis import next_settled
 
 # A process that survives SIGKILL for so long is stuck in the kernel: report without it.
 GIVE_UP_S = 1.0
-# After SIGINT, by which programs end their step. SIGTERM is for those that ignore SIGINT, or write a checkpoint on
-# SIGTERM: they have the rest of `deadlines.stop` for it.
-SIGTERM_AFTER_S = 5.0
+# For the scheduler's answer about the job: it is asked once.
+ANSWER_S = 3.5
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,19 @@ class SignalStages:
 
     stages: tuple[str, ...]
     number: int
+
+
+@dataclass(frozen=True)
+class TellStages:
+    """Tell these stages that the run is to be stopped: by the stop file, and the signals that they have asked for."""
+
+    stages: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True)
+class AskScheduler:
+    """Ask the scheduler what it says of the job that the run is in."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +106,7 @@ class FinishRun:
     event: RunFinished
 
 
-Action = StartStage | SignalStages | KillStage | RecordEvent | FinishRun
+Action = StartStage | SignalStages | TellStages | AskScheduler | KillStage | RecordEvent | FinishRun
 
 
 def step(state: RunState, *events: Event) -> tuple[RunState, list[Action]]:
@@ -106,6 +124,7 @@ def step(state: RunState, *events: Event) -> tuple[RunState, list[Action]]:
             _take_request(turn, event)
         if isinstance(event, StageStarted) and state.stopping is not None:
             turn.actions.append(SignalStages((event.stage,), signal.SIGTERM))
+    _check_nodes(turn, events)
     if turn.state.stopping is None:
         # A stage may open its streams, or report a timeout, and exit before the supervisor reads its files again.
         _mark_open(turn, events)
@@ -115,6 +134,8 @@ def step(state: RunState, *events: Event) -> tuple[RunState, list[Action]]:
         _start_ready(turn, events)
         _check_deadlock(turn)
         _check_deadlines(turn)
+        _check_counts(turn)
+        _check_end(turn)
         _kill_hung_taps(turn)
         _settle(turn)
     _stop(turn)
@@ -125,9 +146,12 @@ def step(state: RunState, *events: Event) -> tuple[RunState, list[Action]]:
 def wake_at(state: RunState) -> float | None:
     """When the next decision is due by time alone (but for deadlines, which can wait for the next look)."""
     if state.stopping is not None:
-        rungs = _ladder(state)
-        return rungs[state.rung][0] if state.rung < len(rungs) else rungs[-1][0] + GIVE_UP_S
-    return None if state.failing is None else state.failing + evidence_s(state)
+        rungs = ladder(state)
+        due = [rungs[state.rung][0] if state.rung < len(rungs) else rungs[-1][0] + GIVE_UP_S]
+        due += [_lost_due(state)] if _unended(state) else []
+        return min(due + ([state.asked + ANSWER_S] if _awaits_answer(state) and state.asked is not None else []))
+    due = [] if state.failing is None else [state.failing + evidence_s(state)]
+    return min(due + ([] if state.stop_at is None else [state.stop_at]), default=None)
 
 
 class _Turn:
@@ -147,9 +171,31 @@ class _Turn:
 def _interrupt(turn: _Turn) -> None:
     if turn.state.stopping is not None:
         turn.actions.append(SignalStages(tuple(turn.state.stages), signal.SIGKILL))
-        turn.state = replace(turn.state, rung=len(_ladder(turn.state)))
-    elif turn.state.failing is None:
+        turn.state = replace(turn.state, rung=len(ladder(turn.state)))
+        return
+    if turn.state.interrupted == "SIGTERM":
+        _ask_scheduler(turn)
+    if turn.state.failing is None:
         turn.decide(StopRequested(turn.t, f"interrupted by {turn.state.interrupted}"))
+
+
+def _ask_scheduler(turn: _Turn) -> None:
+    """A scheduler that ends a job says why only when it is asked."""
+    if turn.state.job and turn.state.asked is None:
+        turn.state = replace(turn.state, asked=turn.t)
+        turn.actions.append(AskScheduler())
+
+
+def _check_nodes(turn: _Turn, events: Sequence[Event]) -> None:
+    """Stop the run when a node is lost on which a stage runs, whatever has failed until now: it is the cause."""
+    if not any(isinstance(event, NodeLost) for event in events):
+        return
+    lost = causing_losses(turn.state)
+    if lost and turn.state.stopping is None:
+        reason, culprit = loss_reason(turn.state, lost)
+        turn.decide(StopRequested(turn.t, reason, culprit, "node_lost"))
+    if lost:
+        _ask_scheduler(turn)
 
 
 def _take_request(turn: _Turn, request: Requested) -> None:
@@ -166,16 +212,20 @@ def _judge(turn: _Turn) -> None:
             continue
         asked = turn.state.stopping is not None and stage.exited >= turn.state.stopping
         problem = judge(turn.state, stage.name)
-        if asked and stage.name == turn.state.culprit:
+        if problem is None and turn.state.cause == "end_of_allocation":
+            continue  # it may have had all the time that it needed
+        if asked and (lost := turn.state.lost_nodes(stage.name)):
+            turn.decide(StageFailed(turn.t, stage.name, loss_text(lost)))
+        elif asked and stage.name == turn.state.culprit:
             turn.decide(StageFailed(turn.t, stage.name, turn.state.reason))
-        elif asked and problem != "":
+        elif asked and (problem != "" or was_cut(turn.state, stage.name)):
             turn.decide(StageStopped(turn.t, stage.name))
         elif problem == "":
             turn.decide(StageSucceeded(turn.t, stage.name))
         elif problem is not None and _ended_with_others(turn.state, stage.name):
             turn.decide(StageStopped(turn.t, stage.name))
         elif problem is not None:
-            turn.decide(StageFailed(turn.t, stage.name, problem))
+            turn.decide(StageFailed(turn.t, stage.name, problem, through_reader(turn.state, stage.name)))
         elif turn.state.stopping is not None:
             turn.decide(StageStopped(turn.t, stage.name))
 
@@ -266,6 +316,28 @@ def _warn(turn: _Turn, silences: Silences) -> None:
             turn.decide(StageSilent(turn.t, stall.stage, stall.since, stall.chain))
 
 
+def _check_counts(turn: _Turn) -> None:
+    """Stop the run when the steps of a stream get lost although all goes on."""
+    state = turn.state
+    if not state.behind or state.failing is not None or state.stopping is not None:
+        return
+    failure = failure_by_loss(state, turn.t)
+    if failure is not None:
+        turn.decide(StopRequested(turn.t, failure.text, failure.stage, "lost_steps"))
+
+
+def _check_end(turn: _Turn) -> None:
+    """Stop the run in order before its allocation ends."""
+    state = turn.state
+    if state.stopping is not None or state.failing is not None or state.stop_at is None or turn.t < state.stop_at:
+        return
+    if state.ends_at is not None:
+        left, end = duration(round(max(0.0, state.ends_at - turn.t))), clock_time(state.ends_at)
+        turn.decide(
+            StopRequested(turn.t, f"stopped {left} before the end of the allocation ({end})", "", "end_of_allocation")
+        )
+
+
 def _kill_hung_taps(turn: _Turn) -> None:
     """Kill a tap that was signalled to end and has not, and what the launcher of one that has ended may have left."""
     for name in failed_taps(turn.state):
@@ -297,7 +369,11 @@ def _settle(turn: _Turn) -> None:
     if turn.t - state.failing < evidence_s(state) and any(stage.runs for stage in state.stages.values()):
         return
     culprit = blame(state)
-    turn.decide(StopRequested(turn.t, f"{culprit} {state.stages[culprit].reason}", culprit))
+    cause = cause_of(state, culprit)
+    reason = "; ".join([f"{culprit} {state.stages[culprit].reason}", *losses(state, culprit)])
+    turn.decide(StopRequested(turn.t, reason, culprit, cause))
+    if cause in ("cancelled", "preempted", "time_limit", "node_lost", "out_of_memory"):
+        _ask_scheduler(turn)  # the whole job may be ending
 
 
 def _stop(turn: _Turn) -> None:
@@ -305,20 +381,47 @@ def _stop(turn: _Turn) -> None:
     if state.stopping is None:
         return
     running = tuple(stage.name for stage in state.stages.values() if stage.runs)
-    for due, number in _ladder(state)[state.rung :]:
+    for due, number in ladder(state)[state.rung :]:
         if turn.t >= due and running:
             turn.state = replace(turn.state, rung=turn.state.rung + 1)
-            turn.actions.append(SignalStages(running, number))
+            _signal(turn, running, number)
+    _end_lost(turn)
 
 
-def _ladder(state: RunState) -> list[tuple[float, int]]:
-    """When to send which signal."""
-    begin, stop_s = state.stopping or 0.0, state.plan.deadlines.stop
-    return [
-        (begin, signal.SIGINT),
-        (begin + min(stop_s / 3, SIGTERM_AFTER_S), signal.SIGTERM),
-        (begin + stop_s, signal.SIGKILL),
-    ]
+def _signal(turn: _Turn, stages: tuple[str, ...], number: int) -> None:
+    if number == TELL:
+        turn.actions.append(TellStages(stages, turn.state.reason))
+        stages = tuple(name for name in stages if turn.state.plan.stage(name).stop_signal is not None)
+    else:
+        # What starts the ranks of a lost node waits for them: by SIGTERM srun ends those that it can reach.
+        lost = tuple(name for name in stages if number == signal.SIGINT and turn.state.lost_nodes(name))
+        others = tuple(name for name in stages if name not in lost)
+        turn.actions += [SignalStages(others, number)] if others else []
+        turn.actions += [SignalStages(lost, signal.SIGTERM)] if lost else []
+    for name in stages:
+        turn.state = with_stage(turn.state, name, cut=True)
+
+
+def _end_lost(turn: _Turn) -> None:
+    """Kill what started ranks on a lost node: it may wait for them for ever."""
+    for name in _unended(turn.state) if turn.t >= _lost_due(turn.state) else []:
+        turn.state = with_stage(turn.state, name, killed=True)
+        turn.actions.append(KillStage(name))
+
+
+def _unended(state: RunState) -> list[str]:
+    """The stages with ranks on lost nodes whose launchers run and have not been killed."""
+    running = (stage for stage in state.stages.values() if stage.runs and not stage.killed)
+    return [stage.name for stage in running if state.lost_nodes(stage.name)]
+
+
+def _lost_due(state: RunState) -> float:
+    """When these launchers are to be killed."""
+    return max([state.stopping or 0.0, *(lost.t for lost in state.lost)]) + LOST_S
+
+
+def _awaits_answer(state: RunState) -> bool:
+    return state.asked is not None and state.scheduler is None and state.t < state.asked + ANSWER_S
 
 
 def _finish(turn: _Turn) -> None:
@@ -326,24 +429,19 @@ def _finish(turn: _Turn) -> None:
     if state.stopping is None and state.going:
         return
     stages = list(state.stages.values())
-    stuck = state.stopping is not None and turn.t >= _ladder(state)[-1][0] + GIVE_UP_S
+    stuck = state.stopping is not None and turn.t >= ladder(state)[-1][0] + GIVE_UP_S
     given_up = turn.t - state.plan.deadlines.stop - GIVE_UP_S
     left = [stage for stage in stages if not (stage.killed and (stage.failed or 0.0) < given_up)]
     if any(stage.runs or (stage.status == "starting" and stage.exited is None) for stage in left) and not stuck:
         return
+    if _awaits_answer(state):
+        return
     for stage in stages:
-        if not stage.is_over:
+        if not stage.is_over and (lost := state.lost_nodes(stage.name)) and stage.started is not None:
+            turn.decide(StageFailed(turn.t, stage.name, loss_text(lost)))
+        elif not stage.is_over:
             turn.decide(StageStopped(turn.t, stage.name))
-    if state.stopping is None and (taps := failed_taps(state)):
-        said = f"{taps[0]} {state.stages[taps[0]].reason}; it is a tap, and the stages beside the taps succeeded"
-        verdict = RunFinished(turn.t, "failed", EXIT_RUN_FAILED, said, taps[0])
-    elif state.stopping is None:
-        verdict = RunFinished(turn.t, "succeeded", EXIT_OK, "", "")
-    elif state.interrupted and not state.culprit:
-        verdict = RunFinished(turn.t, "interrupted", EXIT_INTERRUPTED, state.reason, "")
-    else:
-        verdict = RunFinished(turn.t, "failed", EXIT_RUN_FAILED, state.reason, state.culprit)
-    turn.actions.append(FinishRun(verdict))
+    turn.actions.append(FinishRun(make_verdict(turn.state, turn.t)))
 
 
 def _unopened(state: RunState, name: str) -> bool:

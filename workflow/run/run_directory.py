@@ -20,9 +20,9 @@ from workflow.errors import RunError
 from workflow.formats.metrics_lines import METRICS_FILE
 from workflow.formats.rank_files import LAUNCH_FILE, RankStart
 from workflow.formats.stage_file import STAGE_FILE, LaunchGroup, StageSettings, to_end, to_json
-from workflow.launch.launchers import LAUNCHERS
+from workflow.plan.launch_requests import bound_by_wrapper
 from workflow.plan.placeholders import fill_all
-from workflow.plan.plan_model import GroupPlan, Plan, StagePlan
+from workflow.plan.plan_model import Plan, StagePlan
 from workflow.plan.read_plan import read_plan
 from workflow.run.events import EVENTS_FILE
 from workflow.spec.suggest import shortened
@@ -162,8 +162,9 @@ def _fill(directory: Path, plan: Plan, source: PipelineText, command: Mapping[st
         # A stream may lie deeper, and its reader may look there before the writer has come so far.
         if Path(end.path).is_relative_to(directory):
             Path(end.path).parent.mkdir(parents=True, exist_ok=True)
+    live_readers = {name for stream in filled.streams if stream.coupling == "live" for name in stream.readers}
     for stage in filled.stages:
-        _write_stage(directory, stage, filled.group_of(stage.name))
+        _write_stage(directory, stage, filled, stops_itself=stage.name not in live_readers)
     for group in filled.groups:
         group_dir(directory, group.name).mkdir(parents=True)
     _write(directory / "pipeline.yaml", source.text)
@@ -172,7 +173,8 @@ def _fill(directory: Path, plan: Plan, source: PipelineText, command: Mapping[st
     _write(directory / PLAN_FILE, plan.to_json().encode())
 
 
-def _write_stage(directory: Path, stage: StagePlan, group: GroupPlan | None) -> None:
+def _write_stage(directory: Path, stage: StagePlan, plan: Plan, *, stops_itself: bool) -> None:
+    group = plan.group_of(stage.name)
     folder = stage_dir(directory, stage.name)
     (folder / "work").mkdir(parents=True)
     Path(stage.cwd).mkdir(parents=True, exist_ok=True)
@@ -185,11 +187,11 @@ def _write_stage(directory: Path, stage: StagePlan, group: GroupPlan | None) -> 
         metrics=str(folder / METRICS_FILE),
         ends=tuple(to_end(end.model_dump(mode="json")) for end in stage.ends),
         group=LaunchGroup(group.ranks, group.streams) if group is not None else None,
+        stops_itself=stops_itself,
     )
     if group is not None:
-        # The ranks of one line inherit the same cores, unless their launcher binds them.
-        cores = [] if LAUNCHERS[group.launch.launcher].binds else stage.placement.cores
-        start = RankStart(stage.program, stage.cwd, stage.env, cores)
+        cores = stage.placement.cores if bound_by_wrapper(group, plan) else []
+        start = RankStart(stage.program, stage.cwd, stage.env, cores, plan.used_cores(), not plan.node.reserved)
         _write(folder / LAUNCH_FILE, start.to_json().encode())
     _write(folder / STAGE_FILE, to_json(settings).encode())
     for place, text in stage.files.items():

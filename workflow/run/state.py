@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from workflow.formats.sides import Side
 from workflow.plan.plan_model import EndPlan, Plan, StagePlan
-from workflow.run.events import RecordsLost, RunFinished, StageKilled, StageSilent, Trouble
+from workflow.run.events import (
+    AllocationReceived,
+    NodeLost,
+    RanksEnded,
+    RecordsLost,
+    RunCause,
+    RunFinished,
+    SchedulerSaid,
+    StageKilled,
+    StageSilent,
+    Trouble,
+)
 
 Status = Literal["waiting", "starting", "running", "stopping", "succeeded", "failed", "stopped"]
 EndKey = tuple[str, str, Side]  # stream, stage, side
@@ -18,6 +29,7 @@ EndKey = tuple[str, str, Side]  # stream, stage, side
 STEPS_VERBOSITY = 3
 SUMMARY_VERBOSITY = 2
 KEPT_WARNINGS = 100
+KEPT_WORDS = 16  # lines of a launcher about the ends of its ranks
 
 
 @dataclass(frozen=True)
@@ -79,7 +91,10 @@ class StageState:
     alive: tuple[str, ...] = ()  # after a failed stage has exited: stages all of whose processes were alive
     dying: tuple[str, ...] = ()  # stages some of whose ranks were gone then
     kill: StageKilled | None = None  # what is known of a SIGKILL
+    said: tuple[RanksEnded, ...] = ()  # what its launcher has said of its ranks' ends, before the stop
     reason: str = ""
+    through: str = ""  # of one that has failed: the stage without whose end it would not have
+    cut: bool = False  # whether it ends before its work is done: it says so, or the stop has sent it a signal
     failed: float | None = None  # when; one that still runs then is a tap that hangs
     killed: bool = False  # all that was left of it then
     silence: StageSilent | None = None  # the last warning that all wait for this stage, until it makes a step
@@ -93,6 +108,14 @@ class StageState:
     def runs(self) -> bool:
         """Whether it has a process."""
         return self.started is not None and self.exited is None
+
+
+@dataclass(frozen=True)
+class Behind:
+    """A reading end has taken `steps`, and its writer has written more than these and its queue since then."""
+
+    steps: int
+    since: float
 
 
 @dataclass(frozen=True)
@@ -115,15 +138,30 @@ class RunState:
     pid: int | None = None
     host: str = ""
     started: float | None = None
+    asked: float | None = None  # when the scheduler was asked about the job
+    visibility_s: float = 0.0  # how old the records of a stage on another node may be
+    received: AllocationReceived | None = None
     failing: float | None = None  # since the first failure
     stopping: float | None = None  # since the stop was requested
     rung: int = 0  # how many steps of the stop's ladder were taken
     interrupted: str = ""
     culprit: str = ""
     reason: str = ""
+    cause: RunCause = ""
+    stop_at: float | None = None  # when the run is to be stopped because its allocation ends at `ends_at`
+    ends_at: float | None = None
+    silent: frozenset[int] = frozenset()  # nodes that may be lost
+    lost: tuple[NodeLost, ...] = ()
+    scheduler: SchedulerSaid | None = None  # the last that it has said of the job
+    behind: Mapping[EndKey, Behind] = field(default_factory=dict)  # reading ends that their writers have left behind
     finished: RunFinished | None = None
     cleaned: tuple[str, ...] = ()
     warnings: tuple[StageSilent | RecordsLost, ...] = ()  # the newest of them
+
+    @property
+    def job(self) -> str:
+        """The scheduler's job that the run is in; "" where there is none."""
+        return "" if self.received is None else self.received.job
 
     def writer(self, stream: str) -> EndState:
         """The writing end. Raises KeyError."""
@@ -151,6 +189,26 @@ class RunState:
         if writer.closed is None or end.closed is None or not (writer.counted and end.counted):
             return None
         return max(0, writer.steps - end.steps)
+
+    def untaken(self, stream: str, reader: str) -> int | None:
+        """Steps that were written and never arrived at a live reader that is gone; None where that is not so, or not
+        known: the reader has closed the stream, or it lives, or its steps are not counted."""
+        writer, end = self.writer(stream), self.ends[stream, reader, "read"]
+        if end.closed is not None or not self.is_gone(reader) or not (writer.counted and end.counted):
+            return None
+        return max(0, writer.steps - end.steps) if self.plan.stream(stream).coupling == "live" else None
+
+    def is_gone(self, name: str) -> bool:
+        """Whether nothing more can come from a stage: it has ended, or a node on which it ran was lost."""
+        return self.stages[name].exited is not None or bool(self.lost_nodes(name))
+
+    def lost_nodes(self, name: str) -> list[NodeLost]:
+        """The lost nodes on which a stage has ranks."""
+        return [lost for lost in self.lost if self.runs_on(name, lost.node)]
+
+    def runs_on(self, name: str, node: int) -> bool:
+        """Whether ranks of a stage are placed on this node of the allocation."""
+        return any(first <= node < last for first, last in self.plan.stage(name).placement.nodes)
 
     def steps(self, stream: str) -> tuple[int, dict[str, int]]:
         """(steps written, steps read by each reader). What was read has been written, seen or not."""

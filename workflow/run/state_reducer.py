@@ -8,13 +8,20 @@ from typing import Any
 
 from workflow.formats.sides import Side
 from workflow.run.events import (
+    AllocationReceived,
     Cleaned,
     Event,
     Interrupted,
+    NodeLost,
+    NodeSeen,
+    NodeSilent,
+    RanksEnded,
     RecordsLost,
     Requested,
     RunFinished,
     RunStarted,
+    SchedulerSaid,
+    StageCut,
     StageExited,
     StageFailed,
     StageKilled,
@@ -23,6 +30,7 @@ from workflow.run.events import (
     StageStarted,
     StageStopped,
     StageSucceeded,
+    StopPlanned,
     StopRequested,
     StreamClosed,
     StreamOffered,
@@ -36,6 +44,8 @@ from workflow.run.events import (
 )
 from workflow.run.state import (
     KEPT_WARNINGS,
+    KEPT_WORDS,
+    Behind,
     EndKey,
     EndState,
     RunState,
@@ -107,21 +117,34 @@ class _Draft:
                 self._progress((stream, stage, side), t, steps, count)
             case RunStarted(run=run, pid=pid, host=host):
                 self._changes |= {"run": run, "pid": pid, "host": host, "started": t}
+                self._changes["visibility_s"] = event.visibility_s
+            case AllocationReceived():
+                self._changes["received"] = event
             case Interrupted(signal=signal):
                 if self.get("stopping") is None:
                     self._changes["interrupted"] = signal
             case Requested(by=by):
                 if self.get("stopping") is None:
                     self._changes["interrupted"] = f"`wf cancel` ({by})"
-            case StopRequested(reason=reason, stage=stage):
-                self._changes |= {"stopping": t, "rung": 0, "reason": reason, "culprit": stage}
+            case NodeSilent(node=node):
+                self._changes["silent"] = self.get("silent") | {node}
+            case NodeSeen(node=node):
+                self._changes["silent"] = self.get("silent") - {node}
+            case NodeLost(node=node):
+                self._changes |= {"silent": self.get("silent") - {node}, "lost": (*self.get("lost"), event)}
+            case SchedulerSaid():
+                self._changes["scheduler"] = event
+            case StopPlanned(at=at, end=end):
+                self._changes |= {"stop_at": at, "ends_at": end}
+            case StopRequested(reason=reason, stage=stage, cause=cause):
+                self._changes |= {"stopping": t, "rung": 0, "reason": reason, "culprit": stage, "cause": cause}
                 for name in self.get("going"):
                     if self.stages[name].runs:
                         self.change_stage(name, status="stopping")
             case Cleaned(paths=paths):
                 self._changes["cleaned"] = tuple(paths)
-            case RunFinished(reason=reason, stage=stage):
-                self._changes |= {"finished": event, "reason": reason, "culprit": stage}
+            case RunFinished(reason=reason, stage=stage, cause=cause):
+                self._changes |= {"finished": event, "reason": reason, "culprit": stage, "cause": cause}
             case _:
                 self._take_of_stage(event)
                 self._take_of_stream(event)
@@ -137,6 +160,12 @@ class _Draft:
             case StageExited(stage=stage, code=code, signal=signal, note=note):
                 seen = {"alive": tuple(event.alive), "dying": tuple(event.dying)}
                 self.change_stage(stage, exited=t, code=code, signal=signal, note=note, **seen)
+            case RanksEnded(stage=stage):
+                # What follows the stop is its consequence.
+                if stage in self.stages and self.get("stopping") is None:
+                    self.change_stage(stage, said=(*self.stages[stage].said, event)[:KEPT_WORDS])
+            case StageCut(stage=stage):
+                self.change_stage(stage, cut=True)
             case StageKilled(stage=stage):
                 self.change_stage(stage, kill=event)
             case StageSilent(stage=stage):
@@ -149,8 +178,8 @@ class _Draft:
                 self.change_stage(stage, status="succeeded")
             case StageStopped(stage=stage):
                 self.change_stage(stage, status="stopped")
-            case StageFailed(stage=stage, reason=reason):
-                self.change_stage(stage, status="failed", reason=reason, failed=t)
+            case StageFailed(stage=stage, reason=reason, through=through):
+                self.change_stage(stage, status="failed", reason=reason, failed=t, through=through)
                 if self.get("failing") is None and not lets_go_on(self._before.plan, self.stages, stage):
                     self._changes["failing"] = t
 
@@ -212,6 +241,22 @@ class _Draft:
         if waits and self.get("settles") is None:
             self._changes["settles"] = t
 
+    def _blocking_queue(self, stream: str) -> int | None:
+        """How many steps a writer may be ahead of each reader; None where it may be by any number."""
+        queue = self._before.plan.stream(stream).queue
+        return queue.limit if queue is not None and queue.when_full == "block" else None
+
+    def _leave_behind(self, key: EndKey, steps: int, t: float) -> None:
+        """Note a reading end that has taken so many steps, if its writer is further ahead than its queue allows."""
+        stream = self._before.plan.stream(key[0])
+        written, limit = self.ends[key[0], stream.writer, "write"].steps, self._blocking_queue(key[0])
+        known: Behind | None = self.get("behind").get(key)
+        if limit is not None and written - steps > limit + 1:
+            if known is None or known.steps != steps:
+                self._changes["behind"] = {**self.get("behind"), key: Behind(steps, t)}
+        elif known is not None:
+            self._changes["behind"] = {each: left for each, left in self.get("behind").items() if each != key}
+
     def _put(self, end: EndState) -> None:
         if self._ends is None:
             self._ends = dict(self._before.ends)
@@ -243,9 +288,14 @@ class _Draft:
         self._put(_changed(end, {"steps": steps, "bytes": count, "last_step": last_step, "waiting": waiting}))
         if stepped and self.stages[end.stage].silence is not None:
             self.change_stage(end.stage, silence=None)
+        if stepped and end.side == "read" and key in self.get("behind"):
+            self._leave_behind(key, steps, t)
         if stepped and end.side == "write":
+            limit = self._blocking_queue(end.stream)
             for reader in self._before.plan.stream(end.stream).readers:
                 other = self.ends[end.stream, reader, "read"]
+                if limit is not None and steps - other.steps > limit + 1:
+                    self._leave_behind((end.stream, reader, "read"), other.steps, t)
                 if other.untaken_since is None:
                     self._put(_changed(other, {"due": t}))
 

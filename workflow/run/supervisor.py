@@ -8,6 +8,7 @@ The loop runs in a thread of its own: whoever shows the run may be as slow as a 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import math
 import os
 import signal
@@ -19,16 +20,19 @@ from collections.abc import Generator, Iterable
 from functools import cached_property
 from pathlib import Path
 
-from workflow.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_RUN_FAILED, RunError, WfError, to_message
+from workflow.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_RUN_FAILED, WfError, to_message
+from workflow.formats.stop_file import write_stop_file
 from workflow.launch.allocation import Allocation
 from workflow.launch.process_spec import make_process
 from workflow.messages import to_text
+from workflow.plan.allocation_check import allocation_problems
 from workflow.plan.launch_requests import stage_request
 from workflow.plan.plan_model import Plan
 from workflow.run.cleanup import clean
 from workflow.run.clock import Clock, bring_between
 from workflow.run.control_requests import ControlRequests
 from workflow.run.events import (
+    AllocationReceived,
     Cleaned,
     Event,
     EventLog,
@@ -37,6 +41,7 @@ from workflow.run.events import (
     Requested,
     RunFinished,
     RunStarted,
+    SchedulerSaid,
     StageCpu,
     StageExited,
     StageKilled,
@@ -46,11 +51,13 @@ from workflow.run.events import (
 from workflow.run.lease import Heartbeat
 from workflow.run.lifecycle import (
     Action,
+    AskScheduler,
     FinishRun,
     KillStage,
     RecordEvent,
     SignalStages,
     StartStage,
+    TellStages,
     step,
     wake_at,
 )
@@ -60,11 +67,15 @@ from workflow.run.observe.file_visibility import visibility_s
 from workflow.run.observe.progress_readers import Follower
 from workflow.run.processes.cpu_time import CpuSchedule
 from workflow.run.processes.mpmd_launches import MpmdLaunches
+from workflow.run.processes.scheduler_question import SchedulerQuestion
 from workflow.run.processes.signals import Signals
-from workflow.run.processes.stage_processes import NOT_STARTED, Crew, Ending
+from workflow.run.processes.stage_processes import NOT_STARTED, Crew, Ending, by_first_end
+from workflow.run.received import receive
+from workflow.run.requeued import refuse_restart
 from workflow.run.run_directory import ALLOCATION_FILE, has_started, read_filled_plan, stage_dir
 from workflow.run.state import RunState, initial_state
 from workflow.run.state_reducer import apply
+from workflow.run.stop_ladder import plan_stop
 from workflow.site.allocation.discover import discover_allocation
 
 # How often the files of a stage are read, and how many stages a second at most: of 1,000 stages each once a second.
@@ -82,13 +93,13 @@ def supervise(run_dir: Path, allocation: Allocation | None = None) -> Generator[
     The run goes on while the caller works on a state: it then misses states, never the last one. Ctrl-C, SIGTERM
     and SIGHUP stop the run in order, a second one at once; where this is not the main thread they are left alone. So
     does a request in control.jsonl. A caller that closes the generator ends the run at once. Raises RunError when the
-    directory cannot be used, and WfError when the hosts of the allocation are not known.
+    directory cannot be used. A plan that does not fit the allocation fails before any stage starts.
     """
     run_dir = run_dir.absolute()
     plan = read_filled_plan(run_dir)
+    received = _received() if allocation is None else allocation
     if has_started(run_dir):
-        raise RunError(f"{run_dir}: this run has been started before", "start a new one: wf run PIPELINE")
-    received = discover_allocation() if allocation is None else allocation
+        raise refuse_restart(run_dir, received)
     with Heartbeat(run_dir), Signals() as signals:
         newest = NewestState()
         # A daemon: a caller that drops the generator must be able to exit; the run's guard then ends the stages.
@@ -103,6 +114,14 @@ def supervise(run_dir: Path, allocation: Allocation | None = None) -> Generator[
             newest.close()
             if newest.error is not None:  # also when the caller closes the generator
                 raise newest.error
+
+
+def _received() -> Allocation:
+    """The allocation of this process; one without hosts where they are not known, with the reason in its notes."""
+    try:
+        return discover_allocation()
+    except WfError as error:
+        return Allocation("local", "", (), notes=(error.message,))
 
 
 def _work(run_dir: Path, plan: Plan, allocation: Allocation, signals: Signals, newest: NewestState) -> None:
@@ -132,7 +151,7 @@ class _Watch:
         self, run_dir: Path, plan: Plan, allocation: Allocation, signals: Signals, crew: Crew, newest: NewestState
     ) -> None:
         self.run_dir, self.plan, self.allocation = run_dir, plan, allocation
-        self.hosts = allocation.host_names
+        self.placed = receive(plan, allocation)
         self.signals, self.crew, self.newest = signals, crew, newest
         self.clock = Clock()
         self.state = initial_state(plan)
@@ -141,8 +160,9 @@ class _Watch:
         self.turns: deque[str] = deque()  # the stages, the one whose files were read longest ago first
         self.read: dict[str, float] = {}  # stage → when its files were read
         self.leaving: dict[str, tuple[float, Ending]] = {}  # ended stages whose last records are not visible yet
-        self.launches = MpmdLaunches(plan, run_dir, self.hosts)
+        self.launches = MpmdLaunches(plan, run_dir, self.placed)
         self.guards = NodeGuards(run_dir, plan, allocation)
+        self.scheduler = SchedulerQuestion(allocation.source, allocation.job)
         self.cpu = CpuSchedule(sum(stage.observed == "evidence" for stage in plan.stages))
         self.events: list[Event] = []
         self.polled = -math.inf
@@ -169,8 +189,9 @@ class _Watch:
             os.getpid(),
             socket.gethostname(),
             clock_offset_s=self.clock.offset_s,
+            visibility_s=self.visibility_s,
         )
-        self.events.append(begin)
+        self.events += [begin, *self.received(now), *plan_stop(self.plan, self.allocation, now)]
         shown = -math.inf
         while True:
             changed = self.take_events()
@@ -181,6 +202,17 @@ class _Watch:
             if self.state.finished is not None or self.crew.can_read(self.newest.left):
                 return
             self.listen()
+
+    def received(self, now: float) -> list[Event]:
+        """What the run has; and the verdict, where that is less than the plan needs."""
+        job = self.allocation
+        problems = allocation_problems(self.plan, job, now)
+        notes = [*job.notes, *(each.message for each in problems if each.level != "error")]
+        events: list[Event] = [AllocationReceived(now, job.source, job.job, len(job.hosts), job.end_time, notes)]
+        if errors := [each for each in problems if each.level == "error"]:
+            reason = "; ".join(": ".join(filter(None, (each.message, each.hint))) for each in errors)
+            events.append(RunFinished(now, "failed", EXIT_RUN_FAILED, reason, ""))
+        return events
 
     def close(self, reason: str) -> None:
         """End what was left behind in the middle, and say why."""
@@ -214,6 +246,10 @@ class _Watch:
                 launches = [self.launches.of(name) for name in stages]
                 lines = {launch.process.name for launch in launches if launch is not None}
                 self.crew.signal([*lines, *stages], number)
+            case TellStages(stages=stages, reason=reason):
+                self.tell(stages, reason)
+            case AskScheduler():
+                self.scheduler.ask()
             case KillStage(stage=name):
                 self.crew.end(name, stage_dir(self.run_dir, name))
             case RecordEvent(event=event):
@@ -221,11 +257,24 @@ class _Watch:
             case FinishRun(event=event):
                 self.finish(event)
 
+    def tell(self, stages: Iterable[str], reason: str) -> None:
+        """Let stages know that the run is to be stopped: by the file, and by the signals that they have asked for."""
+        # On a full disk those that look for the file get the signals that follow.
+        with contextlib.suppress(OSError):
+            write_stop_file(self.run_dir, reason)
+        for name in stages:
+            launch, wanted = self.launches.of(name), self.plan.stage(name).stop_signal
+            if wanted is not None:
+                self.crew.pass_on(launch.process.name if launch else name, signal.Signals[f"SIG{wanted}"])
+
     def start(self, name: str) -> None:
         """Start a stage; that this failed is an event as well."""
         stage, folder = self.plan.stage(name), stage_dir(self.run_dir, name)
         launch = self.launches.of(name)
-        process = launch.process if launch else make_process(stage_request(stage, str(folder), self.hosts))
+        if launch is None:
+            process = make_process(stage_request(stage, self.plan, str(folder), self.placed))
+        else:
+            process = launch.process
         try:
             if launch is None:
                 pid = self.crew.start(process)
@@ -254,6 +303,8 @@ class _Watch:
         if now - self.asked >= CONTROL_S:
             self.asked = now
             self.events += [Requested(now, each.request, each.by) for each in self.requests.take()]
+        if (answer := self.scheduler.take()) is not None:
+            self.events.append(SchedulerSaid(now, self.allocation.job, answer.state, answer.raw))
         # Counts come before exits, and those of a stage that has ended with those of its neighbours.
         if now - self.polled >= POLL_S:
             self.polled = now
@@ -325,6 +376,7 @@ class _Watch:
             self.leaving[stage] = since, ending
             return
         self.leaving.pop(stage, None)
+        ending = by_first_end(ending, self.followers[stage].first_end)
         del self.followers[stage], self.read[stage]
         alive, dying = ([], []) if succeeded else self.others(stage)
         if ending.signal == signal.SIGKILL and not ending.by_supervisor and not self.has_killed(stage):
@@ -341,10 +393,12 @@ class _Watch:
         """What is known of a stage that somebody, or the kernel, has killed."""
         launch = self.launches.of(stage)
         name = launch.process.name if launch else stage
-        facts = self.crew.memory_facts(name)
+        is_here, facts = self.crew.has_all_here(name), self.crew.memory_facts(name)
+        if not is_here and (elsewhere := [facts for _, facts in self.guards.watch.memory_facts(stage)]):
+            is_here, facts = True, max(elsewhere, key=lambda facts: (facts.cgroup_kills or 0, facts.node_kills or 0))
         is_own = facts.cgroup_is_own and (launch is None or launch.group.stages == [stage])
         return StageKilled(
-            t, stage, self.crew.has_all_here(name), ending.peak_bytes, facts.limit_bytes, facts.cgroup,
+            t, stage, is_here, ending.peak_bytes, facts.limit_bytes, facts.cgroup,
             facts.cgroup_kills, is_own, facts.node_kills, list(facts.log),
         )  # fmt: skip
 
@@ -372,7 +426,7 @@ class _Watch:
         if cleaned:
             self.events.append(Cleaned(now, cleaned))
         reason = "; ".join(text for text in reasons if text)
-        self.events.append(RunFinished(now, verdict.state, verdict.exit_code, reason, verdict.stage))
+        self.events.append(dataclasses.replace(verdict, t=now, reason=reason))
 
     def write(self, event: Event) -> None:
         """Append an event to the run's file; that this failed is an event as well."""

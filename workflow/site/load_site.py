@@ -11,6 +11,7 @@ from workflow.launch.allocation import Allocation
 from workflow.launch.launchers import LAUNCHERS
 from workflow.site.cpu_topology import cpu_topology
 from workflow.site.detection import is_here
+from workflow.site.launcher_tables import launcher_options
 from workflow.site.machine import interfaces, look, memory_bytes
 from workflow.site.site_checks import check_site
 from workflow.site.site_model import Site, SiteFile
@@ -59,7 +60,8 @@ def any_machine(file: SiteFile) -> tuple[Site, set[str]]:
     """(the site with fixed values where its file leaves a fact to the machine, the facts that the file states)."""
     known = file.model_dump()
     stated = {name for name in _ANY_MACHINE if known[name] != "auto"}
-    return Site(**known | {name: value for name, value in _ANY_MACHINE.items() if name not in stated}), stated
+    fixed = {name: value for name, value in _ANY_MACHINE.items() if name not in stated}
+    return Site(**known | fixed, launcher_options=_options(file)), stated
 
 
 def load_site(name: str, base: Path | None = None, allocation: Allocation | None = None) -> Site:
@@ -87,7 +89,11 @@ def load_site(name: str, base: Path | None = None, allocation: Allocation | None
         known["interfaces"] = interfaces()  # stages run here: elsewhere they may be others
     if known["memory_per_node"] == "auto":
         known["memory_per_node"] = memory_bytes()
-    return Site(**look(known))
+    return Site(**look(known), launcher_options=_options(file))
+
+
+def _options(file: SiteFile) -> dict[str, str]:
+    return launcher_options(file.launcher, file.launcher_version)
 
 
 def _fill_from(allocation: Allocation, known: dict[str, Any]) -> None:

@@ -126,7 +126,8 @@ def _interpreter(first_line: bytes) -> str:
 
 def _hint_on_path(need: StageNeed, thing: ProgramNeed) -> str:
     if thing.role == "launcher":
-        if any(each.other_machines and each.executable == thing.program for each in LAUNCHERS.values()):
+        launchers = [each for each in LAUNCHERS.values() if each.executable == thing.program]
+        if launchers and all(each.other_machines for each in launchers):
             return "run wf where this launcher is, for example in a job; or use `--site local` for this machine"
         return f"load an MPI module, or `{shlex.quote(sys.executable)} -m pip install mpich`"
     if is_python(thing.program):

@@ -101,6 +101,9 @@ class Site(SiteFile):
     parallel_adios2: bool | None = Field(None, description="None: not known")
     memory_policy: list[MemoryPolicy] = Field(default_factory=list)
     glibc: str = ""
+    launcher_options: dict[str, str] = Field(
+        default_factory=dict, description="options of the launcher, as its version spells them (`site.launcher_tables`)"
+    )
     interfaces: list[str] = Field(default_factory=list, description="network interfaces of this machine; []: not known")
     seen: dict[str, str] = Field(default_factory=dict, description="key filled from this machine → what was seen")
 

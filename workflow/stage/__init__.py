@@ -23,6 +23,7 @@ from workflow.stage.api.open_streams import open_reader, open_writer, open_write
 from workflow.stage.api.rank_selection import Piece
 from workflow.stage.api.reader import Reader
 from workflow.stage.api.step import Step
+from workflow.stage.api.stopping import stop_requested
 from workflow.stage.api.writer import Writer
 from workflow.stage.data.variables import Array, Info
 from workflow.stage.ranks.blocks import block, block_of, grid
@@ -32,6 +33,7 @@ from workflow.stage.stage_errors import (  # fmt: skip
     BoundExceeded,
     ContractError,
     RanksDiffer,
+    RunStopped,
     StageError,
     StreamFailed,
     StreamTimeout,
@@ -39,7 +41,7 @@ from workflow.stage.stage_errors import (  # fmt: skip
 )
 
 __all__ = [
-    "Array", "BoundExceeded", "ContractError", "Info", "Piece", "RanksDiffer", "Reader", "Shape", "StageError", "Step",
-    "StreamFailed", "StreamTimeout", "UnevenSteps", "Writer", "block", "block_of", "communicator", "grid", "in_step",
-    "is_joined", "open_reader", "open_writer", "open_writers", "rank", "size",
+    "Array", "BoundExceeded", "ContractError", "Info", "Piece", "RanksDiffer", "Reader", "RunStopped", "Shape",
+    "StageError", "Step", "StreamFailed", "StreamTimeout", "UnevenSteps", "Writer", "block", "block_of", "communicator",
+    "grid", "in_step", "is_joined", "open_reader", "open_writer", "open_writers", "rank", "size", "stop_requested",
 ]  # fmt: skip

@@ -48,6 +48,16 @@ class BoundExceeded(StageError):  # noqa: N818
     agreed = True
 
 
+class RunStopped(SystemExit):
+    """The run is to be stopped before its allocation ends, and this program to end now, with exit code 0.
+
+    Raised on every rank, at the beginning of a step. Blocks `with` are left as at their end: streams are closed.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(0)
+
+
 def exit_reason(error: BaseException | None) -> str:
     """The exception that left a `with` block, in one line; "" for a normal exit, `sys.exit(0)` included."""
     if error is None or (isinstance(error, SystemExit) and not error.code):

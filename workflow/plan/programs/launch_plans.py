@@ -7,26 +7,32 @@ from pathlib import PurePosixPath
 from workflow.formatting import plural
 from workflow.launch.launchers import DIRECT, LAUNCHERS
 from workflow.plan.placeholders import literal
-from workflow.plan.plan_model import LaunchPlan
+from workflow.plan.plan_model import LaunchPlan, Placement
 from workflow.plan.plan_notes import Notes
 from workflow.plan.programs.mpmd_groups import MpmdGroup
 from workflow.plan.run_paths import stage_dir
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.site.site_model import Site
 
+# Batch systems start the script of a job on its first node.
+_NODE_OF_SUPERVISOR = 0
 _WRAPPER = ("-m", "workflow.launch.mpmd_wrapper")
 
 
-def plan_launch(stage: DeclaredStage, group: MpmdGroup | None, python: str, site: Site, notes: Notes) -> LaunchPlan:
+def plan_launch(
+    stage: DeclaredStage, placement: Placement, group: MpmdGroup | None, python: str, site: Site, notes: Notes
+) -> LaunchPlan:
     """The launch of one stage, which may be in a group. Notes more ranks than its component or the site can have."""
     _check_ranks(stage, site, notes)
     if group is not None:
         return _in_group(stage.name, group, python, site, notes)
     key, ranks = f"stages.{stage.name}.launcher", stage.spec.ranks
-    if ranks == 1 and not site.launch_single:
+    first = placement.nodes[0][0]
+    if ranks == 1 and first == _NODE_OF_SUPERVISOR and not site.launch_single:
         notes.why(key, "one rank is started directly")
         return LaunchPlan(launcher=DIRECT)
-    notes.why(key, f"{plural(ranks, 'rank')} on site {site.site}")
+    where = f"on node {first}, and the supervisor is on node {_NODE_OF_SUPERVISOR}" if ranks == 1 and first else ""
+    notes.why(key, f"{plural(ranks, 'rank')} {where or f'on site {site.site}'}")
     return site_launch(python, site)
 
 

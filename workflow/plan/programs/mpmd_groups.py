@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 from workflow.formatting import plural
 from workflow.launch.launchers import LAUNCHERS
@@ -67,9 +66,9 @@ def to_group_plan(
     launch: LaunchPlan,
     problems: Problems,
 ) -> GroupPlan:
-    """The plan of one line. Notes where the layouts of its stages differ."""
+    """The plan of one line. Notes where its ranks cannot get their GPUs."""
     members = {name: (declared[name].spec.ranks, placements[name]) for name in group.stages}
-    _check_layout(members, f"streams.{next(iter(group.streams))}.via", launch.launcher, problems)
+    _check_gpus(members, f"streams.{next(iter(group.streams))}.via", problems)
     ranks, first = {}, 0
     for name, (count, _) in members.items():
         ranks[name] = first, count
@@ -80,38 +79,21 @@ def to_group_plan(
 _Members = Mapping[str, tuple[int, Placement]]  # stage → its ranks and where they run
 
 
-def _check_layout(members: _Members, key: str, launcher: str, problems: Problems) -> None:
-    """Launchers lay out all ranks of a line alike: notes where the stages differ."""
+def _check_gpus(members: _Members, key: str, problems: Problems) -> None:
+    """A line gives each rank its GPUs by its number on its node: notes where that means different ranks."""
     places = [placement for _, placement in members.values()]
     nodes = max(end for place in places for _, end in place.nodes) - min(place.nodes[0][0] for place in places)
-    cores = {place.cores_per_rank for place in places}
-    if nodes > 1:
-        per_node = {place.ranks_per_node for place in places}
-        follow = sum(node_count(place) for place in places) == nodes and all(
-            one.nodes[-1][1] <= two.nodes[0][0] for one, two in pairwise(places)
+    if nodes > 1 and any(place.gpus for place in places):
+        layout = " and ".join(
+            f"{name} has {plural(ranks, 'rank')} of {plural(place.gpus_per_rank, 'GPU')} on "
+            f"{plural(node_count(place), 'node')}"
+            for name, (ranks, place) in members.items()
         )
-        # One stage's last ranks would share their node with the next one's first.
-        full = all(count % place.ranks_per_node == 0 for count, place in list(members.values())[:-1])
-        if not follow or not full or len(per_node) > 1:
-            problems.add(
-                key,
-                f"one launch line of {launcher} lays out all ranks alike, and {_layout(members)}",
-                "put all on one node (`place: {share: STAGE}`), or equally many ranks on each node; or `via: sst`",
-            )
-    if LAUNCHERS[launcher].equal_cores and len(cores - {0}) > 1:
         problems.add(
             key,
-            f"one line of {launcher} gives all ranks equally many cores, and {_layout(members)}",
-            "the same `place: {cores_per_rank: N}` in all of them; or `via: sst`",
+            f"one launch line on several nodes cannot give each rank its GPUs, and {layout}",
+            "put all on one node (`place: {share: STAGE}`), or use `via: sst`",
         )
-
-
-def _layout(members: _Members) -> str:
-    return " and ".join(
-        f"{name} has {plural(ranks, 'rank')} of {plural(place.cores_per_rank, 'core')}, "
-        f"{place.ranks_per_node} to a node, on {plural(node_count(place), 'node')}"
-        for name, (ranks, place) in members.items()
-    )
 
 
 def _check(

@@ -70,6 +70,7 @@ def to_stage_plan(
         placement=placement,
         ends=ends,
         memory=memory.settings,
+        stop_signal=stage.spec.stop_signal,
         starts_after=waits,
         files={**configs, **written},
         copies=copied,

@@ -54,7 +54,8 @@ def _make_run(records: Records, stages: list[StagePart]) -> RunPart:
     return RunPart(
         name=plan.pipeline, directory=records.run_dir.resolve().name, state=verdict,
         exit_code=state.finished.exit_code if state.finished else EXIT_RUN_FAILED,
-        reason=state.reason, stage=state.culprit, started=state.started,
+        reason=state.reason, cause=state.cause, words=state.finished.words if state.finished else [],
+        stage=state.culprit, started=state.started,
         ended=None if state.started is None else state.t, wall_s=wall_s,
         host=state.host, pid=state.pid, site=plan.site, wf_version=plan.wf_version,
         overlap=busy / wall_s if busy is not None and wall_s else None, limited_by=limit.stage,

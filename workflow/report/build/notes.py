@@ -17,7 +17,9 @@ TOLERANCE = 1.05
 
 def make_notes(records: Records, streams: list[StreamPart]) -> list[str]:
     """All notes, those on missing or broken records first."""
+    received = records.state.received
     return [
+        *([] if received is None else received.notes),
         *_silences(records),
         *_without_metrics(records),
         *_other_transports(records),

@@ -28,7 +28,15 @@ from workflow.report.show.stage_table import stage_table
 from workflow.report.show.stream_table import NOT_KNOWN, stream_table
 from workflow.run.stream_rates import THROUGHPUT, TRANSFER_RATE
 
-SIGNS = {"succeeded": "✓", "failed": "✗", "lost": "✗", "interrupted": "■", "running": "…", "unfinished": "…"}
+SIGNS = {
+    "succeeded": "✓",
+    "failed": "✗",
+    "lost": "✗",
+    "interrupted": "■",
+    "stopped": "■",
+    "running": "…",
+    "unfinished": "…",
+}
 OVERLAP_HINT = "time that the limiting stage did not wait ÷ time of the run: 100 % when it hides all other work"
 LIMIT_HINT = "the stage that works while the others wait: make this one faster"
 

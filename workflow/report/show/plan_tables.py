@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from workflow.formatting import NOTHING, plural, size
 from workflow.launch.launchers import launch_line
-from workflow.plan.launch_requests import group_request, node_names, stage_request
+from workflow.plan.launch_requests import Received, group_request, node_names, stage_request
 from workflow.plan.plan_model import RUN_DIR, EndPlan, OperatorPlan, Plan, StagePlan, StreamPlan
 from workflow.report.show.stream_table import engine_text
 from workflow.report.show.text_table import Column, Table, make_table, number_column, text_column
@@ -176,13 +176,13 @@ def launch_lines(plan: Plan) -> list[tuple[str, list[str]]]:
 
     A line that names hosts has `node[0]` in place of the first host of the allocation.
     """
-    lines, hosts = [], node_names(plan)
+    lines, received = [], Received(node_names(plan))
     for stage in plan.stages:
         group = plan.group_of(stage.name)
         if group is None:
-            lines.append((stage.name, launch_line(stage_request(stage, hosts=hosts)).argv))
+            lines.append((stage.name, launch_line(stage_request(stage, plan, received=received)).argv))
         elif stage.name == group.stages[0]:
-            request = group_request(group, plan, hosts=hosts)
+            request = group_request(group, plan, received=received)
             lines.append((", ".join(group.stages), launch_line(request).argv))
             lines += [(f"  {name} there", plan.stage(name).program) for name in group.stages]
     return lines

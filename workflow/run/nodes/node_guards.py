@@ -17,6 +17,7 @@ from workflow.launch.allocation import Allocation
 from workflow.launch.launch_request import LaunchRequest, RankedProgram, RankLayout
 from workflow.launch.launchers import LAUNCHERS
 from workflow.launch.process_spec import make_process
+from workflow.plan.launch_requests import node_facts
 from workflow.plan.plan_model import Plan
 from workflow.run.events import Event, NodesUnwatched
 from workflow.run.nodes import node_guard
@@ -38,16 +39,19 @@ def guard_request(plan: Plan, hosts: Sequence[str], folder: Path, program: Seque
     line = next((line for line in lines if LAUNCHERS[line.launcher].starts_ranks), None)
     if line is None:
         return None
+    layout = RankLayout(nodes=len(hosts), first_node=0, ranks_per_node=1, cores_per_rank=0)
     return LaunchRequest(
         name="guards",
         launcher=line.launcher,
         executable=line.executable,
         arguments=[*line.arguments, *LAUNCHERS[line.launcher].independent],
-        programs=[RankedProgram(len(hosts), program)],
-        layout=RankLayout(nodes=len(hosts), first_node=0, ranks_per_node=1, cores_per_rank=0),
+        programs=[RankedProgram(len(hosts), program, layout)],
         folder=str(folder),
         cwd=str(folder),
         hosts=hosts,
+        node=node_facts(plan),
+        options=plan.launch_options,
+        start_s=plan.deadlines.start,
     )
 
 
@@ -104,7 +108,7 @@ class NodeGuards:
         self._starts += 1
         process = make_process(self._request)
         # Without the name of the run: the guards outlive a supervisor that was killed, until they have ended the rest.
-        env = {key: value for key, value in inherited_environment().items() if key != RUN_VARIABLE}
+        env = {key: value for key, value in inherited_environment(process.without).items() if key != RUN_VARIABLE}
         try:
             for path, text in process.files.items():
                 Path(path).write_text(text, encoding="utf-8")

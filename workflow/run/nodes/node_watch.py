@@ -6,12 +6,14 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from workflow.run.events import Event, NodeLost, NodeSeen
-from workflow.run.nodes.guard_lines import NodeLoad, NodeReport, parse_line
+from workflow.run.events import Event, NodeLost, NodeSeen, NodeSilent
+from workflow.run.nodes.guard_lines import BEAT_S, NodeLoad, NodeReport, parse_line
 from workflow.run.nodes.rank_processes import RankProcess
 from workflow.run.processes.memory_evidence import MemoryFacts
 
 LOST_S = 10.0
+# Two beats and a half: what fails meanwhile beside a silent node may have failed because of it.
+SILENT_S = 2.5 * BEAT_S
 # A supervisor that was suspended, or that waited for a slow file system, has read no lines meanwhile.
 _OWN_PAUSE_S = 3.0
 
@@ -23,6 +25,7 @@ class _Node:
     index: int
     host: str
     heard: float = -math.inf  # when its last line came
+    silent: bool = False
     lost: bool = False
     load: NodeLoad | None = None
     said: str = ""
@@ -84,13 +87,13 @@ class NodeWatch:
                 self._note(node, report)
                 if line == b'{"node":"%s"}' % report.node.encode():
                     self._beats[line] = node
-            if not node.was_heard:
+            if not node.was_heard or node.silent:
                 events.append(NodeSeen(now, node.index, node.host))
-            node.heard = now
+            node.heard, node.silent = now, False
         return events
 
     def look(self, now: float) -> list[Event]:
-        """The nodes that are lost by now: to be called when all lines that there are were taken.
+        """The nodes that are silent, or lost, by now: to be called when all lines that there are were taken.
 
         When all nodes are silent, or that of the supervisor too, the launcher of the guards is at fault.
         """
@@ -100,12 +103,22 @@ class NodeWatch:
         if pause > _OWN_PAUSE_S:
             for node in heard:
                 node.heard += pause
-        silent = [node for node in heard if now - node.heard >= LOST_S]
-        if len(silent) == len(heard) > 1 or any(_short(node.host) == self._own for node in silent):
-            return []
-        for node in silent:
+        lost = self._overdue(heard, now, LOST_S)
+        new = [node for node in self._overdue(heard, now, SILENT_S) if not node.silent]
+        for node in new:
+            node.silent = True
+        for node in lost:
             node.lost = True
-        return [NodeLost(now, node.index, node.host, round(now - node.heard, 3), _last_words(node)) for node in silent]
+        return [
+            *(NodeSilent(now, node.index, node.host) for node in new),
+            *(NodeLost(now, node.index, node.host, round(now - node.heard, 3), _last_words(node)) for node in lost),
+        ]
+
+    def _overdue(self, nodes: Sequence[_Node], now: float, limit_s: float) -> list[_Node]:
+        """Those that have said nothing for so long."""
+        silent = [node for node in nodes if now - node.heard >= limit_s]
+        at_fault = len(silent) == len(nodes) > 1 or any(_short(node.host) == self._own for node in silent)
+        return [] if at_fault else silent
 
     def ranks(self) -> list[RankSeen]:
         """All ranks that are known to run, on nodes that are not lost."""

@@ -12,10 +12,13 @@ from workflow.formats.json_lines import Tail
 from workflow.formats.metrics_lines import METRICS_FILE, PROGRESS_FILE, check_metrics_version, end_of, read_progress
 from workflow.formats.sides import EndOfStream
 from workflow.formats.versions import NewerVersionError
+from workflow.launch.launchers import LAUNCHERS
 from workflow.plan.plan_model import EndPlan, StagePlan
 from workflow.run.events import (
     Event,
+    RanksEnded,
     RecordsLost,
+    StageCut,
     StreamClosed,
     StreamOffered,
     StreamOpened,
@@ -27,6 +30,7 @@ from workflow.run.events import (
     Trouble,
 )
 from workflow.run.observe.bp_index import Index, is_blank, read_index
+from workflow.run.observe.launcher_words import LauncherWords
 from workflow.run.observe.sst_log import Fact, SstLog
 from workflow.run.state import visibility
 
@@ -47,6 +51,18 @@ class Follower:
     def _metrics(self) -> MetricsFollower:
         return MetricsFollower(self.plan.name, Tail(self.folder / METRICS_FILE), visibility_s=self.visibility_s)
 
+    @cached_property
+    def _words(self) -> LauncherWords:
+        # The launcher of a line of several stages writes elsewhere.
+        launch = self.plan.launch
+        patterns = LAUNCHERS[launch.launcher].end_patterns if launch.group is None else ()
+        return LauncherWords(self.plan.name, patterns, Tail(self.folder / "stderr.log"))
+
+    @property
+    def first_end(self) -> RanksEnded | None:
+        """What its launcher has said of the ranks that ended before the others."""
+        return self._words.first
+
     def __post_init__(self) -> None:
         # First, so that of what a program reports itself nothing is taken from elsewhere.
         self._polls.append(self._metrics.poll)
@@ -54,6 +70,8 @@ class Follower:
             self._polls.append(SstFollower(self.plan, Tail(self.folder / "stderr.log"), self._metrics.reported).poll)
         elif any(end.engine == "SST" and end.side == "write" for end in self.plan.ends):
             self._polls.append(PlaneFollower(self.plan, Tail(self.folder / "stderr.log")).poll)
+        if self._words.patterns:
+            self._polls.append(self._words.poll)
         for end in self.plan.ends:
             counted = visibility(self.plan, end)[1]
             if end.side == "write" and end.engine == "SST" and not (counted and self.plan.observed == "evidence"):
@@ -190,6 +208,8 @@ class MetricsFollower:
         kind, t = record["kind"], float(record["t"])
         if kind == "lost":
             return RecordsLost(t, self.stage, f"{record['lines']} lines of its metrics could not be written")
+        if kind == "cut":
+            return StageCut(t, self.stage)
         if kind == "error":
             text, stream = str(record["error"]), str(record["stream"])
             return StreamTrouble(t, stream, self.stage, trouble_of(str(record.get("type", ""))), text)

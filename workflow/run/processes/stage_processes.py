@@ -16,9 +16,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, NamedTuple
 
-from workflow.launch.binding import choose_cores
 from workflow.launch.launchers import LAUNCHERS
 from workflow.launch.process_spec import ProcessSpec
+from workflow.run.events import RanksEnded
 from workflow.run.observe.sst_log import last_lines
 from workflow.run.processes import evpath_workaround, process_reaper, run_guard
 from workflow.run.processes.cpu_time import CpuUse, cpu_use
@@ -103,9 +103,9 @@ class Crew:
             process_reaper.STAGE_VARIABLE: str(process.folder / "stage.json"),
             process_reaper.RANK_NAME_VARIABLE: LAUNCHERS[process.launcher].rank_variable,
         }
-        env = {**inherited_environment(), **process.env, **own}
         log = process.folder / "stdout.log", process.folder / "stderr.log"
-        with log[0].open("ab") as out, log[1].open("ab") as err, _on_cores(process, err):
+        with log[0].open("ab") as out, log[1].open("ab") as err, _on_cores(process):
+            env = {**inherited_environment(process.without), **process.env, **own}
             started = subprocess.Popen(
                 process.argv, cwd=process.cwd, env=env, start_new_session=True,
                 stdin=subprocess.DEVNULL, stdout=out, stderr=err,
@@ -201,7 +201,8 @@ class Crew:
             itself = f"its launcher ({spec.launcher}, process {process.pid}) was killed"
             ours = name in self._ended
             return Ending(None, -code, lost if ours else itself, cpu_s, ours, usage.peak_bytes)
-        ending = to_ending(code, spec.launcher, [*_tail(folder / "stdout.log"), *_tail(folder / "stderr.log")])
+        lines = [*_tail(folder / "stdout.log"), *_tail(folder / "stderr.log")]
+        ending = to_ending(code, spec.launcher, lines)
         return replace(ending, cpu_s=cpu_s, peak_bytes=usage.peak_bytes)
 
     def memory_facts(self, name: str) -> MemoryFacts:
@@ -248,6 +249,12 @@ class Crew:
         if number == signal.SIGKILL:
             process_reaper.end_members(str(self._run_dir), self._groups, within_s=0.5)
 
+    def pass_on(self, name: str, number: int) -> None:
+        """Signal one process, a program or a launcher, which passes the signal on to its ranks."""
+        if name in self._running:
+            with contextlib.suppress(OSError):
+                os.kill(self._running[name][1].pid, number)
+
     def end(self, name: str, folder: Path) -> None:
         """Kill all that runs of one stage that was started in this folder; the others go on."""
         groups = [self._running[name][1].pid] if name in self._running else []
@@ -271,8 +278,23 @@ def to_ending(code: int, launcher: str, lines: Iterable[str]) -> Ending:
     """A process's exit as Popen gives it, with what its launcher's last lines report of the failed rank. Pure."""
     if code < 0:
         return Ending(None, -code)
-    number = LAUNCHERS[launcher].signal_of(code, lines) if code else None
+    known, lines = LAUNCHERS[launcher], list(lines)
+    if code and known.not_started is not None and (said := known.not_started.search("\n".join(lines))):
+        return Ending(code, None, f"{launcher} did not start it: {said[1]}")
+    number = known.signal_of(code, lines) if code else None
     return Ending(code, number, "one of its ranks" if number is not None else "")
+
+
+def by_first_end(ending: Ending, first: RanksEnded | None) -> Ending:
+    """How a stage ended by what was said of the ranks that ended first: a launcher may report how it ended the others.
+
+    An exit code of 0 stands. Pure.
+    """
+    if first is None or ending.code == 0:
+        return ending
+    if first.cause == "killed" and first.number is not None:
+        return replace(ending, signal=first.number)
+    return replace(ending, code=first.number, signal=None) if first.cause == "exited" else ending
 
 
 class _Usage(NamedTuple):
@@ -310,10 +332,15 @@ def _has_exited(process: subprocess.Popen[bytes]) -> bool:
         return True
 
 
-def inherited_environment() -> dict[str, str]:
-    """What a process of a run gets of the environment of wf."""
+def inherited_environment(without: Iterable[str] = ()) -> dict[str, str]:
+    """What a process of a run gets of the environment of wf: nothing that others have set for wf, and not `without`.
+
+    These are names, or beginnings that end in `*`.
+    """
+    names = {name for name in without if not name.endswith("*")}
+    beginnings = (*_FOREIGN, *(name[:-1] for name in without if name.endswith("*")))
     mine = (item for item in os.environ.items() if item != _OWN)
-    return {key: value for key, value in mine if not key.startswith(_FOREIGN)}
+    return {key: value for key, value in mine if not key.startswith(beginnings) and key not in names}
 
 
 def _allow_open_files(count: int) -> tuple[int, int] | None:
@@ -360,19 +387,14 @@ def _exit_descriptor(process: subprocess.Popen[bytes]) -> int:
 
 
 @contextlib.contextmanager
-def _on_cores(process: ProcessSpec, log: IO[bytes]) -> Iterator[None]:
-    """What is started inside inherits the cores of the plan; a line in `log` where this machine lacks them."""
+def _on_cores(process: ProcessSpec) -> Iterator[None]:
+    """What is started inside inherits the cores of the process. Raises OSError where they may not be used."""
     if not process.cores or not hasattr(os, "sched_setaffinity"):
         yield
         return
-    allowed = sorted(os.sched_getaffinity(0))
-    cores, note = choose_cores(process.cores, allowed)
-    if note:
-        log.write(f"wf: {note}\n".encode())
-        log.flush()
+    allowed = os.sched_getaffinity(0)
     try:
-        if cores:
-            os.sched_setaffinity(0, cores)
+        os.sched_setaffinity(0, process.cores)
         yield
     finally:
         os.sched_setaffinity(0, allowed)

@@ -6,14 +6,14 @@ loop ends quietly, with exit code 0, when the writer died.
 
 from __future__ import annotations
 
-import signal as signals
-
-from workflow.run.state import EndState, RunState, StageState
-from workflow.run.verdict.kill_cause import kill_cause
+from workflow.run.state import EndState, RunState
+from workflow.run.verdict.broken_streams import awaits_readers, gone_reader, losses
+from workflow.run.verdict.end_causes import exit_text
 
 
 def judge(state: RunState, name: str) -> str | None:
-    """What is wrong with a stage that has exited: "" when nothing is, None when a writer must end first.
+    """What is wrong with a stage that has exited: "" when nothing is, None while that depends on others: on a writer
+    that must end first, or on readers that have not taken all that was written.
 
     The text is a predicate: `ended with exit code 1`.
     """
@@ -23,24 +23,19 @@ def judge(state: RunState, name: str) -> str | None:
     problems = [_problem(state, end) for end in state.ends_of(name)]
     if first := next(filter(None, problems), None):
         return f"ended with exit code 0, but {first}"
-    return None if None in problems else ""
+    if None in problems:
+        return None
+    if reader := gone_reader(state, name):
+        return f"ended with exit code 0, but {'; '.join(losses(state, reader))}"
+    return None if awaits_readers(state, name) else ""
 
 
-def exit_text(stage: StageState) -> str:
-    """How it ended: `was killed by signal 9 (SIGKILL)`, `ended with exit code 3: note`."""
-    note = f": {stage.note}" if stage.note else ""
-    if stage.signal is not None:
-        cause = f": {kill_cause(stage.kill)}" if stage.kill is not None else ""
-        return f"was killed by signal {stage.signal} ({signal_name(stage.signal)}){note}{cause}"
-    return f"ended with exit code {stage.code}{note}"
-
-
-def signal_name(number: int) -> str:
-    """`SIGKILL` for 9."""
-    try:
-        return signals.Signals(number).name
-    except ValueError:
-        return "unknown signal"
+def through_reader(state: RunState, name: str) -> str:
+    """The reader without whose end a stage that has exited would not have failed; "" where it failed by itself."""
+    stage = state.stages[name]
+    if stage.signal is not None or stage.code != 0 or any(_problem(state, end) for end in state.ends_of(name)):
+        return ""
+    return gone_reader(state, name) or ""
 
 
 def _trouble(state: RunState, name: str) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from workflow.run.events import Deadline, Event, StreamTransport
 from workflow.run.state import RunState
+from workflow.run.verdict.broken_streams import broken_stream
 from workflow.run.verdict.stall_detection import Silences, find_stalls
 from workflow.run.verdict.transport_check import wrong_transport
 from workflow.run.verdict.wait_diagnosis import deadlock, diagnose
@@ -40,6 +41,12 @@ def failure_reported(state: RunState, events: Sequence[Event], t: float) -> RunF
 def failure_by_deadlock(state: RunState, t: float) -> RunFailure | None:
     """Stages that wait for each other for ever, if that is certain: no deadline need pass."""
     found = deadlock(state, t)
+    return None if found is None else RunFailure(*found)
+
+
+def failure_by_loss(state: RunState, t: float) -> RunFailure | None:
+    """A stream whose steps do not arrive any more, by the counts of its two ends."""
+    found = broken_stream(state, t)
     return None if found is None else RunFailure(*found)
 
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import signal
 
-from workflow.run.state import EndState, RunState
+from workflow.launch.launchers import LAUNCHERS
+from workflow.run.state import EndState, RunState, StageState
+from workflow.run.verdict.end_causes import first_end, is_outer
 from workflow.run.verdict.tap_failures import failed_taps
 
 # A writer whose ranks are gone, or that its reader has lost, will end: its launcher, or the program on its way out,
@@ -16,19 +18,32 @@ from workflow.run.verdict.tap_failures import failed_taps
 DYING_S = 10.0
 # Of a writer whose processes cannot be seen here, and whose reader says nothing, so little is known that this must do.
 UNKNOWN_S = 0.3
+# The same where ranks are on other nodes: their launcher reports an end when the other ranks have been killed.
+FAR_S = 3.0
+# A node that has begun to miss its signs of life is lost, or back, within this time.
+LOST_S = 10.0
 
 
 def blame(state: RunState) -> str:
     """The failed stage with which the failure began.
 
     Failure travels downstream: a reader sees its writer die, a writer does not see its reader die. So it is
-    a failed stage none of whose live writers failed; of several, one that did not exit 0, then the first.
+    a failed stage none of whose live writers failed; of several, one that did not exit 0, then the first. But first of
+    all it is one that was ended from outside, by what was said of its ranks: no writer does that to its reader.
     """
     spare = failed_taps(state)
     failed = [stage for stage in state.stages.values() if stage.status == "failed" and stage.name not in spare]
+    failed = [stage for stage in failed if not stage.through] or failed
     names = {stage.name for stage in failed}
-    origins = [stage for stage in failed if not names & set(live_writers(state, stage.name))]
-    return min(origins or failed, key=lambda stage: (stage.code == 0, stage.exited or 0.0)).name
+    outer = [stage for stage in failed if is_outer(stage)]
+    origins = outer or [stage for stage in failed if not names & set(live_writers(state, stage.name))]
+    return min(origins or failed, key=lambda stage: (stage.code == 0, _seen_to_end(stage))).name
+
+
+def _seen_to_end(stage: StageState) -> float:
+    """When a stage ended: a launcher reports the end of a rank before it ends itself."""
+    first = first_end(stage)
+    return (stage.exited or 0.0) if first is None else first.t
 
 
 def live_writers(state: RunState, name: str) -> list[str]:
@@ -50,17 +65,27 @@ def evidence_s(state: RunState) -> float:
     """How long after the first failure to wait for what may have caused it; 0 when it is settled who is to blame."""
     culprit = state.stages[blame(state)]
     # No stage is killed by SIGKILL because its writer has died.
-    if state.interrupted or culprit.signal == signal.SIGKILL:
+    if state.interrupted or culprit.signal == signal.SIGKILL or is_outer(culprit):
         return 0.0
+    if state.silent and any(_near(state, culprit.name, node) for node in state.silent):
+        return LOST_S
     lost = lost_writers(state, culprit.name)
     if lost:
         return 0.0 if all(_goes_on(state, name, culprit.exited or 0.0) for name in lost) else DYING_S
     suspects = [name for name in live_writers(state, culprit.name) if state.stages[name].runs]
-    if any(name in culprit.dying for name in suspects):
+    if any(name in culprit.dying or state.stages[name].said for name in suspects):
         return DYING_S
     # A reader whose records are complete would have said that it lost its writer.
     unsure = [name for name in suspects if name not in culprit.alive or not _reports_all(state, culprit.name)]
-    return UNKNOWN_S if unsure else 0.0
+    far = any(LAUNCHERS[state.plan.stage(name).launch.launcher].other_machines for name in unsure)
+    return (FAR_S if far else UNKNOWN_S) if unsure else 0.0
+
+
+def _near(state: RunState, name: str, node: int) -> bool:
+    """Whether a stage, or one that is joined to it by a stream, has ranks on this node."""
+    streams = [state.plan.stream(end.stream) for end in state.plan.stage(name).ends]
+    joined = {name, *(each for stream in streams for each in (stream.writer, *stream.readers))}
+    return any(state.runs_on(each, node) for each in joined)
 
 
 def _goes_on(state: RunState, name: str, since: float) -> bool:

@@ -48,7 +48,7 @@ def find_silences(state: RunState) -> Silences:
             since = _stuck_since(state, state.writer(stream.name), reader)
             if stream.name not in streams or since < streams[stream.name][1]:
                 streams[stream.name] = reader.stage, since
-    stages = {name: _silent_since(state, name) for name in state.stages if name in state.going}
+    stages = {name: _silence_since(state, name) for name in state.stages if name in state.going}
     return Silences(
         {name: (reader, since) for name, (reader, since) in streams.items() if since < math.inf},
         {name: since for name, since in stages.items() if since < math.inf},
@@ -98,7 +98,7 @@ def _stuck_since(state: RunState, writer: EndState, reader: EndState) -> float:
     return _latest(end.last_sign for end in both)
 
 
-def _silent_since(state: RunState, name: str) -> float:
+def _silence_since(state: RunState, name: str) -> float:
     """Since when no end of a stage has moved; infinity unless something is open and all it may wait for is seen."""
     stage, ends = state.stages[name], state.ends_of(name)
     seen = [end for end in ends if end.live]

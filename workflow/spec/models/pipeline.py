@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints, model_validator
 
+from workflow.spec.models.allocation_request import AllocationOrNone
 from workflow.spec.models.config_dialect import NAMELESS, Dialect, dialect_of
 from workflow.spec.models.stage_policies import AggregationPolicy, Compression, Memory, MemoryOrBool
 from workflow.spec.models.strict import Spec as Spec
@@ -27,6 +28,10 @@ ReadStrategy = Literal[
     "auto", "hostname", "hostname:binpacking", "hostname:round-robin", "hostname:blocks",
     "binpacking", "round-robin", "blocks", "hyperslab", "all",
 ]  # fmt: skip
+
+
+# Those that launchers pass on to all ranks.
+StopSignal = Literal["USR1", "USR2", "TERM", "INT", "HUP", "ALRM", "URG"]
 
 
 class Variable(Spec):
@@ -144,6 +149,11 @@ class StageSpec(Spec):
     memory: MemoryOrBool = Field(
         default_factory=Memory,
         description="memory policy of its processes; by default on, where the site can, for stages with streams",
+    )
+    stop_signal: StopSignal | None = Field(
+        None,
+        description="signal that it gets when the run is stopped before its allocation ends: for a program that writes "
+        "a checkpoint then, and ends (default: none; programs that use workflow.stage end by themselves)",
     )
 
     @property
@@ -291,6 +301,9 @@ class PipelineSpec(Spec):
         default_factory=dict, description="the data between them, by a name each: `NAME: {from: STAGE, to: STAGE}`"
     )
     deadlines: Deadlines = Field(default_factory=Deadlines, description="how long a run may be silent")
+    allocation: AllocationOrNone | None = Field(
+        None, description="the job that wf submits, on a site with a scheduler: nodes, walltime, queue, …"
+    )
     profiles: dict[Name, dict[str, Any]] = Field(
         default_factory=dict, description="named overlays, chosen with --profile; `*` stands for every name"
     )

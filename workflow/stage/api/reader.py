@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from workflow.formats.stage_file import StreamEnd
 from workflow.stage.adios.open_engine import adios_message
 from workflow.stage.api.step import Step
+from workflow.stage.api.stopping import end_if_requested
 from workflow.stage.data.contract_check import check_contract
 from workflow.stage.data.variables import SAMPLES, Array, Selection
 from workflow.stage.ranks.communicator import own_communicator
@@ -56,6 +57,7 @@ class Reader:
         if self._closed:
             raise StopIteration
         self.release_step()
+        end_if_requested(self)
         status = self._wait()
         if status is StepStatus.ENDED:
             self._ended = True

@@ -10,6 +10,7 @@ import numpy as np
 from workflow.distribution.boxes import Shape, volume
 from workflow.formats.stage_file import StreamEnd
 from workflow.stage.adios.open_engine import adios_message
+from workflow.stage.api.stopping import end_if_requested
 from workflow.stage.data.contract_check import check_contract
 from workflow.stage.data.variables import Array, BlockData, Info, to_array
 from workflow.stage.ranks.communicator import own_communicator, rank
@@ -138,10 +139,11 @@ class Writer:
         self._metrics.close(self.name, "write", steps=self.steps, error=error)
 
     def begin_step(self) -> None:
-        """What entering `step()` does."""
+        """What entering `step()` does. Raises RunStopped when the run is to be stopped."""
         if self._closed or self._inside or self._broken:
             broken = "the last step was left by an exception" if self._broken else "the last step is still open"
             raise StageError(f"stream {self.name}: no new step: {'the stream is closed' if self._closed else broken}")
+        end_if_requested(self)
         begin = self._metrics.enter()
         self._engine.begin()
         self._io_s = self._metrics.leave() - begin

@@ -1,0 +1,131 @@
+"""What is asked of the batch system: the file over the site over the defaults."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from workflow.errors import SpecError
+from workflow.plan.make import make_plan
+from workflow.plan.plan_model import AllocationPlan, Plan
+from workflow.site.queue_model import QueueLimit, SiteQueue, SubmitRules
+from workflow.site.site_model import Site
+from workflow.spec.load import load_pipeline
+
+QUEUES = {
+    "batch": SiteQueue(
+        nodes=(1, 100), walltime=43200, default=True, limits=[QueueLimit(nodes=(1, 9), walltime=7200)],
+    ),
+    "debug": SiteQueue(partition="batch", qos="debug", walltime=600),
+}  # fmt: skip
+RULES = SubmitRules(directives=["--network=job_vni"], constraint="gpu", account_suffix="_g")
+SITE = Site(
+    site="big", summary="", nodes=100, cores_per_node=4, memory_per_node=2**34, launcher="srun", scheduler="slurm",
+    queues=QUEUES, submit=RULES,
+)  # fmt: skip
+
+
+def plan(folder: Path, text: str, *sets: str, site: Site = SITE) -> Plan:
+    file = folder / "p.yaml"
+    file.write_text(f'wf: 1\nname: a\n{text}\nstages:\n  s: {{command: ["true"], ranks: 8}}\n')
+    return make_plan(load_pipeline(file, sets=sets), site, python="/python", wf_version="0")
+
+
+def asked(folder: Path, text: str, *sets: str, site: Site = SITE) -> AllocationPlan:
+    allocation = plan(folder, text, *sets, site=site).allocation
+    assert allocation is not None
+    return allocation
+
+
+def test_without_a_request_the_stages_and_the_site_decide(tmp_path: Path) -> None:
+    got = asked(tmp_path, "")
+    assert (got.scheduler, got.nodes, got.walltime_s, got.queue) == ("slurm", 2, 1800, "batch")
+    assert (got.account, got.constraints, got.directives, got.exclusive) == (None, ["gpu"], ["--network=job_vni"], True)
+    assert got.grace_s == 120
+
+
+def test_the_file_is_over_the_site_and_set_over_the_file(tmp_path: Path) -> None:
+    text = (
+        "allocation: {nodes: 3, walltime: 1 h, queue: batch, account: phy1, reservation: mine, "
+        "constraints: [cpu, nvme], exclusive: false, grace: 5 min, directives: [--contiguous]}"
+    )
+    got = asked(tmp_path, text, "allocation.nodes=4", "allocation.account=phy2_g")
+    assert got == AllocationPlan(
+        scheduler="slurm", nodes=4, walltime_s=3600, queue="batch", account="phy2_g", reservation="mine",
+        constraints=["cpu", "nvme"], exclusive=False, grace_s=300, directives=["--network=job_vni", "--contiguous"],
+    )  # fmt: skip
+    assert asked(tmp_path, "allocation: {account: phy1}").account == "phy1_g"
+
+
+def test_spare_nodes_are_added(tmp_path: Path) -> None:
+    assert asked(tmp_path, "allocation: {spare_nodes: 2}").nodes == 4
+
+
+def test_a_queue_may_have_another_name_in_the_scheduler_and_short_limits(tmp_path: Path) -> None:
+    got = asked(tmp_path, "allocation: {queue: debug}")
+    assert (got.queue, got.partition, got.qos) == ("debug", "batch", "debug")
+    assert (got.walltime_s, got.grace_s) == (600, 60)
+
+
+def test_limits_depend_on_the_number_of_nodes(tmp_path: Path) -> None:
+    assert asked(tmp_path, "allocation: {nodes: 10, walltime: 12 h}").walltime_s == 43200
+    with pytest.raises(SpecError, match=r"12 h, but queue batch takes jobs of 9 nodes of at most 2 h"):
+        asked(tmp_path, "allocation: {nodes: 9, walltime: 12 h}")
+
+
+def test_without_a_scheduler_a_request_is_a_note(tmp_path: Path) -> None:
+    site = SITE.model_copy(update={"scheduler": None, "queues": {}})
+    made = plan(tmp_path, "allocation: {nodes: 9}", site=site)
+    assert made.allocation is None
+    assert any("site big has no scheduler" in text for text in made.advice)
+
+
+def test_queues_that_the_site_file_does_not_know_are_left_to_the_scheduler(tmp_path: Path) -> None:
+    site = SITE.model_copy(update={"queues": {}})
+    assert asked(tmp_path, "allocation: {queue: any, walltime: 9 d}", site=site).queue == "any"
+
+
+def test_the_plan_says_why(tmp_path: Path) -> None:
+    reasons = plan(tmp_path, "").reasons
+    assert reasons["allocation.nodes"] == "the stages need 2, and 0 are spare"
+    assert reasons["allocation.queue"] == "the default of site big"
+
+
+ROUTED = SiteQueue(
+    nodes=(2, 64), walltime=7200, min_walltime=300, routing=True, limits=[QueueLimit(nodes=(2, 8), walltime=3600)],
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("queues", "request_", "message"),
+    [
+        ({"route": ROUTED, "small": SiteQueue(nodes=(1, 16), walltime=7200)}, "{queue: route, nodes: 10}",
+         "allocation.nodes: 10 nodes, but queue route takes no job of 10 nodes: it would drop the job without a word\n"
+         "  choose a queue that takes it: `queue: small`"),
+        ({"route": ROUTED}, "{queue: route, nodes: 4, walltime: 2 min}",
+         "allocation.walltime: 2 min, but queue route takes jobs of 4 nodes of at least 5 min: it would drop the job "
+         "without a word\n  write `walltime: 5 min`, or another queue"),
+        ({"route": ROUTED}, "{queue: route, nodes: 4, walltime: 2 h}",
+         "allocation.walltime: 2 h, but queue route takes jobs of 4 nodes of at most 1 h: it would drop the job "
+         "without a word\n  write `walltime: 1 h`, or another queue"),
+        ({"a": SiteQueue(nodes=(1, 4)), "b": SiteQueue(nodes=(1, 8))}, "{nodes: 9}",
+         "allocation.nodes: no queue of site big takes 9 nodes\n"
+         "  ask for fewer nodes, or less time: a 1 to 4, b 1 to 8"),
+        ({"a": SiteQueue(walltime=3600)}, "{walltime: 2 h}",
+         "allocation: no queue of site big takes 2 nodes for 2 h\n  ask for fewer nodes, or less time"),
+    ],
+)  # fmt: skip
+def test_what_no_queue_takes_is_refused(
+    tmp_path: Path, queues: dict[str, SiteQueue], request_: str, message: str
+) -> None:
+    with pytest.raises(SpecError) as caught:
+        asked(tmp_path, f"allocation: {request_}", site=SITE.model_copy(update={"queues": queues}))
+    (problem,) = caught.value.problems
+    assert message in str(problem)
+
+
+def test_the_users_site_file_may_name_the_account(tmp_path: Path) -> None:
+    site = SITE.model_copy(update={"submit": RULES.model_copy(update={"account": "phy1"})})
+    assert asked(tmp_path, "", site=site).account == "phy1_g"
+    assert asked(tmp_path, "allocation: {account: phy2}", site=site).account == "phy2_g"

@@ -1,0 +1,62 @@
+"""HPE's PALS, the mpiexec of Aurora and Polaris. Options: `man mpiexec` there, and the centre's guides."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterable
+
+from workflow.core_set import format_cores
+from workflow.launch.host_options import host_options
+from workflow.launch.launch_request import Launcher, LaunchLine, LaunchRequest
+from workflow.launch.rank_settings import rank_settings
+
+_LOCAL_RANK = "PALS_LOCAL_RANKID"
+
+
+def _line(request: LaunchRequest) -> LaunchLine:
+    """`mpiexec -n 24 --ppn 12 --hosts a,b --cpu-bind list:1-8:9-16 A`."""
+    (program,) = request.programs
+    settings = rank_settings(request, _LOCAL_RANK)
+    hosts, files = host_options(request, request.own_hosts)
+    argv = [
+        request.executable,
+        *request.option("ranks", request.ranks),
+        *request.option("ranks_per_node", request.ranks_per_node),
+        *hosts,
+        *_binding(request),
+        *_gpus(request),
+        *request.arguments,
+        *settings.through,
+        *program.argv,
+    ]
+    return LaunchLine(argv, files | settings.files, settings.env)
+
+
+def _binding(request: LaunchRequest) -> list[str]:
+    cores = request.local.cores
+    return request.option("cores", ":".join(map(format_cores, cores))) if cores else request.option("no_binding")
+
+
+def _gpus(request: LaunchRequest) -> list[str]:
+    """Where no variable restricts ranks to their GPUs."""
+    if not request.local.gpus or request.node.gpu_variable:
+        return []
+    return request.option("gpus", ":".join(",".join(map(str, gpus)) for gpus in request.local.gpus))
+
+
+def _signal_of(code: int, _: Iterable[str]) -> int | None:
+    return code - 128 if 128 < code < 128 + signal.NSIG else None
+
+
+LAUNCHER = Launcher(
+    _line,
+    executable="mpiexec",
+    options=frozenset({"ranks", "ranks_per_node", "hosts", "host_file", "cores", "no_binding", "gpus"}),
+    binds=True,
+    selects_gpus=True,
+    needs_hosts=True,
+    other_machines=True,
+    signal_of=_signal_of,
+    rank_variable="PALS_RANKID",
+    local_rank_variable=_LOCAL_RANK,
+)

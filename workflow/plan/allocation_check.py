@@ -1,0 +1,212 @@
+"""Received = requested: what the job, or this machine, really has against what the plan needs. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+from workflow.errors import Problem, to_message
+from workflow.formatting import duration, plural, size
+from workflow.launch.allocation import Allocation, Host, Source
+from workflow.plan.plan_model import Plan, StagePlan
+from workflow.site.site_model import Site
+
+_SCHEDULERS: dict[Source, str] = {"slurm": "Slurm", "pbs": "PBS", "lsf": "LSF", "flux": "Flux"}
+# How to ask each of them for nodes, and for all that a node has.
+_NODES: dict[Source, str] = {
+    "slurm": "`sbatch --nodes={}`", "pbs": "`qsub -l select={}`", "lsf": "`bsub -nnodes {}`, or as your site documents",
+    "flux": "`flux batch --nodes={}`", "hostfile": "a host file of {} hosts",
+}  # fmt: skip
+_WHOLE: dict[Source, str] = {
+    "slurm": "`sbatch --exclusive`, and `-S 0` where the site reserves cores", "pbs": "`qsub -l place=scatter:excl`",
+    "lsf": "`bsub -x`", "flux": "`flux batch --exclusive`", "hostfile": "`slots=` of the host file",
+}  # fmt: skip
+_GPUS: dict[Source, str] = {
+    "slurm": "`sbatch --gpus-per-node={}`", "pbs": "`qsub -l select=…:ngpus={}`", "lsf": "`bsub -gpu num={}`",
+    "flux": "`flux batch --gpus-per-slot`",
+}  # fmt: skip
+# A job gets a little less than the node has, and nobody asks for the last bytes.
+_ALMOST_ALL = 0.9
+_MOST_NAMES = 4
+
+
+@dataclass(frozen=True)
+class NodeNeed:
+    """What the stages of a plan use on the nodes `first` to `end` (half open), each of them."""
+
+    first: int
+    end: int
+    cores: int
+    gpus: int
+    memory: int  # bytes, as far as the plan knows: queues
+
+
+def allocation_problems(
+    plan: Plan, allocation: Allocation, now: float, site: Site | None = None, suggestion: str = ""
+) -> list[Problem]:
+    """Errors where the plan cannot run on what was received, warnings and notes where it can; [] where both agree.
+
+    Args:
+        now: in Unix seconds.
+        site: what the plan was made from, where that is known: what it says of a node is compared, too.
+        suggestion: the site to name where nodes are idle.
+    """
+    if not allocation.hosts:
+        return [to_message("error", "; ".join(allocation.notes) or "the hosts of the job are not known")]
+    needs = node_needs(plan)
+    wanted, got = plan_nodes(plan), len(allocation.hosts)
+    if wanted > got:
+        return [_too_few(allocation, wanted, got)]
+    problems = [*_lacks(needs, allocation), *_late(plan, allocation, now)]
+    asked = plan.allocation.nodes if plan.allocation is not None else wanted
+    if got < asked and allocation.source != "local":
+        text = f"{_has(allocation)} has {plural(got, 'node')}, and {asked} were asked for; the stages need {wanted}"
+        problems.append(to_message("note", text))
+    if got > max(wanted, asked):
+        problems.append(_idle(plan, allocation, wanted, suggestion))
+    if site is not None and not problems:
+        problems += _other_node(site, allocation)
+    return problems
+
+
+def plan_nodes(plan: Plan) -> int:
+    """How many nodes the stages of a plan are on."""
+    return max((end for stage in plan.stages for _, end in stage.placement.nodes), default=1)
+
+
+def node_needs(plan: Plan) -> list[NodeNeed]:
+    """What is used on each range of nodes that have the same stages, in order. Linear in the number of stages."""
+    begins: dict[int, list[StagePlan]] = {}
+    for stage in plan.stages:
+        for first, end in stage.placement.nodes:
+            begins.setdefault(first, []).append(stage)
+            begins.setdefault(end, [])
+    held = _queues_by_stage(plan)
+    needs: list[NodeNeed] = []
+    active: dict[str, StagePlan] = {}
+    for first, end in pairwise(sorted(begins)):
+        active = {
+            name: stage for name, stage in active.items() if any(a <= first < b for a, b in stage.placement.nodes)
+        }
+        active |= {stage.name: stage for stage in begins[first]}
+        if active:
+            stages = active.values()
+            cores = {core for stage in stages for core in stage.placement.cores}
+            gpus = {gpu for stage in stages for gpu in stage.placement.gpus}
+            needs.append(NodeNeed(first, end, len(cores), len(gpus), sum(held.get(name, 0) for name in active)))
+    return needs
+
+
+def _queues_by_stage(plan: Plan) -> dict[str, int]:
+    """Stage → bytes that the queues of its streams may hold on each of its nodes."""
+    held: dict[str, int] = {}
+    for stream in plan.streams:
+        nodes = sum(end - first for first, end in plan.stage(stream.writer).placement.nodes)
+        held[stream.writer] = held.get(stream.writer, 0) + (stream.queue_memory or 0) // max(1, nodes)
+    return held
+
+
+def _has(allocation: Allocation) -> str:
+    """`Slurm job 1234`, or what else the hosts are from."""
+    if allocation.source == "hostfile":
+        return "the host file"
+    return f"{_SCHEDULERS[allocation.source]} job {allocation.job}".strip()
+
+
+def _names(hosts: Sequence[Host]) -> str:
+    names = [host.name for host in hosts[:_MOST_NAMES]]
+    return ", ".join(names) + (", …" if len(hosts) > _MOST_NAMES else "")
+
+
+def _too_few(allocation: Allocation, wanted: int, got: int) -> Problem:
+    if allocation.source == "local":
+        text = f"the plan needs {plural(wanted, 'node')}, and wf is not inside of a batch job: it has this machine only"
+        return to_message("error", text, "start it inside of a job, or plan for this machine: `--site local`")
+    text = f"the plan needs {plural(wanted, 'node')}, and {_has(allocation)} has {got}: {_names(allocation.hosts)}"
+    fewer = "or let stages share nodes: `--set stages.STAGE.place.share=OTHER`"
+    return to_message("error", text, f"ask for {wanted}: {_NODES[allocation.source].format(wanted)}; {fewer}")
+
+
+def _lacks(needs: Sequence[NodeNeed], allocation: Allocation) -> Iterator[Problem]:
+    """Cores, GPUs and memory that stages use and a node has not: one message each, about all such nodes.
+
+    Without a scheduler the ranks get the cores that there are (`launch.binding`).
+    """
+    if allocation.source == "local":
+        return
+    source, has = allocation.source, _has(allocation)
+    pairs = [(need, host) for need in needs for host in allocation.hosts[need.first : need.end]]
+    if (short := _shortage((need.cores, host.cores, host) for need, host in pairs)) is not None:
+        text = f"the plan uses {plural(short.wanted, 'core')} of a node, and {has} has {short.got} on {short.names}"
+        yield to_message("error", text, f"ask for whole nodes: {_WHOLE[source]}; or use fewer ranks")
+    if (short := _shortage((need.gpus, host.gpus, host) for need, host in pairs)) is not None:
+        text = f"the plan uses {plural(short.wanted, 'GPU')} of a node, and {has} has {short.got} on {short.names}"
+        ask = _GPUS.get(source, "hosts that have them").format(short.wanted)
+        yield to_message("error", text, f"ask for them: {ask}; or set `gpus_per_rank: 0`")
+    if (short := _shortage((need.memory, host.memory, host) for need, host in pairs)) is not None:
+        held = f"the queues of the streams may hold {size(short.wanted)} on a node"
+        text = f"{held}, and {has} has {size(short.got)} of memory on {short.names}"
+        yield to_message(
+            "error", text, "ask for more memory (Slurm: `--mem=0` is all of a node), or lower `queue.limit`"
+        )
+
+
+class _Shortage(NamedTuple):
+    wanted: int
+    got: int
+    names: str
+
+
+def _shortage(facts: Iterable[tuple[int, int | None, Host]]) -> _Shortage | None:
+    """What is wanted and had of one thing by node, where a node has too little; what is not known is enough."""
+    short = [(wanted, got, host) for wanted, got, host in facts if got is not None and got < wanted]
+    if not short:
+        return None
+    wanted, got, _ = min(short, key=lambda fact: fact[1] - fact[0])
+    return _Shortage(wanted, got, _names([host for _, _, host in short]))
+
+
+def _late(plan: Plan, allocation: Allocation, now: float) -> Iterator[Problem]:
+    """The time that is left, against the run's own limit."""
+    if allocation.end_time is None:
+        return
+    left, limit = allocation.end_time - now, plan.deadlines.run
+    if left <= 0:
+        yield to_message("error", f"{_has(allocation)} has ended", "start a new job")
+    elif limit is not None and left < limit:
+        text = f"{_has(allocation)} ends in {duration(left)}, before the run's own limit of {duration(limit)}"
+        yield to_message("warning", text, "ask for a longer job if the run needs that time")
+    elif plan.allocation is not None and "allocation.walltime" not in plan.reasons:
+        asked = plan.allocation.walltime_s
+        if left < _ALMOST_ALL * asked:
+            text = f"{_has(allocation)} ends in {duration(left)}, and {duration(asked)} were asked for"
+            yield to_message("note", text, "wf stops the run in order before that")
+
+
+def _idle(plan: Plan, allocation: Allocation, wanted: int, suggestion: str) -> Problem:
+    """More nodes than the plan uses: a mistake where the plan is for one machine, and a waste elsewhere."""
+    got = len(allocation.hosts)
+    text = f"{_has(allocation)} has {plural(got, 'node')}, and the plan for site {plan.site} uses {wanted}: "
+    text += f"{got - wanted} {'stays' if got - wanted == 1 else 'stay'} idle"
+    more = "give stages more nodes (`place: {nodes: N}`), or ask for fewer"
+    hint = f"use them: `--site {suggestion}`" if suggestion else more
+    return to_message("warning" if suggestion else "note", text, hint)
+
+
+def _other_node(site: Site, allocation: Allocation) -> Iterator[Problem]:
+    """What the site's file says of a node, and the job has less of. The plan fits all the same."""
+    if allocation.source == "local":
+        return
+    has, usable = _has(allocation), len(site.usable_cores)
+    cores = min((host.cores for host in allocation.hosts if host.cores is not None), default=usable)
+    if cores < usable:
+        text = (
+            f"{has} has {plural(cores, 'core')} of a node, where site {site.site} has {usable}; the plan uses no more"
+        )
+        yield to_message("note", text, f"for whole nodes: {_WHOLE[allocation.source]}")
+    memory = min((host.memory for host in allocation.hosts if host.memory is not None), default=site.memory_per_node)
+    if memory < _ALMOST_ALL * site.memory_per_node:
+        text = f"{has} has {size(memory)} of memory on a node, where site {site.site} has {size(site.memory_per_node)}"
+        yield to_message("note", text, "stages that use more are killed; Slurm gives all of it with `--mem=0`")

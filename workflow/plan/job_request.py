@@ -1,0 +1,154 @@
+"""What is asked of the batch system: the pipeline's `allocation:` over the site's rules. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from workflow.formatting import plural
+from workflow.plan.plan_model import AllocationPlan, Placement
+from workflow.site.queue_check import fitting_queues, longest_walltime_s, misfit
+from workflow.spec.models.allocation_request import AllocationRequest
+from workflow.spec.suggest import did_you_mean, listing
+
+if TYPE_CHECKING:
+    from workflow.plan.plan_notes import Notes
+    from workflow.site.queue_model import SiteQueue
+    from workflow.site.site_model import Site
+
+DEFAULT_WALLTIME_S = 1800.0
+DEFAULT_GRACE_S = 120.0
+# The grace leaves most of the job to the stages.
+LARGEST_GRACE = 0.1
+_AT = "allocation"
+
+
+def plan_allocation(
+    asked: AllocationRequest | None, site: Site, placements: Mapping[str, Placement], notes: Notes
+) -> AllocationPlan | None:
+    """The request, with all that was left out; None where the site has no scheduler. Notes what its queues refuse."""
+    if site.scheduler is None:
+        if asked is not None:
+            notes.advise(f"{_AT} is not used: site {site.site} has no scheduler, and the run starts on this machine")
+        return None
+    request = asked or AllocationRequest()
+    nodes = _nodes(request, placements.values(), notes)
+    name, queue = _queue(request, site, notes)
+    walltime_s = _walltime_s(request, nodes, name, site, notes)
+    _check_size(nodes, request, name, site, notes)
+    grace_s = _grace_s(request, walltime_s, notes)
+    return AllocationPlan(
+        scheduler=site.scheduler, nodes=nodes, walltime_s=walltime_s, queue=name, account=_account(request, site),
+        partition=None if queue is None else queue.partition, qos=None if queue is None else queue.qos,
+        reservation=request.reservation, constraints=_constraints(request, site), exclusive=request.exclusive,
+        grace_s=grace_s, directives=[*site.submit.directives, *request.directives],
+    )  # fmt: skip
+
+
+def _nodes(request: AllocationRequest, placements: Iterable[Placement], notes: Notes) -> int:
+    needed = max((end for placement in placements for _, end in placement.nodes), default=1)
+    if request.nodes is None:
+        notes.why(f"{_AT}.nodes", f"the stages need {needed}, and {request.spare_nodes} are spare")
+        return needed + request.spare_nodes
+    if request.nodes < needed + request.spare_nodes:
+        spare = f" and {request.spare_nodes} more are to be spare" if request.spare_nodes else ""
+        message = f"{plural(request.nodes, 'node')}, but the stages need {needed}{spare}"
+        hint = f"leave it out, or write `nodes: {needed + request.spare_nodes}`"
+        notes.problems.add(f"{_AT}.nodes", message, hint)
+    return request.nodes
+
+
+def _queue(request: AllocationRequest, site: Site, notes: Notes) -> tuple[str | None, SiteQueue | None]:
+    """(its name, what the site's file says of it)."""
+    if request.queue is None:
+        default = next((name for name, queue in site.queues.items() if queue.default), None)
+        if default is not None:
+            notes.why(f"{_AT}.queue", f"the default of site {site.site}")
+        return default, site.queues.get(default or "")
+    if site.queues and request.queue not in site.queues:
+        hint = did_you_mean(request.queue, site.queues) or f"its queues: {listing(list(site.queues))}"
+        notes.problems.add(f"{_AT}.queue", f"site {site.site} has no queue `{request.queue}`", hint)
+    return request.queue, site.queues.get(request.queue)
+
+
+def _walltime_s(request: AllocationRequest, nodes: int, name: str | None, site: Site, notes: Notes) -> float:
+    queue = site.queues.get(name or "")
+    limit = None if queue is None else longest_walltime_s(queue, nodes)
+    if request.walltime is None:
+        short = limit is not None and limit < DEFAULT_WALLTIME_S
+        notes.why(f"{_AT}.walltime", f"the limit of queue {name}" if short else "the default")
+        return min(DEFAULT_WALLTIME_S, limit or DEFAULT_WALLTIME_S)
+    if queue is None or not misfit(queue, nodes, request.walltime) or misfit(queue, nodes, None):
+        return request.walltime
+    shortest = queue.min_walltime
+    if shortest is not None and request.walltime < shortest:
+        message, write = f"at least {_time(shortest)}", _time(shortest)
+    else:
+        message, write = f"at most {_time(limit or 0)}", _time(limit or 0)
+    size = f" of {plural(nodes, 'node')}" if queue.limits else ""
+    message = f"{_time(request.walltime)}, but queue {name} takes jobs{size} of {message}{_swallowed(queue)}"
+    other = _other_queue(site, nodes, request.walltime) or "another queue"
+    notes.problems.add(f"{_AT}.walltime", message, f"write `walltime: {write}`, or {other}")
+    return request.walltime
+
+
+def _check_size(nodes: int, request: AllocationRequest, name: str | None, site: Site, notes: Notes) -> None:
+    """Refuses a number of nodes that the queue does not take; without a queue, one that no queue of the site takes."""
+    queue = site.queues.get(name or "")
+    if queue is not None:
+        fault = misfit(queue, nodes, None)
+        message = f"{plural(nodes, 'node')}, but queue {name} {fault}{_swallowed(queue)}"
+    else:
+        known = name is None and bool(site.queues)
+        fault = "" if not known or fitting_queues(site.queues, nodes, request.walltime) else "no queue takes it"
+        time = f" for {_time(request.walltime)}" if request.walltime is not None else ""
+        message = f"no queue of site {site.site} takes {plural(nodes, 'node')}{time}"
+    if fault:
+        key = "nodes" if request.nodes is not None else "queue" if request.queue is not None else ""
+        other = _other_queue(site, nodes, request.walltime) or f"ask for fewer nodes, or less time{_limits(site)}"
+        notes.problems.add(f"{_AT}.{key}".rstrip("."), message, other)
+
+
+def _swallowed(queue: SiteQueue) -> str:
+    return ": it would drop the job without a word" if queue.routing else ""
+
+
+def _other_queue(site: Site, nodes: int, walltime_s: float | None) -> str:
+    """A queue that takes the job, as a user writes it; empty where none does."""
+    fitting = fitting_queues(site.queues, nodes, walltime_s)
+    return f"choose a queue that takes it: {listing([f'`queue: {name}`' for name in fitting])}" if fitting else ""
+
+
+def _limits(site: Site) -> str:
+    """The sizes of jobs that the queues take, where they are known."""
+    sizes = [f"{name} {each.nodes[0]} to {each.nodes[1]}" for name, each in site.queues.items() if each.nodes]
+    return f": {listing(sizes)}" if sizes else ""
+
+
+def _grace_s(request: AllocationRequest, walltime_s: float, notes: Notes) -> float:
+    if request.grace is None:
+        return min(DEFAULT_GRACE_S, LARGEST_GRACE * walltime_s)
+    if request.grace >= walltime_s:
+        message = f"{_time(request.grace)}, but the job ends after {_time(walltime_s)}: nothing is left for the stages"
+        notes.problems.add(f"{_AT}.grace", message, "make it shorter, or `walltime` longer")
+    return request.grace
+
+
+def _account(request: AllocationRequest, site: Site) -> str | None:
+    account, suffix = request.account or site.submit.account, site.submit.account_suffix or ""
+    return account if account is None or account.endswith(suffix) else account + suffix
+
+
+def _constraints(request: AllocationRequest, site: Site) -> list[str]:
+    """Those of the pipeline in place of the site's: they are most often another node type."""
+    if request.constraints:
+        return list(request.constraints)
+    return [] if site.submit.constraint is None else [site.submit.constraint]
+
+
+def _time(seconds: float) -> str:
+    """As a user writes it: `90 min`, `2 h`."""
+    for unit, length in (("h", 3600), ("min", 60)):
+        if seconds % length == 0 and seconds >= length:
+            return f"{seconds / length:g} {unit}"
+    return f"{seconds:g} s"

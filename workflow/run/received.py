@@ -1,0 +1,33 @@
+"""What a run has received, as launch lines need it: hosts, and how the plan's cores are numbered on this machine."""
+
+from __future__ import annotations
+
+import os
+
+from workflow.errors import RunError
+from workflow.launch.allocation import Allocation
+from workflow.launch.binding import CoresMissingError, real_cores
+from workflow.launch.launchers import LAUNCHERS
+from workflow.plan.launch_requests import Received
+from workflow.plan.plan_model import Plan
+
+
+def receive(plan: Plan, allocation: Allocation) -> Received:
+    """The hosts of the allocation, and the cores of this process, for the plan.
+
+    Raises RunError where stages are bound to cores of this machine that this process may not use.
+    """
+    needed = plan.node.cores - len(plan.node.reserved)
+    whole = all(host.cores is None or host.cores >= needed for host in allocation.hosts)
+    if not hasattr(os, "sched_getaffinity"):
+        return Received(allocation.host_names, whole, binds=False)
+    here = [stage.placement for stage in plan.stages if not LAUNCHERS[stage.launch.launcher].other_machines]
+    planned = sorted({core for placement in here for core in placement.cores})
+    try:
+        numbers = real_cores(planned, planned, sorted(os.sched_getaffinity(0)), by_index=not plan.node.reserved)
+    except CoresMissingError as error:
+        raise RunError(
+            f"this is not what the plan asks for: {error}",
+            f"correct `cores_per_node` and `reserved_cores` of site {plan.site}, or ask for whole nodes",
+        ) from error
+    return Received(allocation.host_names, whole, dict(zip(planned, numbers, strict=True)))

@@ -1,0 +1,70 @@
+"""How the stages are ended when a run stops: which of them is told or signalled when. Pure."""
+
+from __future__ import annotations
+
+import math
+import signal
+
+from workflow.launch.allocation import Allocation
+from workflow.plan.job_request import DEFAULT_GRACE_S, LARGEST_GRACE
+from workflow.plan.plan_model import Plan
+from workflow.run.events import StopPlanned
+from workflow.run.state import RunState
+
+# Not a signal: the stages are told that the run is to be stopped (`workflow.formats.stop_file`), and get the signal
+# that their `stop_signal` names.
+TELL = 0
+# After SIGINT, by which programs end their step. SIGTERM is for those that ignore SIGINT, or write a checkpoint on
+# SIGTERM: they have the rest of `deadlines.stop` for it.
+SIGTERM_AFTER_S = 5.0
+# A scheduler that ends a job sends SIGKILL after the SIGTERM: Slurm 30 s (KillWait), PBS and LSF 10 s by default. The
+# verdict must be written before.
+SCHEDULER_S = 8.0
+# What starts the ranks of a lost node waits for them for ever: it gets SIGTERM at once, by which srun ends the ranks on
+# other nodes, and SIGKILL so much later.
+LOST_S = 3.0
+
+
+def ladder(state: RunState) -> list[tuple[float, int]]:
+    """When to send which signal."""
+    begin, stop_s = state.stopping or 0.0, state.plan.deadlines.stop
+    if state.cause == "end_of_allocation" and state.ends_at is not None:
+        return _before_end(begin, state.ends_at)
+    if state.job and state.interrupted == "SIGTERM":
+        stop_s = min(stop_s, SCHEDULER_S)
+    return [
+        (begin, signal.SIGINT),
+        (begin + min(stop_s / 3, SIGTERM_AFTER_S), signal.SIGTERM),
+        (begin + stop_s, signal.SIGKILL),
+    ]
+
+
+def _before_end(begin: float, end: float) -> list[tuple[float, int]]:
+    """Half of the time for programs that end by themselves when they are told; the last tenth, of 2 s at least where
+    there is so much, to end what is left and to write the verdict."""
+    left = max(0.0, end - begin)
+    rest = min(left / 4, max(left / 10, 2.0))
+    return [
+        (begin, TELL),
+        (end - left / 2, signal.SIGINT),
+        (end - left / 3, signal.SIGTERM),
+        (end - rest, signal.SIGKILL),
+    ]
+
+
+def plan_stop(plan: Plan, allocation: Allocation, now: float) -> list[StopPlanned]:
+    """When a run that begins now is to be stopped; nothing where the end of its allocation is not known, or past.
+
+    A plan may be made for a longer job than the one that it got: of a short one half is left to the stages.
+    """
+    end = allocation.end_time
+    if end is None or end <= now:
+        return []
+    left = end - now
+    grace_s = plan.allocation.grace_s if plan.allocation is not None else math.inf
+    return [StopPlanned(now, end - (grace_s if grace_s <= left / 2 else default_grace_s(left)), end)]
+
+
+def default_grace_s(walltime_s: float) -> float:
+    """How long before the end a run is stopped where the pipeline does not say."""
+    return min(DEFAULT_GRACE_S, LARGEST_GRACE * walltime_s)

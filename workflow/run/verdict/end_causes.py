@@ -1,0 +1,92 @@
+"""How a stage ended, in words: by its exit, and by what its launcher and the scheduler said of its ranks. Pure."""
+
+from __future__ import annotations
+
+import signal as signals
+
+from workflow.launch.rank_ends import EndCause
+from workflow.run.events import NodeLost, RanksEnded
+from workflow.run.state import RunState, StageState
+from workflow.run.verdict.kill_cause import kill_cause
+
+# What no program does to itself, and no other stage to it: where one of these is said, the failure began there.
+OUTER: frozenset[EndCause] = frozenset(
+    {"out_of_memory", "node_lost", "preempted", "time_limit", "cancelled", "not_started"}
+)
+# What is said of a whole step comes after what is said of its ranks, which it has ended.
+_OF_STEPS: frozenset[EndCause] = frozenset({"out_of_memory", "node_lost", "preempted", "time_limit"})
+_TEXTS: dict[EndCause, str] = {
+    "out_of_memory": "ran out of memory",
+    "node_lost": "lost a node",
+    "preempted": "was preempted by the scheduler",
+    "time_limit": "was ended by the scheduler at its time limit",
+    "cancelled": "was cancelled: by somebody, not by this run",
+    "not_started": "could not be started",
+}
+
+
+def first_end(stage: StageState) -> RanksEnded | None:
+    """What was said that the rest follows from; None where nothing was said."""
+    return next((end for end in stage.said if end.cause in _OF_STEPS), stage.said[0] if stage.said else None)
+
+
+def is_outer(stage: StageState) -> bool:
+    """Whether something has ended this stage that no other stage can have caused."""
+    first = first_end(stage)
+    return first is not None and (first.cause in OUTER or first.number == signals.SIGKILL)
+
+
+def exit_text(stage: StageState) -> str:
+    """How it ended: `was killed by signal 9 (SIGKILL)`, `ended with exit code 3: note`."""
+    note = f": {stage.note}" if stage.note else ""
+    first = first_end(stage)
+    if first is not None and (stage.signal is not None or stage.code != 0):
+        return _said_text(stage, first)
+    if stage.signal is not None:
+        return _signal_text(stage.signal) + note + _kill(stage)
+    return f"ended with exit code {stage.code}{note}"
+
+
+def loss_text(lost: list[NodeLost]) -> str:
+    """`node n2 was lost (no sign of life for 10 s)`."""
+    names = " and ".join(node.host for node in lost)
+    head = f"nodes {names} were" if len(lost) > 1 else f"node {names} was"
+    return f"{head} lost (no sign of life for {min(node.silence_s for node in lost):.0f} s)"
+
+
+def lost_stages(state: RunState) -> list[str]:
+    """The stages with ranks on lost nodes that had not ended before."""
+    return [name for name in state.stages if name in state.going and state.lost_nodes(name)]
+
+
+def signal_name(number: int) -> str:
+    """`SIGKILL` for 9."""
+    try:
+        return signals.Signals(number).name
+    except ValueError:
+        return "unknown signal"
+
+
+def _said_text(stage: StageState, first: RanksEnded) -> str:
+    where = _where(first)
+    if first.cause == "killed" and first.number is not None:
+        return f"{_signal_text(first.number)}{where}{_kill(stage)}"
+    if first.cause == "exited":
+        return f"ended with exit code {first.number}{where}"
+    return f"{_TEXTS.get(first.cause, 'was killed')}{where}: `{first.words}`"
+
+
+def _where(end: RanksEnded) -> str:
+    """` (rank 1 on n2)`, as far as it is known."""
+    ranks = f"rank{'' if end.ranks.isdigit() else 's'} {end.ranks}" if end.ranks else ""
+    host = f"on {end.host}" if end.host else ""
+    text = " ".join(filter(None, (ranks, host)))
+    return f" ({text})" if text else ""
+
+
+def _signal_text(number: int) -> str:
+    return f"was killed by signal {number} ({signal_name(number)})"
+
+
+def _kill(stage: StageState) -> str:
+    return f": {kill_cause(stage.kill)}" if stage.kill is not None else ""

@@ -1,0 +1,95 @@
+"""The verdict on a run: its state, its cause and the stage that it began with, whatever was known when it was stopped.
+
+Pure. What is certain from outside comes before what a stage seems to have done: a lost node, then the words of the
+scheduler on the whole job, then the stage that was found first.
+"""
+
+from __future__ import annotations
+
+from workflow.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_RUN_FAILED, EXIT_STOPPED
+from workflow.run.events import NodeLost, RunCause, RunFinished
+from workflow.run.state import RunState
+from workflow.run.verdict.broken_streams import losses
+from workflow.run.verdict.end_causes import OUTER, first_end, loss_text
+from workflow.run.verdict.failure_origin import live_writers
+from workflow.run.verdict.scheduler_words import cause_said, job_text, quoted
+from workflow.run.verdict.tap_failures import failed_taps
+
+
+def make_verdict(state: RunState, t: float) -> RunFinished:
+    """The verdict on a run whose stages have all ended, or been given up."""
+    if state.stopping is None:
+        return _unstopped(state, t)
+    if state.cause == "end_of_allocation":
+        if all(stage.status == "succeeded" for stage in state.stages.values()):
+            return RunFinished(t, "succeeded", EXIT_OK, "", "")
+        return RunFinished(t, "stopped", EXIT_STOPPED, state.reason, "", state.cause)
+    words = _words(state)
+    if lost := causing_losses(state):
+        return RunFinished(t, "failed", EXIT_RUN_FAILED, *loss_reason(state, lost), "node_lost", words)
+    if (said := state.scheduler) is not None and (cause := cause_said(said)) is not None:
+        reason = "; ".join([f"{job_text(said)}: {quoted(said)}", *losses(state)])
+        # Somebody wanted it to end, as by Ctrl-C.
+        if cause == "cancelled":
+            return RunFinished(t, "interrupted", EXIT_INTERRUPTED, reason, "", cause, words)
+        return RunFinished(t, "failed", EXIT_RUN_FAILED, reason, "", cause, words)
+    if state.interrupted and not state.culprit:
+        return RunFinished(t, "interrupted", EXIT_INTERRUPTED, state.reason, "", state.cause, words)
+    return RunFinished(t, "failed", EXIT_RUN_FAILED, state.reason, state.culprit, state.cause, words)
+
+
+def causing_losses(state: RunState) -> list[NodeLost]:
+    """The lost nodes on which something ran, of those that were silent before the run was stopped."""
+    stopping = state.stopping if state.stopping is not None else state.t
+    early = [lost for lost in state.lost if lost.t - lost.silence_s <= stopping]
+    return [lost for lost in early if stages_of(state, lost)]
+
+
+def stages_of(state: RunState, lost: NodeLost) -> list[str]:
+    """The stages that had ranks on a node when it fell silent."""
+    silent = lost.t - lost.silence_s
+    return [
+        stage.name for stage in state.stages.values()
+        if state.runs_on(stage.name, lost.node) and stage.started is not None
+        and (stage.exited is None or stage.exited >= silent)
+    ]  # fmt: skip
+
+
+def loss_reason(state: RunState, lost: list[NodeLost]) -> tuple[str, str]:
+    """(what was lost with these nodes, the first stage on them)."""
+    stages = list(dict.fromkeys(name for node in lost for name in stages_of(state, node)))
+    head = f"{loss_text(lost)}; {'stage' if len(stages) == 1 else 'stages'} on it: {', '.join(stages)}"
+    return "; ".join([head, *losses(state)]), stages[0]
+
+
+def cause_of(state: RunState, stage: str) -> RunCause:
+    """What has ended a stage, where that is more than its own failure."""
+    first = first_end(state.stages[stage])
+    return first.cause if first is not None and (first.cause in OUTER or first.cause == "killed") else ""
+
+
+def was_cut(state: RunState, name: str) -> bool:
+    """Whether a stage has ended before its work was done because the run was stopped before its allocation ended: it
+    says so, it got a signal, or one from which it reads was cut. One that was only told may have been done anyway."""
+    found: set[str] = set()
+    left = [name] if state.cause == "end_of_allocation" else []
+    while left:
+        each = left.pop()
+        if each not in found:
+            found.add(each)
+            left += live_writers(state, each)
+    return any(state.stages[each].cut for each in found)
+
+
+def _unstopped(state: RunState, t: float) -> RunFinished:
+    if taps := failed_taps(state):
+        said = f"{taps[0]} {state.stages[taps[0]].reason}; it is a tap, and the stages beside the taps succeeded"
+        return RunFinished(t, "failed", EXIT_RUN_FAILED, said, taps[0])
+    return RunFinished(t, "succeeded", EXIT_OK, "", "")
+
+
+def _words(state: RunState) -> list[str]:
+    """What the scheduler and the launcher of the first stage have said."""
+    first = first_end(state.stages[state.culprit]) if state.culprit in state.stages else None
+    said = [state.scheduler.raw or state.scheduler.state] if state.scheduler is not None else []
+    return said + ([first.words] if first is not None else [])

@@ -1,0 +1,71 @@
+"""Whether the run is to be stopped, the same on all ranks at the same step.
+
+Rank 0 looks for the file; what it has seen reaches the other ranks with the next call, by a reduction that goes on in
+the background between the two: no rank waits for one that is less than a step behind.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+
+from workflow.formats.stop_file import is_to_stop
+from workflow.stage import settings
+from workflow.stage.ranks.communicator import own_communicator
+
+# How often rank 0 looks.
+_LOOK_S = 0.5
+
+
+class StopRequest:
+    """Asked at each step, by all ranks in the same order."""
+
+    def __init__(self, run_dir: str) -> None:
+        self.came = False
+        self._run_dir = run_dir
+        self._comm: Any = own_communicator()
+        self._due = 0.0
+        self._seen = False
+        self._pending: Any = None
+        self._flag = np.zeros(1, np.int32)
+
+    def ask(self) -> bool:
+        """Whether the program is to end now. Collective over the ranks."""
+        if self.came:
+            return True
+        if self._comm is None:
+            self.came = self._look()
+            return self.came
+        if self._pending is not None:
+            self._pending.Wait()
+            self.came = bool(self._flag[0])
+        if not self.came:
+            self._post()
+        return self.came
+
+    def _post(self) -> None:
+        from mpi4py import MPI
+
+        self._flag[0] = self._comm.Get_rank() == 0 and self._look()
+        self._pending = self._comm.Iallreduce(MPI.IN_PLACE, self._flag, op=MPI.MAX)
+
+    def _look(self) -> bool:
+        now = time.monotonic()
+        if not self._seen and now >= self._due:
+            self._due = now + _LOOK_S
+            self._seen = is_to_stop(self._run_dir)
+        return self._seen
+
+
+_request: StopRequest | None = None
+
+
+def process_stop_request() -> StopRequest | None:
+    """The one of this process; None where it runs by hand."""
+    global _request
+    current = settings.current()
+    if _request is None and not current.by_hand and current.run_dir:
+        _request = StopRequest(current.run_dir)
+    return _request
