@@ -13,7 +13,9 @@ from tests.support.slurm_cluster import SlurmCluster
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(not MPI_PYTHON, reason="WF_MPI_PYTHON does not name a Python with the ADIOS2 of `make adios2-mpi`"),
+    pytest.mark.skipif(
+        not MPI_PYTHON, reason="WF_MPI_PYTHON does not name a Python with the ADIOS2 of `make adios2-mpi`"
+    ),
 ]
 NUMBERS, STEPS, RANKS = 1_000_000, 4, 2
 STREAM_BYTES = NUMBERS * 8 * STEPS * RANKS
@@ -47,8 +49,16 @@ PIPELINE = """
 wf: 1
 name: local-reading
 stages:
-  write: {{command: ["${{{{ wf.python }}}}", "${{{{ pipeline.dir }}}}/write.py"], ranks: 2, place: {{nodes: 2}}, writes: {{numbers: {{}}}}}}
-  read: {{command: ["${{{{ wf.python }}}}", "${{{{ pipeline.dir }}}}/read.py"], ranks: 2, place: {{share: write}}, reads: {{numbers: {{}}}}}}
+  write:
+    command: ["${{{{ wf.python }}}}", "${{{{ pipeline.dir }}}}/write.py"]
+    ranks: 2
+    place: {{nodes: 2}}
+    writes: {{numbers: {{}}}}
+  read:
+    command: ["${{{{ wf.python }}}}", "${{{{ pipeline.dir }}}}/read.py"]
+    ranks: 2
+    place: {{share: write}}
+    reads: {{numbers: {{}}}}
 streams:
   numbers: {{from: write, to: read, strategy: {strategy}}}
 """
@@ -56,7 +66,12 @@ streams:
 
 @pytest.mark.parametrize(
     ("strategy", "read_bytes", "crossing"),
-    [("hostname", STREAM_BYTES, 0.0), ("auto", STREAM_BYTES, 0.0), ("hyperslab", STREAM_BYTES, 1.0), ("all", 2 * STREAM_BYTES, 1.0)],
+    [
+        ("hostname", STREAM_BYTES, 0.0),
+        ("auto", STREAM_BYTES, 0.0),
+        ("hyperslab", STREAM_BYTES, 1.0),
+        ("all", 2 * STREAM_BYTES, 1.0),
+    ],
 )
 def test_bytes_between_the_nodes(
     strategy: str, read_bytes: int, crossing: float, cluster: SlurmCluster, tmp_path: Path

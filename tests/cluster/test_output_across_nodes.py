@@ -18,7 +18,9 @@ from tests.support.slurm_cluster import SlurmCluster
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(not MPI_PYTHON, reason="WF_MPI_PYTHON does not name a Python with the ADIOS2 of `make adios2-mpi`"),
+    pytest.mark.skipif(
+        not MPI_PYTHON, reason="WF_MPI_PYTHON does not name a Python with the ADIOS2 of `make adios2-mpi`"
+    ),
 ]
 POINTS, STEPS = 20_000, 3
 # A timer of BP5 that only asynchronous writing has.
@@ -61,7 +63,7 @@ def test_files_and_threads_are_as_planned(
             f"  w{index}:",
             f"    {{component: synthetic, with: {{grid_points: {POINTS}, particles: 0, steps: {STEPS}}}, "
             f"ranks: {2 * nodes}, place: {{nodes: {nodes}}}, output: {output.policies}}}",
-            f"  r{index}: {{component: \"null\"}}",
+            f'  r{index}: {{component: "null"}}',
         ]
     lines += ["streams:", *(f"  s{index}: {{from: w{index}, to: r{index}, via: bp5}}" for index in range(len(outputs)))]
     run_dir = run_pipeline(cluster, tmp_path, "\n".join(lines), nodes * len(outputs))
