@@ -66,7 +66,7 @@ def make_plan(stages: list[StagePlan], streams: list[StreamPlan] | None = None, 
     return Plan(
         wf_version="0", pipeline="small", pipeline_file="pipeline.yaml", site="local", stages=stages,
         launch_options=launcher_options("mpiexec"),
-        streams=streams or [], deadlines=Deadlines.model_validate(DEADLINES | deadlines),
+        streams=streams or [], proof="off", deadlines=Deadlines.model_validate(DEADLINES | deadlines),
     )  # fmt: skip
 
 

@@ -34,7 +34,7 @@ from workflow.run.state import RunState, initial_state
 class Run:
     """A run in the head: what is asked for is done at once; the test says what the stages do."""
 
-    def __init__(self, plan: Plan, *, job: str = "", visibility_s: float = 0.0) -> None:
+    def __init__(self, plan: Plan, *, job: str = "", visibility_s: float = 0.0, proves: bool = False) -> None:
         self.state: RunState = initial_state(plan)
         self.decided: list[Event] = []
         self.signals: list[tuple[float, tuple[str, ...], int]] = []
@@ -43,7 +43,7 @@ class Run:
         self.asked: list[float] = []  # when the scheduler was asked
         self.started: list[str] = []
         self.t = 0.0
-        self.feed(RunStarted(0.0, "run", 1, 1, "here", visibility_s=visibility_s))
+        self.feed(RunStarted(0.0, "run", 1, 1, "here", visibility_s=visibility_s, proves=proves))
         if job:
             self.feed(AllocationReceived(0.0, "slurm", job, 4))
 

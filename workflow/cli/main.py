@@ -12,6 +12,7 @@ import json
 import os
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -218,7 +219,8 @@ def plan(
 @click.option("--dry-run", is_flag=True, help="Print the plan as JSON; start nothing")
 @click.option("--quiet", "-q", is_flag=True, help="Print only the result, not the progress")
 @click.option("--detach", "-d", is_flag=True, help="Return when the run has started; it goes on without a terminal")
-def run(given: GivenPipeline, run_dir: Path | None, dry_run: bool, quiet: bool, detach: bool) -> None:
+@click.option("--no-probe", is_flag=True, help="Do not prove the placement on the nodes first: `--set proof=off`")
+def run(given: GivenPipeline, run_dir: Path | None, dry_run: bool, quiet: bool, detach: bool, no_probe: bool) -> None:
     """Run a pipeline, show its progress, and wait for its end.
 
     PIPELINE is the YAML file. Exits with 0 when the run succeeded, 1 when it failed, 2 when it could not start, and
@@ -237,6 +239,8 @@ def run(given: GivenPipeline, run_dir: Path | None, dry_run: bool, quiet: bool, 
     )
     from workflow.site.allocation.discover import discover_allocation
 
+    if no_probe:
+        given = replace(given, sets=(*given.sets, "proof=off"))
     loaded = given.load()
     allocation = discover_allocation()
     site = find_site(loaded, allocation)

@@ -135,6 +135,7 @@ def make_plan(
         groups=group_plans,
         deadlines=spec.deadlines,
         allocation=allocation,
+        proof=spec.proof,
         reasons=notes.reasons,
         advice=notes.advice,
     )

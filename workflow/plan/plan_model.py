@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from workflow.formats.sides import Side
 from workflow.launch.launchers import known_launcher
 from workflow.spec.models.config_dialect import Dialect
-from workflow.spec.models.pipeline import Deadlines, Queue, StopSignal, Variable
+from workflow.spec.models.pipeline import Deadlines, ProofPolicy, Queue, StopSignal, Variable
 from workflow.sst_transports import Transport
 
 PLAN_VERSION = 3
@@ -222,6 +222,7 @@ class Plan(PlanPart):
     groups: list[GroupPlan] = Field(default_factory=list, description="stages that share a launch line")
     deadlines: Deadlines
     allocation: AllocationPlan | None = Field(None, description="None: the site has no scheduler")
+    proof: ProofPolicy = Field("strict", description="what a placement that differs from the plan does to the run")
     reasons: dict[str, str] = Field(default_factory=dict, description="key → why it has its value")
     advice: list[str] = Field(default_factory=list, description="what a careful colleague would mention")
 

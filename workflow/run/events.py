@@ -59,6 +59,23 @@ class RunStarted(Event):
     clock_offset_s: float = 0.0
     # How long records of a stage on another node may take to become visible to the supervisor.
     visibility_s: float = 0.0
+    proves: bool = False  # stages start when the placement is proved (`ProofTaken`)
+
+
+@dataclass(frozen=True)
+class ProofTaken(Event):
+    """The placement was compared with the plan before the stages start (proof.json has all of it).
+
+    `state`: `proved`, `differs` (warnings only), `refused`. `differences` are texts for users, errors first; `stage` is
+    that of the first.
+    """
+
+    state: Literal["proved", "differs", "refused"]
+    nodes: int
+    ranks: int
+    seconds: float
+    differences: list[str] = field(default_factory=list)
+    stage: str = ""
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,14 @@ import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from workflow.formatting import clock_time, duration
+from workflow.formatting import clock_time, duration, plural
 from workflow.run.events import (
     DeadlinePassed,
     DeadlockFound,
     Event,
     Interrupted,
     NodeLost,
+    ProofTaken,
     RecordsLost,
     Requested,
     RunFinished,
@@ -120,6 +121,8 @@ def step(state: RunState, *events: Event) -> tuple[RunState, list[Action]]:
     for event in events:
         if isinstance(event, Interrupted):
             _interrupt(turn)
+        if isinstance(event, ProofTaken) and event.state == "refused" and turn.state.stopping is None:
+            turn.decide(StopRequested(turn.t, to_refusal(event), event.stage))
         if isinstance(event, Requested):
             _take_request(turn, event)
         if isinstance(event, StageStarted) and state.stopping is not None:
@@ -206,6 +209,14 @@ def _take_request(turn: _Turn, request: Requested) -> None:
         _interrupt(turn)
 
 
+def to_refusal(proof: ProofTaken) -> str:
+    """Why the stages were not started."""
+    more = len(proof.differences) - 1
+    others = f"; {plural(more, 'more difference')}: proof.json" if more > 0 else ""
+    hint = "to start all the same: `--set proof=warn`"
+    return f"the stages were not started: {proof.differences[0]}{others} ({hint})"
+
+
 def _judge(turn: _Turn) -> None:
     for stage in [turn.state.stages[name] for name in turn.state.unjudged]:
         if stage.exited is None:
@@ -252,7 +263,7 @@ def _mark_open(turn: _Turn, events: Sequence[Event]) -> None:
 
 def _start_ready(turn: _Turn, events: Sequence[Event]) -> None:
     """Start the stages whose predecessors have succeeded. Not after a failure: that will stop the run."""
-    begins = any(isinstance(event, RunStarted) for event in events)
+    begins = any(isinstance(event, RunStarted | ProofTaken) for event in events) and not turn.state.proving
     if turn.state.failing is not None or not (begins or turn.succeeded):
         return
     for plan in turn.state.plan.stages:

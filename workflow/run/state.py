@@ -12,6 +12,7 @@ from workflow.plan.plan_model import EndPlan, Plan, StagePlan
 from workflow.run.events import (
     AllocationReceived,
     NodeLost,
+    ProofTaken,
     RanksEnded,
     RecordsLost,
     RunCause,
@@ -141,6 +142,8 @@ class RunState:
     asked: float | None = None  # when the scheduler was asked about the job
     visibility_s: float = 0.0  # how old the records of a stage on another node may be
     received: AllocationReceived | None = None
+    proving: bool = False  # stages wait for the proof of their placement
+    proof: ProofTaken | None = None
     failing: float | None = None  # since the first failure
     stopping: float | None = None  # since the stop was requested
     rung: int = 0  # how many steps of the stop's ladder were taken

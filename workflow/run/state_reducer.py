@@ -15,6 +15,7 @@ from workflow.run.events import (
     NodeLost,
     NodeSeen,
     NodeSilent,
+    ProofTaken,
     RanksEnded,
     RecordsLost,
     Requested,
@@ -115,9 +116,11 @@ class _Draft:
         match event:
             case StreamProgress(stream=stream, stage=stage, side=side, steps=steps, bytes=count):
                 self._progress((stream, stage, side), t, steps, count)
-            case RunStarted(run=run, pid=pid, host=host):
-                self._changes |= {"run": run, "pid": pid, "host": host, "started": t}
+            case RunStarted(run=run, pid=pid, host=host, proves=proves):
+                self._changes |= {"run": run, "pid": pid, "host": host, "started": t, "proving": proves}
                 self._changes["visibility_s"] = event.visibility_s
+            case ProofTaken():
+                self._changes |= {"proving": False, "proof": event}
             case AllocationReceived():
                 self._changes["received"] = event
             case Interrupted(signal=signal):

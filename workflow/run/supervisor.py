@@ -62,6 +62,7 @@ from workflow.run.lifecycle import (
     wake_at,
 )
 from workflow.run.newest_state import NewestState
+from workflow.run.nodes.node_guard import node_name
 from workflow.run.nodes.node_guards import NodeGuards
 from workflow.run.observe.file_visibility import visibility_s
 from workflow.run.observe.progress_readers import Follower
@@ -70,6 +71,8 @@ from workflow.run.processes.mpmd_launches import MpmdLaunches
 from workflow.run.processes.scheduler_question import SchedulerQuestion
 from workflow.run.processes.signals import Signals
 from workflow.run.processes.stage_processes import NOT_STARTED, Crew, Ending, by_first_end
+from workflow.run.proof.probe_launch import must_prove
+from workflow.run.proof.prove import Prover
 from workflow.run.received import receive
 from workflow.run.requeued import refuse_restart
 from workflow.run.run_directory import ALLOCATION_FILE, has_started, read_filled_plan, stage_dir
@@ -163,6 +166,7 @@ class _Watch:
         self.launches = MpmdLaunches(plan, run_dir, self.placed)
         self.guards = NodeGuards(run_dir, plan, allocation)
         self.scheduler = SchedulerQuestion(allocation.source, allocation.job)
+        self.prover = Prover(run_dir, plan, self.placed) if must_prove(plan, self.placed.hosts, node_name()) else None
         self.cpu = CpuSchedule(sum(stage.observed == "evidence" for stage in plan.stages))
         self.events: list[Event] = []
         self.polled = -math.inf
@@ -170,6 +174,8 @@ class _Watch:
         self.asked = -math.inf
         crew.watch(signals.descriptor)
         crew.watch(newest.left)
+        if self.prover is not None:
+            crew.watch(self.prover.finished)
 
     @cached_property
     def visibility_s(self) -> float:
@@ -190,8 +196,12 @@ class _Watch:
             socket.gethostname(),
             clock_offset_s=self.clock.offset_s,
             visibility_s=self.visibility_s,
+            proves=self.prover is not None,
         )
-        self.events += [begin, *self.received(now), *plan_stop(self.plan, self.allocation, now)]
+        received = self.received(now)
+        self.events += [begin, *received, *plan_stop(self.plan, self.allocation, now)]
+        if self.prover is not None and not any(isinstance(event, RunFinished) for event in received):
+            self.prover.start()
         shown = -math.inf
         while True:
             changed = self.take_events()
@@ -221,6 +231,8 @@ class _Watch:
                 self.finish(RunFinished(self.clock.now(), "interrupted", EXIT_INTERRUPTED, reason, ""))
                 self.take_events()
         finally:
+            if self.prover is not None:
+                self.prover.close()
             self.guards.close()
             self.log.close()
 
@@ -305,6 +317,8 @@ class _Watch:
             self.events += [Requested(now, each.request, each.by) for each in self.requests.take()]
         if (answer := self.scheduler.take()) is not None:
             self.events.append(SchedulerSaid(now, self.allocation.job, answer.state, answer.raw))
+        if self.state.proving and self.prover is not None and (proof := self.prover.take()) is not None:
+            self.events.append(proof.to_event(now, self.plan))
         # Counts come before exits, and those of a stage that has ended with those of its neighbours.
         if now - self.polled >= POLL_S:
             self.polled = now

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from workflow.errors import to_message
 from workflow.formatting import duration, plural, rate
+from workflow.run.events import ProofTaken
 from workflow.run.state import EndState, RunState, StageState
 from workflow.run.stream_rates import bytes_moved, throughput
 from workflow.run.verdict.stall_detection import warning_text
@@ -56,7 +57,7 @@ def news(before: RunState | None, now: RunState) -> list[str]:
 
     Reasons are printed once, at the end, when they are certain.
     """
-    lines = []
+    lines = proof_lines(now.proof) if now.proof is not None and (before is None or before.proof is None) else []
     for name, stage in now.stages.items():
         old = before.stages[name] if before else None
         if stage.started is not None and (old is None or old.started is None):
@@ -69,6 +70,15 @@ def news(before: RunState | None, now: RunState) -> list[str]:
     if now.stopping is not None and (before is None or before.stopping is None):
         lines.append("stopping all stages")
     return lines
+
+
+def proof_lines(proof: ProofTaken) -> list[str]:
+    """What the proof of the placement has found. A refusal is the verdict, which is printed at the end."""
+    if proof.state == "proved":
+        return [
+            f"placement proved: {plural(proof.nodes, 'node')}, {plural(proof.ranks, 'rank')}, {proof.seconds:.1f} s"
+        ]
+    return [str(to_message("warning", text)) for text in proof.differences] if proof.state == "differs" else []
 
 
 class Pace:

@@ -24,6 +24,7 @@ EndName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_-]*(\.[
 ComponentName = Annotated[str, StringConstraints(pattern=r"^([A-Za-z][A-Za-z0-9_-]{0,62}|[^\s]*/[^\n]*)$")]
 Scalar = bool | int | float | str
 # Who reads which of the writer's blocks (workflow.distribution).
+ProofPolicy = Literal["strict", "warn", "off"]
 ReadStrategy = Literal[
     "auto", "hostname", "hostname:binpacking", "hostname:round-robin", "hostname:blocks",
     "binpacking", "round-robin", "blocks", "hyperslab", "all",
@@ -303,6 +304,11 @@ class PipelineSpec(Spec):
     deadlines: Deadlines = Field(default_factory=Deadlines, description="how long a run may be silent")
     allocation: AllocationOrNone | None = Field(
         None, description="the job that wf submits, on a site with a scheduler: nodes, walltime, queue, …"
+    )
+    proof: ProofPolicy = Field(
+        "strict",
+        description="on several nodes: whether ranks run where the plan says and live streams cross, before the stages "
+        "start. strict: a difference ends the run; warn: it is a warning; off: not examined",
     )
     profiles: dict[Name, dict[str, Any]] = Field(
         default_factory=dict, description="named overlays, chosen with --profile; `*` stands for every name"

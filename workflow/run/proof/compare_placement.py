@@ -1,0 +1,257 @@
+"""What the probes found against what the plan says. Pure: one difference for each thing that is wrong, of however many
+ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from workflow.core_set import format_cores
+from workflow.formatting import plural
+from workflow.run.proof.planned_ranks import Company, PlannedStage
+from workflow.run.proof.probe_answers import NodeFound, RankFound
+
+Weight = Literal["error", "warning"]
+
+
+@dataclass(frozen=True)
+class PlacementDifference:
+    """What is not as planned, in a text for users; `stage` is empty where it is about a node."""
+
+    level: Weight
+    stage: str
+    text: str
+
+
+def compare_placement(
+    planned: Sequence[PlannedStage],
+    found: Iterable[RankFound],
+    nodes: Mapping[str, NodeFound],
+    company: Company,
+) -> list[PlacementDifference]:
+    """All that differs. `nodes` are by host."""
+    by_stage: dict[str, dict[int, RankFound]] = {plan.stage: {} for plan in planned}
+    for rank in found:
+        by_stage.setdefault(rank.stage, {})[rank.rank] = rank
+    differences: list[PlacementDifference] = []
+    for plan in planned:
+        ranks = by_stage[plan.stage]
+        differences += _missing(plan, ranks)
+        differences += _wrong_nodes(plan, ranks)
+        differences += _wrong_cores(plan, ranks, nodes)
+        differences += _split_domains(plan, ranks, nodes)
+        differences += _wrong_devices(plan, ranks)
+    differences += _shared_cores(planned, by_stage, nodes, company)
+    differences += _shared_gpus(planned, by_stage, company)
+    return differences
+
+
+def _missing(plan: PlannedStage, ranks: Mapping[int, RankFound]) -> Iterator[PlacementDifference]:
+    missing = [rank for rank in range(plan.ranks) if rank not in ranks]
+    if missing:
+        count = f"{len(ranks)} of {plural(plan.ranks, 'rank')} of {plan.stage} answered"
+        yield PlacementDifference("error", plan.stage, f"{count}: {_ranks(missing)} did not")
+    more = sorted(rank for rank in ranks if rank >= plan.ranks)
+    if more:
+        text = f"{plan.stage} was started with {plural(len(ranks), 'rank')}, the plan has {plan.ranks}"
+        yield PlacementDifference("error", plan.stage, text)
+
+
+def _wrong_nodes(plan: PlannedStage, ranks: Mapping[int, RankFound]) -> Iterator[PlacementDifference]:
+    hosts = {_short(rank.host) for rank in ranks.values()}
+    if ranks and len(ranks) == plan.ranks and len(hosts) < plan.nodes:
+        names, wanted = ", ".join(sorted(hosts)), f"the plan has {plan.nodes}" + _of(plan.hosts)
+        yield PlacementDifference(
+            "error", plan.stage, f"{plan.stage} runs on {plural(len(hosts), 'node')} ({names}), {wanted}"
+        )
+        return
+    wrong = [
+        (number, rank)
+        for number, rank in sorted(ranks.items())
+        if plan.host(number) and _short(rank.host) != _short(plan.host(number))
+    ]
+    if wrong:
+        number, rank = wrong[0]
+        text = f"rank {number} of {plan.stage} is on {rank.host}, the plan has it on {plan.host(number)}"
+        yield PlacementDifference("error", plan.stage, text + _and_more(len(wrong)))
+        return
+    counts: dict[str, int] = {}
+    for rank in ranks.values():
+        counts[rank.host] = counts.get(rank.host, 0) + 1
+    crowded = [(host, count) for host, count in sorted(counts.items()) if count > plan.ranks_per_node]
+    if crowded:
+        host, count = crowded[0]
+        text = f"{plural(count, 'rank')} of {plan.stage} are on {host}, the plan has {plan.ranks_per_node} on a node"
+        yield PlacementDifference("error", plan.stage, text)
+
+
+def _wrong_cores(
+    plan: PlannedStage, ranks: Mapping[int, RankFound], nodes: Mapping[str, NodeFound]
+) -> Iterator[PlacementDifference]:
+    """Ranks that may run beside their cores, or not on all of them."""
+    unbound, elsewhere, fewer = [], [], []
+    for number, rank in sorted(ranks.items()):
+        wanted = plan.cores_of(number) if number < plan.ranks else frozenset[int]()
+        node = nodes.get(rank.host)
+        cores = _cores(rank, node)
+        if not wanted or cores == wanted:
+            continue
+        if cores > wanted and node is not None and cores == node.to_cores(node.online):
+            unbound.append((number, rank, cores, wanted))
+        elif cores < wanted:
+            fewer.append((number, rank, cores, wanted))
+        else:
+            elsewhere.append((number, rank, cores, wanted))
+    for wrong, says in (
+        (unbound, "may use all {has} of {host}, the plan binds it to {wanted}: its launcher has not bound it"),
+        (elsewhere, "may use {has} of {host}, the plan binds it to {wanted}"),
+        (fewer, "may use only {has} of {host}, the plan has {wanted}"),
+    ):
+        if wrong:
+            number, rank, cores, wanted = wrong[0]
+            text = says.format(has=_named(cores), host=rank.host, wanted=_named(wanted))
+            yield PlacementDifference(
+                "error", plan.stage, f"rank {number} of {plan.stage} {text}{_and_more(len(wrong))}"
+            )
+
+
+def _split_domains(
+    plan: PlannedStage, ranks: Mapping[int, RankFound], nodes: Mapping[str, NodeFound]
+) -> Iterator[PlacementDifference]:
+    """Ranks over more L3 or NUMA domains than their number of cores needs, where the plan leaves the cores to the
+    launcher, or has them in one domain of the site that is none of the node."""
+    for name in ("L3 cache", "NUMA domain"):
+        wrong = []
+        for number, rank in sorted(ranks.items()):
+            node = nodes.get(rank.host)
+            if node is None or not plan.cores_per_rank:
+                continue
+            cores = _cores(rank, node)
+            domains = [node.to_cores(domain) for domain in (node.l3 if name == "L3 cache" else node.numa)]
+            used = sum(bool(cores & domain) for domain in domains)
+            if used > _fewest(len(cores), domains) and cores != node.to_cores(node.online):
+                wrong.append((number, rank, cores, used))
+        if wrong:
+            number, rank, cores, used = wrong[0]
+            text = f"rank {number} of {plan.stage} uses {plural(used, name)}s of {rank.host} with {_named(cores)}"
+            yield PlacementDifference("warning", plan.stage, text.replace("ss ", "s ") + _and_more(len(wrong)))
+
+
+def _fewest(count: int, domains: Sequence[frozenset[int]]) -> int:
+    """How many of these domains so many cores need."""
+    left, needed = count, 0
+    for size in sorted((len(domain) for domain in domains), reverse=True):
+        if left <= 0:
+            break
+        left, needed = left - size, needed + 1
+    return max(1, needed)
+
+
+def _wrong_devices(plan: PlannedStage, ranks: Mapping[int, RankFound]) -> Iterator[PlacementDifference]:
+    counts = [
+        (number, rank, len(devices), len(plan.gpus_of(number)))
+        for number, rank in sorted(ranks.items())
+        if number < plan.ranks and plan.gpus_of(number) and (devices := _gpus(rank)) is not None
+    ]
+    wrong = [each for each in counts if each[2] != each[3]]
+    if wrong:
+        number, rank, has, wanted = wrong[0]
+        text = f"rank {number} of {plan.stage} sees {plural(has, 'GPU')} of {rank.host}, the plan has {wanted}"
+        yield PlacementDifference("error", plan.stage, text + _and_more(len(wrong)))
+    bare = [
+        number
+        for number, rank in sorted(ranks.items())
+        if number < plan.ranks and plan.gpus_of(number) and _gpus(rank) is None
+    ]
+    if bare:
+        text = f"rank {bare[0]} of {plan.stage} is not restricted to its GPUs: no variable of its launcher names any"
+        yield PlacementDifference(
+            "error" if plan.ranks_per_node > 1 else "warning", plan.stage, text + _and_more(len(bare))
+        )
+
+
+def _shared_cores(
+    planned: Sequence[PlannedStage],
+    by_stage: Mapping[str, Mapping[int, RankFound]],
+    nodes: Mapping[str, NodeFound],
+    company: Company,
+) -> list[PlacementDifference]:
+    """Cores with two ranks that may run at the same time, both of which are bound and have cores of their own."""
+    has_cores = {plan.stage for plan in planned if plan.own_cores}
+    users: dict[tuple[str, int], list[tuple[str, int]]] = {}
+    for plan in planned:
+        for number, rank in sorted(by_stage[plan.stage].items()):
+            node = nodes.get(rank.host)
+            cores = _cores(rank, node)
+            if (
+                plan.stage in has_cores
+                and node is not None
+                and (cores != node.to_cores(node.online) or len(cores) == 1)
+            ):
+                for core in cores:
+                    users.setdefault((rank.host, core), []).append((plan.stage, number))
+    pairs: dict[tuple[str, str], list[str]] = {}
+    for (host, core), ranks in sorted(users.items()):
+        for index, (stage, number) in enumerate(ranks):
+            for other, its in ranks[index + 1 :]:
+                if other == stage or company.may_meet(stage, other):
+                    text = f"core {core} of {host} has rank {number} of {stage} and rank {its} of {other}"
+                    pairs.setdefault((stage, other), []).append(text)
+    return [
+        PlacementDifference("error", other, texts[0] + _and_more(len(texts), "core"))
+        for (_, other), texts in pairs.items()
+    ]
+
+
+def _shared_gpus(
+    planned: Sequence[PlannedStage], by_stage: Mapping[str, Mapping[int, RankFound]], company: Company
+) -> list[PlacementDifference]:
+    users: dict[tuple[str, str, str], list[tuple[str, int]]] = {}
+    for plan in planned:
+        for number, rank in sorted(by_stage[plan.stage].items()) if plan.gpus else ():
+            for variable, value in rank.gpus.items():
+                for device in filter(None, value.split(",")):
+                    users.setdefault((rank.host, variable, device), []).append((plan.stage, number))
+    pairs: dict[tuple[str, str], list[str]] = {}
+    for (host, _, device), ranks in sorted(users.items()):
+        for index, (stage, number) in enumerate(ranks):
+            for other, its in ranks[index + 1 :]:
+                if other == stage or company.may_meet(stage, other):
+                    text = f"GPU {device} of {host} is seen by rank {number} of {stage} and rank {its} of {other}"
+                    pairs.setdefault((stage, other), []).append(text)
+    return [
+        PlacementDifference("error", other, texts[0] + _and_more(len(texts), "GPU"))
+        for (_, other), texts in pairs.items()
+    ]
+
+
+def _gpus(rank: RankFound) -> list[str] | None:
+    """The devices that a rank sees; None where no variable restricts it."""
+    values = [value.split(",") for value in rank.gpus.values()]
+    return min(([each for each in value if each] for value in values), key=len, default=None)
+
+
+def _cores(rank: RankFound, node: NodeFound | None) -> frozenset[int]:
+    return frozenset(rank.cores) if node is None else node.to_cores(rank.cores)
+
+
+def _named(cores: Iterable[int]) -> str:
+    cores = sorted(cores)
+    return f"core{'' if len(cores) == 1 else 's'} {format_cores(cores)}"
+
+
+def _ranks(numbers: Sequence[int]) -> str:
+    return f"rank{'' if len(numbers) == 1 else 's'} {format_cores(numbers)}"
+
+
+def _and_more(count: int, what: str = "rank") -> str:
+    return "" if count < 2 else f" (and {plural(count - 1, f'more {what}')})"
+
+
+def _of(hosts: Sequence[str]) -> str:
+    return f" ({', '.join(hosts[:8])}{', …' if len(hosts) > 8 else ''})" if hosts else ""
+
+
+def _short(host: str) -> str:
+    return host.partition(".")[0]

@@ -1,0 +1,133 @@
+"""Short programs, started all at once and read as they print: with a deadline, after which all of them are killed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from workflow.launch.process_spec import ProcessSpec
+from workflow.run.processes.process_reaper import RUN_VARIABLE, STAGE_VARIABLE
+from workflow.run.processes.stage_processes import inherited_environment
+
+_PIPE_BYTES = 1 << 16
+_TICK_S = 0.05
+# A launcher that gets SIGTERM ends its ranks on other nodes; killed at once it may leave them.
+_TERM_S = 1.0
+
+
+@dataclass
+class ShortProcess:
+    """One of them. `lines` are (seconds since all began, a line of its output); `code` is None where it was killed."""
+
+    name: str
+    spec: ProcessSpec
+    log: Path
+    lines: list[tuple[float, bytes]] = field(default_factory=list)
+    code: int | None = None
+    ended_s: float | None = None
+    rest: bytes = b""
+
+    def last_words(self) -> str:
+        """The last line of its standard error that says anything."""
+        with contextlib.suppress(OSError):
+            lines = self.log.read_bytes()[-4096:].decode(errors="replace").splitlines()
+            return next((line.strip() for line in reversed(lines) if line.strip()), "")
+        return ""
+
+
+Heard = Callable[[ShortProcess, float, bytes], None]
+
+
+def run_short(
+    processes: Iterable[ShortProcess],
+    run_dir: Path,
+    deadline_s: float,
+    give_up: threading.Event,
+    heard: Heard,
+    tick: Callable[[float], bool],
+) -> None:
+    """Run them until all have ended, `give_up` is set, or `tick` returns True; the rest is killed.
+
+    `heard` gets each line with the seconds since the start, `tick` the seconds, 20 times a second.
+    """
+    begin = time.monotonic()
+    running: dict[int, tuple[ShortProcess, subprocess.Popen[bytes]]] = {}
+    with selectors.DefaultSelector() as selector:
+        try:
+            for process in processes:
+                started = _start(process, run_dir)
+                if started is not None and started.stdout is not None:
+                    running[started.pid] = process, started
+                    os.set_blocking(started.stdout.fileno(), False)
+                    selector.register(started.stdout, selectors.EVENT_READ, started.pid)
+            while running and not give_up.is_set() and time.monotonic() - begin < deadline_s:
+                for key, _ in selector.select(_TICK_S):
+                    process, started = running[key.data]
+                    if _read(process, key.fd, time.monotonic() - begin, heard):
+                        selector.unregister(key.fileobj)
+                        process.code = started.wait()
+                        process.ended_s = time.monotonic() - begin
+                        running.pop(key.data)[1].stdout.close()  # type: ignore[union-attr]
+                if tick(time.monotonic() - begin):
+                    break
+        finally:
+            _end([started for _, started in running.values()])
+
+
+def _start(process: ShortProcess, run_dir: Path) -> subprocess.Popen[bytes] | None:
+    spec = process.spec
+    Path(spec.folder).mkdir(parents=True, exist_ok=True)
+    env = {
+        **inherited_environment(spec.without),
+        **spec.env,
+        RUN_VARIABLE: str(run_dir),
+        STAGE_VARIABLE: str(process.log),
+    }
+    process.log.parent.mkdir(parents=True, exist_ok=True)
+    with process.log.open("ab") as log:
+        try:
+            for path, text in spec.files.items():
+                Path(path).write_text(text, encoding="utf-8")
+            return subprocess.Popen(
+                spec.argv, cwd=spec.cwd, env=env, start_new_session=True,
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log,
+            )  # fmt: skip
+        except OSError as error:
+            log.write(f"cannot start {spec.argv[0]}: {error.strerror}\n".encode())
+            process.code = 127
+            return None
+
+
+def _read(process: ShortProcess, descriptor: int, now: float, heard: Heard) -> bool:
+    """Take what has come; True at its end."""
+    with contextlib.suppress(BlockingIOError):
+        while data := os.read(descriptor, _PIPE_BYTES):
+            *lines, process.rest = (process.rest + data).split(b"\n")
+            for line in lines:
+                process.lines.append((now, line))
+                heard(process, now, line)
+        return True
+    return False
+
+
+def _end(processes: list[subprocess.Popen[bytes]]) -> None:
+    """Kill what is left, with the launchers' time to end what they have started."""
+    deadline = time.monotonic() + _TERM_S
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        for process in processes:
+            with contextlib.suppress(OSError):
+                os.killpg(process.pid, number)
+        for process in processes:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(max(0.05, deadline - time.monotonic()))
+    for process in processes:
+        if process.stdout is not None:
+            process.stdout.close()

@@ -1,0 +1,191 @@
+"""The proof, taken: probes under the stages' own launch lines and smoke streams, all at once, in a thread."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from workflow.launch.launchers import LAUNCHERS
+from workflow.launch.process_spec import make_process
+from workflow.plan.launch_requests import Received
+from workflow.plan.plan_model import Plan, StagePlan
+from workflow.run.proof import rank_probe
+from workflow.run.proof.compare_placement import PlacementDifference, compare_placement
+from workflow.run.proof.directory_check import DirectoryCheck
+from workflow.run.proof.planned_ranks import Company
+from workflow.run.proof.probe_answers import DirectoryAnswer, NodeFound, PulseSeen, RankFound, parse_answer
+from workflow.run.proof.probe_launch import ProbeLine, probe_lines
+from workflow.run.proof.proof_model import PROOF_FILE, Proof, ProofState
+from workflow.run.proof.proof_processes import ShortProcess, run_short
+from workflow.run.proof.smoke_plan import SmokeStream, plan_smoke
+from workflow.run.proof.smoke_results import SmokeOutput, judge_smoke, untested
+
+DEADLINE_S = 10.0
+# A smoke stream gives up before the deadline, so that it can say why.
+_PATIENCE_S = 8.0
+FOLDER = "proof"
+
+
+class Prover:
+    """Takes the proof of one run in a thread of its own. `finished` is a descriptor that can be read at its end."""
+
+    def __init__(self, run_dir: Path, plan: Plan, received: Received) -> None:
+        self._run_dir, self._plan, self._received = run_dir, plan, received
+        self._folder = run_dir / FOLDER
+        self._give_up = threading.Event()
+        self._proof: Proof | None = None
+        self._error: Exception | None = None
+        self.finished, self._finish = os.pipe()
+        self._thread = threading.Thread(target=self._work, name="proof", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def take(self) -> Proof | None:
+        """The proof, once it is there. Raises what went wrong in taking it."""
+        if self._error is not None:
+            raise self._error
+        return self._proof
+
+    def close(self) -> None:
+        """Kill what is left of it."""
+        self._give_up.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+        os.close(self.finished)
+        os.close(self._finish)
+
+    def _work(self) -> None:
+        try:
+            proof = take_proof(self._run_dir, self._plan, self._received, self._give_up)
+            # A record for readers: a disk that is full ends no run.
+            with contextlib.suppress(OSError):
+                (self._run_dir / PROOF_FILE).write_text(proof.to_json())
+            if proof.state in ("proved", "differs"):
+                shutil.rmtree(self._folder, ignore_errors=True)
+            self._proof = proof
+        except OSError as error:  # a full disk: nothing is known against the placement
+            self._proof = Proof("differs", 0.0, 0.0, 0.0, (PlacementDifference("warning", "", f"not proved: {error}"),))
+        except Exception as error:
+            self._error = error
+        finally:
+            os.write(self._finish, b"x")
+
+
+def take_proof(run_dir: Path, plan: Plan, received: Received, give_up: threading.Event) -> Proof:
+    """Start all probes and smoke streams, and compare. Returns within DEADLINE_S and a second."""
+    folder = run_dir / FOLDER
+    for part in (rank_probe.ANSWERS, "streams", "ends", "logs"):
+        (folder / part).mkdir(parents=True, exist_ok=True)
+    begin = time.monotonic()
+    directory = DirectoryCheck(folder, secrets.token_hex(8))
+    lines = [
+        (line, ShortProcess(line.name, make_process(line.request), folder / "logs" / f"{line.name}.err"))
+        for line in probe_lines(plan, folder, received)
+    ]
+    smoke, untried = plan_smoke(plan, folder, received, sys.executable, _PATIENCE_S)
+    streams = [(stream, _smoke_processes(stream, folder)) for stream in smoke]
+    found, nodes = list[RankFound](), dict[str, NodeFound]()
+
+    def hear(_: ShortProcess, now: float, line: bytes) -> None:
+        answer = parse_answer(line)
+        if isinstance(answer, RankFound):
+            found.append(answer)
+        elif isinstance(answer, NodeFound):
+            nodes.setdefault(answer.host, answer)
+        elif isinstance(answer, DirectoryAnswer | PulseSeen):
+            directory.take(answer, begin + now)
+
+    def tick(_: float) -> bool:
+        directory.beat(time.monotonic())
+        return False
+
+    ends = [end for _, its in streams for end in its]
+    run_short([*(process for _, process in lines), *ends], run_dir, DEADLINE_S, give_up, hear, tick)
+    planned = [each for line, _ in lines for each in line.planned]
+    differences = [*_not_started(lines, found), *compare_placement(planned, found, nodes, Company.of(plan))]
+    differences += directory.differences(run_dir, {rank.host for rank in found})
+    tried = []
+    for stream, processes in streams:
+        outputs = _outputs(plan, stream, processes, received.hosts)
+        if reason := untested(outputs):
+            untried[stream.stream] = reason
+        else:
+            tried.append(judge_smoke(stream.stream, stream.transport, outputs, DEADLINE_S))
+    differences += [
+        PlacementDifference("error", plan.stream(each.stream).writer, each.text)
+        for each in tried
+        if each.seconds is None
+    ]
+    seconds = time.monotonic() - begin
+    return Proof(
+        state=_state(differences),
+        seconds=seconds,
+        probe_s=max((process.ended_s or seconds for _, process in lines), default=0.0),
+        streams_s=max((process.ended_s or seconds for process in ends), default=0.0),
+        differences=tuple(differences),
+        ranks=tuple(found),
+        nodes=nodes,
+        streams=tuple(tried),
+        untried=untried,
+        directory=tuple(directory.seen()),
+    )
+
+
+def _not_started(
+    lines: Sequence[tuple[ProbeLine, ShortProcess]], found: Sequence[RankFound]
+) -> list[PlacementDifference]:
+    """Launch lines of which no rank has answered, with what they said."""
+    answered = {rank.stage for rank in found}
+    differences = []
+    for line, process in lines:
+        if not any(each.stage in answered for each in line.planned):
+            ended = f"did not end within {DEADLINE_S:.0f} s" if process.code is None else f"exit code {process.code}"
+            said = process.last_words()
+            text = f"the launch line of {process.name} started no rank ({ended})" + (f": {said}" if said else "")
+            differences.append(PlacementDifference("error", line.planned[0].stage, text))
+    return differences
+
+
+def _smoke_processes(stream: SmokeStream, folder: Path) -> list[ShortProcess]:
+    processes = []
+    for end in stream.ends:
+        end.file.write_text(end.text)
+        log = folder / "logs" / f"{stream.stream}.{end.stage}.err"
+        processes.append(ShortProcess(f"{stream.stream} {end.stage}", make_process(end.request), log))
+    return processes
+
+
+def _outputs(
+    plan: Plan, stream: SmokeStream, processes: Sequence[ShortProcess], hosts: Sequence[str]
+) -> list[SmokeOutput]:
+    return [
+        SmokeOutput(
+            host=_host(plan.stage(end.stage), hosts),
+            lines=process.lines,
+            log=process.log.read_text(errors="replace") if process.log.exists() else "",
+            ended="" if process.code is None else f"exit code {process.code}",
+        )
+        for end, process in zip(stream.ends, processes, strict=True)
+    ]
+
+
+def _host(stage: StagePlan, hosts: Sequence[str]) -> str:
+    """Where the first rank of a stage runs."""
+    first = stage.placement.nodes[0][0]
+    launched = LAUNCHERS[stage.launch.launcher].starts_ranks
+    return hosts[first] if launched and first < len(hosts) else rank_probe.node_name()
+
+
+def _state(differences: Sequence[PlacementDifference]) -> ProofState:
+    if any(difference.level == "error" for difference in differences):
+        return "refused"
+    return "differs" if differences else "proved"

@@ -1,0 +1,72 @@
+"""What came of a smoke stream, by the lines and the logs of its ends. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from workflow.formats.json_lines import to_record
+from workflow.run.proof.proof_model import StreamTried
+from workflow.run.proof.smoke_plan import STEPS
+
+# What ADIOS2's log has in the line that says why nothing moves; other lines are settings and summaries.
+_TROUBLE = re.compile(r"error|fail|time[d ]*out|refused|unreachable|no route|not found|no handler|fault|abort", re.I)
+_LONGEST = 300
+
+
+@dataclass(frozen=True)
+class SmokeOutput:
+    """What one end has printed: (seconds, line) of its output, and its log."""
+
+    host: str
+    lines: Sequence[tuple[float, bytes]]
+    log: str
+    ended: str  # `exit code 1`; empty where it was killed at the deadline
+
+    def records(self) -> list[tuple[float, dict[str, Any]]]:
+        """Its lines as records; those of launchers are left out."""
+        return [(t, record) for t, line in self.lines if (record := to_record(line)) is not None]
+
+    def has(self, key: str) -> bool:
+        """Whether it has printed a record with this key."""
+        return any(key in record for _, record in self.records())
+
+
+def untested(ends: Sequence[SmokeOutput]) -> str:
+    """Why the stream could not be tried; empty where it was."""
+    said = [str(record["untested"]) for end in ends for _, record in end.records() if "untested" in record]
+    return said[0] if said else ""
+
+
+def judge_smoke(stream: str, transport: str, ends: Sequence[SmokeOutput], deadline_s: float) -> StreamTried:
+    """Whether all steps have crossed to all readers. `ends`: the writer first."""
+    writer, *readers = ends
+    hosts = tuple(reader.host for reader in readers)
+    steps = [[t for t, record in reader.records() if "step" in record] for reader in readers]
+    if all(reader.has("done") for reader in readers):
+        seconds = round(max((times[-1] for times in steps if times), default=0.0), 3)
+        return StreamTried(stream, transport, writer.host, hosts, seconds)
+    bad = next(index for index, reader in enumerate(readers) if not reader.has("done"))
+    reader, came = readers[bad], len(steps[bad])
+    crossed = "no step" if came == 0 else f"only {came} of {STEPS} steps"
+    text = (
+        f"stream {stream}: {crossed} crossed from {writer.host} to {reader.host} in {deadline_s:.0f} s by {transport}"
+    )
+    cause = _cause(writer, reader)
+    return StreamTried(stream, transport, writer.host, hosts, None, text + (f": {cause}" if cause else ""))
+
+
+def _cause(writer: SmokeOutput, reader: SmokeOutput) -> str:
+    """The line that says most: of the logs, of the programs' own errors, how a program ended."""
+    for end in (reader, writer):
+        if found := [line.strip() for line in end.log.splitlines() if _TROUBLE.search(line)]:
+            return found[-1][:_LONGEST]
+    for end in (writer, reader):
+        if found := [str(record["error"]) for _, record in end.records() if "error" in record]:
+            return found[-1][:_LONGEST]
+    for name, end in (("writer", writer), ("reader", reader)):
+        if not end.has("opened"):
+            return f"its {name} could not open it" + (f" ({end.ended})" if end.ended else "")
+    return ""
