@@ -35,7 +35,7 @@ test-cluster: $(VENV)/dev $(VENV)-mpi/ready  ## runs on a Slurm of four isolated
 	WF_MPI_PYTHON=$(CURDIR)/$(VENV)-mpi/bin/python $(BIN)/python -m pytest tests/cluster
 
 # An environment like $(VENV), but with an ADIOS2 built with MPI. The wheel is kept in a cache outside of the clone.
-$(VENV)-mpi/ready: pyproject.toml constraints.txt tools/adios2_mpi.py
+$(VENV)-mpi/ready: pyproject.toml constraints.txt tools/adios2_mpi.py $(wildcard tools/patches/*.patch)
 	test -x $(VENV)-mpi/bin/python || $(PYTHON) -m venv $(VENV)-mpi
 	$(VENV)-mpi/bin/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt --editable '.[dev]'
 	$(VENV)-mpi/bin/python tools/adios2_mpi.py --install

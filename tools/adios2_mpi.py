@@ -1,8 +1,9 @@
 """Give a virtual environment an ADIOS2 with MPI, built once from its source distribution.
 
 pip's own ADIOS2 wheel is serial: no MPI, no compression, one SST data plane, no bpls. This script
-builds the full one against the `mpich` wheel, keeps it in a cache outside the checkout, and
-installs it in the environment of the Python that runs it (all rpaths in it are relative):
+builds the full one against the `mpich` wheel, with the patches in tools/patches (each says why),
+keeps it in a cache outside the checkout, and installs it in the environment of the Python that runs
+it (all rpaths in it are relative):
 
     PYTHON tools/adios2_mpi.py --install      build if needed, install here, verify
     PYTHON tools/adios2_mpi.py                build if needed, print the wheel's path
@@ -30,7 +31,9 @@ ADIOS2_VERSION = "2.12.1"
 MPICH_NEWEST = "5.0.2"
 CHECK_LIMIT_S = 120
 BUILD_NEEDS = "scikit-build-core setuptools_scm ninja cmake numpy mpi4py>=4,<5 blosc2>=4"
-TOOLS = {"c++": "g++", "make": "make", "pkg-config": "pkg-config"}  # command: Debian package
+# Command: Debian package.
+TOOLS = {"c++": "g++", "make": "make", "patch": "patch", "pkg-config": "pkg-config"}
+PATCHES = sorted((Path(__file__).parent / "patches").glob("*.patch"))
 # libmpi.so needs the mpich wheel's own, newer libfabric and libucp, which the linker cannot see.
 # Blosc's archive bundles zstd, lz4 and zfp: exported, they would shadow the real ones.
 LDFLAGS = "-Wl,--allow-shlib-undefined -Wl,--exclude-libs,libblosc2.a"
@@ -102,6 +105,7 @@ def settings(extras: list[Extra], blosc_dir: Path) -> list[str]:
 def make_key(mpich: str, extras: list[Extra]) -> str:
     """Name of the cache entry: environments with equal keys can share one wheel."""
     options = [*settings(extras, Path("blosc")), CFLAGS, LDFLAGS, *(e.name for e in extras)]
+    options += [patch.read_text() for patch in PATCHES]
     digest = hashlib.sha256("\n".join(options).encode()).hexdigest()[:8]
     abi = sysconfig.get_config_var("SOABI")  # Python version, architecture and system
     libc = "".join(platform.libc_ver())
@@ -197,6 +201,20 @@ def run_logged(command: list[str], log: Path, env: dict[str, str]) -> None:
         )
 
 
+def patched_source(work: Path, pip: list[str], log: Path, env: dict[str, str]) -> Path:
+    """The unpacked source distribution with our patches."""
+    get = [*pip, "download", "--no-build-isolation", "--no-deps", "--no-binary=adios2", f"--dest={work}"]
+    # pip's cache goes by name and version only; --no-cache-dir keeps it out of this as well.
+    run_logged([*get, "--no-cache-dir", f"adios2=={ADIOS2_VERSION}.*"], log, env)
+    archive = next(work.glob("adios2-*.tar.gz"))
+    shutil.unpack_archive(archive, work / "source")
+    source = next((work / "source").iterdir())
+    for patch in PATCHES:
+        # No fuzz: where the lines have changed, somebody has to see whether the patch is still needed.
+        run_logged(["patch", f"--directory={source}", "--strip=1", "--fuzz=0", f"--input={patch.resolve()}"], log, env)
+    return source
+
+
 def build(folder: Path, mpich: str, extras: list[Extra]) -> None:
     """Build the wheel in a private environment, and move it to the folder when it is whole."""
     log, work = folder / "build.log", folder / "work"
@@ -210,9 +228,8 @@ def build(folder: Path, mpich: str, extras: list[Extra]) -> None:
     needs = [*BUILD_NEEDS.split(), f"mpich=={mpich}"]
     run_logged([*pip, "install", "--upgrade", "pip", *needs], log, env)
     write_build_files(work, extras)
-    wheel = [*pip, "wheel", "--verbose", "--no-build-isolation", "--no-deps", "--no-binary=adios2"]
-    # pip caches wheels by name and version only: it would hand back one built with other options.
-    wheel += ["--no-cache-dir", f"--wheel-dir={work}", f"adios2=={ADIOS2_VERSION}.*"]
+    source = patched_source(work, pip, log, env)
+    wheel = [*pip, "wheel", "--verbose", "--no-build-isolation", "--no-deps", f"--wheel-dir={work}", str(source)]
     wheel += [f"--config-settings={item}" for item in settings(extras, work / "blosc")]
     run_logged(wheel, log, env)
     for path in work.glob("adios2-*.whl"):

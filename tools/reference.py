@@ -147,11 +147,12 @@ def engines_page() -> str:
 
 def json_page() -> str:
     """What `--json` prints: every field of every document, from the models."""
-    from workflow.cli.json_output import CheckResult, ComponentList, RunList
+    from workflow.cli.json_output import CheckResult, ComponentList, RunList, SiteList
     from workflow.compare.comparison import Comparison
 
     documents: list[tuple[str, type[BaseModel]]] = [
-        ("wf check --json", CheckResult), ("wf components --json", ComponentList), ("wf runs --json", RunList),
+        ("wf check --json", CheckResult), ("wf components --json", ComponentList),
+        ("wf sites --json", SiteList), ("wf runs --json", RunList),
         ("wf compare --json", Comparison),
     ]  # fmt: skip
     lines = ["# JSON output", MADE, JSON_RULES]
@@ -182,8 +183,10 @@ def commands_page() -> str:
     from workflow.cli.main import wf
 
     lines = ["# Commands", MADE]
-    for name in sorted(wf.commands):
-        command = wf.commands[name]
+    verbs = dict(wf.commands)
+    for name, group in wf.commands.items():
+        verbs |= {f"{name} {each}": verb for each, verb in getattr(group, "commands", {}).items()}
+    for name, command in sorted(verbs.items()):
         context = click.Context(command, info_name=f"wf {name}", max_content_width=100)
         lines += [f"## wf {name}", "", "```text", command.get_help(context), "```", ""]
     lines.append(

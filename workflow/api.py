@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from workflow import __version__
 from workflow.errors import SpecError
 from workflow.spec.load import Loaded, load_pipeline
+from workflow.spec.models.pipeline import AUTO_SITE
 
 if TYPE_CHECKING:
     from workflow.errors import Problem
@@ -42,8 +43,10 @@ __all__ = [
 ]
 
 
-def make_plan(loaded: Loaded, site: Site | None = None) -> Plan:
+def make_plan(loaded: Loaded, site: Site | None = None, allocation: Allocation | None = None) -> Plan:
     """Decide everything about a loaded pipeline. Starts no process; reads the site's file when no site is given.
+
+    With `allocation` its mistakes come with a note where the job has nodes that the site leaves idle.
 
     Raises:
         SpecError: all that is wrong, with places in the pipeline file.
@@ -55,7 +58,15 @@ def make_plan(loaded: Loaded, site: Site | None = None) -> Plan:
     if site is None:
         site = find_site(loaded)
     built = operators_of(complete_pipeline(loaded).spec, loaded.path.parent)
-    return decide(loaded, site, python=sys.executable, wf_version=__version__, built=built)
+    try:
+        return decide(loaded, site, python=sys.executable, wf_version=__version__, built=built)
+    except SpecError as error:
+        from workflow.site.known_sites import better_site
+
+        note = None if allocation is None else better_site(allocation, site.site)
+        if note is None:
+            raise
+        raise SpecError([*error.problems, note]) from error
 
 
 def find_site(loaded: Loaded, allocation: Allocation | None = None) -> Site:
@@ -64,9 +75,12 @@ def find_site(loaded: Loaded, allocation: Allocation | None = None) -> Site:
     Without `allocation` that of the batch job which this process is part of is found.
     """
     from workflow.site.allocation.discover import discover_allocation
+    from workflow.site.known_sites import site_here
     from workflow.site.load_site import load_site
 
-    return load_site(loaded.spec.site, loaded.path.parent, allocation or discover_allocation())
+    received = allocation or discover_allocation()
+    name = site_here(received) if loaded.spec.site == AUTO_SITE else loaded.spec.site
+    return load_site(name, loaded.path.parent, received)
 
 
 def portable_plan(loaded: Loaded) -> str:
@@ -78,7 +92,9 @@ def portable_plan(loaded: Loaded) -> str:
     from workflow.plan.portable_plan import portable_plan as decide
     from workflow.site.load_site import any_machine, read_site_file
 
-    site, stated = any_machine(read_site_file(loaded.spec.site, loaded.path.parent))
+    # What `auto` would choose is no fact of the pipeline.
+    name = "local" if loaded.spec.site == AUTO_SITE else loaded.spec.site
+    site, stated = any_machine(read_site_file(name, loaded.path.parent))
     return decide(loaded, site, stated)
 
 
@@ -211,7 +227,7 @@ def run_pipeline(
     loaded = load_pipeline(path, profiles=profiles, sets=sets, via=via, site=site)
     allocation = discover_allocation()
     machine = find_site(loaded, allocation)
-    plan = make_plan(loaded, machine)
+    plan = make_plan(loaded, machine, allocation)
     found = refuse_allocation(plan, machine, allocation)
     show_warnings([*refuse_missing(loaded, plan, machine), *found])
     directory, states = start_run(loaded, plan, run_dir, allocation)

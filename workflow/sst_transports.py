@@ -28,6 +28,9 @@ class SstTransport(NamedTuple):
     """Other values of `DataTransport` that stand for it, in lower case."""
     opens_alone: bool = True
     """Whether one process can open a stream with it, so that a probe shows whether it works."""
+    needs_fabric: bool = False
+    """Whether its readers fetch the data from other nodes' memory, which needs an RDMA network. UCX also does that over
+    TCP, but only while the writer calls UCX, which SST's writer does not (sst/dp/ucx_dp.c)."""
     probe_environment: tuple[tuple[str, str], ...] = ()
     """Environment of that probe."""
 
@@ -38,10 +41,11 @@ TRANSPORTS: dict[Transport, SstTransport] = {
         SstTransport("tcp", "WAN", "evpath", "sockets", spellings=("evpath",)),
         SstTransport(
             "rdma", "RDMA", "rdma", "libfabric", linked="libfabric", spellings=("ib", "fabric"),
+            needs_fabric=True,
             # The shm provider makes the real RDMA path usable on a machine without RDMA hardware.
             probe_environment=(("FABRIC_IFACE", "shm"),),
         ),
-        SstTransport("ucx", "UCX", "ucx", "UCX", linked="libucp"),
+        SstTransport("ucx", "UCX", "ucx", "UCX", linked="libucp", needs_fabric=True),
         SstTransport("mpi", "MPI", "mpi", "MPI", linked="libmpi", opens_alone=False),
     )
 }  # fmt: skip

@@ -209,6 +209,36 @@ def test_only_processes_with_sst_need_ids_far_apart(plan_of: Planner) -> None:
     assert not group_request(alone.groups[0], alone).separate_ids
 
 
+@pytest.mark.parametrize(
+    ("stage", "separate"),
+    [
+        ("{component: walker}", False),
+        ("{component: walker, env: {OMP_NUM_THREADS: 1}}", False),
+        ("{component: walker, env: {LD_LIBRARY_PATH: /other/lib}}", True),
+        ("{component: walker, env: {PYTHONPATH: /other/lib}}", True),
+        ('{command: ["${{ wf.python }}", -c, "pass"], writes: {positions: {}}}', False),
+        ('{command: ["${{ wf.python }}", -c, "pass"], writes: {positions: {io: P, config: adios2.xml}}}', True),
+        ("{command: [/opt/sim], writes: {positions: {}}}", True),
+    ],
+)
+def test_ids_need_not_be_far_apart_where_adios2_is_known_to_make_its_own(
+    plan_of: Planner, stage: str, separate: bool
+) -> None:
+    """The site knows the ADIOS2 of wf's Python only."""
+    text = f"""
+stages:
+  walk: {stage}
+  keep: {{component: keep}}
+streams:
+  positions: {{from: walk, to: keep}}
+"""
+    random_ids = SITE.model_copy(update={"random_sst_ids": True})
+    plan = plan_of(text, site=random_ids)
+    assert [stage_request(each, plan).separate_ids for each in plan.stages] == [separate, False]
+    unknown = plan_of(text)
+    assert all(stage_request(each, unknown).separate_ids for each in unknown.stages)
+
+
 @pytest.mark.parametrize(("own", "option"), [("1", "--cpu-bind=mask_cpu:0x1,0x2,0x4"), ("0", "--cpu-bind=none")])
 def test_a_line_has_cores_of_its_own_where_all_its_stages_do(plan_of: Planner, own: str, option: str) -> None:
     site = with_launcher("srun")
@@ -248,7 +278,9 @@ def test_no_other_room_names_a_launcher() -> None:
     names = {launcher.executable for launcher in LAUNCHERS.values() if launcher.executable}
     names -= {"flux"}  # that of a scheduler, too
     package = Path(workflow.__file__).parent
+    # `wf site probe` finds out which one a machine has: it asks each.
+    naming = (package / "launch", package / "site/probe")
     for path in package.rglob("*.py"):
-        if path.parent != package / "launch":
+        if path.parent not in naming:
             words = {node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)}
             assert not names & {word for word in words if isinstance(word, str)}, path

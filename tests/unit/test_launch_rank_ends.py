@@ -48,6 +48,11 @@ def test_rank_that_was_killed_comes_before_those_that_srun_has_ended() -> None:
     ]
 
 
+def test_rank_that_was_killed_in_the_middle_of_a_line() -> None:
+    cut = "mpi_dp priority=0 since: Heuristics determined poor compatibility."
+    assert ends(cut + KILLED) == ends(KILLED)
+
+
 def test_step_that_was_cancelled_says_so_before_its_ranks_end() -> None:
     assert first(CANCELLED) == ("cancelled", "n2", "", None)
 
@@ -88,7 +93,6 @@ def test_each_line_is_understood(line: str, expected: tuple[EndCause, str, str, 
 @pytest.mark.parametrize(
     "line",
     [
-        "error: srun: error: n2: task 1: Killed",
         "srun: Force Terminated StepId=1.0",
         "srun: interrupt (one more within 1 sec to abort)",
         "slurmstepd: error: execve(): /nonexist: No such file or directory",

@@ -33,11 +33,13 @@ def site(planes: list[Transport], base: Site = SITE, **more: object) -> Site:
         ("one node", ALL, True, "ucx", "goes through its memory"),
         ("nodes", ALL, False, "tcp", "without an RDMA network"),
         ("nodes", ["tcp", "ucx"], True, "tcp", "has no rdma"),
+        ("nodes", ["tcp", "ucx"], False, "tcp", "has no rdma"),
+        ("nodes", ALL, None, "tcp", "whether an RDMA network joins them is not known"),
         ("nodes", ALL, True, "rdma", "RDMA network"),
     ],
 )
 def test_auto_decides_by_placement_and_by_what_there_is(
-    plan_of: Planner, where: str, planes: list[Transport], fabric: bool, expected: str, because: str
+    plan_of: Planner, where: str, planes: list[Transport], fabric: bool | None, expected: str, because: str
 ) -> None:
     base, sets = (SITE, ()) if where == "one node" else (FOUR_NODES, APART)
     plan = plan_of(site=site(planes, base, fabric=fabric), sets=sets)
@@ -60,7 +62,8 @@ def test_ucx_is_left_where_it_would_hang(plan_of: Planner) -> None:
         assert "ucx would hang" in plan.reasons["streams.positions.transport"]
     with pytest.raises(SpecError, match="on one node ucx would hang"):
         plan_of(sets=("streams.positions.transport=ucx",), site=site(ALL, peer_memory=False))
-    far = plan_of(sets=(*APART, "streams.positions.transport=ucx"), site=site(ALL, FOUR_NODES, peer_memory=False))
+    shut = site(ALL, FOUR_NODES, peer_memory=False, fabric=True)
+    far = plan_of(sets=(*APART, "streams.positions.transport=ucx"), site=shut)
     assert far.stream("positions").transport == "ucx"
 
 
@@ -76,6 +79,29 @@ def test_rdma_on_one_node_goes_through_shared_memory_at_both_ends(plan_of: Plann
 def test_rdma_across_nodes_is_left_to_the_fabric(plan_of: Planner) -> None:
     plan = plan_of(sets=(*APART, "streams.*.transport=rdma"), site=site(ALL, FOUR_NODES, fabric=True))
     assert "DataInterface" not in end_of(plan, "walk", "positions").parameters
+
+
+@pytest.mark.parametrize("fabric", [True, None])
+@pytest.mark.parametrize("asked", ["rdma", "ucx"])
+def test_what_needs_an_rdma_network_is_planned_unless_there_is_none(
+    plan_of: Planner, asked: str, fabric: bool | None
+) -> None:
+    """Where it is not known, the run finds out."""
+    plan = plan_of(sets=(*APART, f"streams.*.transport={asked}"), site=site(ALL, FOUR_NODES, fabric=fabric))
+    assert {stream.transport for stream in plan.streams} == {asked}
+
+
+def test_a_preset_that_needs_an_rdma_network_is_refused_by_its_own_key(plan_of: Planner) -> None:
+    with pytest.raises(SpecError) as caught:
+        plan_of(via="sst-ucx", sets=APART, site=site(ALL, FOUR_NODES))
+    assert [(each.key, each.message, each.hint) for each in caught.value.problems] == [
+        (
+            "streams.positions.via",
+            "ucx between nodes needs an RDMA network: the stages of positions are on several nodes, and site test has "
+            "none (`fabric: false` in its file)",
+            "`transport: tcp`, or `fabric: true` in the site's file when its nodes have one",
+        )
+    ]
 
 
 def test_one_of_several_readers_on_another_node_is_enough(plan_of: Planner) -> None:
@@ -155,7 +181,10 @@ def test_a_transport_may_be_asked_for_where_nothing_is_known(plan_of: Planner) -
         ("mpi", site(["tcp"]), "built without MPI", "transport: auto"),
         ("mpi", site(ALL), "under plain mpiexec that hangs", "transport: auto"),
         ("mpi", site(ALL, launcher="srun"), "not so for walk and count", "launch_single: true"),
-        ("rdma", site(ALL, FOUR_NODES), "site test has no RDMA network", "transport: tcp"),
+        ("rdma", site(ALL, FOUR_NODES), "rdma between nodes needs an RDMA network", "transport: tcp"),
+        ("ucx", site(ALL, FOUR_NODES), "ucx between nodes needs an RDMA network", "transport: tcp"),
+        ("ucx", site([], FOUR_NODES), "site test has none (`fabric: false` in its file)", "`fabric: true`"),
+        ("ucx", site(ALL, FOUR_NODES, seen={"fabric": "nothing in /sys"}), "(nothing in /sys)", "`fabric: true`"),
     ],
 )
 def test_what_cannot_work_is_refused(plan_of: Planner, asked: str, where: Site, message: str, hint: str) -> None:

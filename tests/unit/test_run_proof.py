@@ -203,6 +203,14 @@ def test_stream_that_does_not_cross_has_the_line_of_the_log_that_says_why() -> N
     )
 
 
+def test_stream_whose_data_does_not_come() -> None:
+    """The steps are announced by TCP, the data go by another way. The launcher's last words are no cause."""
+    log = "Param -   OpenTimeoutSecs=60 (timed out)\nsrun: error: n3: task 0: Killed\n"
+    ends = [output("n1", *STEPS), output("n3", '{"opened": true}', '{"announced": 0}', log=log)]
+    text = judge_smoke("atoms", "ucx", ends, 10.0).text
+    assert text.endswith("by ucx: step 0 was announced to the reader, its data did not come")
+
+
 def test_stream_whose_writer_ends_early() -> None:
     ends = [output("n1", ended="exit code 139"), output("n3", '{"opened": true}', '{"step": 0}')]
     text = judge_smoke("atoms", "tcp", ends, 10.0).text

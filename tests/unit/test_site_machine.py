@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import struct
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ from workflow.site.elf import Links, read_links
 from workflow.site.load_site import load_site
 from workflow.site.machine import (
     adios2_planes,
+    adios2_random_ids,
     launcher_path,
     look,
     memory_bytes,
@@ -26,6 +28,8 @@ from workflow.site.machine import (
     rdma_fabric,
 )
 from workflow.stage.adios import probe
+
+ROOT = Path(__file__).parents[2]
 
 
 def write_library(path: Path, needed: list[str], runpath: str = "") -> None:
@@ -91,6 +95,32 @@ def test_the_installed_one_can_at_least_do_tcp() -> None:
     assert "tcp" in adios2_planes()[0]
 
 
+def test_random_ids_are_read_from_the_library_that_stages_load(adios2: Path) -> None:
+    """Of a build with our patch, whose text is the one place where the message is made."""
+    write_library(adios2 / "bindings/x.so", ["libadios2_core.so"], "$ORIGIN/../../lib")
+    write_library(adios2.parent / "lib/libadios2_core.so", ["libadios2_evpath.so"])
+    evpath = adios2.parent / "lib/libadios2_evpath.so"
+    evpath.write_bytes(b"ELF")
+    assert not adios2_random_ids()
+    patch = (ROOT / "tools/patches/evpath-unique-process-id.patch").read_bytes()
+    (added,) = re.findall(rb'\n\+.*"(CM - .*?)0x%x', patch)
+    evpath.write_bytes(b"ELF..." + added + b"...")
+    assert adios2_random_ids()
+
+
+def test_random_ids_where_evpath_is_inside_another_library(adios2: Path) -> None:
+    library = adios2 / "libadios2_core.so.2.12"
+    library.write_bytes(b"...CM - CManager_ID of this process: 0x%x\n...")
+    assert adios2_random_ids()
+    library.write_bytes(b"")
+    assert not adios2_random_ids()
+
+
+def test_random_ids_are_not_known_without_adios2(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    assert not adios2_random_ids()
+
+
 def test_a_fabric_is_a_device_of_the_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "_FABRICS", (str(tmp_path / "none"), str(tmp_path / "infiniband")))
     assert rdma_fabric()[0] is False
@@ -144,6 +174,7 @@ def test_what_a_site_says_is_not_looked_up() -> None:
         "peer_memory": True,
         "glibc": "2.28",
         "memory_policy": [],
+        "random_sst_ids": True,
     }
     assert look(said) == {**said, "seen": {}}
 

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from workflow import __version__
-from workflow.errors import Problem, Severity
+from workflow.errors import Problem, Severity, WfError
+from workflow.formatting import moment, plural
 from workflow.installation import install_command
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ def examine(loaded: Loaded | None) -> list[Finding]:
     return [
         Finding("wf", "ok", f"{__version__}, Python {platform.python_version()} at {sys.executable}"),
         _machine(),
+        *_site_and_allocation(),
         *_adios2(),
         _mpi_launcher(site),
         _module("mpi4py", "stages of several ranks", install_command("laptop")),
@@ -101,6 +103,32 @@ def _machine() -> Finding:
     site = load_site("local")
     memory = site.memory_per_node / 2**30
     return Finding("machine", "ok", f"{site.cores_per_node} cores, {memory:.0f} GiB of memory, {platform.node()}")
+
+
+def _site_and_allocation() -> list[Finding]:
+    """Which known site this machine is, and what the batch job has that wf is in."""
+    from workflow.site.allocation.discover import discover_allocation
+    from workflow.site.known_sites import detected_sites
+
+    found = detected_sites()
+    hint = "" if found else "on a cluster: `wf sites` lists what is known, `wf site probe` describes a new machine"
+    named = ", ".join(found) or "none is recognised here"
+    site = Finding("known site", "ok" if found else "note", named, hint)
+    try:
+        allocation = discover_allocation()
+    except WfError as error:
+        return [site, Finding("batch job", "missing", error.message, error.hint)]
+    if not allocation.host_names:
+        return [site, Finding("batch job", "note", "none: runs are on this machine")]
+    detail = f"{allocation.source} {allocation.job}: {_nodes(allocation.host_names)}"
+    if allocation.end_time is not None:
+        detail += f", until {moment(allocation.end_time)}"
+    return [site, Finding("batch job", "note" if allocation.notes else "ok", detail, "; ".join(allocation.notes))]
+
+
+def _nodes(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:4]) + (", …" if len(names) > 4 else "")
+    return f"{plural(len(names), 'node')} ({shown})"
 
 
 def _adios2() -> list[Finding]:

@@ -1,4 +1,4 @@
-"""What `--json` of `wf check`, `components` and `runs` prints, as models; docs/reference/json.md is made from them.
+"""What `--json` of `wf check`, `components`, `sites` and `runs` prints, as models (docs/reference/json.md).
 
 `wf status` and `wf report` print a `Report`, `wf compare` a `Comparison`.
 """
@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from workflow.errors import Problem, Severity
 from workflow.plan.plan_model import Plan
 from workflow.report.report_model import RunLine
+from workflow.site.known_sites import KnownSite
 from workflow.spec.models.component import Component
 
 
@@ -86,6 +87,53 @@ class ComponentList(JsonDocument):
 
     components_version: Literal[1] = 1
     components: list[Component]
+
+
+class SiteLine(BaseModel):
+    """One site. null is what is not known, or what its file leaves to the machine where wf runs."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    here: bool = Field(description="whether this machine is recognised as it")
+    files: list[str] = Field(description="the one that counts first")
+    summary: str | None = Field(description="null where the file is wrong")
+    nodes: int | None
+    cores_per_node: int | None
+    usable_cores: int | None = Field(description="cores of a node that stages may get")
+    gpus_per_node: int | None
+    scheduler: str | None
+    problems: list[ProblemPart] = Field(description="what is wrong in its file")
+
+    @classmethod
+    def of(cls, site: KnownSite) -> SiteLine:
+        """The line of a site."""
+        file = site.file
+        cores = file.cores_per_node if file is not None and file.cores_per_node != "auto" else None
+        return cls(
+            name=site.name,
+            here=site.is_here,
+            files=[str(path) for path in site.files],
+            summary=None if file is None else file.summary,
+            nodes=file.nodes if file is not None and file.nodes != "auto" else None,
+            cores_per_node=cores,
+            usable_cores=None if cores is None or file is None else cores - len(file.reserved_cores),
+            gpus_per_node=None if file is None else file.gpus_per_node,
+            scheduler=None if file is None else file.scheduler,
+            problems=[ProblemPart.of(problem) for problem in site.problems],
+        )
+
+
+class SiteList(JsonDocument):
+    """The sites that have a file here, by name."""
+
+    sites_version: Literal[1] = 1
+    sites: list[SiteLine]
+
+    @classmethod
+    def of(cls, sites: Sequence[KnownSite]) -> SiteList:
+        """The list of these sites."""
+        return cls(sites=[SiteLine.of(site) for site in sites])
 
 
 class RunList(JsonDocument):

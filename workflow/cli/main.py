@@ -37,6 +37,7 @@ from workflow.cli.options import (
     strategy_options,
 )
 from workflow.cli.run_verbs import cancel, runs, watch
+from workflow.cli.site_verbs import site, sites
 from workflow.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_OK, Problem, Severity, SpecError, WfError, to_message
 from workflow.formatting import plural
 
@@ -244,7 +245,7 @@ def run(given: GivenPipeline, run_dir: Path | None, dry_run: bool, quiet: bool, 
     loaded = given.load()
     allocation = discover_allocation()
     site = find_site(loaded, allocation)
-    decided = make_plan(loaded, site)
+    decided = make_plan(loaded, site, allocation)
     if dry_run:
         click.echo(decided.to_json(), nl=False)
         return
@@ -409,6 +410,10 @@ def components(name: str | None, as_json: bool) -> None:
         show_component(found[0])
     else:
         show_table(component_table(found))
+
+
+wf.add_command(sites)
+wf.add_command(site)
 
 
 @wf.command()

@@ -37,8 +37,8 @@ class RankEnd:
 class EndPattern(NamedTuple):
     """What the output looks like that says how ranks ended.
 
-    `text` matches whole lines. It may have the groups host, ranks, number (a signal or an exit code) and name (of a
-    signal, as the C library describes it).
+    `text` matches to the end of a line. It may have the groups host, ranks, number (a signal or an exit code) and
+    name (of a signal, as the C library describes it).
     """
 
     cause: EndCause
@@ -46,8 +46,11 @@ class EndPattern(NamedTuple):
 
 
 def end_pattern(cause: EndCause, text: str) -> EndPattern:
-    """A pattern for lines that begin with `text`."""
-    return EndPattern(cause, re.compile(f"^{text}.*$", re.MULTILINE))
+    """A pattern for what begins with `text`, the launcher's name, and goes on to the end of the line.
+
+    It need not begin a line: a rank that dies may have written half of one.
+    """
+    return EndPattern(cause, re.compile(f"{text}.*$", re.MULTILINE))
 
 
 def find_ends(text: str, patterns: Sequence[EndPattern]) -> list[RankEnd]:

@@ -56,7 +56,7 @@ def stage_request(stage: StagePlan, plan: Plan, folder: str = "", received: Rece
         node=node_facts(plan),
         options=plan.launch_options,
         start_s=plan.deadlines.start,
-        separate_ids=any(end.engine == _SST for end in stage.ends),
+        separate_ids=_needs_separate_ids(stage),
     )
 
 
@@ -81,7 +81,7 @@ def group_request(group: GroupPlan, plan: Plan, folder: str = "", received: Rece
         node=node_facts(plan),
         options=plan.launch_options,
         start_s=plan.deadlines.start,
-        separate_ids=any(end.engine == _SST for stage in stages for end in stage.ends),
+        separate_ids=any(_needs_separate_ids(stage) for stage in stages),
     )
 
 
@@ -107,6 +107,10 @@ def _layout(stage: StagePlan, received: Received) -> RankLayout:
         gpus=_parts(place.gpus, place.ranks_per_node),
         nics=place.nics if NIC_VARIABLE not in stage.env and any(map(_uses_adapter, stage.ends)) else (),
     )
+
+
+def _needs_separate_ids(stage: StagePlan) -> bool:
+    return not stage.random_sst_ids and any(end.engine == _SST for end in stage.ends)
 
 
 def _uses_adapter(end: EndPlan) -> bool:

@@ -127,7 +127,7 @@ def make_plan(
         pipeline=spec.name,
         pipeline_file=str(pipeline.path),
         site=site.site,
-        nodes=nodes_needed(placements.values()),
+        nodes=allocation.nodes if allocation is not None else nodes_needed(placements.values()),
         node=node_plan(site),
         launch_options=site.launcher_options,
         stages=stages,

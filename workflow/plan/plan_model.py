@@ -143,6 +143,9 @@ class StagePlan(PlanPart):
     placement: Placement
     ends: list[EndPlan]
     memory: StageMemory | None = Field(None, description="None: the allocator is left alone")
+    random_sst_ids: bool = Field(
+        False, description="whether its ADIOS2 is known to give each process of SST a random id"
+    )
     stop_signal: StopSignal | None = Field(
         None, description="what it gets when the run is stopped before its allocation ends; None: only the stop file"
     )

@@ -25,6 +25,7 @@ Deadline = Literal["start", "step", "run"]
 Trouble = Literal["failed", "timeout", "other"]
 # stopped: in order, before the end of the allocation.
 Outcome = Literal["succeeded", "failed", "interrupted", "stopped"]
+Fault = Literal["misdirected", "unreachable"]
 # What ended a run that did not succeed, where that is more than the failure of a program; "" where it is not.
 RunCause = Literal["", EndCause, "lost_steps", "end_of_allocation", "requeued"]
 EVENTS_FILE = "events.jsonl"
@@ -137,6 +138,17 @@ class StreamTransport(Event):
     stage: str
     plane: str
     why: str = ""
+
+
+@dataclass(frozen=True)
+class TransportFault(Event):
+    """What a `line` in the stderr of a stage says: it got, and dropped, a message for another process (`misdirected`),
+    or could not fetch data from the memory of its writer (`unreachable`).
+    """
+
+    stage: str
+    fault: Fault
+    line: str
 
 
 @dataclass(frozen=True)

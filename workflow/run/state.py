@@ -20,6 +20,7 @@ from workflow.run.events import (
     SchedulerSaid,
     StageKilled,
     StageSilent,
+    TransportFault,
     Trouble,
 )
 
@@ -98,6 +99,7 @@ class StageState:
     cut: bool = False  # whether it ends before its work is done: it says so, or the stop has sent it a signal
     failed: float | None = None  # when; one that still runs then is a tap that hangs
     killed: bool = False  # all that was left of it then
+    fault: TransportFault | None = None  # the first one in its stderr
     silence: StageSilent | None = None  # the last warning that all wait for this stage, until it makes a step
 
     @property

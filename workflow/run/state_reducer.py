@@ -41,6 +41,7 @@ from workflow.run.events import (
     StreamTransport,
     StreamTrouble,
     StreamWaiting,
+    TransportFault,
     Trouble,
 )
 from workflow.run.state import (
@@ -171,6 +172,9 @@ class _Draft:
                 self.change_stage(stage, cut=True)
             case StageKilled(stage=stage):
                 self.change_stage(stage, kill=event)
+            case TransportFault(stage=stage):
+                if stage in self.stages and self.stages[stage].fault is None:
+                    self.change_stage(stage, fault=event)
             case StageSilent(stage=stage):
                 self.change_stage(stage, silence=event)
                 self._changes["warnings"] = (*self.get("warnings"), event)[-KEPT_WARNINGS:]

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
-from workflow.errors import WfError
+from workflow.errors import Problem, WfError, to_message
 from workflow.launch.allocation import Allocation
 from workflow.site.detection import is_here
 from workflow.site.load_site import read_site_file
-from workflow.spec.config_dirs import known_configs
+from workflow.site.site_model import SiteFile
+from workflow.spec.config_dirs import find_configs, known_configs
+
+
+@dataclass(frozen=True)
+class KnownSite:
+    """A site and its files, the one that counts first. `file` is None where it is wrong, with its `problems`."""
+
+    name: str
+    files: tuple[Path, ...]
+    file: SiteFile | None
+    is_here: bool = False
+    problems: Sequence[Problem] = ()
+
 
 # The site of any machine under a scheduler, and of a host file.
 GENERIC = {"slurm": "slurm", "pbs": "pbs", "lsf": "lsf", "flux": "flux", "hostfile": "hosts"}
@@ -21,14 +36,44 @@ def site_for(allocation: Allocation, chosen: str) -> str:
     return next(iter(detected_sites()), GENERIC[allocation.source])
 
 
-def detected_sites() -> list[str]:
-    """The known sites that this machine is, by their files; one machine may have several (GPU nodes, CPU nodes).
+def better_site(allocation: Allocation, chosen: str) -> Problem | None:
+    """What to say with the mistakes of a plan for one machine inside of a job of several; None: nothing."""
+    count = len(allocation.hosts)
+    if count < 2 or not (better := site_for(allocation, chosen)):
+        return None
+    return to_message(
+        "note", f"site {chosen} is one machine, and the job has {count} nodes", f"use them: `--site {better}`"
+    )
 
-    Files that are wrong are left out: they are reported where they are used.
+
+def site_here(allocation: Allocation) -> str:
+    """What `site: auto` chooses: the known site that this machine is, else the nodes of the job, else this machine.
+
+    Raises WfError where several known sites are this machine.
     """
+    found = detected_sites()
+    if len(found) > 1:
+        names = " or ".join(f"`{name}`" for name in found)
+        raise WfError(f"site auto: this machine is {names}", f"name one: `--site {found[0]}`")
+    if found:
+        return found[0]
+    return GENERIC[allocation.source] if allocation.host_names else "local"
+
+
+def detected_sites() -> list[str]:
+    """The known sites that this machine is, by their files; one machine may have several (GPU nodes, CPU nodes)."""
+    return [site.name for site in known_sites() if site.is_here]
+
+
+def known_sites() -> list[KnownSite]:
+    """All sites that a name may choose, by name. A file that is wrong is one of them, without what it says."""
     found = []
     for name in known_configs("sites"):
-        with suppress(WfError):
-            if is_here(read_site_file(name).detect):
-                found.append(name)
+        files = tuple(find_configs("sites", name))
+        try:
+            file = read_site_file(name)
+        except WfError as error:
+            found.append(KnownSite(name, files, None, problems=error.problems))
+        else:
+            found.append(KnownSite(name, files, file, is_here(file.detect)))
     return found

@@ -27,9 +27,10 @@ _ANY_MACHINE: dict[str, Any] = {
     "memory_per_node": 2**60,
     "launcher_path": "",
     "planes": [],
-    "fabric": False,
+    "fabric": None,
     "peer_memory": True,
     "parallel_adios2": None,
+    "random_sst_ids": False,
     "memory_policy": ["huge_pages", "keep_freed"],
     "glibc": "2.35",
 }

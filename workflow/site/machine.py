@@ -32,6 +32,8 @@ ALLOCATOR_VARIABLES = (
     "GLIBC_TUNABLES", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "MALLOC_TOP_PAD_", "MALLOC_ARENA_MAX",
 )  # fmt: skip
 SET_HERE = "is set in this environment"
+# A message of EVPath's trace that our patch adds, tools/patches/evpath-unique-process-id.patch.
+_RANDOM_IDS = b"CM - CManager_ID of this process: "
 # The first glibc with huge pages in malloc, and without a limit of 32 MiB on the mmap threshold (its NEWS).
 TUNABLES_GLIBC = (2, 35)
 
@@ -49,6 +51,8 @@ def look(site: Mapping[str, Any]) -> dict[str, Any]:
         known["fabric"], seen["fabric"] = rdma_fabric()
     if known.get("parallel_adios2") == "auto":
         known["parallel_adios2"] = adios2_parallel()
+    if known.get("random_sst_ids") == "auto":
+        known["random_sst_ids"] = adios2_random_ids()
     if known["glibc"] == "auto":
         known["glibc"] = glibc_version()
     if known["memory_policy"] == "auto":
@@ -118,6 +122,19 @@ def adios2_parallel() -> bool | None:
     """Whether the adios2 of this Python is built with MPI; None when there is none."""
     library = core_library()
     return None if library is None else any(library.parent.glob("libadios2_core_mpi.so*"))
+
+
+def adios2_random_ids() -> bool:
+    """Whether the adios2 of this Python has our patch of EVPath (tools/patches), which gives each process a random id.
+
+    Its trace message says so: a string in the library, so that it holds for the file that stages load.
+    """
+    core = core_library()
+    library = None if core is None else next(iter(sorted(core.parent.glob("libadios2_evpath.so*"))), core)
+    try:
+        return library is not None and _RANDOM_IDS in library.read_bytes()
+    except OSError:
+        return False
 
 
 def core_library() -> Path | None:

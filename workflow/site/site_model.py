@@ -58,11 +58,16 @@ class SiteFile(Spec):
         "auto",
         description="SST transports of this machine's ADIOS2; auto: from what its library links",
     )
-    fabric: bool | Literal["auto"] = Field(
+    fabric: bool | Literal["auto"] | None = Field(
         "auto", description="whether an RDMA network (InfiniBand, Slingshot, …) joins the nodes"
     )
     parallel_adios2: bool | Literal["auto"] | None = Field(
         "auto", description="whether this machine's ADIOS2 is built with MPI; auto: from the files beside its library"
+    )
+    random_sst_ids: bool | Literal["auto"] = Field(
+        "auto",
+        description="whether this machine's ADIOS2 gives each process of SST a random id, as `make adios2-mpi` builds "
+        "it; auto: read from its library",
     )
     operators: list[Operator] | None = Field(
         None,
@@ -96,9 +101,10 @@ class Site(SiteFile):
     memory_per_node: int
     launcher_path: str = Field("", description="executable of the launcher; empty: not known")
     planes: list[Transport] = Field(default_factory=list, description="[]: not known")
-    fabric: bool = False
+    fabric: bool | None = Field(False, description="None: not known")
     peer_memory: bool = True
     parallel_adios2: bool | None = Field(None, description="None: not known")
+    random_sst_ids: bool = False
     memory_policy: list[MemoryPolicy] = Field(default_factory=list)
     glibc: str = ""
     launcher_options: dict[str, str] = Field(

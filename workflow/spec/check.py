@@ -17,7 +17,7 @@ from workflow.spec.engine_presets import known_engines, load_engine
 from workflow.spec.implicit_names import RELAY, SST, added_by_wf, implicit_stage_problems
 from workflow.spec.models.component import Component
 from workflow.spec.models.engine import Engine
-from workflow.spec.models.pipeline import PipelineSpec, StageSpec, StreamSpec
+from workflow.spec.models.pipeline import AUTO_SITE, PipelineSpec, StageSpec, StreamSpec
 from workflow.spec.references import programs, reference_problems, section, text_at
 from workflow.spec.schema_introspection import keys_of
 from workflow.spec.suggest import did_you_mean, listing, shortened
@@ -201,7 +201,7 @@ def _check_engine(root: Node, stream: str, node: Node, library: Library | None, 
 
 def _check_site(root: Node, base: Path, checked: Checked) -> None:
     name = text_at(root, "site")
-    if name is None or find_config("sites", name, base) is not None:
+    if name is None or name == AUTO_SITE or find_config("sites", name, base) is not None:
         return
     if is_path(name):
         message, hint = f"there is no file {shown(Path(name).name)}", path_mistake(name) or f"expected at {base / name}"

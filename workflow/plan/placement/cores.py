@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from workflow.formatting import plural
+from workflow.plan.placement.devices import check_devices, choose_nics
 from workflow.plan.placement.nodes import OVERSUBSCRIBE, Demand, Overlap, Range, find_homes, place_nodes
+from workflow.plan.placement.rank_cores import Bound, bind_ranks
 from workflow.plan.plan_model import Placement
 from workflow.plan.plan_notes import Notes
 from workflow.plan.topology.declared_stages import DeclaredStage
@@ -18,6 +21,7 @@ from workflow.plan.topology.port_matching import JoinedStream
 from workflow.plan.topology.stage_kinds import StageKind
 from workflow.plan.topology.start_dependencies import may_overlap
 from workflow.site.site_model import Site
+from workflow.spec.models.pipeline import StagePlace
 
 
 def place_stages(
@@ -41,23 +45,40 @@ def place_stages(
     }
     homes = find_homes(stages, cores, _feeders(streams), site, notes.problems)
     demands = [
-        Demand(name, position, stage.spec.ranks, cores[name], stage.spec.place.nodes, homes[name])
+        Demand(
+            name, position, stage.spec.ranks, cores[name], stage.spec.place.nodes, homes[name],
+            stage.spec.place.ranks_per_node, stage.spec.place.gpus_per_rank,
+        )
         for position, (name, stage) in enumerate(stages.items())
-    ]
+    ]  # fmt: skip
+    for each in demands:
+        check_devices(each, stages[each.name].spec.place.nic, site, notes.problems)
     ranges, squeezed = place_nodes(demands, overlap, site, oversubscribe, notes)
-    chosen, crowded = _choose_cores(demands, ranges, overlap, site, oversubscribe, notes)
+    wishes = {name: stage.spec.place for name, stage in stages.items()}
+    chosen, crowded = _choose_cores(demands, wishes, ranges, overlap, site, oversubscribe, notes)
     crowded |= squeezed
     placed = {}
     for each in demands:
-        bound = [] if _group(each, site) in crowded else chosen[each.name]
-        placed[each.name] = Placement(
-            nodes=[ranges[each.name]],
-            ranks_per_node=_ranks_per_node(each, ranges),
-            cores=bound,
-            cores_per_rank=each.cores_per_rank,
-        )
-        _note(each, placed[each.name], site, notes)
+        bound = chosen[each.name]
+        if _group(each, site) in crowded:
+            bound = replace(bound, cores=[])
+        placed[each.name] = _placement(each, bound, wishes[each.name], ranges, site)
+        _note(each, placed[each.name], bound, site, notes)
     return placed
+
+
+def _placement(demand: Demand, bound: Bound, wish: StagePlace, ranges: Mapping[str, Range], site: Site) -> Placement:
+    ranks = _ranks_per_node(demand, ranges)
+    return Placement(
+        nodes=[ranges[demand.name]],
+        ranks_per_node=ranks,
+        cores=bound.cores,
+        cores_per_rank=demand.cores_per_rank,
+        threads_per_rank=wish.threads_per_rank or 0,
+        gpus=bound.gpus,
+        gpus_per_rank=demand.gpus_per_rank,
+        nics=choose_nics(wish.nic, _parts(bound.cores, ranks), _parts(bound.gpus, ranks), site),
+    )
 
 
 def _feeders(streams: Iterable[JoinedStream]) -> dict[str, str]:
@@ -81,29 +102,53 @@ def _ranks_per_node(demand: Demand, ranges: Mapping[str, Range]) -> int:
 
 def _choose_cores(
     demands: list[Demand],
+    wishes: Mapping[str, StagePlace],
     ranges: Mapping[str, Range],
     overlap: Overlap,
     site: Site,
     oversubscribe: bool,
     notes: Notes,
-) -> tuple[dict[str, list[int]], set[str]]:
-    """The lowest cores that no stage on the same nodes uses at the same time, and the groups that do not fit."""
-    chosen: dict[str, list[int]] = {}
+) -> tuple[dict[str, Bound], set[str]]:
+    """Cores and GPUs that no stage on the same nodes uses at the same time, and the groups whose cores do not fit."""
+    chosen: dict[str, Bound] = {}
     crowded: set[str] = set()
     groups: dict[str, list[Demand]] = {}
     for demand in sorted(demands, key=lambda each: each.home != each.name):  # hosts before their guests
         group = groups.setdefault(_group(demand, site), [])
         beside = [each for each in group if overlap[demand.name] >> each.position & 1]
-        used = {core for each in beside for core in chosen[each.name]}
-        free = [core for core in range(site.cores_per_node) if core not in used]
-        needed = _ranks_per_node(demand, ranges) * demand.cores_per_rank
-        chosen[demand.name] = free[:needed]
-        if needed > len(free) and _group(demand, site) not in crowded:
+        used = {core for each in beside for core in chosen[each.name].cores}
+        free = [core for core in site.usable_cores if core not in used]
+        taken = {gpu for each in beside for gpu in chosen[each.name].gpus}
+        gpus = [gpu for gpu in range(site.gpus_per_node) if gpu not in taken]
+        ranks = _ranks_per_node(demand, ranges)
+        fits_the_site = site.nodes == 1 or demand.nodes_on(site) <= site.nodes  # else it is noted already
+        if ranks * demand.gpus_per_rank > len(gpus) and demand.gpus_per_rank <= site.gpus_per_node and fits_the_site:
+            _note_too_few_gpus([*(each for each in beside if each.gpus_per_rank), demand], ranges, site, notes)
+        chosen[demand.name] = bind_ranks(demand, ranks, wishes[demand.name], free, gpus, site)
+        if ranks * demand.cores_per_rank > len(free) and _group(demand, site) not in crowded:
             crowded.add(_group(demand, site))
             together = [*(each for each in beside if each.cores_per_rank), demand]
-            _note_too_few_cores(together, ranges, site, oversubscribe, notes)
+            if fits_the_site or oversubscribe:
+                _note_too_few_cores(together, ranges, site, oversubscribe, notes)
         group.append(demand)
     return chosen, crowded
+
+
+def _parts(values: list[int], count: int) -> list[list[int]]:
+    size = len(values) // count
+    return [values[index * size : (index + 1) * size] for index in range(count)] if size else []
+
+
+def _note_too_few_gpus(together: list[Demand], ranges: Mapping[str, Range], site: Site, notes: Notes) -> None:
+    ranks = {each.name: _ranks_per_node(each, ranges) for each in together}
+    total = sum(ranks[each.name] * each.gpus_per_rank for each in together)
+    shares = ", ".join(
+        f"{each.name} {plural(ranks[each.name], 'rank')} × {plural(each.gpus_per_rank, 'GPU')}" for each in together
+    )
+    key = f"stages.{together[-1].name}.place.gpus_per_rank"
+    has = f"site {site.site} has {site.gpus_per_node}" + (" on a node" if site.nodes > 1 else "")
+    way = "stages on more nodes, or on nodes of their own" if site.nodes > 1 else "fewer ranks with GPUs"
+    notes.problems.add(key, f"{plural(total, 'GPU')} are needed at the same time, {has}: {shares}", way)
 
 
 def _note_too_few_cores(
@@ -112,7 +157,8 @@ def _note_too_few_cores(
     """More ranks than cores: a mistake with its sum, or advice where the file allows it."""
     ranks = {each.name: _ranks_per_node(each, ranges) for each in together}
     total = sum(ranks[each.name] * each.cores_per_rank for each in together)
-    has = f"site {site.site} has {site.cores_per_node}" + (" on a node" if site.nodes > 1 else "")
+    usable = " usable" if site.reserved_cores else ""
+    has = f"site {site.site} has {len(site.usable_cores)}{usable}" + (" on a node" if site.nodes > 1 else "")
     shares = ", ".join(
         f"{each.name} {plural(ranks[each.name], 'rank')} × {plural(each.cores_per_rank, 'core')}" for each in together
     )
@@ -126,15 +172,39 @@ def _note_too_few_cores(
     if biggest.cores_per_rank > 1:
         cores_key = notes.problems.written(f"stages.{biggest.name}.place.cores_per_rank")
         hint += f", or fewer cores: `--set {cores_key}=N`"
+    if (nodes := _nodes_that_fit(together, ranges, site)) is not None:
+        host = together[-1].home
+        hint += f", or {nodes} nodes: `--set {notes.problems.written(f'stages.{host}.place.nodes')}={nodes}`"
     notes.problems.add(ranks_key, f"{total} cores are needed at the same time, {has}: {shares}", hint)
 
 
-def _note(demand: Demand, placement: Placement, site: Site, notes: Notes) -> None:
+def _nodes_that_fit(together: list[Demand], ranges: Mapping[str, Range], site: Site) -> int | None:
+    """The fewest nodes of the host on which these stages fit beside each other; None where there are none."""
+
+    def fits(nodes: int) -> bool:
+        used = 0
+        for each in together:
+            on = each.nodes if each.name != each.home and each.nodes else min(nodes, each.ranks)
+            used += math.ceil(each.ranks / on) * each.cores_per_rank
+        return used <= len(site.usable_cores)
+
+    start, end = ranges[together[-1].home] if site.nodes > 1 else (0, 1)
+    low, high = end - start + 1, site.nodes
+    if low > high or not fits(high):
+        return None
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if fits(middle) else (middle + 1, high)
+    return low
+
+
+def _note(demand: Demand, placement: Placement, bound: Bound, site: Site, notes: Notes) -> None:
     key = f"stages.{demand.name}"
     if placement.cores:
         ranks, cores = plural(placement.ranks_per_node, "rank"), plural(demand.cores_per_rank, "core")
         where = "" if site.nodes == 1 else " on each node"
-        notes.why(f"{key}.cores", f"{ranks} × {cores}{where}, which no other stage uses meanwhile")
+        how = f"; {bound.why}" if bound.why else ""
+        notes.why(f"{key}.cores", f"{ranks} × {cores}{where}, which no other stage uses meanwhile{how}")
     elif demand.cores_per_rank == 0:
         notes.why(f"{key}.cores", "cores_per_rank is 0: no core of its own, runs where there is room")
     else:

@@ -28,13 +28,20 @@ class Demand:
     cores_per_rank: int
     nodes: int | None
     home: str
+    ranks_per_node: int | None = None
+    gpus_per_rank: int = 0
 
     def nodes_on(self, site: Site) -> int:
         """How many nodes: as written, or the fewest that fit."""
         if self.nodes is not None:
-            return self.nodes
-        ranks_that_fit = max(1, site.cores_per_node // max(1, self.cores_per_rank))
-        return math.ceil(self.ranks / ranks_that_fit)
+            # Nodes are filled one after the other: 9 ranks on 4 nodes are 3 on each of 3.
+            return math.ceil(self.ranks / math.ceil(self.ranks / self.nodes))
+        return math.ceil(self.ranks / (self.ranks_per_node or self.ranks_that_fit(site)))
+
+    def ranks_that_fit(self, site: Site) -> int:
+        """On a node that the stage has for itself, by cores and GPUs; at least one."""
+        by_gpus = site.gpus_per_node // self.gpus_per_rank if self.gpus_per_rank else self.ranks
+        return max(1, min(len(site.usable_cores) // max(1, self.cores_per_rank), by_gpus))
 
 
 def find_homes(
@@ -93,7 +100,7 @@ def place_nodes(
     ranges: dict[str, Range] = {}
     squeezed: set[str] = set()
     for demand in demands:
-        _check_count(demand, site, oversubscribe, notes.problems)
+        _check_count(demand, site, oversubscribe, notes)
         if site.nodes == 1:
             ranges[demand.name] = 0, 1
         elif demand.home == demand.name:
@@ -110,8 +117,8 @@ def place_nodes(
     return ranges, squeezed
 
 
-def _check_count(demand: Demand, site: Site, oversubscribe: bool, problems: Problems) -> None:
-    count = demand.nodes_on(site)
+def _check_count(demand: Demand, site: Site, oversubscribe: bool, notes: Notes) -> None:
+    count, problems, usable = demand.nodes_on(site), notes.problems, len(site.usable_cores)
     key = f"stages.{demand.name}"
     if demand.nodes is not None and demand.nodes > demand.ranks:
         problems.add(
@@ -119,21 +126,50 @@ def _check_count(demand: Demand, site: Site, oversubscribe: bool, problems: Prob
             f"{plural(demand.nodes, 'node')} for {plural(demand.ranks, 'rank')}",
             "give at least one rank per node",
         )
+    elif demand.nodes is not None and demand.ranks_per_node is not None:
+        fits = math.ceil(demand.ranks / demand.ranks_per_node)
+        if fits != demand.nodes:
+            each = f"{plural(demand.ranks, 'rank')}, {demand.ranks_per_node} on each node,"
+            message = f"{each} are on {plural(fits, 'node')}, not on {demand.nodes}"
+            problems.add(f"{key}.place.ranks_per_node", message, f"remove it, or `nodes: {fits}`")
+    elif demand.nodes is not None and count < demand.nodes:
+        notes.advise(
+            f"stage {demand.name}: {plural(demand.ranks, 'rank')}, {math.ceil(demand.ranks / demand.nodes)} on each "
+            f"node, use {count} of {demand.nodes} nodes"
+        )
     if demand.nodes is not None and demand.nodes > site.nodes:
         problems.add(
             f"{key}.place.nodes",
             f"site {site.site} has {plural(site.nodes, 'node')}, not {demand.nodes}",
             f"give at most {site.nodes}, or another `site:`",
         )
+    elif count > site.nodes and demand.ranks_per_node is not None:
+        problems.add(
+            f"{key}.place.ranks_per_node",
+            f"{plural(demand.ranks, 'rank')}, {demand.ranks_per_node} on each node, need {plural(count, 'node')}, and "
+            f"site {site.site} has {site.nodes}",
+            "more on each node, fewer ranks, or another `site:`",
+        )
+    elif 0 < demand.gpus_per_rank <= site.gpus_per_node and demand.ranks * demand.gpus_per_rank > _gpus(site):
+        problems.add(
+            f"{key}.place.gpus_per_rank",
+            f"{plural(demand.ranks, 'rank')} × {plural(demand.gpus_per_rank, 'GPU')} = "
+            f"{demand.ranks * demand.gpus_per_rank} GPUs, site {site.site} has {plural(site.nodes, 'node')} × "
+            f"{plural(site.gpus_per_node, 'GPU')} = {_gpus(site)}",
+            f"use at most {_gpus(site) // demand.gpus_per_rank} ranks",
+        )
     elif count > site.nodes > 1 and not oversubscribe:
         total = demand.ranks * demand.cores_per_rank
         problems.add(
             f"{key}.ranks",
             f"{plural(demand.ranks, 'rank')} × {plural(demand.cores_per_rank, 'core')} = {total} cores, "
-            f"site {site.site} has {site.nodes} nodes × {site.cores_per_node} cores = "
-            f"{site.nodes * site.cores_per_node}",
+            f"site {site.site} has {site.nodes} nodes × {usable} cores = {site.nodes * usable}",
             f"use fewer ranks, or {OVERSUBSCRIBE}",
         )
+
+
+def _gpus(site: Site) -> int:
+    return site.nodes * site.gpus_per_node
 
 
 def _first_gap(count: int, taken: list[Range], site: Site) -> Range | None:
@@ -162,14 +198,18 @@ def _no_gap(demand: Demand, count: int, taken: list[Range], site: Site, oversubs
 
 def _guest(demand: Demand, host: Range, problems: Problems) -> Range:
     start, end = host
-    wanted = demand.nodes or min(end - start, demand.ranks)
+    if demand.nodes is None and demand.ranks_per_node is not None:
+        wanted = math.ceil(demand.ranks / demand.ranks_per_node)
+    else:
+        wanted = demand.nodes or min(end - start, demand.ranks)
     if wanted > end - start:
         problems.add(
             f"stages.{demand.name}.place.nodes",
             f"{demand.home} has {plural(end - start, 'node')} to share, not {wanted}",
             f"give at most {end - start}",
         )
-    return start, min(end, start + wanted)
+    used = min(end - start, wanted)
+    return start, start + math.ceil(demand.ranks / math.ceil(demand.ranks / used))
 
 
 def node_count(placement: Placement) -> int:

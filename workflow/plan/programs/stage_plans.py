@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
+from workflow.formatting import plural
 from workflow.plan.placeholders import literal, literal_all
 from workflow.plan.plan_model import RUN_DIR, EndPlan, LaunchPlan, Placement, StagePlan
 from workflow.plan.plan_notes import Notes
@@ -22,6 +23,7 @@ from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.ports import KEY_OF_SIDE
 from workflow.plan.topology.stage_kinds import StageKind
 from workflow.site.interpreters import executed, is_interpreter
+from workflow.site.python_modules import PYTHON_VARIABLES
 from workflow.site.site_model import Site
 from workflow.spec.models.pipeline import Scalar
 from workflow.spec.origins import Origins
@@ -57,6 +59,7 @@ def to_stage_plan(
     memory = decide_memory(stage, ends, placement, keep_freed, site, origins, notes)
     notes.why(f"stages.{stage.name}.memory", memory.why)
     written, copied = user_files(stage, filler, configs, ends, problems)
+    environment = _environment(stage, ends, placement, memory, filler, site, notes)
     return StagePlan(
         name=stage.name,
         kind=kind,
@@ -64,12 +67,13 @@ def to_stage_plan(
         parameters=parameters,
         program=program,
         launch=launch,
-        env=_environment(stage, ends, placement, memory, filler, site, notes),
+        env=environment,
         cwd=work_dir(stage.name),
         ranks=stage.spec.ranks,
         placement=placement,
         ends=ends,
         memory=memory.settings,
+        random_sst_ids=_has_random_ids(stage, program[0] == values["wf.python"], environment, site),
         stop_signal=stage.spec.stop_signal,
         starts_after=waits,
         files={**configs, **written},
@@ -116,6 +120,16 @@ def _program(stage: DeclaredStage, values: Mapping[str, str], filler: Filler, pr
     return argv
 
 
+def _has_random_ids(stage: DeclaredStage, own_python: bool, environment: Mapping[str, str], site: Site) -> bool:
+    """Whether the ADIOS2 of a stage is known to give random ids (`run.processes.evpath_workaround`).
+
+    The site knows the one of wf's Python only. A program of the user's own, or one that is given other libraries, may
+    load another.
+    """
+    known = own_python and stage.spec.uses_stage and not environment.keys() & {"LD_LIBRARY_PATH", *PYTHON_VARIABLES}
+    return known and site.random_sst_ids is True
+
+
 def _text(value: Scalar) -> str:
     """A scalar of the file as a word on a command line: `true`, not `True`."""
     return str(value).lower() if isinstance(value, bool) else str(value)
@@ -134,7 +148,11 @@ def _environment(
     name = stage.name
     found = site_environment(name, stage.spec.ranks, any(end.engine == "SST" for end in ends), site, notes)
     found["PYTHONUNBUFFERED"] = "1"
-    if stage.component is not None and "OMP_NUM_THREADS" not in found:
+    if placement.threads_per_rank:
+        found["OMP_NUM_THREADS"] = str(placement.threads_per_rank)
+        notes.why(f"stages.{name}.env.OMP_NUM_THREADS", f"threads_per_rank is {placement.threads_per_rank}")
+        _note_threads(name, placement, site, notes)
+    elif stage.component is not None and "OMP_NUM_THREADS" not in found:
         found["OMP_NUM_THREADS"] = str(max(1, placement.cores_per_rank))
         notes.why(f"stages.{name}.env.OMP_NUM_THREADS", f"cores_per_rank is {placement.cores_per_rank}")
     if any(end.engine == "SST" for end in ends):
@@ -150,6 +168,17 @@ def _environment(
     if stage.component is not None:
         found["WF_STAGE"] = f"{stage_dir(name)}/stage.json"
     return found
+
+
+def _note_threads(name: str, placement: Placement, site: Site, notes: Notes) -> None:
+    room = placement.cores_per_rank * site.threads_per_core
+    if placement.cores and placement.threads_per_rank > room:
+        smt = f" × {site.threads_per_core} hardware threads" if site.threads_per_core > 1 else ""
+        notes.advise(
+            f"stage {name}: {placement.threads_per_rank} threads of each rank share "
+            f"{plural(placement.cores_per_rank, 'core')}{smt}: they slow each other down; "
+            f"`--set stages.{name}.place.cores_per_rank={-(-placement.threads_per_rank // site.threads_per_core)}`"
+        )
 
 
 def _add_openpmd(name: str, end: EndPlan, found: dict[str, str], problems: Problems) -> None:

@@ -138,6 +138,8 @@ def _fastest(one_node: bool, site: Site) -> tuple[Transport, str]:
         if closed:
             return "tcp", f"{here}, but this machine's ADIOS2 has no rdma{closed}"
         return "tcp", f"{here}, but this machine's ADIOS2 has no shared-memory transport; {_BUILD}"
+    if "rdma" in planes and site.fabric is None:
+        return "tcp", "the ranks are on several nodes, and whether an RDMA network joins them is not known"
     if "rdma" in planes and site.fabric:
         return "rdma", f"the ranks are on several nodes of an RDMA network ({site.seen.get('fabric', 'site file')})"
     if "rdma" in planes:
@@ -170,11 +172,11 @@ def _check(
             key, f"on one node ucx would hang: {_closed(site)}",
             "`transport: auto`, or `peer_memory: true` in the site's file when its compute nodes differ",
         )  # fmt: skip
-    elif transport == "rdma" and not one_node and site.planes and not site.fabric:
+    elif TRANSPORTS[transport].needs_fabric and not one_node and site.fabric is False:
         problems.add(
             key,
-            f"the stages are on several nodes and site {site.site} has no RDMA network "
-            f"({site.seen.get('fabric', '`fabric: false` in its file')})",
+            f"{transport} between nodes needs an RDMA network: the stages of {stream.name} are on several nodes, and "
+            f"site {site.site} has none ({site.seen.get('fabric', '`fabric: false` in its file')})",
             "`transport: tcp`, or `fabric: true` in the site's file when its nodes have one",
         )
     elif transport == "mpi":

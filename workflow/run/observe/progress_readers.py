@@ -32,6 +32,7 @@ from workflow.run.events import (
 from workflow.run.observe.bp_index import Index, is_blank, read_index
 from workflow.run.observe.launcher_words import LauncherWords
 from workflow.run.observe.sst_log import Fact, SstLog
+from workflow.run.observe.transport_faults import TransportFaultFollower
 from workflow.run.state import visibility
 
 Poll = Callable[[float], Iterator[Event]]  # time now → what is new
@@ -52,6 +53,10 @@ class Follower:
         return MetricsFollower(self.plan.name, Tail(self.folder / METRICS_FILE), visibility_s=self.visibility_s)
 
     @cached_property
+    def _faults(self) -> TransportFaultFollower:
+        return TransportFaultFollower(self.plan.name, Tail(self.folder / "stderr.log"))
+
+    @cached_property
     def _words(self) -> LauncherWords:
         # The launcher of a line of several stages writes elsewhere.
         launch = self.plan.launch
@@ -70,6 +75,8 @@ class Follower:
             self._polls.append(SstFollower(self.plan, Tail(self.folder / "stderr.log"), self._metrics.reported).poll)
         elif any(end.engine == "SST" and end.side == "write" for end in self.plan.ends):
             self._polls.append(PlaneFollower(self.plan, Tail(self.folder / "stderr.log")).poll)
+        if any(end.engine == "SST" for end in self.plan.ends):
+            self._polls.append(self._faults.poll)
         if self._words.patterns:
             self._polls.append(self._words.poll)
         for end in self.plan.ends:
@@ -89,7 +96,7 @@ class Follower:
         Files of another node may not be up to date yet: while `is_settled` is false the caller can ask again, with
         `final=False`, until `file_visibility.visibility_s` has passed; then what is missing is missing.
         """
-        self._metrics.fresh = True
+        self._metrics.fresh = self._faults.fresh = True
         events = self.poll(now)
         for end in self.plan.ends if succeeded else []:
             if self._is_handed_over(end) and (end.stream, end.side) not in self._closed:

@@ -4,7 +4,8 @@ EVPath, SST's network layer, names each process by a random number whose seed is
 seconds when it opens its first stream (ADIOS2 2.12.1, thirdparty/EVPath cm.c, CManager_create and CMinternal_get_conn).
 Two stages started together have ids one or two apart, and often open their streams a second or two apart. Then both
 get the same name, and a stage connected to both sends messages to the wrong one, which prints
-"CM - No handler for incoming data" and waits for ever. Seen in 7 of 100 runs of a chain of three stages.
+"CM - No handler for incoming data" and waits for ever. Seen in 7 of 100 runs of a chain of three stages. The plan says
+which stages need it: not those whose ADIOS2 has the patch of `make adios2-mpi` (docs/decisions/0022-evpath-ids.md).
 
 The system assigns ids in order, also to threads, and a thread is cheap: threads use up some ids between two stages.
 """

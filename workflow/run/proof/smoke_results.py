@@ -12,7 +12,11 @@ from workflow.run.proof.proof_model import StreamTried
 from workflow.run.proof.smoke_plan import STEPS
 
 # What ADIOS2's log has in the line that says why nothing moves; other lines are settings and summaries.
-_TROUBLE = re.compile(r"error|fail|time[d ]*out|refused|unreachable|no route|not found|no handler|fault|abort", re.I)
+_TROUBLE = re.compile(
+    r"error|failed to|failure|time[d ]*out|refused|unreachable|no route|not found|no handler|fault|abort", re.I
+)
+# Settings; and what launchers say at the deadline, when they are ended.
+_NO_CAUSE = re.compile(r"^(Param -|srun|slurmstepd|\[?mpiexec|\[?proxy|prte|flux|=)", re.I)
 _LONGEST = 300
 
 
@@ -61,7 +65,8 @@ def judge_smoke(stream: str, transport: str, ends: Sequence[SmokeOutput], deadli
 def _cause(writer: SmokeOutput, reader: SmokeOutput) -> str:
     """The line that says most: of the logs, of the programs' own errors, how a program ended."""
     for end in (reader, writer):
-        if found := [line.strip() for line in end.log.splitlines() if _TROUBLE.search(line)]:
+        lines = [line.strip() for line in end.log.splitlines()]
+        if found := [line for line in lines if _TROUBLE.search(line) and not _NO_CAUSE.match(line)]:
             return found[-1][:_LONGEST]
     for end in (writer, reader):
         if found := [str(record["error"]) for _, record in end.records() if "error" in record]:
@@ -69,4 +74,7 @@ def _cause(writer: SmokeOutput, reader: SmokeOutput) -> str:
     for name, end in (("writer", writer), ("reader", reader)):
         if not end.has("opened"):
             return f"its {name} could not open it" + (f" ({end.ended})" if end.ended else "")
-    return ""
+    announced = [record["announced"] for _, record in reader.records() if "announced" in record]
+    if announced:
+        return f"step {announced[-1]} was announced to the reader, its data did not come"
+    return "its reader was told of no step"

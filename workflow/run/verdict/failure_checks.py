@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from workflow.run.events import Deadline, Event, StreamTransport
+from workflow.run.events import Deadline, Event, StreamTransport, TransportFault
 from workflow.run.state import RunState
 from workflow.run.verdict.broken_streams import broken_stream
 from workflow.run.verdict.stall_detection import Silences, find_stalls
-from workflow.run.verdict.transport_check import wrong_transport
+from workflow.run.verdict.transport_check import misdirected_message, wrong_transport
 from workflow.run.verdict.wait_diagnosis import deadlock, diagnose
 
 
@@ -35,6 +35,10 @@ def failure_reported(state: RunState, events: Sequence[Event], t: float) -> RunF
         wrong = wrong_transport(state)
         if wrong is not None:
             return RunFailure(*wrong)
+    if any(isinstance(event, TransportFault) for event in events):
+        lost = misdirected_message(state)
+        if lost:
+            return RunFailure("", lost)
     return _reported_timeout(state, t)
 
 

@@ -14,6 +14,7 @@ from workflow.run.verdict.end_causes import OUTER, first_end, loss_text
 from workflow.run.verdict.failure_origin import live_writers
 from workflow.run.verdict.scheduler_words import cause_said, job_text, quoted
 from workflow.run.verdict.tap_failures import failed_taps
+from workflow.run.verdict.transport_check import with_transport
 
 
 def make_verdict(state: RunState, t: float) -> RunFinished:
@@ -35,7 +36,9 @@ def make_verdict(state: RunState, t: float) -> RunFinished:
         return RunFinished(t, "failed", EXIT_RUN_FAILED, reason, "", cause, words)
     if state.interrupted and not state.culprit:
         return RunFinished(t, "interrupted", EXIT_INTERRUPTED, state.reason, "", state.cause, words)
-    return RunFinished(t, "failed", EXIT_RUN_FAILED, state.reason, state.culprit, state.cause, words)
+    return RunFinished(
+        t, "failed", EXIT_RUN_FAILED, with_transport(state, state.reason), state.culprit, state.cause, words
+    )
 
 
 def causing_losses(state: RunState) -> list[NodeLost]:

@@ -1,9 +1,13 @@
-"""Is the transport that runs the one that was asked for? By ADIOS2's log, never by its configuration. Pure."""
+"""Is the transport that runs the one that was asked for, and does it arrive? By ADIOS2's log, never by its
+configuration. Pure.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from workflow.run.state import EndState, RunState
-from workflow.sst_transports import transport_of_plane
+from workflow.sst_transports import TRANSPORTS, SstTransport, transport_of_plane
 
 _REASONS = {
     "not found": "{name} is not built into its ADIOS2",
@@ -46,3 +50,55 @@ def difference(state: RunState, writer: EndState) -> str:
 def _why(writer: EndState) -> str:
     """`not found` or `not available`; the log says it after the name of the plane."""
     return " ".join(writer.plane_why.split()[1:])
+
+
+def misdirected_message(state: RunState) -> str:
+    """What is wrong, and the way out, where EVPath sent a message to the wrong process; empty where it did not.
+
+    The message is lost, and SST does not send it again: whoever waits for it waits for ever. No stage is to blame.
+    """
+    faults = [stage.fault for stage in state.stages.values() if stage.fault is not None]
+    fault = next((each for each in faults if each.fault == "misdirected"), None)
+    if fault is None:
+        return ""
+    return (
+        f"a message of SST for another process came to {fault.stage} and was dropped (`{fault.line}` in its stderr): "
+        "two processes have the same id in EVPath, the network layer of ADIOS2. Run it again: the ids will be others. "
+        "`make adios2-mpi` builds an ADIOS2 that gives each process an id of its own (docs/how-to/transports.md)"
+    )
+
+
+def with_transport(state: RunState, reason: str) -> str:
+    """The reason of a failure, and what the transport has to do with it. A log may tell that after the failure only."""
+    found = [misdirected_message(state), *(_unread(state, end) for end in state.ends.values())]
+    cause = next((text for text in found if text and text not in reason), "")
+    return f"{reason}: {cause}" if cause else reason
+
+
+def _unread(state: RunState, reader: EndState) -> str:
+    """Of a stream between nodes that opened, and whose reader has never got a step: its transport may not reach.
+
+    Empty where the writer failed first: then its reader reaches nobody, by any transport.
+    """
+    taken, writer = _taken(state, reader.stream), state.writer(reader.stream)
+    if reader.side == "write" or taken is None or not taken.needs_fabric or reader.steps or not writer.steps:
+        return ""
+    if state.culprit != reader.stage or not _are_on_several_nodes(state, (reader.stage, writer.stage)):
+        return ""
+    fault = state.stages[reader.stage].fault
+    seen = f" (in the stderr of {reader.stage}: `{fault.line}`)" if fault is not None else ""
+    return (
+        f"{reader.stream} goes by {taken.name}, which needs an RDMA network between the nodes{seen}. Where there is "
+        f"none, take `transport: tcp`; with `fabric: false` in the site's file the plan refuses {taken.name}"
+    )
+
+
+def _taken(state: RunState, stream: str) -> SstTransport | None:
+    """By ADIOS2's log, else as planned; None where neither is known."""
+    name = transport_of(state.writer(stream)) or state.plan.stream(stream).transport
+    return next((each for each in TRANSPORTS.values() if each.name == name), None)
+
+
+def _are_on_several_nodes(state: RunState, stages: Iterable[str]) -> bool:
+    nodes = {span for stage in stages for span in state.plan.stage(stage).placement.nodes}
+    return len(nodes) > 1 or any(end - start > 1 for start, end in nodes)

@@ -22,6 +22,8 @@ Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,62}$"
 EndName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_-]*(\.[A-Za-z][A-Za-z0-9_-]*)?$")]
 # A component that comes with wf, or the folder of one's own: `./spectrum`, relative to the pipeline file.
 ComponentName = Annotated[str, StringConstraints(pattern=r"^([A-Za-z][A-Za-z0-9_-]{0,62}|[^\s]*/[^\n]*)$")]
+# The site is chosen by where wf runs.
+AUTO_SITE = "auto"
 Scalar = bool | int | float | str
 # Who reads which of the writer's blocks (workflow.distribution).
 ProofPolicy = Literal["strict", "warn", "off"]
@@ -48,8 +50,29 @@ class StagePlace(Spec):
     """Where the ranks of a stage go."""
 
     nodes: Annotated[int, Field(ge=1)] | None = Field(None, description="how many; the fewest that fit by default")
+    ranks_per_node: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="how many ranks on each node; by default as many as `nodes` needs, or as fit"
+    )
     cores_per_rank: Annotated[int, Field(ge=0)] | None = Field(
         None, description="0: the stage takes no core of its own (default for sinks); 1 otherwise"
+    )
+    threads_per_rank: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="OMP_NUM_THREADS; by default `cores_per_rank` for components, and not set for a command"
+    )
+    gpus_per_rank: int = Field(0, ge=0, description="GPUs that each rank has for itself")
+    near: Literal["l3", "numa", "gpu", "none"] | None = Field(
+        None,
+        description="where a rank's cores should be, if they fit: in one L3 cache or NUMA domain, or nearest to its "
+        "GPUs (default: gpu for ranks with GPUs, else l3, else numa)",
+    )
+    nic: str = Field(
+        "auto",
+        min_length=1,
+        description="network adapter of a rank for SST's RDMA: auto, the one nearest to its GPU or its cores; a name; "
+        "none, the choice of libfabric",
+    )
+    order: Literal["pack", "spread"] = Field(
+        "pack", description="ranks of a node on the lowest cores, or evenly over the node"
     )
     share: Name | None = Field(None, description="another stage: same nodes, other cores")
 
@@ -292,7 +315,10 @@ class PipelineSpec(Spec):
     name: Name = Field(description="begins the names of its run directories")
     description: str = Field("", description="for people")
     site: str = Field(
-        "local", min_length=1, description="machine description: a name from configs/sites, or the path of a file"
+        "local",
+        min_length=1,
+        description="machine description: a name from configs/sites, the path of a file, or `auto`: the known site "
+        "that this machine is, else the nodes of the batch job that wf is in, else this machine",
     )
     oversubscribe: bool = Field(False, description="allow more ranks than cores")
     stages: Annotated[dict[Name, StageSpec], Field(min_length=1)] = Field(

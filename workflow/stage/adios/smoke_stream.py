@@ -84,6 +84,7 @@ def _read(adios2: Any, end: dict[str, Any]) -> None:
         status = engine.BeginStep(adios2.bindings.StepMode.Read, max(0.1, deadline - time.monotonic()))
         if status != adios2.bindings.StepStatus.OK:
             raise RuntimeError(f"step {step} did not come: {status}")
+        _say({"announced": step})
         values = np.zeros(VALUES)
         engine.Get(io.InquireVariable(_NAME), values, adios2.bindings.Mode.Sync)
         engine.EndStep()

@@ -1,0 +1,43 @@
+"""Two stages with one id in EVPath: messages for one go to the other, and the run says so instead of waiting."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.chains import chain
+from tests.support.watching import describe, run_whole
+from workflow.plan.plan_model import Plan
+from workflow.run.events import StopRequested, TransportFault
+from workflow.site.machine import adios2_random_ids
+
+
+def with_same_id(plan: Plan) -> Plan:
+    """md and keep open their streams when they have the same id; saxs is joined to both. keep is started first."""
+    programs = {"md": "first", "keep": "last"}
+    stages = []
+    for stage in plan.stages:
+        python, program, *options = stage.program
+        if stage.name in programs:
+            program = program.replace("staged.py", "same_id.py")
+            options.append(programs[stage.name])
+        stages.append(stage.model_copy(update={"program": [python, program, *options], "random_sst_ids": True}))
+    return plan.model_copy(update={"stages": stages[::-1]})
+
+
+@pytest.mark.skipif(adios2_random_ids(), reason="the ADIOS2 of this Python gives no two processes the same id")
+def test_a_message_for_another_process_stops_the_run_and_is_named(tmp_path: Path) -> None:
+    outcome = run_whole(with_same_id(chain("sst", steps=2000)), tmp_path)
+    story = describe(outcome.state, outcome.run_dir)
+    faults = [event for event in outcome.events() if isinstance(event, TransportFault)]
+    assert [(fault.stage, fault.fault) for fault in faults] == [("md", "misdirected")], story
+    assert (outcome.verdict.state, outcome.verdict.stage) == ("failed", ""), story
+    reason = outcome.verdict.reason
+    assert reason.startswith("a message of SST for another process came to md and was dropped (`CM - No handler"), story
+    assert "Run it again" in reason and "`make adios2-mpi`" in reason
+    stops = [event for event in outcome.events() if isinstance(event, StopRequested)]
+    assert [stop.reason for stop in stops] == [reason]
+    # Long before the deadline of 60 s: the log is looked at every second.
+    assert stops[0].t - faults[0].t < 5.0
+    outcome.assert_tidy()

@@ -1,0 +1,112 @@
+"""The tables of `wf sites`, and their columns. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from workflow.core_set import format_cores
+from workflow.formatting import NOTHING, duration, plural, size
+from workflow.report.show.text_table import Column, Table, make_table, text_column
+from workflow.site.known_sites import KnownSite
+from workflow.site.queue_model import SiteQueue, Workaround
+from workflow.site.site_model import SiteFile
+from workflow.spec.shipped import SHIPPED
+
+SITE_COLUMNS: list[Column[KnownSite]] = [
+    text_column("site", lambda site: site.name),
+    text_column("here", lambda site: "yes" if site.is_here else ""),
+    text_column("nodes × cores", lambda site: nodes_text(site.file)),
+    text_column("GPUs", lambda site: str(site.file.gpus_per_node or NOTHING) if site.file else NOTHING),
+    text_column("scheduler", lambda site: (site.file and site.file.scheduler) or NOTHING),
+    text_column("what it is", lambda site: site.file.summary if site.file else "its file is wrong"),
+    text_column("file", lambda site: file_text(site.files[0])),
+]
+
+
+class QueueRow(NamedTuple):
+    """A queue with its name."""
+
+    name: str
+    queue: SiteQueue
+
+
+QUEUE_COLUMNS: list[Column[QueueRow]] = [
+    text_column("queue", lambda row: row.name + (" (default)" if row.queue.default else "")),
+    text_column("nodes", lambda row: f"{row.queue.nodes[0]} to {row.queue.nodes[1]}" if row.queue.nodes else NOTHING),
+    text_column("walltime", lambda row: limits_text(row.queue)),
+    text_column("note", lambda row: note_text(row.queue)),
+]
+_STAGES = {
+    "always": "all stages", "mpi": "stages of several ranks", "stream": "stages with SST",
+    "symptom": "not set: for those who see it",
+}  # fmt: skip
+WORKAROUND_COLUMNS: list[Column[Workaround]] = [
+    text_column("workaround", lambda each: " ".join(f"{key}={value}" for key, value in each.env.items())),
+    text_column("for", lambda each: _STAGES[each.when]),
+    text_column("why", lambda each: each.reason),
+    text_column("source", lambda each: each.source or NOTHING),
+]
+
+
+def site_table(sites: Sequence[KnownSite]) -> Table:
+    """All sites, one a row."""
+    return make_table(SITE_COLUMNS, sites)
+
+
+def queue_table(queues: Mapping[str, SiteQueue]) -> Table:
+    """The queues of a site."""
+    return make_table(QUEUE_COLUMNS, [QueueRow(*item) for item in queues.items()])
+
+
+def workaround_table(workarounds: Sequence[Workaround]) -> Table:
+    """The workarounds of a site."""
+    return make_table(WORKAROUND_COLUMNS, workarounds)
+
+
+def nodes_text(file: SiteFile | None) -> str:
+    """`9472 × 56 of 64`, where the site keeps some cores."""
+    if file is None:
+        return NOTHING
+    cores, kept = file.cores_per_node, len(file.reserved_cores)
+    own = f"{cores - kept} of {cores}" if kept and isinstance(cores, int) else str(cores)
+    return f"{file.nodes} × {own}"
+
+
+def file_text(path: Path) -> str:
+    """The path of a user's own file; of a shipped one that it is shipped."""
+    return "comes with wf" if path.is_relative_to(SHIPPED) else str(path)
+
+
+def fact_lines(file: SiteFile) -> list[str]:
+    """The node in a few lines."""
+    lines = [f"{nodes_text(file)} cores, {plural(file.threads_per_core, 'hardware thread')} a core"]
+    if file.reserved_cores:
+        lines.append(f"kept by the system: cores {format_cores(file.reserved_cores)}")
+    if isinstance(file.memory_per_node, int):
+        lines.append(f"memory of a node: {size(file.memory_per_node)}")
+    for name, domains in (("NUMA domains", file.numa), ("L3 caches", file.l3)):
+        if domains:
+            lines.append(f"{name}: {' | '.join(format_cores(each) for each in domains)}")
+    for index, gpu in enumerate(file.gpus):
+        near = f"cores {format_cores(gpu.cores)}" if gpu.cores else "cores not known"
+        lines.append(f"GPU {index}: {near}" + (f", {gpu.nic}" if gpu.nic else ""))
+    version = f" {file.launcher_version}" if file.launcher_version else ""
+    lines.append(f"launcher: {file.launcher}{version}; scheduler: {file.scheduler or 'none'}")
+    return lines
+
+
+def limits_text(queue: SiteQueue) -> str:
+    """`12 h; 1 to 91 nodes 2 h`."""
+    whole = [duration(queue.walltime)] if queue.walltime is not None else []
+    return "; ".join([*whole, *(f"{a} to {b} nodes {duration(t)}" for a, b, t in _limits(queue))]) or NOTHING
+
+
+def _limits(queue: SiteQueue) -> list[tuple[int, int, float]]:
+    return [(*limit.nodes, limit.walltime) for limit in queue.limits]
+
+
+def note_text(queue: SiteQueue) -> str:
+    """What users should know of a queue."""
+    return ("routing; " if queue.routing else "") + (queue.note or ("" if queue.routing else NOTHING))
