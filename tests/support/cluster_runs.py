@@ -21,9 +21,10 @@ DEADLINE_S = 120.0
 
 @dataclass(frozen=True)
 class RankSeen:
-    """A rank's node, and the cores of that node on which it may run."""
+    """A rank's node, its process on this machine, and the cores of the node on which it may run."""
 
     host: str
+    pid: int
     cores: tuple[int, ...]
 
 
@@ -108,4 +109,6 @@ def look(cluster: SlurmCluster, run_dir: Path, seen: RunSeen) -> None:
         stage = Path(variables.get("WF_STAGE", ""))
         if host and run_dir in stage.parents and "SLURM_STEP_ID" in variables:
             allowed = next(line.split()[1] for line in status.splitlines() if line.startswith("Cpus_allowed_list:"))
-            seen.ranks[stage.parent.name, int(variables["SLURM_PROCID"])] = RankSeen(host, parse_cores(allowed))
+            seen.ranks[stage.parent.name, int(variables["SLURM_PROCID"])] = RankSeen(
+                host, int(process.name), parse_cores(allowed)
+            )
