@@ -27,7 +27,7 @@ document's `…_version` grows. Names that end in `_s` are seconds; sizes are by
 `wf plan --json` prints the plan, the same text as `plan.json` of a run; with `--portable` the plan
 without its machine ([dry runs in CI](../how-to/dry-runs-in-ci.md)).
 """
-SITE_RULES = """What a site file may say ([your own machine](../how-to/your-own-machine.md)). Unknown keys are refused.
+SITE_RULES = """What a site file may say ([how-to](../how-to/your-own-machine.md)). Unknown keys are refused.
 What is left out is not known; `auto` is found on the machine where `wf` runs. Sets of cores are written `0-7,16`:
 numbers of physical cores on the node, from 0.
 """

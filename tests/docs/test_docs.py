@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -57,6 +58,9 @@ def test_commands_exist(block: Block) -> None:
             if words[:1] != ["wf"]:
                 continue
             verb = wf.commands.get(words[1])
+            if isinstance(verb, click.Group):
+                words = words[1:]
+                verb = verb.commands.get(words[1])
             assert verb is not None, f"no such verb: {command}"
             known = {option for parameter in verb.params for option in [*parameter.opts, *parameter.secondary_opts]}
             used = {word.partition("=")[0] for word in words[2:] if word.startswith("-")}

@@ -215,6 +215,19 @@ def test_what_ended_a_step_is_named_in_its_own_words(cause: EndCause, text: str)
     assert end_all(run, 2).verdict.cause == cause
 
 
+def test_rank_that_was_killed_comes_before_one_that_failed_because_of_it() -> None:
+    """The node of rank 0 is nearer to srun than that of rank 1."""
+    run = going(8, 8).feed(said(1, "md", "killed", ranks="0", host="n1", number=11))
+    run.feed(said(1.2, "md", "killed", ranks="1", host="n2", number=9), StageExited(1.4, "md", 139, 11))
+    assert run.state.reason.startswith("md was killed by signal 9 (SIGKILL) (rank 1 on n2)")
+
+
+def test_rank_that_its_launcher_has_killed_does_not_come_before_the_one_that_failed() -> None:
+    run = going(8, 8).feed(said(1, "md", "exited", ranks="0", host="n1", number=3))
+    run.feed(said(6.2, "md", "killed", ranks="1", host="n2", number=9), StageExited(6.4, "md", 137, 9)).tick(10)
+    assert run.state.reason.startswith("md ended with exit code 3 (rank 0 on n1)")
+
+
 def test_out_of_memory_is_told_after_the_rank_has_been_killed() -> None:
     run = going(8, 8).feed(said(1, "saxs", "killed", number=9), said(1.1, "saxs", "out_of_memory", "oom"))
     run.feed(StageExited(1.2, "saxs", 137, 9))
@@ -239,6 +252,40 @@ def test_end_of_the_job_is_named_as_what_it_is(state: str, verdict: str, exit_co
     assert run.state.finished is None, "the scheduler has not answered"
     run.feed(SchedulerSaid(5.4, "12", state, "raw"))
     assert (run.verdict.state, run.verdict.exit_code, run.verdict.reason) == (verdict, exit_code, text)
+
+
+COMPLETING = SchedulerSaid(5.4, "12", "COMPLETING", "JobState=COMPLETING Reason=None")
+
+
+@pytest.mark.parametrize("order", ["steps first", "signal first"])
+@pytest.mark.parametrize(
+    ("cause", "verdict", "text"),
+    [
+        ("cancelled", "interrupted", "job 12 was cancelled"),
+        ("time_limit", "failed", "job 12 reached its time limit"),
+        ("preempted", "failed", "job 12 was preempted"),
+    ],
+)
+def test_words_about_steps_say_why_a_job_is_being_ended(cause: EndCause, verdict: str, text: str, order: str) -> None:
+    """Slurm says only COMPLETING until the supervisor has ended, too."""
+    end: list[Event] = [said(5.1, "keep", cause, "slurmstepd says"), StageExited(5.2, "keep", 143, 15)]
+    signals: list[Event] = [Interrupted(5.15, "SIGTERM")]
+    run = going(8, 8, job="12").feed(*(end + signals if order == "steps first" else signals + end), COMPLETING)
+    end_all(run, 5.6)
+    reason = f"{text}: `slurmstepd says`, the scheduler says `JobState=COMPLETING Reason=None`"
+    assert (run.verdict.state, run.verdict.cause, run.verdict.reason) == (verdict, cause, reason)
+
+
+def test_steps_that_the_stop_has_cancelled_do_not_say_that_somebody_has() -> None:
+    run = going(8, 8, job="12").feed(Interrupted(5, "SIGTERM"), said(8, "keep", "cancelled"))
+    run.feed(SchedulerSaid(5.4, "12", "unknown", "down"))
+    assert end_all(run, 8.2).verdict.reason == "interrupted by SIGTERM"
+
+
+def test_cancelled_step_of_a_job_that_goes_on_is_the_step_s_own_end() -> None:
+    run = going(8, 8, job="12").feed(said(5, "saxs", "cancelled"), StageExited(5.1, "saxs", 143, 15))
+    run.feed(SchedulerSaid(5.4, "12", "RUNNING", "JobState=RUNNING Reason=None"))
+    assert end_all(run, 8.2).verdict.stage == "saxs"
 
 
 def test_scheduler_that_does_not_answer_delays_the_verdict_by_seconds() -> None:

@@ -35,7 +35,7 @@ def test_single_keys_are_changed(own: Path) -> None:
     assert list(mine.queues) == [*base.queues, "mine"]
     batch = mine.queues["batch"]
     assert (batch.walltime, batch.limits, batch.default) == (8 * 3600, base.queues["batch"].limits, True)
-    assert not mine.detect, "frontier itself is recognised, not another site on it"
+    assert mine.detect == base.detect, "it is on the same machine"
 
 
 def test_a_file_may_extend_its_namesake(own: Path) -> None:

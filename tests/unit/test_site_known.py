@@ -93,7 +93,8 @@ def test_the_list(monkeypatch: pytest.MonkeyPatch, own: Path) -> None:
     rows = {line.split()[0]: line for line in result.output.splitlines() if line.strip()}
     assert result.exit_code == 0
     assert "9472 × 56 of 64" in rows["frontier"] and " yes " in rows["frontier"] and "comes with wf" in rows["frontier"]
-    assert " yes " not in rows["frontier-64"]
+    assert " yes " in rows["frontier-64"], "it is on the same machine"
+    assert " yes " not in rows["andes"]
     assert "its file is wrong" in rows["wrong"] and str(own / "wrong.yaml") in rows["wrong"]
     sites = {
         site.name: site

@@ -43,7 +43,10 @@ def test_a_folder_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_the_how_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By path, then by name from the user's folder, with the preset of the page."""
-    site, preset = re.findall(r"^```yaml\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    blocks = re.findall(r"^```yaml\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    site, preset = (
+        next(block for block in blocks if block.startswith(f"# fragment: {name}")) for name in ("my-", "sst-")
+    )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     run = CliRunner().invoke

@@ -20,7 +20,12 @@ def compute_report(run_dir: Path) -> Report:
     Raises:
         RunError: the directory has no plan that can be read.
     """
-    return settle(make_report(read_records(run_dir)), run_dir)
+    report = settle(make_report(read_records(run_dir)), run_dir)
+    if report.run.state == "lost":
+        # It may have ended while its heartbeat was waited for.
+        newer = make_report(read_records(run_dir))
+        return report if newer.run.state == "unfinished" else newer
+    return report
 
 
 def write_report(run_dir: Path, state: RunState | None = None) -> Report:
@@ -55,7 +60,7 @@ def read_report(run_dir: Path) -> Report:
     try:
         if stored.stat().st_mtime_ns >= (run_dir / "events.jsonl").stat().st_mtime_ns:
             report = Report.model_validate_json(stored.read_bytes())
-            if report.run.state in ("succeeded", "failed", "interrupted"):
+            if report.run.state in ("succeeded", "failed", "interrupted", "stopped"):
                 return report
     except (OSError, ValidationError):
         pass  # not there, half-written, or of another version: compute it from the files that it came from

@@ -158,6 +158,7 @@ class RunState:
     silent: frozenset[int] = frozenset()  # nodes that may be lost
     lost: tuple[NodeLost, ...] = ()
     scheduler: SchedulerSaid | None = None  # the last that it has said of the job
+    ended_steps: tuple[RanksEnded, ...] = ()  # what was said of steps that the scheduler has ended, or may have
     behind: Mapping[EndKey, Behind] = field(default_factory=dict)  # reading ends that their writers have left behind
     finished: RunFinished | None = None
     cleaned: tuple[str, ...] = ()

@@ -55,6 +55,10 @@ from workflow.run.state import (
     lets_go_on,
 )
 
+# The causes that concern a whole step.
+OF_STEPS = ("cancelled", "node_lost", "out_of_memory", "preempted", "time_limit")
+# How long after the request to stop the run itself cancels no step: it begins with SIGINT.
+CANCELS_S = 1.5
 SIDES: tuple[Side, ...] = ("write", "read")
 
 
@@ -165,6 +169,7 @@ class _Draft:
                 seen = {"alive": tuple(event.alive), "dying": tuple(event.dying)}
                 self.change_stage(stage, exited=t, code=code, signal=signal, note=note, **seen)
             case RanksEnded(stage=stage):
+                self._note_ended_step(event)
                 # What follows the stop is its consequence.
                 if stage in self.stages and self.get("stopping") is None:
                     self.change_stage(stage, said=(*self.stages[stage].said, event)[:KEPT_WORDS])
@@ -208,6 +213,13 @@ class _Draft:
             case StreamClosed(stream=stream, stage=stage, side=side, steps=steps, complete=complete, bytes=count):
                 self._progress((stream, stage, side), t, steps, count)
                 self._change_end((stream, stage, side), closed=t, complete=complete)
+
+    def _note_ended_step(self, event: RanksEnded) -> None:
+        """Steps end as `cancelled` by the stop, too, but not at once."""
+        stopping = self.get("stopping")
+        late = stopping is not None and event.t > stopping + CANCELS_S
+        if event.cause in OF_STEPS and not (late and event.cause == "cancelled"):
+            self._changes["ended_steps"] = (*self.get("ended_steps"), event)[:KEPT_WORDS]
 
     def change_stage(self, name: str, **changes: Any) -> None:
         """Change some fields of one stage."""

@@ -79,6 +79,7 @@ from workflow.run.run_directory import ALLOCATION_FILE, has_started, read_filled
 from workflow.run.state import RunState, initial_state
 from workflow.run.state_reducer import apply
 from workflow.run.stop_ladder import plan_stop
+from workflow.run.verdict.end_causes import first_end
 from workflow.site.allocation.discover import discover_allocation
 
 # How often the files of a stage are read, and how many stages a second at most: of 1,000 stages each once a second.
@@ -390,7 +391,7 @@ class _Watch:
             self.leaving[stage] = since, ending
             return
         self.leaving.pop(stage, None)
-        ending = by_first_end(ending, self.followers[stage].first_end)
+        ending = by_first_end(ending, first_end(self.followers[stage].said))
         del self.followers[stage], self.read[stage]
         alive, dying = ([], []) if succeeded else self.others(stage)
         if ending.signal == signal.SIGKILL and not ending.by_supervisor and not self.has_killed(stage):

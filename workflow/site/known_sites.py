@@ -24,6 +24,11 @@ class KnownSite:
     is_here: bool = False
     problems: Sequence[Problem] = ()
 
+    @property
+    def is_variant(self) -> bool:
+        """Whether it extends a site of another name."""
+        return self.file is not None and self.file.extends not in (None, self.name)
+
 
 # The site of any machine under a scheduler, and of a host file.
 GENERIC = {"slurm": "slurm", "pbs": "pbs", "lsf": "lsf", "flux": "flux", "hostfile": "hosts"}
@@ -61,8 +66,11 @@ def site_here(allocation: Allocation) -> str:
 
 
 def detected_sites() -> list[str]:
-    """The known sites that this machine is, by their files; one machine may have several (GPU nodes, CPU nodes)."""
-    return [site.name for site in known_sites() if site.is_here]
+    """The known sites that this machine is, by their files; one machine may have several (GPU nodes, CPU nodes).
+
+    A site that extends another one is on the same machine, and chosen by its name only.
+    """
+    return [site.name for site in known_sites() if site.is_here and not site.is_variant]
 
 
 def known_sites() -> list[KnownSite]:

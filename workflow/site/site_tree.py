@@ -51,9 +51,6 @@ def _tree(file: Path, seen: list[Path]) -> Node:
 def _over(node: Node, below: Node) -> Node:
     """`node` with what it lacks from `below`."""
     base = {key: child for key, child in below.mapping().items() if key not in _OWN}
-    own, other = node.child("site"), below.child("site")
-    if own is None or other is None or own.value != other.value:
-        base.pop("detect", None)  # another site on the same machine: it is chosen by name
     merged = dict(base)
     for key, child in node.mapping().items():
         merged[key] = _merged(child, base.get(key), _TABLES.get(key, 0))

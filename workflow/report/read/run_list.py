@@ -17,7 +17,12 @@ def list_runs(run_dirs: Sequence[Path]) -> list[RunLine]:
     briefs = [read_brief(run_dir) for run_dir in run_dirs]
     open_runs = [run_dir for run_dir, brief in zip(run_dirs, briefs, strict=True) if brief.finished is None]
     lives = dict(zip(open_runs, examine_leases(open_runs), strict=True))
-    return [_to_line(run_dir, brief, lives.get(run_dir)) for run_dir, brief in zip(run_dirs, briefs, strict=True)]
+    # One whose supervisor does not live may have ended since its events were read.
+    again = {run_dir: read_brief(run_dir) for run_dir, its in lives.items() if not its.alive}
+    return [
+        _to_line(run_dir, again.get(run_dir, brief), lives.get(run_dir))
+        for run_dir, brief in zip(run_dirs, briefs, strict=True)
+    ]
 
 
 def _to_line(run_dir: Path, brief: RunBrief, lives: Liveness | None) -> RunLine:

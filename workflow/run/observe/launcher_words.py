@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from workflow.formats.json_lines import Tail
 from workflow.launch.rank_ends import EndPattern, find_ends
@@ -12,16 +12,16 @@ from workflow.run.events import RanksEnded
 
 @dataclass
 class LauncherWords:
-    """The words of one stage's launcher. `first`: about the ranks that ended before the others."""
+    """The words of one stage's launcher. `said`: all until now."""
 
     stage: str
     patterns: Sequence[EndPattern]
     tail: Tail
-    first: RanksEnded | None = None
+    said: list[RanksEnded] = field(default_factory=list)
 
     def poll(self, now: float) -> Iterator[RanksEnded]:
         """The new lines as events."""
         for end in find_ends(self.tail.read(), self.patterns):
             event = RanksEnded(now, self.stage, end.cause, end.words, end.host, end.ranks, end.number)
-            self.first = self.first or event
+            self.said.append(event)
             yield event

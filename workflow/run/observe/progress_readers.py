@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -64,9 +64,9 @@ class Follower:
         return LauncherWords(self.plan.name, patterns, Tail(self.folder / "stderr.log"))
 
     @property
-    def first_end(self) -> RanksEnded | None:
-        """What its launcher has said of the ranks that ended before the others."""
-        return self._words.first
+    def said(self) -> Sequence[RanksEnded]:
+        """What its launcher has said of the ends of its ranks."""
+        return self._words.said
 
     def __post_init__(self) -> None:
         # First, so that of what a program reports itself nothing is taken from elsewhere.

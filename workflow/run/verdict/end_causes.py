@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal as signals
+from collections.abc import Sequence
 
 from workflow.launch.rank_ends import EndCause
 from workflow.run.events import NodeLost, RanksEnded
@@ -15,6 +16,8 @@ OUTER: frozenset[EndCause] = frozenset(
 )
 # What is said of a whole step comes after what is said of its ranks, which it has ended.
 _OF_STEPS: frozenset[EndCause] = frozenset({"out_of_memory", "node_lost", "preempted", "time_limit"})
+# Launchers report the ends of ranks that fail together within this time. The first SIGKILL of their own comes later.
+_TOGETHER_S = 3.0
 _TEXTS: dict[EndCause, str] = {
     "out_of_memory": "ran out of memory",
     "node_lost": "lost a node",
@@ -25,21 +28,30 @@ _TEXTS: dict[EndCause, str] = {
 }
 
 
-def first_end(stage: StageState) -> RanksEnded | None:
-    """What was said that the rest follows from; None where nothing was said."""
-    return next((end for end in stage.said if end.cause in _OF_STEPS), stage.said[0] if stage.said else None)
+def first_end(said: Sequence[RanksEnded]) -> RanksEnded | None:
+    """What was said that the rest follows from; None where nothing was said.
+
+    The first line is not always about the first rank: that of another node, which fails because of it, may be reported
+    before it. No rank ends by SIGKILL because of another one, until its launcher kills those that ignore SIGTERM.
+    """
+    if not said:
+        return None
+    if of_step := next((end for end in said if end.cause in _OF_STEPS), None):
+        return of_step
+    early = [end for end in said if end.t - said[0].t < _TOGETHER_S and said[0].cause in ("killed", "exited")]
+    return next((end for end in early if end.number == signals.SIGKILL and end.cause == "killed"), said[0])
 
 
 def is_outer(stage: StageState) -> bool:
     """Whether something has ended this stage that no other stage can have caused."""
-    first = first_end(stage)
+    first = first_end(stage.said)
     return first is not None and (first.cause in OUTER or first.number == signals.SIGKILL)
 
 
 def exit_text(stage: StageState) -> str:
     """How it ended: `was killed by signal 9 (SIGKILL)`, `ended with exit code 3: note`."""
     note = f": {stage.note}" if stage.note else ""
-    first = first_end(stage)
+    first = first_end(stage.said)
     if first is not None and (stage.signal is not None or stage.code != 0):
         return _said_text(stage, first)
     if stage.signal is not None:

@@ -42,7 +42,7 @@ def blame(state: RunState) -> str:
 
 def _seen_to_end(stage: StageState) -> float:
     """When a stage ended: a launcher reports the end of a rank before it ends itself."""
-    first = first_end(stage)
+    first = first_end(stage.said)
     return (stage.exited or 0.0) if first is None else first.t
 
 

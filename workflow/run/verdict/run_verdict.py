@@ -7,12 +7,13 @@ scheduler on the whole job, then the stage that was found first.
 from __future__ import annotations
 
 from workflow.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_RUN_FAILED, EXIT_STOPPED
+from workflow.launch.rank_ends import EndCause
 from workflow.run.events import NodeLost, RunCause, RunFinished
 from workflow.run.state import RunState
 from workflow.run.verdict.broken_streams import losses
 from workflow.run.verdict.end_causes import OUTER, first_end, loss_text
 from workflow.run.verdict.failure_origin import live_writers
-from workflow.run.verdict.scheduler_words import cause_said, job_text, quoted
+from workflow.run.verdict.scheduler_words import cause_said, is_ending, is_going_on, job_text, quoted
 from workflow.run.verdict.tap_failures import failed_taps
 from workflow.run.verdict.transport_check import with_transport
 
@@ -28,8 +29,9 @@ def make_verdict(state: RunState, t: float) -> RunFinished:
     words = _words(state)
     if lost := causing_losses(state):
         return RunFinished(t, "failed", EXIT_RUN_FAILED, *loss_reason(state, lost), "node_lost", words)
-    if (said := state.scheduler) is not None and (cause := cause_said(said)) is not None:
-        reason = "; ".join([f"{job_text(said)}: {quoted(said)}", *losses(state)])
+    if (end := job_end(state)) is not None:
+        cause, text = end
+        reason = "; ".join([text, *losses(state)])
         # Somebody wanted it to end, as by Ctrl-C.
         if cause == "cancelled":
             return RunFinished(t, "interrupted", EXIT_INTERRUPTED, reason, "", cause, words)
@@ -39,6 +41,25 @@ def make_verdict(state: RunState, t: float) -> RunFinished:
     return RunFinished(
         t, "failed", EXIT_RUN_FAILED, with_transport(state, state.reason), state.culprit, state.cause, words
     )
+
+
+def job_end(state: RunState) -> tuple[EndCause, str] | None:
+    """What has ended the whole job, and the words that say so; None where that is not known.
+
+    While Slurm ends a job it says COMPLETING, and not why; but slurmstepd says so of each step.
+    """
+    said = state.scheduler
+    if not state.job or (said is None and state.interrupted != "SIGTERM"):
+        return None
+    words = [quoted(said)] if said is not None else []
+    if said is not None and (cause := cause_said(said)) is not None:
+        return cause, ": ".join([job_text(state.job, cause), *words])
+    if said is not None and not is_ending(said) and state.interrupted != "SIGTERM":
+        return None
+    ends = sorted(state.ended_steps, key=lambda end: end.cause == "cancelled")
+    if not ends or (said is not None and is_going_on(said)):
+        return None
+    return ends[0].cause, ": ".join([job_text(state.job, ends[0].cause), ", ".join([f"`{ends[0].words}`", *words])])
 
 
 def causing_losses(state: RunState) -> list[NodeLost]:
@@ -67,7 +88,7 @@ def loss_reason(state: RunState, lost: list[NodeLost]) -> tuple[str, str]:
 
 def cause_of(state: RunState, stage: str) -> RunCause:
     """What has ended a stage, where that is more than its own failure."""
-    first = first_end(state.stages[stage])
+    first = first_end(state.stages[stage].said)
     return first.cause if first is not None and (first.cause in OUTER or first.cause == "killed") else ""
 
 
@@ -93,6 +114,6 @@ def _unstopped(state: RunState, t: float) -> RunFinished:
 
 def _words(state: RunState) -> list[str]:
     """What the scheduler and the launcher of the first stage have said."""
-    first = first_end(state.stages[state.culprit]) if state.culprit in state.stages else None
+    first = first_end(state.stages[state.culprit].said) if state.culprit in state.stages else None
     said = [state.scheduler.raw or state.scheduler.state] if state.scheduler is not None else []
     return said + ([first.words] if first is not None else [])

@@ -42,12 +42,19 @@ def cause_said(said: SchedulerSaid) -> EndCause | None:
     return next((_CAUSES[word.upper()] for word in words if word.upper() in _CAUSES), None)
 
 
-def job_text(said: SchedulerSaid) -> str:
-    """`job 12 was preempted`; of a state that is not known `job 12 is in state XX`."""
-    cause = cause_said(said)
-    if cause is None:
-        return f"job {said.job} is in state {said.state}"
-    return f"job {said.job} {_TEXTS[cause]}"
+def is_ending(said: SchedulerSaid) -> bool:
+    """Whether the job is being ended, for a reason that is not said."""
+    return said.state.upper().startswith("COMPLETING")
+
+
+def is_going_on(said: SchedulerSaid) -> bool:
+    """Whether the job goes on, so that what has ended concerns a step only."""
+    return said.state.upper().split(",")[0] in ("RUNNING", "R", "RUN")
+
+
+def job_text(job: str, cause: EndCause) -> str:
+    """`job 12 was preempted`."""
+    return f"job {job} {_TEXTS[cause]}"
 
 
 def quoted(said: SchedulerSaid) -> str:
