@@ -1,8 +1,8 @@
 """How soon the death of a rank on another node is noticed, and judged.
 
-A writer of two ranks on two nodes, its reader on a third one, where the supervisor runs. SIGKILL ends the writer's second
-rank in the middle of the run; the time counts from there to the record of the stage's exit in `events.jsonl`, and to
-the verdict. Each death is a run of its own.
+A writer of two ranks on two nodes, its reader on a third one, where the supervisor runs. SIGKILL ends the writer's
+second rank in the middle of the run; the time counts from there to the record of the stage's exit in `events.jsonl`,
+and to the verdict. Each death is a run of its own.
 """
 
 from __future__ import annotations

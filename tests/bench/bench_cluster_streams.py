@@ -1,10 +1,10 @@
 """A stream between two nodes by tcp: under `wf run` against raw adios2 in a batch script by hand.
 
-One rank on each node, 64 MB steps; both may use both cores, which are those of one machine. By hand the same raw adios2 programs are started by two `srun` in the background, with
-the engine parameters and the environment of the plan. "unchanged program" is these programs under `wf run`, which read a
-config file; "workflow.stage" are programs that open their stream by its name. Throughput is the bytes of a step ÷ the
-median time from step to step, seen by the reader, after some steps of warming up; a value is the median over the turns,
-a ratio is taken within each turn.
+One rank on each node, 64 MB steps; each may use both cores of its node, which are those of this machine. By hand the
+same raw adios2 programs are started by two `srun` in the background, with the engine parameters and the environment of
+the plan. "unchanged program" is these programs under `wf run`, which read a config file; "workflow.stage" are programs
+that open their stream by its name. Throughput is the bytes of a step ÷ the median time from step to step, seen by the
+reader, after some steps of warming up; a value is the median over the turns, a ratio is taken within each turn.
 """
 
 from __future__ import annotations
@@ -132,7 +132,12 @@ def by_hand_s(cluster: SlurmCluster, folder: Path) -> float:
     with tempfile.TemporaryDirectory(dir=folder) as name:
         lines = []
         for node, stage in enumerate(json.loads((folder / "plan.json").read_text())["stages"]):
-            settings = {**_settings(), "api": "raw", "path": f"{name}/data", "parameters": stage["ends"][0]["parameters"]}
+            settings = {
+                **_settings(),
+                "api": "raw",
+                "path": f"{name}/data",
+                "parameters": stage["ends"][0]["parameters"],
+            }
             environment = [f"{key}={value}" for key, value in stage["env"].items() if not key.startswith("WF_")]
             srun = ["srun", "--overlap", "--nodes=1", "--ntasks=1", f"--relative={node}", "--cpu-bind=mask_cpu:0x3"]
             program = [streams.PYTHON, __file__, stage["name"], json.dumps(settings)]
