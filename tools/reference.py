@@ -27,6 +27,14 @@ document's `…_version` grows. Names that end in `_s` are seconds; sizes are by
 `wf plan --json` prints the plan, the same text as `plan.json` of a run; with `--portable` the plan
 without its machine ([dry runs in CI](../how-to/dry-runs-in-ci.md)).
 """
+CAMPAIGN_RULES = """[Your first campaign](../how-to/first-campaign.md) explains it with an example. Unknown keys are
+refused. Durations carry units: `10 min`, `30 s`. Keys of the pipeline are written as for `--set`: `stages.sim.ranks`,
+`streams.*.via`.
+"""
+FIGURE_RULES = """What `metrics` may name: fields of [the report](report.md) of a run; `step_rate`, its `steps_out`
+divided by its `wall_s`; and `perceived_throughput`, which needs a `baseline`. Those that are not known of every program
+need `workflow.stage` in it, as all components have.
+"""
 SITE_RULES = """What a site file may say ([how-to](../how-to/your-own-machine.md)). Unknown keys are refused.
 What is left out is not known; `auto` is found on the machine where `wf` runs. Sets of cores are written `0-7,16`:
 numbers of physical cores on the node, from 0.
@@ -53,6 +61,7 @@ def pages() -> dict[str, str]:
     """File name → Markdown text."""
     return {
         "pipeline.md": pipeline_page(),
+        "campaign.md": campaign_page(),
         "sites.md": sites_page(),
         "components.md": components_page(),
         "engines.md": engines_page(),
@@ -69,6 +78,19 @@ def pipeline_page() -> str:
     lines = ["# The pipeline file", MADE]
     lines.append("Unknown keys are refused. Durations and sizes carry units: `10 min`, `30 s`, `2 GiB`, `16 MB`.\n")
     return "\n".join([*lines, *_keys(PipelineSpec)])
+
+
+def campaign_page() -> str:
+    """Every key of the campaign file, and every figure that it can measure."""
+    from workflow.campaign.campaign_spec import CampaignSpec
+    from workflow.campaign.figures import RUN, STAGE, STREAM_FIGURES
+
+    lines = ["# The campaign file", MADE, CAMPAIGN_RULES, *_keys(CampaignSpec), "## Figures", "", FIGURE_RULES]
+    lines.append("| figure | unit | better | known of every program |\n|---|---|---|---|")
+    for start, fields in (("run", RUN), ("stages.NAME", STAGE), ("streams.NAME", STREAM_FIGURES)):
+        for name, (unit, better, own_program) in fields.items():
+            lines.append(f"| `{start}.{name}` | {unit} | {better} | {'yes' if own_program else 'no'} |")
+    return "\n".join([*lines, ""])
 
 
 def sites_page() -> str:
@@ -147,6 +169,7 @@ def engines_page() -> str:
 
 def json_page() -> str:
     """What `--json` prints: every field of every document, from the models."""
+    from workflow.campaign.results_model import CampaignResults, CampaignStatus
     from workflow.cli.json_output import CheckResult, ComponentList, RunList, SiteList
     from workflow.compare.comparison import Comparison
 
@@ -154,6 +177,7 @@ def json_page() -> str:
         ("wf check --json", CheckResult), ("wf components --json", ComponentList),
         ("wf sites --json", SiteList), ("wf runs --json", RunList),
         ("wf compare --json", Comparison),
+        ("wf campaign status --json", CampaignStatus), ("wf campaign report --json", CampaignResults),
     ]  # fmt: skip
     lines = ["# JSON output", MADE, JSON_RULES]
     for title, model in documents:

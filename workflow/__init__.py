@@ -10,13 +10,25 @@ import importlib
 from typing import Any
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "load_pipeline", "make_plan", "read_report", "report_tables", "run_pipeline", "steps_table"]
+__all__ = [
+    "__version__",
+    "load_pipeline",
+    "make_plan",
+    "read_report",
+    "report_campaign",
+    "report_tables",
+    "run_campaign",
+    "run_pipeline",
+    "steps_table",
+]
 
 _HOMES = {
     "load_pipeline": "workflow.api",
     "make_plan": "workflow.api",
     "run_pipeline": "workflow.api",
     "read_report": "workflow.api",
+    "run_campaign": "workflow.api",
+    "report_campaign": "workflow.api",
     "report_tables": "workflow.report.pandas_tables",
     "steps_table": "workflow.report.pandas_tables",
 }

@@ -23,6 +23,9 @@ from workflow.spec.load import Loaded, load_pipeline
 from workflow.spec.models.pipeline import AUTO_SITE
 
 if TYPE_CHECKING:
+    from workflow.campaign.campaign_run import CampaignOutcome, ShowEnded
+    from workflow.campaign.planned_trials import PlannedCampaign
+    from workflow.campaign.results_model import CampaignResults, CampaignStatus
     from workflow.errors import Problem
     from workflow.launch.allocation import Allocation
     from workflow.plan.plan_model import Plan
@@ -32,12 +35,17 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Loaded",
+    "campaign_status",
+    "create_run",
     "detach_run",
     "load_pipeline",
     "make_plan",
     "notes_on",
+    "plan_campaign",
     "portable_plan",
     "read_report",
+    "report_campaign",
+    "run_campaign",
     "run_pipeline",
     "start_run",
 ]
@@ -160,12 +168,11 @@ def start_run(
     From then on it does not wait for the caller: each state taken is the newest. Closing the generator ends the run.
     It uses the hosts of `allocation`, by default of the batch job that this process is part of, else this machine.
     """
-    from workflow.run.run_directory import create_run_dir
     from workflow.run.supervisor import supervise
     from workflow.site.allocation.discover import discover_allocation
 
     allocation = allocation or discover_allocation()
-    directory = create_run_dir(plan, loaded, None if run_dir is None else Path(run_dir), command=_command())
+    directory = create_run(loaded, plan, run_dir)
     return directory, supervise(directory, allocation)
 
 
@@ -175,11 +182,17 @@ def detach_run(loaded: Loaded, plan: Plan, run_dir: str | os.PathLike[str] | Non
     Returns the run directory when the supervisor has taken the run. Raises RunError when it does not.
     """
     from workflow.run.detached import start_detached
-    from workflow.run.run_directory import create_run_dir
 
-    directory = create_run_dir(plan, loaded, None if run_dir is None else Path(run_dir), command=_command())
+    directory = create_run(loaded, plan, run_dir)
     start_detached(directory)
     return directory
+
+
+def create_run(loaded: Loaded, plan: Plan, run_dir: str | os.PathLike[str] | None = None) -> Path:
+    """Write the directory of a run that somebody else is to start, for example a batch job."""
+    from workflow.run.run_directory import create_run_dir
+
+    return create_run_dir(plan, loaded, None if run_dir is None else Path(run_dir), command=_command())
 
 
 def _command() -> dict[str, object]:
@@ -250,3 +263,89 @@ def read_report(run: str | os.PathLike[str] | None = None) -> RunReport:
 
     directory = find_run(run)
     return RunReport.of(read(directory), directory)
+
+
+def plan_campaign(path: str | os.PathLike[str]) -> tuple[PlannedCampaign, list[Problem]]:
+    """The trials of a campaign with their plans, and what to know about it as a whole; starts nothing.
+
+    Trials that cannot be planned are in `refused`, with the reasons.
+
+    Raises:
+        SpecError: the campaign file is wrong, or gives no trials.
+    """
+    from workflow.campaign.campaign_advice import advise_campaign
+    from workflow.campaign.load_campaign import load_campaign
+    from workflow.campaign.planned_trials import plan_campaign as plan
+
+    planned = plan(load_campaign(path), make_plan)
+    return planned, advise_campaign(planned)
+
+
+def run_campaign(
+    path: str | os.PathLike[str],
+    directory: str | os.PathLike[str] | None = None,
+    *,
+    only_failed: bool = False,
+    show: ShowEnded | None = None,
+) -> CampaignOutcome:
+    """Run what is not finished of a campaign on this machine, one repetition after the other.
+
+    Args:
+        path: the campaign file.
+        directory: where it runs; by default `campaigns/NAME` below the current directory.
+        only_failed: run again what failed, and nothing else.
+        show: is called with each repetition that ended.
+
+    Raises:
+        SpecError: a trial cannot be planned, this machine lacks what one needs, or the budget is too small; nothing
+            was started.
+        RunError: the directory cannot be used.
+    """
+    from workflow.campaign.campaign_directory import directory_of
+    from workflow.campaign.campaign_run import run_planned
+    from workflow.site.allocation.discover import discover_allocation
+
+    planned, problems = plan_campaign(path)
+    if wrong := [*planned.problems, *(problem for problem in problems if problem.level == "error")]:
+        raise SpecError(wrong)
+    warnings = [problem for problem in problems if problem.level == "warning"]
+    allocation = discover_allocation()
+    for trial in planned.ready:
+        site = find_site(trial.loaded, allocation)
+        warnings += refuse_missing(trial.loaded, trial.plan, site)
+        warnings += refuse_allocation(trial.plan, site, allocation)
+    show_warnings(list(dict.fromkeys(warnings)))
+    where = directory_of(planned.campaign, None if directory is None else Path(directory))
+    return run_planned(planned, where, allocation, _command(), only_failed=only_failed, show=show)
+
+
+def campaign_status(
+    campaign: str | os.PathLike[str], directory: str | os.PathLike[str] | None = None
+) -> CampaignStatus:
+    """How far a campaign is: by its file, its directory, or its name below `campaigns/`.
+
+    Raises:
+        RunError: it has not been run.
+    """
+    from workflow.campaign.campaign_directory import find_campaign
+    from workflow.campaign.ledger import read_history
+    from workflow.campaign.make_results import make_status
+
+    found, its, schedule = find_campaign(Path(campaign), None if directory is None else Path(directory))
+    return make_status(its.spec, schedule, read_history(found))
+
+
+def report_campaign(
+    campaign: str | os.PathLike[str], directory: str | os.PathLike[str] | None = None
+) -> tuple[CampaignResults, list[Path]]:
+    """What a campaign found so far; writes its table and report, and returns the files too. It is named as above.
+
+    Raises:
+        RunError: it has not been run.
+        WfError: scipy or matplotlib is not installed.
+    """
+    from workflow.campaign.campaign_directory import find_campaign
+    from workflow.campaign.campaign_files import write_results
+
+    found, its, schedule = find_campaign(Path(campaign), None if directory is None else Path(directory))
+    return write_results(found, its.spec, schedule)

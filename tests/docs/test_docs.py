@@ -62,6 +62,9 @@ def test_commands_exist(block: Block) -> None:
                 words = words[1:]
                 verb = verb.commands.get(words[1])
             assert verb is not None, f"no such verb: {command}"
+            if isinstance(verb, click.Group):
+                verb = verb.commands.get(words[2])
+                assert verb is not None, f"no such verb: {command}"
             known = {option for parameter in verb.params for option in [*parameter.opts, *parameter.secondary_opts]}
             used = {word.partition("=")[0] for word in words[2:] if word.startswith("-")}
             assert used <= known, f"{command}: wf {words[1]} has no {used - known}"
@@ -70,6 +73,12 @@ def test_commands_exist(block: Block) -> None:
 @pytest.mark.parametrize("block", of("yaml"))
 def test_pipelines_are_valid(block: Block, tmp_path: Path) -> None:
     if is_fragment(block):
+        return
+    if block.text.startswith("# campaign.yaml"):
+        (tmp_path / "pipeline.yaml").write_text((ROOT / "examples/00-starter/pipeline.yaml").read_text())
+        (tmp_path / "campaign.yaml").write_text(block.text)
+        planned = CliRunner().invoke(wf, ["campaign", "plan", str(tmp_path / "campaign.yaml")])
+        assert planned.exit_code == 0, f"{planned.output}\n{planned.exception}"
         return
     (tmp_path / "pipeline.yaml").write_text(block.text)
     for name in ("in.shock", "settings.in.json", "my-sim"):

@@ -66,7 +66,8 @@ def test_no_parameter_takes_a_path_of_one_form_only() -> None:
     assert {key for key, annotation in taken.items() if "str | os.PathLike[str]" not in annotation} == set()
     assert taken.keys() == {
         ("load_pipeline", "path"), ("load_pipeline", "site"), ("run_pipeline", "path"), ("run_pipeline", "site"),
-        ("run_pipeline", "run_dir"), ("start_run", "run_dir"), ("detach_run", "run_dir"), ("read_report", "run"),
+        ("run_pipeline", "run_dir"), ("start_run", "run_dir"), ("detach_run", "run_dir"), ("create_run", "run_dir"),
+        ("read_report", "run"),
         ("steps_table", "run"), ("compare_runs", "a"), ("compare_runs", "b"), ("open_reader", "path"),
         ("open_writer", "path"),
     }  # fmt: skip

@@ -2,36 +2,87 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from workflow.errors import EXIT_OK, EXIT_RUN_FAILED, RunError, to_message
 
+if TYPE_CHECKING:
+    from workflow.run.cancellation import CleanUp
+    from workflow.run.lease import Liveness
+
 
 def cancel_run(run_dir: Path, now: bool = False) -> int:
-    """End a run and print what was done. Returns the exit code. Raises RunError."""
-    from workflow.report.show.printing import show_errors
+    """End a run and print what was done. Returns the exit code.
+
+    Through the run directory first, the scheduler second; then what is left is ended here. Raises RunError when the
+    run could not be ended.
+    """
     from workflow.run.cancellation import clean_up, stop_run
-    from workflow.run.run_brief import read_brief
+    from workflow.run.job_record import read_job
+    from workflow.run.lease import examine_leases
     from workflow.run.run_directory import read_filled_plan
 
-    name = run_dir.name
-    if (verdict := read_brief(run_dir).finished) is not None:
-        click.echo(f"{name} has ended before: {verdict.state}")
+    if _print_verdict(run_dir, "has ended before: "):
         return EXIT_OK
-    lives = stop_run(run_dir, read_filled_plan(run_dir), "kill" if now else "stop")
-    if (verdict := read_brief(run_dir).finished) is not None:
-        click.echo(f"{name}: {verdict.state}" + (f" ({verdict.reason})" if verdict.reason else ""))
+    plan, job = read_filled_plan(run_dir), read_job(run_dir)
+    problem: RunError | None = None
+    try:
+        stop_run(run_dir, plan, "kill" if now else "stop")
+    except RunError as error:
+        if job is None:
+            raise
+        problem = error  # the scheduler ends it all the same
+    if job is not None and (problem is not None or not _has_verdict(run_dir)):
+        from workflow.submit.job_cancellation import end_job
+
+        if not end_job(run_dir, job):
+            raise RunError(
+                f"{job.text} was cancelled and has not ended yet", f"look again later: wf status {run_dir.name}"
+            )
+        click.echo(f"{run_dir.name}: {job.text} was cancelled")
+        # It may have started meanwhile, and then reads the request to stop.
+        with contextlib.suppress(RunError):
+            stop_run(run_dir, plan, "stop")
+    if _print_verdict(run_dir):
         return EXIT_OK
+    (lives,) = examine_leases([run_dir])
     try:
         done = clean_up(run_dir, lives)
     except OSError as error:
         raise RunError(f"cannot write the verdict of {run_dir}: {error.strerror}") from error
+    return _print_clean_up(run_dir, lives, done)
+
+
+def _has_verdict(run_dir: Path) -> bool:
+    from workflow.run.run_brief import read_brief
+
+    return read_brief(run_dir).finished is not None
+
+
+def _print_verdict(run_dir: Path, before: str = "") -> bool:
+    """Print how the run has ended; returns whether it has."""
+    from workflow.run.run_brief import read_brief
+
+    verdict = read_brief(run_dir).finished
+    if verdict is None:
+        return False
+    reason = f" ({verdict.reason})" if verdict.reason and not before else ""
+    click.echo(f"{run_dir.name} {before}{verdict.state}" if before else f"{run_dir.name}: {verdict.state}{reason}")
+    return True
+
+
+def _print_clean_up(run_dir: Path, lives: Liveness, done: CleanUp) -> int:
+    from workflow.report.show.printing import show_errors
+
     if lives.lease is None:
-        click.echo(f"{name}: cancelled before it was started")
+        click.echo(f"{run_dir.name}: cancelled before it was started")
     else:
-        click.echo(f"{name}: {lives.text}; {done.ended} {'process' if done.ended == 1 else 'processes'} ended here")
+        count = f"{done.ended} {'process' if done.ended == 1 else 'processes'}"
+        click.echo(f"{run_dir.name}: {lives.text}; {count} ended here")
     problems = []
     if done.unreachable:
         text = f"processes of the run on {', '.join(done.unreachable)} cannot be reached from here"

@@ -6,10 +6,17 @@ import contextlib
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from workflow.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, RunError
+
+if TYPE_CHECKING:
+    from workflow.report.report_model import Report
+    from workflow.report.show.live_display import Progress
+    from workflow.run.job_record import JobRecord
+    from workflow.run.state import RunState
 
 # A local supervisor takes its run within this time of its start.
 START_S = 30.0
@@ -21,26 +28,92 @@ def show_to_the_end(run_dir: Path, quiet: bool = False) -> int:
     Ending this process leaves the run alone. Raises RunError for a run that nobody starts.
     """
     from workflow.report.report_files import write_report
-    from workflow.report.show.live_display import Progress
     from workflow.report.show.printing import show_end
-    from workflow.run.follow import follow
-    from workflow.run.run_directory import read_filled_plan
 
-    plan = read_filled_plan(run_dir)
-    begin = time.monotonic()
-    state = None
     try:
-        with contextlib.closing(follow(run_dir, plan)) as states, Progress(plan, run_dir, quiet=quiet) as progress:
-            for state in states:
-                progress.update(state)
-                if state.started is None and time.monotonic() - begin > START_S:
-                    text = f"nobody has started {run_dir.name} within {START_S:.0f} s"
-                    raise RunError(text, "start a new one: wf run PIPELINE")
+        state = _show(run_dir, quiet)
     except KeyboardInterrupt:
         return _leave_or_cancel(run_dir)
     report = write_report(run_dir, state if state is not None and state.finished is not None else None)
     show_end(report, run_dir)
     return report.run.exit_code if report.run.state != "lost" else EXIT_RUN_FAILED
+
+
+def _show(run_dir: Path, quiet: bool) -> RunState | None:
+    """The progress; of a submitted run also what the scheduler says while its job waits. Returns the last state."""
+    from workflow.report.show.live_display import Progress
+    from workflow.run.follow import follow
+    from workflow.run.job_record import read_job
+    from workflow.run.run_directory import read_filled_plan
+
+    plan, job, state = read_filled_plan(run_dir), read_job(run_dir), None
+    with contextlib.closing(follow(run_dir, plan)) as states, Progress(plan, run_dir, quiet=quiet) as progress:
+        waiting = _LocalStart(run_dir) if job is None else _JobProgress(run_dir, job, progress)
+        for state in states:
+            if state.started is not None:
+                progress.update(state)
+            if state.finished is None:
+                waiting.look(state)
+    if job is not None and state is not None and state.finished is None:
+        from workflow.submit.job_watch import settle_job
+
+        settle_job(run_dir, job)
+        return None
+    return state
+
+
+class _LocalStart:
+    """The moment until the supervisor of a run has started on this machine."""
+
+    def __init__(self, run_dir: Path) -> None:
+        self.run_dir, self.begin = run_dir, time.monotonic()
+
+    def look(self, state: RunState) -> None:
+        """Raises RunError when nobody starts the run."""
+        from workflow.run.lease import has_lease
+
+        if state.started is None and time.monotonic() - self.begin > START_S and not has_lease(self.run_dir):
+            text = f"nobody has started {self.run_dir.name} within {START_S:.0f} s"
+            raise RunError(text, "start a new one: wf run PIPELINE")
+
+
+class _JobProgress:
+    """What becomes of the job of a run: in the queue as the scheduler says it, later by the exit code of its script."""
+
+    def __init__(self, run_dir: Path, job: JobRecord, progress: Progress) -> None:
+        from workflow.submit.job_watch import JobWatch
+
+        self.run_dir, self.progress, self.said = run_dir, progress, ""
+        self.watch = JobWatch(run_dir, job)
+
+    def look(self, state: RunState) -> None:
+        """Say what is new of a job that waits; write the verdict of one that has ended without."""
+        tracker = self.watch.look(ask=state.started is None)
+        if state.started is None and tracker.text != self.said:
+            self.said = tracker.text
+            self.progress.say(self.said)
+        if (end := tracker.end(time.monotonic())) is not None:
+            from workflow.run.lease import examine_leases
+            from workflow.submit.job_watch import write_job_verdict
+
+            (lives,) = examine_leases([self.run_dir])
+            write_job_verdict(self.run_dir, end, lives)
+
+
+def ask_scheduler(run_dir: Path, report: Report) -> Report:
+    """The report of a run whose supervisor has not come or has died, with what the scheduler says of its job now."""
+    from workflow.report.report_files import compute_report
+    from workflow.run.job_record import read_job
+    from workflow.submit.job_watch import settle_job
+
+    if (job := read_job(run_dir)) is None:
+        return report
+    said = settle_job(run_dir, job, within_s=0.0)
+    report = compute_report(run_dir)
+    if report.run.state not in ("submitted", "lost"):
+        return report
+    reason = said if report.run.state == "submitted" else f"{report.run.reason}; {said}"
+    return report.model_copy(update={"run": report.run.model_copy(update={"reason": reason})})
 
 
 def _leave_or_cancel(run_dir: Path) -> int:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from workflow import __version__
+from workflow.cli.campaign_verbs import campaign
 from workflow.cli.completion import (
     complete_component,
     complete_example,
@@ -168,11 +169,13 @@ def _checked(given: GivenPipeline, strict: bool) -> tuple[Plan, list[Problem]]:
     shell_complete=complete_key,
     help="Show where a value comes from: streams.atoms.queue.limit",
 )
+@click.option("--job-script", is_flag=True, help="Print the script that `wf run` would submit as a batch job")
 @strategy_options
 def plan(
     given: GivenPipeline,
     as_json: bool,
     portable: bool,
+    job_script: bool,
     explain: str | None,
     strategies: str | None,
     blocks: str | None,
@@ -182,7 +185,7 @@ def plan(
 
     PIPELINE is the YAML file.
     """
-    from workflow.api import make_plan, notes_on, portable_plan
+    from workflow.api import find_site, make_plan, notes_on, portable_plan
 
     check_strategy_options(strategies, blocks, shape)
     check_portable_option(portable, as_json, others=bool(explain or strategies))
@@ -190,8 +193,13 @@ def plan(
     if portable:
         click.echo(portable_plan(loaded), nl=False)
         return
-    decided = make_plan(loaded)
-    if explain:
+    site = find_site(loaded)
+    decided = make_plan(loaded, site)
+    if job_script:
+        from workflow.cli.submitting import print_job_script
+
+        print_job_script(decided, site)
+    elif explain:
         from workflow.plan.explain import explain_key
 
         click.echo(explain_key(loaded, decided, explain))
@@ -226,8 +234,8 @@ def run(given: GivenPipeline, run_dir: Path | None, dry_run: bool, quiet: bool, 
 
     PIPELINE is the YAML file. Exits with 0 when the run succeeded, 1 when it failed, 2 when it could not start, and
     130 when it was interrupted, and 75 when it was stopped in order because its allocation was about to end. Ctrl-C
-    and a closed terminal stop the run, unless it was started with --detach: see
-    `wf watch` and `wf cancel`.
+    and a closed terminal stop the run, unless it was started with --detach: see `wf watch` and `wf cancel`. On a site
+    with a scheduler, outside of its jobs, the run is submitted as one job, which goes on without this terminal.
     """
     from workflow.api import (
         detach_run,
@@ -249,6 +257,10 @@ def run(given: GivenPipeline, run_dir: Path | None, dry_run: bool, quiet: bool, 
     if dry_run:
         click.echo(decided.to_json(), nl=False)
         return
+    if decided.allocation is not None and allocation.source == "local":
+        from workflow.cli.submitting import submit_and_follow
+
+        sys.exit(submit_and_follow(loaded, decided, site, run_dir, detach=detach, quiet=quiet))
     found = refuse_allocation(decided, site, allocation)
     warnings = [*refuse_missing(loaded, decided, site), *found]
     if detach:
@@ -295,7 +307,11 @@ def status(run: Path | None, as_json: bool) -> None:
     from workflow.report.show.printing import show_status
     from workflow.run.run_names import find_run
 
-    result = compute_report(find_run(run))
+    result = compute_report(run_dir := find_run(run))
+    if result.run.job and result.run.state in ("submitted", "lost"):
+        from workflow.cli.following import ask_scheduler
+
+        result = ask_scheduler(run_dir, result)
     if as_json:
         click.echo(result.to_json(), nl=False)
     else:
@@ -387,6 +403,9 @@ def compare(run_a: Path, run_b: Path, tolerance: float, as_json: bool) -> None:
 
         show_comparison(result)
     sys.exit(result.exit_code)
+
+
+wf.add_command(campaign)
 
 
 @wf.command()

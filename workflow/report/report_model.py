@@ -14,7 +14,9 @@ from workflow.run.events import RunCause
 
 # Microseconds: the resolution of the clocks, without the noise of binary fractions.
 Real = Annotated[float, AfterValidator(lambda value: round(value, 6))]
-RunVerdict = Literal["succeeded", "failed", "interrupted", "stopped", "running", "lost", "unfinished"]
+RunVerdict = Literal[
+    "succeeded", "failed", "interrupted", "stopped", "running", "lost", "submitted", "unfinished",
+]  # fmt: skip
 # What the wall time of a stage is made of: `open_s` and so on of StagePart. `cpu` and `ready` stand for a
 # stage without metrics: computing and moving data are not told apart there.
 Activity = Literal["open", "compute", "io", "wait", "other", "cpu", "ready"]
@@ -33,7 +35,8 @@ class RunPart(ReportPart):
     name: str = Field(description="the pipeline's name")
     directory: str = Field(description="name of the run directory, without its parents: runs may be moved")
     state: RunVerdict = Field(
-        description="lost: the supervisor has died and left no verdict; unfinished: nobody has started the run"
+        description="lost: the supervisor has died and left no verdict; submitted: its job has not started; "
+        "unfinished: nobody has started the run"
     )
     exit_code: int
     reason: str = ""
@@ -47,6 +50,7 @@ class RunPart(ReportPart):
     wall_s: Real | None
     host: str = ""
     pid: int | None = None
+    job: str = Field("", description="of a run that was submitted: `slurm job 12`")
     site: str = ""
     wf_version: str = ""
     overlap: Real | None = Field(
@@ -71,6 +75,7 @@ class RunLine(ReportPart):
     started: Real | None = Field(None, description="Unix seconds")
     wall_s: Real | None = Field(None, description="until its last event")
     host: str = Field("", description="where its supervisor runs, or ran")
+    job: str = Field("", description="of a run that was submitted: `slurm job 12`")
     site: str = ""
 
 

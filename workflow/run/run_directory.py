@@ -45,12 +45,18 @@ class PipelineText(Protocol):
 
 
 def create_run_dir(
-    plan: Plan, source: PipelineText, run_dir: Path | None = None, *, command: Mapping[str, Any] | None = None
+    plan: Plan,
+    source: PipelineText,
+    run_dir: Path | None = None,
+    *,
+    command: Mapping[str, Any] | None = None,
+    latest: bool = True,
 ) -> Path:
     """Write everything that a run needs; by default into a new directory below `runs/`. Returns its absolute path.
 
-    `runs/latest` then points to it, wherever it is. `command` is kept in command.json: how the run was started. Raises
-    RunError when the directory is not empty or cannot be written; nothing is left behind then.
+    `runs/latest` then points to it, wherever it is, unless `latest` is false. `command` is kept in command.json: how
+    the run was started. Raises RunError when the directory is not empty or cannot be written; nothing is left behind
+    then.
     """
     existed = run_dir is not None and exists(run_dir)
     directory = _make_new(Path(RUNS).absolute(), plan.pipeline) if run_dir is None else _claim(run_dir.absolute())
@@ -63,7 +69,7 @@ def create_run_dir(
         if isinstance(error, RunError):
             raise
         raise _cannot_write(directory, error) from error
-    if run_dir is not None:
+    if run_dir is not None and latest:
         # `wf status` without an argument means this run too. It is a convenience: not worth failing for.
         with contextlib.suppress(OSError, RunError):
             Path(RUNS).mkdir(exist_ok=True)

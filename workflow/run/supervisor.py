@@ -48,6 +48,7 @@ from workflow.run.events import (
     StageStarted,
     Tick,
 )
+from workflow.run.failed_start import record_failed_start, was_taken
 from workflow.run.lease import Heartbeat
 from workflow.run.lifecycle import (
     Action,
@@ -461,11 +462,14 @@ def main(arguments: list[str]) -> int:
         usage = "usage: python -m workflow.run.supervisor RUN_DIR"
         sys.stderr.write(to_text([to_message("error", "expected one run directory", usage)]))
         return EXIT_BAD_INPUT
+    run_dir = Path(arguments[0]).absolute()
+    taken_before = was_taken(run_dir)
     try:
-        with contextlib.closing(supervise(Path(arguments[0]))) as run:
+        with contextlib.closing(supervise(run_dir)) as run:
             states = list(deque(run, maxlen=1))
     except WfError as error:
         sys.stderr.write(to_text(error.problems))
+        record_failed_start(run_dir, error, taken_before)
         return error.exit_code
     except KeyboardInterrupt:  # after the verdict
         return EXIT_INTERRUPTED

@@ -24,18 +24,18 @@ _BOOL_WORDS = ["on", "off", "yes", "no"]
 def pipeline_schema() -> dict[str, Any]:
     """JSON Schema, draft 2020-12. Raises SpecError when a component's or an engine's file is wrong."""
     schema = PipelineSpec.model_json_schema(by_alias=True)
-    _tidy(schema)
+    tidy(schema)
     _type_stages(schema["$defs"], {name: load_component(name) for name in known_components()})
     _type_streams(schema["$defs"], {via: load_engine(via) for via in known_engines()})
     schema["properties"]["profiles"] = _profiles(schema)
     return {"$schema": DRAFT, **schema, "title": "wf pipeline"}
 
 
-def _tidy(part: Any) -> None:
+def tidy(part: Any) -> None:
     """Without pydantic's titles, which repeat the keys; names that do not match the pattern are refused."""
     if isinstance(part, list):
         for item in part:
-            _tidy(item)
+            tidy(item)
     if not isinstance(part, dict):
         return
     if isinstance(part.get("title"), str):
@@ -43,7 +43,7 @@ def _tidy(part: Any) -> None:
     if "patternProperties" in part:
         part["additionalProperties"] = False
     for item in part.values():
-        _tidy(item)
+        tidy(item)
 
 
 def _type_stages(definitions: dict[str, Any], components: dict[str, Component]) -> None:
@@ -54,7 +54,7 @@ def _type_stages(definitions: dict[str, Any], components: dict[str, Component]) 
     stage["oneOf"] = [{"required": ["component"]}, {"required": ["command"]}]
     for name, component in components.items():
         parameters = json_schema(component)
-        _tidy(parameters)
+        tidy(parameters)
         definitions[f"with-{name}"] = {**parameters, "description": component.summary}
     stage["allOf"] = [
         {

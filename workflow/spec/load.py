@@ -15,7 +15,7 @@ from workflow.spec.models.component import Component
 from workflow.spec.models.engine import Engine
 from workflow.spec.models.pipeline import PipelineSpec, StageSpec
 from workflow.spec.origins import Origins
-from workflow.spec.overlay import Overlaid, lay_profile, overlay
+from workflow.spec.overlay import Overlaid, Setting, lay_profile, overlay
 from workflow.spec.yaml_tree.node import Node
 from workflow.spec.yaml_tree.parse import read_yaml
 
@@ -54,6 +54,7 @@ def load_pipeline(
     sets: Sequence[str] = (),
     via: str | None = None,
     site: str | os.PathLike[str] | None = None,
+    settings: Sequence[Setting] = (),
 ) -> Loaded:
     """Reads and checks a pipeline file. Starts nothing and needs neither ADIOS2 nor MPI.
 
@@ -63,6 +64,7 @@ def load_pipeline(
         sets: `KEY=VALUE` each, the value in YAML; stronger than everything else.
         via: an engine for every stream (but those of engine `file`); stronger than profiles.
         site: the machine, by name or by path; stronger than profiles.
+        settings: the values of a trial of a campaign; stronger than all of these but `sets`.
 
     Raises:
         SpecError: all that is wrong, in the file's order, profiles that were not chosen included.
@@ -72,7 +74,7 @@ def load_pipeline(
     root, text = read_yaml(file, os.fspath(path))
     base = file.absolute().parent
     library = Library(base)
-    overlaid = overlay(root, profiles, via, sets, None if site is None else os.fspath(site))
+    overlaid = overlay(root, profiles, via, sets, None if site is None else os.fspath(site), settings)
     checked = check(overlaid.root, base, library)
     problems = [*overlaid.problems, *checked.problems, *_other_profiles(root, profiles, base, library)]
     if problems or checked.spec is None:

@@ -24,6 +24,15 @@ SECTIONS = ("stages", "streams")
 _COMPLETE = {"stages": ({"component"}, {"command"}), "streams": ({"from", "to"},)}
 # The stream's engine that only hands over a file: `--via` would turn it into something that no program writes.
 _FILE = "file"
+_NO_SETTING = "expected KEY=VALUE", "for example `--set stages.md.ranks=4`"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A value that a campaign gives to a key of the pipeline, e.g. `stages.md.ranks`; it has its place there."""
+
+    key: str
+    value: Node
 
 
 @dataclass
@@ -35,7 +44,12 @@ class Overlaid:
 
 
 def overlay(
-    root: Node, profiles: Sequence[str], via: str | None, sets: Sequence[str], site: str | None = None
+    root: Node,
+    profiles: Sequence[str],
+    via: str | None,
+    sets: Sequence[str],
+    site: str | None = None,
+    settings: Sequence[Setting] = (),
 ) -> Overlaid:
     """The file with its overlays. Problems are collected; what is wrong is left out."""
     result = Overlaid(root)
@@ -45,6 +59,8 @@ def overlay(
         _lay_via(result, via)
     if site is not None:
         _lay_site(result, site)
+    for setting in settings:
+        _lay_setting(result, setting)
     for text in sets:
         _lay_set(result, text)
     return result
@@ -117,7 +133,7 @@ def _lay_site(result: Overlaid, site: str) -> None:
 def _lay_set(result: Overlaid, text: str) -> None:
     key, _, value_text = text.partition("=")
     place = SourcePosition(f"--set {text}")
-    wrong = _key_mistake(result.root, text)
+    wrong = _key_mistake(result.root, key) if "=" in text else _NO_SETTING
     if wrong is None:
         try:
             # Nothing after the `=` is an empty string; null is written `null`.
@@ -127,15 +143,29 @@ def _lay_set(result: Overlaid, text: str) -> None:
     if wrong is not None:
         result.problems.append(Problem(place.source, 0, 0, "", *wrong))
         return
+    _lay_value(result, key, relabelled(value, "--set", place))
+
+
+def _lay_setting(result: Overlaid, setting: Setting) -> None:
+    place = setting.value.key or setting.value.place
+    wrong = _key_mistake(result.root, setting.key)
+    if wrong is not None:
+        hint = "write the key as in the pipeline: `stages.md.ranks`" if wrong == _NO_SETTING else wrong[1]
+        message = "expected a key of the pipeline" if wrong == _NO_SETTING else wrong[0]
+        result.problems.append(Problem(*place, setting.key, message, hint))
+        return
+    _lay_value(result, setting.key, relabelled(setting.value, "campaign"))
+
+
+def _lay_value(result: Overlaid, key: str, value: Node) -> None:
     for path in _starred(result.root, key_path(result.root, key)):
-        result.root = _with(result.root, path, relabelled(value, "--set", place))
+        result.root = _with(result.root, path, value)
 
 
-def _key_mistake(root: Node, text: str) -> tuple[str, str] | None:
-    """What is wrong with the key of KEY=VALUE, apart from what the schema checks."""
-    key, equals, _ = text.partition("=")
-    if not equals or not re.fullmatch(r"[^.\s]+(\.[^.\s]+)*", key):
-        return "expected KEY=VALUE", "for example `--set stages.md.ranks=4`"
+def _key_mistake(root: Node, key: str) -> tuple[str, str] | None:
+    """What is wrong with a key such as `stages.md.ranks`, apart from what the schema checks."""
+    if not re.fullmatch(r"[^.\s]+(\.[^.\s]+)*", key):
+        return _NO_SETTING
     path = key_path(root, key)
     if path[0] == "profiles":
         return "profiles cannot be set", "choose one with `--profile NAME`"

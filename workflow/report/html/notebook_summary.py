@@ -18,7 +18,7 @@ from workflow.run.stream_rates import THROUGHPUT
 # Readable on white and on black. All other text keeps the colour of the notebook.
 STATE_COLOURS = {
     "succeeded": "#2a9d4a", "failed": "#d9363e", "lost": "#d9363e", "interrupted": "#bf8700", "stopped": "#bf8700",
-    "running": "#128a9e", "unfinished": "#128a9e",
+    "running": "#128a9e", "submitted": "#128a9e", "unfinished": "#128a9e",
 }  # fmt: skip
 
 

@@ -35,6 +35,7 @@ SIGNS = {
     "interrupted": "■",
     "stopped": "■",
     "running": "…",
+    "submitted": "…",
     "unfinished": "…",
 }
 OVERLAP_HINT = "time that the limiting stage did not wait ÷ time of the run: 100 % when it hides all other work"

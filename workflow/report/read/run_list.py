@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from workflow.report.report_model import RunLine, RunVerdict
+from workflow.run.job_record import read_job
 from workflow.run.lease import Liveness, examine_leases
 from workflow.run.run_brief import RunBrief, read_brief
 from workflow.run.run_directory import PLAN_FILE
@@ -28,17 +29,25 @@ def list_runs(run_dirs: Sequence[Path]) -> list[RunLine]:
 def _to_line(run_dir: Path, brief: RunBrief, lives: Liveness | None) -> RunLine:
     begin, end = brief.started, brief.finished
     started = begin.t if begin else None
+    job = read_job(run_dir)
     state: RunVerdict
     if end is not None:
         state, reason = end.state, end.reason
     elif lives is None or lives.lease is None:
-        state, reason = "unfinished", ""
+        state, reason = ("unfinished", "") if job is None else ("submitted", f"{job.text} has not started")
     else:
         state, reason = ("running", "") if lives.alive else ("lost", lives.text)
     host = begin.host if begin else lives.lease.host if lives and lives.lease else ""
     wall_s = max(0.0, brief.t - started) if started is not None and brief.t is not None else None
     return RunLine(
-        name=run_dir.name, state=state, reason=reason, started=started, wall_s=wall_s, host=host, site=_site(run_dir)
+        name=run_dir.name,
+        state=state,
+        reason=reason,
+        started=started,
+        wall_s=wall_s,
+        host=host,
+        site=_site(run_dir),
+        job="" if job is None else job.text,
     )
 
 

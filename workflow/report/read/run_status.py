@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from workflow.report.report_model import Report, RunVerdict, StagePart
+from workflow.run.job_record import read_job
 from workflow.run.lease import Liveness, examine_leases
 from workflow.run.processes.process_reaper import stat_fields
 from workflow.run.run_brief import read_brief
@@ -20,11 +21,14 @@ def settle(report: Report, run_dir: Path) -> Report:
 
     Takes up to ten seconds for a supervisor on another host. Nothing is said of a run that nobody has started.
     """
+    job = read_job(run_dir)
+    if job is not None:
+        report = report.model_copy(update={"run": report.run.model_copy(update={"job": job.text})})
     if report.run.state != "unfinished":
         return report
     (lives,) = examine_leases([run_dir])
     if lives.lease is None:
-        return report
+        return report if job is None else _with_run(report, "submitted", f"{job.text} has not started")
     if lives.alive:
         return _with_run(report, "running", "")
     stages = [_bereft(stage, lives) for stage in report.stages]

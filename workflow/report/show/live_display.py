@@ -68,6 +68,11 @@ class Progress:
         for line in self._pace.lines(state):
             self._print(line)
 
+    def say(self, line: str) -> None:
+        """Print one line, above what is redrawn."""
+        if not self._quiet:
+            self._print(line)
+
     def _redraw(self, state: RunState, console: Console) -> None:
         stages = [stage_cells(stage, state.t) for stage in state.stages.values()]
         streams = [stream_cells(state, stream.name, console.width) for stream in state.plan.streams]

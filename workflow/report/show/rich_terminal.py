@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 COLOURS = {
     "succeeded": "green", "failed": "bold red", "lost": "bold red", "interrupted": "yellow", "stopped": "yellow",
-    "running": "cyan", "waiting": "dim", "ok": "green", "missing": "bold red",
+    "running": "cyan", "submitted": "cyan", "waiting": "dim", "ok": "green", "missing": "bold red",
     "error": "bold red", "warning": "bold yellow", "note": "cyan", "place": "bold", "margin": "dim",
 }  # fmt: skip
 NARROWEST_FOLD = 30

@@ -11,7 +11,7 @@ RUN_COLUMNS: list[Column[RunLine]] = [
     state_column("state", lambda run: run.state),
     text_column("started", lambda run: moment(run.started)),
     text_column("duration", lambda run: duration(run.wall_s)),
-    text_column("where", lambda run: run.host or NOTHING),
+    text_column("where", lambda run: ", ".join(each for each in (run.host, run.job) if each) or NOTHING),
     text_column("site", lambda run: run.site or NOTHING),
 ]
 

@@ -1,0 +1,218 @@
+"""Campaigns as a user runs them: what runs, what is not run again, and what the report says."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from collections import Counter
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.support.campaigns import CampaignFolder
+from workflow import report_campaign, run_campaign
+from workflow.campaign.ledger import Ledger
+from workflow.errors import RunError
+
+
+def test_every_repetition_runs_once_and_no_run_twice(tmp_path: Path) -> None:
+    campaign = CampaignFolder(tmp_path, values=3, repetitions=4)
+    said = campaign.wf("run")
+    assert "12 of 12 repetitions succeeded" in said
+    assert Counter(campaign.ran()) == {"1": 4, "2": 4, "3": 4}
+    assert [sorted(campaign.ran()[start : start + 3]) for start in range(0, 12, 3)] == [["1", "2", "3"]] * 4
+    campaign.wf("run")
+    assert len(campaign.ran()) == 12
+
+
+def test_a_campaign_grows_without_running_what_is_there(tmp_path: Path) -> None:
+    campaign = CampaignFolder(tmp_path, values=2, repetitions=2)
+    campaign.wf("run", "-q")
+    campaign.write(values=3, repetitions=3)
+    campaign.wf("run", "-q")
+    assert Counter(campaign.ran()) == {"1": 3, "2": 3, "3": 3}
+    campaign.write(values=2, repetitions=2)
+    assert "4/4" not in campaign.wf("run", "-q")
+    assert len(campaign.ran()) == 9
+
+
+def test_a_changed_input_is_measured_again(tmp_path: Path) -> None:
+    campaign = CampaignFolder(tmp_path, values=1, repetitions=2)
+    program = tmp_path / "program.sh"
+    program.write_text("#!/bin/sh\necho 1 >> $FOLDER/ran.txt\n")
+    program.chmod(0o755)
+    pipeline = (tmp_path / "pipeline.yaml").read_text()
+    head, tail = pipeline.split("    command:")[0], pipeline.split("\n    env:")[1]
+    (tmp_path / "pipeline.yaml").write_text(f"{head}    command: [./program.sh]\n    env:{tail}")
+    campaign.wf("run", "-q")
+    assert len(campaign.ran()) == 2
+    program.write_text("#!/bin/sh\n# changed\necho 1 >> $FOLDER/ran.txt\n")
+    campaign.wf("run", "-q")
+    assert len(campaign.ran()) == 4
+
+
+def test_a_moved_pipeline_has_the_same_keys(tmp_path: Path) -> None:
+    (tmp_path / "here").mkdir()
+    CampaignFolder(tmp_path / "here", values=2, repetitions=2).wf("run", "-q")
+    shutil.copytree(tmp_path / "here", tmp_path / "there")
+    second = CampaignFolder(tmp_path / "there", values=2, repetitions=2)
+    second.wf("run", "-q")
+    assert len(second.ran()) == 4
+
+
+def test_what_fails_is_tried_again_and_does_not_stop_the_others(tmp_path: Path) -> None:
+    campaign = CampaignFolder(tmp_path, values=3, repetitions=2, more="retries: 2\n")
+    (tmp_path / "fail-2").touch()
+    said = campaign.wf("run", code=1)
+    assert "4 of 6 repetitions succeeded, 2 failed" in said
+    assert Counter(campaign.ran()) == {"1": 2, "2": 6, "3": 2}
+    assert "attempt 3: failed" in said and "exit code 1" in said
+    campaign.wf("run", code=1)
+    assert len(campaign.ran()) == 10
+    (tmp_path / "fail-2").unlink()
+    campaign.wf("run", "--failed")
+    assert Counter(campaign.ran())["2"] == 8
+
+
+def test_a_deadline_ends_a_repetition(tmp_path: Path) -> None:
+    campaign = CampaignFolder(tmp_path, values=1, repetitions=1, more="retries: 0\ndeadline: 300 ms\n")
+    (tmp_path / "pipeline.yaml").write_text(
+        "wf: 1\nname: tiny\nstages:\n  one: {command: [sleep, '60'], env: {VALUE: 0}}\n"
+    )
+    assert "0 of 1 repetition succeeded, 1 failed" in campaign.wf("run", code=1)
+
+
+def test_the_budget_stops_the_campaign_which_then_goes_on(tmp_path: Path) -> None:
+    campaign = CampaignFolder(tmp_path, values=2, repetitions=50, more="budget: {time: 500 ms}\n")
+    assert "the budget is spent" in campaign.wf("run", code=1)
+    some = len(campaign.ran())
+    assert 0 < some < 100
+    campaign.write(values=2, repetitions=some // 2 + 2, more="budget: {time: 1 h}\n")
+    campaign.wf("run", "-q")
+    assert len(campaign.ran()) == 2 * (some // 2 + 2)
+
+
+def test_two_processes_do_not_run_one_campaign(tmp_path: Path) -> None:
+    campaign = CampaignFolder(tmp_path, values=1, repetitions=1)
+    campaign.directory.mkdir(parents=True)
+    (campaign.directory / "schedule.json").touch()
+    with Ledger(campaign.directory):
+        assert "another process runs this campaign" in campaign.wf("run", code=2)
+    assert campaign.ran() == []
+
+
+def test_a_directory_of_something_else_is_refused(tmp_path: Path) -> None:
+    campaign = CampaignFolder(tmp_path, values=1, repetitions=1)
+    assert "is not a campaign's directory" in campaign.wf("run", "--dir", ".", code=2)
+
+
+def test_nothing_runs_when_one_trial_cannot_be_planned(tmp_path: Path) -> None:
+    campaign = CampaignFolder(tmp_path, values=2, repetitions=1)
+    (tmp_path / "campaign.yaml").write_text(
+        "wf: 1\ncampaign: tiny\npipeline: pipeline.yaml\nmatrix: {stages.one.ranks: [1, many]}\n"
+    )
+    said = campaign.wf("run", code=2)
+    assert "campaign.yaml:4:32: stages.one.ranks: expected a whole number" in said
+    assert campaign.ran() == []
+    listed = campaign.wf("plan", "--junit", "plan.xml", code=2)
+    assert "error" in listed
+    suite = ElementTree.parse(tmp_path / "plan.xml").getroot()
+    assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
+    (failure,) = suite.iter("failure")
+    assert "expected a whole number" in str(failure.text)
+
+
+def test_junit_of_a_run_has_the_failed_trials(tmp_path: Path) -> None:
+    campaign = CampaignFolder(tmp_path, values=2, repetitions=1, more="retries: 0\n")
+    (tmp_path / "fail-2").touch()
+    campaign.wf("run", "-q", "--junit", "run.xml", code=1)
+    suite = ElementTree.parse(tmp_path / "run.xml").getroot()
+    assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
+
+
+def test_data_of_successful_runs_goes_unless_it_is_kept(tmp_path: Path) -> None:
+    campaign = CampaignFolder(tmp_path, values=1, repetitions=1)
+    campaign.wf("run", "-q")
+    (run,) = (campaign.directory / "runs").iterdir()
+    assert not (run / "streams").exists() and not list(run.glob("stages/*/work"))
+    assert (run / "events.jsonl").exists() and (run / "stages/one/stdout.log").exists()
+    campaign.write(values=1, repetitions=2, more="keep: all\n")
+    campaign.wf("run", "-q")
+    assert [path.name for path in (campaign.directory / "runs").glob("*/streams")] == ["streams"]
+
+
+def test_status_and_report_name_a_campaign_in_three_ways(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    campaign = CampaignFolder(tmp_path, values=2, repetitions=6)
+    campaign.wf("run", "-q")
+    assert "6/6" in campaign.wf("status")
+    monkeypatch.chdir(tmp_path)
+    found = [report_campaign(name)[0] for name in ("campaign.yaml", "tiny", "campaigns/tiny")]
+    assert found[0] == found[1] == found[2]
+    with pytest.raises(RunError, match="did you mean `tiny`"):
+        report_campaign("tinny")
+
+
+def test_the_report_says_what_differs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    campaign = CampaignFolder(tmp_path, values=2, repetitions=8)
+    (tmp_path / "pipeline.yaml").write_text(
+        "wf: 1\nname: tiny\nstages:\n  one:\n    command: [sh, -c, 'sleep 0.$VALUE']\n    env: {VALUE: 0}\n"
+    )
+    campaign.write(
+        2, 8, "comparisons: [{vary: stages.one.env.VALUE}]\nmetrics: {time: run.wall_s, stage: stages.one.wall_s}\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    outcome = run_campaign("campaign.yaml")
+    assert outcome.status.complete and not outcome.interrupted and outcome.left == 0
+    results, written = report_campaign("tiny")
+    assert {path.name for path in written} == {"table.csv", "table.parquet", "report.json", "report.html"}
+    medians = {(each.metric, each.parameters["stages.one.env.VALUE"]): each.median for each in results.results}
+    short, long = medians["stage", 1], medians["stage", 2]
+    assert short is not None and long is not None and 0.1 <= short < 0.2 <= long
+    assert [(each.metric, each.decision) for each in results.comparisons] == [("time", "slower"), ("stage", "slower")]
+    assert json.loads((outcome.directory / "report.json").read_text()) == json.loads(results.model_dump_json())
+    page = (outcome.directory / "report.html").read_text()
+    assert "slower" in page and page.count("data:image/svg+xml;base64,") >= 3
+    pictures = {path.name for path in (outcome.directory / "pictures").iterdir()}
+    assert {"time-values.svg", "time-values.csv", "time-by-VALUE.svg", "comparisons.svg"} <= pictures
+    rows = list(csv.DictReader((outcome.directory / "table.csv").read_text().splitlines()))
+    times = [float(row["value"]) for row in rows if row["metric"] == "stage" and row["VALUE"] == "2"]
+    assert times == next(each.values for each in results.results if each.median == long)
+    import pyarrow.parquet
+
+    table = pyarrow.parquet.read_table(outcome.directory / "table.parquet").to_pylist()
+    assert [row["value"] for row in table if row["metric"] == "stage" and row["VALUE"] == "2"] == times
+
+
+def test_perceived_throughput_is_bytes_over_the_time_that_writing_adds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pipeline.yaml").write_text(
+        "wf: 1\nname: io\noversubscribe: true\nstages:\n"
+        "  source: {component: synthetic, with: {bytes: 30 MB, steps: 4}}\n  sink: {component: 'null'}\n"
+        "streams:\n  data: {from: source, to: sink, via: bp5}\n"
+    )
+    (tmp_path / "campaign.yaml").write_text(
+        "wf: 1\ncampaign: io\npipeline: pipeline.yaml\nrepetitions: 2\nwarmup: 0\n"
+        "matrix: {stages.source.with.bytes: [30 MB, 40 MB]}\n"
+        "baseline: {set: {stages.source.with.bytes: 8}}\nmetrics: {rate: streams.data.perceived_throughput}\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    outcome = run_campaign("campaign.yaml")
+    assert [each.is_baseline for each in outcome.status.trials] == [False, False, True]
+    results, _ = report_campaign("io")
+    rows = list(csv.DictReader((outcome.directory / "table.csv").read_text().splitlines()))
+
+    def figures(name: str, figure: str, **where: str) -> list[float]:
+        found = [row for row in rows if (row["name"], row["figure"]) == (name, figure)]
+        return [float(row["value"]) for row in found if all(row[key] == value for key, value in where.items())]
+
+    quiet = figures("source", "wall_s", baseline="True")
+    assert len(quiet) == 2
+    middle = sum(quiet) / 2
+    for result in results.results:
+        trial = result.trial
+        times, counts = figures("source", "wall_s", trial=trial), figures("data", "bytes", trial=trial)
+        expected = [count / (time - middle) for time, count in zip(times, counts, strict=True) if time > middle]
+        assert result.values == pytest.approx(expected)

@@ -1,0 +1,347 @@
+"""Runs submitted to schedulers whose commands are fakes: jobs are processes of this machine, and answers are as bad as
+they get in production.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.chains import ROOT
+from tests.support.fake_schedulers import FakeScheduler
+from workflow.run.processes.process_reaper import end_members, find_members
+
+PIPELINE = """
+wf: 1
+name: small
+oversubscribe: true
+deadlines: {start: 60 s, stop: 3 s}
+stages:
+  sim: {component: gray_scott, with: {steps: 200, write_every: 20, size: [16]}}
+  sink: {component: "null"}
+streams:
+  field: {from: sim, to: sink}
+"""
+SITE = "site: {0}\nsummary: a scheduler of fakes\ncores_per_node: 4\nmemory_per_node: 2 GiB\nscheduler: {0}\n"
+WITHIN_S = 60.0
+DOWN = {"stderr": "slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n", "code": 1}
+TIMED_OUT = {"stderr": "slurm_load_jobs error: Socket timed out on send/recv operation\n", "code": 1}
+GONE = {"stderr": "slurm_load_jobs error: Invalid job id specified\n", "code": 1}
+ACCEPTED = "Submitted batch job 12\n"
+
+
+class Login:
+    """A login node: a folder with a pipeline, site files and the commands of all schedulers."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.fake = FakeScheduler(folder / "bin")
+        (folder / "p.yaml").write_text(PIPELINE)
+        for scheduler in ("slurm", "pbs", "lsf", "flux"):
+            (folder / f"{scheduler}.yaml").write_text(SITE.format(scheduler))
+        self.fake.answer("scontrol", os.uname().nodename + "\n")
+        self.fake.answer("sacct", {"stderr": "Slurm accounting storage is disabled\n", "code": 1})
+
+    def start(self, *argv: str, **variables: str) -> subprocess.Popen[str]:
+        outside = {key: value for key, value in os.environ.items() if not key.startswith(("SLURM_", "PBS_"))}
+        env = {
+            **outside,
+            "COLUMNS": "100",
+            "NO_COLOR": "1",
+            "PYTHONPATH": str(ROOT),
+            "PATH": self.fake.path,
+            **variables,
+        }
+        return subprocess.Popen(
+            [sys.executable, "-m", "workflow.cli", *argv], cwd=self.folder, env=env, text=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+
+    def wf(self, *argv: str, code: int = 0, **variables: str) -> str:
+        process = self.start(*argv, **variables)
+        said, _ = process.communicate(timeout=150)
+        assert process.returncode == code, f"{argv}: {process.returncode}\n{said}"
+        assert "Traceback" not in said, said
+        return said
+
+    @property
+    def run(self) -> Path:
+        return (self.folder / "runs/latest").resolve()
+
+    def state(self) -> tuple[str, str]:
+        run = json.loads(self.wf("status", "--json"))["run"]
+        return run["state"], run["reason"]
+
+    def start_job(self, script: Path, **variables: str) -> subprocess.Popen[bytes]:
+        """Execute a job's script as a scheduler does once there is room."""
+        env = {**os.environ, "PYTHONPATH": str(ROOT), "PATH": self.fake.path, **variables}
+        return subprocess.Popen(["/bin/bash", str(script)], env=env, start_new_session=True)
+
+    def script(self, scheduler: str = "slurm") -> Path:
+        (found,) = (self.run / "psij" / scheduler).glob("*.job")
+        return found
+
+
+@pytest.fixture
+def login(tmp_path: Path) -> Iterator[Login]:
+    yield Login(tmp_path)
+    for run in (tmp_path / "runs").glob("small-*"):
+        end_members(str(run))
+
+
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + WITHIN_S
+    while not condition():
+        assert time.monotonic() < deadline, f"{what}: not within {WITHIN_S} s"
+        time.sleep(0.05)
+
+
+def job_of(run: Path) -> dict[str, Any]:
+    job = json.loads((run / "job.json").read_text())
+    assert isinstance(job, dict)
+    return job
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "submit", "accepted", "job"),
+    [("slurm", "sbatch", ACCEPTED, "12"), ("pbs", "qsub", "12.pbs\n", "12.pbs")],
+)
+def test_a_run_is_submitted_and_followed_to_its_end(
+    scheduler: str, submit: str, accepted: str, job: str, login: Login
+) -> None:
+    login.fake.answer(submit, {"stdout": accepted, "run": job})
+    login.fake.answer("squeue", "12|RUNNING|None\n")
+    login.fake.answer("qstat", "Job Id: 12.pbs\n    job_state = R\n")
+    said = login.wf("run", "p.yaml", "--site", f"{scheduler}.yaml")
+    assert f"{scheduler} job {job} was submitted" in said
+    assert "small: succeeded" in said
+    assert len(login.fake.calls(submit)) == 1
+    (exit_code,) = (login.run / "psij" / scheduler).glob("*.ec")
+    wait_until(lambda: exit_code.read_text() == "0\n", "the job's script has left its exit code")
+    line = json.loads(login.wf("runs", "--json"))["runs"][0]
+    assert (line["state"], line["job"], line["site"]) == ("succeeded", f"{scheduler} job {job}", scheduler)
+
+
+def test_the_script_that_the_plan_shows_is_the_one_that_is_submitted(login: Login) -> None:
+    login.fake.answer("sbatch", ACCEPTED)
+    login.fake.answer("squeue", "12|PENDING|Priority\n")
+    (login.folder / "slurm.yaml").write_text(
+        SITE.format("slurm") + 'modules: ["module() { :; }", "module load adios2"]\n'
+    )
+    login.wf("run", "p.yaml", "--site", "slurm.yaml", "--detach", "--set", "allocation.walltime=10 min")
+    submitted = login.script().read_text()
+    token = str(job_of(login.run)["name"]).removeprefix("small-")
+    submitted = (
+        submitted.replace(str(login.run), "/RUN_DIR").replace(login.script().stem, "JOB_ID").replace(token, "TOKEN")
+    )
+    shown = login.wf("plan", "p.yaml", "--site", "slurm.yaml", "--job-script", "--set", "allocation.walltime=10 min")
+    assert shown == submitted
+    assert "module load adios2\n" in shown
+    assert "#SBATCH --time=0:10:0\n" in shown
+
+
+def test_a_submission_that_fails_after_it_was_accepted_is_not_repeated(login: Login) -> None:
+    login.fake.answer("sbatch", {"stderr": "sbatch: error: Socket timed out on send/recv\n", "code": 1, "run": "12"})
+    login.fake.answer("squeue", TIMED_OUT, "12|RUNNING|None\n")
+    said = login.wf("run", "p.yaml", "--site", "slurm.yaml")
+    assert "small: succeeded" in said
+    assert "but the job was accepted: 12" in said
+    assert len(login.fake.calls("sbatch")) == 1
+    assert job_of(login.run)["job"] == "12"
+
+
+def test_a_refused_submission_says_what_the_scheduler_said(login: Login) -> None:
+    login.fake.answer("sbatch", {"stderr": "sbatch: error: QOSMaxSubmitJobPerUserLimit\n", "code": 1})
+    login.fake.answer("squeue", "")
+    said = login.wf("run", "p.yaml", "--site", "slurm.yaml", code=2)
+    assert "error: slurm did not accept the job: sbatch: error: QOSMaxSubmitJobPerUserLimit" in said
+    assert login.state()[0] == "failed"
+    assert len(login.fake.calls("sbatch")) == 1
+
+
+def test_it_may_not_be_known_whether_a_job_was_accepted(login: Login, monkeypatch: pytest.MonkeyPatch) -> None:
+    from workflow.errors import RunError
+    from workflow.run.job_record import JobRecord
+    from workflow.submit import submission
+
+    monkeypatch.setenv("PATH", login.fake.path)
+    monkeypatch.setattr(submission, "_LOOKS_S", (0.0, 0.1, 0.2))
+    login.fake.answer("squeue", DOWN)
+    with pytest.raises(RunError, match="the scheduler gives no answer: the job may have been accepted"):
+        submission._find_accepted(login.folder, JobRecord("slurm", "small-ab12"), "Socket timed out")
+    assert not (login.folder / "events.jsonl").exists(), "a run whose job may start has no verdict"
+
+
+def test_a_job_that_fails_before_its_supervisor_starts_fails_the_run(login: Login) -> None:
+    login.fake.answer("sbatch", ACCEPTED)
+    login.fake.answer("squeue", "12|FAILED|NonZeroExitCode\n")
+    said = login.wf("run", "p.yaml", "--site", "slurm.yaml", code=1)
+    assert "slurm job 12 ended: FAILED (NonZeroExitCode); before its supervisor started" in said
+    assert login.state()[0] == "failed"
+
+
+def test_the_exit_code_of_the_script_needs_no_scheduler(login: Login) -> None:
+    login.fake.answer("sbatch", ACCEPTED)
+    login.fake.answer("squeue", DOWN)
+    login.wf("run", "p.yaml", "--site", "slurm.yaml", "--detach")
+    (login.run / "psij/slurm/12.ec").write_text("127\n")
+    (login.run / "supervisor.log").write_text("python: command not found\n")
+    said = login.wf("watch", code=1)
+    assert "slurm job 12 ended: exit code 127; before its supervisor started: python: command not found" in said
+
+
+def test_a_queue_in_trouble_changes_nothing(login: Login) -> None:
+    """A time-out, an odd state of another job and of ours with a reason of several words, a controller that is down, a
+    queue that has forgotten the job: then the job starts all the same."""
+    login.fake.answer("sbatch", ACCEPTED)
+    login.fake.answer("squeue", TIMED_OUT, "11|XX|odd\n12|ZZ|a reason with blanks\n", GONE, DOWN)
+    follower = login.start("run", "p.yaml", "--site", "slurm.yaml")
+    wait_until(lambda: len(login.fake.calls("squeue")) >= 4, "the scheduler was asked four times")
+    assert follower.poll() is None
+    assert login.state()[0] == "submitted"
+    job = login.start_job(login.script(), SLURM_JOB_ID="12", SLURM_JOB_NODELIST=os.uname().nodename)
+    said, _ = follower.communicate(timeout=WITHIN_S)
+    assert follower.returncode == 0, said
+    assert "no answer from the scheduler: squeue failed with exit code 1: slurm_load_jobs error: Socket timed" in said
+    assert "slurm job 12: ZZ (a reason with blanks)" in said
+    assert "small: succeeded" in said
+    assert job.wait(WITHIN_S) == 0
+    assert len(login.fake.calls("sbatch")) == 1
+
+
+def test_while_events_come_the_scheduler_is_left_alone(login: Login) -> None:
+    (login.folder / "p.yaml").write_text(PIPELINE.replace("steps: 200", "steps: 40000"))
+    login.fake.answer("sbatch", {"stdout": ACCEPTED, "run": "12"})
+    login.fake.answer("squeue", "12|RUNNING|None\n")
+    login.wf("run", "p.yaml", "--site", "slurm.yaml")
+    events = [json.loads(line) for line in (login.run / "events.jsonl").read_text().splitlines()]
+    assert events[-1]["t"] - events[0]["t"] > 5, "too short to show it"
+    assert len(login.fake.calls("squeue")) <= 2
+
+
+def test_the_death_of_its_follower_does_not_touch_a_submitted_run(login: Login) -> None:
+    (login.folder / "p.yaml").write_text(PIPELINE.replace("steps: 200", "steps: 10000000"))
+    login.fake.answer("sbatch", {"stdout": ACCEPTED, "run": "12"})
+    login.fake.answer("squeue", "12|RUNNING|None\n")
+    for number in (signal.SIGKILL, signal.SIGHUP):
+        follower = login.start("run", "p.yaml", "--site", "slurm.yaml")
+        assert follower.stdout is not None
+        assert any("sim: started" in line for line in follower.stdout)
+        follower.send_signal(number)
+        follower.communicate(timeout=WITHIN_S)
+        assert login.state()[0] == "running"
+        assert "interrupted by `wf cancel`" in login.wf("cancel")
+        assert find_members(str(login.run)) == set()
+
+
+def test_a_job_that_waits_is_cancelled_by_the_scheduler(login: Login) -> None:
+    login.fake.answer("sbatch", ACCEPTED)
+    login.fake.answer("squeue", "12|PENDING|Priority\n", "12|PENDING|Priority\n", "12|CANCELLED by 0|None\n")
+    login.fake.answer("scancel", "")
+    login.wf("run", "p.yaml", "--site", "slurm.yaml", "--detach")
+    assert login.state() == ("submitted", "slurm job 12: PENDING (Priority)")
+    said = login.wf("cancel")
+    assert "slurm job 12 was cancelled" in said
+    assert "cancelled before it was started" in said
+    assert login.fake.calls("scancel") == [["12"]]
+    assert login.state()[0] == "interrupted"
+    job = login.start_job(login.script(), SLURM_JOB_ID="12", SLURM_JOB_NODELIST=os.uname().nodename)
+    assert job.wait(WITHIN_S) != 0, "a job that starts all the same finds that its run has ended"
+    assert find_members(str(login.run)) == set()
+
+
+def test_a_cancellation_without_a_scheduler_is_an_error(login: Login) -> None:
+    login.fake.answer("sbatch", ACCEPTED)
+    login.fake.answer("squeue", DOWN)
+    login.wf("run", "p.yaml", "--site", "slurm.yaml", "--detach")
+    said = login.wf("cancel", code=2)
+    assert "error: slurm job 12 cannot be cancelled: squeue failed" in said
+    assert login.state()[0] == "submitted"
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "command", "queue", "answer"),
+    [("lsf", "bsub < {}/job.sh", "bjobs", "12|PEND|-|-\n"), ("flux", "flux batch {}/job.sh", "flux", "12|SCHED||\n")],
+)
+def test_scripts_of_other_schedulers_are_submitted_by_the_user_and_followed(
+    scheduler: str, command: str, queue: str, answer: str, login: Login
+) -> None:
+    login.fake.answer(queue, answer)
+    follower = login.start("run", "p.yaml", "--site", f"{scheduler}.yaml")
+    wait_until(lambda: bool(login.fake.calls(queue)), "the scheduler was asked")
+    # Inside of its own scheduler the hosts would be known by variables, which only the real one sets.
+    job = login.start_job(login.run / "job.sh", WF_HOSTFILE=str(host_file(login.folder)))
+    said, _ = follower.communicate(timeout=WITHIN_S)
+    assert follower.returncode == 0, said
+    assert command.format(login.run) in said
+    assert "small: succeeded" in said
+    assert job.wait(WITHIN_S) == 0
+    assert job_of(login.run)["scheduler"] == scheduler
+
+
+def host_file(folder: Path) -> Path:
+    path = folder / "hosts"
+    path.write_text(f"{os.uname().nodename} slots=4\n")
+    return path
+
+
+def test_sigterm_of_a_job_reaches_the_supervisor_which_closes_the_run(login: Login) -> None:
+    """A scheduler signals all processes of a job: PSI/J's shells must outlive that."""
+    (login.folder / "p.yaml").write_text(PIPELINE.replace("steps: 200", "steps: 10000000"))
+    login.fake.answer("sbatch", ACCEPTED)
+    login.fake.answer("squeue", "12|RUNNING|None\n")
+    login.wf("run", "p.yaml", "--site", "slurm.yaml", "--detach")
+    job = login.start_job(login.script(), SLURM_JOB_ID="12", SLURM_JOB_NODELIST=os.uname().nodename)
+    events = login.run / "events.jsonl"
+    wait_until(lambda: events.exists() and "stream_progress" in events.read_text(), "steps arrive")
+    os.killpg(job.pid, signal.SIGTERM)
+    job.wait(WITHIN_S)
+    assert login.state() == ("interrupted", "interrupted by SIGTERM")
+    assert find_members(str(login.run)) == set()
+
+
+def test_a_job_that_is_started_again_ends_with_that_message(login: Login) -> None:
+    login.fake.answer("sbatch", ACCEPTED)
+    login.fake.answer("squeue", "12|RUNNING|None\n")
+    login.wf("run", "p.yaml", "--site", "slurm.yaml", "--detach")
+    lease = {"host": "n1", "pid": 1, "beat": 3, "run_dir": "", "system": "another", "born": 1}
+    (login.run / "lease.json").write_text(json.dumps(lease))
+    os.utime(login.run / "lease.json", (time.time() - 3600, time.time() - 3600))
+    job = login.start_job(login.script(), SLURM_JOB_ID="12", SLURM_JOB_NODELIST=os.uname().nodename)
+    job.wait(WITHIN_S)
+    state, reason = login.state()
+    assert state == "failed"
+    assert reason.endswith("its supervisor on n1 has died, and its job was started again: a run is not resumed")
+
+
+def test_run_directories_with_blanks_are_refused_before_anything_is_written(login: Login) -> None:
+    said = login.wf("run", "p.yaml", "--site", "slurm.yaml", "--run-dir", "my run", code=2)
+    assert "job scripts allow no blanks and special characters in paths" in said
+    assert not (login.folder / "my run").exists()
+    assert login.fake.calls("sbatch") == []
+
+
+def test_without_psij_the_command_that_installs_it_is_shown(login: Login, tmp_path: Path) -> None:
+    stub = tmp_path / "stub"
+    stub.mkdir()
+    (stub / "psij.py").write_text("raise ImportError('no psij')\n")
+    for argv in (["plan", "p.yaml", "--job-script"], ["run", "p.yaml"]):
+        said = login.wf(*argv, "--site", "slurm.yaml", code=2, PYTHONPATH=f"{stub}:{ROOT}")
+        assert "error: jobs are submitted by PSI/J, which is not installed in this Python" in said
+        assert re.search(r"-m pip install .*\[submit\]", said)
+    assert not list((login.folder / "runs").glob("small-*")), "nothing is left of a run that cannot be submitted"
+
+
+def test_a_site_without_a_scheduler_has_no_job_script(login: Login) -> None:
+    said = login.wf("plan", "p.yaml", "--job-script", code=2)
+    assert "error: site local has no scheduler" in said

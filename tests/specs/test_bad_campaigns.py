@@ -1,0 +1,70 @@
+"""One tiny campaign file per mistake: `bad-campaigns/NAME.yaml`, and what users get for it in `NAME.expected`.
+
+After a deliberate change of messages: `pytest tests/specs/test_bad_campaigns.py --bless`, then read the difference.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.specs.test_bad import SITE
+from workflow.campaign.campaign_advice import advise_campaign
+from workflow.campaign.load_campaign import load_campaign
+from workflow.campaign.planned_trials import plan_campaign
+from workflow.errors import SpecError
+from workflow.plan.make import make_plan
+from workflow.plan.plan_model import Plan
+from workflow.spec import shipped
+from workflow.spec.load import Loaded
+
+HERE = Path(__file__).parent
+BAD = HERE / "bad-campaigns"
+CASES = sorted(path.name for path in BAD.glob("*.yaml"))
+
+
+@pytest.fixture(autouse=True)
+def in_bad_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(BAD)
+    monkeypatch.setattr(shipped, "COMPONENT_DIRS", [HERE / "components"])
+    monkeypatch.delenv("WF_CONFIGS", raising=False)
+
+
+def decide(loaded: Loaded) -> Plan:
+    return make_plan(loaded, SITE, python="/python", wf_version="0")
+
+
+def message(case: str) -> str:
+    """What `wf campaign plan` says, on a machine of four cores."""
+    try:
+        planned = plan_campaign(load_campaign(case), decide)
+    except SpecError as error:
+        return f"{error}\n"
+    errors = [problem for problem in advise_campaign(planned) if problem.level == "error"]
+    assert planned.problems or errors, "nothing is wrong with it"
+    return f"{SpecError([*planned.problems, *errors])}\n"
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_message(case: str, bless: bool) -> None:
+    said = message(case).replace(str(BAD), "<here>")
+    expected = (BAD / case).with_suffix(".expected")
+    if bless:
+        expected.write_text(said)
+    assert expected.is_file(), f"no {expected.name}: run with --bless, then read it"
+    assert said == expected.read_text()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_problem_has_its_place_and_a_way_out(case: str) -> None:
+    for problem in re.split(r"\n(?! )", message(case).rstrip("\n")):
+        first, *rest = problem.split("\n")
+        # The one mistake without a line is a file that is not there.
+        assert re.match(rf"error: ({re.escape(case)}:[1-9]\d*:[1-9]\d*|pipelines/wlak.yaml): ", first), first
+        assert rest, f"says nothing to type next: {problem}"
+
+
+def test_nothing_is_expected_of_files_that_are_gone() -> None:
+    assert {path.stem for path in BAD.glob("*.expected")} == {Path(case).stem for case in CASES}

@@ -1,0 +1,181 @@
+"""From the ledger to medians and verdicts, without any run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.support.sample_run import write_sample
+from workflow.campaign.campaign_directory import Schedule, ScheduledTrial
+from workflow.campaign.campaign_spec import CampaignSpec
+from workflow.campaign.campaign_tables import comparison_table, metric_table
+from workflow.campaign.figures import figures_of, to_figure_name
+from workflow.campaign.junit import TrialCase, to_junit
+from workflow.campaign.ledger import Attempt, History, RepetitionId
+from workflow.campaign.make_results import count_comparisons, make_results, make_status
+from workflow.campaign.results_pictures import make_pictures
+from workflow.campaign.results_table import table_columns, table_rows
+from workflow.campaign.samples import measured
+from workflow.report.report_files import compute_report
+
+TIMES = {("sst", 1): 10.0, ("sst", 2): 6.0, ("bp5", 1): 20.0, ("bp5", 2): 6.1}
+
+
+def spec_of(**changed: object) -> CampaignSpec:
+    given: dict[str, object] = {
+        "wf": 1, "campaign": "c", "pipeline": "p.yaml", "repetitions": 8, "warmup": 1,
+        "matrix": {"streams.d.via": ["sst", "bp5"], "stages.s.ranks": [1, 2]},
+        "comparisons": [{"vary": "streams.d.via"}], **changed,
+    }  # fmt: skip
+    return CampaignSpec.model_validate_json(json.dumps(given))
+
+
+def schedule_of() -> Schedule:
+    trials = [
+        ScheduledTrial(key=f"{via}{ranks}", parameters={"streams.d.via": via, "stages.s.ranks": ranks})
+        for via, ranks in TIMES
+    ]
+    return Schedule(wf_version="1", site="local", host="h", versions={}, trials=trials)
+
+
+def history_of(repetitions: int = 8, failed: tuple[str, int] | None = None) -> History:
+    history = History()
+    for (via, ranks), time in TIMES.items():
+        key = f"{via}{ranks}"
+        history.end(RepetitionId(key, 1, warmup=True), end(time * 9))
+        for number in range(1, repetitions + 1):
+            state = "failed" if failed == (key, number) else "succeeded"
+            history.end(RepetitionId(key, number), end(time * (1 + 0.001 * number), state))
+    return history
+
+
+def end(time: float, state: str = "succeeded") -> Attempt:
+    figures = {"run.wall_s": time, "stages.s.wall_s": time / 2, "streams.d.bytes": 1e9}
+    return Attempt("succeeded" if state == "succeeded" else "failed", 1, "r", 1e9, time, reason="why", figures=figures)
+
+
+def test_medians_are_those_of_the_measured_repetitions() -> None:
+    results = make_results(spec_of(), schedule_of(), history_of())
+    first = results.results[0]
+    assert first.values == pytest.approx([10 * (1 + 0.001 * number) for number in range(1, 9)])
+    assert first.median == pytest.approx(10.045)
+    assert first.low is not None and first.high is not None and 10.01 < first.low < 10.045 < first.high < 10.08
+
+
+def test_a_failed_repetition_is_in_no_figure() -> None:
+    history = history_of(failed=("sst1", 3))
+    results = make_results(spec_of(), schedule_of(), history)
+    assert len(results.results[0].values) == 7
+    assert any("1 repetition failed" in note for note in results.notes)
+    status = make_status(spec_of(), schedule_of(), history)
+    assert (status.trials[0].succeeded, status.trials[0].failed, status.trials[0].reason) == (7, 1, "why")
+    assert not status.complete
+
+
+def test_comparisons_are_between_trials_that_differ_in_one_key() -> None:
+    results = make_results(spec_of(), schedule_of(), history_of())
+    assert [(each.at, each.value, each.against) for each in results.comparisons] == [
+        ({"stages.s.ranks": 1}, "bp5", "sst"), ({"stages.s.ranks": 2}, "bp5", "sst"),
+    ]  # fmt: skip
+    slower, same = results.comparisons
+    assert slower.decision == "slower" and slower.ratio == pytest.approx(2.0) and slower.corrected_p is not None
+    assert slower.p == pytest.approx(2 / 12870) and slower.corrected_p == pytest.approx(4 / 12870)
+    assert same.decision == "same" and same.ratio == pytest.approx(6.1 / 6)
+
+
+def test_the_direction_decides_what_is_faster() -> None:
+    results = make_results(spec_of(metrics={"t": {"of": "run.wall_s", "better": "more"}}), schedule_of(), history_of())
+    assert results.comparisons[0].decision == "faster"
+
+
+def test_a_smaller_threshold_makes_a_small_difference_matter() -> None:
+    results = make_results(spec_of(threshold=0.01), schedule_of(), history_of())
+    assert results.comparisons[1].decision == "slower"
+
+
+def test_against_names_the_reference_and_metrics_are_chosen() -> None:
+    spec = spec_of(
+        metrics={"a": "run.wall_s", "b": "stages.s.wall_s"},
+        comparisons=[{"vary": "streams.d.via", "against": "bp5", "metrics": ["b"]}],
+    )
+    results = make_results(spec, schedule_of(), history_of())
+    assert [(each.metric, each.value) for each in results.comparisons] == [("b", "sst"), ("b", "sst")]
+    assert count_comparisons(spec, schedule_of().trials) == 2
+
+
+def test_repetitions_that_are_missing_are_told() -> None:
+    results = make_results(spec_of(repetitions=10), schedule_of(), history_of())
+    assert "8 repetitions of 40 are still to run" in results.notes
+
+
+def test_too_few_repetitions_have_no_interval_and_no_verdict() -> None:
+    results = make_results(spec_of(repetitions=4), schedule_of(), history_of(4))
+    assert all(each.low is None for each in results.results)
+    assert {each.decision for each in results.comparisons} == {"undecided"}
+    assert ["too few" in row for row in metric_table(results, results.metrics[0]).rows] == [True] * 4
+
+
+def test_the_table_has_a_row_per_repetition_and_figure() -> None:
+    spec, schedule, history = spec_of(), schedule_of(), history_of()
+    keys = ["streams.d.via", "stages.s.ranks"]
+    rows = list(table_rows(measured(schedule, spec, history), keys, make_results(spec, schedule, history).metrics))
+    assert len(rows) == 4 * 9 * 3
+    first = dict(zip(table_columns(keys), rows[0], strict=True))
+    assert first == {
+        "trial": "sst1", "baseline": False, "via": "sst", "ranks": "1", "repetition": 1, "warmup": True,
+        "metric": "time", "part": "run", "name": "", "figure": "wall_s", "value": 90.0, "unit": "s",
+    }  # fmt: skip
+
+
+def test_a_key_that_is_called_like_a_column_keeps_its_whole_name() -> None:
+    assert "stages.s.env.value" in table_columns(["stages.s.env.value"])
+
+
+def test_pictures_have_their_data_and_equal_results_give_equal_bytes() -> None:
+    results = make_results(spec_of(), schedule_of(), history_of())
+    pictures = make_pictures(results)
+    assert [picture.name for picture in pictures] == ["time-values", "time-by-ranks", "time-map", "comparisons"]
+    for picture in pictures:
+        root = ElementTree.fromstring(picture.svg)
+        assert root.tag.endswith("svg")
+        assert picture.rows and all(len(row) == len(picture.columns) for row in picture.rows)
+    assert [picture.svg for picture in pictures] == [picture.svg for picture in make_pictures(results)]
+    assert "ideal" in pictures[1].svg.decode()
+
+
+def test_verdicts_in_words() -> None:
+    results = make_results(spec_of(), schedule_of(), history_of())
+    assert [row[-1] for row in comparison_table(results).rows] == ["slower", "same within 5 %"]
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("run.wall_s", ("run", "", "wall_s")), ("streams.a.bytes", ("streams", "a", "bytes")), ("run.x.wall_s", None),
+        ("stages.wall_s", None), ("wall_s", None), ("jobs.a.b", None),
+    ],
+)  # fmt: skip
+def test_names_of_figures(text: str, parts: tuple[str, str, str] | None) -> None:
+    assert to_figure_name(text) == parts
+
+
+def test_all_figures_of_a_report_have_a_name_a_unit_and_a_direction(tmp_path: Path) -> None:
+    report = compute_report(write_sample(tmp_path))
+    figures = figures_of(report)
+    assert figures["run.wall_s"] == report.run.wall_s
+    stream = report.streams[0]
+    assert figures[f"streams.{stream.name}.throughput"] == stream.throughput
+    for name in figures:
+        parts = to_figure_name(name)
+        assert parts is not None and str(parts) == name and parts.figure.unit
+
+
+def test_junit_counts_its_cases() -> None:
+    cases = [TrialCase("a=1", 1.5), TrialCase("a=2", fault="line 1\nline 2"), TrialCase("a=3", skipped="later")]
+    root = ElementTree.fromstring(to_junit("c", cases))
+    assert [root.get(name) for name in ("tests", "failures", "skipped", "time")] == ["3", "1", "1", "1.500"]
+    (failure,) = root.iter("failure")
+    assert failure.get("message") == "line 1" and failure.text == "line 1\nline 2"

@@ -1,0 +1,119 @@
+"""Job scripts: what is said to each scheduler."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from workflow.errors import RunError
+from workflow.plan.plan_model import AllocationPlan
+from workflow.submit.job_order import (
+    JobOrder,
+    check_path,
+    flux_script,
+    job_name,
+    lsf_script,
+    pbs_chunk,
+    slurm_directives,
+    slurm_partition,
+)
+from workflow.submit.psij_jobs import complete_script, render_order
+
+
+def order(scheduler: str, **more: Any) -> JobOrder:
+    given = {"scheduler": scheduler, "nodes": 4, "walltime_s": 5400, "grace_s": 60, "queue": "batch"} | more
+    command = ("/usr/bin/python", "-m", "workflow.run.supervisor", "/runs/a-1")
+    return JobOrder(
+        AllocationPlan.model_validate(given), "shock-ab12cd", Path("/runs/a-1"), command, ("module load x",), 7
+    )
+
+
+def lines(text: str, mark: str) -> list[str]:
+    return [line.removeprefix(mark).strip() for line in text.splitlines() if line.startswith(mark)]
+
+
+def test_slurm() -> None:
+    more = {"account": "phy", "reservation": "r1", "qos": "debug", "partition": "p1", "constraints": ["gpu", "nvme"]}
+    text = render_order(order("slurm", **more, directives=["--exclusive", "--network=job_vni", "-C x"]))
+    said = lines(text, "#SBATCH ")
+    for option in (
+        "--job-name=shock-ab12cd", "--no-requeue", "--qos=debug", "--constraint=gpu&nvme", "--network=job_vni", "-C x",
+        "--nodes=4", "--ntasks-per-node=1", "--time=1:30:0", '--partition="p1"', '--account="phy"',
+        '--reservation="r1"', "--exclusive",
+    ):  # fmt: skip
+        assert said.count(option) == 1, option
+    assert text.startswith("#!/bin/bash\n#SBATCH ")
+    first_command = text.splitlines().index("_PSIJ_PPN=1")
+    assert not any(line.startswith("#SBATCH") for line in text.splitlines()[first_command:]), (
+        "sbatch stops reading there"
+    )
+    body = text.partition("module load x\n")[2].splitlines()
+    assert body[0] == "cd /runs/a-1"
+    assert body[1] == "trap : TERM USR1"
+    assert body[4].endswith("/usr/bin/python -m workflow.run.supervisor /runs/a-1 ")
+    assert subprocess.run(["bash", "-n"], input=text, text=True).returncode == 0
+
+
+def test_slurm_without_whole_nodes() -> None:
+    assert "--cpus-per-task=7" in list(slurm_directives(order("slurm", exclusive=False)))
+    assert "#SBATCH --exclusive" not in render_order(order("slurm", exclusive=False))
+
+
+def test_the_partition_of_a_queue() -> None:
+    assert slurm_partition(order("slurm").allocation) == "batch"
+    assert slurm_partition(order("slurm", partition="p1", qos="debug").allocation) == "p1"
+    assert slurm_partition(order("slurm", qos="debug").allocation) is None, "the queue is a QOS alone"
+
+
+def test_pbs() -> None:
+    text = render_order(order("pbs", account="phy", constraints=["system=polaris"], directives=["-l filesystems=home"]))
+    said = lines(text, "#PBS ")
+    for option in (
+        "-N shock-ab12cd", "-r n", "-l filesystems=home", "-l select=4:ncpus=7:mpiprocs=1:system=polaris",
+        "-l place=scatter:exclhost", "-l walltime=1:30:0", "-A phy", "-q batch",
+    ):  # fmt: skip
+        assert said.count(option) == 1, option
+    assert sum(option.startswith("-l select=") for option in said) == 1
+    assert subprocess.run(["bash", "-n"], input=text, text=True).returncode == 0
+
+
+def test_the_chunk_of_pbs_may_name_its_cores() -> None:
+    assert pbs_chunk(order("pbs", constraints=["ncpus=64", "ngpus=4"])) == "-l select=4:mpiprocs=1:ncpus=64:ngpus=4"
+
+
+def test_lsf() -> None:
+    said = lines(
+        lsf_script(order("lsf", account="phy", constraints=["gpu"], directives=["-alloc_flags gpumps"])), "#BSUB "
+    )
+    assert said == [
+        "-J shock-ab12cd", "-nnodes 4", "-W 90", "-rn", "-q batch", "-P phy", '-R "select[gpu]"', "-x",
+        "-o /runs/a-1/supervisor.log", "-alloc_flags gpumps",
+    ]  # fmt: skip
+
+
+def test_flux() -> None:
+    text = flux_script(order("flux", account="phy", constraints=["gpu"]))
+    assert lines(text, "# flux: ") == [
+        "--job-name=shock-ab12cd", "--nodes=4", "--time-limit=5400s", "--exclusive", "--queue=batch", "--bank=phy",
+        "--requires=gpu", "--output=/runs/a-1/supervisor.log",
+    ]  # fmt: skip
+    assert text.splitlines()[-1] == "exec /usr/bin/python -m workflow.run.supervisor /runs/a-1"
+
+
+def test_names_of_jobs_fit_into_old_versions_of_pbs() -> None:
+    assert job_name("shock-diffraction", "ab12cd") == "shock-di-ab12cd"
+    assert len(job_name("shock-diffraction", "ab12cd")) == 15
+
+
+@pytest.mark.parametrize("path", ["/runs/my run", "/runs/it's", "/runs/$HOME", "/runs/a;b", "/runs/ä"])
+def test_run_directories_that_a_script_cannot_hold_are_refused(path: str) -> None:
+    with pytest.raises(RunError, match="no blanks and special characters"):
+        check_path(Path(path))
+
+
+def test_a_script_that_is_not_as_expected_is_refused() -> None:
+    with pytest.raises(RunError, match="PSI/J's job script has 0 lines like"):
+        complete_script("#!/bin/bash\necho hello\n", order("slurm"))

@@ -1,0 +1,81 @@
+"""Has a job ended? By answers that come late, wrong, or not at all. No processes."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from workflow.run.job_record import JobRecord
+from workflow.site.jobs.job_questions import JobAnswer
+from workflow.site.jobs.slurm_jobs import read_slurm_jobs
+from workflow.submit.job_tracker import FORGOTTEN_S, VISIBLE_S, JobTracker, pauses_s
+
+JOB = JobRecord("slurm", "shock-ab12", "12")
+HOUR = 3600.0
+
+
+def says(line: str) -> JobAnswer:
+    (word,) = read_slurm_jobs(line)
+    return JobAnswer(word)
+
+
+def after(*answers: tuple[float, JobAnswer], job: JobRecord = JOB) -> JobTracker:
+    tracker = JobTracker(job)
+    for now, answer in answers:
+        tracker = tracker.take(answer, now)
+    return tracker
+
+
+def test_a_job_that_ended_by_the_schedulers_word_has_ended_once_late_events_are_visible() -> None:
+    tracker = after((0, says("12|RUNNING|None")), (10, says("12|FAILED|127:0")))
+    assert tracker.end(10 + VISIBLE_S - 0.1) is None
+    assert tracker.end(10 + VISIBLE_S) == "slurm job 12 ended: FAILED, exit code 127"
+
+
+def test_a_scheduler_that_is_down_for_an_hour_ends_nothing() -> None:
+    down = [(60.0 * minute, JobAnswer(error="squeue failed")) for minute in range(1, 61)]
+    tracker = after((0, says("12|RUNNING|None")), *down)
+    assert tracker.end(HOUR) is None
+    assert tracker.text == "slurm job 12: no answer from the scheduler: squeue failed"
+    assert tracker.take(says("12|RUNNING|None"), HOUR).text == "slurm job 12: RUNNING"
+
+
+def test_absence_is_no_end_until_it_has_lasted() -> None:
+    tracker = after((0, says("12|PENDING|Priority")), (10, JobAnswer()))
+    assert tracker.end(10 + FORGOTTEN_S - 1) is None
+    assert "does not know slurm job 12 any more" in str(tracker.end(10 + FORGOTTEN_S))
+
+
+def test_a_job_that_is_there_again_was_never_gone() -> None:
+    tracker = after((0, JobAnswer()), (50, says("12|RUNNING|None")), (55, JobAnswer()))
+    assert tracker.end(55 + FORGOTTEN_S - 1) is None
+
+
+def test_no_answer_between_two_silences_starts_no_new_count() -> None:
+    tracker = after((0, JobAnswer()), (30, JobAnswer(error="down")), (59, JobAnswer()))
+    assert tracker.end(FORGOTTEN_S) is not None
+
+
+def test_words_that_are_not_known_mean_nothing() -> None:
+    tracker = after((0, says("12|RUNNING|None")), (10, says("12|XX|a new state")))
+    assert tracker.end(HOUR) is None
+    assert tracker.text == "slurm job 12: XX (a new state)"
+
+
+def test_an_end_that_is_taken_back_is_none() -> None:
+    tracker = after((0, says("12|NODE_FAIL|None")), (3, says("12|PENDING|BeginTime")))
+    assert tracker.end(HOUR) is None
+
+
+def test_the_exit_code_of_the_script_is_an_end_without_any_scheduler() -> None:
+    tracker = after((0, JobAnswer(error="down"))).take_exit_code(137, 5).take_exit_code(137, 9)
+    assert tracker.end(5 + VISIBLE_S) == "slurm job 12 ended: exit code 137"
+    assert JobTracker(JOB).take_exit_code(None, 5).end(HOUR) is None
+
+
+def test_the_id_of_a_job_is_learned_from_the_first_answer() -> None:
+    tracker = after((0, says("99|PENDING|Priority")), job=JobRecord("slurm", "shock-ab12"))
+    assert tracker.job.job == "99"
+
+
+def test_questions_become_rare() -> None:
+    assert list(islice(pauses_s(), 8)) == [2, 4, 8, 16, 32, 60, 60, 60]

@@ -1,0 +1,104 @@
+"""What to know before a campaign runs: its time and cost, and whether its repetitions can show anything. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from workflow.campaign.campaign_directory import ScheduledTrial
+from workflow.campaign.campaign_spec import CampaignSpec
+from workflow.campaign.make_results import count_comparisons
+from workflow.campaign.planned_trials import PlannedCampaign
+from workflow.campaign.statistics.median_interval import FEWEST, FEWEST_INTERPOLATED
+from workflow.campaign.statistics.significance import ALPHA, repetitions_needed, smallest_p
+from workflow.errors import Problem, Severity
+from workflow.formatting import duration, plural
+from workflow.spec.validation_messages import problem_at
+from workflow.spec.yaml_tree.node import Node
+
+
+@dataclass(frozen=True)
+class CampaignCost:
+    """What all repetitions together take; None where it is not known."""
+
+    repetitions: int
+    time_s: float | None
+    node_hours: float | None
+
+
+def expected_cost(planned: PlannedCampaign) -> CampaignCost:
+    """The cost by the `expected` time of a repetition."""
+    each = planned.spec.repetitions + planned.spec.warmup
+    count, expected = each * len(planned.ready), planned.spec.expected
+    if expected is None:
+        return CampaignCost(count, None, None)
+    node_s = sum(trial.nodes for trial in planned.ready) * each * expected
+    return CampaignCost(count, count * expected, node_s / 3600)
+
+
+def advise_campaign(planned: PlannedCampaign) -> list[Problem]:
+    """All that can be said before it runs: errors, warnings and notes with their places in the campaign file."""
+    return [*budget_problems(planned), *repetition_advice(planned), *empty_comparisons(planned)]
+
+
+def budget_problems(planned: PlannedCampaign) -> list[Problem]:
+    """That the campaign costs more than its budget."""
+    cost, budget, root = expected_cost(planned), planned.spec.budget, planned.campaign.root
+    found = []
+    hint = "fewer values or repetitions, a shorter `expected`, or a larger budget"
+    if cost.time_s is not None and budget.time is not None and cost.time_s > budget.time:
+        runs = f"{plural(cost.repetitions, 'repetition')} of {duration(planned.spec.expected)}"
+        message = f"{runs} take {duration(cost.time_s)}, more than {duration(budget.time)}"
+        found.append(problem_at(root, ("budget", "time"), message, hint))
+    if cost.node_hours is not None and budget.node_hours is not None and cost.node_hours > budget.node_hours:
+        message = f"all repetitions take {cost.node_hours:.3g} node-hours, more than {budget.node_hours:g}"
+        found.append(problem_at(root, ("budget", "node_hours"), message, hint))
+    if cost.time_s is None and (budget.time is not None or budget.node_hours is not None):
+        message = "how long a repetition takes is not known: the campaign stops when the budget is spent"
+        found.append(_as(problem_at(root, ("budget",), message, "add `expected: 20 s`", at_key=True), "note"))
+    return found
+
+
+def repetition_advice(planned: PlannedCampaign) -> list[Problem]:
+    """That the repetitions are too few for an interval, or for any comparison to become significant."""
+    spec, root = planned.spec, planned.campaign.root
+    count = spec.repetitions
+    trials = [
+        ScheduledTrial(key=each.key, parameters=dict(each.trial.parameters))
+        for each in planned.ready
+        if not each.is_baseline
+    ]
+    found = []
+    if count < FEWEST:
+        message = f"{plural(count, 'repetition')} of a trial allow no interval of its median"
+        hint = f"`repetitions: {FEWEST_INTERPOLATED}` or more; {FEWEST} are the fewest"
+        found.append(_at_repetitions(root, message, hint))
+    comparisons = count_comparisons(spec, trials)
+    if comparisons and smallest_p(count, count) * comparisons > ALPHA:
+        needed = max(repetitions_needed(comparisons), FEWEST)
+        message = (
+            f"{plural(count, 'repetition')} of a trial cannot show a difference: the report makes "
+            f"{plural(comparisons, 'comparison')}, and p is at least {smallest_p(count, count):.2g} each"
+        )
+        found.append(_at_repetitions(root, message, f"`repetitions: {needed}` or more, or fewer comparisons"))
+    return found
+
+
+def empty_comparisons(planned: PlannedCampaign) -> list[Problem]:
+    """Comparisons for which no two trials differ in that key only."""
+    trials = [ScheduledTrial(key=each.key, parameters=dict(each.trial.parameters)) for each in planned.ready]
+    found = []
+    for index, request in enumerate(planned.spec.comparisons):
+        alone: CampaignSpec = planned.spec.model_copy(update={"comparisons": [request]})
+        if planned.ready and not count_comparisons(alone, trials):
+            message = f"no two trials differ in `{request.vary}` only"
+            hint = "compare a key of the matrix"
+            found.append(_as(problem_at(planned.campaign.root, ("comparisons", index), message, hint), "warning"))
+    return found
+
+
+def _at_repetitions(root: Node, message: str, hint: str) -> Problem:
+    return _as(problem_at(root, ("repetitions",), message, hint), "warning")
+
+
+def _as(problem: Problem, level: Severity) -> Problem:
+    return replace(problem, level=level)

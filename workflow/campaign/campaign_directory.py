@@ -1,0 +1,134 @@
+"""The directory of a campaign: found, created, and what it holds.
+
+campaign.yaml schedule.json ledger.jsonl runs/<key>-r<number>/ table.csv table.parquet report.json report.html pictures/
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from workflow.campaign.load_campaign import Campaign, load_campaign
+from workflow.campaign.planned_trials import PlannedCampaign
+from workflow.errors import RunError
+from workflow.spec.suggest import did_you_mean, listing, shortened
+from workflow.spec.user_paths import exists
+
+CAMPAIGNS = "campaigns"
+CAMPAIGN_FILE = "campaign.yaml"
+SCHEDULE_FILE = "schedule.json"
+RUNS_FOLDER = "runs"
+
+
+class SchedulePart(BaseModel):
+    """Settings of all parts of schedule.json."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ScheduledTrial(SchedulePart):
+    """One trial as it was planned."""
+
+    key: str = Field(description="content key")
+    parameters: dict[str, object] = Field(description="the keys that vary → this trial's values")
+    baseline: str = Field("", description="key of the trial without I/O that belongs to it")
+    is_baseline: bool = False
+    nodes: int = 1
+    writers: dict[str, str] = Field(default_factory=dict, description="stream → the stage that writes it")
+
+
+class Schedule(SchedulePart):
+    """The trials of a campaign as they were planned last: what status and report need besides the ledger."""
+
+    schedule_version: int = 1
+    wf_version: str
+    site: str
+    host: str
+    versions: dict[str, str]
+    trials: list[ScheduledTrial]
+
+
+def to_schedule(planned: PlannedCampaign, *, wf_version: str, host: str, versions: dict[str, str]) -> Schedule:
+    """The schedule of a planned campaign."""
+    trials = [
+        ScheduledTrial(
+            key=each.key,
+            parameters=dict(each.trial.parameters),
+            baseline=each.baseline,
+            is_baseline=each.is_baseline,
+            nodes=each.nodes,
+            writers={stream.name: stream.writer for stream in each.plan.streams},
+        )
+        for each in planned.ready
+    ]
+    site = planned.ready[0].plan.site if planned.ready else ""
+    return Schedule(wf_version=wf_version, site=site, host=host, versions=versions, trials=trials)
+
+
+def directory_of(campaign: Campaign, given: Path | None) -> Path:
+    """Where a campaign runs: the directory given, or `campaigns/NAME` below the current one."""
+    return (given or Path(CAMPAIGNS) / campaign.spec.campaign).absolute()
+
+
+def prepare(directory: Path, campaign: Campaign, schedule: Schedule) -> None:
+    """Write the campaign's file and schedule into its directory, which may have been used before.
+
+    Raises:
+        RunError: it belongs to another campaign, or cannot be written.
+    """
+    if directory.is_dir() and not (directory / SCHEDULE_FILE).exists() and _has_more_than_runs(directory):
+        raise RunError(f"{directory} exists and is not a campaign's directory", "give another --dir, or leave it out")
+    try:
+        (directory / RUNS_FOLDER).mkdir(parents=True, exist_ok=True)
+        replace_file(directory / SCHEDULE_FILE, (schedule.model_dump_json(indent=2) + "\n").encode())
+        replace_file(directory / CAMPAIGN_FILE, campaign.text)
+    except OSError as error:
+        raise RunError(f"cannot write {error.filename or directory}: {error.strerror}", "give another --dir") from error
+
+
+def _has_more_than_runs(directory: Path) -> bool:
+    """Whether it holds more than a campaign that was killed at its very beginning leaves."""
+    return any(path.name != RUNS_FOLDER and not path.name.startswith(".") for path in directory.iterdir())
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Write so that a reader sees the old bytes or the new, never half of them."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_bytes(data)
+    temporary.replace(path)
+
+
+def find_campaign(given: Path, directory: Path | None = None) -> tuple[Path, Campaign, Schedule]:
+    """The campaign that is meant: by its file, by its directory, or by its name below `campaigns/`.
+
+    A file that has been changed since the last run counts as it is now: metrics and comparisons can be added.
+
+    Raises:
+        RunError: it has not been run.
+        SpecError: its file is wrong.
+    """
+    if given.is_file():
+        campaign = load_campaign(given)
+        found = directory_of(campaign, directory)
+    else:
+        below = Path(CAMPAIGNS) / given
+        found = next((each.absolute() for each in (given, below) if exists(each / SCHEDULE_FILE)), Path())
+        if found == Path():
+            known = sorted(path.parent.name for path in Path(CAMPAIGNS).glob(f"*/{SCHEDULE_FILE}"))
+            hint = did_you_mean(str(given), known) or f"campaigns here: {listing(known)}"
+            raise RunError(f"there is no campaign `{shortened(str(given))}`", hint)
+        campaign = load_campaign(os.path.relpath(found / CAMPAIGN_FILE))
+    return found, campaign, read_schedule(found)
+
+
+def read_schedule(directory: Path) -> Schedule:
+    """The schedule of a campaign's directory. Raises RunError where there is none that can be read."""
+    path = directory / SCHEDULE_FILE
+    try:
+        return Schedule.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise RunError(f"this campaign has not been run: no {path}", "start it: wf campaign run CAMPAIGN") from error
+    except ValidationError as error:
+        raise RunError(f"{path} cannot be read by this wf", "run the campaign again: wf campaign run") from error

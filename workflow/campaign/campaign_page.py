@@ -1,0 +1,67 @@
+"""report.html of a campaign, in one file with its pictures; each picture also as SVG with its data beside it."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+from pathlib import Path
+
+from workflow.campaign.campaign_directory import replace_file
+from workflow.campaign.campaign_tables import comparison_table, metric_table, status_table
+from workflow.campaign.results_model import CampaignResults, CampaignStatus
+from workflow.campaign.results_pictures import ResultsPicture, make_pictures
+from workflow.formatting import moment
+from workflow.report.html.page import TEMPLATES
+from workflow.report.html.section_data import KeyFact
+
+PICTURES = "pictures"
+
+
+def write_page(directory: Path, results: CampaignResults) -> list[Path]:
+    """Write report.html and pictures/; returns the page. Pictures of an earlier report that are not drawn now go."""
+    pictures = make_pictures(results)
+    folder = directory / PICTURES
+    folder.mkdir(exist_ok=True)
+    for picture in pictures:
+        replace_file(folder / f"{picture.name}.svg", picture.svg)
+        replace_file(folder / f"{picture.name}.csv", _csv(picture))
+    kept = {picture.name for picture in pictures}
+    for old in [*folder.glob("*.svg"), *folder.glob("*.csv")]:
+        if old.stem not in kept:
+            old.unlink(missing_ok=True)
+    page = directory / "report.html"
+    replace_file(page, make_page(results, pictures).encode())
+    return [page]
+
+
+def make_page(results: CampaignResults, pictures: list[ResultsPicture]) -> str:
+    """The page: key facts, comparisons, a table and pictures per metric, and what is needed to repeat it."""
+    status = CampaignStatus(campaign=results.campaign, site=results.site, spent_s=0.0, trials=results.trials)
+    versions = ", ".join(f"{name} {version}" for name, version in results.versions.items())
+    facts = [
+        KeyFact("site", results.site, "site"), KeyFact("host", results.host, "host"),
+        KeyFact("started", moment(results.started), "started"), KeyFact("ended", moment(results.ended), "ended"),
+        KeyFact("order", f"seed {results.seed}", "seed of the random order"),
+        KeyFact("versions", versions, "versions"),
+    ]  # fmt: skip
+    return TEMPLATES.get_template("campaign.html.j2").render(
+        results=results,
+        key_facts=facts,
+        metrics=[(metric, metric_table(results, metric)) for metric in results.metrics],
+        comparisons=comparison_table(results),
+        trials=status_table(status),
+        pictures=[(picture, _address(picture.svg)) for picture in pictures],
+    )
+
+
+def _address(svg: bytes) -> str:
+    return f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}"
+
+
+def _csv(picture: ResultsPicture) -> bytes:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(picture.columns)
+    writer.writerows(picture.rows)
+    return text.getvalue().encode()

@@ -1,0 +1,139 @@
+"""What the user wrote in a campaign file, as frozen models. Unknown keys are refused.
+
+How trials follow from it is decided in `workflow.campaign.trials`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, GetJsonSchemaHandler
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+from workflow.spec.models.pipeline import Name
+from workflow.spec.models.strict import Spec
+from workflow.spec.models.units import Duration
+
+Better = Literal["less", "more"]
+Values = Annotated[list[Any], Field(min_length=1)]
+_SETTINGS = "keys of the pipeline, as `--set` takes them, with their values"
+
+
+class RunOrder(Spec):
+    """In which order the repetitions run."""
+
+    by: Literal["blocks", "file"] = Field(
+        "blocks",
+        description="blocks: every trial once in random order, then every trial again, so that a slow drift of the "
+        "machine affects all alike; file: as written, all repetitions of a trial together",
+    )
+    seed: int = Field(0, ge=0, description="of the random order; another one gives another order")
+
+
+class Budget(Spec):
+    """What the campaign may cost. No repetition starts when it would exceed it."""
+
+    time: Duration | None = Field(None, examples=["30 min"], description="wall time of all repetitions together")
+    node_hours: float | None = Field(None, gt=0, allow_inf_nan=False, description="nodes × time, of all repetitions")
+
+
+class Baseline(Spec):
+    """The same trials without I/O, for `perceived_throughput`."""
+
+    set_: dict[str, Any] = Field(alias="set", min_length=1, description=_SETTINGS)
+
+
+class Metric(Spec):
+    """One thing that is measured."""
+
+    of: str = Field(
+        description="a figure of the report: `run.wall_s`, `stages.NAME.compute_s`, `streams.NAME.throughput`, …",
+        examples=["streams.field.throughput"],
+    )
+    better: Better | None = Field(None, description="whether less or more of it is better (default: by the figure)")
+    threshold: float | None = Field(
+        None, gt=0, lt=1, description="smallest relative difference that matters (default: that of the campaign)"
+    )
+
+
+def _figure(value: Any) -> Any:
+    """A text stands for `{of: text}`."""
+    return {"of": value} if isinstance(value, str) else value
+
+
+class _OrText:
+    """What editors and the reference learn of the short form."""
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {"anyOf": [{"type": "string"}, handler(schema)]}
+
+
+MetricOrText = Annotated[Metric, BeforeValidator(_figure), _OrText()]
+
+
+class ComparisonRequest(Spec):
+    """A comparison between the trials that differ in one key only."""
+
+    vary: str = Field(description="a key of the matrix, of `zip` or of `include`", examples=["streams.field.via"])
+    against: Any = Field(None, description="the value with which each other value is compared (default: the first)")
+    metrics: list[Name] | None = Field(None, min_length=1, description="names of metrics (default: all)")
+
+
+class CampaignSpec(Spec):
+    """A set of trials of one pipeline, and what to learn from them."""
+
+    wf: Literal[1] = Field(description="version of this file format")
+    campaign: Name = Field(description="the name of its directory below `campaigns/`")
+    description: str = Field("", description="for people; the first lines of the report")
+    pipeline: str = Field(min_length=1, description="the pipeline file, relative to this file")
+    profiles: list[Name] = Field(default_factory=list, description="profiles of the pipeline that all trials have")
+    site: str | None = Field(None, min_length=1, description="the machine (default: that of the pipeline)")
+    set_: dict[str, Any] = Field(default_factory=dict, alias="set", description=f"of all trials: {_SETTINGS}")
+    matrix: dict[str, Values] = Field(
+        default_factory=dict,
+        examples=[[1, 2, 4]],
+        description="key of the pipeline → its values; every combination is a trial. The key `profile` names a "
+        "profile of the pipeline",
+    )
+    zip_: dict[str, Values] = Field(
+        default_factory=dict,
+        alias="zip",
+        examples=[[1, 2, 4]],
+        description="keys that change together: their first values, then their second, …; combined with the matrix",
+    )
+    include: list[Annotated[dict[str, Any], Field(min_length=1)]] = Field(
+        default_factory=list, description=f"one more trial each: {_SETTINGS}"
+    )
+    exclude: list[Annotated[dict[str, Any], Field(min_length=1)]] = Field(
+        default_factory=list, description="trials to leave out: those that have all these values"
+    )
+    repetitions: int = Field(
+        10, ge=1, le=10_000, description="measured repetitions of each trial; an interval needs 6, and 8 are advised"
+    )
+    warmup: int = Field(1, ge=0, le=1000, description="repetitions of each trial before these, not measured")
+    order: RunOrder = Field(default_factory=RunOrder, description="in which order the repetitions run")
+    expected: Duration | None = Field(
+        None, examples=["20 s"], description="how long a repetition takes, for `wf campaign plan` and the budget"
+    )
+    deadline: Duration = Field(
+        600.0, examples=["10 min"], description="kills a repetition that takes longer; it then counts as failed"
+    )
+    retries: int = Field(1, ge=0, le=100, description="how often a failed repetition is tried again")
+    keep: Literal["records", "all"] = Field(
+        "records",
+        description="what stays of a repetition that succeeded: wf's records and what the stages printed, or also the "
+        "data that the stages wrote",
+    )
+    budget: Budget = Field(default_factory=lambda: Budget(), description="what the campaign may cost")
+    baseline: Baseline | None = Field(None, description="the same trials without I/O, for `perceived_throughput`")
+    metrics: Annotated[dict[Name, MetricOrText], Field(min_length=1)] = Field(
+        default_factory=lambda: {"time": Metric(of="run.wall_s")},
+        description="what is measured, by a name each: `NAME: FIGURE` (default: `time: run.wall_s`)",
+    )
+    threshold: float = Field(
+        0.05, gt=0, lt=1, description="smallest relative difference of two medians that matters in practice"
+    )
+    comparisons: list[ComparisonRequest] = Field(
+        default_factory=list, description="what the report decides: faster, slower, the same, or undecided"
+    )

@@ -1,0 +1,160 @@
+"""The tables of a campaign: its plan, its state and its results, for the terminal and the page. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
+
+from workflow.campaign.figures import Unit
+from workflow.campaign.planned_trials import PlannedCampaign, ReadyTrial, RefusedTrial
+from workflow.campaign.results_model import (
+    CampaignResults,
+    CampaignStatus,
+    ComparisonResult,
+    MetricFacts,
+    TrialCount,
+    TrialResult,
+)
+from workflow.campaign.trials import short_names, value_text
+from workflow.formatting import NOTHING, duration, rate, size, three_figures
+from workflow.report.show.text_table import Column, Table, make_table, number_column, state_column, text_column
+
+R = TypeVar("R")
+
+
+def metric_text(value: float | None, unit: Unit) -> str:
+    """A value of a metric as people read it."""
+    if value is None:
+        return NOTHING
+    texts: dict[Unit, Callable[[float], str]] = {
+        "s": duration,
+        "B": size,
+        "B/s": rate,
+        "steps": _count,
+        "steps/s": _step_rate,
+        "1": three_figures,
+    }
+    return texts[unit](value)
+
+
+def plan_table(planned: PlannedCampaign) -> Table:
+    """The trials: what varies, what each needs, and whether it can run."""
+    trials: list[ReadyTrial | RefusedTrial] = [*planned.ready, *planned.refused]
+    keys = varied(each.trial.parameters for each in trials)
+    each_one = planned.spec.repetitions + planned.spec.warmup
+    columns: list[Column[ReadyTrial | RefusedTrial]] = [
+        text_column("trial", lambda each: each.key if isinstance(each, ReadyTrial) else NOTHING),
+        *_parameter_columns(keys, lambda each: each.trial.parameters),
+        number_column("stages", lambda each: str(len(each.plan.stages)) if isinstance(each, ReadyTrial) else NOTHING),
+        number_column("nodes", lambda each: str(each.nodes) if isinstance(each, ReadyTrial) else NOTHING),
+        number_column("runs", lambda each: str(each_one) if isinstance(each, ReadyTrial) else "0"),
+        state_column("state", _plan_state),
+    ]
+    return make_table(columns, trials)
+
+
+def status_table(status: CampaignStatus) -> Table:
+    """How far each trial is."""
+    keys = varied(each.parameters for each in status.trials)
+    columns: list[Column[TrialCount]] = [
+        text_column("trial", lambda each: each.trial),
+        *_parameter_columns(keys, lambda each: each.parameters),
+        number_column("done", lambda each: f"{each.succeeded}/{each.wanted}"),
+        number_column("failed", lambda each: str(each.failed)),
+        state_column("state", _count_state),
+    ]
+    return make_table(columns, status.trials)
+
+
+def metric_table(results: CampaignResults, metric: MetricFacts) -> Table:
+    """One metric of all trials: median and interval."""
+    rows = [each for each in results.results if each.metric == metric.name]
+    keys = varied(each.parameters for each in rows)
+    unit = metric.unit
+    columns: list[Column[TrialResult]] = [
+        *_parameter_columns(keys, lambda each: each.parameters),
+        number_column("n", lambda each: str(len(each.values))),
+        number_column("median", lambda each: metric_text(each.median, unit)),
+        number_column("95 % interval", lambda each: _interval(each, unit)),
+        number_column("smallest", lambda each: metric_text(min(each.values, default=None), unit)),
+        number_column("largest", lambda each: metric_text(max(each.values, default=None), unit)),
+        number_column("outliers", lambda each: str(sum(each.outliers)) if any(each.outliers) else ""),
+    ]
+    return make_table(columns, rows)
+
+
+def comparison_table(results: CampaignResults) -> Table:
+    """What the comparisons decided."""
+    keys = varied(each.at for each in results.comparisons)
+    columns: list[Column[ComparisonResult]] = [
+        text_column("metric", lambda each: each.metric),
+        text_column("compared", lambda each: f"{value_text(each.value)} with {value_text(each.against)}"),
+        *_parameter_columns(keys, lambda each: each.at),
+        number_column("ratio", lambda each: NOTHING if each.ratio is None else three_figures(each.ratio)),
+        number_column("95 % interval", _ratio_interval),
+        number_column("p", lambda each: p_text(each.corrected_p)),
+        state_column("verdict", lambda each: decision_text(each, results)),
+    ]
+    return make_table(columns, results.comparisons)
+
+
+def decision_text(comparison: ComparisonResult, results: CampaignResults) -> str:
+    """`faster`, or for what is no time or rate `better`; with the threshold where the medians are the same."""
+    facts = next(metric for metric in results.metrics if metric.name == comparison.metric)
+    if comparison.decision == "same":
+        return f"same within {facts.threshold * 100:g} %"
+    if facts.unit in ("s", "B/s") or comparison.decision == "undecided":
+        return comparison.decision
+    return "better" if comparison.decision == "faster" else "worse"
+
+
+def p_text(p: float | None) -> str:
+    """A p-value: `0.012`, `<0.001`."""
+    return NOTHING if p is None else "<0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def varied(points: Iterable[Mapping[str, object]]) -> list[str]:
+    """The keys of several parameter points, in the order in which they first appear."""
+    return list(dict.fromkeys(key for point in points for key in point))
+
+
+def _parameter_columns(keys: Sequence[str], parameters: Callable[[R], Mapping[str, object]]) -> list[Column[R]]:
+    """A column for each key that varies; empty for a row that does not have the key."""
+
+    def cell(key: str) -> Callable[[R], str]:
+        return lambda row: value_text(parameters(row)[key]) if key in parameters(row) else ""
+
+    names = short_names(keys)
+    return [text_column(names[key], cell(key)) for key in keys]
+
+
+def _plan_state(trial: ReadyTrial | RefusedTrial) -> str:
+    if isinstance(trial, RefusedTrial):
+        return "error"
+    return "baseline" if trial.is_baseline else "ok"
+
+
+def _count_state(count: TrialCount) -> str:
+    if count.succeeded == count.wanted:
+        return "succeeded"
+    return "failed" if count.failed else "running" if count.succeeded else "waiting"
+
+
+def _interval(result: TrialResult, unit: Unit) -> str:
+    if result.low is None or result.high is None:
+        return "too few" if result.values else NOTHING
+    return f"{metric_text(result.low, unit)} … {metric_text(result.high, unit)}"
+
+
+def _ratio_interval(comparison: ComparisonResult) -> str:
+    if comparison.low is None or comparison.high is None:
+        return NOTHING if comparison.ratio is None else "too few"
+    return f"{three_figures(comparison.low)} … {three_figures(comparison.high)}"
+
+
+def _step_rate(value: float) -> str:
+    return f"{three_figures(value)} steps/s"
+
+
+def _count(value: float) -> str:
+    return f"{value:.4g}"

@@ -1,0 +1,100 @@
+"""The figures of a run's report that a campaign can measure: their units, and which direction is better. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
+
+from workflow.campaign.campaign_spec import Better
+from workflow.report.report_model import Report, StagePart
+
+Unit = Literal["s", "B", "B/s", "steps", "steps/s", "1"]
+SECTIONS = ("run", "stages", "streams")
+
+
+class Figure(NamedTuple):
+    """What a field of the report measures."""
+
+    unit: Unit
+    better: Better
+    own_program: bool = True
+    """Whether it is known also for programs that do not use `workflow.stage`."""
+
+
+RUN: Mapping[str, Figure] = {"wall_s": Figure("s", "less"), "overlap": Figure("1", "more", own_program=False)}
+STAGE: Mapping[str, Figure] = {
+    "wall_s": Figure("s", "less"),
+    "open_s": Figure("s", "less", own_program=False),
+    "compute_s": Figure("s", "less", own_program=False),
+    "io_s": Figure("s", "less", own_program=False),
+    "wait_s": Figure("s", "less", own_program=False),
+    "cpu_s": Figure("s", "less"),
+    "steps_in": Figure("steps", "more"),
+    "steps_out": Figure("steps", "more"),
+    "step_rate": Figure("steps/s", "more"),
+    "bytes_in": Figure("B", "more", own_program=False),
+    "bytes_out": Figure("B", "more", own_program=False),
+}
+STREAM: Mapping[str, Figure] = {
+    "throughput": Figure("B/s", "more"),
+    "transfer_rate": Figure("B/s", "more", own_program=False),
+    "io_s": Figure("s", "less", own_program=False),
+    "wait_s": Figure("s", "less", own_program=False),
+    "steps": Figure("steps", "more"),
+    "bytes": Figure("B", "more"),
+    "stored": Figure("B", "less"),
+    "longest_queue": Figure("steps", "less"),
+}
+PERCEIVED = "perceived_throughput"
+# Computed from two runs: bytes ÷ (time of the writer − its time without I/O).
+WITH_BASELINE: Mapping[str, Figure] = {PERCEIVED: Figure("B/s", "more")}
+STREAM_FIGURES: Mapping[str, Figure] = {**STREAM, **WITH_BASELINE}
+
+
+class FigureName(NamedTuple):
+    """`streams.field.throughput` in its parts; `name` is empty for the run as a whole."""
+
+    section: str
+    name: str
+    field: str
+
+    def __str__(self) -> str:
+        """As in the campaign file."""
+        return ".".join(part for part in self if part)
+
+    @property
+    def figure(self) -> Figure:
+        """What it measures. Raises KeyError for a field that there is not."""
+        return fields_of(self.section)[self.field]
+
+
+def fields_of(section: str) -> Mapping[str, Figure]:
+    """The fields of a section: `run`, `stages` or `streams`. Raises KeyError."""
+    return {"run": RUN, "stages": STAGE, "streams": STREAM_FIGURES}[section]
+
+
+def to_figure_name(text: str) -> FigureName | None:
+    """The parts of a figure's name; None when it has not the form of one. Names of stages have no dots."""
+    section, _, rest = text.partition(".")
+    name, _, field = rest.rpartition(".")
+    if section not in SECTIONS or not field or (section == "run") != (not name):
+        return None
+    return FigureName(section, name, field)
+
+
+def figures_of(report: Report) -> dict[str, float]:
+    """All figures of a run that are known, by name."""
+    found: dict[str, float | None] = {f"run.{field}": getattr(report.run, field) for field in RUN}
+    for stage in report.stages:
+        found |= {f"stages.{stage.name}.{field}": _stage_figure(stage, field) for field in STAGE}
+    for stream in report.streams:
+        found |= {f"streams.{stream.name}.{field}": getattr(stream, field) for field in STREAM}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _stage_figure(stage: StagePart, field: str) -> float | None:
+    """A field of the report, or what follows from two of them."""
+    if field == "step_rate":
+        return stage.steps_out / stage.wall_s if stage.steps_out and stage.wall_s else None
+    value: float | None = getattr(stage, field)
+    return value

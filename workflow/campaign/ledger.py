@@ -1,0 +1,158 @@
+"""What has been run: `ledger.jsonl`, to which a campaign only appends, one line when a repetition starts or ends.
+
+A killed campaign leaves whole lines, at most one cut off at the end. Reading it again takes time in proportion to its
+length.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from workflow.errors import RunError
+from workflow.formats.json_lines import read_json_lines
+
+LEDGER_FILE = "ledger.jsonl"
+LEDGER_VERSION = 1
+RunEnd = Literal["succeeded", "failed", "interrupted"]
+
+
+@dataclass(frozen=True)
+class RepetitionId:
+    """Which repetition of which trial: equal in every campaign that measures the same thing."""
+
+    key: str
+    number: int
+    warmup: bool = False
+
+    @property
+    def name(self) -> str:
+        """As part of the name of its run directory: `3f2a91c07b12-r03`, `…-w1` for a warm-up."""
+        return f"{self.key}-w{self.number}" if self.warmup else f"{self.key}-r{self.number:02d}"
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One run of a repetition that ended."""
+
+    state: RunEnd
+    attempt: int
+    run: str
+    """Name of its run directory below `runs/`."""
+    started: float
+    """Unix seconds."""
+    wall_s: float
+    """From the first to the last thing that the campaign did for it."""
+    nodes: int = 1
+    reason: str = ""
+    figures: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass
+class History:
+    """The ledger as read: the last attempt of each repetition that ended, and how many were started."""
+
+    ended: dict[RepetitionId, Attempt] = field(default_factory=dict)
+    started: dict[RepetitionId, int] = field(default_factory=dict)
+    failures: dict[RepetitionId, int] = field(default_factory=dict)
+    spent_s: float = 0.0
+    spent_node_s: float = 0.0
+    unreadable: int = 0
+
+    def succeeded(self, repetition: RepetitionId) -> bool:
+        """Whether it has been measured: it does not run again."""
+        last = self.ended.get(repetition)
+        return last is not None and last.state == "succeeded"
+
+    def begin(self, repetition: RepetitionId) -> int:
+        """A new attempt; returns its number, from 1."""
+        self.started[repetition] = self.started.get(repetition, 0) + 1
+        return self.started[repetition]
+
+    def end(self, repetition: RepetitionId, attempt: Attempt) -> None:
+        """An attempt has ended."""
+        self.ended[repetition] = attempt
+        self.failures[repetition] = self.failures.get(repetition, 0) + (attempt.state == "failed")
+        self.spent_s += attempt.wall_s
+        self.spent_node_s += attempt.wall_s * attempt.nodes
+
+
+def read_history(directory: Path) -> History:
+    """The ledger of a campaign's directory; empty where there is none.
+
+    Raises:
+        RunError: a newer version of wf has written it.
+    """
+    history = History()
+    lines = read_json_lines(directory / LEDGER_FILE)
+    history.unreadable = lines.unreadable
+    for record in lines.records:
+        try:
+            _take(history, record)
+        except (KeyError, TypeError):
+            history.unreadable += 1
+    return history
+
+
+def _take(history: History, record: Mapping[str, Any]) -> None:
+    event = record["event"]
+    if event == "campaign":
+        if record["ledger_version"] > LEDGER_VERSION:
+            version = record["ledger_version"]
+            raise RunError(f"{LEDGER_FILE} has version {version}; this wf reads {LEDGER_VERSION}", "install a newer wf")
+        return
+    repetition = RepetitionId(record["key"], record["number"], record["warmup"])
+    if event == "started":
+        history.started[repetition] = max(history.started.get(repetition, 0), record["attempt"])
+    elif event == "ended":
+        names = Attempt.__dataclass_fields__
+        history.end(repetition, Attempt(**{name: record[name] for name in names if name in record}))
+
+
+class Ledger:
+    """The ledger of the one process that runs the campaign. A context manager: others are refused meanwhile."""
+
+    def __init__(self, directory: Path) -> None:
+        path = directory / LEDGER_FILE
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(self._file)
+            text = f"another process runs this campaign: {directory} is locked"
+            raise RunError(text, "wait for it, or give another --dir") from error
+        self._end_last_line()
+        self.history = read_history(directory)
+        self._write({"event": "campaign", "ledger_version": LEDGER_VERSION})
+
+    def __enter__(self) -> Ledger:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._file)
+
+    def begin(self, repetition: RepetitionId, run: str, attempt: int, t: float) -> None:
+        """Record that an attempt starts in the run directory `run`."""
+        self._write({"event": "started", **asdict(repetition), "attempt": attempt, "run": run, "t": round(t, 3)})
+
+    def end(self, repetition: RepetitionId, attempt: Attempt) -> None:
+        """Record how an attempt ended; it is on the disk when this returns."""
+        self.history.end(repetition, attempt)
+        self._write({"event": "ended", **asdict(repetition), **asdict(attempt)})
+        os.fsync(self._file)
+
+    def _write(self, record: Mapping[str, Any]) -> None:
+        data = json.dumps(record, ensure_ascii=False).encode() + b"\n"
+        while data:
+            data = data[os.write(self._file, data) :]
+
+    def _end_last_line(self) -> None:
+        """A process that was killed may have left half a line: what follows must not become part of it."""
+        size = os.fstat(self._file).st_size
+        if size and os.pread(self._file, 1, size - 1) != b"\n":
+            os.write(self._file, b"\n")

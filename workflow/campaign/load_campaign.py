@@ -1,0 +1,167 @@
+"""A campaign file → a checked campaign, or everything that is wrong with it. The pipeline itself is not read here."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from workflow.campaign.campaign_spec import CampaignSpec
+from workflow.campaign.figures import WITH_BASELINE, FigureName, fields_of, to_figure_name
+from workflow.errors import Problem, SpecError
+from workflow.spec.config_dirs import is_path
+from workflow.spec.suggest import did_you_mean, listing
+from workflow.spec.validation_messages import problem_at, shown, validated
+from workflow.spec.yaml_tree.node import KeyPath, Node, plain
+from workflow.spec.yaml_tree.parse import read_yaml
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """A campaign file that is right in itself. With its pipeline, all that the trials are made from."""
+
+    spec: CampaignSpec
+    path: Path
+    """Absolute."""
+    text: bytes = field(repr=False)
+    """The file as given."""
+    root: Node = field(repr=False)
+    """The file's values with their places."""
+
+    @property
+    def pipeline(self) -> str:
+        """The pipeline file, as a path for messages."""
+        return os.path.normpath(Path(self.root.place.source).parent / self.spec.pipeline)
+
+    @property
+    def site(self) -> str | None:
+        """The machine; a path is relative to the campaign file."""
+        site = self.spec.site
+        return str(self.path.parent / site) if site is not None and is_path(site) else site
+
+
+def load_campaign(path: str | os.PathLike[str]) -> Campaign:
+    """Reads and checks a campaign file.
+
+    Raises:
+        SpecError: all that is wrong with it, in the file's order.
+    """
+    file = Path(path)
+    root, text = read_yaml(file, os.fspath(path))
+    spec, problems = validated(CampaignSpec, root)
+    if spec is not None:
+        problems += [*_figures(spec, root), *_comparisons(spec, root), *_settings(spec, root)]
+    if problems or spec is None:
+        mistaken = _pipeline_given(root)
+        raise SpecError(problems if mistaken is None else [mistaken])
+    return Campaign(spec, file.absolute(), text, root)
+
+
+def _pipeline_given(root: Node) -> Problem | None:
+    """A pipeline file where a campaign file is expected: one message in place of many."""
+    if root.child("campaign") is not None or root.child("stages") is None:
+        return None
+    hint = "`wf run` runs a pipeline; a campaign file begins with `campaign: NAME` and `pipeline: FILE`"
+    return problem_at(root, ("stages",), "this is a pipeline file, not a campaign file", hint, at_key=True)
+
+
+def _figures(spec: CampaignSpec, root: Node) -> Iterator[Problem]:
+    """Metrics of figures that no report has."""
+    for name, metric in spec.metrics.items():
+        path: KeyPath = (
+            ("metrics", name, "of") if isinstance(_value(root, "metrics", name), dict) else ("metrics", name)
+        )
+        figure = to_figure_name(metric.of)
+        if figure is None:
+            hint = "for example `run.wall_s`, `stages.NAME.compute_s` or `streams.NAME.throughput`"
+            yield problem_at(root, path, f"expected a figure of the report, got {shown(metric.of)}", hint)
+        elif figure.field not in (known := fields_of(figure.section)):
+            hint = did_you_mean(figure.field, known) or f"known for {figure.section}: {listing(known, 20)}"
+            yield problem_at(root, path, f"there is no figure `{figure.field}` of {figure.section}", hint)
+        elif needs_baseline(figure) and spec.baseline is None:
+            hint = "add `baseline: {set: {…}}`, which turns the output off"
+            yield problem_at(root, path, f"{figure.field} needs the time without I/O", hint)
+
+
+def needs_baseline(figure: FigureName) -> bool:
+    """Whether it is computed with the time of a baseline."""
+    return figure.section == "streams" and figure.field in WITH_BASELINE
+
+
+def varied_keys(spec: CampaignSpec) -> list[str]:
+    """The keys in which trials may differ, in the file's order."""
+    included = [key for point in spec.include for key in point]
+    return list(dict.fromkeys([*spec.matrix, *spec.zip_, *included]))
+
+
+def _comparisons(spec: CampaignSpec, root: Node) -> Iterator[Problem]:
+    known = varied_keys(spec)
+    for index, request in enumerate(spec.comparisons):
+        if request.vary not in known:
+            hint = did_you_mean(request.vary, known) or f"keys that vary here: {listing(known)}"
+            message = f"`{request.vary}` does not vary in this campaign"
+            yield problem_at(root, ("comparisons", index, "vary"), message, hint)
+        elif request.against is not None and not has_value(values := values_of(spec, request.vary), request.against):
+            hint = f"values of {request.vary}: {', '.join(shown(value) for value in values)}"
+            message = f"no trial has {request.vary} = {shown(request.against)}"
+            yield problem_at(root, ("comparisons", index, "against"), message, hint)
+        for number, name in enumerate(request.metrics or []):
+            if name not in spec.metrics:
+                hint = did_you_mean(name, spec.metrics) or f"metrics: {listing(spec.metrics)}"
+                yield problem_at(root, ("comparisons", index, "metrics", number), f"there is no metric `{name}`", hint)
+
+
+def values_of(spec: CampaignSpec, key: str) -> list[object]:
+    """The values that a key takes, in the file's order."""
+    given = [*spec.matrix.get(key, []), *spec.zip_.get(key, []), *(p[key] for p in spec.include if key in p)]
+    return [value for index, value in enumerate(given) if not has_value(given[:index], value)]
+
+
+def same(one: object, other: object) -> bool:
+    """Whether two values of YAML are the same: `1` and `true` are not."""
+    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+
+
+def has_value(values: Sequence[object], value: object) -> bool:
+    """Whether a value is one of several."""
+    return any(same(each, value) for each in values)
+
+
+def _settings(spec: CampaignSpec, root: Node) -> Iterator[Problem]:
+    """Mistakes in what varies, that need no pipeline to be seen."""
+    for section, keys in (("matrix", spec.matrix), ("zip", spec.zip_)):
+        if root.child(section) is not None and not keys:
+            hint = "for example `stages.NAME.ranks: [1, 2, 4]`, or remove it"
+            yield problem_at(root, (section,), "has no keys", hint, at_key=True)
+    for key in spec.zip_:
+        if key in spec.matrix:
+            yield problem_at(root, ("zip", key), f"`{key}` is in the matrix, too", "keep one of them", at_key=True)
+    lengths = {key: len(values) for key, values in spec.zip_.items()}
+    first = next(iter(lengths.items()), None)
+    for key, length in lengths.items():
+        if first is not None and length != first[1]:
+            message = f"{length} values, but `{first[0]}` has {first[1]}: `zip` takes the values in pairs"
+            yield problem_at(root, ("zip", key), message, "give the same number of values, or use `matrix`")
+    for section in ("matrix", "zip"):
+        for key, values in (spec.matrix if section == "matrix" else spec.zip_).items():
+            for index, value in enumerate(values):
+                if has_value(values[:index], value):
+                    yield problem_at(
+                        root, (section, key, index), f"{shown(value)} is given twice", "remove one of them"
+                    )
+    known = varied_keys(spec)
+    for index, point in enumerate(spec.exclude):
+        for key in point:
+            if key not in known:
+                hint = did_you_mean(key, known) or f"keys that vary here: {listing(known)}"
+                message = f"`{key}` does not vary in this campaign"
+                yield problem_at(root, ("exclude", index, key), message, hint, at_key=True)
+
+
+def _value(root: Node, *path: str) -> object:
+    node: Node | None = root
+    for key in path:
+        node = node.child(key) if node is not None else None
+    return plain(node) if node is not None else None

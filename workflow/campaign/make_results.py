@@ -1,0 +1,214 @@
+"""The ledger and the campaign file → medians, intervals and verdicts. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from workflow.campaign.campaign_directory import Schedule, ScheduledTrial
+from workflow.campaign.campaign_spec import CampaignSpec, ComparisonRequest
+from workflow.campaign.figures import to_figure_name
+from workflow.campaign.ledger import History
+from workflow.campaign.load_campaign import same, values_of
+from workflow.campaign.results_model import (
+    CampaignResults,
+    CampaignStatus,
+    ComparisonResult,
+    MetricFacts,
+    TrialCount,
+    TrialResult,
+)
+from workflow.campaign.samples import Measured, all_repetitions, by_trial, measured
+from workflow.campaign.statistics.median_interval import FEWEST, median_interval
+from workflow.campaign.statistics.median_ratio import MedianRatio, median_ratio
+from workflow.campaign.statistics.outliers import outliers
+from workflow.campaign.statistics.significance import holm, mann_whitney
+from workflow.campaign.statistics.verdicts import Decision, decide
+from workflow.formatting import plural
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two trials that differ in one key."""
+
+    vary: str
+    value: object
+    against: object
+    trial: ScheduledTrial
+    reference: ScheduledTrial
+
+
+def make_results(spec: CampaignSpec, schedule: Schedule, history: History) -> CampaignResults:
+    """All that the report of a campaign says."""
+    repetitions = measured(schedule, spec, history)
+    facts = metric_facts(spec)
+    shown = [trial for trial in schedule.trials if not trial.is_baseline]
+    of_trial = by_trial(repetitions)
+    results = [_trial_result(trial, metric, of_trial.get(trial.key, [])) for metric in facts for trial in shown]
+    status = make_status(spec, schedule, history)
+    ends = [each.attempt.started + each.attempt.wall_s for each in repetitions]
+    return CampaignResults(
+        campaign=spec.campaign,
+        description=spec.description,
+        site=schedule.site,
+        host=schedule.host,
+        versions={"wf": schedule.wf_version, **schedule.versions},
+        seed=spec.order.seed,
+        started=min((each.attempt.started for each in repetitions), default=None),
+        ended=max(ends, default=None),
+        trials=status.trials,
+        metrics=facts,
+        results=results,
+        comparisons=_comparisons(spec, shown, facts, results),
+        notes=_notes(spec, status.trials, results, history),
+    )
+
+
+def make_status(spec: CampaignSpec, schedule: Schedule, history: History) -> CampaignStatus:
+    """How far a campaign is; without statistics."""
+    counts = [_count(trial, spec, history) for trial in schedule.trials]
+    return CampaignStatus(campaign=spec.campaign, site=schedule.site, spent_s=history.spent_s, trials=counts)
+
+
+def metric_facts(spec: CampaignSpec) -> list[MetricFacts]:
+    """The metrics with what their figures imply."""
+    found = []
+    for name, metric in spec.metrics.items():
+        figure = to_figure_name(metric.of)
+        if figure is not None:
+            unit, better, _ = figure.figure
+            threshold = metric.threshold or spec.threshold
+            chosen = metric.better or better
+            found.append(MetricFacts(name=name, of=metric.of, unit=unit, better=chosen, threshold=threshold))
+    return found
+
+
+def make_pairs(spec: CampaignSpec, request: ComparisonRequest, trials: Sequence[ScheduledTrial]) -> list[Pair]:
+    """The pairs of trials that a comparison asks for, in the order of the trials."""
+    against = values_of(spec, request.vary)[0] if request.against is None else request.against
+    groups: dict[str, list[ScheduledTrial]] = {}
+    for trial in trials:
+        if request.vary in trial.parameters:
+            groups.setdefault(json.dumps(_others(trial.parameters, request.vary), sort_keys=True), []).append(trial)
+    pairs = []
+    for group in groups.values():
+        reference = next((each for each in group if same(each.parameters[request.vary], against)), None)
+        for trial in group if reference is not None else []:
+            if reference is not None and trial is not reference:
+                pairs.append(Pair(request.vary, trial.parameters[request.vary], against, trial, reference))
+    return pairs
+
+
+def count_comparisons(spec: CampaignSpec, trials: Sequence[ScheduledTrial]) -> int:
+    """How many tests the report makes: Holm's correction grows with it."""
+    return sum(
+        len(make_pairs(spec, request, trials)) * len(request.metrics or spec.metrics) for request in spec.comparisons
+    )
+
+
+def _others(parameters: Mapping[str, object], key: str) -> dict[str, object]:
+    return {name: value for name, value in parameters.items() if name != key}
+
+
+def _trial_result(trial: ScheduledTrial, metric: MetricFacts, repetitions: Sequence[Measured]) -> TrialResult:
+    values = [each.figures[metric.of] for each in repetitions if metric.of in each.figures]
+    middle, low, high = median_interval(values) if values else (None, None, None)
+    return TrialResult(
+        trial=trial.key,
+        parameters=trial.parameters,
+        metric=metric.name,
+        values=values,
+        outliers=outliers(values) if values else [],
+        median=middle,
+        low=low,
+        high=high,
+    )
+
+
+def _comparisons(
+    spec: CampaignSpec, trials: Sequence[ScheduledTrial], facts: Sequence[MetricFacts], results: Sequence[TrialResult]
+) -> list[ComparisonResult]:
+    """Every comparison that was asked for; the p-values of all of them are corrected together."""
+    values = {(result.trial, result.metric): result.values for result in results}
+    asked = [
+        (metric, pair)
+        for request in spec.comparisons
+        for metric in facts
+        if request.metrics is None or metric.name in request.metrics
+        for pair in make_pairs(spec, request, trials)
+    ]
+    sides = [(values[pair.trial.key, metric.name], values[pair.reference.key, metric.name]) for metric, pair in asked]
+    p_values = [mann_whitney(*side) if all(side) else None for side in sides]
+    corrected = iter(holm([p for p in p_values if p is not None]))
+    found = []
+    for (metric, pair), (mine, other), p in zip(asked, sides, p_values, strict=True):
+        corrected_p = None if p is None else next(corrected)
+        ratio = median_ratio(mine, other) if mine and other else MedianRatio(None, None, None)
+        decision: Decision = "undecided"
+        if corrected_p is not None:
+            decision = decide(ratio, corrected_p, metric.threshold, metric.better)
+        found.append(
+            ComparisonResult(
+                metric=metric.name,
+                vary=pair.vary,
+                value=pair.value,
+                against=pair.against,
+                at=_others(pair.trial.parameters, pair.vary),
+                count=len(mine),
+                count_against=len(other),
+                ratio=ratio.ratio,
+                low=ratio.low,
+                high=ratio.high,
+                p=p,
+                corrected_p=corrected_p,
+                decision=decision,
+            )
+        )
+    return found
+
+
+def _count(trial: ScheduledTrial, spec: CampaignSpec, history: History) -> TrialCount:
+    succeeded, failed, reason = 0, 0, ""
+    for identity in all_repetitions(trial.key, spec):
+        attempt = history.ended.get(identity)
+        if identity.warmup or attempt is None:
+            continue
+        succeeded += attempt.state == "succeeded"
+        if attempt.state == "failed":
+            failed, reason = failed + 1, attempt.reason
+    return TrialCount(
+        trial=trial.key,
+        parameters=trial.parameters,
+        is_baseline=trial.is_baseline,
+        succeeded=succeeded,
+        failed=failed,
+        wanted=spec.repetitions,
+        reason=reason,
+    )
+
+
+def _notes(
+    spec: CampaignSpec, counts: Sequence[TrialCount], results: Sequence[TrialResult], history: History
+) -> list[str]:
+    notes = []
+    missing = sum(count.wanted - count.succeeded - count.failed for count in counts)
+    failed = sum(count.failed for count in counts)
+    if missing > 0:
+        notes.append(f"{plural(missing, 'repetition')} of {sum(count.wanted for count in counts)} are still to run")
+    if failed:
+        notes.append(f"{plural(failed, 'repetition')} failed and are not in any figure: `wf campaign status` says why")
+    if spec.repetitions < FEWEST:
+        notes.append(f"{plural(spec.repetitions, 'repetition')} of a trial allow no interval: it needs {FEWEST}")
+    marked = sum(sum(result.outliers) for result in results)
+    if marked:
+        notes.append(
+            f"{plural(marked, 'value')} far from the others of the same trial: marked, and counted all the same"
+        )
+    for metric in spec.metrics:
+        without = sum(result.metric == metric and not result.values for result in results)
+        if without and not missing:
+            notes.append(f"{metric} is not known of {plural(without, 'trial')}")
+    if history.unreadable:
+        notes.append(f"{plural(history.unreadable, 'line')} of the ledger cannot be read")
+    return notes

@@ -1,0 +1,174 @@
+"""The trials of a campaign with their plans: each is loaded and planned like a run, and starts nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from workflow.campaign.campaign_spec import CampaignSpec
+from workflow.campaign.content_key import content_key
+from workflow.campaign.figures import FigureName, to_figure_name
+from workflow.campaign.load_campaign import Campaign
+from workflow.campaign.trials import Trial, make_trials, settings_of
+from workflow.errors import Problem, SpecError
+from workflow.plan.plan_model import Plan, StagePlan
+from workflow.spec.load import Loaded, load_pipeline
+from workflow.spec.overlay import Setting
+from workflow.spec.suggest import did_you_mean, listing
+from workflow.spec.validation_messages import problem_at
+from workflow.spec.yaml_tree.node import KeyPath, Node
+
+Decide = Callable[[Loaded], Plan]
+
+
+@dataclass(frozen=True)
+class ReadyTrial:
+    """A trial that can run."""
+
+    trial: Trial
+    loaded: Loaded
+    plan: Plan
+    key: str
+    """Its content key."""
+    baseline: str = ""
+    """The key of the trial without I/O that belongs to it; empty without one."""
+    is_baseline: bool = False
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes it needs."""
+        return self.plan.nodes
+
+
+@dataclass(frozen=True)
+class RefusedTrial:
+    """A trial that cannot be planned, and why."""
+
+    trial: Trial
+    problems: tuple[Problem, ...]
+
+
+@dataclass(frozen=True)
+class PlannedCampaign:
+    """A campaign with all that was decided before anything runs."""
+
+    campaign: Campaign
+    ready: tuple[ReadyTrial, ...]
+    """In the order of the file, then the baselines, each once."""
+    refused: tuple[RefusedTrial, ...]
+
+    @property
+    def spec(self) -> CampaignSpec:
+        """What the user wrote."""
+        return self.campaign.spec
+
+    @property
+    def problems(self) -> list[Problem]:
+        """Why it cannot run: each mistake once, with its place in the campaign file or the pipeline."""
+        return list(dict.fromkeys(problem for each in self.refused for problem in each.problems))
+
+
+def plan_campaign(campaign: Campaign, decide: Decide) -> PlannedCampaign:
+    """Load and plan every trial. `decide` makes the plan of a loaded pipeline.
+
+    Raises:
+        SpecError: the campaign has no trials, or measures what none of its trials has.
+    """
+    trials = make_trials(campaign)
+    ready: list[ReadyTrial] = []
+    refused: list[RefusedTrial] = []
+    baselines: dict[str, ReadyTrial] = {}
+    without_io = settings_of(campaign.root, ("baseline", "set")) if campaign.spec.baseline is not None else []
+    limit = _deadline(campaign)
+    for trial in trials:
+        planned = _planned(campaign, trial, limit, decide)
+        if isinstance(planned, ReadyTrial) and without_io:
+            twin = _planned(campaign, trial.with_settings(without_io), limit, decide)
+            if isinstance(twin, ReadyTrial):
+                baselines.setdefault(twin.key, replace(twin, is_baseline=True))
+                planned = replace(planned, baseline=twin.key)
+            else:
+                planned = RefusedTrial(trial, twin.problems)
+        if isinstance(planned, ReadyTrial):
+            ready.append(planned)
+        else:
+            refused.append(planned)
+    problems = [*_twins(ready), *(_unknown_figures(campaign, ready) if ready else [])]
+    if problems:
+        raise SpecError(problems)
+    return PlannedCampaign(campaign, (*ready, *baselines.values()), tuple(refused))
+
+
+def _deadline(campaign: Campaign) -> Setting:
+    """The supervisor of each run keeps the campaign's deadline."""
+    root = campaign.root
+    given = root.child("deadline")
+    place = given.place if given is not None else root.place
+    return Setting("deadlines.run", Node(campaign.spec.deadline, place, place))
+
+
+def _planned(campaign: Campaign, trial: Trial, limit: Setting, decide: Decide) -> ReadyTrial | RefusedTrial:
+    try:
+        loaded = load_pipeline(
+            campaign.pipeline, profiles=trial.profiles, site=campaign.site, settings=[limit, *trial.settings]
+        )
+        plan = decide(loaded)
+    except SpecError as error:
+        return RefusedTrial(trial, tuple(_placed(problem, trial) for problem in error.problems))
+    return ReadyTrial(trial, loaded, plan, content_key(plan, loaded))
+
+
+def _placed(problem: Problem, trial: Trial) -> Problem:
+    """A problem of an option that the campaign gave has its place in the campaign."""
+    if problem.source.startswith("--"):
+        return replace(problem, source=trial.place[0], line=trial.place[1], column=trial.place[2])
+    return problem
+
+
+def _twins(ready: list[ReadyTrial]) -> list[Problem]:
+    """Trials whose plans are equal although their values differ: something that varies has no effect there."""
+    seen: dict[str, Trial] = {}
+    found = []
+    for each in ready:
+        if (first := seen.setdefault(each.key, each.trial)) is not each.trial:
+            keys = [key for key, value in each.trial.parameters.items() if first.parameters.get(key) != value]
+            message = f"two trials run the same: {', '.join(keys)} changes nothing here"
+            hint = "leave one of them out with `exclude`"
+            varied = next((item for item in each.trial.settings if item.key == keys[0]), None) if keys else None
+            place = varied.value.place if varied is not None else each.trial.place
+            found.append(Problem(*place, "", message, hint))
+    return found
+
+
+def _unknown_figures(campaign: Campaign, ready: list[ReadyTrial]) -> list[Problem]:
+    """Metrics that no trial can have: there is no such stage or stream, or its program does not record them."""
+    found = []
+    for name, metric in campaign.spec.metrics.items():
+        figure = to_figure_name(metric.of)
+        if figure is None or figure.section == "run":
+            continue
+        plans = [each.plan for each in ready]
+        names = {part.name for plan in plans for part in (plan.stages if figure.section == "stages" else plan.streams)}
+        written = campaign.root.children["metrics"].children[name]
+        path: KeyPath = ("metrics", name, "of") if isinstance(written.value, dict) else ("metrics", name)
+        one = figure.section.removesuffix("s")
+        if figure.name not in names:
+            hint = did_you_mean(figure.name, names) or f"{figure.section}: {listing(names)}"
+            message = f"no trial has a {one} `{figure.name}`"
+            found.append(problem_at(campaign.root, path, message, hint))
+        elif not figure.figure.own_program and all(_is_silent(plan, figure) for plan in plans):
+            message = f"the program of {figure.name} does not report {figure.field}"
+            hint = "only programs that use workflow.stage do; `run.wall_s` is known of all"
+            found.append(problem_at(campaign.root, path, message, hint))
+    return found
+
+
+def _is_silent(plan: Plan, figure: FigureName) -> bool:
+    """Whether the stage, or the writer of the stream, keeps no metrics; also where a plan does not have it."""
+    stage: StagePlan | None
+    if figure.section == "stages":
+        stage = next((each for each in plan.stages if each.name == figure.name), None)
+    else:
+        writer = next((each.writer for each in plan.streams if each.name == figure.name), None)
+        stage = next((each for each in plan.stages if each.name == writer), None)
+    return stage is None or stage.observed == "evidence"

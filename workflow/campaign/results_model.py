@@ -1,0 +1,105 @@
+"""What a campaign found, as frozen models: report.json of its directory.
+
+Times are seconds, sizes bytes, rates bytes per second. None means too few values, or not known.
+"""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from workflow.campaign.campaign_spec import Better
+from workflow.campaign.figures import Unit
+from workflow.campaign.statistics.verdicts import Decision
+
+
+class ResultsPart(BaseModel):
+    """Settings of all parts."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class MetricFacts(ResultsPart):
+    """What a metric measures."""
+
+    name: str
+    of: str = Field(description="the figure of the report")
+    unit: Unit
+    better: Better
+    threshold: float = Field(description="smallest relative difference that matters")
+
+
+class TrialResult(ResultsPart):
+    """One metric of one trial."""
+
+    trial: str = Field(description="content key")
+    parameters: dict[str, object]
+    metric: str
+    values: list[float] = Field(description="of the measured repetitions that succeeded, in their order")
+    outliers: list[bool] = Field(description="which of these are far from the others; they are not removed")
+    median: float | None
+    low: float | None = Field(description="bounds of the 95 % interval of the median; None below 6 values")
+    high: float | None
+
+
+class ComparisonResult(ResultsPart):
+    """One metric of two trials that differ in one key."""
+
+    metric: str
+    vary: str
+    value: object = Field(description="of the key `vary`")
+    against: object = Field(description="the value that it is compared with")
+    at: dict[str, object] = Field(description="the values of the other keys, which both have")
+    count: int
+    count_against: int
+    ratio: float | None = Field(description="median ÷ median of `against`")
+    low: float | None = Field(description="bounds of the ratio's 95 % interval; None below 6 values a side")
+    high: float | None
+    p: float | None = Field(description="of Mann–Whitney's test, two-sided; None where a side has no values")
+    corrected_p: float | None = Field(description="after Holm's correction for all comparisons of this report")
+    decision: Decision = Field(description="faster means better, whatever the metric is")
+
+
+class TrialCount(ResultsPart):
+    """How far a trial is."""
+
+    trial: str
+    parameters: dict[str, object]
+    is_baseline: bool
+    succeeded: int = Field(description="measured repetitions")
+    failed: int
+    wanted: int
+    reason: str = Field("", description="why the last failed repetition failed")
+
+
+class CampaignStatus(ResultsPart):
+    """How far a campaign is."""
+
+    status_version: int = 1
+    campaign: str
+    site: str
+    spent_s: float = Field(description="time of all repetitions so far, those that failed included")
+    trials: list[TrialCount]
+
+    @property
+    def complete(self) -> bool:
+        """Whether every measured repetition of every trial succeeded."""
+        return all(trial.succeeded == trial.wanted for trial in self.trials)
+
+
+class CampaignResults(ResultsPart):
+    """All of it."""
+
+    results_version: int = 1
+    campaign: str
+    description: str
+    site: str
+    host: str
+    versions: dict[str, str]
+    seed: int
+    started: float | None = Field(description="Unix time of the first repetition")
+    ended: float | None
+    trials: list[TrialCount]
+    metrics: list[MetricFacts]
+    results: list[TrialResult]
+    comparisons: list[ComparisonResult]
+    notes: list[str] = Field(description="what to consider when reading these numbers")

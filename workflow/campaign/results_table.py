@@ -1,0 +1,63 @@
+"""The tidy table of a campaign: one row per repetition and figure, as CSV and, where pyarrow is installed, Parquet."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from workflow.campaign.campaign_directory import replace_file
+from workflow.campaign.figures import to_figure_name
+from workflow.campaign.results_model import MetricFacts
+from workflow.campaign.samples import Measured
+from workflow.campaign.trials import short_names, value_text
+
+Cell = str | int | float | bool
+FIRST = ("trial", "baseline")
+LAST = ("repetition", "warmup", "metric", "part", "name", "figure", "value", "unit")
+
+
+def table_columns(keys: Sequence[str]) -> list[str]:
+    """The titles: the trial, a column per key that varies, the repetition, and what was measured."""
+    names = short_names(keys)
+    return [*FIRST, *(key if names[key] in (*FIRST, *LAST) else names[key] for key in keys), *LAST]
+
+
+def table_rows(
+    repetitions: Sequence[Measured], keys: Sequence[str], metrics: Sequence[MetricFacts]
+) -> Iterator[list[Cell]]:
+    """A row per repetition and figure; `metric` is empty for figures to which the campaign gives no name.
+
+    Values of keys are texts, as they are written in YAML; units are s, B, B/s, steps and 1.
+    """
+    named = {metric.of: metric.name for metric in metrics}
+    for each in repetitions:
+        values = [value_text(each.trial.parameters[key]) if key in each.trial.parameters else "" for key in keys]
+        head: list[Cell] = [each.trial.key, each.trial.is_baseline, *values, each.number, each.warmup]
+        for text, value in each.figures.items():
+            figure = to_figure_name(text)
+            if figure is not None:
+                part = figure.section.removesuffix("s")
+                yield [*head, named.get(text, ""), part, figure.name, figure.field, value, figure.figure.unit]
+
+
+def write_table(directory: Path, columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[Path]:
+    """Write table.csv and, where pyarrow is installed, table.parquet; returns what was written."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(rows)
+    written = [directory / "table.csv"]
+    replace_file(written[0], text.getvalue().encode())
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ModuleNotFoundError:
+        return written
+    data = {column: [row[index] for row in rows] for index, column in enumerate(columns)}
+    sink = pyarrow.BufferOutputStream()
+    pyarrow.parquet.write_table(pyarrow.table(data), sink)
+    written.append(directory / "table.parquet")
+    replace_file(written[1], sink.getvalue().to_pybytes())
+    return written

@@ -1,0 +1,83 @@
+"""What the repetitions measured: the values of every figure of every trial. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from workflow.campaign.campaign_directory import Schedule, ScheduledTrial
+from workflow.campaign.campaign_spec import CampaignSpec
+from workflow.campaign.figures import PERCEIVED, to_figure_name
+from workflow.campaign.ledger import Attempt, History, RepetitionId
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A repetition that succeeded."""
+
+    trial: ScheduledTrial
+    number: int
+    warmup: bool
+    attempt: Attempt
+    figures: Mapping[str, float]
+    """Those of its report, and those computed with the baseline."""
+
+
+def measured(schedule: Schedule, spec: CampaignSpec, history: History) -> list[Measured]:
+    """All repetitions that succeeded, by trial, the warm-up first; without trials that are no longer in the file."""
+    found = []
+    for trial in schedule.trials:
+        quiet = _baseline_times(trial, spec, history)
+        for identity in all_repetitions(trial.key, spec):
+            attempt = history.ended.get(identity)
+            if attempt is not None and attempt.state == "succeeded":
+                figures = {**attempt.figures, **_perceived(trial, attempt.figures, quiet)}
+                found.append(Measured(trial, identity.number, identity.warmup, attempt, figures))
+    return found
+
+
+def by_trial(repetitions: Sequence[Measured]) -> dict[str, list[Measured]]:
+    """Content key → the measured repetitions of that trial, in their order; no warm-up."""
+    found: dict[str, list[Measured]] = {}
+    for each in repetitions:
+        if not each.warmup:
+            found.setdefault(each.trial.key, []).append(each)
+    return found
+
+
+def all_repetitions(key: str, spec: CampaignSpec) -> Iterator[RepetitionId]:
+    """The warm-up and the measured repetitions of a trial."""
+    yield from (RepetitionId(key, number, warmup=True) for number in range(1, spec.warmup + 1))
+    yield from (RepetitionId(key, number) for number in range(1, spec.repetitions + 1))
+
+
+def _baseline_times(trial: ScheduledTrial, spec: CampaignSpec, history: History) -> dict[str, float]:
+    """Stage → its median wall time without I/O, over the measured repetitions of the trial's baseline."""
+    if not trial.baseline:
+        return {}
+    times: dict[str, list[float]] = {}
+    for identity in all_repetitions(trial.baseline, spec):
+        attempt = history.ended.get(identity)
+        if identity.warmup or attempt is None or attempt.state != "succeeded":
+            continue
+        for name, value in attempt.figures.items():
+            figure = to_figure_name(name)
+            if figure is not None and figure.section == "stages" and figure.field == "wall_s":
+                times.setdefault(figure.name, []).append(value)
+    return {stage: median(values) for stage, values in times.items()}
+
+
+def _perceived(trial: ScheduledTrial, figures: Mapping[str, float], quiet: Mapping[str, float]) -> dict[str, float]:
+    """Perceived throughput of each stream: bytes ÷ (time of its writer − that without I/O).
+
+    Poeschel et al. 2021 (arXiv:2107.06108) define it so; it is a lower bound of the real throughput. None where the
+    difference is not positive.
+    """
+    found = {}
+    for stream, writer in trial.writers.items():
+        count, time = figures.get(f"streams.{stream}.bytes"), figures.get(f"stages.{writer}.wall_s")
+        if count is None or time is None or writer not in quiet or time <= quiet[writer]:
+            continue
+        found[f"streams.{stream}.{PERCEIVED}"] = count / (time - quiet[writer])
+    return found

@@ -1,0 +1,41 @@
+"""How much larger one median is than another: their ratio with a bootstrap interval, as the size of an effect."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import median
+from typing import NamedTuple
+
+from workflow.campaign.statistics.median_interval import CONFIDENCE, FEWEST
+
+RESAMPLES = 10_000
+
+
+class MedianRatio(NamedTuple):
+    """Ratio of two medians and the bounds of its interval; None where it is not known."""
+
+    ratio: float | None
+    low: float | None
+    high: float | None
+
+
+def median_ratio(values: Sequence[float], reference: Sequence[float], seed: int = 0) -> MedianRatio:
+    """Median of `values` ÷ median of `reference`, with the percentile bootstrap interval of 95 %.
+
+    Each side is drawn again with replacement, `RESAMPLES` times, from a fixed seed: equal data give equal bounds. No
+    ratio where a value is not positive, no interval where a side has fewer than 6 values.
+    """
+    import numpy as np
+
+    if min(*values, *reference, math.inf) <= 0:
+        return MedianRatio(None, None, None)
+    ratio = median(values) / median(reference)
+    if min(len(values), len(reference)) < FEWEST:
+        return MedianRatio(ratio, None, None)
+    generator = np.random.default_rng(seed)
+    sides = [np.asarray(side, dtype=float) for side in (values, reference)]
+    above, below = (np.median(side[generator.integers(0, len(side), (RESAMPLES, len(side)))], axis=1) for side in sides)
+    tail = (1 - CONFIDENCE) / 2
+    low, high = np.quantile(above / below, [tail, 1 - tail])
+    return MedianRatio(ratio, float(low), float(high))

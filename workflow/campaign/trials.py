@@ -1,0 +1,183 @@
+"""A campaign file → its trials and the order of their repetitions. Pure: equal files give equal lists."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from workflow.campaign.campaign_spec import CampaignSpec, RunOrder
+from workflow.campaign.load_campaign import Campaign, same
+from workflow.errors import Problem, SpecError
+from workflow.spec.overlay import Setting
+from workflow.spec.validation_messages import problem_at
+from workflow.spec.yaml_tree.node import KeyPath, Node, plain
+
+PROFILE = "profile"
+"""The key of a campaign that names a profile of the pipeline, rather than one of its keys."""
+MAX_TRIALS = 100_000
+
+Point = dict[str, Node]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One parameter point of a campaign."""
+
+    parameters: Mapping[str, Any]
+    """The keys that vary → this trial's values, as plain data."""
+    settings: tuple[Setting, ...]
+    """All that is laid over the pipeline, the weakest first."""
+    profiles: tuple[str, ...]
+    place: tuple[str, int, int]
+    """Where it is written: source, line and column, for messages about it as a whole."""
+
+    def with_settings(self, more: Sequence[Setting]) -> Trial:
+        """The same trial with more laid over the pipeline."""
+        return Trial(self.parameters, (*self.settings, *more), self.profiles, self.place)
+
+
+@dataclass(frozen=True)
+class Repetition:
+    """One run of a trial."""
+
+    trial: int
+    """Index in the list of trials."""
+    number: int
+    """From 1."""
+    warmup: bool
+
+
+def make_trials(campaign: Campaign) -> list[Trial]:
+    """All trials: the combinations of the matrix and of `zip` without those excluded, then those included.
+
+    Raises:
+        SpecError: there is none, one is given twice, or `exclude` matches none; with places in the campaign file.
+    """
+    spec, root = campaign.spec, campaign.root
+    problems: list[Problem] = []
+    rows = max((len(values) for values in spec.zip_.values()), default=1)
+    count = math.prod(len(values) for values in spec.matrix.values()) * rows
+    if count > MAX_TRIALS:
+        message = f"{count} combinations: a campaign has at most {MAX_TRIALS} trials"
+        raise SpecError([problem_at(root, ("matrix",), message, "vary fewer keys, or use `zip`", at_key=True)])
+    points = list(_combinations(spec, root))
+    kept = [point for point in points if not any(_matches(point, excluded) for excluded in spec.exclude)]
+    for index, excluded in enumerate(spec.exclude):
+        if not any(_matches(point, excluded) for point in points):
+            hint = "compare its values with those of the matrix, or remove it"
+            problems.append(problem_at(root, ("exclude", index), "no trial has all these values", hint))
+    for index in range(len(spec.include)):
+        point = _point_at(root, ("include", index))
+        if any(_same_point(point, other) for other in kept):
+            message = "this trial is there without it, too"
+            problems.append(problem_at(root, ("include", index), message, "remove it"))
+        kept.append(point)
+    if not kept and not problems:
+        message = f"removes all {len(points)} trials"
+        problems.append(problem_at(root, ("exclude",), message, "leave at least one", at_key=True))
+    if problems:
+        raise SpecError(problems)
+    always = tuple(settings_of(root, ("set",)))
+    return [_trial(point, always, spec.profiles, root) for point in kept]
+
+
+def settings_of(root: Node, path: KeyPath) -> list[Setting]:
+    """The settings of a mapping of the campaign file, such as `set`."""
+    return [Setting(key, node) for key, node in _point_at(root, path).items()]
+
+
+def make_schedule(trials: int, repetitions: int, warmup: int, order: RunOrder) -> list[Repetition]:
+    """Every repetition of so many trials, in the order in which they run.
+
+    In blocks, each trial runs once per block, in an order drawn from the seed and the block's number: blocks that are
+    added later do not change those before.
+    """
+    numbers = [*((number, True) for number in range(1, warmup + 1)), *((n, False) for n in range(1, repetitions + 1))]
+    if order.by == "file":
+        return [Repetition(trial, number, is_warmup) for trial in range(trials) for number, is_warmup in numbers]
+    schedule = []
+    for number, is_warmup in numbers:
+        block = list(range(trials))
+        random.Random(f"{order.seed} {'warmup' if is_warmup else 'measured'} {number}").shuffle(block)
+        schedule += [Repetition(trial, number, is_warmup) for trial in block]
+    return schedule
+
+
+def short_names(keys: Sequence[str]) -> dict[str, str]:
+    """Key → its last words, as many as tell it from the other keys: `streams.field.via` → `via`."""
+    names = {}
+    for key in keys:
+        words = key.split(".")
+        tails = [".".join(words[-count:]) for count in range(1, len(words) + 1)]
+        unique = (tail for tail in tails if not any(other != key and other.endswith(f".{tail}") for other in keys))
+        names[key] = next((tail for tail in unique if tail == key or tail not in keys), key)
+    return names
+
+
+def trial_text(parameters: Mapping[str, Any], names: Mapping[str, str]) -> str:
+    """`via=sst ranks=2`: a trial in one line."""
+    return " ".join(f"{names[key]}={value_text(value)}" for key, value in parameters.items()) or "the only trial"
+
+
+def value_text(value: Any) -> str:
+    """A value of a key in one word, as it is written in YAML."""
+    if isinstance(value, bool) or value is None:
+        return "null" if value is None else str(value).lower()
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {value_text(item)}" for key, item in value.items()) + "}"
+    return "[" + ", ".join(value_text(item) for item in value) + "]" if isinstance(value, list) else str(value)
+
+
+def _combinations(spec: CampaignSpec, root: Node) -> Iterator[Point]:
+    """Every combination of the matrix with the rows of `zip`; one without values where nothing at all varies."""
+    if not spec.matrix and not spec.zip_ and spec.include:
+        return
+    columns = {key: _values_at(root, ("matrix", key)) for key in spec.matrix}
+    paired = {key: _values_at(root, ("zip", key)) for key in spec.zip_}
+    rows = [dict(zip(paired, row, strict=True)) for row in zip(*paired.values(), strict=True)] or [{}]
+    for values in itertools.product(*columns.values()):
+        for row in rows:
+            yield {**dict(zip(columns, values, strict=True)), **row}
+
+
+def _values_at(root: Node, path: KeyPath) -> list[Node]:
+    """The values of a key, each with its own place; a mistake in the key itself has the place of the key."""
+    node = _at(root, path)
+    return [Node(each.value, each.place, node.key, each.layer, each.size, each.depth) for each in node.value]
+
+
+def _point_at(root: Node, path: KeyPath) -> Point:
+    node = _at(root, path)
+    return dict(node.mapping()) if node is not None else {}
+
+
+def _at(root: Node, path: KeyPath) -> Node:
+    for part in path:
+        if part not in root.children:
+            return Node({}, root.place, root.key)
+        root = root.children[part]
+    return root
+
+
+def _matches(point: Point, excluded: Mapping[str, Any]) -> bool:
+    return all(key in point and same(plain(point[key]), value) for key, value in excluded.items())
+
+
+def _same_point(one: Point, other: Point) -> bool:
+    return set(one) == set(other) and all(same(plain(one[key]), plain(other[key])) for key in one)
+
+
+def _trial(point: Point, always: tuple[Setting, ...], profiles: Sequence[str], root: Node) -> Trial:
+    chosen = plain(point[PROFILE]) if PROFILE in point else None
+    varied = tuple(Setting(key, node) for key, node in point.items() if key != PROFILE)
+    first = next(iter(point.values()), root.child("pipeline") or root)
+    return Trial(
+        {key: plain(node) for key, node in point.items()},
+        (*always, *varied),
+        (*profiles, *([] if chosen is None else [str(chosen)])),
+        first.place,
+    )

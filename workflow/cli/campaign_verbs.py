@@ -1,0 +1,141 @@
+"""`wf campaign VERB`: many runs from one file. Only prints and exits; `workflow.campaign` does the work."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from workflow.cli.options import json_option
+from workflow.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_RUN_FAILED, SpecError
+
+if TYPE_CHECKING:
+    from workflow.campaign.planned_trials import PlannedCampaign
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@click.group()
+def campaign() -> None:
+    """Run a pipeline many times with different values, and compare what was measured.
+
+    A campaign file names a pipeline and the values that vary. `wf campaign VERB --help` describes each verb.
+    """
+
+
+def directory_option(function: F) -> F:
+    """Where the campaign runs."""
+    return click.option(
+        "--dir",
+        "directory",
+        type=click.Path(path_type=Path),
+        help="The campaign's directory (default: campaigns/NAME)",
+    )(function)
+
+
+def junit_option(function: F) -> F:
+    """A file for CI systems."""
+    return click.option(
+        "--junit", type=click.Path(path_type=Path), metavar="FILE", help="Write the trials as test cases: JUnit's XML"
+    )(function)
+
+
+@campaign.command()
+@click.argument("file", metavar="CAMPAIGN", type=click.Path(path_type=Path))
+@junit_option
+def plan(file: Path, junit: Path | None) -> None:
+    """List the trials of a campaign, what they cost, and which cannot run; start nothing.
+
+    CAMPAIGN is the YAML file. Exits with 2 when a trial cannot run, or when the campaign exceeds its budget.
+    """
+    from workflow.api import plan_campaign
+    from workflow.campaign.show_campaign import show_plan, write_plan_junit
+
+    planned, problems = plan_campaign(file)
+    if junit is not None:
+        write_plan_junit(junit, planned)
+    show_plan(planned, [problem for problem in problems if problem.level != "error"])
+    refuse(planned, problems)
+
+
+def refuse(planned: PlannedCampaign, problems: list[Any]) -> None:
+    """Raise SpecError with all that is wrong with the campaign."""
+    wrong = [*planned.problems, *(problem for problem in problems if problem.level == "error")]
+    if wrong:
+        raise SpecError(wrong)
+
+
+@campaign.command()
+@click.argument("file", metavar="CAMPAIGN", type=click.Path(path_type=Path))
+@directory_option
+@click.option("--failed", is_flag=True, help="Run again only the repetitions that failed")
+@click.option("--quiet", "-q", is_flag=True, help="Print only the result, not a line per repetition")
+@junit_option
+def run(file: Path, directory: Path | None, failed: bool, quiet: bool, junit: Path | None) -> None:
+    """Run what is not finished of a campaign, one repetition after the other.
+
+    CAMPAIGN is the YAML file. What has been measured is not run again: a campaign that was stopped or killed goes on,
+    and one whose file has grown runs only what is new. Exits with 0 when all repetitions succeeded, 1 when some failed
+    or the budget was spent, 2 when a trial cannot run, and 130 when it was interrupted.
+    """
+    from workflow.api import run_campaign
+    from workflow.campaign.show_campaign import ProgressLines, show_end, write_status_junit
+
+    outcome = run_campaign(file, directory, only_failed=failed, show=ProgressLines(quiet))
+    if junit is not None:
+        write_status_junit(junit, outcome.status)
+    show_end(outcome)
+    sys.exit(EXIT_INTERRUPTED if outcome.interrupted else EXIT_OK if outcome.status.complete else EXIT_RUN_FAILED)
+
+
+@campaign.command()
+@click.argument("name", metavar="CAMPAIGN", type=click.Path(path_type=Path))
+@directory_option
+@json_option("Print the counts as JSON")
+def status(name: Path, directory: Path | None, as_json: bool) -> None:
+    """Show how far a campaign is.
+
+    CAMPAIGN is its file, its directory, or its name below campaigns/.
+    """
+    from workflow.api import campaign_status
+    from workflow.campaign.show_campaign import show_status
+
+    found = campaign_status(name, directory)
+    if as_json:
+        click.echo(found.model_dump_json(indent=2))
+    else:
+        show_status(found)
+
+
+@campaign.command()
+@click.argument("name", metavar="CAMPAIGN", type=click.Path(path_type=Path))
+@directory_option
+@json_option("Print the results as JSON")
+def report(name: Path, directory: Path | None, as_json: bool) -> None:
+    """Show medians, intervals and comparisons; write table.csv, report.json and report.html.
+
+    CAMPAIGN is its file, its directory, or its name below campaigns/.
+    """
+    from workflow.api import report_campaign
+    from workflow.campaign.show_campaign import show_results
+
+    results, written = report_campaign(name, directory)
+    if as_json:
+        click.echo(results.model_dump_json(indent=2))
+        return
+    show_results(results)
+    for path in written:
+        click.echo(path)
+
+
+@campaign.command()
+def schema() -> None:
+    """Print the JSON Schema of the campaign file, for editors."""
+    import json
+
+    from workflow.campaign.campaign_schema import campaign_schema
+
+    click.echo(json.dumps(campaign_schema(), indent=2))

@@ -1,0 +1,50 @@
+"""What `wf run` does outside of an allocation, on a site with a scheduler: submit, say how to go on, follow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from workflow.errors import EXIT_OK, RunError
+
+if TYPE_CHECKING:
+    from workflow.plan.plan_model import Plan
+    from workflow.site.site_model import Site
+    from workflow.spec.load import Loaded
+
+
+def submit_and_follow(
+    loaded: Loaded, plan: Plan, site: Site, run_dir: Path | None, *, detach: bool, quiet: bool
+) -> int:
+    """Write the run directory, submit its job, and follow the run unless `detach`. Returns the exit code.
+
+    Raises RunError when the job is not accepted.
+    """
+    from workflow.api import create_run
+    from workflow.cli.following import show_to_the_end
+    from workflow.run.run_directory import RUNS
+    from workflow.submit.submission import check_submission, submit_run
+
+    check_submission(plan, (run_dir or Path(RUNS)).absolute())
+    directory = create_run(loaded, plan, run_dir)
+    job, command = submit_run(plan, site, directory)
+    if command:
+        click.echo(f"{directory.name}: submit its job by\n  {command}")
+    else:
+        click.echo(f"{directory.name}: {job.text} was submitted, {directory}")
+    if detach:
+        click.echo(f"  next: wf watch {directory.name}, or wf cancel {directory.name}")
+        return EXIT_OK
+    return show_to_the_end(directory, quiet)
+
+
+def print_job_script(plan: Plan, site: Site) -> None:
+    """Print the script that `wf run` would submit. Raises RunError where it would submit none."""
+    from workflow.submit.submission import job_script
+
+    if plan.allocation is None:
+        text = f"site {site.site} has no scheduler: `wf run` starts the stages without a job"
+        raise RunError(text, "name a site that has one: `--site NAME`")
+    click.echo(job_script(plan, site), nl=False)

@@ -1,0 +1,48 @@
+"""The batch job of a run, `job.json`: written before the submission, and again with the job's id after it."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+JOB_FILE = "job.json"
+
+
+@dataclass(frozen=True)
+class JobRecord:
+    """`name` is the job's name in the scheduler, which no other job has: by it a job is found whose id is not known.
+
+    `job` is empty until the scheduler has given an id. `submitted`: Unix seconds. `exit_code_file` is written by the
+    job's script at its end, if it comes so far; `{job}` in it stands for the id.
+    """
+
+    scheduler: str
+    name: str
+    job: str = ""
+    submitted: float = 0.0
+    wf_version: str = ""
+    exit_code_file: str = ""
+
+    @property
+    def text(self) -> str:
+        """`slurm job 12`."""
+        return f"{self.scheduler} job {self.job or self.name}"
+
+
+def read_job(run_dir: Path) -> JobRecord | None:
+    """The job of a run; None for a run without one."""
+    try:
+        record = json.loads((run_dir / JOB_FILE).read_bytes())
+        return JobRecord(**{key: record[key] for key in JobRecord.__dataclass_fields__ if key in record})
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def write_job(run_dir: Path, job: JobRecord) -> None:
+    """Write the job of a run. Raises OSError."""
+    path = run_dir / JOB_FILE
+    temporary = path.with_name(f".{JOB_FILE}.{os.getpid()}")
+    temporary.write_text(json.dumps(asdict(job), indent=2) + "\n")
+    temporary.replace(path)

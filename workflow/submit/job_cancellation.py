@@ -1,0 +1,45 @@
+"""Ends the job of a run, whatever its state: before it starts, or when its supervisor did not end the run."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from workflow.errors import RunError
+from workflow.run.job_record import JobRecord
+from workflow.run.lease import has_lease
+from workflow.site.allocation.scheduler_query import QueryError
+from workflow.site.jobs.job_questions import cancel_job
+from workflow.submit.job_watch import ask_about
+
+# A scheduler needs some seconds to end a job, and longer where its processes do not end.
+END_S = 60.0
+_PAUSE_S = 1.0
+
+
+def end_job(run_dir: Path, job: JobRecord) -> bool:
+    """Cancel a job and wait until it has ended, or its supervisor has taken the run. Returns False when the scheduler
+    has not ended it within END_S.
+
+    Raises RunError when the scheduler gives no answer.
+    """
+    started = has_lease(run_dir)
+    answer = ask_about(job)
+    if answer.error:
+        raise RunError(f"{job.text} cannot be cancelled: {answer.error}", f"try again later: wf cancel {run_dir.name}")
+    number = job.job or (answer.word.job if answer.word is not None else "")
+    if not number or answer.word is None or answer.word.phase == "ended":
+        return True
+    try:
+        cancel_job(job.scheduler, number)
+    except QueryError as error:
+        raise RunError(f"{job.text} cannot be cancelled: {error}", f"try again: wf cancel {run_dir.name}") from error
+    deadline = time.monotonic() + END_S
+    while time.monotonic() < deadline:
+        answer = ask_about(job)
+        if answer.is_absent or (answer.word is not None and answer.word.phase == "ended"):
+            return True
+        if not started and has_lease(run_dir):
+            return True
+        time.sleep(_PAUSE_S)
+    return False

@@ -1,0 +1,137 @@
+"""The job of a run as it is ordered: what its script says to the scheduler and what it executes. Pure."""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from workflow.errors import RunError
+from workflow.plan.plan_model import AllocationPlan, Plan
+from workflow.run.detached import OUTPUT_FILE
+from workflow.site.site_model import Site
+
+# The file that PSI/J's shells read: with a trap they outlive SIGTERM, and with them the job's processes.
+KEEP_SHELLS = "keep-shells.sh"
+KEEP_SHELLS_TEXT = (
+    "# Shells of this job wait for the supervisor when the job is to end: it closes the stages.\ntrap : TERM USR1\n"
+)
+WORK_DIR = "psij"
+_SAFE = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
+
+
+@dataclass(frozen=True)
+class JobOrder:
+    """One job. `prelude` are lines of shell before the `command`; `cpus` those of a node that the stages use."""
+
+    allocation: AllocationPlan
+    name: str
+    run_dir: Path
+    command: tuple[str, ...]
+    prelude: tuple[str, ...]
+    cpus: int
+
+    @property
+    def output(self) -> Path:
+        """What the supervisor prints."""
+        return self.run_dir / OUTPUT_FILE
+
+
+def make_order(plan: Plan, site: Site, run_dir: Path, name: str, command: list[str]) -> JobOrder:
+    """The job that executes `command`, the supervisor, on the nodes of this plan.
+
+    Raises RunError for a run directory whose name a job script cannot hold.
+    """
+    assert plan.allocation is not None, "the site has a scheduler"
+    check_path(run_dir)
+    cpus = max((_cpus(stage.placement.cores, stage.placement.ranks_per_node) for stage in plan.stages), default=1)
+    return JobOrder(plan.allocation, name, run_dir, tuple(command), tuple(site.modules), cpus)
+
+
+def _cpus(cores: list[int], ranks: int) -> int:
+    return max(cores) + 1 if cores else max(1, ranks)
+
+
+def check_path(run_dir: Path) -> None:
+    """Raises RunError for a run directory with blanks or special characters: neither PSI/J's scripts nor the options
+    of all schedulers can hold them."""
+    if not _SAFE.fullmatch(str(run_dir)):
+        text = f"a job cannot be submitted from {run_dir}: job scripts allow no blanks and special characters in paths"
+        raise RunError(text, "name another run directory: --run-dir PATH")
+
+
+def job_name(pipeline: str, token: str) -> str:
+    """The name of a job: of 15 characters at most, which older versions of PBS allow, and no other job has it."""
+    return f"{pipeline[:8]}-{token}"
+
+
+def slurm_directives(order: JobOrder) -> Iterator[str]:
+    """Options of sbatch(1) beside those that PSI/J writes."""
+    allocation = order.allocation
+    yield f"--job-name={order.name}"
+    yield "--no-requeue"
+    if allocation.qos is not None:
+        yield f"--qos={allocation.qos}"
+    if allocation.constraints:
+        yield f"--constraint={'&'.join(allocation.constraints)}"
+    if not allocation.exclusive:
+        yield f"--cpus-per-task={order.cpus}"
+    yield from (line for line in allocation.directives if line != "--exclusive")
+
+
+def slurm_partition(allocation: AllocationPlan) -> str | None:
+    """The partition; None where the queue is a QOS alone, or the scheduler chooses."""
+    return allocation.partition if allocation.qos is not None else allocation.partition or allocation.queue
+
+
+def pbs_directives(order: JobOrder) -> Iterator[str]:
+    """Options of qsub(1B) beside those that PSI/J writes."""
+    yield f"-N {order.name}"
+    yield "-r n"
+    yield from order.allocation.directives
+
+
+def pbs_chunk(order: JobOrder) -> str:
+    """`-l select=…`: the nodes, with one rank of the job's own each, and what else they must have."""
+    given = ":".join(order.allocation.constraints)
+    cpus = "" if "ncpus=" in given else f":ncpus={order.cpus}"
+    return f"-l select={order.allocation.nodes}{cpus}:mpiprocs=1" + (f":{given}" if given else "")
+
+
+def lsf_script(order: JobOrder) -> str:
+    """The whole script for bsub(1)."""
+    allocation = order.allocation
+    lines = [f"-J {order.name}", f"-nnodes {allocation.nodes}", f"-W {math.ceil(allocation.walltime_s / 60)}", "-rn"]
+    lines += [f"-q {allocation.queue}"] if allocation.queue else []
+    lines += [f"-P {allocation.account}"] if allocation.account else []
+    lines += [f"-U {allocation.reservation}"] if allocation.reservation else []
+    lines += [f'-R "select[{" && ".join(allocation.constraints)}]"'] if allocation.constraints else []
+    lines += ["-x"] if allocation.exclusive else []
+    lines += [f"-o {order.output}", *allocation.directives]
+    return _own_script("#BSUB", lines, order)
+
+
+def flux_script(order: JobOrder) -> str:
+    """The whole script for flux-batch(1)."""
+    allocation = order.allocation
+    lines = [f"--job-name={order.name}", f"--nodes={allocation.nodes}", f"--time-limit={allocation.walltime_s:.0f}s"]
+    lines += ["--exclusive"] if allocation.exclusive else []
+    lines += [f"--queue={allocation.queue}"] if allocation.queue else []
+    lines += [f"--bank={allocation.account}"] if allocation.account else []
+    lines += [f"--requires={'&'.join(allocation.constraints)}"] if allocation.constraints else []
+    lines += [f"--output={order.output}", *(line for line in allocation.directives if line != "--exclusive")]
+    return _own_script("# flux:", lines, order)
+
+
+def _own_script(mark: str, directives: list[str], order: JobOrder) -> str:
+    # exec: a signal to the job reaches the supervisor.
+    body = [*order.prelude, f"cd {order.run_dir}", f"exec {shlex.join(order.command)}"]
+    return "\n".join(["#!/bin/bash", *(f"{mark} {line}" for line in directives), "", *body, ""])
+
+
+def own_submit_command(scheduler: str, script: Path) -> str:
+    """What the user types to submit a script of LSF or Flux."""
+    return f"bsub < {script}" if scheduler == "lsf" else f"flux batch {script}"

@@ -1,0 +1,100 @@
+"""Watches the job of a run: asks the scheduler, less and less often, in a thread of its own."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+from workflow.errors import EXIT_RUN_FAILED
+from workflow.run.detached import OUTPUT_FILE
+from workflow.run.job_record import JobRecord, write_job
+from workflow.run.lease import Liveness, examine_leases
+from workflow.run.observe.sst_log import last_lines
+from workflow.run.processes.process_reaper import write_verdict
+from workflow.run.run_brief import read_brief
+from workflow.site.jobs.job_questions import JobAnswer, ask_for_job, find_job
+from workflow.submit.job_tracker import FORGOTTEN_S, VISIBLE_S, JobTracker, pauses_s
+
+_SHOWN_LINES = 3
+_PAUSE_S = 0.2
+
+
+class JobWatch:
+    """Asks about one job. Questions may take long: a scheduler that is down is waited for elsewhere."""
+
+    def __init__(self, run_dir: Path, job: JobRecord) -> None:
+        self.tracker = JobTracker(job)
+        self._run_dir = run_dir
+        self._pauses = pauses_s()
+        self._due = 0.0
+        self._question: threading.Thread | None = None
+        self._answer: JobAnswer | None = None
+
+    def look(self, ask: bool = True) -> JobTracker:
+        """What is known now; starts the next question when it is due. Without `ask` only the exit code is looked for:
+        while the run's own events come, nobody needs the scheduler."""
+        now = time.monotonic()
+        if self._answer is not None:
+            known, answer = bool(self.tracker.job.job), self._answer
+            self._answer = self._question = None
+            self.tracker = self.tracker.take(answer, now)
+            if self.tracker.job.job and not known:
+                write_job(self._run_dir, self.tracker.job)
+        self.tracker = self.tracker.take_exit_code(read_exit_code(self.tracker.job), now)
+        if ask and self._question is None and now >= self._due:
+            self._due = now + next(self._pauses)
+            self._question = threading.Thread(target=self._ask, args=(self.tracker.job,), daemon=True)
+            self._question.start()
+        return self.tracker
+
+    def _ask(self, job: JobRecord) -> None:
+        self._answer = ask_about(job)
+
+
+def ask_about(job: JobRecord) -> JobAnswer:
+    """What the scheduler says of the job of a run, by its id, or by its name where the id is not known."""
+    return ask_for_job(job.scheduler, job.job) if job.job else find_job(job.scheduler, job.name)
+
+
+def read_exit_code(job: JobRecord) -> int | None:
+    """The exit code that the job's script left; None where it left none."""
+    if not job.exit_code_file or not job.job:
+        return None
+    try:
+        return int(Path(job.exit_code_file.replace("{job}", job.job)).read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def settle_job(run_dir: Path, job: JobRecord, within_s: float = FORGOTTEN_S + VISIBLE_S) -> str:
+    """Find out what has become of a run whose supervisor has died, or has not come; write the verdict when its job has
+    ended. Returns what is known of the job, in words. Raises OSError when the verdict cannot be written.
+
+    With `within_s` 0 the scheduler is asked once, and its answer is awaited.
+    """
+    deadline = time.monotonic() + within_s
+    watch = JobWatch(run_dir, job)
+    while True:
+        tracker = watch.look()
+        (lives,) = examine_leases([run_dir])
+        if lives.alive or read_brief(run_dir).finished is not None:
+            return tracker.text
+        if (end := tracker.end(time.monotonic())) is not None:
+            write_job_verdict(run_dir, end, lives)
+            return tracker.text
+        # An end that was seen is soon certain.
+        if tracker.has_answer and tracker.ended_since is None and time.monotonic() > deadline:
+            return tracker.text
+        time.sleep(_PAUSE_S)
+
+
+def write_job_verdict(run_dir: Path, end: str, lives: Liveness) -> None:
+    """The verdict of a run whose job has ended without one. Raises OSError."""
+    if lives.lease is None:
+        why = "before its supervisor started"
+    else:
+        why = f"its supervisor on {lives.lease.host} left no verdict" if lives.alive else lives.text
+    said = [line for line in last_lines(run_dir / OUTPUT_FILE, _SHOWN_LINES) if line.strip()]
+    text = f"{end}; {why}" + (f": {' / '.join(said)}" if said else "")
+    write_verdict(str(run_dir), "failed", EXIT_RUN_FAILED, text, time.time())

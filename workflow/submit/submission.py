@@ -1,0 +1,111 @@
+"""Submits the job of a run, once: what was accepted is found by the job's name, and not submitted again."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import secrets
+import time
+from pathlib import Path
+
+from workflow import __version__
+from workflow.errors import EXIT_BAD_INPUT, RunError
+from workflow.plan.plan_model import Plan
+from workflow.run.detached import supervisor_command
+from workflow.run.job_record import JobRecord, write_job
+from workflow.run.processes.process_reaper import write_verdict
+from workflow.site.jobs.job_questions import find_job
+from workflow.site.site_model import Site
+from workflow.submit.job_order import (
+    JobOrder,
+    check_path,
+    flux_script,
+    job_name,
+    lsf_script,
+    make_order,
+    own_submit_command,
+)
+
+_log = logging.getLogger(__name__)
+SCRIPT_FILE = "job.sh"
+# By PSI/J; the scripts of the others are submitted by the user.
+BY_PSIJ = ("slurm", "pbs")
+# When to look for a job whose submission has failed: a scheduler that was busy answers after a while.
+_LOOKS_S = (0.0, 2.0, 5.0, 10.0, 20.0, 30.0)
+_ABSENT_LOOKS = 2
+
+
+def submit_run(plan: Plan, site: Site, run_dir: Path) -> tuple[JobRecord, str]:
+    """Submit the job of a run. Returns it, and for LSF and Flux the command that the user has to type.
+
+    Raises RunError when it is refused, or when it is not known whether it was accepted.
+    """
+    assert plan.allocation is not None, "the site has a scheduler"
+    scheduler = plan.allocation.scheduler
+    name = job_name(plan.pipeline, secrets.token_hex(3))
+    order = make_order(plan, site, run_dir, name, supervisor_command(run_dir))
+    record = JobRecord(scheduler, name, submitted=time.time(), wf_version=__version__)
+    if scheduler not in BY_PSIJ:
+        script = run_dir / SCRIPT_FILE
+        script.write_text(own_script(order))
+        script.chmod(0o755)
+        write_job(run_dir, record)
+        return record, own_submit_command(scheduler, script)
+    from workflow.submit.psij_jobs import SubmissionRefusedError, exit_code_file, submit_order
+
+    record = dataclasses.replace(record, exit_code_file=str(exit_code_file(order)))
+    write_job(run_dir, record)
+    try:
+        job = submit_order(order)
+    except SubmissionRefusedError as error:
+        job = _find_accepted(run_dir, record, str(error))
+    record = dataclasses.replace(record, job=job)
+    write_job(run_dir, record)
+    return record, ""
+
+
+def check_submission(plan: Plan, run_dir: Path) -> None:
+    """Raises RunError for a run that cannot be submitted, before anything of it is written: its directory has a name
+    that job scripts cannot hold, or PSI/J is missing."""
+    check_path(run_dir)
+    if plan.allocation is not None and plan.allocation.scheduler in BY_PSIJ:
+        from workflow.submit.psij_jobs import require_psij
+
+        require_psij()
+
+
+def own_script(order: JobOrder) -> str:
+    """The script for LSF or Flux."""
+    return lsf_script(order) if order.allocation.scheduler == "lsf" else flux_script(order)
+
+
+def job_script(plan: Plan, site: Site) -> str:
+    """The script that would be submitted, with `/RUN_DIR` for the run directory and `JOB_ID` for PSI/J's name of the
+    job. Raises RunError where PSI/J is needed and missing."""
+    assert plan.allocation is not None, "the site has a scheduler"
+    run_dir = Path("/RUN_DIR")
+    order = make_order(plan, site, run_dir, job_name(plan.pipeline, "TOKEN"), supervisor_command(run_dir))
+    if plan.allocation.scheduler not in BY_PSIJ:
+        return own_script(order)
+    from workflow.submit.psij_jobs import render_order
+
+    return render_order(order)
+
+
+def _find_accepted(run_dir: Path, record: JobRecord, said: str) -> str:
+    """The id of a job whose submission has failed, if it was accepted all the same. Raises RunError otherwise."""
+    absent = 0
+    begin = time.monotonic()
+    for look_s in _LOOKS_S:
+        time.sleep(max(0.0, begin + look_s - time.monotonic()))
+        answer = find_job(record.scheduler, record.name)
+        if answer.word is not None:
+            _log.warning("the submission failed (%s), but the job was accepted: %s", said, answer.word.job)
+            return answer.word.job
+        absent += answer.is_absent
+        if absent == _ABSENT_LOOKS:
+            reason = f"{record.scheduler} did not accept the job: {said}"
+            write_verdict(str(run_dir), "failed", EXIT_BAD_INPUT, reason, time.time())
+            raise RunError(reason, "change `allocation:` of the pipeline, then start a new run: wf run PIPELINE")
+    text = f"the submission failed ({said}), and the scheduler gives no answer: the job may have been accepted"
+    raise RunError(text, f"wf watch {run_dir.name} looks for it, wf cancel {run_dir.name} ends it")
