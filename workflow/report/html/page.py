@@ -21,8 +21,10 @@ from workflow.report.html.section_data import (
     make_stream_cards,
     make_time_shares,
 )
+from workflow.report.read.proof_file import read_proof
 from workflow.report.read.run_records import Records
 from workflow.report.report_model import Report
+from workflow.report.show.placement_tables import placement_tables
 from workflow.report.show.run_summary import compression_lines, fault_text, limit_lines, total_text
 from workflow.report.show.stage_table import stage_table
 from workflow.report.show.stream_table import NOT_KNOWN, stream_table
@@ -97,6 +99,7 @@ def make_html(records: Records, report: Report) -> str:
         pictures=pictures,
         picture_count=picture_count,
         stage_table=stage_table(report, "page"),
+        placement_tables=placement_tables(read_proof(records.run_dir)),
         notes=[*report.notes, *records.plan.advice],
         environment=environment_facts(records, report),
     )
