@@ -74,6 +74,7 @@ from workflow.run.processes.signals import Signals
 from workflow.run.processes.stage_processes import NOT_STARTED, Crew, Ending, by_first_end
 from workflow.run.proof.probe_launch import must_prove
 from workflow.run.proof.prove import Prover
+from workflow.run.proof.rank_watch import RankWatch
 from workflow.run.received import receive
 from workflow.run.requeued import refuse_restart
 from workflow.run.run_directory import ALLOCATION_FILE, has_started, read_filled_plan, stage_dir
@@ -169,6 +170,7 @@ class _Watch:
         self.guards = NodeGuards(run_dir, plan, allocation)
         self.scheduler = SchedulerQuestion(allocation.source, allocation.job)
         self.prover = Prover(run_dir, plan, self.placed) if must_prove(plan, self.placed.hosts, node_name()) else None
+        self.rank_watch: RankWatch | None = None  # once the placement was proved
         self.cpu = CpuSchedule(sum(stage.observed == "evidence" for stage in plan.stages))
         self.events: list[Event] = []
         self.polled = -math.inf
@@ -321,11 +323,14 @@ class _Watch:
             self.events.append(SchedulerSaid(now, self.allocation.job, answer.state, answer.raw))
         if self.state.proving and self.prover is not None and (proof := self.prover.take()) is not None:
             self.events.append(proof.to_event(now, self.plan))
+            self.rank_watch = RankWatch(proof.planned, proof.nodes)
         # Counts come before exits, and those of a stage that has ended with those of its neighbours.
         if now - self.polled >= POLL_S:
             self.polled = now
             self.crew.end_lost(now)
             self.events += self.guards.poll(now)
+            if self.rank_watch is not None:
+                self.events += self.rank_watch.look(self.guards.watch.take_changed(), now)
             turns = self.next_turns()
             self.read_files(turns, now)
             self.sample_cpu(turns, now)

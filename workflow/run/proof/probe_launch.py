@@ -65,13 +65,14 @@ def _line(
         for program, (stage, first) in zip(request.programs, stages, strict=True)
     ]
     planned = tuple(
-        _planned(stage, program, request, bound) for program, (stage, _) in zip(programs, stages, strict=True)
+        _planned(stage, first, program, request, bound)
+        for program, (stage, first) in zip(programs, stages, strict=True)
     )
     # Not in the stage's directory: a node that does not see it must be able to say so.
     return ProbeLine(name, dataclasses.replace(request, name=f"probe {name}", programs=programs, cwd="/"), planned)
 
 
-def _planned(stage: str, program: RankedProgram, request: LaunchRequest, bound: bool) -> PlannedStage:
+def _planned(stage: str, first: int, program: RankedProgram, request: LaunchRequest, bound: bool) -> PlannedStage:
     layout = program.layout
     # Without whole nodes the launcher chooses the cores.
     cores = layout.cores if bound and (request.whole_nodes or not LAUNCHERS[request.launcher].other_machines) else ()
@@ -86,4 +87,5 @@ def _planned(stage: str, program: RankedProgram, request: LaunchRequest, bound: 
         own_cores=bool(cores) or (layout.cores_per_rank > 0 and not request.whole_nodes),
         gpus=layout.gpus,
         nics=layout.nics,
+        first=first,
     )

@@ -12,6 +12,7 @@ from workflow.core_set import format_cores
 from workflow.plan.plan_model import Plan
 from workflow.run.events import ProofTaken
 from workflow.run.proof.compare_placement import PlacementDifference
+from workflow.run.proof.planned_ranks import PlannedStage
 from workflow.run.proof.probe_answers import NodeFound, RankFound
 
 PROOF_FILE = "proof.json"
@@ -50,6 +51,7 @@ class Proof:
     probe_s: float
     streams_s: float
     differences: tuple[PlacementDifference, ...] = ()
+    planned: tuple[PlannedStage, ...] = ()
     ranks: tuple[RankFound, ...] = ()
     nodes: Mapping[str, NodeFound] = field(default_factory=dict)
     streams: tuple[StreamTried, ...] = ()
