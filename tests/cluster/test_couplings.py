@@ -109,6 +109,15 @@ def test_inside_salloc(cluster: SlurmCluster, one_machine: Path, tmp_path: Path)
     run_and_compare("ranks across nodes", start, one_machine, tmp_path)
 
 
+@pytest.mark.parametrize("name", FROM_OUTSIDE)
+def test_from_outside(name: str, cluster: SlurmCluster, one_machine: Path, tmp_path: Path) -> None:
+    """`wf run` on the login node, which submits the run as one job and follows it."""
+    run_and_compare(name, lambda argv, run_dir, _: run_from_login(cluster, argv, run_dir), one_machine, tmp_path)
+    job = json.loads((tmp_path / "run/job.json").read_text())
+    # The result is there before Slurm has ended the job.
+    cluster.wait_for_job(int(job["job"]), "COMPLETED")
+
+
 def run_and_compare(name: str, start: Started, one_machine: Path, folder: Path) -> None:
     """Run a coupling; its ranks are where they are planned, and its archive equals the one of one machine."""
     coupling, run_dir = COUPLINGS[name], folder / "run"
@@ -138,4 +147,4 @@ def test_transports_that_need_hardware_are_refused_between_nodes(
     argv = wf_run(EXAMPLE, tmp_path / "run", changes, "--site", SITE)
     done = subprocess.run(argv, env={**os.environ, **cluster.environment}, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2, done.stdout
-    assert "site test-slurm has no RDMA network (`fabric: false` in its file)" in done.stderr
+    assert f"{transport} between nodes needs an RDMA network" in done.stderr
