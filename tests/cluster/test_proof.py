@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.packed_runs import MPI_PYTHON
 from tests.support.slurm_cluster import JobDone, SlurmCluster
-from workflow.run.events import NodeSeen, ProofTaken, RunFinished, StageStarted, read_events
+from workflow.run.events import NodeRanks, NodeSeen, ProofTaken, RunFinished, StageStarted, read_events
 
 ROOT = Path(__file__).parents[2]
 # Two stages of two ranks share two nodes of two cores: each rank has a core of its own.
@@ -178,6 +178,53 @@ def test_run_directory_that_a_node_does_not_see_is_refused(hidden: Job) -> None:
 def test_launcher_that_does_not_start_is_refused_with_its_words(job: Job) -> None:
     job.change_srun(nodelist="--nodelist=n9")
     assert any("started no rank (exit code 1): srun: error: " in text for _, text in job.refused())
+
+
+def test_rank_that_binds_itself_anew_is_a_warning(job: Job) -> None:
+    """As OpenMP runtimes do; each rank waits until the supervisor has warned, at most a minute."""
+    wait = (
+        "import os, pathlib, time; os.sched_setaffinity(0, {0, 1}); end = time.monotonic() + 60\n"
+        "while 'bound it anew' not in pathlib.Path(os.environ['WF_RUN_DIR'], 'events.jsonl').read_text():\n"
+        "    assert time.monotonic() < end; time.sleep(0.1)"
+    )
+    argv = job.argv()
+    command = json.dumps([sys.executable, "-c", wait])
+    text = PIPELINE.replace('[sleep, "SECONDS"], ranks: 2, place: {nodes', f"{command}, ranks: 2, place: {{nodes")
+    Path(argv[4]).write_text(text.replace("SECONDS", "0.1"))
+    done = job.run(argv)
+    assert done.state == "COMPLETED", done.printed
+    texts = {event.text for event in read_events(job.run_dir) if isinstance(event, NodeRanks) and event.stage == "md"}
+    assert texts == {
+        f"rank {rank} of md now may use cores 0-1 of {host}, the plan binds it to core 0: its program has bound it anew"
+        for rank, host in enumerate(("n1", "n2"))
+    }
+    assert "its program has bound it anew" in done.printed
+
+
+MPIEXEC_SITE = """\
+site: by-mpiexec
+summary: nodes of a Slurm job, on which mpiexec starts the ranks
+nodes: 4
+cores_per_node: 2
+memory_per_node: 2 GB
+launcher: mpiexec
+scheduler: slurm
+queues: {debug: {default: true}}
+"""
+
+
+def test_stages_that_mpiexec_starts_run_beside_each_other_and_the_guards(job: Job) -> None:
+    """Hydra starts its proxies by srun, whose steps wait for each other unless they overlap."""
+    site = job.folder / "by-mpiexec.yaml"
+    site.write_text(MPIEXEC_SITE)
+    done = job.run(job.argv("--site", str(site), seconds=5))
+    assert done.state == "COMPLETED", done.printed
+    events = list(read_events(job.run_dir))
+    (proof,) = (event for event in events if isinstance(event, ProofTaken))
+    assert (proof.state, proof.ranks, proof.differences) == ("proved", 4, [])
+    assert {event.host for event in events if isinstance(event, NodeSeen)} == {"n1", "n2", "n3", "n4"}
+    # Slurm gives the proxies, which are bound to nothing, the variable that hydra has for ranks.
+    assert not [event for event in events if isinstance(event, NodeRanks)]
 
 
 UCX_SITE = """\

@@ -175,14 +175,23 @@ def test_lumi_in_the_order_of_the_gpus(plan_of: Planner) -> None:
     assert plan.stage("walk").placement.gpus == list(range(8))
 
 
+AURORA = "list:1-8:9-16:17-24:25-32:33-40:41-48:53-60:61-68:69-76:77-84:85-92:93-100"
+
+
 def test_aurora(plan_of: Planner) -> None:
     """WarpX, Tools/machines/aurora-alcf/aurora.pbs: 12 ranks of 8 cores beside the reserved cores 0 and 52."""
-    numa = [tuple(range(52)), tuple(range(52, 104))]
-    aurora = {"nodes": 100, "cores_per_node": 104, "reserved_cores": (0, 52), "numa": numa, "launch_single": True}
-    plan = _plan(plan_of, "cores_per_rank=8", ranks=12, site=with_launcher("pals", **aurora))
-    lists = "1-8:9-16:17-24:25-32:33-40:41-48:53-60:61-68:69-76:77-84:85-92:93-100"
+    plan = _plan(plan_of, "cores_per_rank=8 gpus_per_rank=1", ranks=12, site=load_site("aurora"))
     line = line_of(plan, "walk")
-    assert line[line.index("--cpu-bind") + 1] == f"list:{lists}"
+    assert line[line.index("--cpu-bind") + 1] == AURORA
+    assert plan.stage("walk").placement.gpus == list(range(12))
+
+
+def test_two_sockets_without_gpus(plan_of: Planner) -> None:
+    """The same cores follow from the sockets: six ranks fit on each."""
+    sockets = {"numa": [tuple(range(52)), tuple(range(52, 104))], "cores_per_node": 104, "reserved_cores": (0, 52)}
+    plan = _plan(plan_of, "cores_per_rank=8", ranks=12, site=with_launcher("pals", nodes=9, **sockets))
+    line = line_of(plan, "walk")
+    assert line[line.index("--cpu-bind") + 1] == AURORA
 
 
 # The arithmetic.

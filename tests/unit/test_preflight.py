@@ -15,7 +15,9 @@ from workflow.api import run_pipeline
 from workflow.cli.main import wf
 from workflow.errors import Problem, SpecError
 from workflow.preflight import preflight, start_preflight
+from workflow.site.availability import other_machine
 from workflow.site.interpreters import is_own_python
+from workflow.site.load_site import load_site
 from workflow.site.site_model import Site
 
 HERE = SITE.model_copy(update={"cores_per_node": 1, "launcher_path": sys.executable})
@@ -480,3 +482,11 @@ def test_a_file_with_what_resembles_a_placeholder_is_advice(plan_of: Planner) ->
     plan = plan_of("stages: {one: {command: [sh], files: {settings: settings.in}}}\n")
     said = "stage one: in settings.in `${pipeline.dir}` is not a placeholder; did you mean `${{ pipeline.dir }}`?"
     assert plan.advice == [said]
+
+
+def test_a_site_that_this_machine_is_not_recognised_as(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PBS_JOBID", raising=False)
+    small = load_site("polaris").model_copy(update={"cores_per_node": 1, "launcher": "mpiexec"})
+    assert other_machine(small) == "this machine is not recognised as that one"
+    monkeypatch.setenv("PBS_JOBID", "308834.polaris-pbs-01.hsn.cm.polaris.alcf.anl.gov")
+    assert other_machine(small) != "this machine is not recognised as that one"

@@ -154,3 +154,19 @@ def test_a_queue_is_drawn_only_as_far_as_it_is_known() -> None:
     known, part = (str(svg_charts.stairs(moments, 0.0, 100.0, 2.0, "queue", until)) for until in (math.inf, 25.0))
     assert [float(x) for x in re.findall(r"H([0-9.]+)", known)][-1] == svg_charts.WIDTH
     assert [float(x) for x in re.findall(r"H([0-9.]+)", part)][-1] == svg_charts.WIDTH / 4
+
+
+PROOF = """{"stages": {"md": [{"rank": 0, "host": "n1", "cores": "0-3"}, {"rank": 1, "host": "n1", "cores": "4-7"}]},
+"streams": [{"stream": "atoms", "transport": "tcp", "writer": "n1", "readers": ["n2"], "seconds": 0.25, "text": ""}],
+"untried": {"pattern": "its ends share a launch line"}}"""
+
+
+def test_the_page_shows_the_proved_placement(tmp_path: Path) -> None:
+    run_dir = write_sample(tmp_path / "run")
+    assert "Placement, as it was proved" not in page_of(run_dir)
+    (run_dir / "proof.json").write_text(PROOF)
+    page = page_of(run_dir)
+    for text in ("0-3; 4-7", "n1 → n2 by tcp", "3 steps in 0.25 s", "not tried: its ends share a launch line"):
+        assert text in page, text
+    (run_dir / "proof.json").write_text("{")
+    assert "Placement, as it was proved" not in page_of(run_dir)

@@ -113,7 +113,7 @@ def test_ranks_that_run() -> None:
     watch.take([*to_lines("n2", ranks=[RankProcess("md", 1, 12, "0-1"), RankProcess("saxs", 0, 13, "1")])], 1)
     assert watch.count("md") == 2
     watch.take([*to_lines("n2", gone=[("md", 1)], memory={"md": MemoryFacts(node_kills=1)})], 2)
-    assert watch.ranks() == [RankSeen(0, "n1", "md", 0, 11, "0"), RankSeen(1, "n2", "saxs", 0, 13, "1")]
+    assert watch.ranks() == [RankSeen("md", 0, 0, "n1", 11, "0"), RankSeen("saxs", 0, 1, "n2", 13, "1")]
     assert watch.memory_facts("md") == [("n2", MemoryFacts(node_kills=1))]
     events = [event for second in range(1, 20) for event in (*watch.take([beat("n1")], second), *watch.look(second))]
     assert events == [NodeSilent(7, 1, "n2"), NodeLost(12, 1, "n2", 10, "ranks there: 1 of saxs")]

@@ -10,9 +10,11 @@ import pytest
 from tests.support.chains import chain
 from tests.support.imagined_run import Run, verdict_of
 from workflow.run.events import Interrupted, ProofTaken
+from workflow.run.nodes.node_watch import RankSeen
 from workflow.run.proof.compare_placement import compare_placement
 from workflow.run.proof.planned_ranks import Company, PlannedStage
 from workflow.run.proof.probe_answers import NodeFound, RankFound, parse_answer
+from workflow.run.proof.rank_watch import RankWatch
 from workflow.run.proof.smoke_results import SmokeOutput, judge_smoke, untested
 
 # Two stages of four ranks on two nodes of eight cores, with two cores for each rank; `saxs` has the upper half.
@@ -256,3 +258,31 @@ def test_ctrl_c_ends_a_run_that_is_being_proved() -> None:
     run = proving().feed(Interrupted(0.5, "SIGINT"))
     assert run.started == []
     assert verdict_of(run) == ("interrupted", "", "interrupted by SIGINT")
+
+
+def rank_seen(cores: str, *, world: int = 0) -> RankSeen:
+    return RankSeen("md", world, 0, "n1", 100 + world, cores)
+
+
+def test_rank_that_is_bound_anew_is_a_warning_once() -> None:
+    watch = RankWatch([MD], NODES)
+    assert watch.look([rank_seen("0-1"), rank_seen("0-7", world=1)], 10.0) == []
+    (warning,) = watch.look([], 12.0)
+    assert warning.text == (
+        "rank 1 of md now may use cores 0-7 of n1, the plan binds it to cores 2-3: its program has bound it anew"
+    )
+    assert warning.ranks == [(1, 101, "0-7")]
+    assert watch.look([rank_seen("7", world=1)], 20.0) == watch.look([], 30.0) == []
+
+
+def test_rank_that_its_launcher_has_not_bound_yet_is_no_warning() -> None:
+    watch = RankWatch([MD], NODES)
+    watch.look([rank_seen("0-7")], 10.0)
+    watch.look([rank_seen("0-1")], 10.5)
+    assert watch.look([], 20.0) == []
+
+
+def test_rank_of_a_shared_launch_line_is_counted_in_its_stage() -> None:
+    watch = RankWatch([replace(MD, first=8)], NODES)
+    watch.look([rank_seen("2-3", world=9), rank_seen("2-3", world=8)], 10.0)
+    assert [event.ranks for event in watch.look([], 12.0)] == [[(0, 108, "2-3")]]

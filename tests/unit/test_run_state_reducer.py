@@ -32,6 +32,7 @@ from workflow.run.events import (
     StreamTrouble,
     StreamWaiting,
     Tick,
+    TransportFault,
     Trouble,
 )
 from workflow.run.state import KEPT_WARNINGS, EndKey, EndState, RunState, initial_state
@@ -181,6 +182,14 @@ def test_an_end_is_offered_and_opened() -> None:
     assert (end(state, "atoms", "saxs").offered, end(state, "atoms", "saxs").opened) == (None, None)
     state = chained(StreamTransport(3, "atoms", "md", "evpath", "no rdma"))
     assert (end(state, "atoms", "md").plane, end(state, "atoms", "md").plane_why) == ("evpath", "no rdma")
+
+
+def test_the_first_fault_of_a_stage_is_kept() -> None:
+    """Of stages that the plan does not have, nothing is kept."""
+    first = TransportFault(1, "md", "misdirected", "one")
+    later = [TransportFault(2, "md", "unreachable", "two"), TransportFault(3, "gone", "unreachable", "three")]
+    state = chained(first, *later)
+    assert {name: stage.fault for name, stage in state.stages.items()} == {"md": first, "saxs": None, "keep": None}
 
 
 def test_a_second_trouble_does_not_replace_the_first() -> None:

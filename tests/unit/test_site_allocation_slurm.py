@@ -91,6 +91,7 @@ def silent(_: Sequence[str]) -> str:
         ({"SLURM_JOB_CPUS_PER_NODE": "1(x99999999999)"}, "the cores per node are not known"),
         ({"SLURM_MEM_PER_NODE": "2G"}, 'SLURM_MEM_PER_NODE is "2G"'),
         ({"SLURM_GPUS_PER_NODE": "a100"}, 'SLURM_GPUS_PER_NODE is "a100"'),
+        ({"SLURM_HET_SIZE": "2"}, "the job is heterogeneous: only the nodes of its first part are used"),
         ({"SLURM_JOB_GPUS": "GPU-3f"}, 'SLURM_JOB_GPUS is "GPU-3f"'),
         ({"SLURM_JOB_END_TIME": ""}, "the end of the job is not known: scontrol gave no answer within 5 s"),
     ],

@@ -12,7 +12,7 @@ from workflow.launch.allocation import Allocation, Host
 from workflow.site.allocation.scheduler_query import QueryError
 from workflow.site.cpu_topology import CpuTopology
 from workflow.site.load_site import load_site
-from workflow.site.probe.devices import Device, Gpus, find_gpus, find_interfaces, find_nics
+from workflow.site.probe.probed_devices import Device, Gpus, find_gpus, find_interfaces, find_nics
 from workflow.site.probe.probed_node import ProbedNode, probe_node
 from workflow.site.probe.scheduler_facts import (
     LauncherFact,

@@ -9,6 +9,7 @@ from workflow.plan.plan_model import StagePlan, StreamPlan
 from workflow.plan.plan_notes import Notes
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.port_matching import JoinedStream
+from workflow.site.site_model import Site
 
 # SST's TCP plane opens a connection per pair of ranks and serves them from one thread per process
 MANY_NODES_FOR_TCP = 16
@@ -22,6 +23,7 @@ def advise(
     joined: Mapping[str, JoinedStream],
     declared: Mapping[str, DeclaredStage],
     mentioned: Mapping[str, set[str]],
+    site: Site,
     notes: Notes,
 ) -> None:
     """Adds advice on streams, stages to the notes, in the file's order.
@@ -29,6 +31,11 @@ def advise(
     `mentioned` names the streams that each stage's command, env or files use in a placeholder.
     """
     by_name = {stage.name: stage for stage in stages}
+    if (seen := site.seen.get("cores_per_node")) is not None:
+        notes.advise(
+            f"site {site.site} does not say what a node has: its cores and memory are taken from {seen}; "
+            "`wf site probe` on a compute node writes a file that says it"
+        )
     for stream in streams:
         _on_stream(stream, by_name, notes)
         _on_programs(joined[stream.name], stream, declared, mentioned, notes)

@@ -121,7 +121,7 @@ def make_plan(
     group_plans = [to_group_plan(group, declared, placements, site_launch(python, site), problems) for group in groups]
     problems.raise_any()
     streams = [to_stream_plan(stream, decided[name], estimates[name]) for name, stream in joined.items()]
-    advise(stages, streams, joined, declared, mentioned, notes)
+    advise(stages, streams, joined, declared, mentioned, site, notes)
     return Plan(
         wf_version=wf_version,
         pipeline=spec.name,

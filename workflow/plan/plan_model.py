@@ -105,6 +105,8 @@ class NodePlan(PlanPart):
     gpus: int = 0
     gpu_variable: str = Field("", description="restricts a rank to its GPUs; empty: not known")
     memory: int = Field(0, description="bytes; 0: not known")
+    price: float = Field(0.0, description="of a node for an hour, in `price_unit`; 0: not known")
+    price_unit: str = ""
 
 
 class StageMemory(PlanPart):

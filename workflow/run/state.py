@@ -12,6 +12,8 @@ from workflow.plan.plan_model import EndPlan, Plan, StagePlan
 from workflow.run.events import (
     AllocationReceived,
     NodeLost,
+    NodeRanks,
+    NodesUnwatched,
     ProofTaken,
     RanksEnded,
     RecordsLost,
@@ -24,6 +26,7 @@ from workflow.run.events import (
     Trouble,
 )
 
+RunWarning = StageSilent | RecordsLost | NodeRanks | NodesUnwatched
 Status = Literal["waiting", "starting", "running", "stopping", "succeeded", "failed", "stopped"]
 EndKey = tuple[str, str, Side]  # stream, stage, side
 
@@ -162,7 +165,7 @@ class RunState:
     behind: Mapping[EndKey, Behind] = field(default_factory=dict)  # reading ends that their writers have left behind
     finished: RunFinished | None = None
     cleaned: tuple[str, ...] = ()
-    warnings: tuple[StageSilent | RecordsLost, ...] = ()  # the newest of them
+    warnings: tuple[RunWarning, ...] = ()  # the newest of them
 
     @property
     def job(self) -> str:

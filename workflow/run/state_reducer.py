@@ -13,8 +13,10 @@ from workflow.run.events import (
     Event,
     Interrupted,
     NodeLost,
+    NodeRanks,
     NodeSeen,
     NodeSilent,
+    NodesUnwatched,
     ProofTaken,
     RanksEnded,
     RecordsLost,
@@ -182,6 +184,8 @@ class _Draft:
                     self.change_stage(stage, fault=event)
             case StageSilent(stage=stage):
                 self.change_stage(stage, silence=event)
+                self._changes["warnings"] = (*self.get("warnings"), event)[-KEPT_WARNINGS:]
+            case NodeRanks() | NodesUnwatched():
                 self._changes["warnings"] = (*self.get("warnings"), event)[-KEPT_WARNINGS:]
             case RecordsLost():
                 self._changes["warnings"] = (*self.get("warnings"), event)[-KEPT_WARNINGS:]

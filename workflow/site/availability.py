@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from workflow.launch.launchers import LAUNCHERS
+from workflow.site.detection import is_here
 from workflow.site.interpreters import is_own_python, is_python
 from workflow.site.need_model import ModuleNeed, NeedState, NewFileNeed, ProgramNeed, ScriptNeed, StageNeed
 from workflow.site.program_lookup import interpreter_of, look_up_new_file, look_up_program, look_up_script
@@ -33,6 +34,8 @@ def other_machine(site: Site) -> str:
     """Why the stages of a site do not run on this machine; empty where they do."""
     if LAUNCHERS[site.launcher].other_machines:
         return f"{site.launcher} starts its stages on other machines"
+    if site.detect and not is_here(site.detect):
+        return "this machine is not recognised as that one"
     here = os.cpu_count() or 1
     if site.cores_per_node > here:
         return f"its nodes have {site.cores_per_node} cores, and this machine has {here}"

@@ -83,6 +83,7 @@ def load_site(name: str, base: Path | None = None, allocation: Allocation | None
         known |= {key: value for key, value in _ELSEWHERE.items() if known[key] == "auto"}
         if known["launcher_path"] == "auto":
             known["launcher_path"] = LAUNCHERS[file.launcher].executable
+    borrowed = known["nodes"] == known["cores_per_node"] == "auto"  # a site of any machine, outside of a job
     if known["nodes"] == "auto":
         known["nodes"] = MANY_NODES
     if known["cores_per_node"] == "auto":
@@ -90,7 +91,10 @@ def load_site(name: str, base: Path | None = None, allocation: Allocation | None
         known["interfaces"] = interfaces()  # stages run here: elsewhere they may be others
     if known["memory_per_node"] == "auto":
         known["memory_per_node"] = memory_bytes()
-    return Site(**look(known), launcher_options=_options(file))
+    looked = look(known)
+    if borrowed:
+        looked["seen"]["cores_per_node"] = "this machine, because wf is not inside of a job"
+    return Site(**looked, launcher_options=_options(file))
 
 
 def _options(file: SiteFile) -> dict[str, str]:

@@ -23,4 +23,6 @@ def node_plan(site: Site) -> NodePlan:
         gpus=site.gpus_per_node,
         gpu_variable=site.gpu_variable or "",
         memory=site.memory_per_node,
+        price=site.cost.per_node_hour if site.cost else 0.0,
+        price_unit=site.cost.unit if site.cost else "",
     )

@@ -7,7 +7,7 @@ from workflow.formatting import moment, plural, size
 from workflow.plan.plan_model import Plan
 from workflow.report.read.run_records import Records
 from workflow.report.report_model import StreamPart
-from workflow.run.events import RecordsLost, StageSilent
+from workflow.run.events import NodeRanks, NodesUnwatched, RecordsLost, StageSilent
 from workflow.run.verdict.stall_detection import warning_text
 from workflow.run.verdict.transport_check import difference
 
@@ -26,6 +26,8 @@ def make_notes(records: Records, streams: list[StreamPart]) -> list[str]:
         *_incomplete(records),
         *_summed(records),
         *(event.text for event in records.state.warnings if isinstance(event, RecordsLost) and not event.stage),
+        *(event.text for event in records.state.warnings if isinstance(event, NodeRanks | NodesUnwatched)),
+        *_placement(records),
         *_uncounted(streams),
         *_empty(records, streams),
         *_bytes_of_readers(streams),
@@ -33,6 +35,17 @@ def make_notes(records: Records, streams: list[StreamPart]) -> list[str]:
         *_unchecked(records.plan, streams),
         *_larger(streams),
     ]
+
+
+def _placement(records: Records) -> list[str]:
+    """What the proof of the placement has found; of a run that it has ended the verdict says the first difference."""
+    proof = records.state.proof
+    if proof is None:
+        return []
+    if proof.state == "proved":
+        count = f"{plural(proof.nodes, 'node')}, {plural(proof.ranks, 'rank')}"
+        return [f"placement proved: {count}, {proof.seconds:.1f} s"]
+    return proof.differences[1:] if proof.state == "refused" else proof.differences
 
 
 def _without_metrics(records: Records) -> list[str]:

@@ -10,6 +10,7 @@ from jinja2 import Environment, FileSystemBytecodeCache, FileSystemLoader, Stric
 
 from workflow import __version__
 from workflow.formatting import duration, moment, percent, plural
+from workflow.report.html.node_map_chart import node_drawings
 from workflow.report.html.pictures import embed_pictures
 from workflow.report.html.section_data import (
     KeyFact,
@@ -21,8 +22,11 @@ from workflow.report.html.section_data import (
     make_stream_cards,
     make_time_shares,
 )
+from workflow.report.read.proof_file import read_proof
 from workflow.report.read.run_records import Records
 from workflow.report.report_model import Report
+from workflow.report.show.node_map import has_node_map, node_count_text
+from workflow.report.show.placement_tables import placement_tables
 from workflow.report.show.run_summary import compression_lines, fault_text, limit_lines, total_text
 from workflow.report.show.stage_table import stage_table
 from workflow.report.show.stream_table import NOT_KNOWN, stream_table
@@ -96,7 +100,10 @@ def make_html(records: Records, report: Report) -> str:
         compression=compression_lines(report),
         pictures=pictures,
         picture_count=picture_count,
+        node_drawings=node_drawings(records.plan) if has_node_map(records.plan) else [],
+        node_count=node_count_text(records.plan),
         stage_table=stage_table(report, "page"),
+        placement_tables=placement_tables(read_proof(records.run_dir)),
         notes=[*report.notes, *records.plan.advice],
         environment=environment_facts(records, report),
     )

@@ -36,14 +36,14 @@ class _Node:
         return self.heard > -math.inf
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, order=True)
 class RankSeen:
     """A rank of a stage on a node: `world` is its number in its launch line."""
 
-    node: int
-    host: str
     stage: str
     world: int
+    node: int
+    host: str
     pid: int
     cores: str
 
@@ -61,6 +61,7 @@ class NodeWatch:
         # Most lines are beats, and those of a node are all alike.
         self._beats: dict[bytes, _Node] = {}
         self._memory: dict[str, list[tuple[str, MemoryFacts]]] = {}
+        self._changed: list[RankSeen] = []
         self._looked: float | None = None
         self.blind: list[str] = []  # hosts whose guards do not see the run directory
 
@@ -123,11 +124,16 @@ class NodeWatch:
     def ranks(self) -> list[RankSeen]:
         """All ranks that are known to run, on nodes that are not lost."""
         return [
-            RankSeen(node.index, node.host, each.stage, each.rank, each.pid, each.cores)
+            RankSeen(each.stage, each.rank, node.index, node.host, each.pid, each.cores)
             for node in self._nodes
             if not node.lost
             for each in node.ranks.values()
         ]
+
+    def take_changed(self) -> list[RankSeen]:
+        """The ranks that are new, or may use other cores, since the last call."""
+        changed, self._changed = self._changed, []
+        return changed
 
     def count(self, stage: str) -> int:
         """How many ranks of a launch line's stage run."""
@@ -148,6 +154,7 @@ class NodeWatch:
             self.blind.append(node.host)
         for each in report.ranks:
             node.ranks[each.stage, each.rank] = each
+            self._changed.append(RankSeen(each.stage, each.rank, node.index, node.host, each.pid, each.cores))
         for key in report.gone:
             node.ranks.pop(key, None)
         for stage, facts in report.memory.items():

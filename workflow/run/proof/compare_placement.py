@@ -110,7 +110,7 @@ def _wrong_cores(
     ):
         if wrong:
             number, rank, cores, wanted = wrong[0]
-            text = says.format(has=_named(cores), host=rank.host, wanted=_named(wanted))
+            text = says.format(has=named_cores(cores), host=rank.host, wanted=named_cores(wanted))
             yield PlacementDifference(
                 "error", plan.stage, f"rank {number} of {plan.stage} {text}{_and_more(len(wrong))}"
             )
@@ -134,7 +134,7 @@ def _split_domains(
                 wrong.append((number, rank, cores, used))
         if wrong:
             number, rank, cores, used = wrong[0]
-            text = f"rank {number} of {plan.stage} uses {plural(used, name)}s of {rank.host} with {_named(cores)}"
+            text = f"rank {number} of {plan.stage} uses {plural(used, name)}s of {rank.host} with {named_cores(cores)}"
             yield PlacementDifference("warning", plan.stage, text.replace("ss ", "s ") + _and_more(len(wrong)))
 
 
@@ -236,7 +236,8 @@ def _cores(rank: RankFound, node: NodeFound | None) -> frozenset[int]:
     return frozenset(rank.cores) if node is None else node.to_cores(rank.cores)
 
 
-def _named(cores: Iterable[int]) -> str:
+def named_cores(cores: Iterable[int]) -> str:
+    """`core 3`, `cores 0-2`."""
     cores = sorted(cores)
     return f"core{'' if len(cores) == 1 else 's'} {format_cores(cores)}"
 

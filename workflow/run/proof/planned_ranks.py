@@ -13,7 +13,8 @@ class PlannedStage:
     """The ranks of one stage: rank i is on `hosts[i // ranks_per_node]`; `hosts` is empty where they have no names.
 
     `cores`, `gpus` and `nics` have one entry for each rank of a node; empty: not bound by the plan, no GPUs, any
-    adapter. `own_cores`: no other rank may be on the cores of these, whoever chooses them.
+    adapter. `own_cores`: no other rank may be on the cores of these, whoever chooses them. `first` is the number
+    of rank 0 in its launch line.
     """
 
     stage: str
@@ -26,6 +27,7 @@ class PlannedStage:
     own_cores: bool = False
     gpus: Sequence[Sequence[int]] = ()
     nics: Sequence[str] = ()
+    first: int = 0
 
     def host(self, rank: int) -> str:
         """Where a rank must be; empty where that is not known."""

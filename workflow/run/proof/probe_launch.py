@@ -11,23 +11,9 @@ from pathlib import Path
 from workflow.launch.launch_request import LaunchRequest, RankedProgram
 from workflow.launch.launchers import LAUNCHERS
 from workflow.plan.launch_requests import Received, bound_by_wrapper, group_request, stage_request
-from workflow.plan.plan_model import LaunchPlan, Plan
+from workflow.plan.plan_model import Plan
 from workflow.run.proof import rank_probe
 from workflow.run.proof.planned_ranks import PlannedStage
-
-
-def must_prove(plan: Plan, hosts: Sequence[str], own: str) -> bool:
-    """Whether somebody else than wf decides where ranks run: a launcher that reaches other nodes than this one,
-    which is `own`."""
-    if plan.proof == "off":
-        return False
-    elsewhere = any(host.partition(".")[0] != own.partition(".")[0] for host in hosts)
-    launchers = {line.launcher for line in _launch_lines(plan)}
-    return any(LAUNCHERS[name].starts_ranks and (elsewhere or LAUNCHERS[name].other_machines) for name in launchers)
-
-
-def _launch_lines(plan: Plan) -> list[LaunchPlan]:
-    return [*(stage.launch for stage in plan.stages if stage.launch.group is None), *(g.launch for g in plan.groups)]
 
 
 @dataclass(frozen=True)
@@ -65,13 +51,14 @@ def _line(
         for program, (stage, first) in zip(request.programs, stages, strict=True)
     ]
     planned = tuple(
-        _planned(stage, program, request, bound) for program, (stage, _) in zip(programs, stages, strict=True)
+        _planned(stage, first, program, request, bound)
+        for program, (stage, first) in zip(programs, stages, strict=True)
     )
     # Not in the stage's directory: a node that does not see it must be able to say so.
     return ProbeLine(name, dataclasses.replace(request, name=f"probe {name}", programs=programs, cwd="/"), planned)
 
 
-def _planned(stage: str, program: RankedProgram, request: LaunchRequest, bound: bool) -> PlannedStage:
+def _planned(stage: str, first: int, program: RankedProgram, request: LaunchRequest, bound: bool) -> PlannedStage:
     layout = program.layout
     # Without whole nodes the launcher chooses the cores.
     cores = layout.cores if bound and (request.whole_nodes or not LAUNCHERS[request.launcher].other_machines) else ()
@@ -86,4 +73,5 @@ def _planned(stage: str, program: RankedProgram, request: LaunchRequest, bound: 
         own_cores=bool(cores) or (layout.cores_per_rank > 0 and not request.whole_nodes),
         gpus=layout.gpus,
         nics=layout.nics,
+        first=first,
     )

@@ -12,7 +12,9 @@ from workflow.core_set import format_cores
 from workflow.plan.plan_model import Plan
 from workflow.run.events import ProofTaken
 from workflow.run.proof.compare_placement import PlacementDifference
+from workflow.run.proof.planned_ranks import PlannedStage
 from workflow.run.proof.probe_answers import NodeFound, RankFound
+from workflow.run.proof.rank_watch import RankWatch
 
 PROOF_FILE = "proof.json"
 PROOF_VERSION = 1
@@ -50,6 +52,7 @@ class Proof:
     probe_s: float
     streams_s: float
     differences: tuple[PlacementDifference, ...] = ()
+    planned: tuple[PlannedStage, ...] = ()
     ranks: tuple[RankFound, ...] = ()
     nodes: Mapping[str, NodeFound] = field(default_factory=dict)
     streams: tuple[StreamTried, ...] = ()
@@ -65,6 +68,10 @@ class Proof:
             len(self.ranks), round(self.seconds, 3), [each.text for each in differences],
             differences[0].stage if refused else "",
         )  # fmt: skip
+
+    def rank_watch(self) -> RankWatch:
+        """Compares the real ranks with this."""
+        return RankWatch(self.planned, self.nodes)
 
     def to_json(self) -> str:
         """The text of the file."""

@@ -132,6 +132,7 @@ def take_proof(run_dir: Path, plan: Plan, received: Received, give_up: threading
         probe_s=max((process.ended_s or seconds for _, process in lines), default=0.0),
         streams_s=max((process.ended_s or seconds for process in ends), default=0.0),
         differences=tuple(differences),
+        planned=tuple(planned),
         ranks=tuple(found),
         nodes=nodes,
         streams=tuple(tried),

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from workflow.formatting import duration
-from workflow.run.events import RecordsLost, StageSilent
-from workflow.run.state import EndState, RunState
+from workflow.run.events import StageSilent
+from workflow.run.state import EndState, RunState, RunWarning
 from workflow.run.verdict.wait_diagnosis import diagnose
 
 
@@ -69,11 +69,11 @@ def find_stalls(state: RunState, silences: Silences, before: float, t: float) ->
             yield stall
 
 
-def warning_text(warning: StageSilent | RecordsLost) -> str:
+def warning_text(warning: RunWarning) -> str:
     """The warning in words: `no step for 20 min: saxs waits for step 41 of atoms; md has been computing for …`."""
-    if isinstance(warning, RecordsLost):
-        return warning.text
-    return f"no step for {duration(warning.t - warning.since)}: {warning.diagnosis}"
+    if isinstance(warning, StageSilent):
+        return f"no step for {duration(warning.t - warning.since)}: {warning.diagnosis}"
+    return warning.text
 
 
 def present_warnings(state: RunState) -> list[str]:

@@ -25,6 +25,8 @@ def slurm_job(environ: Mapping[str, str], query: Query) -> Allocation:
     """
     job, notes = environ["SLURM_JOB_ID"], list[str]()
     names = _node_names(environ)
+    if environ.get("SLURM_HET_SIZE"):
+        notes.append("the job is heterogeneous: only the nodes of its first part are used")
     cores = _cores(environ, len(names), notes)
     memory = _memory(environ, cores, notes)
     gpus = _gpus(environ, names, notes)

@@ -13,7 +13,7 @@ from workflow.site.allocation.discover import discover_allocation
 from workflow.site.allocation.scheduler_query import Query, ask
 from workflow.site.cpu_topology import CpuTopology, cpu_topology
 from workflow.site.machine import adios2_parallel, adios2_planes, glibc_version, memory_policy, rdma_fabric
-from workflow.site.probe.devices import Device, Gpus, find_gpus, find_interfaces, find_nics
+from workflow.site.probe.probed_devices import Device, Gpus, find_gpus, find_interfaces, find_nics
 from workflow.site.probe.scheduler_facts import (
     LauncherFact,
     SchedulerFacts,

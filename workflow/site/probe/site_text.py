@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from workflow.core_set import format_cores
 from workflow.formatting import plural
-from workflow.site.probe.devices import Device
+from workflow.site.probe.probed_devices import Device
 from workflow.site.probe.probed_node import ProbedNode
 
 _GIB = 2**30
