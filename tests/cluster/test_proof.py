@@ -201,6 +201,32 @@ def test_rank_that_binds_itself_anew_is_a_warning(job: Job) -> None:
     assert "its program has bound it anew" in done.printed
 
 
+MPIEXEC_SITE = """\
+site: by-mpiexec
+summary: nodes of a Slurm job, on which mpiexec starts the ranks
+nodes: 4
+cores_per_node: 2
+memory_per_node: 2 GB
+launcher: mpiexec
+scheduler: slurm
+queues: {debug: {default: true}}
+"""
+
+
+def test_stages_that_mpiexec_starts_run_beside_each_other_and_the_guards(job: Job) -> None:
+    """Hydra starts its proxies by srun, whose steps wait for each other unless they overlap."""
+    site = job.folder / "by-mpiexec.yaml"
+    site.write_text(MPIEXEC_SITE)
+    done = job.run(job.argv("--site", str(site), seconds=5))
+    assert done.state == "COMPLETED", done.printed
+    events = list(read_events(job.run_dir))
+    (proof,) = (event for event in events if isinstance(event, ProofTaken))
+    assert (proof.state, proof.ranks, proof.differences) == ("proved", 4, [])
+    assert {event.host for event in events if isinstance(event, NodeSeen)} == {"n1", "n2", "n3", "n4"}
+    # Slurm gives the proxies, which are bound to nothing, the variable that hydra has for ranks.
+    assert not [event for event in events if isinstance(event, NodeRanks)]
+
+
 UCX_SITE = """\
 site: with-fabric
 summary: nodes of which a site file says that RDMA joins them, which is not so

@@ -161,7 +161,7 @@ def test_the_process_of_a_line() -> None:
     alone = replace(request("none", "one node"), programs=[RankedProgram(1, PROG, layout(per_node=1, cores=[[3, 1]]))])
     assert make_process(alone).cores == [1, 3], "inherited by the program"
     adapter = make_process(request("mpiexec", "one adapter"))
-    assert adapter.env == {"A": "1", "FABRIC_IFACE": "hsn0"}
+    assert adapter.env == {"A": "1", "FABRIC_IFACE": "hsn0", "SLURM_OVERLAP": "1"}
 
 
 def test_the_script_of_a_rank_sets_what_is_its_own(tmp_path: Path) -> None:

@@ -74,6 +74,12 @@ def test_limits_depend_on_the_number_of_nodes(tmp_path: Path) -> None:
         asked(tmp_path, "allocation: {nodes: 9, walltime: 12 h}")
 
 
+def test_a_queue_may_take_no_short_jobs(tmp_path: Path) -> None:
+    site = SITE.model_copy(update={"queues": {"batch": SiteQueue(default=True, min_walltime=300)}})
+    with pytest.raises(SpecError, match="1 min, but queue batch takes jobs of at least 5 min"):
+        asked(tmp_path, "allocation: {walltime: 1 min}", site=site)
+
+
 def test_without_a_scheduler_a_request_is_a_note(tmp_path: Path) -> None:
     site = SITE.model_copy(update={"scheduler": None, "queues": {}})
     made = plan(tmp_path, "allocation: {nodes: 9}", site=site)

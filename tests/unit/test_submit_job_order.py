@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,7 @@ def test_pbs() -> None:
     text = render_order(order("pbs", account="phy", constraints=["system=polaris"], directives=["-l filesystems=home"]))
     said = lines(text, "#PBS ")
     for option in (
-        "-N shock-ab12cd", "-r n", "-l filesystems=home", "-l select=4:ncpus=7:mpiprocs=1:system=polaris",
+        "-N shock-ab12cd", "-r n", "-l filesystems=home", "-l select=4:system=polaris",
         "-l place=scatter:exclhost", "-l walltime=1:30:0", "-A phy", "-q batch",
     ):  # fmt: skip
         assert said.count(option) == 1, option
@@ -80,8 +81,22 @@ def test_pbs() -> None:
     assert subprocess.run(["bash", "-n"], input=text, text=True).returncode == 0
 
 
-def test_the_chunk_of_pbs_may_name_its_cores() -> None:
-    assert pbs_chunk(order("pbs", constraints=["ncpus=64", "ngpus=4"])) == "-l select=4:mpiprocs=1:ncpus=64:ngpus=4"
+def test_the_chunk_of_pbs_names_cores_where_nodes_are_shared() -> None:
+    assert pbs_chunk(order("pbs", constraints=["ncpus=64", "ngpus=4"])) == "-l select=4:ncpus=64:ngpus=4"
+    assert pbs_chunk(order("pbs", exclusive=False)) == "-l select=4:ncpus=7:mpiprocs=1"
+
+
+def test_the_site_may_place_the_chunks_of_pbs() -> None:
+    text = render_order(order("pbs", directives=["-l place=scatter"]))
+    assert [line for line in lines(text, "#PBS ") if "place" in line] == ["-l place=scatter"]
+
+
+def test_gpus_are_asked_for_where_stages_use_them() -> None:
+    with_gpus = replace(order("slurm"), gpus=4)
+    assert "--gpus-per-node=4" in list(slurm_directives(with_gpus))
+    given = replace(order("slurm", directives=["--gres=gpu:4"]), gpus=4)
+    assert list(slurm_directives(given))[-1] == "--gres=gpu:4"
+    assert not any("gpus" in line for line in slurm_directives(given))
 
 
 def test_lsf() -> None:

@@ -12,12 +12,15 @@ from workflow.launch.rank_settings import rank_settings
 
 # hydra exits with the number of the signal that ended a rank, and names it in this line.
 _EXIT_STRING = re.compile(r"EXIT STRING: .*\(signal (\d+)\)")
+# In a job of Slurm hydra starts its proxies by srun. Two lines of one run would wait for each other's cores.
+_BOOTSTRAP = {"SLURM_OVERLAP": "1"}
 _LOCAL_RANK = "MPI_LOCALRANKID"
 
 
 def _line(request: LaunchRequest) -> LaunchLine:
     """`mpiexec -n 4 A`, or `mpiexec -n 2 A : -n 1 B`: ranks are numbered in this order."""
     settings = rank_settings(request, _LOCAL_RANK)
+    env = settings.env | (_BOOTSTRAP if request.own_hosts else {})
     per_node = request.ranks_per_node
     hosts, files = host_options(request, request.own_hosts if per_node else hosts_with_ranks(request))
     options = [
@@ -29,12 +32,12 @@ def _line(request: LaunchRequest) -> LaunchLine:
     if len(request.programs) == 1:
         (program,) = request.programs
         argv = [request.executable, *request.option("ranks", program.ranks), *options, *request.arguments]
-        return LaunchLine([*argv, *settings.through, *program.argv], files | settings.files, settings.env)
+        return LaunchLine([*argv, *settings.through, *program.argv], files | settings.files, env)
     argv = [request.executable, *request.arguments, *options]
     for index, program in enumerate(request.programs):
         argv += [":"] if index else []
         argv += [*request.option("ranks", program.ranks), *settings.through, *program.argv]
-    return LaunchLine(argv, files | settings.files, settings.env)
+    return LaunchLine(argv, files | settings.files, env)
 
 
 def _binding(request: LaunchRequest) -> list[str]:

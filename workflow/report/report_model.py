@@ -162,6 +162,9 @@ class ReaderPart(ReportPart):
     throughput: Real | None = Field(None, description="bytes ÷ time from opening the stream to its close or last step")
     transfer_rate: Real | None = Field(None, description="bytes ÷ io_s (loads and end_step, not the waiting)")
     dropped: int | None = Field(None, description="steps written but never read; None while the stream is open")
+    lost: int | None = Field(
+        None, description="of a live reader that is gone and left the stream open: steps that never arrived; else None"
+    )
     complete: bool | None = Field(None, description="read to the end of the stream; None while it is open")
     accuracy: list[AccuracyPart] = Field(default_factory=list, description="of the compressed variables that it read")
 

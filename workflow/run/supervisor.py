@@ -19,6 +19,7 @@ from collections import deque
 from collections.abc import Generator, Iterable
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from workflow.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_RUN_FAILED, WfError, to_message
 from workflow.formats.stop_file import write_stop_file
@@ -72,9 +73,7 @@ from workflow.run.processes.mpmd_launches import MpmdLaunches
 from workflow.run.processes.scheduler_question import SchedulerQuestion
 from workflow.run.processes.signals import Signals
 from workflow.run.processes.stage_processes import NOT_STARTED, Crew, Ending, by_first_end
-from workflow.run.proof.probe_launch import must_prove
-from workflow.run.proof.prove import Prover
-from workflow.run.proof.rank_watch import RankWatch
+from workflow.run.proof.proof_need import must_prove
 from workflow.run.received import receive
 from workflow.run.requeued import refuse_restart
 from workflow.run.run_directory import ALLOCATION_FILE, has_started, read_filled_plan, stage_dir
@@ -83,6 +82,10 @@ from workflow.run.state_reducer import apply
 from workflow.run.stop_ladder import plan_stop
 from workflow.run.verdict.end_causes import first_end
 from workflow.site.allocation.discover import discover_allocation
+
+if TYPE_CHECKING:
+    from workflow.run.proof.prove import Prover
+    from workflow.run.proof.rank_watch import RankWatch
 
 # How often the files of a stage are read, and how many stages a second at most: of 1,000 stages each once a second.
 POLL_S = 0.25
@@ -169,7 +172,7 @@ class _Watch:
         self.launches = MpmdLaunches(plan, run_dir, self.placed)
         self.guards = NodeGuards(run_dir, plan, allocation)
         self.scheduler = SchedulerQuestion(allocation.source, allocation.job)
-        self.prover = Prover(run_dir, plan, self.placed) if must_prove(plan, self.placed.hosts, node_name()) else None
+        self.prover = self.make_prover()
         self.rank_watch: RankWatch | None = None  # once the placement was proved
         self.cpu = CpuSchedule(sum(stage.observed == "evidence" for stage in plan.stages))
         self.events: list[Event] = []
@@ -185,6 +188,14 @@ class _Watch:
     def visibility_s(self) -> float:
         """How long records may take to become visible."""
         return visibility_s(self.run_dir)
+
+    def make_prover(self) -> Prover | None:
+        """What proves the placement; None where wf itself decides where all ranks run."""
+        if not must_prove(self.plan, self.placed.hosts, node_name()):
+            return None
+        from workflow.run.proof.prove import Prover
+
+        return Prover(self.run_dir, self.plan, self.placed)
 
     def run(self) -> None:
         """Events until the verdict, or until the caller leaves."""
@@ -323,7 +334,7 @@ class _Watch:
             self.events.append(SchedulerSaid(now, self.allocation.job, answer.state, answer.raw))
         if self.state.proving and self.prover is not None and (proof := self.prover.take()) is not None:
             self.events.append(proof.to_event(now, self.plan))
-            self.rank_watch = RankWatch(proof.planned, proof.nodes)
+            self.rank_watch = proof.rank_watch()
         # Counts come before exits, and those of a stage that has ended with those of its neighbours.
         if now - self.polled >= POLL_S:
             self.polled = now

@@ -25,7 +25,8 @@ _SAFE = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
 
 @dataclass(frozen=True)
 class JobOrder:
-    """One job. `prelude` are lines of shell before the `command`; `cpus` those of a node that the stages use."""
+    """One job. `prelude` are lines of shell before the `command`; `cpus` and `gpus`: those of a node
+    that the stages use."""
 
     allocation: AllocationPlan
     name: str
@@ -33,6 +34,7 @@ class JobOrder:
     command: tuple[str, ...]
     prelude: tuple[str, ...]
     cpus: int
+    gpus: int = 0
 
     @property
     def output(self) -> Path:
@@ -48,7 +50,8 @@ def make_order(plan: Plan, site: Site, run_dir: Path, name: str, command: list[s
     assert plan.allocation is not None, "the site has a scheduler"
     check_path(run_dir)
     cpus = max((_cpus(stage.placement.cores, stage.placement.ranks_per_node) for stage in plan.stages), default=1)
-    return JobOrder(plan.allocation, name, run_dir, tuple(command), tuple(site.modules), cpus)
+    gpus = site.gpus_per_node if any(stage.placement.gpus for stage in plan.stages) else 0
+    return JobOrder(plan.allocation, name, run_dir, tuple(command), tuple(site.modules), cpus, gpus)
 
 
 def _cpus(cores: list[int], ranks: int) -> int:
@@ -79,6 +82,9 @@ def slurm_directives(order: JobOrder) -> Iterator[str]:
         yield f"--constraint={'&'.join(allocation.constraints)}"
     if not allocation.exclusive:
         yield f"--cpus-per-task={order.cpus}"
+    # Whole nodes come without their GPUs, unless these are asked for.
+    if order.gpus and not any("gpu" in line for line in allocation.directives):
+        yield f"--gpus-per-node={order.gpus}"
     yield from (line for line in allocation.directives if line != "--exclusive")
 
 
@@ -95,10 +101,11 @@ def pbs_directives(order: JobOrder) -> Iterator[str]:
 
 
 def pbs_chunk(order: JobOrder) -> str:
-    """`-l select=…`: the nodes, with one rank of the job's own each, and what else they must have."""
-    given = ":".join(order.allocation.constraints)
-    cpus = "" if "ncpus=" in given else f":ncpus={order.cpus}"
-    return f"-l select={order.allocation.nodes}{cpus}:mpiprocs=1" + (f":{given}" if given else "")
+    """`-l select=…`: the nodes, and what they must have. Of whole nodes the site decides the rest."""
+    allocation = order.allocation
+    given = ":".join(allocation.constraints)
+    share = "" if allocation.exclusive or "ncpus=" in given else f":ncpus={order.cpus}:mpiprocs=1"
+    return f"-l select={allocation.nodes}{share}" + (f":{given}" if given else "")
 
 
 def lsf_script(order: JobOrder) -> str:

@@ -61,7 +61,7 @@ def submit_order(order: JobOrder) -> str:
     folder = order.run_dir / WORK_DIR
     folder.mkdir(exist_ok=True)
     (folder / KEEP_SHELLS).write_text(KEEP_SHELLS_TEXT)
-    job = _job(order)
+    job = to_psij_job(order)
     try:
         _executor(order, folder).submit(job)
     except (psij.SubmitException, psij.InvalidJobException, OSError) as error:
@@ -72,7 +72,7 @@ def submit_order(order: JobOrder) -> str:
 def render_order(order: JobOrder) -> str:
     """The script that would be submitted, with `JOB_ID` for the name of PSI/J's job. Raises RunError without PSI/J."""
     require_psij()
-    job = _job(order)
+    job = to_psij_job(order)
     with tempfile.TemporaryDirectory() as place:
         executor = _executor(order, Path(place))
         script = io.StringIO()
@@ -86,7 +86,8 @@ def exit_code_file(order: JobOrder) -> Path:
     return order.run_dir / WORK_DIR / order.allocation.scheduler / "{job}.ec"
 
 
-def _job(order: JobOrder) -> psij.Job:
+def to_psij_job(order: JobOrder) -> psij.Job:
+    """The job in PSI/J's words, which are the same for all its executors."""
     import psij
 
     allocation = order.allocation
@@ -146,6 +147,8 @@ def complete_script(text: str, order: JobOrder) -> str:
     text = _replaced(text, r'^echo "\$\?" > (.*)$', lambda found: f'code=$?\necho "$code" > {found[1]}\nexit "$code"')
     if not is_slurm:
         text = _replaced(text, r"^#PBS -l select=.*$", lambda _: f"#PBS {pbs_chunk(order)}")
+        if any(line.startswith("-l place=") for line in order.allocation.directives):
+            text = _replaced(text, r"^#PBS -l place=scatter:(shared|exclhost)$", lambda _: "")
     return re.sub(r"\n{3,}", "\n\n", text)
 
 

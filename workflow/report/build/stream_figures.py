@@ -67,6 +67,7 @@ def _make_reader(plan: StreamPlan, name: str, records: Records, written: int | N
         stage=name, steps=steps, bytes=volume, io_s=io_s, wait_s=_sum(own, "wait_s"),
         throughput=throughput(volume, opened, last), transfer_rate=transfer_rate(volume, io_s),
         dropped=dropped,
+        lost=records.state.untaken(plan.name, name),
         complete=complete,
         accuracy=[AccuracyPart.model_validate(each) for each in metrics.accuracy.get(plan.name, [])],
     )  # fmt: skip

@@ -38,7 +38,9 @@ def engine_text(stream: StreamPart | StreamPlan) -> str:
 
 
 def steps_read(reader: ReaderPart) -> str:
-    """`39 (2 not read)`."""
+    """`39 (2 not read)`, `39 (2 lost)`."""
+    if reader.lost:
+        return f"{number(reader.steps)} ({reader.lost} lost)"
     return number(reader.steps) + (f" ({reader.dropped} not read)" if reader.dropped else "")
 
 

@@ -16,6 +16,10 @@ from workflow.run.processes.process_reaper import (
     stat_fields,
 )
 
+# Of launchers, one on each node, above the ranks. Where another launcher has started them they have its rank variables:
+# Slurm's PMI sets PMI_RANK for hydra's. A name has 15 letters (proc_pid_comm(5)).
+_DAEMONS = frozenset({"hydra_pmi_proxy", "hydra_bstrap_pr", "orted", "prted", "prterun"})
+
 
 class RankProcess(NamedTuple):
     """One rank of a stage. `cores` is the list of processors that it may use, as Linux writes it: `0-3,8`."""
@@ -79,6 +83,8 @@ class RankFinder:
         stage = Path(environ.get(STAGE_VARIABLE, ""))
         if stage.parent.parent != Path(self._run) / "stages":
             return None  # a launcher of several stages, or a probe
+        if (folder / "comm").read_text().rstrip("\n") in _DAEMONS:
+            return None
         name = environ.get(RANK_NAME_VARIABLE, "")
         # Without a launcher there is one rank. The launcher itself has no rank.
         rank = environ.get(name, "") if name else "0"

@@ -14,6 +14,7 @@ from workflow.run.events import ProofTaken
 from workflow.run.proof.compare_placement import PlacementDifference
 from workflow.run.proof.planned_ranks import PlannedStage
 from workflow.run.proof.probe_answers import NodeFound, RankFound
+from workflow.run.proof.rank_watch import RankWatch
 
 PROOF_FILE = "proof.json"
 PROOF_VERSION = 1
@@ -67,6 +68,10 @@ class Proof:
             len(self.ranks), round(self.seconds, 3), [each.text for each in differences],
             differences[0].stage if refused else "",
         )  # fmt: skip
+
+    def rank_watch(self) -> RankWatch:
+        """Compares the real ranks with this."""
+        return RankWatch(self.planned, self.nodes)
 
     def to_json(self) -> str:
         """The text of the file."""

@@ -1,0 +1,66 @@
+#!/bin/bash
+#PBS -N shock-di-TOKEN
+#PBS -r n
+#PBS -l place=scatter
+#PBS -l filesystems=home:flare
+#PBS -V
+
+#PBS -l select=2
+
+#PBS -l walltime=0:30:0
+
+#PBS -A abc123
+
+#PBS -e /dev/null
+#PBS -o /dev/null
+
+#PBS -V
+
+PSIJ_NODEFILE="$PBS_NODEFILE"
+export PSIJ_NODEFILE
+
+exec &>> "/RUN_DIR/psij/pbs/$PBS_JOBID.out"
+
+cd /RUN_DIR
+trap : TERM USR1
+export WF_BASH_ENV="${BASH_ENV:-}"
+export BASH_ENV=/RUN_DIR/psij/keep-shells.sh
+/bin/bash /RUN_DIR/psij/SUM/single_launch.sh JOB_ID '' '' '' /dev/null /dev/null /RUN_DIR/supervisor.log /bin/bash -c 'BASH_ENV=$WF_BASH_ENV exec "$0" "$@"' /env/bin/python -m workflow.run.supervisor /RUN_DIR 
+
+code=$?
+echo "$code" > "/RUN_DIR/psij/pbs/$PBS_JOBID.ec"
+exit "$code"
+
+######## the same of 512 nodes
+#!/bin/bash
+#PBS -N large-TOKEN
+#PBS -r n
+#PBS -l place=scatter
+#PBS -l filesystems=home:flare
+#PBS -V
+
+#PBS -l select=512
+
+#PBS -l walltime=0:30:0
+
+#PBS -A abc123
+
+#PBS -e /dev/null
+#PBS -o /dev/null
+
+#PBS -V
+
+PSIJ_NODEFILE="$PBS_NODEFILE"
+export PSIJ_NODEFILE
+
+exec &>> "/RUN_DIR/psij/pbs/$PBS_JOBID.out"
+
+cd /RUN_DIR
+trap : TERM USR1
+export WF_BASH_ENV="${BASH_ENV:-}"
+export BASH_ENV=/RUN_DIR/psij/keep-shells.sh
+/bin/bash /RUN_DIR/psij/SUM/single_launch.sh JOB_ID '' '' '' /dev/null /dev/null /RUN_DIR/supervisor.log /bin/bash -c 'BASH_ENV=$WF_BASH_ENV exec "$0" "$@"' /env/bin/python -m workflow.run.supervisor /RUN_DIR 
+
+code=$?
+echo "$code" > "/RUN_DIR/psij/pbs/$PBS_JOBID.ec"
+exit "$code"

@@ -1,0 +1,101 @@
+#!/bin/bash
+#SBATCH --job-name=shock-di-TOKEN
+#SBATCH --no-requeue
+#SBATCH --exclusive
+
+#SBATCH --nodes=2
+
+#SBATCH --ntasks=2
+
+#SBATCH --ntasks-per-node=1
+
+#SBATCH --time=0:30:0
+
+#SBATCH --account="abc123"
+
+#SBATCH -e /dev/null
+#SBATCH -o /dev/null
+
+#SBATCH --export=ALL
+
+_PSIJ_PPN=1
+
+_PSIJ_NC=`scontrol show hostnames | wc -l`
+
+if [ "$_PSIJ_PPN" == "" ]; then
+    if [ "$_PSIJ_NC" != "" ] && [ "$_PSIJ_PC" != "" ]; then
+        _PSIJ_PPN=$((_PSIJ_PC/_PSIJ_NC))
+    fi
+fi
+
+PSIJ_NODEFILE="/RUN_DIR/psij/slurm/$SLURM_JOB_ID.nodefile"
+if [ "$_PSIJ_PPN" == "" ]; then
+    scontrol show hostnames >"$PSIJ_NODEFILE"
+else
+    scontrol show hostnames | while read NODE; do for _ in $(seq 1 1 $_PSIJ_PPN); do echo "$NODE"; done; done > "$PSIJ_NODEFILE"
+fi
+export PSIJ_NODEFILE
+
+exec &>> "/RUN_DIR/psij/slurm/$SLURM_JOB_ID.out"
+
+cd /RUN_DIR
+trap : TERM USR1
+export WF_BASH_ENV="${BASH_ENV:-}"
+export BASH_ENV=/RUN_DIR/psij/keep-shells.sh
+/bin/bash /RUN_DIR/psij/SUM/single_launch.sh JOB_ID '' '' '' /dev/null /dev/null /RUN_DIR/supervisor.log /bin/bash -c 'BASH_ENV=$WF_BASH_ENV exec "$0" "$@"' /env/bin/python -m workflow.run.supervisor /RUN_DIR 
+
+code=$?
+echo "$code" > "/RUN_DIR/psij/slurm/$SLURM_JOB_ID.ec"
+exit "$code"
+
+######## the same of 512 nodes
+#!/bin/bash
+#SBATCH --job-name=large-TOKEN
+#SBATCH --no-requeue
+#SBATCH --gpus-per-node=4
+#SBATCH --exclusive
+
+#SBATCH --nodes=512
+
+#SBATCH --ntasks=512
+
+#SBATCH --ntasks-per-node=1
+
+#SBATCH --time=0:30:0
+
+#SBATCH --account="abc123"
+
+#SBATCH -e /dev/null
+#SBATCH -o /dev/null
+
+#SBATCH --export=ALL
+
+_PSIJ_PPN=1
+
+_PSIJ_NC=`scontrol show hostnames | wc -l`
+
+if [ "$_PSIJ_PPN" == "" ]; then
+    if [ "$_PSIJ_NC" != "" ] && [ "$_PSIJ_PC" != "" ]; then
+        _PSIJ_PPN=$((_PSIJ_PC/_PSIJ_NC))
+    fi
+fi
+
+PSIJ_NODEFILE="/RUN_DIR/psij/slurm/$SLURM_JOB_ID.nodefile"
+if [ "$_PSIJ_PPN" == "" ]; then
+    scontrol show hostnames >"$PSIJ_NODEFILE"
+else
+    scontrol show hostnames | while read NODE; do for _ in $(seq 1 1 $_PSIJ_PPN); do echo "$NODE"; done; done > "$PSIJ_NODEFILE"
+fi
+export PSIJ_NODEFILE
+
+exec &>> "/RUN_DIR/psij/slurm/$SLURM_JOB_ID.out"
+
+cd /RUN_DIR
+trap : TERM USR1
+export WF_BASH_ENV="${BASH_ENV:-}"
+export BASH_ENV=/RUN_DIR/psij/keep-shells.sh
+/bin/bash /RUN_DIR/psij/SUM/single_launch.sh JOB_ID '' '' '' /dev/null /dev/null /RUN_DIR/supervisor.log /bin/bash -c 'BASH_ENV=$WF_BASH_ENV exec "$0" "$@"' /env/bin/python -m workflow.run.supervisor /RUN_DIR 
+
+code=$?
+echo "$code" > "/RUN_DIR/psij/slurm/$SLURM_JOB_ID.ec"
+exit "$code"

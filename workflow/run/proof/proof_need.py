@@ -1,0 +1,22 @@
+"""Must the placement of a run be proved? Apart from the proof itself, which runs on one machine need not import."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from workflow.launch.launchers import LAUNCHERS
+from workflow.plan.plan_model import LaunchPlan, Plan
+
+
+def must_prove(plan: Plan, hosts: Sequence[str], own: str) -> bool:
+    """Whether somebody else than wf decides where ranks run: a launcher that reaches other nodes than this one,
+    which is `own`."""
+    if plan.proof == "off":
+        return False
+    elsewhere = any(host.partition(".")[0] != own.partition(".")[0] for host in hosts)
+    launchers = {line.launcher for line in _launch_lines(plan)}
+    return any(LAUNCHERS[name].starts_ranks and (elsewhere or LAUNCHERS[name].other_machines) for name in launchers)
+
+
+def _launch_lines(plan: Plan) -> list[LaunchPlan]:
+    return [*(stage.launch for stage in plan.stages if stage.launch.group is None), *(g.launch for g in plan.groups)]
