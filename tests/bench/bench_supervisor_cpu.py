@@ -3,8 +3,9 @@
 CPU time of the supervisor and its guard over 16 seconds in the middle of a run, as a share of one core; starting and
 ending are left out. Two stages are real ones: a writer of two MPI ranks under its launcher and its reader, coupled by
 SST. 10, 100 and 1,000 stages are shells that record a step a second each, as `workflow.stage` does, in pairs of a
-writer and a reader. The reaction is the time from SIGKILL to the record of the exit in `events.jsonl`; the stages
-that are killed are taps, without which the others go on; one dies after the other.
+writer and a reader; 1,000 of them also as steps of `srun`, a fake one on PATH, which only runs the program. The
+reaction is the time from SIGKILL to the record of the exit in `events.jsonl`; the stages that are killed are taps,
+without which the others go on; one dies after the other.
 """
 
 from __future__ import annotations
@@ -26,21 +27,28 @@ sys.path.insert(0, str(ROOT))
 
 from tests.support.chains import chain, write_run  # noqa: E402
 from tests.support.many_stages import pairs  # noqa: E402
-from workflow.plan.plan_model import Plan  # noqa: E402
+from workflow.plan.plan_model import LaunchPlan, Plan  # noqa: E402
+from workflow.site.launcher_tables import launcher_options  # noqa: E402
 
 OBSERVED_S = 4.0 if os.environ.get("WF_BENCH_QUICK") else 16.0
 DEATHS = 5 if os.environ.get("WF_BENCH_QUICK") else 21
 SHELL = Path(__file__).with_name("metrics_stage.sh")
-TARGETS = {2: 1.0, 10: 2.0, 100: 5.0, 1000: 10.0}
+REAL = "2 stages, one of 2 ranks under mpiexec, SST"
+STEPS = "1,000 steps of srun"
+TARGETS = {REAL: 1.0, "10 stages": 2.0, "100 stages": 5.0, "1,000 stages": 10.0, STEPS: 10.0}
+# What srun's own options are is nothing to it: the program begins at the first word without a dash.
+FAKE_SRUN = """#!/bin/sh
+while [ "${1#-}" != "$1" ]; do shift; done
+exec "$@"
+"""
 
 
 def measure() -> list[dict[str, Any]]:
     """One run each."""
     rows = []
-    for count, target in TARGETS.items():
+    for what, target in TARGETS.items():
         with tempfile.TemporaryDirectory() as name:
-            used, begun, reactions = _watch(real_pair() if count == 2 else shells(count), Path(name))
-        what = "2 stages, one of 2 ranks under mpiexec, SST" if count == 2 else f"{count:,} stages"
+            used, begun, reactions = _watch(_plan(what), Path(name))
         rows += [
             {"name": f"CPU of the supervisor, {what}, a step a second each", "value": used, "unit": "% of a core",
              "target": target, "better": "lower", "detail": f"all open {begun:.1f} s after the start"},
@@ -49,6 +57,12 @@ def measure() -> list[dict[str, Any]]:
              "detail": f"{len(reactions)} death{'s' * (len(reactions) > 1)}, largest {1000 * max(reactions):.0f} ms"},
         ]  # fmt: skip
     return rows
+
+
+def _plan(what: str) -> Plan:
+    if what == REAL:
+        return real_pair()
+    return as_steps(shells(1000)) if what == STEPS else shells(int(what.partition(" ")[0].replace(",", "")))
 
 
 def real_pair() -> Plan:
@@ -67,11 +81,24 @@ def shells(count: int) -> Plan:
     return plan.model_copy(update={"stages": stages})
 
 
+def as_steps(plan: Plan) -> Plan:
+    """The same stages, each of them started by srun."""
+    launch = LaunchPlan(launcher="srun", executable="srun")
+    stages = [stage.model_copy(update={"launch": launch}) for stage in plan.stages]
+    return plan.model_copy(update={"stages": stages, "launch_options": launcher_options("srun")})
+
+
 def _watch(plan: Plan, folder: Path) -> tuple[float, float, list[float]]:
     """(% of a core, seconds until all streams were open, seconds from each death to its record)."""
     run_dir = write_run(plan, folder)
     begin = time.monotonic()
-    process = subprocess.Popen([sys.executable, "-m", "workflow.run.supervisor", str(run_dir)], cwd=ROOT)
+    fake = folder / "bin" / "srun"
+    fake.parent.mkdir()
+    fake.write_text(FAKE_SRUN)
+    fake.chmod(0o755)
+    environment = {**os.environ, "PATH": f"{fake.parent}:{os.environ['PATH']}"}
+    argv = [sys.executable, "-m", "workflow.run.supervisor", str(run_dir)]
+    process = subprocess.Popen(argv, cwd=ROOT, env=environment)
     try:
         _wait_for(run_dir, '"stage_open"', len(plan.stages))
         begun = time.monotonic() - begin

@@ -30,6 +30,10 @@ Program = Callable[[dict[str, Any]], Any]
 T = TypeVar("T")
 
 
+class NotMeasured(Exception):
+    """A benchmark cannot run here: what is missing. What was measured before stays on the page."""
+
+
 def repetitions(usual: int) -> int:
     """How often everything is measured; 1 with `--quick`."""
     return int(os.environ.get("WF_BENCH_REPEAT") or (1 if QUICK else usual))
@@ -91,12 +95,17 @@ def results(*processes: Any) -> list[Any]:
             said, errors = process.communicate(timeout=TIMEOUT_S)
             if process.returncode:
                 raise RuntimeError(f"{process.args!r}: exit code {process.returncode}\n{errors[-2000:]}")
-            lines = [line.removeprefix(_MARK) for line in said.splitlines() if line.startswith(_MARK)]
-            found.append(json.loads(lines[0]) if lines else None)
+            found.append(result_in(said))
     finally:
         for process in processes:
             _stop(process)
     return found
+
+
+def result_in(printed: str) -> Any:
+    """What a program that prints this has measured; None where it says nothing."""
+    lines = [line.removeprefix(_MARK) for line in printed.splitlines() if line.startswith(_MARK)]
+    return json.loads(lines[0]) if lines else None
 
 
 def _stop(process: Any) -> None:

@@ -108,7 +108,7 @@ def ask_scheduler(run_dir: Path, report: Report) -> Report:
 
     if (job := read_job(run_dir)) is None:
         return report
-    said = settle_job(run_dir, job, within_s=0.0)
+    said = settle_job(run_dir, job, within_s=0.0, is_lost=report.run.state == "lost")
     report = compute_report(run_dir)
     if report.run.state not in ("submitted", "lost"):
         return report

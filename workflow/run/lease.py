@@ -189,6 +189,11 @@ def examine_leases(run_dirs: Sequence[Path]) -> list[Liveness]:
     return [seen for seen in found if seen is not None]
 
 
+def lost_lease(run_dir: Path) -> Liveness:
+    """That of a supervisor which is known to be dead."""
+    return Liveness(read_lease(run_dir), False, _age_s(run_dir))
+
+
 def _at_once(run_dir: Path, seen: Liveness) -> Liveness | None:
     """What one look at a lease tells for certain; None where its beat has to be watched."""
     if seen.lease is None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from workflow.errors import EXIT_RUN_FAILED
 from workflow.run.detached import OUTPUT_FILE
 from workflow.run.job_record import JobRecord, write_job
-from workflow.run.lease import Liveness, examine_leases
+from workflow.run.lease import Liveness, examine_leases, lost_lease
 from workflow.run.observe.sst_log import last_lines
 from workflow.run.processes.process_reaper import write_verdict
 from workflow.run.run_brief import read_brief
@@ -67,17 +67,21 @@ def read_exit_code(job: JobRecord) -> int | None:
         return None
 
 
-def settle_job(run_dir: Path, job: JobRecord, within_s: float = FORGOTTEN_S + VISIBLE_S) -> str:
+def settle_job(
+    run_dir: Path, job: JobRecord, within_s: float = FORGOTTEN_S + VISIBLE_S, *, is_lost: bool = False
+) -> str:
     """Find out what has become of a run whose supervisor has died, or has not come; write the verdict when its job has
     ended. Returns what is known of the job, in words. Raises OSError when the verdict cannot be written.
 
-    With `within_s` 0 the scheduler is asked once, and its answer is awaited.
+    With `within_s` 0 the scheduler is asked once, and its answer is awaited. `is_lost`: its supervisor is known to be
+    dead, and its lease is not watched again.
     """
     deadline = time.monotonic() + within_s
     watch = JobWatch(run_dir, job)
+    dead = lost_lease(run_dir) if is_lost else None
     while True:
         tracker = watch.look()
-        (lives,) = examine_leases([run_dir])
+        lives = dead or examine_leases([run_dir])[0]
         if lives.alive or read_brief(run_dir).finished is not None:
             return tracker.text
         if (end := tracker.end(time.monotonic())) is not None:

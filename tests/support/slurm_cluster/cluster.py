@@ -154,12 +154,20 @@ class SlurmCluster:
         self, argv: list[str], output: Path, *options: str, deadline_s: float = 120, **variables: str
     ) -> JobDone:
         """Run a command as a job, on the first of the nodes that `options` ask for; waits for its end."""
+        job = self.start_job(argv, output, *options, **variables)
+        self.wait_for_job(job, *ENDED, deadline_s=deadline_s)
+        return self.job_done(job, output)
+
+    def start_job(self, argv: list[str], output: Path, *options: str, **variables: str) -> int:
+        """Submit a command as `run_job` does; returns the job's number."""
         script = output.with_name(f"{output.name}.sh")
         script.write_text(f"#!/bin/sh\nexec {shlex.join(argv)}\n")
         given = {**self.environment, **variables}
         export = f"--export=ALL,{','.join(f'{name}={value}' for name, value in given.items())}"
-        job = self.submit(*options, export, f"--output={output}", str(script))
-        self.wait_for_job(job, *ENDED, deadline_s=deadline_s)
+        return self.submit(*options, export, f"--output={output}", str(script))
+
+    def job_done(self, job: int, output: Path) -> JobDone:
+        """A job of `start_job` as it is now."""
         return JobDone(job, self.job_state(job), output.read_text() if output.exists() else "")
 
     # --- nodes
