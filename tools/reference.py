@@ -83,11 +83,11 @@ def pipeline_page() -> str:
 def campaign_page() -> str:
     """Every key of the campaign file, and every figure that it can measure."""
     from workflow.campaign.campaign_spec import CampaignSpec
-    from workflow.campaign.figures import RUN, STAGE, STREAM_FIGURES
+    from workflow.campaign.figures import RUN, STAGE_FIGURES, STREAM
 
     lines = ["# The campaign file", MADE, CAMPAIGN_RULES, *_keys(CampaignSpec), "## Figures", "", FIGURE_RULES]
     lines.append("| figure | unit | better | known of every program |\n|---|---|---|---|")
-    for start, fields in (("run", RUN), ("stages.NAME", STAGE), ("streams.NAME", STREAM_FIGURES)):
+    for start, fields in (("run", RUN), ("stages.NAME", STAGE_FIGURES), ("streams.NAME", STREAM)):
         for name, (unit, better, own_program) in fields.items():
             lines.append(f"| `{start}.{name}` | {unit} | {better} | {'yes' if own_program else 'no'} |")
     return "\n".join([*lines, ""])

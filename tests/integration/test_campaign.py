@@ -136,11 +136,11 @@ def test_data_of_successful_runs_goes_unless_it_is_kept(tmp_path: Path) -> None:
     campaign = CampaignFolder(tmp_path, values=1, repetitions=1)
     campaign.wf("run", "-q")
     (run,) = (campaign.directory / "runs").iterdir()
-    assert not (run / "streams").exists() and not list(run.glob("stages/*/work"))
+    assert not list(run.rglob("data"))
     assert (run / "events.jsonl").exists() and (run / "stages/one/stdout.log").exists()
     campaign.write(values=1, repetitions=2, more="keep: all\n")
     campaign.wf("run", "-q")
-    assert [path.name for path in (campaign.directory / "runs").glob("*/streams")] == ["streams"]
+    assert len(list(campaign.directory.rglob("data"))) == 1
 
 
 def test_status_and_report_name_a_campaign_in_three_ways(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,7 +196,7 @@ def test_perceived_throughput_is_bytes_over_the_time_that_writing_adds(
     (tmp_path / "campaign.yaml").write_text(
         "wf: 1\ncampaign: io\npipeline: pipeline.yaml\nrepetitions: 2\nwarmup: 0\n"
         "matrix: {stages.source.with.bytes: [30 MB, 40 MB]}\n"
-        "baseline: {set: {stages.source.with.bytes: 8}}\nmetrics: {rate: streams.data.perceived_throughput}\n"
+        "baseline: {set: {stages.source.with.bytes: 8}}\nmetrics: {rate: stages.source.perceived_throughput}\n"
     )
     monkeypatch.chdir(tmp_path)
     outcome = run_campaign("campaign.yaml")
@@ -213,6 +213,6 @@ def test_perceived_throughput_is_bytes_over_the_time_that_writing_adds(
     middle = sum(quiet) / 2
     for result in results.results:
         trial = result.trial
-        times, counts = figures("source", "wall_s", trial=trial), figures("data", "bytes", trial=trial)
+        times, counts = figures("source", "wall_s", trial=trial), figures("source", "bytes_out", trial=trial)
         expected = [count / (time - middle) for time, count in zip(times, counts, strict=True) if time > middle]
         assert result.values == pytest.approx(expected)

@@ -17,7 +17,7 @@ name: tiny
 oversubscribe: true
 stages:
   one:
-    command: [sh, -c, 'echo "$VALUE" >> "$FOLDER/ran.txt"; test ! -e "$FOLDER/fail-$VALUE"']
+    command: [sh, -c, 'echo "$VALUE" | tee -a "$FOLDER/ran.txt" > data; test ! -e "$FOLDER/fail-$VALUE"']
     env: {VALUE: 0, FOLDER: "${{ pipeline.dir }}"}
 """
 

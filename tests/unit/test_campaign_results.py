@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -10,15 +11,17 @@ import pytest
 
 from tests.support.sample_run import write_sample
 from workflow.campaign.campaign_directory import Schedule, ScheduledTrial
+from workflow.campaign.campaign_files import write_results
 from workflow.campaign.campaign_spec import CampaignSpec
 from workflow.campaign.campaign_tables import comparison_table, metric_table
 from workflow.campaign.figures import figures_of, to_figure_name
 from workflow.campaign.junit import TrialCase, to_junit
-from workflow.campaign.ledger import Attempt, History, RepetitionId
+from workflow.campaign.ledger import Attempt, History, Ledger, RepetitionId
 from workflow.campaign.make_results import count_comparisons, make_results, make_status
 from workflow.campaign.results_pictures import make_pictures
-from workflow.campaign.results_table import table_columns, table_rows
+from workflow.campaign.results_table import table_columns, table_rows, write_table
 from workflow.campaign.samples import measured
+from workflow.errors import WfError
 from workflow.report.report_files import compute_report
 
 TIMES = {("sst", 1): 10.0, ("sst", 2): 6.0, ("bp5", 1): 20.0, ("bp5", 2): 6.1}
@@ -179,3 +182,27 @@ def test_junit_counts_its_cases() -> None:
     assert [root.get(name) for name in ("tests", "failures", "skipped", "time")] == ["3", "1", "1", "1.500"]
     (failure,) = root.iter("failure")
     assert failure.get("message") == "line 1" and failure.text == "line 1\nline 2"
+
+
+def test_a_missing_package_is_named_with_the_command_that_installs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history = history_of()
+    with Ledger(tmp_path) as ledger:
+        for identity, attempt in history.ended.items():
+            ledger.end(identity, attempt)
+    monkeypatch.setitem(sys.modules, "scipy.stats", None)
+    with pytest.raises(WfError, match=r"the report of a campaign needs scipy\n.*pip install.*campaign"):
+        write_results(tmp_path, spec_of(), schedule_of())
+    assert not (tmp_path / "report.json").exists()
+
+
+def test_without_pyarrow_the_table_is_csv_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert [path.name for path in write_table(tmp_path, ["a", "b"], [["x", 1.5]])] == ["table.csv"]
+    assert (tmp_path / "table.csv").read_text() == "a,b\nx,1.5\n"
+
+
+def test_the_status_needs_no_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "scipy.stats", None)
+    assert make_status(spec_of(), schedule_of(), history_of()).complete

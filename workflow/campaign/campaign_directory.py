@@ -36,7 +36,6 @@ class ScheduledTrial(SchedulePart):
     baseline: str = Field("", description="key of the trial without I/O that belongs to it")
     is_baseline: bool = False
     nodes: int = 1
-    writers: dict[str, str] = Field(default_factory=dict, description="stream → the stage that writes it")
 
 
 class Schedule(SchedulePart):
@@ -59,7 +58,6 @@ def to_schedule(planned: PlannedCampaign, *, wf_version: str, host: str, version
             baseline=each.baseline,
             is_baseline=each.is_baseline,
             nodes=each.nodes,
-            writers={stream.name: stream.writer for stream in each.plan.streams},
         )
         for each in planned.ready
     ]

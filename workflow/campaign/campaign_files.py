@@ -34,7 +34,7 @@ def write_results(directory: Path, spec: CampaignSpec, schedule: Schedule) -> tu
 
         return results, [*written, directory / "report.json", *write_page(directory, results)]
     except ModuleNotFoundError as error:
-        text = f"the report of a campaign needs {error.name}"
+        text = f"the report of a campaign needs {str(error.name).partition('.')[0]}"
         raise WfError(text, install_command("campaign")) from error
     except OSError as error:
         raise RunError(

@@ -11,7 +11,7 @@ from pathlib import Path
 from workflow import __version__
 from workflow.campaign.campaign_directory import prepare, to_schedule
 from workflow.campaign.content_key import versions
-from workflow.campaign.execution import EndedRepetition, execute, remaining
+from workflow.campaign.execution import EndedRepetition, Workplace, execute, remaining
 from workflow.campaign.ledger import Ledger
 from workflow.campaign.make_results import make_status
 from workflow.campaign.planned_trials import PlannedCampaign
@@ -47,7 +47,8 @@ def run_planned(
     prepare(directory, planned.campaign, schedule)
     interrupted = False
     with Ledger(directory) as ledger:
-        with contextlib.closing(execute(planned, directory, allocation, ledger, command, only_failed)) as ended:
+        place = Workplace(directory, allocation, ledger, command)
+        with contextlib.closing(execute(planned, place, only_failed)) as ended:
             for each in ended:
                 interrupted = each.attempt.state == "interrupted"
                 if show is not None:

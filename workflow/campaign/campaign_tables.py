@@ -137,7 +137,7 @@ def _plan_state(trial: ReadyTrial | RefusedTrial) -> str:
 def _count_state(count: TrialCount) -> str:
     if count.succeeded == count.wanted:
         return "succeeded"
-    return "failed" if count.failed else "running" if count.succeeded else "waiting"
+    return "failed" if count.failed else "unfinished" if count.succeeded else "waiting"
 
 
 def _interval(result: TrialResult, unit: Unit) -> str:

@@ -19,7 +19,7 @@ from workflow.campaign.planned_trials import PlannedCampaign, ReadyTrial
 from workflow.campaign.trials import Repetition, make_schedule
 from workflow.launch.allocation import Allocation
 from workflow.report.report_files import compute_report
-from workflow.run.run_directory import create_run_dir
+from workflow.run.run_directory import STREAMS, create_run_dir
 from workflow.run.supervisor import supervise
 
 
@@ -34,6 +34,17 @@ class EndedRepetition:
     attempt: Attempt
     left_s: float
     """Estimate for those that remain, from those that ran."""
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """Where a campaign runs, and what it has."""
+
+    directory: Path
+    allocation: Allocation
+    ledger: Ledger
+    command: Mapping[str, object]
+    """How it was started: kept in each run directory."""
 
 
 def repetitions(planned: PlannedCampaign) -> list[tuple[Repetition, ReadyTrial]]:
@@ -61,18 +72,13 @@ def remaining(
 
 
 def execute(
-    planned: PlannedCampaign,
-    directory: Path,
-    allocation: Allocation,
-    ledger: Ledger,
-    command: Mapping[str, object],
-    only_failed: bool = False,
+    planned: PlannedCampaign, place: Workplace, only_failed: bool = False
 ) -> Generator[EndedRepetition, None, None]:
     """Run what is not finished, and tell of each attempt that ended.
 
     It stops after an attempt that was interrupted, and before one for which the budget is not enough.
     """
-    history, retries = ledger.history, planned.spec.retries
+    history, retries = place.ledger.history, planned.spec.retries
     todo = remaining(planned, history, only_failed)
     total = len(repetitions(planned))
     done = total - len(todo)
@@ -82,7 +88,7 @@ def execute(
         for number in range(1, attempts + 1):
             if is_spent(planned, history, trial.nodes):
                 return
-            attempt = _run(identity, trial, directory, allocation, ledger, command)
+            attempt = _run(identity, trial, place)
             times.append(attempt.wall_s)
             final = attempt.state == "succeeded" or number == attempts
             done += final
@@ -93,7 +99,7 @@ def execute(
             if attempt.state == "succeeded":
                 break
         if planned.spec.keep == "records" and attempt.state == "succeeded":
-            remove_data(directory / RUNS_FOLDER / attempt.run)
+            remove_data(place.directory / RUNS_FOLDER / attempt.run)
 
 
 def is_spent(planned: PlannedCampaign, history: History, nodes: int) -> bool:
@@ -104,22 +110,15 @@ def is_spent(planned: PlannedCampaign, history: History, nodes: int) -> bool:
     return budget.node_hours is not None and history.spent_node_s + expected * nodes > budget.node_hours * 3600
 
 
-def _run(
-    identity: RepetitionId,
-    trial: ReadyTrial,
-    directory: Path,
-    allocation: Allocation,
-    ledger: Ledger,
-    command: Mapping[str, object],
-) -> Attempt:
+def _run(identity: RepetitionId, trial: ReadyTrial, place: Workplace) -> Attempt:
     """One run from its directory to its figures, with its two lines in the ledger."""
-    number = ledger.history.begin(identity)
+    number = place.ledger.history.begin(identity)
     name = identity.name if number == 1 else f"{identity.name}-a{number}"
-    run_dir = directory / RUNS_FOLDER / name
+    run_dir = place.directory / RUNS_FOLDER / name
     started, clock = time.time(), time.monotonic()
-    ledger.begin(identity, name, number, started)
-    create_run_dir(trial.plan, trial.loaded, run_dir, command=command, latest=False)
-    with contextlib.closing(supervise(run_dir, allocation)) as states:
+    place.ledger.begin(identity, name, number, started)
+    create_run_dir(trial.plan, trial.loaded, run_dir, command=place.command, latest=False)
+    with contextlib.closing(supervise(run_dir, place.allocation)) as states:
         for _ in states:
             pass
     report = compute_report(run_dir)
@@ -136,13 +135,13 @@ def _run(
         reason=report.run.reason,
         figures=figures_of(report),
     )
-    ledger.end(identity, attempt)
+    place.ledger.end(identity, attempt)
     return attempt
 
 
 _RECORDS = {
     "plan.json", "pipeline.yaml", "command.json", "allocation.json", "events.jsonl", "proof.json", "lease.json",
-    "job.json", "control.jsonl", "report.json", "report.html", "stages", "launches",
+    "job.json", "control.jsonl", "report.json", "report.html", "stages", "launches", STREAMS,
 }  # fmt: skip
 
 
@@ -156,5 +155,7 @@ def remove_data(run_dir: Path) -> None:
 
 
 def _data(run_dir: Path) -> Iterator[Path]:
+    """Files and directories that are no records; empty directories stay: removing them would take longer."""
+    for folder in (run_dir / STREAMS, *run_dir.glob("stages/*/work")):
+        yield from folder.iterdir()
     yield from (path for path in run_dir.iterdir() if path.name not in _RECORDS)
-    yield from run_dir.glob("stages/*/work")

@@ -46,9 +46,9 @@ STREAM: Mapping[str, Figure] = {
     "longest_queue": Figure("steps", "less"),
 }
 PERCEIVED = "perceived_throughput"
-# Computed from two runs: bytes ÷ (time of the writer − its time without I/O).
-WITH_BASELINE: Mapping[str, Figure] = {PERCEIVED: Figure("B/s", "more")}
-STREAM_FIGURES: Mapping[str, Figure] = {**STREAM, **WITH_BASELINE}
+# Computed from two runs: bytes written ÷ (time of the stage − its time without I/O).
+WITH_BASELINE: Mapping[str, Figure] = {PERCEIVED: Figure("B/s", "more", own_program=False)}
+STAGE_FIGURES: Mapping[str, Figure] = {**STAGE, **WITH_BASELINE}
 
 
 class FigureName(NamedTuple):
@@ -70,7 +70,7 @@ class FigureName(NamedTuple):
 
 def fields_of(section: str) -> Mapping[str, Figure]:
     """The fields of a section: `run`, `stages` or `streams`. Raises KeyError."""
-    return {"run": RUN, "stages": STAGE, "streams": STREAM_FIGURES}[section]
+    return {"run": RUN, "stages": STAGE_FIGURES, "streams": STREAM}[section]
 
 
 def to_figure_name(text: str) -> FigureName | None:

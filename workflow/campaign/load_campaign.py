@@ -87,7 +87,7 @@ def _figures(spec: CampaignSpec, root: Node) -> Iterator[Problem]:
 
 def needs_baseline(figure: FigureName) -> bool:
     """Whether it is computed with the time of a baseline."""
-    return figure.section == "streams" and figure.field in WITH_BASELINE
+    return figure.section == "stages" and figure.field in WITH_BASELINE
 
 
 def varied_keys(spec: CampaignSpec) -> list[str]:

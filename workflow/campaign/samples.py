@@ -32,7 +32,7 @@ def measured(schedule: Schedule, spec: CampaignSpec, history: History) -> list[M
         for identity in all_repetitions(trial.key, spec):
             attempt = history.ended.get(identity)
             if attempt is not None and attempt.state == "succeeded":
-                figures = {**attempt.figures, **_perceived(trial, attempt.figures, quiet)}
+                figures = {**attempt.figures, **_perceived(attempt.figures, quiet)}
                 found.append(Measured(trial, identity.number, identity.warmup, attempt, figures))
     return found
 
@@ -68,16 +68,15 @@ def _baseline_times(trial: ScheduledTrial, spec: CampaignSpec, history: History)
     return {stage: median(values) for stage, values in times.items()}
 
 
-def _perceived(trial: ScheduledTrial, figures: Mapping[str, float], quiet: Mapping[str, float]) -> dict[str, float]:
-    """Perceived throughput of each stream: bytes ÷ (time of its writer − that without I/O).
+def _perceived(figures: Mapping[str, float], quiet: Mapping[str, float]) -> dict[str, float]:
+    """Perceived throughput of each stage: bytes written ÷ (its time − that without I/O).
 
     Poeschel et al. 2021 (arXiv:2107.06108) define it so; it is a lower bound of the real throughput. None where the
     difference is not positive.
     """
     found = {}
-    for stream, writer in trial.writers.items():
-        count, time = figures.get(f"streams.{stream}.bytes"), figures.get(f"stages.{writer}.wall_s")
-        if count is None or time is None or writer not in quiet or time <= quiet[writer]:
-            continue
-        found[f"streams.{stream}.{PERCEIVED}"] = count / (time - quiet[writer])
+    for stage, time_without in quiet.items():
+        count, time = figures.get(f"stages.{stage}.bytes_out"), figures.get(f"stages.{stage}.wall_s")
+        if count and time is not None and time > time_without:
+            found[f"stages.{stage}.{PERCEIVED}"] = count / (time - time_without)
     return found

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from workflow.cli.options import json_option
+from workflow.cli.verb_group import VerbGroup
 from workflow.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_RUN_FAILED, SpecError
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-@click.group()
+@click.group(cls=VerbGroup)
 def campaign() -> None:
     """Run a pipeline many times with different values, and compare what was measured.
 

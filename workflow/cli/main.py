@@ -14,7 +14,7 @@ import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -39,6 +39,7 @@ from workflow.cli.options import (
 )
 from workflow.cli.run_verbs import cancel, runs, watch
 from workflow.cli.site_verbs import site, sites
+from workflow.cli.verb_group import VerbGroup
 from workflow.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_OK, Problem, Severity, SpecError, WfError, to_message
 from workflow.formatting import plural
 
@@ -47,22 +48,6 @@ if TYPE_CHECKING:
 
 # `wf` alone prints its help: an error of click since 8.2.
 NO_ARGUMENTS = getattr(click.exceptions, "NoArgsIsHelpError", ())
-
-
-class VerbGroup(click.Group):
-    """Lists the verbs in the order of their definitions, which is that of their use, not by name."""
-
-    def list_commands(self, _: click.Context) -> list[str]:
-        """The verbs in the order of `--help`."""
-        return list(self.commands)
-
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        """The verb that the first word names. Raises UsageError when there is none."""
-        if args and not args[0].startswith("-") and args[0] not in self.commands:
-            from workflow.cli.usage_errors import unknown_verb
-
-            raise click.UsageError(unknown_verb(args[0], list(self.commands)), ctx)
-        return super().resolve_command(ctx, args)
 
 
 @click.group(cls=VerbGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})

@@ -11,6 +11,7 @@ import click
 from workflow import __version__
 from workflow.cli.completion import complete_site
 from workflow.cli.options import json_option
+from workflow.cli.verb_group import VerbGroup
 from workflow.errors import SpecError, WfError, to_message
 
 
@@ -50,7 +51,7 @@ def sites(name: str | None, as_json: bool) -> None:
             show_table(table)
 
 
-@click.group()
+@click.group(cls=VerbGroup)
 def site() -> None:
     """Write the site file of a machine: `wf site probe`, on one of its compute nodes."""
 

@@ -23,7 +23,7 @@ def usage_problem(error: click.ClickException, group: click.Group, words: list[s
     typed = next((group.commands[word] for word in words if word in group.commands), group)
     context = error.ctx if isinstance(error, click.UsageError) else None
     verb = context.command if context is not None else typed
-    path = "wf" if verb is group else f"wf {verb.name}"
+    path = "wf" if verb is group else context.command_path if context is not None else f"wf {verb.name}"
     help_ = _too_early(error, typed) if verb is group else ""
     return Problem("" if verb is group else path, 0, 0, "", _message(error, verb), help_ or _help(error, verb, path))
 
@@ -72,7 +72,7 @@ def _lower(text: str) -> str:
 
 def _help(error: click.ClickException, verb: click.Command, path: str) -> str:
     if isinstance(verb, click.Group):
-        return "`wf --help` lists all commands"
+        return f"`{path} --help` lists all commands"
     if isinstance(error, click.NoSuchOption):
         return f"`{path} --help` lists the options"
     pieces = " ".join(verb.collect_usage_pieces(click.Context(verb)))
