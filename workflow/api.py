@@ -273,11 +273,32 @@ def plan_campaign(path: str | os.PathLike[str]) -> tuple[PlannedCampaign, list[P
     Raises:
         SpecError: the campaign file is wrong, or gives no trials.
     """
+    return _plan_campaign(path, _Sites())
+
+
+class _Sites:
+    """The sites of the trials of a campaign: each is looked at once, which takes longer than a plan."""
+
+    def __init__(self) -> None:
+        from workflow.site.allocation.discover import discover_allocation
+
+        self.allocation = discover_allocation()
+        self._known: dict[str, Site] = {}
+
+    def find(self, loaded: Loaded) -> Site:
+        """The site of a trial. All are of pipelines in one folder, so that its name decides."""
+        name = loaded.spec.site
+        if name not in self._known:
+            self._known[name] = find_site(loaded, self.allocation)
+        return self._known[name]
+
+
+def _plan_campaign(path: str | os.PathLike[str], sites: _Sites) -> tuple[PlannedCampaign, list[Problem]]:
     from workflow.campaign.campaign_advice import advise_campaign
     from workflow.campaign.load_campaign import load_campaign
     from workflow.campaign.planned_trials import plan_campaign as plan
 
-    planned = plan(load_campaign(path), make_plan)
+    planned = plan(load_campaign(path), lambda loaded: make_plan(loaded, sites.find(loaded)))
     return planned, advise_campaign(planned)
 
 
@@ -303,20 +324,19 @@ def run_campaign(
     """
     from workflow.campaign.campaign_directory import directory_of
     from workflow.campaign.campaign_run import run_planned
-    from workflow.site.allocation.discover import discover_allocation
 
-    planned, problems = plan_campaign(path)
+    sites = _Sites()
+    planned, problems = _plan_campaign(path, sites)
     if wrong := [*planned.problems, *(problem for problem in problems if problem.level == "error")]:
         raise SpecError(wrong)
     warnings = [problem for problem in problems if problem.level == "warning"]
-    allocation = discover_allocation()
     for trial in planned.ready:
-        site = find_site(trial.loaded, allocation)
+        site = sites.find(trial.loaded)
         warnings += refuse_missing(trial.loaded, trial.plan, site)
-        warnings += refuse_allocation(trial.plan, site, allocation)
+        warnings += refuse_allocation(trial.plan, site, sites.allocation)
     show_warnings(list(dict.fromkeys(warnings)))
     where = directory_of(planned.campaign, None if directory is None else Path(directory))
-    return run_planned(planned, where, allocation, _command(), only_failed=only_failed, show=show)
+    return run_planned(planned, where, sites.allocation, _command(), only_failed=only_failed, show=show)
 
 
 def campaign_status(
