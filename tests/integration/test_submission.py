@@ -345,3 +345,29 @@ def test_without_psij_the_command_that_installs_it_is_shown(login: Login, tmp_pa
 def test_a_site_without_a_scheduler_has_no_job_script(login: Login) -> None:
     said = login.wf("plan", "p.yaml", "--job-script", code=2)
     assert "error: site local has no scheduler" in said
+
+
+def test_a_launcher_that_the_login_node_lacks_is_an_error_unless_modules_of_the_job_bring_it(login: Login) -> None:
+    (login.folder / "p.yaml").write_text('wf: 1\nname: small\nstages:\n  a: {command: ["true"], ranks: 2}\n')
+    site = SITE.format("slurm") + "launcher: jsrun\n"
+    login.fake.answer("sbatch", ACCEPTED)
+    (login.folder / "slurm.yaml").write_text(site)
+    said = login.wf("run", "p.yaml", "--site", "slurm.yaml", "--detach", code=2)
+    assert re.search(r"^error: .*jsrun", said, re.MULTILINE)
+    assert login.fake.calls("sbatch") == []
+    (login.folder / "slurm.yaml").write_text(site + 'modules: ["module() { :; }"]\n')
+    said = login.wf("run", "p.yaml", "--site", "slurm.yaml", "--detach")
+    assert re.search(r"^warning: .*jsrun", said, re.MULTILINE)
+    assert len(login.fake.calls("sbatch")) == 1
+
+
+def test_logs_are_followed_from_before_the_start(login: Login) -> None:
+    login.fake.answer("sbatch", ACCEPTED)
+    login.fake.answer("squeue", "12|PENDING|Priority\n")
+    login.wf("run", "p.yaml", "--site", "slurm.yaml", "--detach")
+    logs = login.start("logs", "--follow")
+    job = login.start_job(login.script(), SLURM_JOB_ID="12", SLURM_JOB_NODELIST=os.uname().nodename)
+    said, _ = logs.communicate(timeout=WITHIN_S)
+    assert logs.returncode == 0
+    assert "sink: null: 11 steps" in said
+    assert job.wait(WITHIN_S) == 0

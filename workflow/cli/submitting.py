@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from workflow.errors import EXIT_OK, RunError
+from workflow.errors import EXIT_OK, RunError, SpecError
 
 if TYPE_CHECKING:
+    from workflow.errors import Problem
     from workflow.plan.plan_model import Plan
     from workflow.site.site_model import Site
     from workflow.spec.load import Loaded
@@ -22,12 +24,13 @@ def submit_and_follow(
 
     Raises RunError when the job is not accepted.
     """
-    from workflow.api import create_run
+    from workflow.api import create_run, show_warnings
     from workflow.cli.following import show_to_the_end
     from workflow.run.run_directory import RUNS
     from workflow.submit.submission import check_submission, submit_run
 
     check_submission(plan, (run_dir or Path(RUNS)).absolute())
+    show_warnings(_missing_here(loaded, plan, site))
     directory = create_run(loaded, plan, run_dir)
     job, command = submit_run(plan, site, directory)
     if command:
@@ -38,6 +41,20 @@ def submit_and_follow(
         click.echo(f"  next: wf watch {directory.name}, or wf cancel {directory.name}")
         return EXIT_OK
     return show_to_the_end(directory, quiet)
+
+
+def _missing_here(loaded: Loaded, plan: Plan, site: Site) -> list[Problem]:
+    """What this machine lacks for the stages, as warnings: modules of the job may bring it. Without modules the nodes
+    have what the login node has: raises SpecError then.
+    """
+    from workflow.api import refuse_missing
+
+    try:
+        return refuse_missing(loaded, plan, site)
+    except SpecError as error:
+        if not site.modules:
+            raise
+        return [replace(problem, level="warning") for problem in error.problems]
 
 
 def print_job_script(plan: Plan, site: Site) -> None:

@@ -38,8 +38,11 @@ def settle(report: Report, run_dir: Path) -> Report:
 
 
 def is_over(run_dir: Path, lives: Liveness) -> bool:
-    """Whether nobody works on a run any more; cheap enough to ask often. A run that never started is over."""
-    return not lives.alive or read_brief(run_dir).finished is not None
+    """Whether nobody works on a run any more; cheap enough to ask often. A run that never started is over, unless its
+    job waits."""
+    if lives.alive or (lives.lease is None and read_job(run_dir) is not None):
+        return read_brief(run_dir).finished is not None
+    return True
 
 
 def is_alive(pid: int, not_after: float) -> bool:
