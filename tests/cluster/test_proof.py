@@ -268,16 +268,19 @@ def wait_until(happened: Callable[[], bool], what: str, deadline_s: float) -> No
 
 
 def test_nothing_is_left_on_any_node_when_the_supervisor_is_killed(job: Job) -> None:
-    """The job goes on, so that Slurm ends nothing."""
+    """The job goes on, and each rank has started a process that is in no group of Slurm, so that only guards end it."""
     cluster = job.cluster
+    argv = job.argv(seconds=300)
+    leaving = '[sh, "-c", "setsid --fork sleep 300; exec sleep 300"]'
+    Path(argv[4]).write_text(PIPELINE.replace('[sleep, "SECONDS"]', leaving))
     script = job.folder / "script.sh"
-    script.write_text(f"#!/bin/sh\n{shlex.join(job.argv(seconds=300))}\nexec sleep 299\n")
+    script.write_text(f"#!/bin/sh\n{shlex.join(argv)}\nexec sleep 299\n")
     given = {**cluster.environment, "PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"]}
     export = f"--export=ALL,{','.join(f'{name}={value}' for name, value in given.items())}"
     number = cluster.submit("--nodes=4", "--exclusive", export, f"--output={job.folder / 'job'}", str(script))
     try:
-        ranks = {"n1": 2, "n2": 2, "n3": 0, "n4": 0}
-        wait_until(lambda: _count(cluster, "sleep 300") == ranks, "the start of all ranks", 30)
+        processes = {"n1": 4, "n2": 4, "n3": 0, "n4": 0}
+        wait_until(lambda: _count(cluster, "sleep 300") == processes, "the start of all ranks", 30)
         # The guards have seen the ranks, and two heartbeats.
         wait_until(lambda: _count(cluster, "node_guard.py") == dict.fromkeys(cluster.hosts, 1), "guards", 10)
         (supervisor,) = (each for each in cluster.processes_on("n1") if "workflow.cli" in each.command)

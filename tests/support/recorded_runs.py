@@ -1,6 +1,8 @@
 """Real runs in tests/recorded: the plan, and what the supervisor found at each look, as it gave it to the lifecycle.
 
-    python -m tests.support.recorded_runs NAME...      records these runs anew, or all
+    python -m tests.support.recorded_runs NAME...      records these runs anew, or all that need one machine only
+
+Those of `ON_NODES` are recorded inside a job of three nodes of the test cluster, by a Python with an ADIOS2 with MPI.
 
 Of this machine nothing is kept: paths, process ids and its name are replaced, and the run begins at `START`.
 """
@@ -21,12 +23,25 @@ from unittest import mock
 
 from tests.support.chains import PROGRAMS, ROOT, chain, make_end, make_plan, make_stage, make_stream
 from tests.support.watching import Condition, run_and_hurt, run_whole, stepped
+from workflow import api
 from workflow.plan.plan_model import EndPlan, Plan, StagePlan
 from workflow.plan.read_plan import read_plan
 from workflow.run import lifecycle, supervisor
-from workflow.run.events import Event, RunStarted, StageExited, StageStarted, StopRequested, Tick, from_record, to_line
+from workflow.run.events import (
+    AllocationReceived,
+    Event,
+    RunStarted,
+    StageExited,
+    StageStarted,
+    StopPlanned,
+    StopRequested,
+    Tick,
+    from_record,
+    to_line,
+)
 from workflow.run.lifecycle import RecordEvent
 from workflow.run.state import RunState, initial_state
+from workflow.spec.load import load_pipeline
 
 FOLDER = ROOT / "tests/recorded"
 START = 1_000_000_000.0
@@ -160,9 +175,31 @@ RUNS: dict[str, tuple[Plan, Condition | None, Callable[[RunState], object] | Non
 }  # fmt: skip
 
 
+# Run → what its simulation, of two ranks on two nodes, does wrong; its readers are on a third one.
+ON_NODES = {"killed-rank": ["--exit", "step:20:-9", "--rank", "1"]}
+
+
+def _on_nodes(name: str, folder: Path) -> Plan:
+    """md on two nodes → saxs → keep, planned for the test cluster."""
+    program = [sys.executable, str(PROGRAMS / "staged.py")]
+    atoms: dict[str, Any] = {"atoms": {}}
+    pattern: dict[str, Any] = {"pattern": {}}
+    stages: dict[str, Any] = {
+        "md": {"command": [*program, "--steps", 400, "--step-s", 0.02, *ON_NODES[name]], "writes": atoms},
+        "saxs": {"command": program, "reads": atoms, "writes": pattern},
+        "keep": {"command": program, "reads": pattern},
+    }
+    stages["md"] |= {"ranks": 2, "place": {"nodes": 2}}
+    for stage in stages.values():
+        stage["env"] = {"PYTHONPATH": str(ROOT)}
+    streams = {"atoms": {"from": "md", "to": "saxs"}, "pattern": {"from": "saxs", "to": "keep"}}
+    pipeline = {"wf": 1, "name": name, "site": "test-slurm", "stages": stages, "streams": streams}
+    (folder / "pipeline.yaml").write_text(json.dumps(pipeline))
+    return api.make_plan(load_pipeline(folder / "pipeline.yaml"))
+
+
 def record(name: str) -> None:
     """Run it, and write what the supervisor found."""
-    plan, when, hurt = RUNS[name]
     seen: list[Batch] = []
 
     def step(state: RunState, *events: Event) -> tuple[RunState, list[lifecycle.Action]]:
@@ -170,6 +207,7 @@ def record(name: str) -> None:
         return lifecycle.step(state, *events)
 
     with tempfile.TemporaryDirectory() as folder, mock.patch.object(supervisor, "step", step):
+        plan, when, hurt = (_on_nodes(name, Path(folder)), None, None) if name in ON_NODES else RUNS[name]
         if when is None or hurt is None:
             run_whole(plan, Path(folder))
         else:
@@ -198,6 +236,10 @@ def _anonymous(event: Event, offset: float) -> dict[str, Any]:
     event = dataclasses.replace(event, t=round(event.t + offset, 6))
     if isinstance(event, RunStarted):
         event = dataclasses.replace(event, pid=1, host="host", run="run", clock_offset_s=0.0)
+    elif isinstance(event, AllocationReceived):
+        event = dataclasses.replace(event, end_time=None)
+    elif isinstance(event, StopPlanned):
+        event = dataclasses.replace(event, at=round(event.at + offset, 6), end=round(event.end + offset, 6))
     elif isinstance(event, StageStarted):
         event = dataclasses.replace(event, pid=1)
     found: dict[str, Any] = json.loads(to_line(event))

@@ -25,6 +25,7 @@ CAUSES = {
         "one and two wait for each other",
     ),
     "stopped-last": ("keep", "c waits for keep to take step 4 of x3 (queue 2/2); keep has been computing for"),
+    "killed-rank": ("md", "md was killed by signal 9 (SIGKILL) (rank 1 on n2)"),
     "killed-writer": ("md", "md was killed by signal 9 (SIGKILL)"),
     "reported-timeouts": ("md", "saxs waits for step 6 of atoms (queue 0/2); md has been computing for"),
 }
@@ -69,3 +70,11 @@ def test_nobody_is_blamed_for_being_slow(name: str, seed: int | None) -> None:
     state, decided = replay(plan, batches if seed is None else shuffled(batches, seed))
     assert state.finished is not None or all(stage.status == "succeeded" for stage in state.stages.values())
     assert not [event for event in decided if isinstance(event, DeadlockFound | DeadlinePassed | StageSilent)]
+
+
+@pytest.mark.parametrize("name", names())
+def test_supervisor_sleeps_between_its_looks(name: str) -> None:
+    """It looks four times a second, and when something ends: a descriptor that stays readable keeps it awake."""
+    _, batches = load(name)
+    seconds = batches[-1][-1].t - START
+    assert len(batches) < 20 + 12 * seconds

@@ -18,7 +18,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=0)
     parser.add_argument("--step-s", type=float, default=0.0)
     parser.add_argument("--hold", default="", help="open | step:N | end: stop there for ever")
-    parser.add_argument("--exit", default="", help="open:CODE | step:N:CODE | end:CODE: leave there, closing nothing")
+    parser.add_argument(
+        "--exit", default="", help="open:CODE | step:N:CODE | end:CODE: leave there, closing nothing; -N: by signal N"
+    )
     parser.add_argument("--fill", default="", help="open | step:N | end: write to the disk there until it is full")
     parser.add_argument("--mute", default="", help="open | step:N | end: no file can grow from there on")
     parser.add_argument("--rank", type=int, default=0, help="which rank does it")
@@ -53,7 +55,10 @@ class Behaviour:
         if self.fill == here:
             fill_disk()
         if self.exit[:-1] == here:
-            os._exit(int(self.exit[-1]))
+            code = int(self.exit[-1])
+            if code < 0:
+                os.kill(os.getpid(), -code)
+            os._exit(code)
 
 
 def fill_disk() -> None:

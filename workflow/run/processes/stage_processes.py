@@ -91,6 +91,10 @@ class Crew:
         """Let `wait` return when this can be read, too."""
         self._selector.register(descriptor, selectors.EVENT_READ, None)
 
+    def unwatch(self, descriptor: int) -> None:
+        """No longer: one that stays readable would let `wait` return at once for ever."""
+        self._selector.unregister(descriptor)
+
     def start(self, process: ProcessSpec) -> int:
         """Start a process in its own session and return its id. Raises OSError when that fails."""
         if process.separate_ids and self._groups:
