@@ -226,7 +226,8 @@ def run_pipeline(
         progress: whether to show the progress while it runs, redrawn in a notebook and on a terminal, as lines on
             standard error elsewhere; None: in a notebook and on a terminal only.
 
-    Ctrl-C, or an interrupt of the kernel, stops the run in order: its state is then `interrupted`.
+    Ctrl-C, or an interrupt of the kernel, stops the run in order: its state is then `interrupted`. On a site with a
+    scheduler, outside of its jobs, the run is submitted as one job, which an interrupt leaves alone.
 
     Raises:
         SpecError: the pipeline is wrong, or this machine lacks what it needs; nothing was started.
@@ -241,14 +242,40 @@ def run_pipeline(
     allocation = discover_allocation()
     machine = find_site(loaded, allocation)
     plan = make_plan(loaded, machine, allocation)
+    shown = is_watched() if progress is None else progress
+    if plan.allocation is not None and allocation.source == "local":
+        return _run_as_job(loaded, plan, machine, run_dir, shown)
     found = refuse_allocation(plan, machine, allocation)
     show_warnings([*refuse_missing(loaded, plan, machine), *found])
     directory, states = start_run(loaded, plan, run_dir, allocation)
-    state, shown = None, is_watched() if progress is None else progress
+    state = None
     with contextlib.closing(states), Progress(plan, directory, quiet=not shown) as display:
         for state in states:
             display.update(state)
     return RunReport.of(write_report(directory, state), directory)
+
+
+def _run_as_job(
+    loaded: Loaded, plan: Plan, site: Site, run_dir: str | os.PathLike[str] | None, shown: bool
+) -> RunReport:
+    """Submit a run and follow it to its end. Raises RunError when its job is not accepted."""
+    from workflow.report.report_files import write_report
+    from workflow.report.run_report import RunReport
+    from workflow.report.show.live_display import Progress
+    from workflow.run.run_directory import RUNS
+    from workflow.submit.followed_job import follow_job
+    from workflow.submit.submission import check_submission, submit_run
+
+    check_submission(plan, Path(RUNS if run_dir is None else run_dir).absolute())
+    directory = create_run(loaded, plan, run_dir)
+    job, command = submit_run(plan, site, directory)
+    with Progress(plan, directory, quiet=not shown) as display:
+        display.say(f"submit its job by: {command}" if command else f"{job.text} was submitted")
+        with contextlib.closing(follow_job(directory, plan, job, display.say)) as states:
+            for state in states:
+                if state.started is not None:
+                    display.update(state)
+    return RunReport.of(write_report(directory), directory)
 
 
 def read_report(run: str | os.PathLike[str] | None = None) -> RunReport:
