@@ -137,10 +137,11 @@ def take_proof(run_dir: Path, plan: Plan, received: Received, give_up: threading
     ear = _Ear(directory, ProofDeadlines(plan.deadlines.start), streams)
     run_short([*(process for _, process in lines), *ends], run_dir, give_up, ear.hear, ear.is_enough)
     planned = [each for line, _ in lines for each in line.planned]
+    lookers = {each for line, _ in lines for each in line.lookers}
     differences = [
         *_not_started(lines, ear.found, plan.deadlines.start),
         *compare_placement(planned, ear.found, ear.nodes, Company.of(plan)),
-        *directory.differences(run_dir, {rank.host for rank in ear.found}),
+        *directory.differences(run_dir, {rank.host for rank in ear.found if (rank.stage, rank.rank) in lookers}),
     ]
     tried = []
     for stream, processes in streams:
