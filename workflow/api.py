@@ -226,7 +226,8 @@ def run_pipeline(
         progress: whether to show the progress while it runs, redrawn in a notebook and on a terminal, as lines on
             standard error elsewhere; None: in a notebook and on a terminal only.
 
-    Ctrl-C, or an interrupt of the kernel, stops the run in order: its state is then `interrupted`.
+    Ctrl-C, or an interrupt of the kernel, stops the run in order: its state is then `interrupted`. On a site with a
+    scheduler, outside of its jobs, the run is submitted as one job, which an interrupt leaves alone.
 
     Raises:
         SpecError: the pipeline is wrong, or this machine lacks what it needs; nothing was started.
@@ -241,14 +242,40 @@ def run_pipeline(
     allocation = discover_allocation()
     machine = find_site(loaded, allocation)
     plan = make_plan(loaded, machine, allocation)
+    shown = is_watched() if progress is None else progress
+    if plan.allocation is not None and allocation.source == "local":
+        return _run_as_job(loaded, plan, machine, run_dir, shown)
     found = refuse_allocation(plan, machine, allocation)
     show_warnings([*refuse_missing(loaded, plan, machine), *found])
     directory, states = start_run(loaded, plan, run_dir, allocation)
-    state, shown = None, is_watched() if progress is None else progress
+    state = None
     with contextlib.closing(states), Progress(plan, directory, quiet=not shown) as display:
         for state in states:
             display.update(state)
     return RunReport.of(write_report(directory, state), directory)
+
+
+def _run_as_job(
+    loaded: Loaded, plan: Plan, site: Site, run_dir: str | os.PathLike[str] | None, shown: bool
+) -> RunReport:
+    """Submit a run and follow it to its end. Raises RunError when its job is not accepted."""
+    from workflow.report.report_files import write_report
+    from workflow.report.run_report import RunReport
+    from workflow.report.show.live_display import Progress
+    from workflow.run.run_directory import RUNS
+    from workflow.submit.followed_job import follow_job
+    from workflow.submit.submission import check_submission, submit_run
+
+    check_submission(plan, Path(RUNS if run_dir is None else run_dir).absolute())
+    directory = create_run(loaded, plan, run_dir)
+    job, command = submit_run(plan, site, directory)
+    with Progress(plan, directory, quiet=not shown) as display:
+        display.say(f"submit its job by: {command}" if command else f"{job.text} was submitted")
+        with contextlib.closing(follow_job(directory, plan, job, display.say)) as states:
+            for state in states:
+                if state.started is not None:
+                    display.update(state)
+    return RunReport.of(write_report(directory), directory)
 
 
 def read_report(run: str | os.PathLike[str] | None = None) -> RunReport:
@@ -273,11 +300,32 @@ def plan_campaign(path: str | os.PathLike[str]) -> tuple[PlannedCampaign, list[P
     Raises:
         SpecError: the campaign file is wrong, or gives no trials.
     """
+    return _plan_campaign(path, _Sites())
+
+
+class _Sites:
+    """The sites of the trials of a campaign: each is looked at once, which takes longer than a plan."""
+
+    def __init__(self) -> None:
+        from workflow.site.allocation.discover import discover_allocation
+
+        self.allocation = discover_allocation()
+        self._known: dict[str, Site] = {}
+
+    def find(self, loaded: Loaded) -> Site:
+        """The site of a trial. All are of pipelines in one folder, so that its name decides."""
+        name = loaded.spec.site
+        if name not in self._known:
+            self._known[name] = find_site(loaded, self.allocation)
+        return self._known[name]
+
+
+def _plan_campaign(path: str | os.PathLike[str], sites: _Sites) -> tuple[PlannedCampaign, list[Problem]]:
     from workflow.campaign.campaign_advice import advise_campaign
     from workflow.campaign.load_campaign import load_campaign
     from workflow.campaign.planned_trials import plan_campaign as plan
 
-    planned = plan(load_campaign(path), make_plan)
+    planned = plan(load_campaign(path), lambda loaded: make_plan(loaded, sites.find(loaded)))
     return planned, advise_campaign(planned)
 
 
@@ -303,20 +351,19 @@ def run_campaign(
     """
     from workflow.campaign.campaign_directory import directory_of
     from workflow.campaign.campaign_run import run_planned
-    from workflow.site.allocation.discover import discover_allocation
 
-    planned, problems = plan_campaign(path)
+    sites = _Sites()
+    planned, problems = _plan_campaign(path, sites)
     if wrong := [*planned.problems, *(problem for problem in problems if problem.level == "error")]:
         raise SpecError(wrong)
     warnings = [problem for problem in problems if problem.level == "warning"]
-    allocation = discover_allocation()
     for trial in planned.ready:
-        site = find_site(trial.loaded, allocation)
+        site = sites.find(trial.loaded)
         warnings += refuse_missing(trial.loaded, trial.plan, site)
-        warnings += refuse_allocation(trial.plan, site, allocation)
+        warnings += refuse_allocation(trial.plan, site, sites.allocation)
     show_warnings(list(dict.fromkeys(warnings)))
     where = directory_of(planned.campaign, None if directory is None else Path(directory))
-    return run_planned(planned, where, allocation, _command(), only_failed=only_failed, show=show)
+    return run_planned(planned, where, sites.allocation, _command(), only_failed=only_failed, show=show)
 
 
 def campaign_status(

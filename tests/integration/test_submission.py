@@ -371,3 +371,14 @@ def test_logs_are_followed_from_before_the_start(login: Login) -> None:
     assert logs.returncode == 0
     assert "sink: null: 11 steps" in said
     assert job.wait(WITHIN_S) == 0
+
+
+def test_scripts_and_notebooks_submit_too(login: Login) -> None:
+    login.fake.answer("sbatch", {"stdout": ACCEPTED, "run": "12"})
+    login.fake.answer("squeue", "12|RUNNING|None\n")
+    code = "import workflow; print(workflow.run_pipeline('p.yaml', site='slurm.yaml', progress=True).run.state)"
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "PATH": login.fake.path}
+    answer = subprocess.run([sys.executable, "-c", code], cwd=login.folder, env=env, capture_output=True, text=True)
+    assert answer.stdout == "succeeded\n", answer.stderr
+    assert "slurm job 12 was submitted" in answer.stderr
+    assert len(login.fake.calls("sbatch")) == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -119,6 +120,17 @@ def test_too_few_repetitions_have_no_interval_and_no_verdict() -> None:
     assert all(each.low is None for each in results.results)
     assert {each.decision for each in results.comparisons} == {"undecided"}
     assert ["too few" in row for row in metric_table(results, results.metrics[0]).rows] == [True] * 4
+
+
+def test_a_busy_machine_is_told() -> None:
+    history = history_of()
+    for identity, attempt in list(history.ended.items()):
+        history.ended[identity] = replace(attempt, load=7.25)
+    quiet = schedule_of().model_copy(update={"cores": 8})
+    busy = schedule_of().model_copy(update={"cores": 2})
+    assert make_results(spec_of(), quiet, history).notes == []
+    (note,) = make_results(spec_of(), busy, history).notes
+    assert "a load of 7.2 on 2 cores" in note
 
 
 def test_the_table_has_a_row_per_repetition_and_figure() -> None:

@@ -69,7 +69,9 @@ def test_no_parameter_takes_a_path_of_one_form_only() -> None:
         ("run_pipeline", "run_dir"), ("start_run", "run_dir"), ("detach_run", "run_dir"), ("create_run", "run_dir"),
         ("read_report", "run"),
         ("steps_table", "run"), ("compare_runs", "a"), ("compare_runs", "b"), ("open_reader", "path"),
-        ("open_writer", "path"),
+        ("open_writer", "path"), ("plan_campaign", "path"), ("run_campaign", "path"), ("run_campaign", "directory"),
+        ("campaign_status", "campaign"), ("campaign_status", "directory"), ("report_campaign", "campaign"),
+        ("report_campaign", "directory"),
     }  # fmt: skip
 
 
@@ -118,3 +120,18 @@ def test_files_of_data(form: Form, tmp_path: Path) -> None:
         assert [step.read("x").tolist() for step in reader] == [[0.0, 1.0, 2.0]]
     comparison = compare_runs(form("a.bp"), form(tmp_path / "b.bp"))
     assert comparison.identical and (comparison.a, comparison.b) == ("a.bp", str(tmp_path / "b.bp"))
+
+
+@FORMS
+def test_campaigns(form: Form, tmp_path: Path) -> None:
+    (tmp_path / "pipeline.yaml").write_text('wf: 1\nname: tiny\nstages: {one: {command: ["true"]}}\n')
+    (tmp_path / "campaign.yaml").write_text(
+        "wf: 1\ncampaign: tiny\npipeline: pipeline.yaml\nrepetitions: 1\nwarmup: 0\n"
+    )
+    planned, _ = workflow.api.plan_campaign(form("campaign.yaml"))
+    assert len(planned.ready) == 1
+    outcome = workflow.run_campaign(form("campaign.yaml"), form("measured"))
+    assert outcome.directory == tmp_path / "measured" and outcome.status.complete
+    assert workflow.api.campaign_status(form("measured")).complete
+    results, written = workflow.report_campaign(form("campaign.yaml"), form(tmp_path / "measured"))
+    assert results.results[0].values and all(path.parent == tmp_path / "measured" for path in written)

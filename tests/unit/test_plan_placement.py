@@ -87,6 +87,9 @@ def test_gpus_in_their_order_with_the_cores_beside_them(plan_of: Planner) -> Non
     place = placed(plan_of, "cores_per_rank=3 gpus_per_rank=1", ranks=4)
     assert (parts(place), place.gpus) == (["12-14", "9-11", "4-6", "1-3"], [0, 1, 2, 3])
     assert place.nics == ["hsn1", "hsn1", "hsn0", "hsn0"]
+    reasons = _plan(plan_of, "cores_per_rank=3 gpus_per_rank=1", ranks=4).reasons
+    assert reasons["stages.walk.gpus"] == "4 ranks × 1 GPU: 0, 1, 2, 3, which no other stage uses meanwhile"
+    assert reasons["stages.walk.cores"].endswith("; nearest to the rank's GPUs")
     wide = placed(plan_of, "cores_per_rank=6 gpus_per_rank=2", ranks=2)
     assert (parts(wide), wide.gpus) == (["9-14", "1-6"], [0, 1, 2, 3])
 

@@ -22,6 +22,7 @@ from workflow.run.processes.process_reaper import end_members, find_members, liv
 from workflow.run.processes.stage_processes import Crew, Ending, to_ending
 
 KILLED = "YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Killed (signal 9)"
+BUSY = "Unable to create step for job 12: Requested nodes are busy"
 
 
 @pytest.mark.parametrize(
@@ -36,6 +37,7 @@ KILLED = "YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Killed (signal 9)"
         (1, "mpiexec", [KILLED], Ending(1, None)),
         (139, "srun", [], Ending(139, 11, "one of its ranks")),
         (255, "srun", [], Ending(255, None)),
+        (1, "srun", [f"srun: error: {BUSY}"], Ending(1, None, f"srun did not start it: {BUSY}")),
     ],
 )
 def test_endings(code: int, launcher: str, lines: list[str], ending: Ending) -> None:

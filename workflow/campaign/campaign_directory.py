@@ -45,11 +45,14 @@ class Schedule(SchedulePart):
     wf_version: str
     site: str
     host: str
+    cores: int = Field(0, description="that the campaign may use on this machine; 0: not known")
     versions: dict[str, str]
     trials: list[ScheduledTrial]
 
 
-def to_schedule(planned: PlannedCampaign, *, wf_version: str, host: str, versions: dict[str, str]) -> Schedule:
+def to_schedule(
+    planned: PlannedCampaign, *, wf_version: str, host: str, cores: int, versions: dict[str, str]
+) -> Schedule:
     """The schedule of a planned campaign."""
     trials = [
         ScheduledTrial(
@@ -62,7 +65,7 @@ def to_schedule(planned: PlannedCampaign, *, wf_version: str, host: str, version
         for each in planned.ready
     ]
     site = planned.ready[0].plan.site if planned.ready else ""
-    return Schedule(wf_version=wf_version, site=site, host=host, versions=versions, trials=trials)
+    return Schedule(wf_version=wf_version, site=site, host=host, cores=cores, versions=versions, trials=trials)
 
 
 def directory_of(campaign: Campaign, given: Path | None) -> Path:

@@ -42,12 +42,13 @@ def make_page(results: CampaignResults, pictures: list[ResultsPicture]) -> str:
     facts = [
         KeyFact("site", results.site, "site"), KeyFact("host", results.host, "host"),
         KeyFact("started", moment(results.started), "started"), KeyFact("ended", moment(results.ended), "ended"),
+        KeyFact("load", "" if results.load is None else f"{results.load:.1f}", "median load average"),
         KeyFact("order", f"seed {results.seed}", "seed of the random order"),
         KeyFact("versions", versions, "versions"),
     ]  # fmt: skip
     return TEMPLATES.get_template("campaign.html.j2").render(
         results=results,
-        key_facts=facts,
+        key_facts=[fact for fact in facts if fact.value],
         metrics=[(metric, metric_table(results, metric)) for metric in results.metrics],
         comparisons=comparison_table(results),
         trials=status_table(status),

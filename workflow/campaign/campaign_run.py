@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -43,7 +44,13 @@ def run_planned(
     show: ShowEnded | None = None,
 ) -> CampaignOutcome:
     """Run what is not finished, on the hosts of `allocation`. Raises RunError when the directory cannot be used."""
-    schedule = to_schedule(planned, wf_version=__version__, host=socket.gethostname(), versions=versions())
+    schedule = to_schedule(
+        planned,
+        wf_version=__version__,
+        host=socket.gethostname(),
+        cores=len(os.sched_getaffinity(0)),
+        versions=versions(),
+    )
     prepare(directory, planned.campaign, schedule)
     interrupted = False
     with Ledger(directory) as ledger:

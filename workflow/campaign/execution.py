@@ -6,6 +6,7 @@ All run in this process: what a supervisor imports is imported once.
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import time
 from collections.abc import Generator, Iterator, Mapping
@@ -115,7 +116,7 @@ def _run(identity: RepetitionId, trial: ReadyTrial, place: Workplace) -> Attempt
     number = place.ledger.history.begin(identity)
     name = identity.name if number == 1 else f"{identity.name}-a{number}"
     run_dir = place.directory / RUNS_FOLDER / name
-    started, clock = time.time(), time.monotonic()
+    started, clock, load = time.time(), time.monotonic(), os.getloadavg()[0]
     place.ledger.begin(identity, name, number, started)
     create_run_dir(trial.plan, trial.loaded, run_dir, command=place.command, latest=False)
     with contextlib.closing(supervise(run_dir, place.allocation)) as states:
@@ -132,6 +133,7 @@ def _run(identity: RepetitionId, trial: ReadyTrial, place: Workplace) -> Attempt
         started=round(started, 3),
         wall_s=round(time.monotonic() - clock, 6),
         nodes=trial.nodes,
+        load=round(load, 2),
         reason=report.run.reason,
         figures=figures_of(report),
     )

@@ -49,6 +49,8 @@ class Attempt:
     wall_s: float
     """From the first to the last thing that the campaign did for it."""
     nodes: int = 1
+    load: float | None = None
+    """Load average of this machine over the minute before it started."""
     reason: str = ""
     figures: Mapping[str, float] = field(default_factory=dict)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 
 from workflow.campaign.campaign_directory import Schedule, ScheduledTrial
 from workflow.campaign.campaign_spec import CampaignSpec, ComparisonRequest
@@ -27,6 +28,9 @@ from workflow.campaign.statistics.significance import holm, mann_whitney
 from workflow.campaign.statistics.verdicts import Decision, decide
 from workflow.formatting import plural
 
+BUSY = 2.0
+"""Load average per core above which the report says so."""
+
 
 @dataclass(frozen=True)
 class Pair:
@@ -47,6 +51,8 @@ def make_results(spec: CampaignSpec, schedule: Schedule, history: History) -> Ca
     of_trial = by_trial(repetitions)
     results = [_trial_result(trial, metric, of_trial.get(trial.key, [])) for metric in facts for trial in shown]
     status = make_status(spec, schedule, history)
+    loads = [each.attempt.load for each in repetitions if each.attempt.load is not None]
+    load = median(loads) if loads else None
     ends = [each.attempt.started + each.attempt.wall_s for each in repetitions]
     return CampaignResults(
         campaign=spec.campaign,
@@ -57,11 +63,12 @@ def make_results(spec: CampaignSpec, schedule: Schedule, history: History) -> Ca
         seed=spec.order.seed,
         started=min((each.attempt.started for each in repetitions), default=None),
         ended=max(ends, default=None),
+        load=load,
         trials=status.trials,
         metrics=facts,
         results=results,
         comparisons=_comparisons(spec, shown, facts, results),
-        notes=_notes(spec, status.trials, results, history),
+        notes=[*_busy_notes(load, schedule.cores), *_notes(spec, status.trials, results, history)],
     )
 
 
@@ -186,6 +193,14 @@ def _count(trial: ScheduledTrial, spec: CampaignSpec, history: History) -> Trial
         wanted=spec.repetitions,
         reason=reason,
     )
+
+
+def _busy_notes(load: float | None, cores: int) -> list[str]:
+    """That other programs used the machine: the runs themselves seldom load it beyond its cores."""
+    if load is None or not cores or load <= BUSY * cores:
+        return []
+    text = f"the machine was busy: a load of {load:.1f} on {plural(cores, 'core')}, median over the repetitions"
+    return [f"{text}; measure again on a quiet one"]
 
 
 def _notes(

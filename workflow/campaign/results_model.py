@@ -98,6 +98,7 @@ class CampaignResults(ResultsPart):
     seed: int
     started: float | None = Field(description="Unix time of the first repetition")
     ended: float | None
+    load: float | None = Field(description="median load average of the machine when repetitions started")
     trials: list[TrialCount]
     metrics: list[MetricFacts]
     results: list[TrialResult]

@@ -13,9 +13,10 @@ import click
 from workflow.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, RunError
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from workflow.plan.plan_model import Plan
     from workflow.report.report_model import Report
-    from workflow.report.show.live_display import Progress
-    from workflow.run.job_record import JobRecord
     from workflow.run.state import RunState
 
 # A local supervisor takes its run within this time of its start.
@@ -40,64 +41,37 @@ def show_to_the_end(run_dir: Path, quiet: bool = False) -> int:
 
 
 def _show(run_dir: Path, quiet: bool) -> RunState | None:
-    """The progress; of a submitted run also what the scheduler says while its job waits. Returns the last state."""
+    """The progress. Returns the last state."""
     from workflow.report.show.live_display import Progress
-    from workflow.run.follow import follow
     from workflow.run.job_record import read_job
     from workflow.run.run_directory import read_filled_plan
 
     plan, job, state = read_filled_plan(run_dir), read_job(run_dir), None
-    with contextlib.closing(follow(run_dir, plan)) as states, Progress(plan, run_dir, quiet=quiet) as progress:
-        waiting = _LocalStart(run_dir) if job is None else _JobProgress(run_dir, job, progress)
-        for state in states:
-            if state.started is not None:
-                progress.update(state)
-            if state.finished is None:
-                waiting.look(state)
-    if job is not None and state is not None and state.finished is None:
-        from workflow.submit.job_watch import settle_job
+    with Progress(plan, run_dir, quiet=quiet) as progress:
+        if job is None:
+            states = _follow_local(run_dir, plan)
+        else:
+            from workflow.submit.followed_job import follow_job
 
-        settle_job(run_dir, job)
-        return None
+            states = follow_job(run_dir, plan, job, progress.say)
+        with contextlib.closing(states):
+            for state in states:
+                if state.started is not None:
+                    progress.update(state)
     return state
 
 
-class _LocalStart:
-    """The moment until the supervisor of a run has started on this machine."""
+def _follow_local(run_dir: Path, plan: Plan) -> Generator[RunState, None, None]:
+    """The states of a run of this machine. Raises RunError when nobody starts it."""
+    from workflow.run.follow import follow
+    from workflow.run.lease import has_lease
 
-    def __init__(self, run_dir: Path) -> None:
-        self.run_dir, self.begin = run_dir, time.monotonic()
-
-    def look(self, state: RunState) -> None:
-        """Raises RunError when nobody starts the run."""
-        from workflow.run.lease import has_lease
-
-        if state.started is None and time.monotonic() - self.begin > START_S and not has_lease(self.run_dir):
-            text = f"nobody has started {self.run_dir.name} within {START_S:.0f} s"
+    begin = time.monotonic()
+    for state in follow(run_dir, plan):
+        yield state
+        if state.started is None and time.monotonic() - begin > START_S and not has_lease(run_dir):
+            text = f"nobody has started {run_dir.name} within {START_S:.0f} s"
             raise RunError(text, "start a new one: wf run PIPELINE")
-
-
-class _JobProgress:
-    """What becomes of the job of a run: in the queue as the scheduler says it, later by the exit code of its script."""
-
-    def __init__(self, run_dir: Path, job: JobRecord, progress: Progress) -> None:
-        from workflow.submit.job_watch import JobWatch
-
-        self.run_dir, self.progress, self.said = run_dir, progress, ""
-        self.watch = JobWatch(run_dir, job)
-
-    def look(self, state: RunState) -> None:
-        """Say what is new of a job that waits; write the verdict of one that has ended without."""
-        tracker = self.watch.look(ask=state.started is None)
-        if state.started is None and tracker.text != self.said:
-            self.said = tracker.text
-            self.progress.say(self.said)
-        if (end := tracker.end(time.monotonic())) is not None:
-            from workflow.run.lease import examine_leases
-            from workflow.submit.job_watch import write_job_verdict
-
-            (lives,) = examine_leases([self.run_dir])
-            write_job_verdict(self.run_dir, end, lives)
 
 
 def ask_scheduler(run_dir: Path, report: Report) -> Report:

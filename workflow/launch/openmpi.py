@@ -45,7 +45,7 @@ def _mapping(request: LaunchRequest) -> tuple[list[str], Files]:
     if not bound and request.ranks_per_node:
         return [*request.option("ranks_per_node", request.ranks_per_node), *request.option("no_binding")], {}
     path = f"{request.folder}/rankfile"
-    return [*request.option("rank_file", path)], {path: lambda: _rank_file(request)}
+    return request.option("rank_file" if bound else "shared_rank_file", path), {path: lambda: _rank_file(request)}
 
 
 def _rank_file(request: LaunchRequest) -> str:
@@ -75,7 +75,9 @@ def _signal_of(code: int, lines: Iterable[str]) -> int | None:
 LAUNCHER = Launcher(
     _line,
     executable="mpirun",
-    options=frozenset({"ranks", "ranks_per_node", "hosts", "host_file", "rank_file", "no_binding", "export"}),
+    options=frozenset(
+        {"ranks", "ranks_per_node", "hosts", "host_file", "rank_file", "shared_rank_file", "no_binding", "export"}
+    ),
     several_programs=True,
     binds=True,
     needs_hosts=True,

@@ -76,8 +76,8 @@ def _in_force(key: str, plan: Plan) -> Any:
             return stream.coupling if word == "coupling" else stream.transport
         case ["stages", name, "place", "nodes"]:
             return sum(end - start for start, end in plan.stage(name).placement.nodes)
-        case ["stages", name, "place", "cores_per_rank"]:
-            return plan.stage(name).placement.cores_per_rank
+        case ["stages", name, "place", "cores_per_rank" | "ranks_per_node" as word]:
+            return getattr(plan.stage(name).placement, word)
         case ["stages", name, "memory", "huge_pages"]:
             memory = plan.stage(name).memory
             return memory is not None and memory.huge_pages

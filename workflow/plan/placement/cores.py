@@ -209,6 +209,9 @@ def _note(demand: Demand, placement: Placement, bound: Bound, site: Site, notes:
         notes.why(f"{key}.cores", "cores_per_rank is 0: no core of its own, runs where there is room")
     else:
         notes.why(f"{key}.cores", "not bound: more ranks than cores on these nodes, as oversubscribe allows")
+    if placement.gpus:
+        gpus = f"{plural(placement.ranks_per_node, 'rank')} × {plural(demand.gpus_per_rank, 'GPU')}"
+        notes.why(f"{key}.gpus", f"{gpus}: {', '.join(map(str, placement.gpus))}, which no other stage uses meanwhile")
     if site.nodes > 1:
         start, end = placement.nodes[0]
         where = "of its own" if demand.home == demand.name else f"shared with {demand.home}"

@@ -1,0 +1,92 @@
+"""The campaigns that the documentation shows are planned and run; what their pages state was measured."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.campaigns import CampaignFolder
+from tools.studies import is_current, to_page
+from workflow import report_campaign, run_campaign
+from workflow.api import plan_campaign
+from workflow.campaign.campaign_advice import advise_campaign
+from workflow.campaign.statistics.significance import smallest_p
+
+ROOT = Path(__file__).parents[2]
+STUDIES = sorted(path.parent for path in (ROOT / "examples/campaigns").glob("*/campaign.yaml"))
+STARTER = (ROOT / "examples/00-starter/pipeline.yaml").read_text()
+
+
+def first_campaign() -> str:
+    page = (ROOT / "docs/how-to/first-campaign.md").read_text()
+    (text,) = re.findall(r"^```yaml\n(# campaign.yaml\n.*?)^```", page, re.MULTILINE | re.DOTALL)
+    return str(text)
+
+
+def test_the_first_campaign_runs_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pipeline.yaml").write_text(STARTER)
+    once = first_campaign().replace("repetitions: 8", "repetitions: 1").replace("warmup: 1", "warmup: 0")
+    (tmp_path / "campaign.yaml").write_text(once)
+    outcome = run_campaign("campaign.yaml")
+    assert outcome.status.complete and outcome.directory == tmp_path / "campaigns/stream-or-file"
+    results, _ = report_campaign("stream-or-file")
+    assert [len(each.values) for each in results.results] == [1] * 8
+    assert len(results.comparisons) == 4
+
+
+def test_the_first_campaign_can_decide_something(tmp_path: Path) -> None:
+    (tmp_path / "pipeline.yaml").write_text(STARTER)
+    (tmp_path / "campaign.yaml").write_text(first_campaign())
+    planned, problems = plan_campaign(tmp_path / "campaign.yaml")
+    assert not planned.refused and not problems
+    (tmp_path / "campaign.yaml").write_text(first_campaign().replace("repetitions: 8", "repetitions: 3"))
+    planned, problems = plan_campaign(tmp_path / "campaign.yaml")
+    assert ["cannot show a difference" in problem.message for problem in problems] == [False, True]
+
+
+def test_the_smallest_p_of_the_explanation() -> None:
+    text = (ROOT / "docs/explanation/statistics.md").read_text()
+    assert f"2/70 = {smallest_p(4, 4):.3f}" in text and f"comparisons {smallest_p(4, 4) * 2:.3f}" in text
+
+
+@pytest.mark.parametrize("study", STUDIES, ids=lambda path: path.name)
+def test_a_study_can_run_and_decide(study: Path) -> None:
+    planned, problems = plan_campaign(study / "campaign.yaml")
+    assert planned.ready and not planned.refused
+    assert not [problem for problem in advise_campaign(planned) if problem.level != "note"] and not problems
+
+
+@pytest.mark.parametrize("study", STUDIES, ids=lambda path: path.name)
+def test_a_study_states_what_was_published_and_links_to_what_was_measured(study: Path) -> None:
+    text = (study / "README.md").read_text()
+    assert "## Published" in text and "## Measured here" in text
+    assert re.search(r"arXiv:\d{4}\.\d{5}|doi:10\.", text)
+    assert ("](results.md)" in text) == (study / "results.json").is_file()
+
+
+def test_the_page_of_a_study_has_the_tables_of_its_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    campaign = CampaignFolder(tmp_path, 2, 6, "comparisons: [{vary: stages.one.env.VALUE}]\n")
+    run_campaign("campaign.yaml")
+    results, _ = report_campaign("tiny")
+    page = to_page("tiny", results)
+    assert "12 repetitions from" in page and "| VALUE | n | median |" in page and "## comparisons" in page
+    assert page.count("\n| ") >= 2 + 2 + 2 + 1
+    study = tmp_path / "tiny"
+    study.mkdir()
+    (study / "results.json").write_text((campaign.directory / "report.json").read_text())
+    (study / "results.md").write_text(page)
+    assert is_current(study)
+    (study / "results.md").write_text(page.replace("median", "mean", 1))
+    assert not is_current(study)
+
+
+def test_the_pages_of_the_studies_are_made_of_their_results() -> None:
+    command = [sys.executable, "tools/studies.py", "--check"]
+    answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert answer.returncode == 0, answer.stderr

@@ -1,0 +1,82 @@
+"""What the studies of examples/campaigns measured, as pages and pictures: no figure of theirs is typed by hand.
+
+    python tools/studies.py async-io campaigns/async-io    after `wf campaign run` and `wf campaign report`
+    python tools/studies.py --check                        exit 1 when a page is not made of its results.json
+
+The first copies report.json to examples/campaigns/NAME/results.json and writes results.md beside it, and the
+pictures into docs/pictures.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from workflow.campaign.campaign_tables import comparison_table, metric_table
+from workflow.campaign.results_model import CampaignResults
+from workflow.campaign.results_pictures import make_pictures
+from workflow.formatting import moment, plural
+from workflow.report.show.text_table import Table
+
+ROOT = Path(__file__).resolve().parent.parent
+STUDIES = ROOT / "examples" / "campaigns"
+PICTURES = ROOT / "docs" / "pictures"
+
+
+def main(arguments: list[str]) -> None:
+    """Write one study's pages, or check all."""
+    if arguments == ["--check"]:
+        stale = [path.parent.name for path in sorted(STUDIES.glob("*/results.json")) if not is_current(path.parent)]
+        if stale:
+            sys.exit(
+                f"results.md is not made of results.json: {', '.join(stale)}\n  run tools/studies.py NAME DIRECTORY"
+            )
+        return
+    if len(arguments) != 2:
+        sys.exit(str(__doc__))
+    study = STUDIES / arguments[0]
+    (study / "results.json").write_text((Path(arguments[1]) / "report.json").read_text())
+    results = read(study)
+    (study / "results.md").write_text(to_page(study.name, results))
+    for picture in make_pictures(results):
+        (PICTURES / f"{study.name}-{picture.name}.svg").write_bytes(picture.svg)
+
+
+def read(study: Path) -> CampaignResults:
+    """The committed results of a study."""
+    return CampaignResults.model_validate_json((study / "results.json").read_bytes())
+
+
+def is_current(study: Path) -> bool:
+    """Whether the page is what its results make."""
+    page = study / "results.md"
+    return page.is_file() and page.read_text() == to_page(study.name, read(study))
+
+
+def to_page(name: str, results: CampaignResults) -> str:
+    """The tables of `wf campaign report`, in Markdown."""
+    versions = ", ".join(f"{package} {version}" for package, version in results.versions.items())
+    count = sum(trial.succeeded for trial in results.trials)
+    lines = [f"# {name}: what was measured", "<!-- written by tools/studies.py; do not edit -->", ""]
+    time = f"{moment(results.started)} to {moment(results.ended)}"
+    lines.append(f"{plural(count, 'repetition')} from {time}; {versions}.\n")
+    for metric in results.metrics:
+        threshold = f"{metric.threshold * 100:g} %"
+        lines.append(f"## {metric.name}\n\n`{metric.of}`, {metric.better} is better, threshold {threshold}.\n")
+        lines += to_markdown(metric_table(results, metric))
+    if results.comparisons:
+        lines.append("## comparisons\n")
+        lines += to_markdown(comparison_table(results))
+    lines += [f"- {note}" for note in results.notes]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def to_markdown(table: Table) -> list[str]:
+    """A table, its numbers to the right."""
+    marks = ["---:" if heading.content == "number" else "---" for heading in table.head]
+    rows = [[heading.title for heading in table.head], marks, *table.rows]
+    return [*("| " + " | ".join(row) + " |" for row in rows), ""]
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
