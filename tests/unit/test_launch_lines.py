@@ -138,6 +138,8 @@ def test_srun_binds_by_itself_only_where_it_has_whole_nodes() -> None:
     argv = launch_line(request("srun", "one node", whole_nodes=False)).argv
     assert "--exact" in argv and "--cpus-per-task=2" in argv
     assert not any("mask" in word or "overlap" in word for word in argv)
+    threads = launch_line(request("srun", "one node", whole_nodes=False, cpus_per_core=2)).argv
+    assert "--cpus-per-task=4" in threads, "two cores of two hardware threads"
     assert "--cpu-bind=none" in launch_line(request("srun", "without cores of its own", whole_nodes=False)).argv
 
 
