@@ -36,7 +36,8 @@ def four_nodes() -> Iterator[SlurmCluster]:
 def run_job(cluster: SlurmCluster, script: str, folder: Path, nodes: int) -> str:
     """Run lines of a shell as a batch job that has whole nodes; what it printed. Raises RuntimeError when it fails."""
     file = folder / "lines.sh"
-    file.write_text(f"set -e\n{script}\n")
+    # Modules that were changed since the last time would be compiled anew each time.
+    file.write_text(f"set -e\nunset PYTHONDONTWRITEBYTECODE\n{script}\n")
     done = cluster.run_job(
         ["sh", str(file)], folder / "job", f"--nodes={nodes}", "--exclusive", deadline_s=DEADLINE_S,
         PYTHONPATH=str(ROOT), TMPDIR="/tmp",

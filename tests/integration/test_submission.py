@@ -305,7 +305,7 @@ def test_sigterm_of_a_job_reaches_the_supervisor_which_closes_the_run(login: Log
     events = login.run / "events.jsonl"
     wait_until(lambda: events.exists() and "stream_progress" in events.read_text(), "steps arrive")
     os.killpg(job.pid, signal.SIGTERM)
-    job.wait(WITHIN_S)
+    assert job.wait(WITHIN_S) == 130, "a shell of PSI/J's did not wait for the supervisor"
     assert login.state() == ("interrupted", "interrupted by SIGTERM")
     assert find_members(str(login.run)) == set()
 

@@ -65,7 +65,6 @@ from workflow.run.lifecycle import (
 )
 from workflow.run.newest_state import NewestState
 from workflow.run.nodes.node_guard import node_name
-from workflow.run.nodes.node_guards import NodeGuards
 from workflow.run.observe.file_visibility import visibility_s
 from workflow.run.observe.progress_readers import Follower
 from workflow.run.processes.cpu_time import CpuSchedule
@@ -84,6 +83,7 @@ from workflow.run.verdict.end_causes import first_end
 from workflow.site.allocation.discover import discover_allocation
 
 if TYPE_CHECKING:
+    from workflow.run.nodes.node_guards import NodeGuards
     from workflow.run.proof.prove import Prover
     from workflow.run.proof.rank_watch import RankWatch
 
@@ -170,7 +170,7 @@ class _Watch:
         self.read: dict[str, float] = {}  # stage → when its files were read
         self.leaving: dict[str, tuple[float, Ending]] = {}  # ended stages whose last records are not visible yet
         self.launches = MpmdLaunches(plan, run_dir, self.placed)
-        self.guards = NodeGuards(run_dir, plan, allocation)
+        self.guards = self.make_guards()
         self.scheduler = SchedulerQuestion(allocation.source, allocation.job)
         self.prover = self.make_prover()
         self.rank_watch: RankWatch | None = None  # once the placement was proved
@@ -188,6 +188,14 @@ class _Watch:
     def visibility_s(self) -> float:
         """How long records may take to become visible."""
         return visibility_s(self.run_dir)
+
+    def make_guards(self) -> NodeGuards | None:
+        """What watches the other nodes of the allocation; None without a batch job, in which there are none."""
+        if not self.allocation.host_names:
+            return None
+        from workflow.run.nodes.node_guards import NodeGuards
+
+        return NodeGuards(self.run_dir, self.plan, self.allocation)
 
     def make_prover(self) -> Prover | None:
         """What proves the placement; None where wf itself decides where all ranks run."""
@@ -248,7 +256,8 @@ class _Watch:
         finally:
             if self.prover is not None:
                 self.prover.close()
-            self.guards.close()
+            if self.guards is not None:
+                self.guards.close()
             self.log.close()
 
     def take_events(self) -> bool:
@@ -340,9 +349,10 @@ class _Watch:
         if now - self.polled >= POLL_S:
             self.polled = now
             self.crew.end_lost(now)
-            self.events += self.guards.poll(now)
-            if self.rank_watch is not None:
-                self.events += self.rank_watch.look(self.guards.watch.take_changed(), now)
+            if self.guards is not None:
+                self.events += self.guards.poll(now)
+                if self.rank_watch is not None:
+                    self.events += self.rank_watch.look(self.guards.watch.take_changed(), now)
             turns = self.next_turns()
             self.read_files(turns, now)
             self.sample_cpu(turns, now)
@@ -427,7 +437,8 @@ class _Watch:
         launch = self.launches.of(stage)
         name = launch.process.name if launch else stage
         is_here, facts = self.crew.has_all_here(name), self.crew.memory_facts(name)
-        if not is_here and (elsewhere := [facts for _, facts in self.guards.watch.memory_facts(stage)]):
+        seen = self.guards.watch.memory_facts(stage) if self.guards is not None and not is_here else []
+        if elsewhere := [facts for _, facts in seen]:
             is_here, facts = True, max(elsewhere, key=lambda facts: (facts.cgroup_kills or 0, facts.node_kills or 0))
         is_own = facts.cgroup_is_own and (launch is None or launch.group.stages == [stage])
         return StageKilled(

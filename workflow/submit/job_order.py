@@ -14,11 +14,13 @@ from workflow.plan.plan_model import AllocationPlan, Plan
 from workflow.run.detached import OUTPUT_FILE
 from workflow.site.site_model import Site
 
-# The file that PSI/J's shells read: with a trap they outlive SIGTERM, and with them the job's processes.
+# The file that PSI/J's shells read: with a trap they outlive SIGTERM, and with them the job's processes. Their log ends
+# by that signal; they must not end by writing to it, but with the exit code of the supervisor.
 KEEP_SHELLS = "keep-shells.sh"
-KEEP_SHELLS_TEXT = (
-    "# Shells of this job wait for the supervisor when the job is to end: it closes the stages.\ntrap : TERM USR1\n"
-)
+KEEP_SHELLS_TEXT = """# Shells of this job wait for the supervisor when the job is to end: it closes the stages.
+trap : TERM USR1 PIPE
+trap 'exit "${_PSI_J_EC:-$?}"' EXIT
+"""
 WORK_DIR = "psij"
 _SAFE = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
 
