@@ -361,7 +361,9 @@ def test_a_job_that_is_started_again_ends_with_that_message(login: Login) -> Non
     job.wait(WITHIN_S)
     state, reason = login.state()
     assert state == "failed"
-    assert reason.endswith("its supervisor on n1 has died, and its job was started again: a run is not resumed")
+    assert reason.endswith(
+        "its supervisor on n1 has died, and the scheduler has requeued job 12: a run is not started again"
+    )
 
 
 def test_run_directories_with_blanks_are_refused_before_anything_is_written(login: Login) -> None:
