@@ -262,7 +262,9 @@ def test_a_circle_of_three_that_share_is_named_once(plan_of: Planner) -> None:
 def test_a_sink_has_a_core_where_the_launcher_shares_none(plan_of: Planner) -> None:
     assert plan_of().stage("keep").placement.cores_per_rank == 0
     flux = with_launcher("flux", cores_per_node=8, nodes=2)
-    assert plan_of(site=flux).stage("keep").placement.cores_per_rank == 1
+    keep, count = (plan_of(site=flux).stage(name).placement for name in ("keep", "count"))
+    assert (keep.cores_per_rank, keep.nodes) == (1, count.nodes), "beside its writer"
+    assert not set(keep.cores) & set(count.cores)
     own = plan_of(site=flux, sets=("stages.keep.place.cores_per_rank=0",))
     assert own.stage("keep").placement.cores_per_rank == 0
 
