@@ -111,15 +111,29 @@ ROUTED = SiteQueue(
          "  choose a queue that takes it: `queue: small`"),
         ({"route": ROUTED}, "{queue: route, nodes: 4, walltime: 2 min}",
          "allocation.walltime: 2 min, but queue route takes jobs of 4 nodes of at least 5 min: it would drop the job "
-         "without a word\n  write `walltime: 5 min`, or another queue"),
+         "without a word\n  write `walltime: 5 min`"),
         ({"route": ROUTED}, "{queue: route, nodes: 4, walltime: 2 h}",
          "allocation.walltime: 2 h, but queue route takes jobs of 4 nodes of at most 1 h: it would drop the job "
-         "without a word\n  write `walltime: 1 h`, or another queue"),
+         "without a word\n  write `walltime: 1 h`"),
         ({"a": SiteQueue(nodes=(1, 4)), "b": SiteQueue(nodes=(1, 8))}, "{nodes: 9}",
          "allocation.nodes: no queue of site big takes 9 nodes\n"
-         "  ask for fewer nodes, or less time: a 1 to 4, b 1 to 8"),
+         "  ask for fewer nodes: a 1 to 4, b 1 to 8"),
         ({"a": SiteQueue(walltime=3600)}, "{walltime: 2 h}",
-         "allocation: no queue of site big takes 2 nodes for 2 h\n  ask for fewer nodes, or less time"),
+         "allocation.walltime: no queue of site big takes 2 nodes for 2 h\n"
+         "  ask for another time: queues that take 2 nodes are a (up to 1 h)"),
+        ({"long": SiteQueue(nodes=(1, 4), walltime=72 * 3600), "few": SiteQueue(nodes=(1, 1), min_walltime=300),
+          "wide": SiteQueue(nodes=(1, 99), walltime=48 * 3600, min_walltime=300)}, "{walltime: 100 h}",
+         "allocation.walltime: no queue of site big takes 2 nodes for 100 h\n"
+         "  ask for another time: queues that take 2 nodes are long (up to 72 h), wide (5 min to 48 h)"),
+        ({"few": SiteQueue(nodes=(1, 8)), "wide": SiteQueue(nodes=(1, 99), walltime=3600)},
+         "{queue: few, nodes: 20, walltime: 2 h}",
+         "allocation.nodes: 20 nodes, but queue few takes jobs of 1 to 8 nodes\n"
+         "  ask for another time: queues that take 20 nodes are wide (up to 1 h)"),
+        ({}, "{spare_nodes: 99}",
+         "allocation.spare_nodes: 101 nodes, but site big has 100; the stages need 2 and 99 more are to be spare\n"
+         "  write `spare_nodes: 98`"),
+        ({}, "{nodes: 101}",
+         "allocation.nodes: 101 nodes, but site big has 100; the stages need 2\n  write `nodes: 100`"),
     ],
 )  # fmt: skip
 def test_what_no_queue_takes_is_refused(
@@ -129,6 +143,13 @@ def test_what_no_queue_takes_is_refused(
         asked(tmp_path, f"allocation: {request_}", site=SITE.model_copy(update={"queues": queues}))
     (problem,) = caught.value.problems
     assert message in str(problem)
+
+
+def test_a_stage_without_a_place_is_the_only_mistake(tmp_path: Path) -> None:
+    site = SITE.model_copy(update={"queues": {"a": SiteQueue(nodes=(1, 4), default=True)}})
+    with pytest.raises(SpecError) as caught:
+        plan(tmp_path, "", "stages.s.ranks=4000", "stages.s.place.nodes=1000", site=site)
+    assert [problem.key for problem in caught.value.problems] == ["stages.s.place.nodes"]
 
 
 def test_the_users_site_file_may_name_the_account(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -128,6 +129,23 @@ def test_what_does_not_fit_says_what_would(plan_of: Planner) -> None:
     assert "18 cores are needed at the same time, site machine has 14 usable on a node" in message
     assert "or 2 nodes: `--set stages.walk.place.nodes=2`" in message
     assert placed(plan_of, "cores_per_rank=2 nodes=2", 7, count_ranks="4", count_place="{share: walk}")
+
+
+@pytest.mark.parametrize("ranks", [7, 20, 23])
+@pytest.mark.parametrize("guest", ["{share: walk, cores_per_rank: 4}", "{share: walk, ranks_per_node: 2}"])
+def test_the_nodes_that_a_message_names_are_enough(plan_of: Planner, ranks: int, guest: str) -> None:
+    """The guest's cores count, too: its own mistake would be the next message."""
+    guests = {"count_ranks": "4", "count_place": guest}
+    message = refused(plan_of, "cores_per_rank=5 nodes=1", ranks, **guests)
+    found = re.search(r"`--set stages.walk.place.nodes=(\d+)`", message)
+    if found is not None:
+        assert placed(plan_of, f"cores_per_rank=5 nodes={found[1]}", ranks, **guests)
+    assert (found is not None) == (ranks == 7)
+
+
+def test_no_number_of_nodes_where_the_ranks_of_a_node_are_given(plan_of: Planner) -> None:
+    message = refused(plan_of, "cores_per_rank=5 ranks_per_node=4", 8)
+    assert "20 cores are needed" in message and "place.nodes=" not in message and "walk.ranks=N" not in message
 
 
 def test_threads(plan_of: Planner) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from workflow.formatting import plural
+from workflow.plan.placement.site_nodes import nodes_needed
 from workflow.plan.plan_model import AllocationPlan, Placement
 from workflow.site.queue_check import fitting_queues, longest_walltime_s, misfit
 from workflow.spec.models.allocation_request import AllocationRequest
@@ -24,9 +25,18 @@ _AT = "allocation"
 
 
 def plan_allocation(
-    asked: AllocationRequest | None, site: Site, placements: Mapping[str, Placement], notes: Notes
+    asked: AllocationRequest | None,
+    site: Site,
+    placements: Mapping[str, Placement],
+    notes: Notes,
+    *,
+    placed: bool = True,
 ) -> AllocationPlan | None:
-    """The request, with all that was left out; None where the site has no scheduler. Notes what its queues refuse."""
+    """The request, with all that was left out; None where the site has no scheduler. Notes what its queues refuse.
+
+    Args:
+        placed: whether the stages have places. Without them their nodes are not known, and nothing is said of these.
+    """
     if site.scheduler is None:
         if asked is not None:
             notes.advise(f"{_AT} is not used: site {site.site} has no scheduler, and the run starts on this machine")
@@ -35,7 +45,11 @@ def plan_allocation(
     nodes = _nodes(request, placements.values(), notes)
     name, queue = _queue(request, site, notes)
     walltime_s = _walltime_s(request, nodes, name, site, notes)
-    _check_size(nodes, request, name, site, notes)
+    if placed:
+        _check_nodes(nodes, placements.values(), request, site, notes)
+    if placed and nodes <= site.nodes:
+        _check_walltime(nodes, request, name, site, notes)
+        _check_size(nodes, request, name, site, notes)
     grace_s = _grace_s(request, walltime_s, notes)
     return AllocationPlan(
         scheduler=site.scheduler, nodes=nodes, walltime_s=walltime_s, queue=name, account=_account(request, site),
@@ -46,16 +60,27 @@ def plan_allocation(
 
 
 def _nodes(request: AllocationRequest, placements: Iterable[Placement], notes: Notes) -> int:
-    needed = max((end for placement in placements for _, end in placement.nodes), default=1)
+    needed = nodes_needed(placements)
     if request.nodes is None:
         notes.why(f"{_AT}.nodes", f"the stages need {needed}, and {request.spare_nodes} are spare")
         return needed + request.spare_nodes
-    if request.nodes < needed + request.spare_nodes:
-        spare = f" and {request.spare_nodes} more are to be spare" if request.spare_nodes else ""
-        message = f"{plural(request.nodes, 'node')}, but the stages need {needed}{spare}"
+    return request.nodes
+
+
+def _check_nodes(
+    nodes: int, placements: Iterable[Placement], request: AllocationRequest, site: Site, notes: Notes
+) -> None:
+    """Refuses fewer nodes than the stages need, and more than the site has."""
+    needed = nodes_needed(placements)
+    spare = f" and {request.spare_nodes} more are to be spare" if request.spare_nodes else ""
+    if nodes < needed + request.spare_nodes:
+        message = f"{plural(nodes, 'node')}, but the stages need {needed}{spare}"
         hint = f"leave it out, or write `nodes: {needed + request.spare_nodes}`"
         notes.problems.add(f"{_AT}.nodes", message, hint)
-    return request.nodes
+    elif nodes > site.nodes:
+        key, most = ("nodes", site.nodes) if request.nodes is not None else ("spare_nodes", site.nodes - needed)
+        message = f"{plural(nodes, 'node')}, but site {site.site} has {site.nodes}; the stages need {needed}{spare}"
+        notes.problems.add(f"{_AT}.{key}", message, f"write `{key}: {most}`" if most else f"leave `{key}` out")
 
 
 def _queue(request: AllocationRequest, site: Site, notes: Notes) -> tuple[str | None, SiteQueue | None]:
@@ -78,18 +103,24 @@ def _walltime_s(request: AllocationRequest, nodes: int, name: str | None, site: 
         short = limit is not None and limit < DEFAULT_WALLTIME_S
         notes.why(f"{_AT}.walltime", f"the limit of queue {name}" if short else "the default")
         return min(DEFAULT_WALLTIME_S, limit or DEFAULT_WALLTIME_S)
-    if queue is None or not misfit(queue, nodes, request.walltime) or misfit(queue, nodes, None):
-        return request.walltime
+    return request.walltime
+
+
+def _check_walltime(nodes: int, request: AllocationRequest, name: str | None, site: Site, notes: Notes) -> None:
+    """Refuses a time that the queue does not take for so many nodes."""
+    queue, asked = site.queues.get(name or ""), request.walltime
+    if queue is None or asked is None or not misfit(queue, nodes, asked) or misfit(queue, nodes, None):
+        return
+    limit = longest_walltime_s(queue, nodes)
     shortest = queue.min_walltime
-    if shortest is not None and request.walltime < shortest:
+    if shortest is not None and asked < shortest:
         message, write = f"at least {_time(shortest)}", _time(shortest)
     else:
         message, write = f"at most {_time(limit or 0)}", _time(limit or 0)
     size = f" of {plural(nodes, 'node')}" if queue.limits else ""
-    message = f"{_time(request.walltime)}, but queue {name} takes jobs{size} of {message}{_swallowed(queue)}"
-    other = _other_queue(site, nodes, request.walltime) or "another queue"
-    notes.problems.add(f"{_AT}.walltime", message, f"write `walltime: {write}`, or {other}")
-    return request.walltime
+    message = f"{_time(asked)}, but queue {name} takes jobs{size} of {message}{_swallowed(queue)}"
+    other = _other_queue(site, nodes, asked)
+    notes.problems.add(f"{_AT}.walltime", message, f"write `walltime: {write}`" + (f", or {other}" if other else ""))
 
 
 def _check_size(nodes: int, request: AllocationRequest, name: str | None, site: Site, notes: Notes) -> None:
@@ -104,8 +135,9 @@ def _check_size(nodes: int, request: AllocationRequest, name: str | None, site: 
         time = f" for {_time(request.walltime)}" if request.walltime is not None else ""
         message = f"no queue of site {site.site} takes {plural(nodes, 'node')}{time}"
     if fault:
-        key = "nodes" if request.nodes is not None else "queue" if request.queue is not None else ""
-        other = _other_queue(site, nodes, request.walltime) or f"ask for fewer nodes, or less time{_limits(site)}"
+        given = (("nodes", request.nodes), ("queue", request.queue), ("walltime", request.walltime))
+        key = next((key for key, value in given if value is not None), "")
+        other = _other_queue(site, nodes, request.walltime) or _other_request(site, nodes, request.walltime)
         notes.problems.add(f"{_AT}.{key}".rstrip("."), message, other)
 
 
@@ -119,10 +151,31 @@ def _other_queue(site: Site, nodes: int, walltime_s: float | None) -> str:
     return f"choose a queue that takes it: {listing([f'`queue: {name}`' for name in fitting])}" if fitting else ""
 
 
-def _limits(site: Site) -> str:
-    """The sizes of jobs that the queues take, where they are known."""
-    sizes = [f"{name} {each.nodes[0]} to {each.nodes[1]}" for name, each in site.queues.items() if each.nodes]
-    return f": {listing(sizes)}" if sizes else ""
+def _other_request(site: Site, nodes: int, walltime_s: float | None) -> str:
+    """What to ask for where no queue takes the job: another time where some take so many nodes, else other nodes."""
+    if taking := _taking(site, nodes):
+        times = [f"{name} ({_times(site.queues[name], nodes)})" for name in taking]
+        return f"ask for another time: queues that take {plural(nodes, 'node')} are {listing(times)}"
+    sizes = {name: queue.nodes for name, queue in site.queues.items() if queue.nodes is not None}
+    long_enough = [
+        name for name in sizes if walltime_s is None or walltime_s <= (site.queues[name].walltime or walltime_s)
+    ]
+    shown = [f"{name} {sizes[name][0]} to {sizes[name][1]}" for name in long_enough or sizes]
+    fewer = all(nodes > sizes[name][1] for name in sizes)
+    return f"ask for {'fewer nodes' if fewer else 'another number of nodes'}" + (f": {listing(shown)}" if shown else "")
+
+
+def _taking(site: Site, nodes: int) -> list[str]:
+    """The queues that take so many nodes, for some time."""
+    return [name for name, queue in site.queues.items() if not misfit(queue, nodes, None)]
+
+
+def _times(queue: SiteQueue, nodes: int) -> str:
+    """`5 min to 1 h`, `up to 48 h`."""
+    longest, shortest = longest_walltime_s(queue, nodes), queue.min_walltime
+    if longest is None:
+        return f"at least {_time(shortest or 0)}"
+    return f"up to {_time(longest)}" if shortest is None else f"{_time(shortest)} to {_time(longest)}"
 
 
 def _grace_s(request: AllocationRequest, walltime_s: float, notes: Notes) -> float:

@@ -85,9 +85,10 @@ def make_plan(
 
     # Placement: nodes and cores
     kinds = stage_kinds(declared, joined.values())
+    before = len(problems.found)
     placements = place_stages(declared, kinds, joined.values(), waits, site, spec.oversubscribe, notes)
-
-    allocation = plan_allocation(spec.allocation, site, placements, notes)
+    placed = len(problems.found) == before
+    allocation = plan_allocation(spec.allocation, site, placements, notes, placed=placed)
 
     # Streams: the engine, its parameters and what else each end needs
     paths = {name: stream_path(name, name_by_writer(stream), stream.engine.suffix) for name, stream in joined.items()}

@@ -21,6 +21,7 @@ from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.port_matching import JoinedStream
 from workflow.plan.topology.stage_kinds import StageKind
 from workflow.plan.topology.start_dependencies import may_overlap
+from workflow.site.queue_check import largest_job
 from workflow.site.site_model import Site
 from workflow.spec.models.pipeline import StagePlace
 
@@ -130,7 +131,8 @@ def _choose_cores(
             crowded.add(_group(demand, site))
             together = [*(each for each in beside if each.cores_per_rank), demand]
             if fits_the_site or oversubscribe:
-                _note_too_few_cores(together, ranges, site, oversubscribe, notes)
+                more = _nodes_that_fit(demands, demand.home, overlap, ranges, site)
+                _note_too_few_cores(together, ranges, more, site, oversubscribe, notes)
         group.append(demand)
     return chosen, crowded
 
@@ -153,9 +155,18 @@ def _note_too_few_gpus(together: list[Demand], ranges: Mapping[str, Range], site
 
 
 def _note_too_few_cores(
-    together: list[Demand], ranges: Mapping[str, Range], site: Site, oversubscribe: bool, notes: Notes
+    together: list[Demand],
+    ranges: Mapping[str, Range],
+    more_nodes: int | None,
+    site: Site,
+    oversubscribe: bool,
+    notes: Notes,
 ) -> None:
-    """More ranks than cores: a mistake with its sum, or advice where the file allows it."""
+    """More ranks than cores: a mistake with its sum, or advice where the file allows it.
+
+    Args:
+        more_nodes: on how many nodes they fit, if on any.
+    """
     ranks = {each.name: _ranks_per_node(each, ranges) for each in together}
     total = sum(ranks[each.name] * each.cores_per_rank for each in together)
     usable = " usable" if site.reserved_cores else ""
@@ -168,29 +179,40 @@ def _note_too_few_cores(
         return
     biggest = max(together, key=lambda each: ranks[each.name] * each.cores_per_rank)
     hint, ranks_key = f"let them share with {OVERSUBSCRIBE}", f"stages.{biggest.name}.ranks"
-    if biggest.ranks > 1:
+    if biggest.ranks > 1 and biggest.ranks_per_node is None:
         hint += f", or use fewer ranks: `--set {notes.problems.written(ranks_key)}=N`"
     if biggest.cores_per_rank > 1:
         cores_key = notes.problems.written(f"stages.{biggest.name}.place.cores_per_rank")
         hint += f", or fewer cores: `--set {cores_key}=N`"
-    if (nodes := _nodes_that_fit(together, ranges, site)) is not None:
-        host = together[-1].home
-        hint += f", or {nodes} nodes: `--set {notes.problems.written(f'stages.{host}.place.nodes')}={nodes}`"
+    if more_nodes is not None:
+        nodes_key = notes.problems.written(f"stages.{together[-1].home}.place.nodes")
+        hint += f", or {more_nodes} nodes: `--set {nodes_key}={more_nodes}`"
     notes.problems.add(ranks_key, f"{total} cores are needed at the same time, {has}: {shares}", hint)
 
 
-def _nodes_that_fit(together: list[Demand], ranges: Mapping[str, Range], site: Site) -> int | None:
-    """The fewest nodes of the host on which these stages fit beside each other; None where there are none."""
+def _nodes_that_fit(
+    demands: list[Demand], host: str, overlap: Overlap, ranges: Mapping[str, Range], site: Site
+) -> int | None:
+    """The fewest nodes of the host on which all stages of its nodes fit, beside the nodes of the others; None where
+    there are none, and where the number of ranks on a node is given.
+    """
+    group = [each for each in demands if each.home == host]
+    own = next(each for each in group if each.name == host)
+    if site.nodes == 1 or own.ranks_per_node is not None:
+        return None
 
     def fits(nodes: int) -> bool:
-        used = 0
-        for each in together:
-            on = each.nodes if each.name != each.home and each.nodes else min(nodes, each.ranks)
-            used += math.ceil(each.ranks / on) * each.cores_per_rank
-        return used <= len(site.usable_cores)
+        used = {each.name: _cores_on_a_node(each, own, nodes) for each in group}
+        usable = len(site.usable_cores)
+        return all(
+            sum(used[other.name] for other in group if other is each or overlap[each.name] >> other.position & 1)
+            <= usable
+            for each in group
+        )
 
-    start, end = ranges[together[-1].home] if site.nodes > 1 else (0, 1)
-    low, high = end - start + 1, site.nodes
+    start, end = ranges[host]
+    others = sum(ranges[each.name][1] - ranges[each.name][0] for each in demands if each.home == each.name != host)
+    low, high = end - start + 1, min(own.ranks, largest_job(site) - others)
     if low > high or not fits(high):
         return None
     while low < high:
@@ -219,3 +241,13 @@ def _note(demand: Demand, placement: Placement, bound: Bound, site: Site, notes:
         notes.why(
             f"{key}.nodes", f"{plural(end - start, 'node')} {where}, {plural(placement.ranks_per_node, 'rank')} on each"
         )
+
+
+def _cores_on_a_node(demand: Demand, host: Demand, nodes: int) -> int:
+    """How many cores of a node a stage uses where its host is given so many nodes."""
+    on = math.ceil(host.ranks / math.ceil(host.ranks / nodes))
+    if demand.name != host.name:
+        on = min(on, demand.nodes or demand.ranks)
+        if demand.nodes is None and demand.ranks_per_node is not None:
+            on = min(on, math.ceil(demand.ranks / demand.ranks_per_node))
+    return math.ceil(demand.ranks / on) * demand.cores_per_rank

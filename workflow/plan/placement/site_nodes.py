@@ -10,7 +10,7 @@ from workflow.site.site_model import Site
 
 def nodes_needed(placements: Iterable[Placement]) -> int:
     """How many nodes the stages use, counted from the first."""
-    return max(end for placement in placements for _, end in placement.nodes)
+    return max((end for placement in placements for _, end in placement.nodes), default=1)
 
 
 def node_plan(site: Site) -> NodePlan:
