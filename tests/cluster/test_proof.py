@@ -131,6 +131,9 @@ def test_difference_is_a_warning_where_the_pipeline_says_so(job: Job) -> None:
     done = job.run(job.argv("--set", "proof=warn"))
     assert done.state == "COMPLETED", done.printed
     assert "its launcher has not bound it" in done.printed
+    (event,) = (event for event in read_events(job.run_dir) if isinstance(event, ProofTaken))
+    assert (job.proof["state"], event.state) == ("differs", "differs")
+    assert {level for level, _ in job.differences()} == {"warning"}
 
 
 def test_two_stages_on_one_core_are_refused(job: Job) -> None:
