@@ -4,6 +4,7 @@ they get in production.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -19,7 +20,12 @@ import pytest
 
 from tests.support.chains import ROOT
 from tests.support.fake_schedulers import FakeScheduler
+from workflow.run.events import RunFinished
+from workflow.run.job_record import JobRecord, read_job
 from workflow.run.processes.process_reaper import end_members, find_members
+from workflow.run.run_directory import read_filled_plan
+from workflow.submit import job_cancellation, job_tracker
+from workflow.submit.followed_job import follow_job
 
 PIPELINE = """
 wf: 1
@@ -171,7 +177,6 @@ def test_a_refused_submission_says_what_the_scheduler_said(login: Login) -> None
 
 def test_it_may_not_be_known_whether_a_job_was_accepted(login: Login, monkeypatch: pytest.MonkeyPatch) -> None:
     from workflow.errors import RunError
-    from workflow.run.job_record import JobRecord
     from workflow.submit import submission
 
     monkeypatch.setenv("PATH", login.fake.path)
@@ -200,22 +205,35 @@ def test_the_exit_code_of_the_script_needs_no_scheduler(login: Login) -> None:
     assert "slurm job 12 ended: exit code 127; before its supervisor started: python: command not found" in said
 
 
-def test_a_queue_in_trouble_changes_nothing(login: Login) -> None:
-    """A time-out, an odd state of another job and of ours with a reason of several words, a controller that is down, a
-    queue that has forgotten the job: then the job starts all the same."""
+def test_a_queue_in_trouble_changes_nothing(login: Login, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A time-out, an odd state of another job and of ours with a reason of several words, a queue that has forgotten
+    the job, a controller that is down: then the job starts all the same, and runs for longer than any absence counts.
+    """
     login.fake.answer("sbatch", ACCEPTED)
     login.fake.answer("squeue", TIMED_OUT, "11|XX|odd\n12|ZZ|a reason with blanks\n", GONE, DOWN)
-    follower = login.start("run", "p.yaml", "--site", "slurm.yaml")
-    wait_until(lambda: len(login.fake.calls("squeue")) >= 4, "the scheduler was asked four times")
-    assert follower.poll() is None
-    assert login.state()[0] == "submitted"
-    job = login.start_job(login.script(), SLURM_JOB_ID="12", SLURM_JOB_NODELIST=os.uname().nodename)
-    said, _ = follower.communicate(timeout=WITHIN_S)
-    assert follower.returncode == 0, said
-    assert "no answer from the scheduler: squeue failed with exit code 1: slurm_load_jobs error: Socket timed" in said
-    assert "slurm job 12: ZZ (a reason with blanks)" in said
-    assert "small: succeeded" in said
+    login.wf("run", "p.yaml", "--site", "slurm.yaml", "--detach")
+    monkeypatch.setenv("PATH", login.fake.path)
+    record = read_job(login.run)
+    assert record is not None
+    said: list[str] = []
+    job: subprocess.Popen[bytes] | None = None
+    finished: RunFinished | None = None
+    with contextlib.closing(follow_job(login.run, read_filled_plan(login.run), record, said.append)) as states:
+        for state in states:
+            if job is None and len(login.fake.calls("squeue")) >= 4:
+                job = login.start_job(login.script(), SLURM_JOB_ID="12", SLURM_JOB_NODELIST=os.uname().nodename)
+            if state.started is not None:
+                # From here on each moment is later than the end of an absence.
+                monkeypatch.setattr(job_tracker, "FORGOTTEN_S", 0.0)
+            finished = state.finished
+    assert finished is not None
+    assert (finished.state, finished.reason) == ("succeeded", "")
+    texts = "\n".join(said)
+    assert "no answer from the scheduler: squeue failed with exit code 1: slurm_load_jobs error: Socket timed" in texts
+    assert "slurm job 12: ZZ (a reason with blanks)" in texts
+    assert job is not None
     assert job.wait(WITHIN_S) == 0
+    assert "does not know" not in (login.run / "events.jsonl").read_text()
     assert len(login.fake.calls("sbatch")) == 1
 
 
@@ -263,10 +281,32 @@ def test_a_job_that_waits_is_cancelled_by_the_scheduler(login: Login) -> None:
 def test_a_cancellation_without_a_scheduler_is_an_error(login: Login) -> None:
     login.fake.answer("sbatch", ACCEPTED)
     login.fake.answer("squeue", DOWN)
+    login.fake.answer("scancel", DOWN)
     login.wf("run", "p.yaml", "--site", "slurm.yaml", "--detach")
     said = login.wf("cancel", code=2)
-    assert "error: slurm job 12 cannot be cancelled: squeue failed" in said
+    assert "error: slurm job 12 cannot be cancelled: scancel failed" in said
     assert login.state()[0] == "submitted"
+
+
+def test_a_job_that_the_scheduler_does_not_know_for_a_moment_is_cancelled_all_the_same(
+    login: Login, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", login.fake.path)
+    monkeypatch.setattr(job_cancellation, "_PAUSE_S", 0.0)
+    login.fake.answer("squeue", GONE, GONE, "12|RUNNING|None\n", "12|CANCELLED by 0|None\n")
+    login.fake.answer("scancel", GONE, "")
+    assert job_cancellation.end_job(login.folder, JobRecord("slurm", "small-ab12", "12"))
+    assert login.fake.calls("scancel") == [["12"], ["12"]], "once more when the scheduler knows it again"
+    assert len(login.fake.calls("squeue")) == 4, "an absence is no end"
+
+
+def test_a_job_that_the_scheduler_never_knows_again_has_ended(login: Login, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", login.fake.path)
+    monkeypatch.setattr(job_tracker, "FORGOTTEN_S", 0.0)
+    login.fake.answer("squeue", GONE)
+    login.fake.answer("scancel", "")
+    assert job_cancellation.end_job(login.folder, JobRecord("slurm", "small-ab12", "12"))
+    assert login.fake.calls("scancel") == [["12"]]
 
 
 @pytest.mark.parametrize(
@@ -321,7 +361,9 @@ def test_a_job_that_is_started_again_ends_with_that_message(login: Login) -> Non
     job.wait(WITHIN_S)
     state, reason = login.state()
     assert state == "failed"
-    assert reason.endswith("its supervisor on n1 has died, and its job was started again: a run is not resumed")
+    assert reason.endswith(
+        "its supervisor on n1 has died, and the scheduler has requeued job 12: a run is not started again"
+    )
 
 
 def test_run_directories_with_blanks_are_refused_before_anything_is_written(login: Login) -> None:

@@ -65,7 +65,8 @@ class LaunchRequest:
 
     `hosts` are those of the allocation, by node index; empty where they are not known or not needed. `folder` is where
     logs go, and files that the launcher reads. `options` are the launcher's, as its version spells them (`option`).
-    `whole_nodes` is False where other jobs may use the rest of the nodes. `start_s` is how long the start may take.
+    `whole_nodes` is False where other jobs may use the rest of the nodes; `cpus_per_core` are as many as the scheduler
+    counts. `start_s` is how long the start may take.
     """
 
     name: str
@@ -80,6 +81,7 @@ class LaunchRequest:
     env: Mapping[str, str] = field(default_factory=dict)
     hosts: Sequence[str] = ()
     whole_nodes: bool = True
+    cpus_per_core: int = 1
     start_s: float = 120.0
     separate_ids: bool = False  # its processes need ids far from those of other stages (`run.processes`)
 
@@ -191,6 +193,7 @@ class Launcher:
     selects_gpus: bool = False  # restricts ranks to GPUs by itself; else the site's `gpu_variable` does
     other_machines: bool = False  # looks programs up where the ranks run, which may be another machine
     needs_hosts: bool = False  # names the nodes of a line by `hosts`; without them it starts on the first nodes
+    shares_cores: bool = True  # several lines may use the same cores at a time; else each has its own
     mpi_connects: bool = False  # two programs of two lines find each other by MPI_Comm_connect
     ranks_below: bool = False  # the ranks on this machine are its grandchildren
     outlives_ranks: bool = False  # may wait for ever for ranks that have gone
