@@ -22,7 +22,7 @@ from workflow.plan.plan_model import LaunchPlan, Placement
 from workflow.run.events import Event, NodeLost, NodeSeen, NodeSilent, NodesUnwatched
 from workflow.run.nodes import node_guard
 from workflow.run.nodes.guard_lines import NodeReport, parse_line
-from workflow.run.nodes.node_guards import LOG, NodeGuards
+from workflow.run.nodes.node_guards import LOG, NodeGuards, guard_request
 from workflow.run.nodes.rank_processes import RankFinder
 from workflow.run.processes.process_reaper import find_members
 from workflow.run.processes.stage_processes import Crew
@@ -322,7 +322,7 @@ def test_no_guards_where_they_would_take_cores_of_the_stages(run_dir: Path) -> N
     for launcher in ("srun", "flux"):
         line = LaunchPlan(launcher=launcher, executable=launcher)
         plan = make_plan([make_stage("md", SLEEPER, ranks=2, launch=line, placement=place)])
-        needed.append(NodeGuards(run_dir, plan, Allocation("slurm", "1", (Host("n1"), Host("n2")))).are_needed)
+        needed.append(guard_request(plan, ["n1", "n2"], run_dir, ["guard"]) is not None)
     assert needed == [True, False]
 
 
