@@ -135,7 +135,7 @@ def test_what_does_not_fit_says_what_would(plan_of: Planner) -> None:
 @pytest.mark.parametrize("guest", ["{share: walk, cores_per_rank: 4}", "{share: walk, ranks_per_node: 2}"])
 def test_the_nodes_that_a_message_names_are_enough(plan_of: Planner, ranks: int, guest: str) -> None:
     """The guest's cores count, too: its own mistake would be the next message."""
-    guests = {"count_ranks": "4", "count_place": guest}
+    guests: dict[str, Any] = {"count_ranks": "4", "count_place": guest}
     message = refused(plan_of, "cores_per_rank=5 nodes=1", ranks, **guests)
     found = re.search(r"`--set stages.walk.place.nodes=(\d+)`", message)
     if found is not None:
