@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from workflow.report.report_model import RunLine, RunVerdict
-from workflow.run.job_record import read_job
+from workflow.run.job_record import read_job, received_job
 from workflow.run.lease import Liveness, examine_leases
 from workflow.run.run_brief import RunBrief, read_brief
 from workflow.run.run_directory import PLAN_FILE
@@ -47,7 +47,7 @@ def _to_line(run_dir: Path, brief: RunBrief, lives: Liveness | None) -> RunLine:
         wall_s=wall_s,
         host=host,
         site=_site(run_dir),
-        job="" if job is None else job.text,
+        job=received_job(run_dir) if job is None else job.text,
     )
 
 
