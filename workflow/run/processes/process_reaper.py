@@ -16,9 +16,8 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-RUN_VARIABLE = "WF_RUN_DIR"
-STAGE_VARIABLE = "WF_STAGE"  # names the stage's own file
-RANK_NAME_VARIABLE = "WF_RANK_VARIABLE"  # names the variable in which the launcher puts the rank; empty: no launcher
+from workflow.formats.run_variables import RUN_VARIABLE
+
 PROC = Path("/proc")
 EVENTS = "events.jsonl"
 _SHARED = b"/dev/shm/mpich_shm_"

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from workflow.formats.run_variables import RUN_VARIABLE, STAGE_VARIABLE
 from workflow.launch.process_spec import ProcessSpec
-from workflow.run.processes.process_reaper import RUN_VARIABLE, STAGE_VARIABLE
 from workflow.run.processes.stage_processes import inherited_environment
 
 _PIPE_BYTES = 1 << 16
