@@ -20,8 +20,9 @@ from workflow.report.read.run_list import list_runs
 from workflow.report.read.run_status import is_alive, is_over
 from workflow.report.report_files import compute_report
 from workflow.report.show.run_table import run_table
+from workflow.run.job_record import JobRecord, write_job
 from workflow.run.lease import LEASE_FILE, Lease, examine_leases, this_system
-from workflow.run.processes.process_reaper import stat_fields
+from workflow.run.processes.process_reaper import stat_fields, write_verdict
 
 
 def write_started(run_dir: Path, t: float, lease: Lease | None, stage_pid: int = 0) -> Path:
@@ -138,6 +139,18 @@ def test_a_run_inside_a_job_of_its_users_own_is_listed_with_the_job(tmp_path: Pa
         (line,) = list_runs([done])
         assert line.job == job
         assert run_table([line]).rows[0][4] == ", ".join(filter(None, (line.host, job)))
+
+
+def test_a_job_that_was_not_accepted(tmp_path: Path) -> None:
+    refused, waiting = (write_run(tmp_path / name, make_plan(), [], {}) for name in ("refused", "waiting"))
+    for run_dir in (refused, waiting):
+        write_job(run_dir, JobRecord("slurm", "shock-65e742"))
+    write_verdict(str(refused), "failed", 2, "slurm did not accept the job: x", 1000.0)
+    lines = list_runs([refused, waiting])
+    assert [(line.state, line.job) for line in lines] == [
+        ("failed", "not submitted"),
+        ("submitted", "slurm job shock-65e742"),
+    ]
 
 
 def test_a_finished_run_keeps_its_verdict(tmp_path: Path) -> None:
