@@ -4,6 +4,7 @@ they get in production.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -19,7 +20,12 @@ import pytest
 
 from tests.support.chains import ROOT
 from tests.support.fake_schedulers import FakeScheduler
+from workflow.run.events import RunFinished
+from workflow.run.job_record import read_job
 from workflow.run.processes.process_reaper import end_members, find_members
+from workflow.run.run_directory import read_filled_plan
+from workflow.submit import job_tracker
+from workflow.submit.followed_job import follow_job
 
 PIPELINE = """
 wf: 1
@@ -200,22 +206,35 @@ def test_the_exit_code_of_the_script_needs_no_scheduler(login: Login) -> None:
     assert "slurm job 12 ended: exit code 127; before its supervisor started: python: command not found" in said
 
 
-def test_a_queue_in_trouble_changes_nothing(login: Login) -> None:
-    """A time-out, an odd state of another job and of ours with a reason of several words, a controller that is down, a
-    queue that has forgotten the job: then the job starts all the same."""
+def test_a_queue_in_trouble_changes_nothing(login: Login, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A time-out, an odd state of another job and of ours with a reason of several words, a queue that has forgotten
+    the job, a controller that is down: then the job starts all the same, and runs for longer than any absence counts.
+    """
     login.fake.answer("sbatch", ACCEPTED)
     login.fake.answer("squeue", TIMED_OUT, "11|XX|odd\n12|ZZ|a reason with blanks\n", GONE, DOWN)
-    follower = login.start("run", "p.yaml", "--site", "slurm.yaml")
-    wait_until(lambda: len(login.fake.calls("squeue")) >= 4, "the scheduler was asked four times")
-    assert follower.poll() is None
-    assert login.state()[0] == "submitted"
-    job = login.start_job(login.script(), SLURM_JOB_ID="12", SLURM_JOB_NODELIST=os.uname().nodename)
-    said, _ = follower.communicate(timeout=WITHIN_S)
-    assert follower.returncode == 0, said
-    assert "no answer from the scheduler: squeue failed with exit code 1: slurm_load_jobs error: Socket timed" in said
-    assert "slurm job 12: ZZ (a reason with blanks)" in said
-    assert "small: succeeded" in said
+    login.wf("run", "p.yaml", "--site", "slurm.yaml", "--detach")
+    monkeypatch.setenv("PATH", login.fake.path)
+    record = read_job(login.run)
+    assert record is not None
+    said: list[str] = []
+    job: subprocess.Popen[bytes] | None = None
+    finished: RunFinished | None = None
+    with contextlib.closing(follow_job(login.run, read_filled_plan(login.run), record, said.append)) as states:
+        for state in states:
+            if job is None and len(login.fake.calls("squeue")) >= 4:
+                job = login.start_job(login.script(), SLURM_JOB_ID="12", SLURM_JOB_NODELIST=os.uname().nodename)
+            if state.started is not None:
+                # From here on each moment is later than the end of an absence.
+                monkeypatch.setattr(job_tracker, "FORGOTTEN_S", 0.0)
+            finished = state.finished
+    assert finished is not None
+    assert (finished.state, finished.reason) == ("succeeded", "")
+    texts = "\n".join(said)
+    assert "no answer from the scheduler: squeue failed with exit code 1: slurm_load_jobs error: Socket timed" in texts
+    assert "slurm job 12: ZZ (a reason with blanks)" in texts
+    assert job is not None
     assert job.wait(WITHIN_S) == 0
+    assert "does not know" not in (login.run / "events.jsonl").read_text()
     assert len(login.fake.calls("sbatch")) == 1
 
 

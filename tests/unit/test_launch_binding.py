@@ -95,6 +95,16 @@ def test_a_part_of_a_node_is_noticed() -> None:
         assert receive(plan, Allocation("slurm", "1", (Host("a", cores),))).whole_nodes is whole
 
 
+def test_a_part_of_a_node_is_noticed_where_hardware_threads_are_counted() -> None:
+    node = node_plan(with_launcher("srun", cores_per_node=64, threads_per_core=2))
+    plan = make_plan([make_stage("md", ["prog"])]).model_copy(update={"node": node})
+    for counted, whole in ((128, True), (64, False), (127, False)):
+        received = receive(plan, Allocation("slurm", "1", (Host("a", counted),), counts_threads=True))
+        assert (received.whole_nodes, received.cpus_per_core) == (whole, 2)
+    received = receive(plan, Allocation("slurm", "1", (Host("a", 64),)))
+    assert (received.whole_nodes, received.cpus_per_core) == (True, 1)
+
+
 @needs_affinity
 def test_a_rank_of_a_shared_line_binds_itself_or_does_not_start(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]

@@ -16,7 +16,6 @@ import pytest
 import workflow
 from tests.support.planner import SITE, Planner, line_of, with_launcher
 from workflow.errors import SpecError
-from workflow.launch import openmpi
 from workflow.launch.launch_request import (
     Launcher,
     LaunchLine,
@@ -30,7 +29,6 @@ from workflow.launch.process_spec import make_process
 from workflow.plan.launch_requests import Received, group_request, stage_request
 from workflow.plan.plan_model import LaunchPlan
 from workflow.report.show.plan_tables import launch_lines
-from workflow.run.processes import process_reaper
 from workflow.site.launcher_tables import launcher_options
 from workflow.site.load_site import load_site
 
@@ -138,6 +136,8 @@ def test_srun_binds_by_itself_only_where_it_has_whole_nodes() -> None:
     argv = launch_line(request("srun", "one node", whole_nodes=False)).argv
     assert "--exact" in argv and "--cpus-per-task=2" in argv
     assert not any("mask" in word or "overlap" in word for word in argv)
+    threads = launch_line(request("srun", "one node", whole_nodes=False, cpus_per_core=2)).argv
+    assert "--cpus-per-task=4" in threads, "two cores of two hardware threads"
     assert "--cpu-bind=none" in launch_line(request("srun", "without cores of its own", whole_nodes=False)).argv
 
 
@@ -180,10 +180,6 @@ def test_the_script_of_a_rank_sets_what_is_its_own(tmp_path: Path) -> None:
     assert start("2").stdout == "1 mlx5_1 ['a b']\n"
     ended = start("4")
     assert (ended.returncode, ended.stderr) == (127, "wf: SLURM_LOCALID=4: no rank of this node has that number\n")
-
-
-def test_names_of_the_variables_of_a_run() -> None:
-    assert openmpi.RUN_VARIABLES == (process_reaper.RUN_VARIABLE, process_reaper.STAGE_VARIABLE)
 
 
 def test_plans_name_nodes_where_a_line_names_hosts(plan_of: Planner) -> None:

@@ -81,6 +81,19 @@ def test_fewer_cores_than_the_site_has(plan: Plan) -> None:
     assert said(plan, job(3, cores=8), reserved) == []
 
 
+def test_hardware_threads_are_not_cores(plan: Plan) -> None:
+    """What Slurm counts on nodes with two of them a core."""
+    site = MACHINE.model_copy(update={"threads_per_core": 2})
+    plan = plan.model_copy(update={"node": plan.node.model_copy(update={"threads_per_core": 2})})
+    threads = dataclasses.replace(job(3, cores=32), counts_threads=True)
+    assert said(plan, threads, site) == []
+    (note,) = said(plan, dataclasses.replace(threads, hosts=job(3, cores=16).hosts), site)
+    assert note.message.startswith("Slurm job 77 has 8 cores of a node, where site test has 16")
+    (error,) = said(plan, dataclasses.replace(threads, hosts=job(3, cores=8).hosts), site)
+    assert error.message == "the plan uses 5 cores of a node, and Slurm job 77 has 4 on n1, n2"
+    assert said(plan, job(3, cores=16), site) == [], "Slurm counts cores there"
+
+
 def test_fewer_gpus(plan_of: Planner) -> None:
     site = MACHINE.model_copy(update={"gpus_per_node": 4})
     plan = plan_of(sets=("stages.walk.ranks=3",), site=site)

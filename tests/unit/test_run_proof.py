@@ -14,6 +14,7 @@ from workflow.run.nodes.node_watch import RankSeen
 from workflow.run.proof.compare_placement import compare_placement
 from workflow.run.proof.planned_ranks import Company, PlannedStage
 from workflow.run.proof.probe_answers import NodeFound, RankFound, parse_answer
+from workflow.run.proof.proof_deadlines import ProofDeadlines
 from workflow.run.proof.rank_watch import RankWatch
 from workflow.run.proof.smoke_results import SmokeOutput, judge_smoke, untested
 
@@ -286,3 +287,32 @@ def test_rank_of_a_shared_launch_line_is_counted_in_its_stage() -> None:
     watch = RankWatch([replace(MD, first=8)], NODES)
     watch.look([rank_seen("2-3", world=9), rank_seen("2-3", world=8)], 10.0)
     assert [event.ranks for event in watch.look([], 12.0)] == [[(0, 108, "2-3")]]
+
+
+def test_launch_line_has_the_time_that_the_plan_gives_a_start() -> None:
+    deadlines = ProofDeadlines(120.0)
+    deadlines.begin("md", 1000.0)
+    assert not deadlines.is_over("md", 1119.0)
+    assert deadlines.is_over("md", 1120.0)
+
+
+def test_ranks_that_are_missing_have_10_s_from_the_last_answer() -> None:
+    deadlines = ProofDeadlines(120.0)
+    deadlines.begin("md", 1000.0)
+    for now in (1110.0, 1119.0, 1128.0):
+        deadlines.hear("md", now)
+    assert not deadlines.is_over("md", 1137.9)
+    assert deadlines.is_over("md", 1138.0)
+
+
+def test_stream_has_10_s_to_open_and_10_s_for_its_steps_once_all_its_ends_run() -> None:
+    deadlines = ProofDeadlines(120.0)
+    deadlines.begin("atoms", 1000.0)
+    deadlines.reach("atoms", 0, 1050.0)
+    assert not deadlines.is_over("atoms", 1100.0), "an end is still being started"
+    deadlines.reach("atoms", 1, 1100.0)
+    deadlines.reach("atoms", 1, 1105.0)
+    assert deadlines.is_over("atoms", 1110.0)
+    deadlines.reach("atoms", 2, 1109.0)
+    assert not deadlines.is_over("atoms", 1118.0)
+    assert deadlines.is_over("atoms", 1119.0)

@@ -14,6 +14,7 @@ from workflow.errors import WfError
 from workflow.launch.allocation import Host
 from workflow.site.allocation.discover import discover_allocation
 from workflow.site.allocation.scheduler_query import QueryError, ask
+from workflow.site.allocation.slurm_job import slurm_job
 
 JOB = {
     "SLURM_JOB_ID": "1234",
@@ -41,6 +42,21 @@ def test_hosts_cores_memory_and_end() -> None:
     )  # fmt: skip
     assert (found.source, found.job, found.end_time, found.notes) == ("slurm", "1234", 1800000000.0, ())
     assert found.host_names == ("frontier00001", "frontier00002", "frontier00010")
+
+
+@pytest.mark.parametrize(
+    ("own", "own_cores", "threads"),
+    [
+        ("frontier00001", 56, True),
+        ("frontier00001", 112, False),
+        ("frontier00010", 112, True),
+        ("frontier00010", 56, False),
+        ("login1", 112, True),
+    ],
+)
+def test_hardware_threads_are_counted_unless_this_node_tells_otherwise(own: str, own_cores: int, threads: bool) -> None:
+    found = slurm_job({**JOB, "SLURMD_NODENAME": own}, unasked, own_cores)
+    assert found.counts_threads is threads
 
 
 def test_memory_per_cpu() -> None:

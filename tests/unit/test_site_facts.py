@@ -15,7 +15,9 @@ from workflow.site.detection import is_recognised
 from workflow.site.load_site import load_site
 from workflow.site.queue_model import Detect, Workaround
 
-FOUR = Allocation("slurm", "7", tuple(Host(f"n{i}", 8 if i == 2 else 16, (4 + i) * 2**30) for i in range(1, 5)))
+FOUR = Allocation(
+    "slurm", "7", tuple(Host(f"n{i}", 8 if i == 2 else 16, (4 + i) * 2**30) for i in range(1, 5)), counts_threads=True
+)
 
 
 def node(monkeypatch: pytest.MonkeyPatch, threads: int) -> None:

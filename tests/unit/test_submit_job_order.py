@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.planner import SITE, Planner
 from workflow.errors import RunError
 from workflow.plan.plan_model import AllocationPlan
 from workflow.submit.job_order import (
@@ -17,6 +18,7 @@ from workflow.submit.job_order import (
     flux_script,
     job_name,
     lsf_script,
+    make_order,
     pbs_chunk,
     slurm_directives,
     slurm_partition,
@@ -61,6 +63,15 @@ def test_slurm() -> None:
 def test_slurm_without_whole_nodes() -> None:
     assert "--cpus-per-task=7" in list(slurm_directives(order("slurm", exclusive=False)))
     assert "#SBATCH --exclusive" not in render_order(order("slurm", exclusive=False))
+
+
+def test_schedulers_count_hardware_threads(plan_of: Planner) -> None:
+    site = SITE.model_copy(update={"scheduler": "slurm", "threads_per_core": 2})
+    plan = plan_of(site=site)
+    assert (
+        make_order(plan, site, Path("/runs/a-1"), "a", ["run"]).cpus
+        == 2 * make_order(plan, SITE, Path("/runs/a-1"), "a", ["run"]).cpus
+    )
 
 
 def test_the_partition_of_a_queue() -> None:

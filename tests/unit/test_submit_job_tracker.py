@@ -55,6 +55,12 @@ def test_no_answer_between_two_silences_starts_no_new_count() -> None:
     assert tracker.end(FORGOTTEN_S) is not None
 
 
+def test_an_absence_is_forgotten_once_the_supervisor_has_started() -> None:
+    tracker = after((0, says("12|PENDING|Priority")), (10, JobAnswer())).without_absence()
+    assert tracker.end(HOUR) is None
+    assert tracker.text == "slurm job 12: PENDING (Priority)"
+
+
 def test_words_that_are_not_known_mean_nothing() -> None:
     tracker = after((0, says("12|RUNNING|None")), (10, says("12|XX|a new state")))
     assert tracker.end(HOUR) is None

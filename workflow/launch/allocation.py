@@ -15,8 +15,7 @@ ALLOCATION_VERSION = 1
 class Host:
     """One node of an allocation. None is what is not known.
 
-    `cores` counts as the scheduler does: cores, or hardware threads where those are what it gives to jobs. `memory`
-    is in bytes.
+    `cores` counts as the scheduler does; `Allocation.cores_of` has physical cores. `memory` is in bytes.
     """
 
     name: str
@@ -30,7 +29,8 @@ class Allocation:
     """What was received.
 
     `job` is the scheduler's name of the job, empty without one; `end_time` is in Unix seconds, None where it is not
-    known or without a limit. `notes` say what the source gives that could not be understood.
+    known or without a limit. `notes` say what the source gives that could not be understood. `counts_threads`: what
+    the hosts have as cores are hardware threads.
     """
 
     source: Source
@@ -38,11 +38,18 @@ class Allocation:
     hosts: tuple[Host, ...]
     end_time: float | None = None
     notes: tuple[str, ...] = ()
+    counts_threads: bool = False
 
     @property
     def host_names(self) -> tuple[str, ...]:
         """The hosts for launch lines, by the plan's node index. Without a scheduler: none, ranks start here."""
         return () if self.source == "local" else tuple(host.name for host in self.hosts)
+
+    def cores_of(self, host: Host, threads_per_core: int) -> int | None:
+        """The physical cores of a host, of so many hardware threads each: what sites and plans count."""
+        if host.cores is None or not self.counts_threads:
+            return host.cores
+        return max(1, host.cores // threads_per_core)
 
     def to_json(self) -> str:
         """The text of `allocation.json`."""

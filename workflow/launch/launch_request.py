@@ -65,7 +65,8 @@ class LaunchRequest:
 
     `hosts` are those of the allocation, by node index; empty where they are not known or not needed. `folder` is where
     logs go, and files that the launcher reads. `options` are the launcher's, as its version spells them (`option`).
-    `whole_nodes` is False where other jobs may use the rest of the nodes. `start_s` is how long the start may take.
+    `whole_nodes` is False where other jobs may use the rest of the nodes; `cpus_per_core` are as many as the scheduler
+    counts. `start_s` is how long the start may take.
     """
 
     name: str
@@ -80,6 +81,7 @@ class LaunchRequest:
     env: Mapping[str, str] = field(default_factory=dict)
     hosts: Sequence[str] = ()
     whole_nodes: bool = True
+    cpus_per_core: int = 1
     start_s: float = 120.0
     separate_ids: bool = False  # its processes need ids far from those of other stages (`run.processes`)
 

@@ -6,14 +6,13 @@ import re
 import signal
 from collections.abc import Iterable
 
+from workflow.formats.run_variables import RUN_VARIABLES
 from workflow.launch.host_options import Files, host_options
 from workflow.launch.launch_request import Launcher, LaunchLine, LaunchRequest
 from workflow.launch.rank_settings import rank_settings
 
 _HERE = "localhost"
 _LOCAL_RANK = "OMPI_COMM_WORLD_LOCAL_RANK"
-# What tells processes of a run apart, on all nodes (`run.processes.process_reaper`).
-RUN_VARIABLES = ("WF_RUN_DIR", "WF_STAGE")
 # mpirun exits with 128 + the number, and names it in this line.
 _EXITED_ON = re.compile(r"exited on signal (\d+)")
 

@@ -90,7 +90,7 @@ def _cores(request: LaunchRequest) -> list[str]:
         masks = ",".join(hex(sum(1 << core for core in cores)) for cores in layout.cores)
         return [*request.option("overlap"), *request.option("cores", masks)]
     if layout.cores_per_rank and not request.whole_nodes:
-        return [*request.option("exact"), f"--cpus-per-task={layout.cores_per_rank}"]
+        return [*request.option("exact"), f"--cpus-per-task={layout.cores_per_rank * request.cpus_per_core}"]
     return [*request.option("overlap"), *request.option("overcommit"), *request.option("no_binding")]
 
 

@@ -59,7 +59,7 @@ def allocation_problems(
     wanted, got = plan_nodes(plan), len(allocation.hosts)
     if wanted > got:
         return [_too_few(allocation, wanted, got)]
-    problems = [*_lacks(needs, allocation), *_late(plan, allocation, now)]
+    problems = [*_lacks(needs, allocation, plan.node.threads_per_core), *_late(plan, allocation, now)]
     asked = plan.allocation.nodes if plan.allocation is not None else wanted
     if got < asked and allocation.source != "local":
         text = f"{_has(allocation)} has {plural(got, 'node')}, and {asked} were asked for; the stages need {wanted}"
@@ -129,16 +129,17 @@ def _too_few(allocation: Allocation, wanted: int, got: int) -> Problem:
     return to_message("error", text, f"ask for {wanted}: {_NODES[allocation.source].format(wanted)}; {fewer}")
 
 
-def _lacks(needs: Sequence[NodeNeed], allocation: Allocation) -> Iterator[Problem]:
+def _lacks(needs: Sequence[NodeNeed], allocation: Allocation, threads: int) -> Iterator[Problem]:
     """Cores, GPUs and memory that stages use and a node has not: one message each, about all such nodes.
 
-    Without a scheduler the ranks get the cores that there are (`launch.binding`).
+    `threads` of hardware are a core. Without a scheduler the ranks get the cores that there are (`launch.binding`).
     """
     if allocation.source == "local":
         return
     source, has = allocation.source, _has(allocation)
     pairs = [(need, host) for need in needs for host in allocation.hosts[need.first : need.end]]
-    if (short := _shortage((need.cores, host.cores, host) for need, host in pairs)) is not None:
+    cores = ((need.cores, allocation.cores_of(host, threads), host) for need, host in pairs)
+    if (short := _shortage(cores)) is not None:
         text = f"the plan uses {plural(short.wanted, 'core')} of a node, and {has} has {short.got} on {short.names}"
         yield to_message("error", text, f"ask for whole nodes: {_WHOLE[source]}; or use fewer ranks")
     if (short := _shortage((need.gpus, host.gpus, host) for need, host in pairs)) is not None:
@@ -200,7 +201,8 @@ def _other_node(site: Site, allocation: Allocation) -> Iterator[Problem]:
     if allocation.source == "local":
         return
     has, usable = _has(allocation), len(site.usable_cores)
-    cores = min((host.cores for host in allocation.hosts if host.cores is not None), default=usable)
+    counts = (allocation.cores_of(host, site.threads_per_core) for host in allocation.hosts)
+    cores = min((count for count in counts if count is not None), default=usable)
     if cores < usable:
         text = (
             f"{has} has {plural(cores, 'core')} of a node, where site {site.site} has {usable}; the plan uses no more"

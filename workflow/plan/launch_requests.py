@@ -21,10 +21,12 @@ class Received:
     """What a run has got: hosts by the plan's node index, and the plan's cores → their numbers on this machine.
 
     `whole_nodes` is False where other jobs may use the rest of the nodes; `binds` where the system binds no process.
+    `cpus_per_core`: how many the scheduler counts.
     """
 
     hosts: Sequence[str] = ()
     whole_nodes: bool = True
+    cpus_per_core: int = 1
     numbers: Mapping[int, int] = field(default_factory=dict)
     binds: bool = True
 
@@ -53,6 +55,7 @@ def stage_request(stage: StagePlan, plan: Plan, folder: str = "", received: Rece
         env=stage.env,
         hosts=received.hosts,
         whole_nodes=received.whole_nodes,
+        cpus_per_core=received.cpus_per_core,
         node=node_facts(plan),
         options=plan.launch_options,
         start_s=plan.deadlines.start,
@@ -78,6 +81,7 @@ def group_request(group: GroupPlan, plan: Plan, folder: str = "", received: Rece
         cwd=folder,
         hosts=received.hosts,
         whole_nodes=received.whole_nodes,
+        cpus_per_core=received.cpus_per_core,
         node=node_facts(plan),
         options=plan.launch_options,
         start_s=plan.deadlines.start,

@@ -18,9 +18,12 @@ def receive(plan: Plan, allocation: Allocation) -> Received:
     Raises RunError where stages are bound to cores of this machine that this process may not use.
     """
     needed = plan.node.cores - len(plan.node.reserved)
-    whole = all(host.cores is None or host.cores >= needed for host in allocation.hosts)
+    threads = plan.node.threads_per_core
+    counts = [allocation.cores_of(host, threads) for host in allocation.hosts]
+    whole = all(count is None or count >= needed for count in counts)
+    cpus = threads if allocation.counts_threads else 1
     if not hasattr(os, "sched_getaffinity"):
-        return Received(allocation.host_names, whole, binds=False)
+        return Received(allocation.host_names, whole, cpus, binds=False)
     here = [stage.placement for stage in plan.stages if not LAUNCHERS[stage.launch.launcher].other_machines]
     planned = sorted({core for placement in here for core in placement.cores})
     try:
@@ -30,4 +33,4 @@ def receive(plan: Plan, allocation: Allocation) -> Received:
             f"this is not what the plan asks for: {error}",
             f"correct `cores_per_node` and `reserved_cores` of site {plan.site}, or ask for whole nodes",
         ) from error
-    return Received(allocation.host_names, whole, dict(zip(planned, numbers, strict=True)))
+    return Received(allocation.host_names, whole, cpus, dict(zip(planned, numbers, strict=True)))

@@ -104,16 +104,16 @@ def _options(file: SiteFile) -> dict[str, str]:
 def _fill_from(allocation: Allocation, known: dict[str, Any]) -> None:
     """What the site has of nodes, and what its file leaves to `auto`, from the allocation.
 
-    Of several nodes the smallest counts. Schedulers that count hardware threads are taken to have nodes like this one.
+    Of several nodes the smallest counts. They are taken to have as many hardware threads a core as this one.
     """
     count = len(allocation.hosts)
     known["nodes"] = count if known["nodes"] == "auto" else min(known["nodes"], count)
-    cores = [host.cores for host in allocation.hosts if host.cores is not None]
-    if known["cores_per_node"] == "auto" and cores:
+    if known["cores_per_node"] == "auto":
         threads = cpu_topology().threads_per_core
-        whole = all(number % threads == 0 for number in cores)
-        known["cores_per_node"] = min(cores) // (threads if whole else 1)
-        known["threads_per_core"] = threads
+        counts = (allocation.cores_of(host, threads) for host in allocation.hosts)
+        if cores := [count for count in counts if count is not None]:
+            known["cores_per_node"] = min(cores)
+            known["threads_per_core"] = threads
     memory = [host.memory for host in allocation.hosts if host.memory is not None]
     if known["memory_per_node"] == "auto" and memory:
         known["memory_per_node"] = min(memory)

@@ -10,7 +10,7 @@ from pathlib import Path
 from workflow.plan.plan_model import Plan
 from workflow.run.follow import follow
 from workflow.run.job_record import JobRecord
-from workflow.run.lease import examine_leases
+from workflow.run.lease import examine_leases, has_lease
 from workflow.run.state import RunState
 from workflow.submit.job_watch import JobWatch, settle_job, write_job_verdict
 
@@ -29,13 +29,14 @@ def follow_job(
             yield state
             if state.finished is not None or over:
                 continue
-            tracker = watch.look(ask=state.started is None)
-            if state.started is None and tracker.text != said:
+            has_supervisor = state.started is not None or has_lease(run_dir)
+            tracker = watch.look(ask=not has_supervisor)
+            if not has_supervisor and tracker.text != said:
                 said = tracker.text
                 say(said)
             if (end := tracker.end(time.monotonic())) is not None:
                 (lives,) = examine_leases([run_dir])
-                write_job_verdict(run_dir, end, lives)
-                over = True
+                # While it lives, the run goes on; when it dies, its states end here.
+                over = lives.alive or write_job_verdict(run_dir, end, lives)
     if state is not None and state.finished is None:
         settle_job(run_dir, job)

@@ -28,7 +28,7 @@ _SAFE = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
 @dataclass(frozen=True)
 class JobOrder:
     """One job. `prelude` are lines of shell before the `command`; `cpus` and `gpus`: those of a node
-    that the stages use."""
+    that the stages use, hardware threads as Slurm and PBS count them."""
 
     allocation: AllocationPlan
     name: str
@@ -51,12 +51,14 @@ def make_order(plan: Plan, site: Site, run_dir: Path, name: str, command: list[s
     """
     assert plan.allocation is not None, "the site has a scheduler"
     check_path(run_dir)
-    cpus = max((_cpus(stage.placement.cores, stage.placement.ranks_per_node) for stage in plan.stages), default=1)
+    cores = max((_cores(stage.placement.cores, stage.placement.ranks_per_node) for stage in plan.stages), default=1)
     gpus = site.gpus_per_node if any(stage.placement.gpus for stage in plan.stages) else 0
-    return JobOrder(plan.allocation, name, run_dir, tuple(command), tuple(site.modules), cpus, gpus)
+    return JobOrder(
+        plan.allocation, name, run_dir, tuple(command), tuple(site.modules), cores * site.threads_per_core, gpus
+    )
 
 
-def _cpus(cores: list[int], ranks: int) -> int:
+def _cores(cores: list[int], ranks: int) -> int:
     return max(cores) + 1 if cores else max(1, ranks)
 
 

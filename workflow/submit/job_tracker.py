@@ -53,6 +53,10 @@ class JobTracker:
             return self
         return replace(self, exit_code=code, ended_since=now if self.ended_since is None else self.ended_since)
 
+    def without_absence(self) -> JobTracker:
+        """Once the run's supervisor has started: the scheduler is not asked any more, and could not take it back."""
+        return replace(self, absent_since=None)
+
     def end(self, now: float) -> str | None:
         """How the job ended, for people; None: it has not, as far as is known."""
         if self.ended_since is not None and now - self.ended_since >= VISIBLE_S:

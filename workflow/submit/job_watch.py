@@ -9,9 +9,9 @@ from pathlib import Path
 from workflow.errors import EXIT_RUN_FAILED
 from workflow.run.detached import OUTPUT_FILE
 from workflow.run.job_record import JobRecord, write_job
+from workflow.run.late_verdict import write_late_verdict
 from workflow.run.lease import Liveness, examine_leases, lost_lease
 from workflow.run.observe.sst_log import last_lines
-from workflow.run.processes.process_reaper import write_verdict
 from workflow.run.run_brief import read_brief
 from workflow.site.jobs.job_questions import JobAnswer, ask_for_job, find_job
 from workflow.submit.job_tracker import FORGOTTEN_S, VISIBLE_S, JobTracker, pauses_s
@@ -33,7 +33,7 @@ class JobWatch:
 
     def look(self, ask: bool = True) -> JobTracker:
         """What is known now; starts the next question when it is due. Without `ask` only the exit code is looked for:
-        while the run's own events come, nobody needs the scheduler."""
+        a run whose supervisor has started needs no scheduler, and its job was there, whatever was said before."""
         now = time.monotonic()
         if self._answer is not None:
             known, answer = bool(self.tracker.job.job), self._answer
@@ -41,6 +41,8 @@ class JobWatch:
             self.tracker = self.tracker.take(answer, now)
             if self.tracker.job.job and not known:
                 write_job(self._run_dir, self.tracker.job)
+        if not ask:
+            self.tracker = self.tracker.without_absence()
         self.tracker = self.tracker.take_exit_code(read_exit_code(self.tracker.job), now)
         if ask and self._question is None and now >= self._due:
             self._due = now + next(self._pauses)
@@ -85,20 +87,19 @@ def settle_job(
         if lives.alive or read_brief(run_dir).finished is not None:
             return tracker.text
         if (end := tracker.end(time.monotonic())) is not None:
-            write_job_verdict(run_dir, end, lives)
-            return tracker.text
+            if write_job_verdict(run_dir, end, lives):
+                return tracker.text
+            dead = None  # it has been taken meanwhile
         # An end that was seen is soon certain.
         if tracker.has_answer and tracker.ended_since is None and time.monotonic() > deadline:
             return tracker.text
         time.sleep(_PAUSE_S)
 
 
-def write_job_verdict(run_dir: Path, end: str, lives: Liveness) -> None:
-    """The verdict of a run whose job has ended without one. Raises OSError."""
-    if lives.lease is None:
-        why = "before its supervisor started"
-    else:
-        why = f"its supervisor on {lives.lease.host} left no verdict" if lives.alive else lives.text
+def write_job_verdict(run_dir: Path, end: str, lives: Liveness) -> bool:
+    """Write the verdict of a run whose job has ended without one. Returns whether it was written: not while its
+    supervisor lives. Raises OSError."""
+    why = "before its supervisor started" if lives.lease is None else lives.text
     said = [line for line in last_lines(run_dir / OUTPUT_FILE, _SHOWN_LINES) if line.strip()]
     text = f"{end}; {why}" + (f": {' / '.join(said)}" if said else "")
-    write_verdict(str(run_dir), "failed", EXIT_RUN_FAILED, text, time.time())
+    return write_late_verdict(run_dir, lives, "failed", EXIT_RUN_FAILED, text)

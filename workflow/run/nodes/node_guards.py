@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
+from workflow.formats.run_variables import RUN_VARIABLE
 from workflow.launch.allocation import Allocation
 from workflow.launch.launch_request import LaunchRequest, RankedProgram, RankLayout
 from workflow.launch.launchers import LAUNCHERS
@@ -23,7 +24,6 @@ from workflow.run.events import Event, NodesUnwatched
 from workflow.run.nodes import node_guard
 from workflow.run.nodes.node_watch import NodeWatch
 from workflow.run.observe.sst_log import last_lines
-from workflow.run.processes.process_reaper import RUN_VARIABLE
 from workflow.run.processes.stage_processes import inherited_environment
 
 LOG = "guards.log"

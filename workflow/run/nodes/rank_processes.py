@@ -8,13 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from workflow.run.processes.process_reaper import (
-    PROC,
-    RANK_NAME_VARIABLE,
-    RUN_VARIABLE,
-    STAGE_VARIABLE,
-    stat_fields,
-)
+from workflow.formats.run_variables import RANK_NAME_VARIABLE, RUN_VARIABLE, STAGE_VARIABLE
+from workflow.run.processes.process_reaper import PROC, stat_fields
 
 # Of launchers, one on each node, above the ranks. Where another launcher has started them they have its rank variables:
 # Slurm's PMI sets PMI_RANK for hydra's. A name has 15 letters (proc_pid_comm(5)).

@@ -16,9 +16,8 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-RUN_VARIABLE = "WF_RUN_DIR"
-STAGE_VARIABLE = "WF_STAGE"  # names the stage's own file
-RANK_NAME_VARIABLE = "WF_RANK_VARIABLE"  # names the variable in which the launcher puts the rank; empty: no launcher
+from workflow.formats.run_variables import RUN_VARIABLE
+
 PROC = Path("/proc")
 EVENTS = "events.jsonl"
 _SHARED = b"/dev/shm/mpich_shm_"
@@ -159,7 +158,7 @@ def end_run(run_dir: str, groups: Iterable[int]) -> None:
     write_verdict(run_dir, "failed", 1, reason, _run_time(Path(run_dir, EVENTS)))
 
 
-def write_verdict(run_dir: str, state: str, exit_code: int, reason: str, t: float) -> None:
+def write_verdict(run_dir: str, state: str, exit_code: int, reason: str, t: float, cause: str = "") -> None:
     """Write the verdict of a run in place of its supervisor, and remove contact files. `t`: Unix seconds. Must be
     called when nobody works on the run any more. Raises OSError."""
     for contact in (*Path(run_dir, "streams").glob("*.sst"), *Path(run_dir, "streams").glob("*.tmp")):
@@ -167,7 +166,7 @@ def write_verdict(run_dir: str, state: str, exit_code: int, reason: str, t: floa
             contact.unlink(missing_ok=True)
     event = {
         "event": "run_finished", "t": round(t, 6), "state": state, "exit_code": exit_code, "reason": reason,
-        "stage": "",
+        "stage": "", "cause": cause,
     }  # fmt: skip
     with Path(run_dir, EVENTS).open("ab") as file:
         # The supervisor may have died within a line.

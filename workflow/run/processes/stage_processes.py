@@ -16,6 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, NamedTuple
 
+from workflow.formats.run_variables import RANK_NAME_VARIABLE, RUN_VARIABLE, STAGE_VARIABLE
 from workflow.launch.launchers import LAUNCHERS
 from workflow.launch.process_spec import ProcessSpec
 from workflow.run.events import RanksEnded
@@ -103,9 +104,9 @@ class Crew:
         for path, text in process.files.items():
             Path(path).write_text(text, encoding="utf-8")
         own = {
-            process_reaper.RUN_VARIABLE: str(self._run_dir),
-            process_reaper.STAGE_VARIABLE: str(process.folder / "stage.json"),
-            process_reaper.RANK_NAME_VARIABLE: LAUNCHERS[process.launcher].rank_variable,
+            RUN_VARIABLE: str(self._run_dir),
+            STAGE_VARIABLE: str(process.folder / "stage.json"),
+            RANK_NAME_VARIABLE: LAUNCHERS[process.launcher].rank_variable,
         }
         log = process.folder / "stdout.log", process.folder / "stderr.log"
         with log[0].open("ab") as out, log[1].open("ab") as err, _on_cores(process):
@@ -262,7 +263,7 @@ class Crew:
     def end(self, name: str, folder: Path) -> None:
         """Kill all that runs of one stage that was started in this folder; the others go on."""
         groups = [self._running[name][1].pid] if name in self._running else []
-        process_reaper.end_members(str(folder / "stage.json"), groups, 0.5, process_reaper.STAGE_VARIABLE)
+        process_reaper.end_members(str(folder / "stage.json"), groups, 0.5, STAGE_VARIABLE)
 
     def end_all(self) -> set[int]:
         """Kill what is left of the run, at once. Returns the ids of processes that did not end."""
@@ -368,7 +369,7 @@ def _pipe(process: subprocess.Popen[bytes]) -> IO[bytes]:
 
 def _start_guard(run_dir: Path) -> subprocess.Popen[bytes]:
     """What ends the run when the supervisor is killed. Not PR_SET_PDEATHSIG: ranks would not inherit that."""
-    env = {key: value for key, value in os.environ.items() if key != process_reaper.RUN_VARIABLE}
+    env = {key: value for key, value in os.environ.items() if key != RUN_VARIABLE}
     return subprocess.Popen(
         run_guard.guard_command(run_dir), env=env, bufsize=0, start_new_session=True,
         stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,

@@ -7,6 +7,7 @@ time that the line needed is part of the figure, which is therefore a bound.
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Collection
 from pathlib import Path
 
@@ -17,14 +18,18 @@ from workflow.run.proof.rank_probe import ANSWERS, PULSE, STALE_S, TOKEN
 
 # Half of the silence after which guards take the supervisor for dead.
 _LATE_S = 5.0
+PULSE_S = 0.25
+# The files of the nodes that were not seen at once: one listing of the directory for all of them.
+_LIST_S = 1.0
 
 
 class DirectoryCheck:
-    """The supervisor's end. Times are of the monotonic clock."""
+    """The supervisor's end. Times are of the caller's clock, in seconds."""
 
     def __init__(self, folder: Path, token: str) -> None:
         self._folder, self._token = folder, token
         self._pulses: list[float] = []
+        self._looked = -math.inf
         self._answers: dict[str, tuple[float, DirectoryAnswer]] = {}
         self._seen: dict[str, float] = {}  # host → seconds until it saw a change
         self._seen_here: dict[str, float] = {}  # host → seconds until its file was seen here
@@ -32,15 +37,24 @@ class DirectoryCheck:
         (folder / PULSE).write_text("-")
 
     def beat(self, now: float) -> None:
-        """Change the pulse, and look for the files of the nodes."""
+        """Change the pulse, and look for the files of the nodes, when it is time for them."""
+        if not self._pulses or now - self._pulses[-1] >= PULSE_S:
+            self._change_pulse(now)
+        waiting = {answer.answer: host for host, (_, answer) in self._answers.items() if host not in self._seen_here}
+        if waiting and now - self._looked >= _LIST_S:
+            self._looked = now
+            with contextlib.suppress(OSError):
+                for name in waiting.keys() & {path.name for path in (self._folder / ANSWERS).iterdir()}:
+                    since, answer = self._answers[waiting[name]]
+                    if self._has_come(answer):
+                        self._seen_here[waiting[name]] = now - since
+
+    def _change_pulse(self, now: float) -> None:
         temporary = self._folder / f".{PULSE}"
         with contextlib.suppress(OSError):
             temporary.write_text(str(len(self._pulses)))
             temporary.replace(self._folder / PULSE)
             self._pulses.append(now)
-        for host, (since, answer) in self._answers.items():
-            if host not in self._seen_here and self._has_come(answer):
-                self._seen_here[host] = now - since
 
     def take(self, answer: DirectoryAnswer | PulseSeen, now: float) -> None:
         """What the probe of a node has said."""

@@ -1,4 +1,4 @@
-"""Short programs, started all at once and read as they print: with a deadline, after which all of them are killed."""
+"""Short programs, started all at once and read as they print; those that take too long are killed."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from workflow.formats.run_variables import RUN_VARIABLE, STAGE_VARIABLE
 from workflow.launch.process_spec import ProcessSpec
-from workflow.run.processes.process_reaper import RUN_VARIABLE, STAGE_VARIABLE
 from workflow.run.processes.stage_processes import inherited_environment
 
 _PIPE_BYTES = 1 << 16
@@ -44,19 +44,19 @@ class ShortProcess:
 
 
 Heard = Callable[[ShortProcess, float, bytes], None]
+Enough = Callable[[list[ShortProcess]], bool]
 
 
 def run_short(
     processes: Iterable[ShortProcess],
     run_dir: Path,
-    deadline_s: float,
     give_up: threading.Event,
     heard: Heard,
-    tick: Callable[[float], bool],
+    is_enough: Enough,
 ) -> None:
-    """Run them until all have ended, `give_up` is set, or `tick` returns True; the rest is killed.
+    """Run them until all have ended, `give_up` is set, or `is_enough` returns True; the rest is killed.
 
-    `heard` gets each line with the seconds since the start, `tick` the seconds, 20 times a second.
+    `heard` gets each line with the seconds since the start, `is_enough` those that run, 20 times a second.
     """
     begin = time.monotonic()
     running: dict[int, tuple[ShortProcess, subprocess.Popen[bytes]]] = {}
@@ -68,7 +68,7 @@ def run_short(
                     running[started.pid] = process, started
                     os.set_blocking(started.stdout.fileno(), False)
                     selector.register(started.stdout, selectors.EVENT_READ, started.pid)
-            while running and not give_up.is_set() and time.monotonic() - begin < deadline_s:
+            while running and not give_up.is_set():
                 for key, _ in selector.select(_TICK_S):
                     process, started = running[key.data]
                     if _read(process, key.fd, time.monotonic() - begin, heard):
@@ -76,7 +76,7 @@ def run_short(
                         process.code = started.wait()
                         process.ended_s = time.monotonic() - begin
                         running.pop(key.data)[1].stdout.close()  # type: ignore[union-attr]
-                if tick(time.monotonic() - begin):
+                if is_enough([process for process, _ in running.values()]):
                     break
         finally:
             _end([started for _, started in running.values()])

@@ -12,6 +12,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from workflow.formats.json_lines import to_record
 from workflow.launch.launchers import LAUNCHERS
 from workflow.launch.process_spec import make_process
 from workflow.plan.launch_requests import Received
@@ -20,16 +21,16 @@ from workflow.run.proof import rank_probe
 from workflow.run.proof.compare_placement import PlacementDifference, compare_placement
 from workflow.run.proof.directory_check import DirectoryCheck
 from workflow.run.proof.planned_ranks import Company
-from workflow.run.proof.probe_answers import DirectoryAnswer, NodeFound, PulseSeen, RankFound, parse_answer
+from workflow.run.proof.probe_answers import NodeFound, RankFound, parse_answer
 from workflow.run.proof.probe_launch import ProbeLine, probe_lines
+from workflow.run.proof.proof_deadlines import ANSWER_S, ProofDeadlines
 from workflow.run.proof.proof_model import PROOF_FILE, Proof, ProofState
 from workflow.run.proof.proof_processes import ShortProcess, run_short
 from workflow.run.proof.smoke_plan import SmokeStream, plan_smoke
 from workflow.run.proof.smoke_results import SmokeOutput, judge_smoke, untested
 
-DEADLINE_S = 10.0
-# A smoke stream gives up before the deadline, so that it can say why.
-_PATIENCE_S = 8.0
+# A smoke stream gives up before its deadline, so that it can say why.
+_PATIENCE_S = 0.8 * ANSWER_S
 FOLDER = "proof"
 
 
@@ -80,46 +81,75 @@ class Prover:
             os.write(self._finish, b"x")
 
 
+class _Ear:
+    """Takes what the probes and the smoke streams say, and knows when nothing more is to be expected."""
+
+    def __init__(
+        self,
+        directory: DirectoryCheck,
+        deadlines: ProofDeadlines,
+        streams: Sequence[tuple[SmokeStream, Sequence[ShortProcess]]],
+    ) -> None:
+        self.found = list[RankFound]()
+        self.nodes = dict[str, NodeFound]()
+        self._directory, self._deadlines, self._streams = directory, deadlines, streams
+        self._keys = {end.name: f"stream {stream.stream}" for stream, its in streams for end in its}
+
+    def hear(self, process: ShortProcess, _: float, line: bytes) -> None:
+        """A line of a process."""
+        answer = parse_answer(line)
+        if answer is None:
+            return
+        now = time.monotonic()
+        self._deadlines.hear(process.name, now)
+        if isinstance(answer, RankFound):
+            self.found.append(answer)
+        elif isinstance(answer, NodeFound):
+            self.nodes.setdefault(answer.host, answer)
+        else:
+            self._directory.take(answer, now)
+
+    def is_enough(self, running: Sequence[ShortProcess]) -> bool:
+        """Whether none of those that run has time left."""
+        now = time.monotonic()
+        self._directory.beat(now)
+        for stream, ends in self._streams:
+            self._deadlines.reach(f"stream {stream.stream}", min(map(_mark, ends)), now)
+        for process in running:
+            self._deadlines.begin(self._keys.get(process.name, process.name), now)
+        return all(self._deadlines.is_over(self._keys.get(each.name, each.name), now) for each in running)
+
+
 def take_proof(run_dir: Path, plan: Plan, received: Received, give_up: threading.Event) -> Proof:
-    """Start all probes and smoke streams, and compare. Returns within DEADLINE_S and a second."""
+    """Start all probes and smoke streams, and compare. Waits as `ProofDeadlines` says."""
     folder = run_dir / FOLDER
     for part in (rank_probe.ANSWERS, "streams", "ends", "logs"):
         (folder / part).mkdir(parents=True, exist_ok=True)
     begin = time.monotonic()
-    directory = DirectoryCheck(folder, secrets.token_hex(8))
     lines = [
         (line, ShortProcess(line.name, make_process(line.request), folder / "logs" / f"{line.name}.err"))
         for line in probe_lines(plan, folder, received)
     ]
     smoke, untried = plan_smoke(plan, folder, received, sys.executable, _PATIENCE_S)
     streams = [(stream, _smoke_processes(stream, folder)) for stream in smoke]
-    found, nodes = list[RankFound](), dict[str, NodeFound]()
-
-    def hear(_: ShortProcess, now: float, line: bytes) -> None:
-        answer = parse_answer(line)
-        if isinstance(answer, RankFound):
-            found.append(answer)
-        elif isinstance(answer, NodeFound):
-            nodes.setdefault(answer.host, answer)
-        elif isinstance(answer, DirectoryAnswer | PulseSeen):
-            directory.take(answer, begin + now)
-
-    def tick(_: float) -> bool:
-        directory.beat(time.monotonic())
-        return False
-
     ends = [end for _, its in streams for end in its]
-    run_short([*(process for _, process in lines), *ends], run_dir, DEADLINE_S, give_up, hear, tick)
+    directory = DirectoryCheck(folder, secrets.token_hex(8))
+    ear = _Ear(directory, ProofDeadlines(plan.deadlines.start), streams)
+    run_short([*(process for _, process in lines), *ends], run_dir, give_up, ear.hear, ear.is_enough)
     planned = [each for line, _ in lines for each in line.planned]
-    differences = [*_not_started(lines, found), *compare_placement(planned, found, nodes, Company.of(plan))]
-    differences += directory.differences(run_dir, {rank.host for rank in found})
+    lookers = {each for line, _ in lines for each in line.lookers}
+    differences = [
+        *_not_started(lines, ear.found, plan.deadlines.start),
+        *compare_placement(planned, ear.found, ear.nodes, Company.of(plan)),
+        *directory.differences(run_dir, {rank.host for rank in ear.found if (rank.stage, rank.rank) in lookers}),
+    ]
     tried = []
     for stream, processes in streams:
         outputs = _outputs(plan, stream, processes, received.hosts)
         if reason := untested(outputs):
             untried[stream.stream] = reason
         else:
-            tried.append(judge_smoke(stream.stream, stream.transport, outputs, DEADLINE_S))
+            tried.append(judge_smoke(stream.stream, stream.transport, outputs, ANSWER_S))
     differences += [
         PlacementDifference("error", plan.stream(each.stream).writer, each.text)
         for each in tried
@@ -133,8 +163,8 @@ def take_proof(run_dir: Path, plan: Plan, received: Received, give_up: threading
         streams_s=max((process.ended_s or seconds for process in ends), default=0.0),
         differences=tuple(differences),
         planned=tuple(planned),
-        ranks=tuple(found),
-        nodes=nodes,
+        ranks=tuple(ear.found),
+        nodes=ear.nodes,
         streams=tuple(tried),
         untried=untried,
         directory=tuple(directory.seen()),
@@ -142,18 +172,26 @@ def take_proof(run_dir: Path, plan: Plan, received: Received, give_up: threading
 
 
 def _not_started(
-    lines: Sequence[tuple[ProbeLine, ShortProcess]], found: Sequence[RankFound]
+    lines: Sequence[tuple[ProbeLine, ShortProcess]], found: Sequence[RankFound], start_s: float
 ) -> list[PlacementDifference]:
     """Launch lines of which no rank has answered, with what they said."""
     answered = {rank.stage for rank in found}
     differences = []
     for line, process in lines:
         if not any(each.stage in answered for each in line.planned):
-            ended = f"did not end within {DEADLINE_S:.0f} s" if process.code is None else f"exit code {process.code}"
+            ended = f"no answer within {start_s:.0f} s" if process.code is None else f"exit code {process.code}"
             said = process.last_words()
             text = f"the launch line of {process.name} started no rank ({ended})" + (f": {said}" if said else "")
             differences.append(PlacementDifference("error", line.planned[0].stage, text))
     return differences
+
+
+def _mark(end: ShortProcess) -> int:
+    """How far an end has come: 1, it runs; 2, the stream is open, or the end has ended."""
+    if end.ended_s is not None or end.code is not None:
+        return 2
+    said = {key for _, line in end.lines for key in (to_record(line) or ())}
+    return 2 if "opened" in said else 1 if "ready" in said else 0
 
 
 def _smoke_processes(stream: SmokeStream, folder: Path) -> list[ShortProcess]:

@@ -1,11 +1,11 @@
 """What one rank finds where its launcher has put it, a program: it runs in the place of a stage's program.
 
-`python -I -S rank_probe.py PROOF_DIR STAGE FIRST_RANK RANK_VARIABLE LOCAL_RANK_VARIABLE` prints one JSON object a
-line: one of its rank, and from the first rank of each node one of the node. FIRST_RANK is that of the stage in its
+`python -I -S rank_probe.py PROOF_DIR STAGE FIRST_RANK RANK_VARIABLE LOCAL_RANK_VARIABLE LOOKERS` prints one JSON object
+a line: one of its rank, and from the first rank of each node one of the node. FIRST_RANK is that of the stage in its
 launch line. Only the standard library.
 
-The first rank of a node also checks the run's directory: it reads `token`, writes a file of its own, and waits until
-`pulse`, which the supervisor keeps replacing, has changed.
+Ranks of the stage that LOOKERS names (`0,8,16`; `-`: none) also check the run's directory: they read `token`, write a
+file of their own, and wait until `pulse`, which the supervisor keeps replacing, has changed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from typing import Any
 TOKEN, PULSE, ANSWERS = "token", "pulse", "nodes"
 # How long to wait for a change that another node has made.
 STALE_S = 5.0
-_LOOK_S = 0.01
+# Between two looks, about: of 256 nodes these are 1,000 opens a second.
+_LOOK_S = 0.25
 _CPU, _NODE, _DEV = Path("/sys/devices/system/cpu"), Path("/sys/devices/system/node"), Path("/dev")
 GPU_VARIABLES = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ZE_AFFINITY_MASK")
 NIC_VARIABLES = ("FABRIC_IFACE", "UCX_NET_DEVICES", "FI_CXI_DEFAULT_DEVICE")
@@ -73,11 +74,11 @@ def probe_directory(folder: Path, answer: str) -> Iterator[dict[str, Any]]:
     yield line
     deadline = time.monotonic() + STALE_S
     while line["token"] and time.monotonic() < deadline:
+        time.sleep(_LOOK_S * (0.5 + os.urandom(1)[0] / 256))  # the nodes must not look all at once
         now = _text(folder / PULSE)
         if now != begin and now.isdigit():
             yield {"node": node_name(), "pulse": int(now)}
             return
-        time.sleep(_LOOK_S)
 
 
 def node_name() -> str:
@@ -100,15 +101,14 @@ def _first(cores: str) -> int:
     return int(cores.replace("-", ",").split(",")[0])
 
 
-def main(folder: str, stage: str, first_rank: str, rank_variable: str, local_rank_variable: str) -> None:
+def main(folder: str, stage: str, first_rank: str, rank_variable: str, local_rank_variable: str, lookers: str) -> None:
     """Print what is found."""
     rank = probe_rank(stage, int(first_rank), rank_variable)
     lines = [rank]
-    is_first = not int(os.environ.get(local_rank_variable) or 0)
-    if is_first:
+    if not int(os.environ.get(local_rank_variable) or 0):
         lines.append(probe_node())
     _print(lines)
-    if is_first:
+    if str(rank["rank"]) in lookers.split(","):
         for line in probe_directory(Path(folder), f"{rank['node']}.{stage}.{rank['rank']}"):
             _print([line])
 
@@ -120,4 +120,4 @@ def _print(lines: list[dict[str, Any]]) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:6])
+    main(*sys.argv[1:7])

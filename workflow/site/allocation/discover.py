@@ -30,7 +30,7 @@ def discover_allocation(environ: Mapping[str, str] | None = None, query: Query |
         return host_file(path)
     variables = ("FLUX_URI", "FLUX_JOB_ID", "SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID")
     if not any(environ.get(name) for name in variables):
-        return Allocation("local", "", (this_host(),))
+        return Allocation("local", "", (this_host(),), counts_threads=True)
     return _of_scheduler(environ, query)
 
 
@@ -45,8 +45,9 @@ def _of_scheduler(environ: Mapping[str, str], query: Query | None) -> Allocation
         return flux_job(environ, query)
     if environ.get("SLURM_JOB_ID"):
         from workflow.site.allocation.slurm_job import slurm_job
+        from workflow.site.cpu_topology import cpu_topology
 
-        return slurm_job(environ, query)
+        return slurm_job(environ, query, len(cpu_topology().allowed))
     if environ.get("PBS_JOBID"):
         from workflow.site.allocation.pbs_job import pbs_job
 
@@ -57,7 +58,7 @@ def _of_scheduler(environ: Mapping[str, str], query: Query | None) -> Allocation
 
 
 def this_host() -> Host:
-    """This machine: the cores and the memory that processes started from here may use."""
+    """This machine: the hardware threads and the memory that processes started from here may use."""
     from workflow.site.machine import memory_bytes
 
     return Host(platform.node(), len(os.sched_getaffinity(0)), memory_bytes())

@@ -28,11 +28,9 @@ def pbs_job(environ: Mapping[str, str], query: Query, own: Host) -> Allocation:
     counts = count_hosts(read_host_file(path, "PBS_NODEFILE").split())
     if not counts:
         raise WfError(f"PBS_NODEFILE={path}: there is no host in it", "the job has ended, or its file was overwritten")
-    if environ.get("PBS_NUM_PPN"):  # Torque
-        hosts = tuple(Host(name, count) for name, count in counts.items())
-    else:
-        hosts = with_own_facts(list(counts), own)
-    return Allocation("pbs", job, hosts, _end_time(job, query, notes), tuple(notes))
+    torque = bool(environ.get("PBS_NUM_PPN"))
+    hosts = tuple(Host(*item) for item in counts.items()) if torque else with_own_facts(list(counts), own)
+    return Allocation("pbs", job, hosts, _end_time(job, query, notes), tuple(notes), counts_threads=not torque)
 
 
 def _end_time(job: str, query: Query, notes: list[str]) -> float | None:

@@ -17,8 +17,11 @@ _END = re.compile(r"\bEndTime=(\S+)")
 _MIB = 2**20  # Slurm's memory is in units of 2^20 bytes
 
 
-def slurm_job(environ: Mapping[str, str], query: Query) -> Allocation:
+def slurm_job(environ: Mapping[str, str], query: Query, own_cores: int) -> Allocation:
     """The allocation of the job that this process is part of.
+
+    Slurm counts hardware threads, except where its configuration has as many CPUs as cores: then its count for this
+    node is `own_cores`, the physical cores that this process may use.
 
     Raises:
         WfError: its list of nodes is missing or not understood.
@@ -31,7 +34,9 @@ def slurm_job(environ: Mapping[str, str], query: Query) -> Allocation:
     memory = _memory(environ, cores, notes)
     gpus = _gpus(environ, names, notes)
     hosts = tuple(Host(*values) for values in zip(names, cores, memory, gpus, strict=True))
-    return Allocation("slurm", job, hosts, _end_time(environ, job, query, notes), tuple(notes))
+    counts_cores = dict(zip(names, cores, strict=True)).get(environ.get("SLURMD_NODENAME", "")) == own_cores
+    end_time = _end_time(environ, job, query, notes)
+    return Allocation("slurm", job, hosts, end_time, tuple(notes), counts_threads=not counts_cores)
 
 
 def _node_names(environ: Mapping[str, str]) -> list[str]:

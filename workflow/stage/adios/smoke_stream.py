@@ -2,7 +2,8 @@
 
 END_FILE (JSON) has `side`, `path`, `parameters` of the engine as planned, `number` of the end, `steps` and
 `patience_s`. The writer writes so many steps of a few numbers, the reader compares them. Each prints one JSON object a
-line: the steps that have crossed, then the verdict. What ADIOS2 prints goes to standard error.
+line: that it runs, that the stream is open, the steps that have crossed, then the verdict. What ADIOS2 prints goes to
+standard error.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ def _be_end(end: dict[str, Any]) -> NoReturn:
     except ImportError as error:
         _say({"untested": f"{sys.executable} has no adios2: {error}"})
         _leave(3)
+    _say({"ready": True})
     try:
         if end["side"] == "write":
             _write(adios2, end)

@@ -1,0 +1,40 @@
+"""The proof under launchers that take their time, or say nothing: MPICH's mpiexec in a script, on this machine."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.support.chains import make_plan, make_stage, write_run
+from workflow.plan.launch_requests import Received
+from workflow.plan.plan_model import LaunchPlan, Placement, Plan
+from workflow.run.proof import proof_deadlines
+from workflow.run.proof.prove import take_proof
+
+MPIEXEC = Path(sys.executable).parent / "mpiexec"
+
+
+def plan_with(launcher: Path, text: str, start_s: float) -> Plan:
+    """Two ranks, started by this script."""
+    launcher.write_text(f"#!/bin/sh\n{text}\n")
+    launcher.chmod(0o755)
+    place = Placement(nodes=[(0, 2)], ranks_per_node=2, cores=[], cores_per_rank=0)
+    line = LaunchPlan(launcher="mpiexec", executable=str(launcher))
+    return make_plan([make_stage("md", ["true"], ranks=2, launch=line, placement=place)], start=start_s)
+
+
+def test_launcher_that_is_slower_than_the_answers_may_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proof_deadlines, "ANSWER_S", 0.5)
+    plan = plan_with(tmp_path / "slow", f'sleep 1.5; exec {MPIEXEC} "$@"', 60.0)
+    proof = take_proof(write_run(plan, tmp_path / "run"), plan, Received(), threading.Event())
+    assert [rank.rank for rank in sorted(proof.ranks, key=lambda each: each.rank)] == [0, 1], proof.differences
+
+
+def test_launcher_that_starts_nothing_has_the_time_of_the_plan(tmp_path: Path) -> None:
+    plan = plan_with(tmp_path / "dumb", "echo waiting for resources >&2; exec sleep 300", 1.0)
+    proof = take_proof(write_run(plan, tmp_path / "run"), plan, Received(), threading.Event())
+    texts = [each.text for each in proof.differences]
+    assert texts[0] == "the launch line of md started no rank (no answer within 1 s): waiting for resources"
