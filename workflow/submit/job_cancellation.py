@@ -10,11 +10,13 @@ from workflow.run.job_record import JobRecord
 from workflow.run.lease import has_lease
 from workflow.site.allocation.scheduler_query import QueryError
 from workflow.site.jobs.job_questions import cancel_job
-from workflow.submit.job_watch import ask_about
+from workflow.submit.job_watch import ask_about, read_exit_code
 
 # A scheduler needs some seconds to end a job, and longer where its processes do not end.
 END_S = 60.0
 _PAUSE_S = 1.0
+# The script of a job ends with its supervisor, which ends with the verdict.
+FOLLOWS_S = 5.0
 
 
 def end_job(run_dir: Path, job: JobRecord) -> bool:
@@ -41,5 +43,27 @@ def end_job(run_dir: Path, job: JobRecord) -> bool:
             return True
         if not started and has_lease(run_dir):
             return True
+        time.sleep(_PAUSE_S)
+    return False
+
+
+def end_leftover_job(run_dir: Path, job: JobRecord) -> bool:
+    """Cancel the job of a run with a verdict if it does not end by itself. Returns whether it was; it may still end.
+
+    Raises RunError when the scheduler gives no answer.
+    """
+    deadline = time.monotonic() + FOLLOWS_S
+    while read_exit_code(job) is None:
+        answer = ask_about(job)
+        if answer.is_absent or (answer.word is not None and answer.word.phase == "ended"):
+            return False
+        if time.monotonic() > deadline:
+            number = job.job or (answer.word.job if answer.word is not None else "")
+            try:
+                cancel_job(job.scheduler, number)
+            except QueryError as error:
+                text = f"{job.text} may still run: {error}"
+                raise RunError(text, f"look at it later: wf status {run_dir.name}") from error
+            return bool(number)
         time.sleep(_PAUSE_S)
     return False
