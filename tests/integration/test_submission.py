@@ -21,10 +21,10 @@ import pytest
 from tests.support.chains import ROOT
 from tests.support.fake_schedulers import FakeScheduler
 from workflow.run.events import RunFinished
-from workflow.run.job_record import read_job
+from workflow.run.job_record import JobRecord, read_job
 from workflow.run.processes.process_reaper import end_members, find_members
 from workflow.run.run_directory import read_filled_plan
-from workflow.submit import job_tracker
+from workflow.submit import job_cancellation, job_tracker
 from workflow.submit.followed_job import follow_job
 
 PIPELINE = """
@@ -182,7 +182,6 @@ def test_a_refused_submission_says_what_the_scheduler_said(login: Login) -> None
 
 def test_it_may_not_be_known_whether_a_job_was_accepted(login: Login, monkeypatch: pytest.MonkeyPatch) -> None:
     from workflow.errors import RunError
-    from workflow.run.job_record import JobRecord
     from workflow.submit import submission
 
     monkeypatch.setenv("PATH", login.fake.path)
@@ -304,10 +303,32 @@ def test_a_job_that_outlives_its_cancelled_run_is_cancelled(login: Login) -> Non
 def test_a_cancellation_without_a_scheduler_is_an_error(login: Login) -> None:
     login.fake.answer("sbatch", ACCEPTED)
     login.fake.answer("squeue", DOWN)
+    login.fake.answer("scancel", DOWN)
     login.wf("run", "p.yaml", "--site", "slurm.yaml", "--detach")
     said = login.wf("cancel", code=2)
-    assert "error: slurm job 12 cannot be cancelled: squeue failed" in said
+    assert "error: slurm job 12 cannot be cancelled: scancel failed" in said
     assert login.state()[0] == "submitted"
+
+
+def test_a_job_that_the_scheduler_does_not_know_for_a_moment_is_cancelled_all_the_same(
+    login: Login, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", login.fake.path)
+    monkeypatch.setattr(job_cancellation, "_PAUSE_S", 0.0)
+    login.fake.answer("squeue", GONE, GONE, "12|RUNNING|None\n", "12|CANCELLED by 0|None\n")
+    login.fake.answer("scancel", GONE, "")
+    assert job_cancellation.end_job(login.folder, JobRecord("slurm", "small-ab12", "12"))
+    assert login.fake.calls("scancel") == [["12"], ["12"]], "once more when the scheduler knows it again"
+    assert len(login.fake.calls("squeue")) == 4, "an absence is no end"
+
+
+def test_a_job_that_the_scheduler_never_knows_again_has_ended(login: Login, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", login.fake.path)
+    monkeypatch.setattr(job_tracker, "FORGOTTEN_S", 0.0)
+    login.fake.answer("squeue", GONE)
+    login.fake.answer("scancel", "")
+    assert job_cancellation.end_job(login.folder, JobRecord("slurm", "small-ab12", "12"))
+    assert login.fake.calls("scancel") == [["12"]]
 
 
 @pytest.mark.parametrize(
@@ -362,7 +383,9 @@ def test_a_job_that_is_started_again_ends_with_that_message(login: Login) -> Non
     job.wait(WITHIN_S)
     state, reason = login.state()
     assert state == "failed"
-    assert reason.endswith("its supervisor on n1 has died, and its job was started again: a run is not resumed")
+    assert reason.endswith(
+        "its supervisor on n1 has died, and the scheduler has requeued job 12: a run is not started again"
+    )
 
 
 def test_run_directories_with_blanks_are_refused_before_anything_is_written(login: Login) -> None:

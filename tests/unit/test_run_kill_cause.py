@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.chains import make_plan, make_stage
 from tests.support.imagined_run import Run, verdict_of
-from workflow.run.events import StageExited, StageKilled, from_record, to_line
+from workflow.run.events import RanksEnded, StageExited, StageKilled, from_record, to_line
 from workflow.run.processes import memory_evidence
 from workflow.run.processes.memory_evidence import MemoryFacts, MemoryWatch, killed_processes, memory_cgroup
 from workflow.run.verdict.kill_cause import kill_cause
@@ -36,51 +36,50 @@ V2_OWN = "0::/user.slice/job-7.scope\n"
     [
         (
             replace(PEAK, log=[LOG], cgroup_kills=1, node_kills=1),
-            "out of memory: by its log the kernel killed process 28786 (python), with 71.6 MB; the limit is 64.0 MB",
+            ": out of memory: by its log the kernel killed process 28786 (python), with 71.6 MB; the limit is 64.0 MB",
         ),
-        (replace(NOTHING, log=["odd"]), "out of memory: by its log the kernel killed one of its processes"),
+        (replace(NOTHING, log=["odd"]), ": out of memory: by its log the kernel killed one of its processes"),
         (
             replace(PEAK, cgroup="/job/7", cgroup_kills=1, cgroup_is_own=True, node_kills=1),
-            "out of memory: the kernel killed 1 process of its cgroup /job/7; the limit is 64.0 MB",
+            ": out of memory: the kernel killed 1 process of its cgroup /job/7; the limit is 64.0 MB",
         ),
         (
             replace(NOTHING, cgroup="/job/7", cgroup_kills=2, cgroup_is_own=True),
-            "out of memory: the kernel killed 2 processes of its cgroup /job/7",
+            ": out of memory: the kernel killed 2 processes of its cgroup /job/7",
         ),
         (
             replace(PEAK, cgroup="/user.slice", cgroup_kills=1, node_kills=1),
-            "out of memory? for lack of it the kernel killed 1 process of cgroup /user.slice, in which there may be "
+            ": out of memory? for lack of it the kernel killed 1 process of cgroup /user.slice, in which there may be "
             "processes of others; who sent the signal is not known; its largest process had used 60.0 MB of 64.0 MB",
         ),
         (
             replace(PEAK, log=[LOG], cgroup="/user.slice", cgroup_kills=1),
-            "out of memory: by its log the kernel killed process 28786 (python), with 71.6 MB; the limit is 64.0 MB",
+            ": out of memory: by its log the kernel killed process 28786 (python), with 71.6 MB; the limit is 64.0 MB",
         ),
         (
             replace(PEAK, cgroup="/job/7", cgroup_kills=0, node_kills=0),
-            "not by the kernel for lack of memory: it killed no process of this node for that; who sent the signal is "
-            "not known; its largest process had used 60.0 MB of 64.0 MB",
+            ": not for lack of memory; who sent the signal is not known; its largest process had used 60.0 MB of "
+            "64.0 MB",
         ),
         (
             replace(NOTHING, cgroup="/job/7", cgroup_kills=0, node_kills=2),
-            "out of memory? for lack of it the kernel killed 2 of the processes of this node, none of cgroup /job/7; "
+            ": out of memory? for lack of it the kernel killed 2 of the processes of its node, none of cgroup /job/7; "
             "who sent the signal is not known",
         ),
         (
             replace(NOTHING, node_kills=2, peak_bytes=3 * MB),
-            "out of memory? for lack of it the kernel killed 2 of the processes of this node; who sent the signal is "
+            ": out of memory? for lack of it the kernel killed 2 of the processes of its node; who sent the signal is "
             "not known; its largest process had used 3.00 MB",
         ),
         (
             NOTHING,
-            "out of memory? how many processes of this node the kernel has killed for that cannot be read; "
-            "who sent the signal is not known",
+            "; whether memory ran out is not known",
         ),
         (
             replace(NOTHING, is_here=False, node_kills=0),
-            "out of memory? its processes ran where the kernel's counters cannot be read; who sent the signal is not "
-            "known",
+            "; whether memory ran out there is not known",
         ),
+        (replace(NOTHING, cgroup_kills=0, is_here=False), "; whether memory ran out there is not known"),
     ],
 )  # fmt: skip
 def test_only_what_the_evidence_allows_is_said(facts: StageKilled, text: str) -> None:
@@ -92,8 +91,22 @@ def test_the_facts_are_events_and_the_verdict_follows_from_them() -> None:
     assert from_record(json.loads(to_line(facts))) == facts
     run = Run(make_plan([make_stage("md", ["x"])]))
     run.feed_together(facts, StageExited(5.0, "md", None, 9, "one of its ranks"))
-    said = f"md was killed by signal 9 (SIGKILL): one of its ranks: {kill_cause(facts)}"
+    said = f"md was killed by signal 9 (SIGKILL): one of its ranks{kill_cause(facts)}"
     assert verdict_of(run) == ("failed", "md", said)
+
+
+@pytest.mark.parametrize(
+    ("facts", "text"),
+    [
+        (replace(NOTHING, is_here=False), "; whether memory ran out there is not known"),
+        (replace(NOTHING, node_kills=0), ": not for lack of memory; who sent the signal is not known"),
+    ],
+)
+def test_a_rank_on_another_node_is_named_before_what_is_known_of_memory(facts: StageKilled, text: str) -> None:
+    """With evidence of that node's guard, and without."""
+    run = Run(make_plan([make_stage("md", ["x"])]))
+    run.feed_together(RanksEnded(5.0, "md", "killed", "x", "n3", "1", 9), facts, StageExited(5.0, "md", 137, None))
+    assert verdict_of(run) == ("failed", "md", f"md was killed by signal 9 (SIGKILL) (rank 1 on n3){text}")
 
 
 def test_processes_in_the_kernels_log() -> None:

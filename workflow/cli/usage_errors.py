@@ -20,18 +20,28 @@ def usage_problem(error: click.ClickException, group: click.Group, words: list[s
     Args:
         group: all verbs; words: the command line, for the errors that do not name their verb.
     """
-    typed = next((group.commands[word] for word in words if word in group.commands), group)
+    typed, typed_path = _typed(group, words)
     context = error.ctx if isinstance(error, click.UsageError) else None
     verb = context.command if context is not None else typed
-    path = "wf" if verb is group else context.command_path if context is not None else f"wf {verb.name}"
-    help_ = _too_early(error, typed) if verb is group else ""
+    path = "wf" if verb is group else context.command_path if context is not None else typed_path
+    help_ = _too_early(error, typed, typed_path) if verb is group else ""
     return Problem("" if verb is group else path, 0, 0, "", _message(error, verb), help_ or _help(error, verb, path))
 
 
-def _too_early(error: click.ClickException, typed: click.Command) -> str:
+def _typed(group: click.Group, words: list[str]) -> tuple[click.Command, str]:
+    """The verb that the words name, and all words of its path: `wf campaign status`."""
+    verb: click.Command = group
+    path = "wf"
+    for word in words:
+        if isinstance(verb, click.Group) and word in verb.commands:
+            verb, path = verb.commands[word], f"{path} {word}"
+    return verb, path
+
+
+def _too_early(error: click.ClickException, typed: click.Command, path: str) -> str:
     """The hint for an option of a verb that stands before the verb; empty for other mistakes."""
     if isinstance(error, click.NoSuchOption) and error.option_name in _options(typed):
-        return f"options come after the command: `wf {typed.name} {error.option_name}`"
+        return f"options come after the command: `{path} {error.option_name}`"
     return ""
 
 

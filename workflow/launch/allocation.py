@@ -54,3 +54,10 @@ class Allocation:
     def to_json(self) -> str:
         """The text of `allocation.json`."""
         return json.dumps({"allocation_version": ALLOCATION_VERSION, **dataclasses.asdict(self)}, indent=2) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Allocation:
+        """What `to_json` has written. Raises ValueError, KeyError or TypeError for anything else."""
+        record = json.loads(text)
+        hosts = tuple(Host(**host) for host in record["hosts"])
+        return cls(record["source"], record["job"], hosts, record["end_time"], tuple(record["notes"]))

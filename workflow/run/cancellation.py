@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import time
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,10 +11,11 @@ from workflow.errors import EXIT_INTERRUPTED, RunError
 from workflow.plan.plan_model import Plan
 from workflow.run.control_requests import Control, requester, send_request
 from workflow.run.follow import follow
+from workflow.run.late_verdict import write_late_verdict
 from workflow.run.lease import Liveness, examine_leases, has_lease
-from workflow.run.processes.process_reaper import end_members, find_members, write_verdict
+from workflow.run.processes.process_reaper import end_members, find_members
+from workflow.run.run_directory import read_allocation
 
-ALLOCATION_FILE = "allocation.json"
 # From a request until the supervisor has read it and, after the stop, until it has written the verdict.
 REACTION_S = 15.0
 # A supervisor that is starting takes the lease within this time.
@@ -69,19 +68,17 @@ def stop_run(run_dir: Path, plan: Plan, request: Control) -> Liveness:
 
 def clean_up(run_dir: Path, lives: Liveness) -> CleanUp:
     """End what is left on this host of a run whose supervisor is dead, or that was never started, and write the
-    verdict. Raises OSError when that cannot be written."""
+    verdict. Raises RunError when its supervisor lives, OSError when the verdict cannot be written."""
     lease = lives.lease
+    if lives.alive and lease is not None:
+        text = f"its supervisor on {lease.host} (process {lease.pid}) works on"
+        raise RunError(text, f"wf cancel --now {run_dir.name}")
     name = str(run_dir) if lease is None else lease.run_dir
     found = find_members(name)
     left = end_members(name)
     why = "before it was started" if lease is None else f"after its supervisor on {lease.host} had died"
-    write_verdict(str(run_dir), "interrupted", EXIT_INTERRUPTED, f"cancelled by {requester()}, {why}", time.time())
-    hosts = {*_hosts(run_dir), *([lease.host] if lease else [])} - {socket.gethostname()}
+    write_late_verdict(run_dir, lives, "interrupted", EXIT_INTERRUPTED, f"cancelled by {requester()}, {why}")
+    received = read_allocation(run_dir)
+    names = [] if received is None else [host.name for host in received.hosts]
+    hosts = {*names, *([lease.host] if lease else [])} - {socket.gethostname()}
     return CleanUp(len(found) - len(left), tuple(sorted(left)), tuple(sorted(hosts)) if lease else ())
-
-
-def _hosts(run_dir: Path) -> set[str]:
-    """The hosts of the run's allocation, as far as they were written down."""
-    with suppress(OSError, ValueError, TypeError, KeyError):
-        return {str(host["name"]) for host in json.loads((run_dir / ALLOCATION_FILE).read_bytes())["hosts"]}
-    return set()

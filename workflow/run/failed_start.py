@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from workflow.errors import EXIT_RUN_FAILED, WfError
-from workflow.run.lease import examine_leases, has_lease
+from workflow.launch.allocation import Allocation
+from workflow.run.job_record import read_job
+from workflow.run.late_verdict import write_late_verdict
+from workflow.run.lease import Liveness, examine_leases, has_lease, read_lease
 from workflow.run.processes.process_reaper import write_verdict
 from workflow.run.run_brief import read_brief
-from workflow.run.run_directory import PLAN_FILE, has_started
+from workflow.run.run_directory import PLAN_FILE, has_started, read_allocation
 
 
 def was_taken(run_dir: Path) -> bool:
@@ -18,18 +23,41 @@ def was_taken(run_dir: Path) -> bool:
     return has_lease(run_dir) or has_started(run_dir)
 
 
-def record_failed_start(run_dir: Path, error: WfError, taken_before: bool) -> None:
+def record_failed_start(
+    run_dir: Path, error: WfError, received: Allocation, taken_before: bool, environ: Mapping[str, str] = os.environ
+) -> None:
     """Write the verdict of a run that could not be taken, unless another supervisor works on it or has ended it.
 
-    One whose supervisor has died is not taken again: a scheduler has started its job a second time.
+    One whose supervisor has died is not taken again. That the scheduler has started its job a second time is its
+    verdict; any other second start is a mistake of its own, and the run stays as it is.
     """
     if not (run_dir / PLAN_FILE).exists() or read_brief(run_dir).finished is not None:
         return
-    reason, code = "; ".join(problem.message for problem in error.problems), error.exit_code
-    if taken_before:
-        (lives,) = examine_leases([run_dir])
-        if lives.alive:
-            return
-        reason, code = f"{lives.text}, and its job was started again: a run is not resumed", EXIT_RUN_FAILED
     with contextlib.suppress(OSError):
-        write_verdict(str(run_dir), "failed", code, reason, time.time())
+        if taken_before or _is_taken_by_another(run_dir):
+            (lives,) = examine_leases([run_dir])
+            if which := _requeue(run_dir, received, environ):
+                write_late_verdict(run_dir, lives, "failed", EXIT_RUN_FAILED, _requeued(lives, which), "requeued")
+            return
+        reason = "; ".join(problem.message for problem in error.problems)
+        write_verdict(str(run_dir), "failed", error.exit_code, reason, time.time())
+
+
+def _is_taken_by_another(run_dir: Path) -> bool:
+    """Of two supervisors that started at once, the other one has the lease."""
+    lease = read_lease(run_dir)
+    return has_lease(run_dir) and (lease is None or not lease.is_own)
+
+
+def _requeue(run_dir: Path, received: Allocation, environ: Mapping[str, str]) -> str:
+    """The job that was started a second time: `job 12 (restart 1)`; empty where this is another job, or none."""
+    restarts = environ.get("SLURM_RESTART_COUNT", "0") if received.source == "slurm" else "0"
+    before, ordered = read_allocation(run_dir), read_job(run_dir)
+    jobs = {found.job for found in (before, ordered) if found is not None and found.job}
+    if not received.job or (restarts == "0" and received.job not in jobs):
+        return ""
+    return f"job {received.job}" + (f" (restart {restarts})" if restarts != "0" else "")
+
+
+def _requeued(lives: Liveness, which: str) -> str:
+    return f"{lives.text}, and the scheduler has requeued {which}: a run is not started again"

@@ -46,6 +46,11 @@ class Lease:
     system: str = ""
     born: int = 0
 
+    @property
+    def is_own(self) -> bool:
+        """Whether this process has taken it."""
+        return (self.pid, self.system, self.host) == (os.getpid(), this_system(), socket.gethostname())
+
 
 @dataclass(frozen=True)
 class Liveness:

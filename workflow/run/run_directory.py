@@ -20,6 +20,7 @@ from workflow.errors import RunError
 from workflow.formats.metrics_lines import METRICS_FILE
 from workflow.formats.rank_files import LAUNCH_FILE, RankStart
 from workflow.formats.stage_file import STAGE_FILE, LaunchGroup, StageSettings, to_end, to_json
+from workflow.launch.allocation import Allocation
 from workflow.plan.launch_requests import bound_by_wrapper
 from workflow.plan.placeholders import fill_all
 from workflow.plan.plan_model import Plan, StagePlan
@@ -146,6 +147,14 @@ def fill_plan(plan: Plan, run_dir: Path) -> Plan:
 def has_started(run_dir: Path) -> bool:
     """Whether a supervisor has worked on this run."""
     return (run_dir / EVENTS_FILE).exists()
+
+
+def read_allocation(run_dir: Path) -> Allocation | None:
+    """What the run has received; None where that was not written down, or cannot be read."""
+    try:
+        return Allocation.from_json((run_dir / ALLOCATION_FILE).read_bytes())
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def stage_dir(run_dir: Path, stage: str) -> Path:

@@ -21,7 +21,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workflow.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_RUN_FAILED, WfError, to_message
+from workflow.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_RUN_FAILED, RunError, WfError, to_message
 from workflow.formats.stop_file import write_stop_file
 from workflow.launch.allocation import Allocation
 from workflow.launch.process_spec import make_process
@@ -74,7 +74,6 @@ from workflow.run.processes.signals import Signals
 from workflow.run.processes.stage_processes import NOT_STARTED, Crew, Ending, by_first_end
 from workflow.run.proof.proof_need import must_prove
 from workflow.run.received import receive
-from workflow.run.requeued import refuse_restart
 from workflow.run.run_directory import ALLOCATION_FILE, has_started, read_filled_plan, stage_dir
 from workflow.run.state import RunState, initial_state
 from workflow.run.state_reducer import apply
@@ -108,7 +107,7 @@ def supervise(run_dir: Path, allocation: Allocation | None = None) -> Generator[
     plan = read_filled_plan(run_dir)
     received = _received() if allocation is None else allocation
     if has_started(run_dir):
-        raise refuse_restart(run_dir, received)
+        raise RunError(f"{run_dir}: this run has been started before", "start a new one: wf run PIPELINE")
     with Heartbeat(run_dir), Signals() as signals:
         newest = NewestState()
         # A daemon: a caller that drops the generator must be able to exit; the run's guard then ends the stages.
@@ -491,13 +490,13 @@ def main(arguments: list[str]) -> int:
         sys.stderr.write(to_text([to_message("error", "expected one run directory", usage)]))
         return EXIT_BAD_INPUT
     run_dir = Path(arguments[0]).absolute()
-    taken_before = was_taken(run_dir)
+    taken_before, received = was_taken(run_dir), _received()
     try:
-        with contextlib.closing(supervise(run_dir)) as run:
+        with contextlib.closing(supervise(run_dir, received)) as run:
             states = list(deque(run, maxlen=1))
     except WfError as error:
         sys.stderr.write(to_text(error.problems))
-        record_failed_start(run_dir, error, taken_before)
+        record_failed_start(run_dir, error, received, taken_before)
         return error.exit_code
     except KeyboardInterrupt:  # after the verdict
         return EXIT_INTERRUPTED

@@ -10,10 +10,12 @@ from workflow.run.job_record import JobRecord
 from workflow.run.lease import has_lease
 from workflow.site.allocation.scheduler_query import QueryError
 from workflow.site.jobs.job_questions import cancel_job
+from workflow.submit.job_tracker import FORGOTTEN_S, JobTracker
 from workflow.submit.job_watch import ask_about, read_exit_code
 
-# A scheduler needs some seconds to end a job, and longer where its processes do not end.
-END_S = 60.0
+# A scheduler needs some seconds to end a job, and longer where its processes do not end. One that does not know the
+# job must have said so for FORGOTTEN_S.
+END_S = FORGOTTEN_S + 10.0
 _PAUSE_S = 1.0
 # The script of a job ends with its supervisor, which ends with the verdict.
 FOLLOWS_S = 5.0
@@ -23,28 +25,37 @@ def end_job(run_dir: Path, job: JobRecord) -> bool:
     """Cancel a job and wait until it has ended, or its supervisor has taken the run. Returns False when the scheduler
     has not ended it within END_S.
 
-    Raises RunError when the scheduler gives no answer.
+    A job whose id is known is cancelled whatever the scheduler says of it, except that it has ended. Raises RunError
+    when it cannot be cancelled.
     """
     started = has_lease(run_dir)
     answer = ask_about(job)
-    if answer.error:
+    if not job.job and answer.error:
         raise RunError(f"{job.text} cannot be cancelled: {answer.error}", f"try again later: wf cancel {run_dir.name}")
     number = job.job or (answer.word.job if answer.word is not None else "")
-    if not number or answer.word is None or answer.word.phase == "ended":
+    if not number or (answer.word is not None and answer.word.phase == "ended"):
         return True
+    _cancel(run_dir, job, number)
+    tracker = JobTracker(job)
+    deadline = time.monotonic() + END_S
+    while time.monotonic() < deadline:
+        was_absent, answer = tracker.absent_since is not None, ask_about(job)
+        tracker = tracker.take(answer, time.monotonic())
+        if tracker.ended_since is not None or tracker.end(time.monotonic()) is not None:
+            return True
+        if not started and has_lease(run_dir):
+            return True
+        if was_absent and answer.word is not None:
+            _cancel(run_dir, job, number)  # the first time the scheduler did not know the job
+        time.sleep(_PAUSE_S)
+    return False
+
+
+def _cancel(run_dir: Path, job: JobRecord, number: str) -> None:
     try:
         cancel_job(job.scheduler, number)
     except QueryError as error:
         raise RunError(f"{job.text} cannot be cancelled: {error}", f"try again: wf cancel {run_dir.name}") from error
-    deadline = time.monotonic() + END_S
-    while time.monotonic() < deadline:
-        answer = ask_about(job)
-        if answer.is_absent or (answer.word is not None and answer.word.phase == "ended"):
-            return True
-        if not started and has_lease(run_dir):
-            return True
-        time.sleep(_PAUSE_S)
-    return False
 
 
 def end_leftover_job(run_dir: Path, job: JobRecord) -> bool:
@@ -59,11 +70,8 @@ def end_leftover_job(run_dir: Path, job: JobRecord) -> bool:
             return False
         if time.monotonic() > deadline:
             number = job.job or (answer.word.job if answer.word is not None else "")
-            try:
-                cancel_job(job.scheduler, number)
-            except QueryError as error:
-                text = f"{job.text} may still run: {error}"
-                raise RunError(text, f"look at it later: wf status {run_dir.name}") from error
+            if number:
+                _cancel(run_dir, job, number)
             return bool(number)
         time.sleep(_PAUSE_S)
     return False

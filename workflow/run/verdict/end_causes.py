@@ -101,4 +101,4 @@ def _signal_text(number: int) -> str:
 
 
 def _kill(stage: StageState) -> str:
-    return f": {kill_cause(stage.kill)}" if stage.kill is not None else ""
+    return "" if stage.kill is None else kill_cause(stage.kill)
