@@ -10,12 +10,13 @@ pictures into docs/pictures.
 from __future__ import annotations
 
 import sys
+from datetime import datetime, timezone
 from pathlib import Path
 
 from workflow.campaign.campaign_tables import comparison_table, metric_table
 from workflow.campaign.results_model import CampaignResults
 from workflow.campaign.results_pictures import make_pictures
-from workflow.formatting import moment, plural
+from workflow.formatting import plural
 from workflow.report.show.text_table import Table
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -58,7 +59,7 @@ def to_page(name: str, results: CampaignResults) -> str:
     versions = ", ".join(f"{package} {version}" for package, version in results.versions.items())
     count = sum(trial.succeeded for trial in results.trials)
     lines = [f"# {name}: what was measured", "<!-- written by tools/studies.py; do not edit -->", ""]
-    time = f"{moment(results.started)} to {moment(results.ended)}"
+    time = f"{_utc(results.started)} to {_utc(results.ended)} UTC"
     lines.append(f"{plural(count, 'repetition')} from {time}; {versions}.\n")
     for metric in results.metrics:
         threshold = f"{metric.threshold * 100:g} %"
@@ -69,6 +70,11 @@ def to_page(name: str, results: CampaignResults) -> str:
         lines += to_markdown(comparison_table(results))
     lines += [f"- {note}" for note in results.notes]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _utc(unix_s: float | None) -> str:
+    """Not the local time: the page is the same everywhere."""
+    return datetime.fromtimestamp(unix_s or 0.0, tz=timezone.utc).strftime("%Y-%m-%d %H:%M")
 
 
 def to_markdown(table: Table) -> list[str]:

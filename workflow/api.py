@@ -54,7 +54,8 @@ __all__ = [
 def make_plan(loaded: Loaded, site: Site | None = None, allocation: Allocation | None = None) -> Plan:
     """Decide everything about a loaded pipeline. Starts no process; reads the site's file when no site is given.
 
-    With `allocation` its mistakes come with a note where the job has nodes that the site leaves idle.
+    With `allocation` its mistakes come with a note where the job has nodes that the site leaves idle. Where it fits on
+    the site, but not on the nodes of the job, that is the mistake.
 
     Raises:
         SpecError: all that is wrong, with places in the pipeline file.
@@ -66,12 +67,23 @@ def make_plan(loaded: Loaded, site: Site | None = None, allocation: Allocation |
     if site is None:
         site = find_site(loaded)
     built = operators_of(complete_pipeline(loaded).spec, loaded.path.parent)
-    try:
-        return decide(loaded, site, python=sys.executable, wf_version=__version__, built=built)
-    except SpecError as error:
-        from workflow.site.known_sites import better_site
 
-        note = None if allocation is None else better_site(allocation, site.site)
+    def plan_for(machine: Site) -> Plan:
+        return decide(loaded, machine, python=sys.executable, wf_version=__version__, built=built)
+
+    try:
+        return plan_for(site)
+    except SpecError as error:
+        if allocation is None:
+            raise
+        from workflow.plan.allocation_check import too_few_nodes
+        from workflow.site.known_sites import better_site, whole_site
+
+        if (whole := whole_site(site, loaded.spec.site, loaded.path.parent, allocation)) is not None:
+            few = too_few_nodes(plan_for(whole), allocation)
+            if few is not None:
+                raise SpecError([few]) from error
+        note = better_site(allocation, site.site)
         if note is None:
             raise
         raise SpecError([*error.problems, note]) from error
@@ -266,7 +278,7 @@ def _run_as_job(
     from workflow.submit.followed_job import follow_job
     from workflow.submit.submission import check_submission, submit_run
 
-    check_submission(plan, Path(RUNS if run_dir is None else run_dir).absolute())
+    check_submission(plan, site, Path(RUNS if run_dir is None else run_dir).absolute())
     directory = create_run(loaded, plan, run_dir)
     job, command = submit_run(plan, site, directory)
     with Progress(plan, directory, quiet=not shown) as display:

@@ -56,6 +56,12 @@ def plural(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
+def node_hours(hours: float) -> str:
+    """`1 node-hour`, `256 node-hours`."""
+    shown = f"{hours:,.4g}"
+    return f"{shown} node-hour{'' if shown == '1' else 's'}"
+
+
 def moment(unix_s: float | None) -> str:
     """Local date and time to the second. None is `-`."""
     return NOTHING if unix_s is None else datetime.fromtimestamp(unix_s).strftime("%Y-%m-%d %H:%M:%S")

@@ -292,6 +292,16 @@ def test_guards_that_do_not_start_are_a_note(run_dir: Path, tmp_path: Path) -> N
     assert "no route to host" in (run_dir / LOG).read_text()
 
 
+def test_no_guards_where_they_would_take_cores_of_the_stages(run_dir: Path) -> None:
+    place = Placement(nodes=[(0, 2)], ranks_per_node=1, cores=[], cores_per_rank=0)
+    needed = []
+    for launcher in ("srun", "flux"):
+        line = LaunchPlan(launcher=launcher, executable=launcher)
+        plan = make_plan([make_stage("md", SLEEPER, ranks=2, launch=line, placement=place)])
+        needed.append(NodeGuards(run_dir, plan, Allocation("slurm", "1", (Host("n1"), Host("n2")))).are_needed)
+    assert needed == [True, False]
+
+
 def test_no_guards_where_all_runs_here(run_dir: Path) -> None:
     plan = make_plan([make_stage("keep", SLEEPER)])
     here = Allocation("slurm", "1", (Host(node_guard.node_name()),))

@@ -112,7 +112,7 @@ def test_against_names_the_reference_and_metrics_are_chosen() -> None:
 
 def test_repetitions_that_are_missing_are_told() -> None:
     results = make_results(spec_of(repetitions=10), schedule_of(), history_of())
-    assert "8 repetitions of 40 are still to run" in results.notes
+    assert "still to run: 8 of 40 repetitions" in results.notes
 
 
 def test_too_few_repetitions_have_no_interval_and_no_verdict() -> None:

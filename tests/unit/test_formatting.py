@@ -49,3 +49,8 @@ def test_the_others() -> None:
     assert formatting.number(7) == "7"
     assert formatting.percent(0.934) == "93 %"
     assert (formatting.plural(1, "step"), formatting.plural(2, "step")) == ("1 step", "2 steps")
+
+
+@pytest.mark.parametrize(("hours", "text"), [(1, "1 node-hour"), (0.5, "0.5 node-hours"), (1234.4, "1,234 node-hours")])
+def test_node_hours(hours: float, text: str) -> None:
+    assert formatting.node_hours(hours) == text

@@ -47,7 +47,8 @@ def test_fewer_nodes(plan: Plan) -> None:
     (problem,) = said(plan, job(2))
     assert str(problem) == (
         "error: the plan needs 3 nodes, and Slurm job 77 has 2: n1, n2\n"
-        "  ask for 3: `sbatch --nodes=3`; or let stages share nodes: `--set stages.STAGE.place.share=OTHER`"
+        "  ask for 3: `sbatch --nodes=3` or `salloc -N3`; "
+        "or let stages share nodes: `--set stages.STAGE.place.share=OTHER`"
     )
 
 

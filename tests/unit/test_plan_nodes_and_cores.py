@@ -259,6 +259,16 @@ def test_a_circle_of_three_that_share_is_named_once(plan_of: Planner) -> None:
     ]
 
 
+def test_a_sink_has_a_core_where_the_launcher_shares_none(plan_of: Planner) -> None:
+    assert plan_of().stage("keep").placement.cores_per_rank == 0
+    flux = with_launcher("flux", cores_per_node=8, nodes=2)
+    keep, count = (plan_of(site=flux).stage(name).placement for name in ("keep", "count"))
+    assert (keep.cores_per_rank, keep.nodes) == (1, count.nodes), "beside its writer"
+    assert not set(keep.cores) & set(count.cores)
+    own = plan_of(site=flux, sets=("stages.keep.place.cores_per_rank=0",))
+    assert own.stage("keep").placement.cores_per_rank == 0
+
+
 def test_on_two_nodes_a_sink_sits_beside_its_writer(plan_of: Planner) -> None:
     assert nodes(plan_of(site=TWO_NODES)) == [(0, 1), (1, 2), (1, 2)]
 

@@ -19,8 +19,9 @@ from workflow.report.read.run_list import list_runs
 from workflow.report.read.run_status import is_alive, is_over
 from workflow.report.report_files import compute_report
 from workflow.report.show.run_table import run_table
+from workflow.run.job_record import JobRecord, write_job
 from workflow.run.lease import LEASE_FILE, Lease, examine_leases, this_system
-from workflow.run.processes.process_reaper import stat_fields
+from workflow.run.processes.process_reaper import stat_fields, write_verdict
 
 
 def write_started(run_dir: Path, t: float, lease: Lease | None, stage_pid: int = 0) -> Path:
@@ -125,6 +126,18 @@ def test_the_runs_are_listed_by_their_events_and_leases(tmp_path: Path, dead_pid
     assert {line.site for line in lines} == {"local"}
     assert lines[3].wall_s == pytest.approx(compute_report(done).run.wall_s)
     assert run_table(lines).rows[2] == ["waiting", "unfinished", "-", "-", "-", "local"]
+
+
+def test_a_job_that_was_not_accepted(tmp_path: Path) -> None:
+    refused, waiting = (write_run(tmp_path / name, make_plan(), [], {}) for name in ("refused", "waiting"))
+    for run_dir in (refused, waiting):
+        write_job(run_dir, JobRecord("slurm", "shock-65e742"))
+    write_verdict(str(refused), "failed", 2, "slurm did not accept the job: x", 1000.0)
+    lines = list_runs([refused, waiting])
+    assert [(line.state, line.job) for line in lines] == [
+        ("failed", "not submitted"),
+        ("submitted", "slurm job shock-65e742"),
+    ]
 
 
 def test_a_finished_run_keeps_its_verdict(tmp_path: Path) -> None:

@@ -11,11 +11,13 @@ from tests.support.planner import CHAIN, COMPONENTS, HEAD
 from workflow.api import find_site, make_plan
 from workflow.cli.json_output import SiteList
 from workflow.cli.main import wf
-from workflow.errors import SpecError, WfError
+from workflow.errors import RunError, SpecError, WfError
 from workflow.launch.allocation import Allocation, Host
 from workflow.site.known_sites import better_site, detected_sites, known_sites, site_for, site_here
+from workflow.site.load_site import load_site
 from workflow.spec import shipped
 from workflow.spec.load import Loaded, load_pipeline
+from workflow.submit.submission import check_submission
 
 LOCAL = Allocation("local", "", (Host("laptop", 2),))
 JOB = Allocation("slurm", "7", (Host("n1", 4), Host("n2", 4), Host("n3", 4)))
@@ -84,6 +86,47 @@ def test_one_machine_inside_of_a_job_of_several(tmp_path: Path, monkeypatch: pyt
     ]
     monkeypatch.setenv("LMOD_SYSTEM_NAME", "frontier")
     assert site_for(JOB, "local") == "frontier"
+
+
+def test_a_job_of_fewer_nodes_than_the_plan_needs(tmp_path: Path, own: Path) -> None:
+    (own / "four.yaml").write_text(
+        "site: four\nsummary: s\nnodes: 4\ncores_per_node: 4\nmemory_per_node: 8 GiB\n"
+        "launcher: srun\nlaunch_single: true\n"
+    )
+    loaded(tmp_path, "four")
+    sets = ["stages.walk.ranks=12", "stages.walk.place.nodes=3"]
+    pipeline = load_pipeline(tmp_path / "pipeline.yaml", site="four", sets=sets)
+    for hosts in (1, 2, 3):
+        pair = Allocation("slurm", "9", tuple(Host(f"n{i}", 4) for i in range(hosts)))
+        with pytest.raises(SpecError) as caught:
+            make_plan(pipeline, find_site(pipeline, pair), pair)
+        (problem,) = caught.value.problems
+        assert problem.message.startswith(f"the plan needs 4 nodes, and Slurm job 9 has {hosts}: n0")
+        assert "ask for 4: `sbatch --nodes=4` or `salloc -N4`" in problem.hint
+    sets[1] = "stages.walk.place.nodes=5"
+    pipeline = load_pipeline(tmp_path / "pipeline.yaml", site="four", sets=sets)
+    with pytest.raises(SpecError, match="site four has 4 nodes, not 5"):
+        make_plan(pipeline, find_site(pipeline, pair), pair)
+
+
+def test_no_job_for_another_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: Path) -> None:
+    for name in ("SLURM_JOB_ID", "FLUX_URI", "WF_HOSTFILE"):
+        monkeypatch.delenv(name, raising=False)
+    loaded(tmp_path, "frontier")
+    pipeline, runs = str(tmp_path / "pipeline.yaml"), str(tmp_path / "run")
+    given = [pipeline, "--site", "frontier", "--detach"]
+    assert CliRunner().invoke(wf, ["plan", *given[:-1]]).exit_code == 0, "a plan may be for any machine"
+    ended = CliRunner().invoke(wf, ["run", *given, "--run-dir", runs])
+    assert isinstance(ended.exception, RunError) and not Path(runs).exists()
+    assert str(ended.exception) == (
+        "this machine is not frontier: LMOD_SYSTEM_NAME=frontier was not found here\n  `wf sites` shows which site is "
+        "here; if it is, have a site file of your own with `extends: frontier` and `detect: []`"
+    )
+    with pytest.raises(RunError, match=r"this machine is not aurora: host aurora-uan-\*, or PBS_JOBID=.*-pbs-"):
+        check_submission(make_plan(loaded(tmp_path, "aurora")), load_site("aurora"), tmp_path)
+    (own / "frontier.yaml").write_text("site: frontier\nextends: frontier\ndetect: []\n")
+    pipeline_here = loaded(tmp_path, "frontier")
+    check_submission(make_plan(pipeline_here), find_site(pipeline_here, LOCAL), tmp_path)
 
 
 def test_the_list(monkeypatch: pytest.MonkeyPatch, own: Path) -> None:

@@ -210,7 +210,7 @@ def _notes(
     missing = sum(count.wanted - count.succeeded - count.failed for count in counts)
     failed = sum(count.failed for count in counts)
     if missing > 0:
-        notes.append(f"{plural(missing, 'repetition')} of {sum(count.wanted for count in counts)} are still to run")
+        notes.append(f"still to run: {missing} of {plural(sum(count.wanted for count in counts), 'repetition')}")
     if failed:
         notes.append(f"{plural(failed, 'repetition')} failed and are not in any figure: `wf campaign status` says why")
     if spec.repetitions < FEWEST:

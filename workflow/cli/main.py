@@ -130,10 +130,12 @@ def _checked(given: GivenPipeline, strict: bool) -> tuple[Plan, list[Problem]]:
 
     from workflow.api import find_site, make_plan, notes_on
     from workflow.preflight import preflight
+    from workflow.site.allocation.discover import discover_allocation
 
     loaded = given.load()
-    site = find_site(loaded)
-    plan = make_plan(loaded, site)
+    allocation = discover_allocation()
+    site = find_site(loaded, allocation)
+    plan = make_plan(loaded, site, allocation)
     level: Severity = "error" if strict else "warning"
     found = [
         replace(problem, level=level) if problem.level != "note" else problem
@@ -171,6 +173,7 @@ def plan(
     PIPELINE is the YAML file.
     """
     from workflow.api import find_site, make_plan, notes_on, portable_plan
+    from workflow.site.allocation.discover import discover_allocation
 
     check_strategy_options(strategies, blocks, shape)
     check_portable_option(portable, as_json, others=bool(explain or strategies))
@@ -178,8 +181,9 @@ def plan(
     if portable:
         click.echo(portable_plan(loaded), nl=False)
         return
-    site = find_site(loaded)
-    decided = make_plan(loaded, site)
+    allocation = discover_allocation()
+    site = find_site(loaded, allocation)
+    decided = make_plan(loaded, site, allocation)
     if job_script:
         from workflow.cli.submitting import print_job_script
 

@@ -29,7 +29,7 @@ def submit_and_follow(
     from workflow.run.run_directory import RUNS
     from workflow.submit.submission import check_submission, submit_run
 
-    check_submission(plan, (run_dir or Path(RUNS)).absolute())
+    check_submission(plan, site, (run_dir or Path(RUNS)).absolute())
     show_warnings(_missing_here(loaded, plan, site))
     directory = create_run(loaded, plan, run_dir)
     job, command = submit_run(plan, site, directory)

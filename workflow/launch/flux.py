@@ -50,6 +50,7 @@ LAUNCHER = Launcher(
     selects_gpus=True,
     needs_hosts=True,
     other_machines=True,
+    shares_cores=False,
     signal_of=_signal_of,
     rank_variable="FLUX_TASK_RANK",
     local_rank_variable=_LOCAL_RANK,

@@ -16,8 +16,9 @@ from workflow.site.site_model import Site
 _SCHEDULERS: dict[Source, str] = {"slurm": "Slurm", "pbs": "PBS", "lsf": "LSF", "flux": "Flux"}
 # How to ask each of them for nodes, and for all that a node has.
 _NODES: dict[Source, str] = {
-    "slurm": "`sbatch --nodes={}`", "pbs": "`qsub -l select={}`", "lsf": "`bsub -nnodes {}`, or as your site documents",
-    "flux": "`flux batch --nodes={}`", "hostfile": "a host file of {} hosts",
+    "slurm": "`sbatch --nodes={0}` or `salloc -N{0}`", "pbs": "`qsub -l select={0}`",
+    "lsf": "`bsub -nnodes {0}`, or as your site documents", "flux": "`flux batch --nodes={0}`",
+    "hostfile": "a host file of {0} hosts",
 }  # fmt: skip
 _WHOLE: dict[Source, str] = {
     "slurm": "`sbatch --exclusive`, and `-S 0` where the site reserves cores", "pbs": "`qsub -l place=scatter:excl`",
@@ -55,10 +56,9 @@ def allocation_problems(
     """
     if not allocation.hosts:
         return [to_message("error", "; ".join(allocation.notes) or "the hosts of the job are not known")]
-    needs = node_needs(plan)
-    wanted, got = plan_nodes(plan), len(allocation.hosts)
-    if wanted > got:
-        return [_too_few(allocation, wanted, got)]
+    if (few := too_few_nodes(plan, allocation)) is not None:
+        return [few]
+    needs, wanted, got = node_needs(plan), plan_nodes(plan), len(allocation.hosts)
     problems = [*_lacks(needs, allocation, plan.node.threads_per_core), *_late(plan, allocation, now)]
     asked = plan.allocation.nodes if plan.allocation is not None else wanted
     if got < asked and allocation.source != "local":
@@ -69,6 +69,12 @@ def allocation_problems(
     if site is not None and not problems:
         problems += _other_node(site, allocation)
     return problems
+
+
+def too_few_nodes(plan: Plan, allocation: Allocation) -> Problem | None:
+    """The error where a plan needs more nodes than there are."""
+    wanted, got = plan_nodes(plan), len(allocation.hosts)
+    return _too_few(allocation, wanted, got) if wanted > got else None
 
 
 def plan_nodes(plan: Plan) -> int:

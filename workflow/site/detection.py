@@ -20,6 +20,18 @@ def is_recognised(detect: Iterable[Detect], environ: Mapping[str, str], host: st
     return any(_holds(way, environ, host) for way in detect)
 
 
+def ways_text(detect: Iterable[Detect]) -> str:
+    """What recognises the machine, as it is told to a user: `host aurora-uan-*, or PBS_JOBID=*.aurora-pbs-*`."""
+    return ", or ".join(" and ".join(_parts(way)) for way in detect)
+
+
+def _parts(way: Detect) -> Iterable[str]:
+    if way.variable is not None:
+        yield way.variable if way.value is None else f"{way.variable}={way.value}"
+    if way.host is not None:
+        yield f"host {way.host}"
+
+
 def _holds(way: Detect, environ: Mapping[str, str], host: str) -> bool:
     if way.variable is not None:
         value = environ.get(way.variable)

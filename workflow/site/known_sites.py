@@ -9,9 +9,10 @@ from pathlib import Path
 from workflow.errors import Problem, WfError, to_message
 from workflow.launch.allocation import Allocation
 from workflow.site.detection import is_here
-from workflow.site.load_site import read_site_file
-from workflow.site.site_model import SiteFile
+from workflow.site.load_site import MANY_NODES, read_site_file
+from workflow.site.site_model import Site, SiteFile
 from workflow.spec.config_dirs import find_configs, known_configs
+from workflow.spec.models.pipeline import AUTO_SITE
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,19 @@ def site_here(allocation: Allocation) -> str:
     if found:
         return found[0]
     return GENERIC[allocation.source] if allocation.host_names else "local"
+
+
+def whole_site(site: Site, chosen: str, base: Path, allocation: Allocation) -> Site | None:
+    """A site with all of its nodes, where a job has fewer of them and the plan was made for these; None elsewhere.
+
+    Args:
+        chosen: the pipeline's `site:`, a name or a path relative to `base`.
+    """
+    if allocation.source == "local":
+        return None
+    stated = read_site_file(site.site if chosen == AUTO_SITE else chosen, base).nodes
+    nodes = MANY_NODES if stated == "auto" else stated
+    return site.model_copy(update={"nodes": nodes}) if nodes > site.nodes else None
 
 
 def detected_sites() -> list[str]:

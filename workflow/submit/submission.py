@@ -14,6 +14,7 @@ from workflow.plan.plan_model import Plan
 from workflow.run.detached import supervisor_command
 from workflow.run.job_record import JobRecord, write_job
 from workflow.run.processes.process_reaper import write_verdict
+from workflow.site.detection import is_here, ways_text
 from workflow.site.jobs.job_questions import find_job
 from workflow.site.site_model import Site
 from workflow.submit.job_order import (
@@ -64,14 +65,23 @@ def submit_run(plan: Plan, site: Site, run_dir: Path) -> tuple[JobRecord, str]:
     return record, ""
 
 
-def check_submission(plan: Plan, run_dir: Path) -> None:
-    """Raises RunError for a run that cannot be submitted, before anything of it is written: its directory has a name
-    that job scripts cannot hold, or PSI/J is missing."""
+def check_submission(plan: Plan, site: Site, run_dir: Path) -> None:
+    """Raises RunError for a run that cannot be submitted, before anything of it is written: this machine is not the
+    site, its directory has a name that job scripts cannot hold, or PSI/J is missing."""
+    _check_here(site)
     check_path(run_dir)
     if plan.allocation is not None and plan.allocation.scheduler in BY_PSIJ:
         from workflow.submit.psij_jobs import require_psij
 
         require_psij()
+
+
+def _check_here(site: Site) -> None:
+    """Another machine may have the same scheduler: it would get a job for nodes that it does not have."""
+    if site.detect and not is_here(site.detect):
+        text = f"this machine is not {site.site}: {ways_text(site.detect)} was not found here"
+        own = f"if it is, have a site file of your own with `extends: {site.site}` and `detect: []`"
+        raise RunError(text, f"`wf sites` shows which site is here; {own}")
 
 
 def own_script(order: JobOrder) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from workflow.formatting import plural
+from workflow.launch.launchers import LAUNCHERS
 from workflow.plan.placement.devices import check_devices, choose_nics
 from workflow.plan.placement.nodes import OVERSUBSCRIBE, Demand, Overlap, Range, find_homes, place_nodes
 from workflow.plan.placement.rank_cores import Bound, bind_ranks
@@ -39,11 +40,11 @@ def place_stages(
     the sum, unless the pipeline says `oversubscribe: true`.
     """
     overlap = may_overlap(list(stages), waits)
-    cores = {
-        name: int(kinds[name] != "sink") if stage.spec.place.cores_per_rank is None else stage.spec.place.cores_per_rank
-        for name, stage in stages.items()
-    }
-    homes = find_homes(stages, cores, _feeders(streams), site, notes.problems)
+    wished = {name: stage.spec.place.cores_per_rank for name, stage in stages.items()}
+    usual = {name: int(kinds[name] != "sink") if wish is None else wish for name, wish in wished.items()}
+    homes = find_homes(stages, usual, _feeders(streams), site, notes.problems)
+    shared = LAUNCHERS[site.launcher].shares_cores
+    cores = {name: usual[name] if shared or wish is not None else 1 for name, wish in wished.items()}
     demands = [
         Demand(
             name, position, stage.spec.ranks, cores[name], stage.spec.place.nodes, homes[name],

@@ -6,7 +6,7 @@ import string
 from collections.abc import Iterator, Sequence
 
 from workflow.core_set import format_cores
-from workflow.formatting import duration, plural, size
+from workflow.formatting import duration, node_hours, plural, size
 from workflow.plan.node_groups import NodeGroup, StageOnNode, node_groups
 from workflow.plan.plan_model import NodePlan, Plan
 
@@ -47,7 +47,7 @@ def node_count_text(plan: Plan) -> str:
     if plan.allocation is None:
         return text
     hours = plan.nodes * plan.allocation.walltime_s / 3600
-    text += f"; {hours:,.4g} node-hours in {duration(plan.allocation.walltime_s)}"
+    text += f"; {node_hours(hours)} in {duration(plan.allocation.walltime_s)}"
     if node.price and (node.price, node.price_unit.replace(" ", "-")) != (1.0, "node-hours"):
         text += f", which cost {hours * node.price:,.4g} {node.price_unit}"
     return text

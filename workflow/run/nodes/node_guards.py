@@ -34,10 +34,13 @@ _END_S = 1.0
 
 
 def guard_request(plan: Plan, hosts: Sequence[str], folder: Path, program: Sequence[str]) -> LaunchRequest | None:
-    """One process of this program on each of these hosts, by the launcher of the plan; None where it needs none."""
+    """One process of this program on each of these hosts, by the launcher of the plan; None where it needs none.
+
+    None, too, where the launcher would wait for cores that the stages have.
+    """
     lines = [*(stage.launch for stage in plan.stages if stage.launch.group is None), *(g.launch for g in plan.groups)]
     line = next((line for line in lines if LAUNCHERS[line.launcher].starts_ranks), None)
-    if line is None:
+    if line is None or not LAUNCHERS[line.launcher].shares_cores:
         return None
     layout = RankLayout(nodes=len(hosts), first_node=0, ranks_per_node=1, cores_per_rank=0)
     return LaunchRequest(

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from workflow.formats.run_variables import RUN_VARIABLE, STAGE_VARIABLE
+from workflow.formats.run_variables import RANK_NAME_VARIABLE, RUN_VARIABLE, STAGE_VARIABLE
 from workflow.launch.process_spec import ProcessSpec
 from workflow.run.processes.stage_processes import inherited_environment
 
@@ -90,6 +90,7 @@ def _start(process: ShortProcess, run_dir: Path) -> subprocess.Popen[bytes] | No
         **spec.env,
         RUN_VARIABLE: str(run_dir),
         STAGE_VARIABLE: str(process.log),
+        RANK_NAME_VARIABLE: "",  # Open MPI warns of a variable that it is to export and that is not set
     }
     process.log.parent.mkdir(parents=True, exist_ok=True)
     with process.log.open("ab") as log:

@@ -6,6 +6,7 @@ the background between the two: no rank waits for one that is less than a step b
 
 from __future__ import annotations
 
+import atexit
 import time
 from typing import Any
 
@@ -17,6 +18,8 @@ from workflow.stage.ranks.communicator import own_communicator
 
 # How often rank 0 looks.
 _LOOK_S = 0.5
+# How long a rank waits at its end for the others to ask as often as it did.
+_END_S = 10.0
 
 
 class StopRequest:
@@ -30,6 +33,8 @@ class StopRequest:
         self._seen = False
         self._pending: Any = None
         self._flag = np.zeros(1, np.int32)
+        if self._comm is not None:
+            atexit.register(self._complete)
 
     def ask(self) -> bool:
         """Whether the program is to end now. Collective over the ranks."""
@@ -50,6 +55,15 @@ class StopRequest:
 
         self._flag[0] = self._comm.Get_rank() == 0 and self._look()
         self._pending = self._comm.Iallreduce(MPI.IN_PLACE, self._flag, op=MPI.MAX)
+
+    def _complete(self) -> None:
+        """At exit: MPI_Finalize allows no operation that is pending. Ranks that asked less often are not waited for."""
+        deadline = time.monotonic() + _END_S
+        while self._pending is not None and time.monotonic() < deadline:
+            if self._pending.Test():
+                self._pending = None
+            else:
+                time.sleep(0.001)
 
     def _look(self) -> bool:
         now = time.monotonic()
