@@ -20,10 +20,11 @@ import pytest
 
 from tests.support.chains import ROOT
 from tests.support.fake_schedulers import FakeScheduler
+from workflow.errors import EXIT_STOPPED
 from workflow.run.events import RunFinished
 from workflow.run.job_record import JobRecord, read_job
 from workflow.run.processes.process_reaper import end_members, find_members
-from workflow.run.run_directory import read_filled_plan
+from workflow.run.run_directory import read_allocation, read_filled_plan
 from workflow.submit import job_cancellation, job_tracker
 from workflow.submit.followed_job import follow_job
 
@@ -355,6 +356,22 @@ def host_file(folder: Path) -> Path:
     path = folder / "hosts"
     path.write_text(f"{os.uname().nodename} slots=4\n")
     return path
+
+
+def test_a_job_whose_scheduler_does_not_say_when_it_ends_is_stopped_before_its_walltime(login: Login) -> None:
+    (login.folder / "p.yaml").write_text(PIPELINE.replace("steps: 200", "steps: 10000000"))
+    login.fake.answer("sbatch", ACCEPTED)
+    login.fake.answer("squeue", "12|RUNNING|None\n")
+    asked = ["allocation.walltime=20 s", "allocation.grace=9 s"]
+    login.wf("run", "p.yaml", "--site", "slurm.yaml", "--detach", *(word for each in asked for word in ("--set", each)))
+    login.fake.answer("scontrol", DOWN)
+    job = login.start_job(login.script(), SLURM_JOB_ID="12", SLURM_JOB_NODELIST=os.uname().nodename)
+    assert job.wait(WITHIN_S) == EXIT_STOPPED
+    assert login.state()[0] == "stopped"
+    received = read_allocation(login.run)
+    assert received is not None
+    assert received.end_time is not None
+    assert "the end of the job is not known: scontrol failed" in "\n".join(received.notes)
 
 
 def test_sigterm_of_a_job_reaches_the_supervisor_which_closes_the_run(login: Login) -> None:

@@ -77,9 +77,10 @@ def comparable(plan: dict[str, Any]) -> dict[str, Any]:
     return plan | {"reasons": sorted(plan["reasons"]), "advice": len(plan["advice"]), "deadlines": stated}
 
 
-@pytest.mark.parametrize("name", sorted(path.name for path in VERSION_1.glob("*.json")))
+@pytest.mark.parametrize("name", sorted(path.name for path in VERSION_2.glob("*.json")))
 def test_version_2_has_what_to_launch_and_nothing_else_is_new(name: str) -> None:
-    """The files of versions 1 and 2 are what those versions wrote: they are never blessed."""
+    """The files of versions 1 and 2 are what those versions wrote: they are never blessed. Of version 2 one stream and
+    one file are kept."""
     old: dict[str, Any] = json.loads((VERSION_1 / name).read_text())
     new: dict[str, Any] = json.loads((VERSION_2 / name).read_text())
     assert (old.pop("plan_version"), new.pop("plan_version")) == (1, 2)
@@ -92,11 +93,13 @@ def test_version_2_has_what_to_launch_and_nothing_else_is_new(name: str) -> None
     assert comparable(new) == comparable(old)
 
 
-@pytest.mark.parametrize("folder", [VERSION_1, VERSION_2], ids=lambda folder: folder.name)
-@pytest.mark.parametrize("name", sorted(path.name for path in VERSION_1.glob("*.json")))
-def test_plans_of_older_versions_are_read_as_those_of_today(name: str, folder: Path) -> None:
-    read = read_plan((folder / name).read_bytes(), name).model_dump(mode="json")
-    assert comparable(read) == comparable(json.loads((GOLDEN / name).read_text()))
+OLDER = sorted(path for folder in (VERSION_1, VERSION_2) for path in folder.glob("*.json"))
+
+
+@pytest.mark.parametrize("path", OLDER, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_plans_of_older_versions_are_read_as_those_of_today(path: Path) -> None:
+    read = read_plan(path.read_bytes(), path.name).model_dump(mode="json")
+    assert comparable(read) == comparable(json.loads((GOLDEN / path.name).read_text()))
 
 
 def test_nothing_is_kept_of_examples_that_are_gone() -> None:

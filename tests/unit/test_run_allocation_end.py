@@ -12,6 +12,8 @@ from workflow.errors import EXIT_STOPPED
 from workflow.launch.allocation import Allocation, Host
 from workflow.plan.plan_model import AllocationPlan, Plan
 from workflow.run.events import Interrupted, StageCut, StageExited, StopPlanned
+from workflow.run.job_end import with_planned_end
+from workflow.run.job_record import JobRecord
 from workflow.run.lifecycle import wake_at
 from workflow.run.stop_ladder import default_grace_s, plan_stop
 
@@ -115,6 +117,18 @@ def asking(grace_s: float | None) -> Plan:
     """A plan for a job that is stopped so long before its end."""
     job = None if grace_s is None else AllocationPlan(scheduler="slurm", nodes=1, walltime_s=3600, grace_s=grace_s)
     return chain("sst").model_copy(update={"allocation": job})
+
+
+def test_the_end_of_a_job_that_wf_has_submitted_is_known_without_its_scheduler() -> None:
+    plan, job = asking(300), JobRecord("slurm", "small-ab12", "12")
+    assert with_planned_end(allocation(None), plan, job, 100).end_time == 3700
+    (note,) = with_planned_end(allocation(None), plan, job, 100).notes
+    assert note == "the end of the job is computed: the walltime of 1 h 00 min that was asked for, from now on"
+    known = allocation(700)
+    assert with_planned_end(known, plan, job, 100) is known
+    for other in (None, JobRecord("pbs", "small-ab12", "12")):
+        assert with_planned_end(allocation(None), plan, other, 100).end_time is None, "its walltime may be another one"
+    assert with_planned_end(allocation(None), asking(None), job, 100).end_time is None
 
 
 def test_when_to_stop() -> None:

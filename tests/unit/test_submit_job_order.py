@@ -43,7 +43,8 @@ def test_slurm() -> None:
     text = render_order(order("slurm", **more, directives=["--exclusive", "--network=job_vni", "-C x"]))
     said = lines(text, "#SBATCH ")
     for option in (
-        "--job-name=shock-ab12cd", "--no-requeue", "--qos=debug", "--constraint=gpu&nvme", "--network=job_vni", "-C x",
+        "--job-name=shock-ab12cd", "--no-requeue", "--no-kill", "--qos=debug", "--constraint=gpu&nvme",
+        "--network=job_vni", "-C x",
         "--nodes=4", "--ntasks-per-node=1", "--time=1:30:0", '--partition="p1"', '--account="phy"',
         '--reservation="r1"', "--exclusive",
     ):  # fmt: skip
@@ -62,6 +63,7 @@ def test_slurm() -> None:
 
 def test_slurm_without_whole_nodes() -> None:
     assert "--cpus-per-task=7" in list(slurm_directives(order("slurm", exclusive=False)))
+    assert "--no-kill" not in list(slurm_directives(order("slurm", nodes=1)))
     assert "#SBATCH --exclusive" not in render_order(order("slurm", exclusive=False))
 
 

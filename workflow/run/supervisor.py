@@ -15,6 +15,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Generator, Iterable
 from functools import cached_property
@@ -50,6 +51,8 @@ from workflow.run.events import (
     Tick,
 )
 from workflow.run.failed_start import record_failed_start, was_taken
+from workflow.run.job_end import with_planned_end
+from workflow.run.job_record import read_job
 from workflow.run.lease import Heartbeat
 from workflow.run.lifecycle import (
     Action,
@@ -108,6 +111,7 @@ def supervise(run_dir: Path, allocation: Allocation | None = None) -> Generator[
     received = _received() if allocation is None else allocation
     if has_started(run_dir):
         raise RunError(f"{run_dir}: this run has been started before", "start a new one: wf run PIPELINE")
+    received = with_planned_end(received, plan, read_job(run_dir), time.time())
     with Heartbeat(run_dir), Signals() as signals:
         newest = NewestState()
         # A daemon: a caller that drops the generator must be able to exit; the run's guard then ends the stages.

@@ -80,6 +80,8 @@ def slurm_directives(order: JobOrder) -> Iterator[str]:
     allocation = order.allocation
     yield f"--job-name={order.name}"
     yield "--no-requeue"
+    if allocation.nodes > 1:
+        yield "--no-kill"  # the supervisor says which node was lost, ends the run, and with it the job
     if allocation.qos is not None:
         yield f"--qos={allocation.qos}"
     if allocation.constraints:

@@ -1,6 +1,7 @@
 #!/bin/bash
 #SBATCH --job-name=shock-di-TOKEN
 #SBATCH --no-requeue
+#SBATCH --no-kill
 #SBATCH --network=single_node_vni,job_vni
 #SBATCH --exclusive
 
@@ -55,6 +56,7 @@ exit "$code"
 #!/bin/bash
 #SBATCH --job-name=large-TOKEN
 #SBATCH --no-requeue
+#SBATCH --no-kill
 #SBATCH --gpus-per-node=8
 #SBATCH --network=single_node_vni,job_vni
 #SBATCH --exclusive

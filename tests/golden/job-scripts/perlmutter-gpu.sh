@@ -1,6 +1,7 @@
 #!/bin/bash
 #SBATCH --job-name=shock-di-TOKEN
 #SBATCH --no-requeue
+#SBATCH --no-kill
 #SBATCH --qos=debug
 #SBATCH --constraint=gpu
 #SBATCH --exclusive
@@ -54,6 +55,7 @@ exit "$code"
 #!/bin/bash
 #SBATCH --job-name=large-TOKEN
 #SBATCH --no-requeue
+#SBATCH --no-kill
 #SBATCH --qos=debug
 #SBATCH --constraint=gpu
 #SBATCH --gpus-per-node=4
