@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.packed_runs import MPI_PYTHON
 from tests.support.slurm_cluster import JobDone, SlurmCluster
-from workflow.run.events import NodeRanks, NodeSeen, ProofTaken, RunFinished, StageStarted, read_events
+from workflow.run.events import NodeRanks, NodeSeen, NodesUnwatched, ProofTaken, RunFinished, StageStarted, read_events
 
 ROOT = Path(__file__).parents[2]
 # Two stages of two ranks share two nodes of two cores: each rank has a core of its own.
@@ -131,6 +131,9 @@ def test_difference_is_a_warning_where_the_pipeline_says_so(job: Job) -> None:
     done = job.run(job.argv("--set", "proof=warn"))
     assert done.state == "COMPLETED", done.printed
     assert "its launcher has not bound it" in done.printed
+    (event,) = (event for event in read_events(job.run_dir) if isinstance(event, ProofTaken))
+    assert (job.proof["state"], event.state) == ("differs", "differs")
+    assert {level for level, _ in job.differences()} == {"warning"}
 
 
 def test_two_stages_on_one_core_are_refused(job: Job) -> None:
@@ -290,6 +293,40 @@ def test_nothing_is_left_on_any_node_when_the_supervisor_is_killed(job: Job) -> 
     finally:
         cluster.client("scancel", str(number))
         cluster.wait_for_job(number, "CANCELLED", "COMPLETED", "FAILED")
+
+
+def test_file_system_that_hides_the_heartbeat_from_a_node_ends_nothing(job: Job) -> None:
+    """srun passes on what the supervisor writes: the guard of n2 knows that it lives."""
+    cluster, go = job.cluster, job.folder / "go"
+    argv = job.argv()
+    wait = (
+        "import pathlib, sys, time; end = time.monotonic() + 90\n"
+        "while not pathlib.Path(sys.argv[1]).exists(): assert time.monotonic() < end; time.sleep(0.1)"
+    )
+    command = json.dumps([sys.executable, "-c", wait, str(go)])
+    Path(argv[4]).write_text(PIPELINE.replace('[sleep, "SECONDS"]', command))
+    script = job.folder / "script.sh"
+    script.write_text(f"#!/bin/sh\nexec {shlex.join(argv)}\n")
+    given = {**cluster.environment, "PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"]}
+    export = f"--export=ALL,{','.join(f'{name}={value}' for name, value in given.items())}"
+    number = cluster.submit("--nodes=4", "--exclusive", export, f"--output={job.folder / 'job'}", str(script))
+    wait_until(lambda: _count(cluster, str(go)) == {"n1": 2, "n2": 2, "n3": 0, "n4": 0}, "the start of all ranks", 30)
+    wait_until(lambda: _count(cluster, "node_guard.py") == dict.fromkeys(cluster.hosts, 1), "guards", 10)
+    mount = ["mount", "-t", "tmpfs", "tmpfs", str(job.run_dir)]
+    assert cluster.run_on("n2", mount).returncode == 0
+    try:
+        wait_until(lambda: bool(_unwatched(job)), "the warning", 40)
+    finally:
+        assert cluster.run_on("n2", ["umount", str(job.run_dir)]).returncode == 0
+        go.touch()
+    cluster.wait_for_job(number, "COMPLETED")
+    assert _unwatched(job) == [
+        "on n2 the run directory shows no heartbeat of this run: its file system is slow there, or is another one"
+    ]
+
+
+def _unwatched(job: Job) -> list[str]:
+    return [event.text for event in read_events(job.run_dir) if isinstance(event, NodesUnwatched)]
 
 
 def _count(cluster: SlurmCluster, words: str) -> dict[str, int]:

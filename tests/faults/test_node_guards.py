@@ -22,7 +22,7 @@ from workflow.plan.plan_model import LaunchPlan, Placement
 from workflow.run.events import Event, NodeLost, NodeSeen, NodeSilent, NodesUnwatched
 from workflow.run.nodes import node_guard
 from workflow.run.nodes.guard_lines import NodeReport, parse_line
-from workflow.run.nodes.node_guards import LOG, NodeGuards
+from workflow.run.nodes.node_guards import LOG, NodeGuards, guard_request
 from workflow.run.nodes.rank_processes import RankFinder
 from workflow.run.processes.process_reaper import find_members
 from workflow.run.processes.stage_processes import Crew
@@ -82,7 +82,9 @@ class Guarded:
     def __init__(self, run_dir: Path, node: str = "n2") -> None:
         argv = [sys.executable, "-I", "-S", node_guard.__file__, str(run_dir)]
         env = {**os.environ, "SLURMD_NODENAME": node}
-        self.process = subprocess.Popen(argv, stdout=subprocess.PIPE, env=env, start_new_session=True)
+        self.process = subprocess.Popen(
+            argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, start_new_session=True
+        )
         assert self.process.stdout is not None
         os.set_blocking(self.process.stdout.fileno(), False)
         self._read = b""
@@ -94,11 +96,17 @@ class Guarded:
         assert None not in found, self._read
         return [report for report in found if report is not None]
 
+    def beat(self) -> None:
+        """As a launcher passes it on."""
+        assert self.process.stdin is not None
+        os.write(self.process.stdin.fileno(), b"\n")
+
     def close(self) -> None:
         self.process.kill()
         self.process.wait()
-        if self.process.stdout is not None:
-            self.process.stdout.close()
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                pipe.close()
 
 
 @pytest.fixture
@@ -140,7 +148,7 @@ def test_guard_reports_ranks_their_cores_and_their_end(run_dir: Path, crew: Crew
     (rank,) = (rank for report in guard.reports() for rank in report.ranks)
     allowed = Path("/proc/self/status").read_text().split("Cpus_allowed_list:\t")[1].split()[0]
     assert rank == ("keep", 0, pid, allowed)
-    assert guard.reports()[0].sees_run is True and guard.reports()[0].load is not None
+    assert guard.reports()[0].sees_beats is True and guard.reports()[0].load is not None
     one = min(os.sched_getaffinity(0))
     os.sched_setaffinity(pid, {one})
     wait_until(lambda: sum(len(report.ranks) for report in guard.reports()) == 2, "a report of other cores")
@@ -162,6 +170,23 @@ def test_guard_ends_the_run_when_the_lease_is_not_renewed(run_dir: Path, crew: C
     assert time.monotonic() - begin > 9.0, "it waits for the heartbeat first"
     assert guard.process.returncode == 0
     assert guard.reports()[-1].text.startswith("no heartbeat of the supervisor for 10 s")
+
+
+def test_guard_ends_nothing_while_the_supervisor_speaks_through_its_launcher(
+    run_dir: Path, crew: Crew, guard: Guarded
+) -> None:
+    """The file system hides the lease: the guard says so, and waits as long as beats come."""
+    pid = start_sleeper(crew, run_dir)
+
+    def blind() -> bool:
+        guard.beat()
+        return any(report.sees_beats is False for report in guard.reports())
+
+    wait_until(blind, "a word on the lease")
+    said = len(guard.reports())
+    wait_until(lambda: len(guard.reports()) > said, "the next line")
+    assert find_members(str(run_dir)) == {pid} and guard.process.poll() is None
+    wait_until(lambda: not find_members(str(run_dir)), "the end of all processes when the beats end too")
 
 
 def test_guard_leaves_other_runs_alone(run_dir: Path, tmp_path: Path, crew: Crew) -> None:
@@ -239,7 +264,6 @@ def test_guards_of_two_nodes_start_speak_and_end(run_dir: Path) -> None:
     try:
         events = poll_until(guards, lambda events: len(events) == 2, "a word of both nodes")
         assert {(event.node, event.host) for event in events if isinstance(event, NodeSeen)} == {(0, "n1"), (1, "n2")}
-        assert guards.watch.heard == 2 and not guards.watch.blind
     finally:
         guards.close()
     wait_until(lambda: not guards_running(run_dir), "the end of the guards", 3.0)
@@ -298,12 +322,25 @@ def test_no_guards_where_they_would_take_cores_of_the_stages(run_dir: Path) -> N
     for launcher in ("srun", "flux"):
         line = LaunchPlan(launcher=launcher, executable=launcher)
         plan = make_plan([make_stage("md", SLEEPER, ranks=2, launch=line, placement=place)])
-        needed.append(NodeGuards(run_dir, plan, Allocation("slurm", "1", (Host("n1"), Host("n2")))).are_needed)
+        needed.append(guard_request(plan, ["n1", "n2"], run_dir, ["guard"]) is not None)
     assert needed == [True, False]
 
 
 def test_no_guards_where_all_runs_here(run_dir: Path) -> None:
     plan = make_plan([make_stage("keep", SLEEPER)])
     here = Allocation("slurm", "1", (Host(node_guard.node_name()),))
-    assert not NodeGuards(run_dir, plan, here).are_needed
-    assert not NodeGuards(run_dir, plan, Allocation("local", "", (Host("any"),))).are_needed
+    elsewhere = Allocation("slurm", "1", (Host("n1"), Host("n2")))
+    local = Allocation("local", "", (Host("any"),))
+    ranks = read_filled_plan(run_dir)
+    for its, allocation, starts in (
+        (plan, elsewhere, False),
+        (ranks, here, False),
+        (plan, local, False),
+        (ranks, elsewhere, True),
+    ):
+        guards = NodeGuards(run_dir, its, allocation)
+        try:
+            guards.poll(time.monotonic())
+            assert (run_dir / LOG).exists() == starts
+        finally:
+            guards.close()

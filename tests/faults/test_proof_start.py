@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import select
 import sys
 import threading
 from pathlib import Path
@@ -11,8 +13,9 @@ import pytest
 from tests.support.chains import make_plan, make_stage, write_run
 from workflow.plan.launch_requests import Received
 from workflow.plan.plan_model import LaunchPlan, Placement, Plan
-from workflow.run.proof import proof_deadlines
-from workflow.run.proof.prove import take_proof
+from workflow.run.proof import proof_deadlines, prove
+from workflow.run.proof.proof_model import Proof
+from workflow.run.proof.prove import Prover, take_proof
 
 MPIEXEC = Path(sys.executable).parent / "mpiexec"
 
@@ -38,3 +41,40 @@ def test_launcher_that_starts_nothing_has_the_time_of_the_plan(tmp_path: Path) -
     proof = take_proof(write_run(plan, tmp_path / "run"), plan, Received(), threading.Event())
     texts = [each.text for each in proof.differences]
     assert texts[0] == "the launch line of md started no rank (no answer within 1 s): waiting for resources"
+
+
+def test_difference_is_a_warning_in_all_that_is_kept_where_the_pipeline_says_so(tmp_path: Path) -> None:
+    plan = plan_with(tmp_path / "dumb", "exit 3", 60.0)
+    states = {}
+    for way in ("strict", "warn"):
+        its = plan.model_copy(update={"proof": way})
+        proof = take_proof(write_run(its, tmp_path / way), its, Received(), threading.Event())
+        levels = {each.level for each in proof.differences}
+        states[way] = proof.state, proof.to_event(1.0).state, json.loads(proof.to_json())["state"], levels
+    assert states == {
+        "strict": ("refused", "refused", "refused", {"error"}),
+        "warn": ("differs", "differs", "differs", {"warning"}),
+    }
+
+
+def test_proof_that_hangs_does_not_hold_up_the_end_of_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mock: no file system of this machine hangs."""
+    plan = plan_with(tmp_path / "dumb", "exit 3", 60.0)
+    hung, over = threading.Event(), threading.Event()
+
+    def hang(*_: object) -> Proof:
+        hung.set()
+        over.wait(60)
+        return Proof("proved", 0.0, 0.0, 0.0)
+
+    monkeypatch.setattr(prove, "take_proof", hang)
+    monkeypatch.setattr(prove, "_CLOSE_S", 0.1)
+    prover = Prover(write_run(plan, tmp_path / "run"), plan, Received())
+    prover.start()
+    try:
+        assert hung.wait(30)
+        prover.close()
+        assert not over.is_set() and prover.take() is None
+    finally:
+        over.set()
+    assert select.select([prover.finished], [], [], 30)[0], "its end is not written into a descriptor of another file"

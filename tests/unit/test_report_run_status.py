@@ -15,12 +15,13 @@ from pathlib import Path
 import pytest
 
 from tests.support.sample_run import make_plan, write_run, write_sample
+from workflow.formats.lease_file import LEASE_FILE
 from workflow.report.read.run_list import list_runs
 from workflow.report.read.run_status import is_alive, is_over
 from workflow.report.report_files import compute_report
 from workflow.report.show.run_table import run_table
 from workflow.run.job_record import JobRecord, write_job
-from workflow.run.lease import LEASE_FILE, Lease, examine_leases, this_system
+from workflow.run.lease import Lease, examine_leases, this_system
 from workflow.run.processes.process_reaper import stat_fields, write_verdict
 
 

@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from workflow.errors import EXIT_RUN_FAILED, RunError
+from workflow.formats.lease_file import LEASE_FILE
 from workflow.launch.allocation import Allocation, Host
 from workflow.run.events import EVENTS_FILE, RunFinished, RunStarted, read_events, to_line
 from workflow.run.failed_start import record_failed_start, was_taken
 from workflow.run.job_record import JobRecord, write_job
-from workflow.run.lease import LEASE_FILE, Heartbeat, Lease, this_system
+from workflow.run.lease import Heartbeat, Lease, this_system
 from workflow.run.run_directory import ALLOCATION_FILE, PLAN_FILE
 
 ERROR = RunError("RUN: this run has been started before")

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from workflow.formats.lease_file import LEASE_FILE
 from workflow.run.events import EVENTS_FILE, RunFinished, read_events
 from workflow.run.late_verdict import write_late_verdict
-from workflow.run.lease import LEASE_FILE, Heartbeat, Lease, Liveness, examine_leases
+from workflow.run.lease import Heartbeat, Lease, Liveness, examine_leases
 
 ELSEWHERE = Lease("n1", 4711, 3, "/runs/a", "another-boot pid:[1]", 12)
 AN_HOUR_S = 3600.0

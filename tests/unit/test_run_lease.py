@@ -15,10 +15,9 @@ from pathlib import Path
 import pytest
 
 from workflow.errors import RunError
+from workflow.formats.lease_file import LEASE_FILE, SILENCE_S
 from workflow.run import lease as lease_file
 from workflow.run.lease import (
-    LEASE_FILE,
-    SILENCE_S,
     Heartbeat,
     Lease,
     LeaseWatch,

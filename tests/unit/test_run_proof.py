@@ -316,3 +316,14 @@ def test_stream_has_10_s_to_open_and_10_s_for_its_steps_once_all_its_ends_run() 
     deadlines.reach("atoms", 2, 1109.0)
     assert not deadlines.is_over("atoms", 1118.0)
     assert deadlines.is_over("atoms", 1119.0)
+
+
+def test_topology_is_worked_out_once_for_all_nodes_that_are_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[object] = []
+    to_cores = NodeFound.to_cores
+    monkeypatch.setattr(NodeFound, "to_cores", lambda node, its: calls.append(its) or to_cores(node, its))  # type: ignore[func-returns-value]
+    hosts = [f"n{number}" for number in range(500)]
+    nodes = {host: replace(NODES["n1"], host=host) for host in hosts}
+    plan = replace(MD, ranks=1000, nodes=500, hosts=hosts)
+    assert compare_placement([plan], as_planned(plan), nodes, BOTH) == []
+    assert len(calls) == 5, "all processors, the cores of two ranks, and two halves: caches and NUMA domains are alike"

@@ -300,7 +300,8 @@ class NodeLost(Event):
 
 @dataclass(frozen=True)
 class NodesUnwatched(Event):
-    """A warning: the guards of the nodes could not be started, or have ended; the run goes on without them."""
+    """A warning: guards of nodes could not be started, have ended, or see no heartbeat in the run directory; the run
+    goes on."""
 
     text: str
 

@@ -16,12 +16,9 @@ from pathlib import Path
 from types import TracebackType
 
 from workflow.errors import RunError
+from workflow.formats.lease_file import BEAT_S, LEASE_FILE, SILENCE_S
 from workflow.run.processes.process_reaper import stat_fields
 
-LEASE_FILE = "lease.json"
-BEAT_S = 2.0
-# Without a new beat for so long the supervisor is dead. NFS may show a file some seconds late.
-SILENCE_S = 10.0
 # Clocks of hosts do not differ by more: a lease that is older needs no watching.
 LONG_AGO_S = 600.0
 _PAUSE_S = 0.1

@@ -346,7 +346,7 @@ class _Watch:
             self.events.append(SchedulerSaid(now, self.allocation.job, answer.state, answer.raw))
         if self.state.proving and self.prover is not None and (proof := self.prover.take()) is not None:
             self.crew.unwatch(self.prover.finished)
-            self.events.append(proof.to_event(now, self.plan))
+            self.events.append(proof.to_event(now))
             self.rank_watch = proof.rank_watch()
         # Counts come before exits, and those of a stage that has ended with those of its neighbours.
         if now - self.polled >= POLL_S:

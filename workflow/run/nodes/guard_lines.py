@@ -17,7 +17,8 @@ from typing import Any
 from workflow.run.nodes.rank_processes import RankProcess
 from workflow.run.processes.memory_evidence import MemoryFacts
 
-BEAT_S = 2.0
+# Between two lines of a guard that has nothing to say.
+LINE_S = 2.0
 # A pipe takes up to 4,096 bytes at once (pipe(7), PIPE_BUF): longer lines of two nodes could mix.
 _RANKS_A_LINE = 40
 _FIELDS = {each.name for each in dataclasses.fields(MemoryFacts)}
@@ -33,14 +34,14 @@ class NodeLoad:
 
 @dataclass(frozen=True)
 class NodeReport:
-    """One line of one guard. `sees_run`: whether it can read the run directory; None where the line does not say."""
+    """One line of one guard. `sees_beats`: whether it sees beats in the lease; None where the line does not say."""
 
     node: str
     ranks: tuple[RankProcess, ...] = ()
     gone: tuple[tuple[str, int], ...] = ()
     memory: Mapping[str, MemoryFacts] = field(default_factory=dict)
     load: NodeLoad | None = None
-    sees_run: bool | None = None
+    sees_beats: bool | None = None
     text: str = ""
 
 
@@ -51,15 +52,15 @@ def to_lines(
     gone: Sequence[tuple[str, int]] = (),
     memory: Mapping[str, MemoryFacts] | None = None,
     load: NodeLoad | None = None,
-    sees_run: bool | None = None,
+    sees_beats: bool | None = None,
     text: str = "",
 ) -> Iterator[bytes]:
     """The lines of what has changed; a beat when nothing has."""
     first: dict[str, Any] = {"node": node}
     if load is not None:
         first |= {"load": load.load, "free": load.free_bytes}
-    if sees_run is not None:
-        first["sees_run"] = sees_run
+    if sees_beats is not None:
+        first["sees_beats"] = sees_beats
     if text:
         first["text"] = text
     yield _line(first)
@@ -86,7 +87,7 @@ def parse_line(line: bytes) -> NodeReport | None:
             gone=tuple((str(stage), int(rank)) for stage, rank in record.get("gone", ())),
             memory={stage: _facts(facts) for stage, facts in record.get("memory", {}).items()},
             load=load,
-            sees_run=record.get("sees_run"),
+            sees_beats=record.get("sees_beats"),
             text=str(record.get("text", "")),
         )
     except (ValueError, TypeError, KeyError, AttributeError):

@@ -1,7 +1,8 @@
 """The guard of a run on one node, a program: `python -I -S node_guard.py RUN_DIR`, once per node of the allocation.
 
 It prints what it sees of the run's processes (`guard_lines`), and ends them when the supervisor is dead: when the
-counter in RUN_DIR/lease.json has not changed for 10 s. The file is opened anew each time: an NFS client then asks the
+counter in RUN_DIR/lease.json has not changed for 10 s, and no byte has come through standard input, where launchers
+pass on what the supervisor writes. The file is opened anew each time: an NFS client then asks the
 server, as it does for no `stat`, and a file that was replaced is found by its name again.
 
 It ends with the run: by SIGTERM when no process of the run is left on its node. Only the standard library.
@@ -23,13 +24,15 @@ from pathlib import Path
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[3]))  # where the package is
 
-from workflow.run.nodes.beat_judge import LOOK_S, BeatJudge
-from workflow.run.nodes.guard_lines import BEAT_S, NodeLoad, to_lines
+from workflow.formats.lease_file import LEASE_FILE
+from workflow.run.nodes.beat_judge import BeatJudge
+from workflow.run.nodes.guard_lines import LINE_S, NodeLoad, to_lines
 from workflow.run.nodes.rank_processes import RankFinder, RankProcess, allowed_cores
 from workflow.run.processes.memory_evidence import MemoryFacts, MemoryWatch
 from workflow.run.processes.process_reaper import end_members, find_members
 
-LEASE_FILE = "lease.json"
+# How often ranks and what comes in are looked at.
+_TURN_S = 0.5
 # How often all processes of the node are looked at: often while stages start.
 _SCAN_S, _FIRST_SCANS_S = 2.0, 20.0
 # How often load and memory are sent, where nothing else is.
@@ -55,7 +58,7 @@ class _LeaseReader(threading.Thread):
             self.judge.look(beat, now - last)
             last = now
             self.has_looked.set()
-            time.sleep(LOOK_S)
+            time.sleep(self.judge.next_look_s * (0.75 + os.urandom(1)[0] / 512))  # the nodes must not look all at once
 
 
 def _read_beat(path: Path) -> int | None:
@@ -63,6 +66,23 @@ def _read_beat(path: Path) -> int | None:
         return int(json.loads(path.read_bytes())["beat"])
     except (OSError, ValueError, TypeError, KeyError):
         return None
+
+
+class _BeatPipe:
+    """Standard input: the beats of the supervisor, where the launcher passes them on to this node."""
+
+    def __init__(self) -> None:
+        self._open = True
+
+    def has_beat(self) -> bool:
+        """Whether one has come since the last call."""
+        came = False
+        with contextlib.suppress(OSError, ValueError):
+            while self._open and select.select([0], [], [], 0)[0]:
+                data = os.read(0, 4096)
+                self._open = bool(data)
+                came = came or self._open
+        return came
 
 
 class _EndRequest:
@@ -162,10 +182,14 @@ def main(run_dir: str) -> int:
     lease = _LeaseReader(Path(run_dir, LEASE_FILE))
     lease.start()
     node, output, ranks = node_name(), _GuardOutput(), _RunOnNode(run_dir)
-    lease.has_looked.wait(LOOK_S)
-    output.send(b"".join(to_lines(node, load=_load(), sees_run=lease.judge.has_seen_lease)))
-    sent = loaded = time.monotonic()
+    lease.has_looked.wait(_TURN_S)
+    pipe, told = _BeatPipe(), lease.judge.sees_beats
+    output.send(b"".join(to_lines(node, load=_load(), sees_beats=told)))
+    sent = loaded = listened = time.monotonic()
     while True:
+        now = time.monotonic()
+        lease.judge.listen(pipe.has_beat(), now - listened)
+        listened = now
         if lease.judge.is_dead:
             text = f"no heartbeat of the supervisor for {lease.judge.silent_s:.0f} s: all processes of the run end"
             output.send(b"".join(to_lines(node, text=text)))
@@ -173,14 +197,17 @@ def main(run_dir: str) -> int:
             return 0
         if asked.came and not find_members(run_dir):
             return 0
-        now = time.monotonic()
+        sees = lease.judge.sees_beats
+        if sees is not None and sees != told:
+            told = sees
+            output.send(b"".join(to_lines(node, sees_beats=sees)))
         changed, gone, memory = ranks.changes(now)
-        if changed or gone or now - sent >= BEAT_S - LOOK_S / 2:
+        if changed or gone or now - sent >= LINE_S - _TURN_S / 2:
             load = _load() if changed or gone or now - loaded >= _LOAD_S else None
             loaded = now if load is not None else loaded
             sent = now
             output.send(b"".join(to_lines(node, ranks=changed, gone=gone, memory=memory, load=load)))
-        asked.wait(LOOK_S)
+        asked.wait(_TURN_S)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
+from workflow.formats.lease_file import BEAT_S
 from workflow.formats.run_variables import RUN_VARIABLE
 from workflow.launch.allocation import Allocation
 from workflow.launch.launch_request import LaunchRequest, RankedProgram, RankLayout
@@ -72,11 +73,7 @@ class NodeGuards:
         self._starts = 0
         self._due = 0.0
         self._rest = b""
-
-    @property
-    def are_needed(self) -> bool:
-        """Whether the run may have processes on other nodes."""
-        return self._request is not None
+        self._said = 0.0
 
     def poll(self, now: float) -> list[Event]:
         """Start the guards at the first call; what they have said since the last one."""
@@ -84,6 +81,9 @@ class NodeGuards:
             return []
         if self._process is None:
             return self._start(now) if now >= self._due and self._starts < _STARTS else []
+        if now - self._said >= BEAT_S:
+            self._said = now
+            self._say_beat()
         ended = self._process.poll() is not None  # before the last lines are read
         events = self.watch.take(self._lines(), now)
         events += self.watch.look(now)
@@ -103,7 +103,7 @@ class NodeGuards:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(max(0.1, deadline - time.monotonic()))
                 break
-        _pipe(self._process).close()
+        _close(self._process)
         self._process = None
 
     def _start(self, now: float) -> list[Event]:
@@ -118,16 +118,24 @@ class NodeGuards:
             with (self._run_dir / LOG).open("ab") as log:
                 self._process = subprocess.Popen(
                     process.argv, cwd=process.cwd, env={**env, **process.env}, start_new_session=True,
-                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log,
+                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
                 )  # fmt: skip
         except OSError as error:
             self._starts = _STARTS
             return [NodesUnwatched(now, f"cannot start {process.argv[0]}: {error.strerror}")]
         pipe = _pipe(self._process)
-        os.set_blocking(pipe.fileno(), False)
+        assert self._process.stdin is not None
+        for each in (pipe, self._process.stdin):
+            os.set_blocking(each.fileno(), False)
         with contextlib.suppress(OSError, AttributeError):
             fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         return []
+
+    def _say_beat(self) -> None:
+        """One byte, which some launchers pass on to all guards: the run directory may be slow."""
+        assert self._process is not None and self._process.stdin is not None
+        with contextlib.suppress(OSError):
+            os.write(self._process.stdin.fileno(), b"\n")
 
     def _lines(self) -> list[bytes]:
         """The whole lines that have come."""
@@ -143,7 +151,7 @@ class NodeGuards:
         """The launcher of the guards has ended while the run goes on."""
         assert self._process is not None
         code = self._process.returncode
-        _pipe(self._process).close()
+        _close(self._process)
         self._process, self._rest = None, b""
         self._due = now + _PAUSE_S
         if self._starts < _STARTS:
@@ -155,3 +163,9 @@ class NodeGuards:
 def _pipe(process: subprocess.Popen[bytes]) -> IO[bytes]:
     assert process.stdout is not None
     return process.stdout
+
+
+def _close(process: subprocess.Popen[bytes]) -> None:
+    for each in (process.stdin, process.stdout):
+        if each is not None:
+            each.close()

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from workflow.run.events import Event, NodeLost, NodeSeen, NodeSilent
-from workflow.run.nodes.guard_lines import BEAT_S, NodeLoad, NodeReport, parse_line
+from workflow.formatting import plural
+from workflow.run.events import Event, NodeLost, NodeSeen, NodeSilent, NodesUnwatched
+from workflow.run.nodes.guard_lines import LINE_S, NodeLoad, NodeReport, parse_line
 from workflow.run.nodes.rank_processes import RankProcess
 from workflow.run.processes.memory_evidence import MemoryFacts
 
 LOST_S = 10.0
 # Two beats and a half: what fails meanwhile beside a silent node may have failed because of it.
-SILENT_S = 2.5 * BEAT_S
+SILENT_S = 2.5 * LINE_S
 # A supervisor that was suspended, or that waited for a slow file system, has read no lines meanwhile.
 _OWN_PAUSE_S = 3.0
 
@@ -63,17 +64,7 @@ class NodeWatch:
         self._memory: dict[str, list[tuple[str, MemoryFacts]]] = {}
         self._changed: list[RankSeen] = []
         self._looked: float | None = None
-        self.blind: list[str] = []  # hosts whose guards do not see the run directory
-
-    @property
-    def heard(self) -> int:
-        """How many nodes have said anything, and are not lost."""
-        return sum(node.was_heard and not node.lost for node in self._nodes)
-
-    @property
-    def hosts_not_heard(self) -> list[str]:
-        """Nodes of which no line has come."""
-        return [node.host for node in self._nodes if not node.was_heard]
+        self._blind: list[str] = []  # hosts whose guards have said since the last look that they see no beats
 
     def take(self, lines: Iterable[bytes], now: float) -> list[Event]:
         """What these lines of the guards have said. Lines that are none of theirs are left out."""
@@ -110,7 +101,9 @@ class NodeWatch:
             node.silent = True
         for node in lost:
             node.lost = True
+        blind, self._blind = self._blind, []
         return [
+            *([NodesUnwatched(now, _blind_text(blind))] if blind else []),
             *(NodeSilent(now, node.index, node.host) for node in new),
             *(NodeLost(now, node.index, node.host, round(now - node.heard, 3), _last_words(node)) for node in lost),
         ]
@@ -121,37 +114,20 @@ class NodeWatch:
         at_fault = len(silent) == len(nodes) > 1 or any(_short(node.host) == self._own for node in silent)
         return [] if at_fault else silent
 
-    def ranks(self) -> list[RankSeen]:
-        """All ranks that are known to run, on nodes that are not lost."""
-        return [
-            RankSeen(each.stage, each.rank, node.index, node.host, each.pid, each.cores)
-            for node in self._nodes
-            if not node.lost
-            for each in node.ranks.values()
-        ]
-
     def take_changed(self) -> list[RankSeen]:
         """The ranks that are new, or may use other cores, since the last call."""
         changed, self._changed = self._changed, []
         return changed
 
-    def count(self, stage: str) -> int:
-        """How many ranks of a launch line's stage run."""
-        return sum(name == stage for node in self._nodes if not node.lost for name, _ in node.ranks)
-
     def memory_facts(self, stage: str) -> list[tuple[str, MemoryFacts]]:
         """(host, what its kernel reports) of each node on which ranks of this stage have ended, the newest last."""
         return self._memory.get(stage, [])
 
-    def loads(self) -> Mapping[str, NodeLoad]:
-        """host → its load, as it was said last."""
-        return {node.host: node.load for node in self._nodes if node.load is not None}
-
     def _note(self, node: _Node, report: NodeReport) -> None:
         node.load = report.load or node.load
         node.said = report.text or node.said
-        if report.sees_run is False:
-            self.blind.append(node.host)
+        if report.sees_beats is False:
+            self._blind.append(node.host)
         for each in report.ranks:
             node.ranks[each.stage, each.rank] = each
             self._changed.append(RankSeen(each.stage, each.rank, node.index, node.host, each.pid, each.cores))
@@ -164,6 +140,14 @@ class NodeWatch:
 def _short(host: str) -> str:
     """A host's name without its domain: a scheduler and the system of the node need not agree on it."""
     return host.partition(".")[0]
+
+
+def _blind_text(hosts: Sequence[str]) -> str:
+    more = f" and {plural(len(hosts) - 1, 'more node')}" if len(hosts) > 1 else ""
+    return (
+        f"on {hosts[0]}{more} the run directory shows no heartbeat of this run: its file system is slow there, or is "
+        "another one"
+    )
 
 
 def _last_words(node: _Node) -> str:

@@ -9,6 +9,7 @@ from typing import Literal
 
 from workflow.core_set import format_cores
 from workflow.formatting import plural
+from workflow.run.proof.node_kinds import NodeKind, NodeKinds
 from workflow.run.proof.planned_ranks import Company, PlannedStage
 from workflow.run.proof.probe_answers import NodeFound, RankFound
 
@@ -31,6 +32,7 @@ def compare_placement(
     company: Company,
 ) -> list[PlacementDifference]:
     """All that differs. `nodes` are by host."""
+    kinds = NodeKinds(nodes)
     by_stage: dict[str, dict[int, RankFound]] = {plan.stage: {} for plan in planned}
     for rank in found:
         by_stage.setdefault(rank.stage, {})[rank.rank] = rank
@@ -39,10 +41,10 @@ def compare_placement(
         ranks = by_stage[plan.stage]
         differences += _missing(plan, ranks)
         differences += _wrong_nodes(plan, ranks)
-        differences += _wrong_cores(plan, ranks, nodes)
-        differences += _split_domains(plan, ranks, nodes)
+        differences += _wrong_cores(plan, ranks, kinds)
+        differences += _split_domains(plan, ranks, kinds)
         differences += _wrong_devices(plan, ranks)
-    differences += _shared_cores(planned, by_stage, nodes, company)
+    differences += _shared_cores(planned, by_stage, kinds, company)
     differences += _shared_gpus(planned, by_stage, company)
     return differences
 
@@ -86,18 +88,16 @@ def _wrong_nodes(plan: PlannedStage, ranks: Mapping[int, RankFound]) -> Iterator
         yield PlacementDifference("error", plan.stage, text)
 
 
-def _wrong_cores(
-    plan: PlannedStage, ranks: Mapping[int, RankFound], nodes: Mapping[str, NodeFound]
-) -> Iterator[PlacementDifference]:
+def _wrong_cores(plan: PlannedStage, ranks: Mapping[int, RankFound], kinds: NodeKinds) -> Iterator[PlacementDifference]:
     """Ranks that may run beside their cores, or not on all of them."""
+    bound = [frozenset(cores) for cores in plan.cores]
     unbound, elsewhere, fewer = [], [], []
     for number, rank in sorted(ranks.items()):
-        wanted = plan.cores_of(number) if number < plan.ranks else frozenset[int]()
-        node = nodes.get(rank.host)
-        cores = _cores(rank, node)
+        wanted = bound[number % plan.ranks_per_node] if bound and number < plan.ranks else frozenset[int]()
+        kind, cores = kinds.of(rank), kinds.cores(rank)
         if not wanted or cores == wanted:
             continue
-        if cores > wanted and node is not None and cores == node.to_cores(node.online):
+        if cores > wanted and kind is not None and cores == kind.all_cores:
             unbound.append((number, rank, cores, wanted))
         elif cores < wanted:
             fewer.append((number, rank, cores, wanted))
@@ -117,25 +117,34 @@ def _wrong_cores(
 
 
 def _split_domains(
-    plan: PlannedStage, ranks: Mapping[int, RankFound], nodes: Mapping[str, NodeFound]
+    plan: PlannedStage, ranks: Mapping[int, RankFound], kinds: NodeKinds
 ) -> Iterator[PlacementDifference]:
     """Ranks over more L3 or NUMA domains than their number of cores needs, where the plan leaves the cores to the
     launcher, or has them in one domain of the site that is none of the node."""
+    if not plan.cores_per_rank:
+        return
     for name in ("L3 cache", "NUMA domain"):
+        split: dict[tuple[NodeKind, frozenset[int]], int] = {}  # → how many domains too many
         wrong = []
         for number, rank in sorted(ranks.items()):
-            node = nodes.get(rank.host)
-            if node is None or not plan.cores_per_rank:
+            kind, cores = kinds.of(rank), kinds.cores(rank)
+            if kind is None:
                 continue
-            cores = _cores(rank, node)
-            domains = [node.to_cores(domain) for domain in (node.l3 if name == "L3 cache" else node.numa)]
-            used = sum(bool(cores & domain) for domain in domains)
-            if used > _fewest(len(cores), domains) and cores != node.to_cores(node.online):
+            if (kind, cores) not in split:
+                split[kind, cores] = _too_many(cores, kind, name)
+            if used := split[kind, cores]:
                 wrong.append((number, rank, cores, used))
         if wrong:
             number, rank, cores, used = wrong[0]
-            text = f"rank {number} of {plan.stage} uses {plural(used, name)}s of {rank.host} with {named_cores(cores)}"
-            yield PlacementDifference("warning", plan.stage, text.replace("ss ", "s ") + _and_more(len(wrong)))
+            text = f"rank {number} of {plan.stage} uses {plural(used, name)} of {rank.host} with {named_cores(cores)}"
+            yield PlacementDifference("warning", plan.stage, text + _and_more(len(wrong)))
+
+
+def _too_many(cores: frozenset[int], kind: NodeKind, name: str) -> int:
+    """Over how many domains these cores are spread, where fewer would do; 0 where not."""
+    domains = kind.domains[name]
+    used = sum(bool(cores & domain) for domain in domains)
+    return used if used > _fewest(len(cores), domains) and cores != kind.all_cores else 0
 
 
 def _fewest(count: int, domains: Sequence[frozenset[int]]) -> int:
@@ -174,29 +183,27 @@ def _wrong_devices(plan: PlannedStage, ranks: Mapping[int, RankFound]) -> Iterat
 def _shared_cores(
     planned: Sequence[PlannedStage],
     by_stage: Mapping[str, Mapping[int, RankFound]],
-    nodes: Mapping[str, NodeFound],
+    kinds: NodeKinds,
     company: Company,
 ) -> list[PlacementDifference]:
     """Cores with two ranks that may run at the same time, both of which are bound and have cores of their own."""
-    has_cores = {plan.stage for plan in planned if plan.own_cores}
-    users: dict[tuple[str, int], list[tuple[str, int]]] = {}
+    users: dict[str, dict[int, list[tuple[str, int]]]] = {}
     for plan in planned:
-        for number, rank in sorted(by_stage[plan.stage].items()):
-            node = nodes.get(rank.host)
-            cores = _cores(rank, node)
-            if (
-                plan.stage in has_cores
-                and node is not None
-                and (cores != node.to_cores(node.online) or len(cores) == 1)
-            ):
+        for number, rank in sorted(by_stage[plan.stage].items()) if plan.own_cores else ():
+            kind, cores = kinds.of(rank), kinds.cores(rank)
+            if kind is not None and (cores != kind.all_cores or len(cores) == 1):
+                its = users.setdefault(rank.host, {})
                 for core in cores:
-                    users.setdefault((rank.host, core), []).append((plan.stage, number))
+                    its.setdefault(core, []).append((plan.stage, number))
+    shared = [
+        (host, core, ranks) for host, its in sorted(users.items()) for core, ranks in sorted(its.items()) if ranks[1:]
+    ]
     pairs: dict[tuple[str, str], list[str]] = {}
-    for (host, core), ranks in sorted(users.items()):
+    for host, core, ranks in shared:
         for index, (stage, number) in enumerate(ranks):
-            for other, its in ranks[index + 1 :]:
+            for other, its_rank in ranks[index + 1 :]:
                 if other == stage or company.may_meet(stage, other):
-                    text = f"core {core} of {host} has rank {number} of {stage} and rank {its} of {other}"
+                    text = f"core {core} of {host} has rank {number} of {stage} and rank {its_rank} of {other}"
                     pairs.setdefault((stage, other), []).append(text)
     return [
         PlacementDifference("error", other, texts[0] + _and_more(len(texts), "core"))
@@ -230,10 +237,6 @@ def _gpus(rank: RankFound) -> list[str] | None:
     """The devices that a rank sees; None where no variable restricts it."""
     values = [value.split(",") for value in rank.gpus.values()]
     return min(([each for each in value if each] for value in values), key=len, default=None)
-
-
-def _cores(rank: RankFound, node: NodeFound | None) -> frozenset[int]:
-    return frozenset(rank.cores) if node is None else node.to_cores(rank.cores)
 
 
 def named_cores(cores: Iterable[int]) -> str:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from workflow.core_set import format_cores
-from workflow.plan.plan_model import Plan
 from workflow.run.events import ProofTaken
 from workflow.run.proof.compare_placement import PlacementDifference
 from workflow.run.proof.planned_ranks import PlannedStage
@@ -45,7 +44,8 @@ class DirectorySeen:
 
 @dataclass(frozen=True)
 class Proof:
-    """All of it. `state`: `proved`; `differs`: there are warnings; `refused`: there is an error."""
+    """All of it. `state`: `proved`; `differs`: there are warnings; `refused`: there is an error, which `proof: warn`
+    does not know."""
 
     state: ProofState
     seconds: float
@@ -59,14 +59,12 @@ class Proof:
     untried: Mapping[str, str] = field(default_factory=dict)
     directory: tuple[DirectorySeen, ...] = ()
 
-    def to_event(self, t: float, plan: Plan) -> ProofTaken:
-        """What the run's events keep of it. `proof: warn` refuses nothing."""
+    def to_event(self, t: float) -> ProofTaken:
+        """What the run's events keep of it."""
         differences = sorted(self.differences, key=lambda each: each.level)
-        refused = self.state == "refused" and plan.proof == "strict"
         return ProofTaken(
-            t, "refused" if refused else "proved" if self.state == "proved" else "differs", len(self.nodes),
-            len(self.ranks), round(self.seconds, 3), [each.text for each in differences],
-            differences[0].stage if refused else "",
+            t, self.state, len(self.nodes), len(self.ranks), round(self.seconds, 3),
+            [each.text for each in differences], differences[0].stage if self.state == "refused" else "",
         )  # fmt: skip
 
     def rank_watch(self) -> RankWatch:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from workflow.launch.rank_ends import EndCause
 from workflow.run.events import NodeLost, RanksEnded
-from workflow.run.state import RunState, StageState
+from workflow.run.state import StageState
 from workflow.run.verdict.kill_cause import kill_cause
 
 # What no program does to itself, and no other stage to it: where one of these is said, the failure began there.
@@ -64,11 +64,6 @@ def loss_text(lost: list[NodeLost]) -> str:
     names = " and ".join(node.host for node in lost)
     head = f"nodes {names} were" if len(lost) > 1 else f"node {names} was"
     return f"{head} lost (no sign of life for {min(node.silence_s for node in lost):.0f} s)"
-
-
-def lost_stages(state: RunState) -> list[str]:
-    """The stages with ranks on lost nodes that had not ended before."""
-    return [name for name in state.stages if name in state.going and state.lost_nodes(name)]
 
 
 def signal_name(number: int) -> str:
