@@ -53,6 +53,11 @@ def end_pattern(cause: EndCause, text: str) -> EndPattern:
     return EndPattern(cause, re.compile(f"{text}.*$", re.MULTILINE))
 
 
+def signal_of_shell(code: int) -> int | None:
+    """The signal that an exit code means as shells and most launchers give it, 128 + its number; None: no signal."""
+    return code - 128 if 128 < code < 128 + signal.NSIG else None
+
+
 def find_ends(text: str, patterns: Sequence[EndPattern]) -> list[RankEnd]:
     """The ends that this output reports, in its order."""
     found = [(match.start(), pattern.cause, match) for pattern in patterns for match in pattern.text.finditer(text)]
