@@ -25,6 +25,7 @@ $(VENV)/dev: pyproject.toml constraints.txt | $(VENV)/laptop
 
 demo: $(VENV)/laptop  ## install from PyPI, then run example 01 through SST
 	$(BIN)/wf run examples/01-shock-diffraction/pipeline.yaml
+	@echo "to use wf: . $(BIN)/activate"
 
 test: $(VENV)/dev $(VENV)-mpi/ready lint types imports  ## every check and test, with PyPI's ADIOS2 and with one that has MPI
 	WF_MPI_PYTHON=$(CURDIR)/$(VENV)-mpi/bin/python $(BIN)/python -m pytest

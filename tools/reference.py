@@ -13,6 +13,7 @@ from typing import Any
 import click
 from pydantic import BaseModel
 
+from workflow.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_OK, EXIT_RUN_FAILED, EXIT_STOPPED
 from workflow.spec.models.engine import EngineParameter
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -30,6 +31,16 @@ without its machine ([dry runs in CI](../how-to/dry-runs-in-ci.md)).
 CAMPAIGN_RULES = """[Your first campaign](../how-to/first-campaign.md) explains it with an example. Unknown keys are
 refused. Durations carry units: `10 min`, `30 s`. Keys of the pipeline are written as for `--set`: `stages.sim.ranks`,
 `streams.*.via`.
+"""
+EXIT_CODES = f"""## Exit codes
+
+| code | meaning |
+|---|---|
+| {EXIT_OK} | it worked; of a run: *succeeded* |
+| {EXIT_RUN_FAILED} | a run failed, or is lost; a campaign is not complete; data differ; something could not be ended |
+| {EXIT_BAD_INPUT} | bad input: the command line, a file, this machine; nothing was started |
+| {EXIT_STOPPED} | the run was stopped in order before [the job ends](../how-to/when-a-node-dies.md) |
+| {EXIT_INTERRUPTED} | interrupted: Ctrl-C, `wf cancel`, or the job was cancelled |
 """
 FIGURE_RULES = """What `metrics` may name: fields of [the report](report.md) of a run; `step_rate`, its `steps_out`
 divided by its `wall_s`; and `perceived_throughput`, which needs a `baseline`. Those that are not known of every program
@@ -206,17 +217,13 @@ def commands_page() -> str:
     """`--help` of every verb."""
     from workflow.cli.main import wf
 
-    lines = ["# Commands", MADE]
+    lines = ["# Commands", MADE, "`--help` of each command. They end with these codes:\n", EXIT_CODES]
     verbs = dict(wf.commands)
     for name, group in wf.commands.items():
         verbs |= {f"{name} {each}": verb for each, verb in getattr(group, "commands", {}).items()}
     for name, command in sorted(verbs.items()):
         context = click.Context(command, info_name=f"wf {name}", max_content_width=100)
         lines += [f"## wf {name}", "", "```text", command.get_help(context), "```", ""]
-    lines.append(
-        "Exit codes: 0 it worked; 1 the run failed, or the data differ; 2 bad input; 75 stopped in order before "
-        "the end of its allocation; 130 interrupted.\n"
-    )
     return "\n".join(lines)
 
 

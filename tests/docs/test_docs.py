@@ -99,6 +99,19 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert (page.parent / target).exists(), f"{page}: {target}"
 
 
+def test_readme_links_every_page() -> None:
+    linked = set(re.findall(r"\]\((docs/[^)#]+\.md)", (ROOT / "README.md").read_text()))
+    pages = {str(page.relative_to(ROOT)) for page in (ROOT / "docs").rglob("*.md") if page.parent.name != "decisions"}
+    assert pages == {page for page in linked if "decisions" not in page}
+
+
+def test_anchors_of_the_reference_exist() -> None:
+    for page in PAGES:
+        for target, anchor in re.findall(r"\]\(([^)#:]*reference/[^)#]+\.md)#([^)]+)\)", page.read_text()):
+            headings = re.findall(r"^#+ (.*)$", (page.parent / target).read_text(), re.MULTILINE)
+            assert anchor in {heading.lower().replace(" ", "-") for heading in headings}, f"{page}: {target}#{anchor}"
+
+
 def test_every_verb_is_in_the_reference() -> None:
     text = (ROOT / "docs/reference/commands.md").read_text()
     assert all(f"## wf {name}\n" in text for name in wf.commands)

@@ -61,8 +61,7 @@ def test_programs_of_workflow_stage_end_by_themselves_and_lose_nothing(ranks: in
     assert len(steps) == 1
     assert min(steps) > 10, steps
     assert all(end.complete for end in ends), "a stream was not closed"
-    assert {stage.code for stage in outcome.state.stages.values()} == {0}
-    assert outcome.seconds < 2 + GRACE_S / 2, "it took signals to end them"
+    assert {stage.code for stage in outcome.state.stages.values()} == {0}, "it took signals to end them"
 
 
 def test_what_was_written_to_files_is_readable(tmp_path: Path) -> None:
@@ -86,7 +85,7 @@ def test_program_ends_by_its_stop_signal(tmp_path: Path) -> None:
     outcome = run_until(make_plan([stage]), tmp_path)
     check_stopped(outcome)
     assert (outcome.run_dir / "stages/sim/work/saved").read_text() == "checkpoint\n"
-    assert outcome.seconds < 2 + GRACE_S / 2
+    assert outcome.state.stages["sim"].code == 0, "it was not the signal of its `stop_signal` that ended it"
 
 
 def test_launcher_passes_the_stop_signal_on_to_all_ranks(tmp_path: Path) -> None:

@@ -164,10 +164,8 @@ def test_guard_ends_the_run_when_the_lease_is_not_renewed(run_dir: Path, crew: C
     start_sleeper(crew, run_dir)
     wait_until(lambda: any(report.ranks for report in guard.reports()), "a report of the rank")
     write_lease(run_dir, 1)
-    begin = time.monotonic()
     wait_until(lambda: not find_members(str(run_dir)), "the end of all processes", 15.0)
     wait_until(lambda: guard.process.poll() is not None, "the end of the guard")
-    assert time.monotonic() - begin > 9.0, "it waits for the heartbeat first"
     assert guard.process.returncode == 0
     assert guard.reports()[-1].text.startswith("no heartbeat of the supervisor for 10 s")
 

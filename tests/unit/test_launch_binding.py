@@ -12,7 +12,7 @@ import pytest
 from tests.support.chains import make_plan, make_stage, write_run
 from tests.support.planner import with_launcher
 from workflow.errors import RunError
-from workflow.formats.rank_files import LAUNCH_FILE, RankStart
+from workflow.formats.rank_files import LAUNCH_FILE, NOT_STARTED, RankStart
 from workflow.launch import mpmd_wrapper
 from workflow.launch.allocation import Allocation, Host
 from workflow.launch.binding import CoresMissingError, real_cores
@@ -110,7 +110,7 @@ def test_a_rank_of_a_shared_line_binds_itself_or_does_not_start(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     allowed = sorted(os.sched_getaffinity(0))
-    for cores, code in ((allowed[-1:], 0), ([4095], mpmd_wrapper.NOT_STARTED)):
+    for cores, code in ((allowed[-1:], 0), ([4095], NOT_STARTED)):
         folder = tmp_path / str(code)
         folder.mkdir()
         start = RankStart([sys.executable, "-c", SHOW], str(tmp_path), {}, cores, cores, True)
@@ -120,5 +120,5 @@ def test_a_rank_of_a_shared_line_binds_itself_or_does_not_start(
             os._exit(mpmd_wrapper.main([str(folder)]))
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == code
     assert json.loads((tmp_path / "0/stdout.log").read_text()) == allowed[-1:]
-    assert "the plan has core 4095" in (tmp_path / f"{mpmd_wrapper.NOT_STARTED}/stderr.log").read_text()
+    assert "the plan has core 4095" in (tmp_path / f"{NOT_STARTED}/stderr.log").read_text()
     assert capfd.readouterr().err == ""

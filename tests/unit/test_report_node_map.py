@@ -73,6 +73,19 @@ def test_drawings_name_every_square(plan_of: Planner) -> None:
     assert first.chart.count('class="reserved"') == 2
 
 
+def test_a_square_has_a_largest_size_and_a_drawing_a_largest_width(plan_of: Planner) -> None:
+    plan = plan_of(sets=GPUS, site=MACHINE)
+
+    def widths(cores: int) -> set[str]:
+        node = plan.node.model_copy(update={"cores": cores})
+        return {
+            each.chart.partition("max-width: ")[2].partition(";")[0].partition('"')[0]
+            for each in node_drawings(plan.model_copy(update={"node": node}))
+        }
+
+    assert (widths(16), widths(64)) == ({f"{16 * 22}px"}, {"900px"})
+
+
 def test_cores_are_drawn_for_both_of_two_stages_that_share_them(plan_of: Planner) -> None:
     (drawing,) = node_drawings(plan_of(via="bp5", sets=("stages.count.place.share=walk",), site=MACHINE))
     assert "<title>core 1: walk, rank 0 of the node, count, rank 0 of the node</title>" in drawing.chart

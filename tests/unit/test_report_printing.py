@@ -21,7 +21,7 @@ from workflow.report.report_model import StagePart
 from workflow.report.show import live_display, printing, stage_table
 from workflow.report.show.component_tables import component_table
 from workflow.report.show.plan_tables import nodes_table
-from workflow.report.show.progress_lines import Pace
+from workflow.report.show.progress_lines import Pace, stream_line
 from workflow.report.show.run_summary import summary, total_text
 from workflow.report.show.stream_table import data_text
 from workflow.report.show.text_table import Column, text_column
@@ -263,6 +263,15 @@ def test_plain_progress_says_each_thing_once() -> None:
         "     7.0 s  atoms: 12 written, 11 read, 2 steps/s, 200 B/s, queue 1/2",
         "     8.0 s  saxs: failed",
     ]
+
+
+def test_a_reader_is_never_shown_ahead_of_its_writer() -> None:
+    """The records of the writer, maybe on another node, are seen later than those of the reader."""
+    ahead = [
+        StreamProgress(START + 7, "atoms", "md", "write", 48, 1),
+        StreamProgress(START + 7, "atoms", "saxs", "read", 49, 1),
+    ]
+    assert stream_line(fold(states()[2], ahead), "atoms").startswith("atoms: 48 written, 48 read, ")
 
 
 @WIDTHS

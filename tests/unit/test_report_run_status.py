@@ -16,6 +16,7 @@ import pytest
 
 from tests.support.sample_run import make_plan, write_run, write_sample
 from workflow.formats.lease_file import LEASE_FILE
+from workflow.launch.allocation import Allocation, Host
 from workflow.report.read.run_list import list_runs
 from workflow.report.read.run_status import is_alive, is_over
 from workflow.report.report_files import compute_report
@@ -127,6 +128,18 @@ def test_the_runs_are_listed_by_their_events_and_leases(tmp_path: Path, dead_pid
     assert {line.site for line in lines} == {"local"}
     assert lines[3].wall_s == pytest.approx(compute_report(done).run.wall_s)
     assert run_table(lines).rows[2] == ["waiting", "unfinished", "-", "-", "-", "local"]
+
+
+def test_a_run_inside_a_job_of_its_users_own_is_listed_with_the_job(tmp_path: Path) -> None:
+    done = write_sample(tmp_path / "done")
+    for allocation, job in [
+        (Allocation("slurm", "12", (Host("n1"),)), "slurm job 12"),
+        (Allocation("local", "", (Host("n1"),)), ""),
+    ]:
+        (done / "allocation.json").write_text(allocation.to_json())
+        (line,) = list_runs([done])
+        assert line.job == job
+        assert run_table([line]).rows[0][4] == ", ".join(filter(None, (line.host, job)))
 
 
 def test_a_job_that_was_not_accepted(tmp_path: Path) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import get_args
 
 import pytest
 
 from workflow.launch.allocation import Source
+from workflow.launch.rank_ends import EndCause, is_of_scheduler
 from workflow.run.events import SchedulerSaid
 from workflow.run.processes.scheduler_question import Answer, SchedulerQuestion, command_of, to_answer
 from workflow.run.verdict.scheduler_words import cause_said, job_text
@@ -55,6 +57,14 @@ def test_words_mean_what_they_say_and_unknown_ones_nothing(state: str, cause: st
     said = SchedulerSaid(1, "12", state)
     found = cause_said(said)
     assert (found, "" if found is None else job_text("12", found)) == (cause, text)
+
+
+@pytest.mark.parametrize("cause", get_args(EndCause))
+def test_what_may_end_a_job_has_words(cause: EndCause) -> None:
+    if is_of_scheduler(cause):
+        assert job_text("12", cause).startswith("job 12 ")
+    else:
+        assert cause in ("killed", "exited", "not_started")
 
 
 def test_question_is_answered_in_a_thread() -> None:

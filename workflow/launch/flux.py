@@ -5,11 +5,11 @@ Flux gives no core to two jobs at the same time. A stage without cores of its ow
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterable
 
 from workflow.core_set import format_cores
 from workflow.launch.launch_request import Launcher, LaunchLine, LaunchRequest
+from workflow.launch.rank_ends import signal_of_shell
 from workflow.launch.rank_settings import rank_settings
 
 _LOCAL_RANK = "FLUX_TASK_LOCAL_ID"
@@ -38,10 +38,6 @@ def _map(sets: Iterable[Iterable[int]]) -> str:
     return ";".join(format_cores(each) for each in sets)
 
 
-def _signal_of(code: int, _: Iterable[str]) -> int | None:
-    return code - 128 if 128 < code < 128 + signal.NSIG else None
-
-
 LAUNCHER = Launcher(
     _line,
     executable="flux",
@@ -51,7 +47,7 @@ LAUNCHER = Launcher(
     needs_hosts=True,
     other_machines=True,
     shares_cores=False,
-    signal_of=_signal_of,
+    signal_of=lambda code, _lines: signal_of_shell(code),
     rank_variable="FLUX_TASK_RANK",
     local_rank_variable=_LOCAL_RANK,
 )

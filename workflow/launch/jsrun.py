@@ -5,11 +5,9 @@ Summit, its largest machine, has ended; the file is made as its users wrote it.
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Iterable
-
 from workflow.core_set import format_cores
 from workflow.launch.launch_request import Launcher, LaunchLine, LaunchRequest
+from workflow.launch.rank_ends import signal_of_shell
 from workflow.launch.rank_settings import rank_settings
 
 _LOCAL_RANK = "OMPI_COMM_WORLD_LOCAL_RANK"
@@ -47,10 +45,6 @@ def _resources(request: LaunchRequest) -> str:
     return "".join(lines)
 
 
-def _signal_of(code: int, _: Iterable[str]) -> int | None:
-    return code - 128 if 128 < code < 128 + signal.NSIG else None
-
-
 LAUNCHER = Launcher(
     _line,
     executable="jsrun",
@@ -58,7 +52,7 @@ LAUNCHER = Launcher(
     binds=True,
     selects_gpus=True,
     other_machines=True,
-    signal_of=_signal_of,
+    signal_of=lambda code, _lines: signal_of_shell(code),
     rank_variable="OMPI_COMM_WORLD_RANK",
     local_rank_variable=_LOCAL_RANK,
 )

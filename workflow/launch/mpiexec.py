@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import signal
 from collections.abc import Iterable
 
 from workflow.launch.host_options import host_options, hosts_with_ranks
 from workflow.launch.launch_request import Launcher, LaunchLine, LaunchRequest
+from workflow.launch.rank_ends import signal_of_shell
 from workflow.launch.rank_settings import rank_settings
 
 # hydra exits with the number of the signal that ended a rank, and names it in this line.
@@ -57,7 +57,7 @@ def _signal_of(code: int, lines: Iterable[str]) -> int | None:
         match = _EXIT_STRING.search(line)
         if match and int(match[1]) == code:
             return code
-    return code - 128 if 128 < code < 128 + signal.NSIG else None
+    return signal_of_shell(code)
 
 
 LAUNCHER = Launcher(

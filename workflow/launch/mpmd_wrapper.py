@@ -14,10 +14,9 @@ import signal
 import sys
 from pathlib import Path
 
-from workflow.formats.rank_files import RankStart, note_exit, note_started, read_start, say
+from workflow.formats.rank_files import NOT_STARTED, RankStart, note_exit, note_started, read_start, say
 from workflow.launch.binding import CoresMissingError, real_cores
 
-NOT_STARTED = 127
 _PR_SET_PDEATHSIG = 1
 
 

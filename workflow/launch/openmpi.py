@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import signal
 from collections.abc import Iterable
 
 from workflow.formats.run_variables import RUN_VARIABLES
 from workflow.launch.host_options import Files, host_options
 from workflow.launch.launch_request import Launcher, LaunchLine, LaunchRequest
+from workflow.launch.rank_ends import signal_of_shell
 from workflow.launch.rank_settings import rank_settings
 
 _HERE = "localhost"
@@ -68,7 +68,7 @@ def _signal_of(code: int, lines: Iterable[str]) -> int | None:
     for line in lines:
         if match := _EXITED_ON.search(line):
             return int(match[1])
-    return code - 128 if 128 < code < 128 + signal.NSIG else None
+    return signal_of_shell(code)
 
 
 LAUNCHER = Launcher(

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Iterable
-
 from workflow.core_set import format_cores
 from workflow.launch.host_options import host_options
 from workflow.launch.launch_request import Launcher, LaunchLine, LaunchRequest
+from workflow.launch.rank_ends import signal_of_shell
 from workflow.launch.rank_settings import rank_settings
 
 _LOCAL_RANK = "PALS_LOCAL_RANKID"
@@ -44,10 +42,6 @@ def _gpus(request: LaunchRequest) -> list[str]:
     return request.option("gpus", ":".join(",".join(map(str, gpus)) for gpus in request.local.gpus))
 
 
-def _signal_of(code: int, _: Iterable[str]) -> int | None:
-    return code - 128 if 128 < code < 128 + signal.NSIG else None
-
-
 LAUNCHER = Launcher(
     _line,
     executable="mpiexec",
@@ -56,7 +50,7 @@ LAUNCHER = Launcher(
     selects_gpus=True,
     needs_hosts=True,
     other_machines=True,
-    signal_of=_signal_of,
+    signal_of=lambda code, _lines: signal_of_shell(code),
     rank_variable="PALS_RANKID",
     local_rank_variable=_LOCAL_RANK,
 )

@@ -6,18 +6,27 @@ import re
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeGuard, get_args
 
-EndCause = Literal[
-    "killed",  # by a signal
-    "exited",  # by itself, with an exit code that is not 0
+# What ends a whole job, or a step of it.
+SchedulerCause = Literal[
     "out_of_memory",
     "node_lost",
     "preempted",  # another job gets the nodes
     "time_limit",
     "cancelled",  # somebody ended the job or the step
+]
+EndCause = Literal[
+    "killed",  # by a signal
+    "exited",  # by itself, with an exit code that is not 0
+    SchedulerCause,
     "not_started",
 ]
+
+
+def is_of_scheduler(cause: EndCause) -> TypeGuard[SchedulerCause]:
+    """Whether this may have ended the whole job or step, not a rank alone."""
+    return cause in get_args(SchedulerCause)
 
 
 @dataclass(frozen=True)
@@ -51,6 +60,11 @@ def end_pattern(cause: EndCause, text: str) -> EndPattern:
     It need not begin a line: a rank that dies may have written half of one.
     """
     return EndPattern(cause, re.compile(f"{text}.*$", re.MULTILINE))
+
+
+def signal_of_shell(code: int) -> int | None:
+    """The signal that an exit code means as shells and most launchers give it, 128 + its number; None: no signal."""
+    return code - 128 if 128 < code < 128 + signal.NSIG else None
 
 
 def find_ends(text: str, patterns: Sequence[EndPattern]) -> list[RankEnd]:

@@ -10,11 +10,11 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from workflow.formats.rank_files import NOT_STARTED
 from workflow.launch.launch_request import LaunchRequest
 
 NIC_VARIABLE = "FABRIC_IFACE"  # of SST's RDMA transport (ADIOS2, toolkit/sst/dp/rdma_dp.c)
 SCRIPT = "rank_settings.sh"
-NOT_STARTED = 127
 
 
 class RankSettings(NamedTuple):

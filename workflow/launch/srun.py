@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import math
 import re
-import signal
-from collections.abc import Iterable
 
 from workflow.launch.host_options import Files, host_options
 from workflow.launch.launch_request import Launcher, LaunchLine, LaunchRequest
-from workflow.launch.rank_ends import end_pattern
+from workflow.launch.rank_ends import end_pattern, signal_of_shell
 from workflow.launch.rank_settings import RankSettings, rank_settings
 
 _RANKS = r"srun: error: (?P<host>[^ :]+): tasks? (?P<ranks>[\d,-]+): "
@@ -122,10 +120,6 @@ def _quoted(word: str) -> str:
     return word if plain else f"'{word}'"
 
 
-def _signal_of(code: int, _: Iterable[str]) -> int | None:
-    return code - 128 if 128 < code < 128 + signal.NSIG else None
-
-
 LAUNCHER = Launcher(
     _line,
     executable="srun",
@@ -138,7 +132,7 @@ LAUNCHER = Launcher(
     selects_gpus=True,
     other_machines=True,
     mpi_connects=True,
-    signal_of=_signal_of,
+    signal_of=lambda code, _lines: signal_of_shell(code),
     end_patterns=ENDS,
     not_started=_NOT_STARTED,
     rank_variable="SLURM_PROCID",

@@ -75,7 +75,7 @@ class RunLine(ReportPart):
     started: Real | None = Field(None, description="Unix seconds")
     wall_s: Real | None = Field(None, description="until its last event")
     host: str = Field("", description="where its supervisor runs, or ran")
-    job: str = Field("", description="of a run that was submitted: `slurm job 12`")
+    job: str = Field("", description="in which it runs or ran, or for which it waits: `slurm job 12`")
     site: str = ""
 
 

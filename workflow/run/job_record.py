@@ -7,6 +7,8 @@ import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from workflow.run.run_directory import ALLOCATION_FILE
+
 JOB_FILE = "job.json"
 
 
@@ -38,6 +40,15 @@ def read_job(run_dir: Path) -> JobRecord | None:
         return JobRecord(**{key: record[key] for key in JobRecord.__dataclass_fields__ if key in record})
     except (OSError, ValueError, TypeError):
         return None
+
+
+def received_job(run_dir: Path) -> str:
+    """The job in which a run was started: `slurm job 12`. Empty without one, and before its start."""
+    try:
+        record = json.loads((run_dir / ALLOCATION_FILE).read_bytes())
+        return f"{record['source']} job {record['job']}" if record["job"] else ""
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
 
 
 def write_job(run_dir: Path, job: JobRecord) -> None:

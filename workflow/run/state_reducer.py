@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from workflow.formats.sides import Side
+from workflow.launch.rank_ends import is_of_scheduler
 from workflow.run.events import (
     AllocationReceived,
     Cleaned,
@@ -57,8 +58,6 @@ from workflow.run.state import (
     lets_go_on,
 )
 
-# The causes that concern a whole step.
-OF_STEPS = ("cancelled", "node_lost", "out_of_memory", "preempted", "time_limit")
 # How long after the request to stop the run itself cancels no step: it begins with SIGINT.
 CANCELS_S = 1.5
 SIDES: tuple[Side, ...] = ("write", "read")
@@ -133,9 +132,9 @@ class _Draft:
             case Interrupted(signal=signal):
                 if self.get("stopping") is None:
                     self._changes["interrupted"] = signal
-            case Requested(by=by):
+            case Requested(by=by, request=request):
                 if self.get("stopping") is None:
-                    self._changes["interrupted"] = f"`wf cancel` ({by})"
+                    self._changes |= {"interrupted": f"`wf cancel` ({by})", "cancelled": request == "stop"}
             case NodeSilent(node=node):
                 self._changes["silent"] = self.get("silent") | {node}
             case NodeSeen(node=node):
@@ -222,7 +221,7 @@ class _Draft:
         """Steps end as `cancelled` by the stop, too, but not at once."""
         stopping = self.get("stopping")
         late = stopping is not None and event.t > stopping + CANCELS_S
-        if event.cause in OF_STEPS and not (late and event.cause == "cancelled"):
+        if is_of_scheduler(event.cause) and not (late and event.cause == "cancelled"):
             self._changes["ended_steps"] = (*self.get("ended_steps"), event)[:KEPT_WORDS]
 
     def change_stage(self, name: str, **changes: Any) -> None:

@@ -1,7 +1,7 @@
 """The node map of report.html: one drawing for nodes that run the same ranks. Pure.
 
 Cores and GPUs are squares in the colours of their stages; reserved cores are grey. Texts stay outside: the drawing
-stretches with the window. Names are escaped here, so that drawings can be marked as safe for the templates.
+shrinks with the window. Names are escaped here, so that drawings can be marked as safe for the templates.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from workflow.report.show.node_map import nodes_text, share_text
 COLOURS = 8  # classes stage0 … stage7 of page.css; more stages begin again
 MOST_DRAWINGS = 12
 _SIDE, _GAP, _COLUMNS = 10, 2, 64
+# CSS pixels: of a drawing, and of one of its squares.
+_WIDEST, _LARGEST = 900, 22
 
 
 class StageShare(NamedTuple):
@@ -57,7 +59,8 @@ def _drawing(group: NodeGroup, node: NodePlan, colour: dict[str, str]) -> Markup
     body += "".join(_at(index % columns, rows + 0.5 + index // columns, square) for index, square in enumerate(gpus))
     height = (rows + (0.5 + -(-node.gpus // columns) if node.gpus else 0)) * _SIDE
     return Markup(
-        f'<svg class="nodemap" viewBox="0 0 {columns * _SIDE} {height:g}" role="img" '
+        f'<svg class="nodemap" viewBox="0 0 {columns * _SIDE} {height:g}" '
+        f'style="max-width: {min(_WIDEST, columns * _LARGEST)}px" role="img" '
         f'aria-label="{escape(nodes_text(group))}">{body}</svg>'
     )
 

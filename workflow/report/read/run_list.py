@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from workflow.report.report_model import RunLine, RunVerdict
-from workflow.run.job_record import JobRecord, read_job
+from workflow.run.job_record import JobRecord, read_job, received_job
 from workflow.run.lease import Liveness, examine_leases
 from workflow.run.run_brief import RunBrief, read_brief
 from workflow.run.run_directory import PLAN_FILE
@@ -47,13 +47,13 @@ def _to_line(run_dir: Path, brief: RunBrief, lives: Liveness | None) -> RunLine:
         wall_s=wall_s,
         host=host,
         site=_site(run_dir),
-        job=_job_text(job, brief),
+        job=_job_text(run_dir, job, brief),
     )
 
 
-def _job_text(job: JobRecord | None, brief: RunBrief) -> str:
+def _job_text(run_dir: Path, job: JobRecord | None, brief: RunBrief) -> str:
     if job is None:
-        return ""
+        return received_job(run_dir)
     # The verdict of a submission that the scheduler has refused: no job of that name exists.
     refused = not job.job and brief.started is None and brief.finished is not None and brief.finished.state == "failed"
     return "not submitted" if refused else job.text

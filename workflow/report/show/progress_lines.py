@@ -29,11 +29,14 @@ def stage_cells(stage: StageState, now: float) -> tuple[str, str, str]:
 def stream_cells(state: RunState, stream: str, width: int = WIDE) -> tuple[str, ...]:
     """(name, ends, steps written and read, steps per second, throughput, queue); fewer when not WIDE.
 
-    Both rates are over the time of the stream, as in `wf status` and in the report.
+    Both rates are over the time of the stream, as in `wf status` and in the report. The records of both ends are seen
+    at different moments: a reader that seems to be ahead of its writer has read what is known to be written.
     """
     plan, writer, readers = state.plan.stream(stream), state.writer(stream), state.readers(stream)
     ends = f"{plan.writer} → {', '.join(plan.readers)}"
     read = min((end.steps for end in readers if end.counted), default=None)
+    if read is not None and writer.counted:
+        read = min(read, writer.steps)
     steps = f"{_steps(writer)} written" + ("" if read is None else f", {read} read")
     per_second = throughput(writer.steps, writer.opened, writer.last_moved)
     volume = bytes_moved(writer.bytes, (end.bytes for end in readers))

@@ -25,7 +25,6 @@ from workflow.run.processes import evpath_workaround, process_reaper, run_guard
 from workflow.run.processes.cpu_time import CpuUse, cpu_use
 from workflow.run.processes.memory_evidence import MemoryFacts, MemoryWatch
 
-NOT_STARTED = 127  # what a shell says of a command that it cannot start
 _LAST_LINES = 12  # of a launcher's output, where it may say how a rank ended
 # A launcher outlives its ranks by a moment when all goes well.
 _LOST_S = 1.0

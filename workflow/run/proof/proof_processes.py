@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from workflow.formats.rank_files import NOT_STARTED
 from workflow.formats.run_variables import RANK_NAME_VARIABLE, RUN_VARIABLE, STAGE_VARIABLE
 from workflow.launch.process_spec import ProcessSpec
 from workflow.run.processes.stage_processes import inherited_environment
@@ -103,7 +104,7 @@ def _start(process: ShortProcess, run_dir: Path) -> subprocess.Popen[bytes] | No
             )  # fmt: skip
         except OSError as error:
             log.write(f"cannot start {spec.argv[0]}: {error.strerror}\n".encode())
-            process.code = 127
+            process.code = NOT_STARTED
             return None
 
 

@@ -7,7 +7,7 @@ scheduler on the whole job, then the stage that was found first.
 from __future__ import annotations
 
 from workflow.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_RUN_FAILED, EXIT_STOPPED
-from workflow.launch.rank_ends import EndCause
+from workflow.launch.rank_ends import SchedulerCause, is_of_scheduler
 from workflow.run.events import NodeLost, RunCause, RunFinished
 from workflow.run.state import RunState
 from workflow.run.verdict.broken_streams import losses
@@ -43,7 +43,7 @@ def make_verdict(state: RunState, t: float) -> RunFinished:
     )
 
 
-def job_end(state: RunState) -> tuple[EndCause, str] | None:
+def job_end(state: RunState) -> tuple[SchedulerCause, str] | None:
     """What has ended the whole job, and the words that say so; None where that is not known.
 
     While Slurm ends a job it says COMPLETING, and not why; but slurmstepd says so of each step.
@@ -59,7 +59,10 @@ def job_end(state: RunState) -> tuple[EndCause, str] | None:
     ends = sorted(state.ended_steps, key=lambda end: end.cause == "cancelled")
     if not ends or (said is not None and is_going_on(said)):
         return None
-    return ends[0].cause, ": ".join([job_text(state.job, ends[0].cause), ", ".join([f"`{ends[0].words}`", *words])])
+    first = ends[0]
+    if not is_of_scheduler(first.cause):
+        return None
+    return first.cause, ": ".join([job_text(state.job, first.cause), ", ".join([f"`{first.words}`", *words])])
 
 
 def causing_losses(state: RunState) -> list[NodeLost]:
@@ -93,10 +96,10 @@ def cause_of(state: RunState, stage: str) -> RunCause:
 
 
 def was_cut(state: RunState, name: str) -> bool:
-    """Whether a stage has ended before its work was done because the run was stopped before its allocation ended: it
+    """Whether a stage has ended before its work was done because the stages were told that the run is stopped: it
     says so, it got a signal, or one from which it reads was cut. One that was only told may have been done anyway."""
     found: set[str] = set()
-    left = [name] if state.cause == "end_of_allocation" else []
+    left = [name] if state.is_told else []
     while left:
         each = left.pop()
         if each not in found:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 
-from workflow.launch.rank_ends import EndCause
+from workflow.launch.rank_ends import SchedulerCause
 from workflow.run.events import SchedulerSaid
 
-_CAUSES: dict[str, EndCause] = {
+_CAUSES: dict[str, SchedulerCause] = {
     "BOOT_FAIL": "node_lost",
     "CANCELLED": "cancelled",
     "DEADLINE": "time_limit",
@@ -24,7 +24,7 @@ _CAUSES: dict[str, EndCause] = {
     "TIMELIMIT": "time_limit",
     "TIMEOUT": "time_limit",
 }
-_TEXTS: dict[EndCause, str] = {
+_TEXTS: dict[SchedulerCause, str] = {
     "cancelled": "was cancelled",
     "node_lost": "lost a node",
     "out_of_memory": "ran out of memory",
@@ -33,7 +33,7 @@ _TEXTS: dict[EndCause, str] = {
 }
 
 
-def cause_said(said: SchedulerSaid) -> EndCause | None:
+def cause_said(said: SchedulerSaid) -> SchedulerCause | None:
     """What has ended a job in this state; None where the word does not say.
 
     `CANCELLED by 1000` and `COMPLETING, Reason=TimeLimit` are such states: the first word that is known counts.
@@ -52,7 +52,7 @@ def is_going_on(said: SchedulerSaid) -> bool:
     return said.state.upper().split(",")[0] in ("RUNNING", "R", "RUN")
 
 
-def job_text(job: str, cause: EndCause) -> str:
+def job_text(job: str, cause: SchedulerCause) -> str:
     """`job 12 was preempted`."""
     return f"job {job} {_TEXTS[cause]}"
 
