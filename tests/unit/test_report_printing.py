@@ -25,7 +25,16 @@ from workflow.report.show.progress_lines import Pace
 from workflow.report.show.run_summary import summary, total_text
 from workflow.report.show.stream_table import data_text
 from workflow.report.show.text_table import Column, text_column
-from workflow.run.events import Event, RunStarted, StageExited, StageFailed, StageStarted, StreamOpened, StreamProgress
+from workflow.run.events import (
+    Event,
+    RunStarted,
+    StageExited,
+    StageFailed,
+    StageStarted,
+    StageSucceeded,
+    StreamOpened,
+    StreamProgress,
+)
 from workflow.run.state import RunState, initial_state
 from workflow.run.state_reducer import fold
 from workflow.spec.models.component import Component
@@ -262,6 +271,17 @@ def test_plain_progress_says_each_thing_once() -> None:
         "     0.2 s  saxs: started, 1 rank, process 8",
         "     7.0 s  atoms: 12 written, 11 read, 2 steps/s, 200 B/s, queue 1/2",
         "     8.0 s  saxs: failed",
+    ]
+
+
+def test_progress_that_is_seen_late_has_the_times_and_the_order_of_what_happened() -> None:
+    state = fold(states()[-1], [StageSucceeded(START + 20, "md"), StageStarted(START + 4, "keep", 9)])
+    assert Pace().lines(state) == [
+        "     0.1 s  md: started, 2 ranks, process 7",
+        "     0.2 s  saxs: started, 1 rank, process 8",
+        "     4.0 s  keep: started, 1 rank, process 9",
+        "     8.0 s  saxs: failed",
+        "    20.0 s  md: succeeded",
     ]
 
 
