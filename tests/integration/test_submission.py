@@ -113,6 +113,11 @@ def wait_until(condition: Callable[[], bool], what: str) -> None:
         time.sleep(0.05)
 
 
+def has_opened(run: Path) -> bool:
+    events = run / "events.jsonl"
+    return events.exists() and "stage_open" in events.read_text()
+
+
 def job_of(run: Path) -> dict[str, Any]:
     job = json.loads((run / "job.json").read_text())
     assert isinstance(job, dict)
@@ -277,6 +282,23 @@ def test_a_job_that_waits_is_cancelled_by_the_scheduler(login: Login) -> None:
     job = login.start_job(login.script(), SLURM_JOB_ID="12", SLURM_JOB_NODELIST=os.uname().nodename)
     assert job.wait(WITHIN_S) != 0, "a job that starts all the same finds that its run has ended"
     assert find_members(str(login.run)) == set()
+
+
+def test_a_job_that_outlives_its_cancelled_run_is_cancelled(login: Login) -> None:
+    (login.folder / "p.yaml").write_text(PIPELINE.replace("steps: 200", "steps: 10000000"))
+    login.fake.answer("sbatch", ACCEPTED)
+    login.fake.answer("squeue", "12|RUNNING|None\n")
+    login.fake.answer("scancel", "")
+    login.wf("run", "p.yaml", "--site", "slurm.yaml", "--detach")
+    # By itself, without the job's script: nothing tells that the job has ended.
+    argv = [sys.executable, "-m", "workflow.run.supervisor", str(login.run)]
+    supervisor = subprocess.Popen(argv, env={**os.environ, "PYTHONPATH": str(ROOT)}, start_new_session=True)
+    wait_until(lambda: has_opened(login.run), "the stages run")
+    said = login.wf("cancel")
+    assert supervisor.wait(WITHIN_S) == 130
+    assert "interrupted by `wf cancel`" in said
+    assert "slurm job 12 was cancelled: it did not end with the run" in said
+    assert login.fake.calls("scancel") == [["12"]]
 
 
 def test_a_cancellation_without_a_scheduler_is_an_error(login: Login) -> None:

@@ -16,7 +16,7 @@ from workflow.run.proof.planned_ranks import Company, PlannedStage
 from workflow.run.proof.probe_answers import NodeFound, RankFound, parse_answer
 from workflow.run.proof.proof_deadlines import ProofDeadlines
 from workflow.run.proof.rank_watch import RankWatch
-from workflow.run.proof.smoke_results import SmokeOutput, judge_smoke, untested
+from workflow.run.proof.smoke_results import SmokeOutput, judge_smoke, other_transport, untested
 
 # Two stages of four ranks on two nodes of eight cores, with two cores for each rank; `saxs` has the upper half.
 MD = PlannedStage("md", 4, 2, 2, ["n1", "n2"], [[0, 1], [2, 3]], 2, True)
@@ -221,6 +221,20 @@ def test_stream_whose_writer_ends_early() -> None:
         "stream atoms: only 1 of 3 steps crossed from n1 to n3 in 10 s by tcp: its writer could not open it "
         "(exit code 139)"
     )
+
+
+def test_stream_that_crosses_by_another_transport_than_planned() -> None:
+    """As ADIOS2 2.12.1 logs it with SstVerbose=2."""
+    log = 'Warning:  Preferred DataPlane "rdma" is not available.\nSelecting DataPlane "evpath", priority 1 for use\n'
+    tried = judge_smoke("atoms", "rdma", [output("n1", *STEPS, log=log), output("n3", *STEPS)], 10.0)
+    assert (tried.seconds, tried.taken) == (0.3, "tcp")
+    assert other_transport(tried, "rdma") == ("stream atoms: transport rdma is planned, but ADIOS2 took tcp on n1")
+    assert other_transport(tried, "tcp") == other_transport(tried, None) == ""
+
+
+def test_stream_whose_log_names_no_transport_is_not_said_to_have_another_one() -> None:
+    tried = judge_smoke("atoms", "rdma", [output("n1", *STEPS), output("n3", *STEPS)], 10.0)
+    assert other_transport(tried, "rdma") == ""
 
 
 def test_stream_without_adios2_is_not_tried() -> None:

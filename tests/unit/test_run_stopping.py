@@ -13,6 +13,7 @@ from workflow.run.events import (
     Interrupted,
     Requested,
     RunStarted,
+    StageCut,
     StageExited,
     StageStarted,
 )
@@ -85,7 +86,7 @@ def test_stage_started_during_the_stop_is_stopped_too() -> None:
 
 def test_a_request_stops_all_and_says_who_asked() -> None:
     run = Run(chain("sst")).open_all().feed(Requested(5, "stop", "anna@login1"))
-    assert run.signals == [(5, ("md", "saxs", "keep"), signal.SIGINT)]
+    assert run.told == [(5, ("md", "saxs", "keep"))]
     end_all(run, 5.1)
     assert verdict_of(run) == ("interrupted", "", "interrupted by `wf cancel` (anna@login1)")
     assert run.verdict.exit_code == 130
@@ -93,7 +94,35 @@ def test_a_request_stops_all_and_says_who_asked() -> None:
 
 def test_asking_twice_to_stop_is_asking_once() -> None:
     run = Run(chain("sst", stop=60)).open_all().feed(Requested(5, "stop", "a@h"), Requested(5.2, "stop", "a@h"))
-    assert [number for _, _, number in run.signals] == [signal.SIGINT]
+    assert (len(run.told), run.signals) == (1, [])
+
+
+def test_a_request_tells_first_and_signals_what_goes_on() -> None:
+    """srun passes on no single SIGINT, and kills its ranks at the SIGTERM: only what is told closes its files."""
+    run = Run(chain("sst", stop=60)).open_all().feed(Requested(5, "stop", "a@h"))
+    for t in range(6, 67):
+        run.tick(t)
+    everyone = ("md", "saxs", "keep")
+    assert run.told == [(5, everyone)]
+    assert run.signals == [
+        (15, everyone, signal.SIGINT), (20, everyone, signal.SIGTERM), (65, everyone, signal.SIGKILL),
+    ]  # fmt: skip
+
+
+def test_programs_that_end_when_a_request_tells_them_have_stopped() -> None:
+    run = Run(chain("sst", stop=60)).open_all().steps(atoms_md=7, atoms_saxs=7, pattern_saxs=7, pattern_keep=7)
+    run.feed(Requested(5, "stop", "a@h"), StageCut(5.5, "md"))
+    for stage in ("md", "saxs", "keep"):
+        run.feed(*run.done(stage, 8, 6))
+    assert run.signals == []
+    assert verdict_of(run)[0] == "interrupted"
+    assert {run.status(name) for name in ("md", "saxs", "keep")} == {"stopped"}
+
+
+def test_programs_that_cannot_be_told_are_interrupted_at_once() -> None:
+    plan = make_plan([make_stage("a", ["a"], observed="evidence")])
+    run = Run(plan).feed(Requested(5, "stop", "a@h"))
+    assert (run.told, run.signals) == ([(5, ("a",))], [(5, ("a",), signal.SIGINT)])
 
 
 @pytest.mark.parametrize("before", [[], [Requested(5, "stop", "a@h")], [Interrupted(5, "SIGINT")]])

@@ -12,6 +12,7 @@ from workflow.errors import EXIT_OK, EXIT_RUN_FAILED, RunError, to_message
 
 if TYPE_CHECKING:
     from workflow.run.cancellation import CleanUp
+    from workflow.run.job_record import JobRecord
     from workflow.run.lease import Liveness
 
 
@@ -23,12 +24,14 @@ def cancel_run(run_dir: Path, now: bool = False) -> int:
     """
     from workflow.run.cancellation import clean_up, stop_run
     from workflow.run.job_record import read_job
-    from workflow.run.lease import examine_leases
+    from workflow.run.lease import examine_leases, has_lease
     from workflow.run.run_directory import read_filled_plan
 
     if _print_verdict(run_dir, "has ended before: "):
         return EXIT_OK
     plan, job = read_filled_plan(run_dir), read_job(run_dir)
+    if has_lease(run_dir):
+        click.echo(f"{run_dir.name}: {'killing the stages' if now else 'asking the stages to stop'}…", err=True)
     problem: RunError | None = None
     try:
         stop_run(run_dir, plan, "kill" if now else "stop")
@@ -48,6 +51,8 @@ def cancel_run(run_dir: Path, now: bool = False) -> int:
         with contextlib.suppress(RunError):
             stop_run(run_dir, plan, "stop")
     if _print_verdict(run_dir):
+        if job is not None:
+            _end_job_of_ended_run(run_dir, job)
         return EXIT_OK
     (lives,) = examine_leases([run_dir])
     try:
@@ -55,6 +60,18 @@ def cancel_run(run_dir: Path, now: bool = False) -> int:
     except OSError as error:
         raise RunError(f"cannot write the verdict of {run_dir}: {error.strerror}") from error
     return _print_clean_up(run_dir, lives, done)
+
+
+def _end_job_of_ended_run(run_dir: Path, job: JobRecord) -> None:
+    """The supervisor ends with the verdict, and the job with it; one that stays is cancelled."""
+    from workflow.report.show.printing import show_errors
+    from workflow.submit.job_cancellation import end_leftover_job
+
+    try:
+        if end_leftover_job(run_dir, job):
+            click.echo(f"{run_dir.name}: {job.text} was cancelled: it did not end with the run", err=True)
+    except RunError as error:
+        show_errors([*error.problems])
 
 
 def _has_verdict(run_dir: Path) -> bool:

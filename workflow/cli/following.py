@@ -90,6 +90,16 @@ def ask_scheduler(run_dir: Path, report: Report) -> Report:
     return report.model_copy(update={"run": report.run.model_copy(update={"reason": reason})})
 
 
+class _FirstLetters(click.Choice[str]):
+    """A choice for which the first letters of a word are enough, in any case."""
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The word that begins so; fails as a choice does where none does, or several do."""
+        given = value.strip().lower()
+        meant = [word for word in self.choices if given and word.startswith(given)]
+        return super().convert(meant[0] if len(meant) == 1 else value, param, ctx)
+
+
 def _leave_or_cancel(run_dir: Path) -> int:
     """What Ctrl-C means: on a terminal the user says it; elsewhere the run goes on."""
     from workflow.cli.cancelling import cancel_run
@@ -98,7 +108,7 @@ def _leave_or_cancel(run_dir: Path) -> int:
     if sys.stdin.isatty() and sys.stderr.isatty():
         with contextlib.suppress(click.Abort):  # a second Ctrl-C leaves it alone
             question = f"\n{run_dir.name} goes on. Leave it running, or cancel it?"
-            answer = click.prompt(question, type=click.Choice(["leave", "cancel"]), default="leave", err=True)
+            answer = click.prompt(question, type=_FirstLetters(["leave", "cancel"]), default="leave", err=True)
             if answer == "cancel":
                 cancel_run(run_dir)
                 return EXIT_INTERRUPTED

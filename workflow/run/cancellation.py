@@ -14,7 +14,6 @@ from workflow.run.follow import follow
 from workflow.run.late_verdict import write_late_verdict
 from workflow.run.lease import Liveness, examine_leases, has_lease
 from workflow.run.processes.process_reaper import end_members, find_members
-from workflow.run.run_brief import read_brief
 from workflow.run.run_directory import read_allocation
 
 # From a request until the supervisor has read it and, after the stop, until it has written the verdict.
@@ -36,20 +35,29 @@ class CleanUp:
 def stop_run(run_dir: Path, plan: Plan, request: Control) -> Liveness:
     """Ask the supervisor of a run to stop it, and wait until the run has a verdict or its supervisor is dead.
 
-    Raises RunError when the supervisor lives and does not end the run in time, or the request cannot be written.
+    The request is written first: whether a supervisor on another host lives shows only after seconds. Raises RunError
+    when the supervisor lives and does not end the run in time, or the request cannot be written.
     """
+    problem: RunError | None = None
+    try:
+        send_request(run_dir, request)
+    except RunError as error:
+        problem = error
     (lives,) = examine_leases([run_dir])
     if lives.lease is not None and not lives.alive:
         return lives
-    send_request(run_dir, request)
+    if problem is not None:
+        raise problem
     deadline = time.monotonic() + (plan.deadlines.stop + REACTION_S if lives.alive else TAKE_S)
     for state in follow(run_dir, plan):
         if lives.lease is None and has_lease(run_dir):
             return stop_run(run_dir, plan, request)  # it has started meanwhile
-        if state.finished is None and time.monotonic() > deadline:
+        if state.finished is not None:
+            return lives
+        if time.monotonic() > deadline:
             break
     (lives,) = examine_leases([run_dir])
-    if lives.alive and read_brief(run_dir).finished is None:
+    if lives.alive:
         assert lives.lease is not None
         where = f"its supervisor on {lives.lease.host} (process {lives.lease.pid})"
         raise RunError(

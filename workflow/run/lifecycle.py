@@ -223,7 +223,7 @@ def _judge(turn: _Turn) -> None:
             continue
         asked = turn.state.stopping is not None and stage.exited >= turn.state.stopping
         problem = judge(turn.state, stage.name)
-        if problem is None and turn.state.cause == "end_of_allocation":
+        if problem is None and turn.state.is_told:
             continue  # it may have had all the time that it needed
         if asked and (lost := turn.state.lost_nodes(stage.name)):
             turn.decide(StageFailed(turn.t, stage.name, loss_text(lost)))

@@ -153,6 +153,7 @@ class RunState:
     stopping: float | None = None  # since the stop was requested
     rung: int = 0  # how many steps of the stop's ladder were taken
     interrupted: str = ""
+    cancelled: bool = False  # whether that was a request to stop, which is no hurry
     culprit: str = ""
     reason: str = ""
     cause: RunCause = ""
@@ -166,6 +167,13 @@ class RunState:
     finished: RunFinished | None = None
     cleaned: tuple[str, ...] = ()
     warnings: tuple[RunWarning, ...] = ()  # the newest of them
+
+    @property
+    def is_told(self) -> bool:
+        """Whether the run is stopped by telling its stages, before they get signals."""
+        return self.stopping is not None and (
+            self.cause == "end_of_allocation" or (self.cancelled and not self.culprit and not self.cause)
+        )
 
     @property
     def job(self) -> str:

@@ -132,9 +132,9 @@ class _Draft:
             case Interrupted(signal=signal):
                 if self.get("stopping") is None:
                     self._changes["interrupted"] = signal
-            case Requested(by=by):
+            case Requested(by=by, request=request):
                 if self.get("stopping") is None:
-                    self._changes["interrupted"] = f"`wf cancel` ({by})"
+                    self._changes |= {"interrupted": f"`wf cancel` ({by})", "cancelled": request == "stop"}
             case NodeSilent(node=node):
                 self._changes["silent"] = self.get("silent") | {node}
             case NodeSeen(node=node):

@@ -14,6 +14,9 @@ from workflow.run.state import RunState
 # Not a signal: the stages are told that the run is to be stopped (`workflow.formats.stop_file`), and get the signal
 # that their `stop_signal` names.
 TELL = 0
+# After the telling, at a request to stop: a program of `workflow.stage` looks twice a second, and ends at its next
+# step.
+SIGINT_AFTER_S = 10.0
 # After SIGINT, by which programs end their step. SIGTERM is for those that ignore SIGINT, or write a checkpoint on
 # SIGTERM: they have the rest of `deadlines.stop` for it.
 SIGTERM_AFTER_S = 5.0
@@ -30,11 +33,26 @@ def ladder(state: RunState) -> list[tuple[float, int]]:
     begin, stop_s = state.stopping or 0.0, state.plan.deadlines.stop
     if state.cause == "end_of_allocation" and state.ends_at is not None:
         return _before_end(begin, state.ends_at)
+    if state.is_told:
+        return _when_cancelled(begin, stop_s, state.plan)
     if state.job and state.interrupted == "SIGTERM":
         stop_s = min(stop_s, SCHEDULER_S)
     return [
         (begin, signal.SIGINT),
         (begin + min(stop_s / 3, SIGTERM_AFTER_S), signal.SIGTERM),
+        (begin + stop_s, signal.SIGKILL),
+    ]
+
+
+def _when_cancelled(begin: float, stop_s: float, plan: Plan) -> list[tuple[float, int]]:
+    """Some time for programs that end by themselves when they are told: srun passes on no single SIGINT, and kills its
+    ranks at the SIGTERM. None where no program is known to do so."""
+    tells = any(stage.observed == "metrics" or stage.stop_signal is not None for stage in plan.stages)
+    interrupt = begin + (min(stop_s / 3, SIGINT_AFTER_S) if tells else 0.0)
+    return [
+        (begin, TELL),
+        (interrupt, signal.SIGINT),
+        (interrupt + min(stop_s / 6 if tells else stop_s / 3, SIGTERM_AFTER_S), signal.SIGTERM),
         (begin + stop_s, signal.SIGKILL),
     ]
 

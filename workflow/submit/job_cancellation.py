@@ -11,12 +11,14 @@ from workflow.run.lease import has_lease
 from workflow.site.allocation.scheduler_query import QueryError
 from workflow.site.jobs.job_questions import cancel_job
 from workflow.submit.job_tracker import FORGOTTEN_S, JobTracker
-from workflow.submit.job_watch import ask_about
+from workflow.submit.job_watch import ask_about, read_exit_code
 
 # A scheduler needs some seconds to end a job, and longer where its processes do not end. One that does not know the
 # job must have said so for FORGOTTEN_S.
 END_S = FORGOTTEN_S + 10.0
 _PAUSE_S = 1.0
+# The script of a job ends with its supervisor, which ends with the verdict.
+FOLLOWS_S = 5.0
 
 
 def end_job(run_dir: Path, job: JobRecord) -> bool:
@@ -54,3 +56,22 @@ def _cancel(run_dir: Path, job: JobRecord, number: str) -> None:
         cancel_job(job.scheduler, number)
     except QueryError as error:
         raise RunError(f"{job.text} cannot be cancelled: {error}", f"try again: wf cancel {run_dir.name}") from error
+
+
+def end_leftover_job(run_dir: Path, job: JobRecord) -> bool:
+    """Cancel the job of a run with a verdict if it does not end by itself. Returns whether it was; it may still end.
+
+    Raises RunError when the scheduler gives no answer.
+    """
+    deadline = time.monotonic() + FOLLOWS_S
+    while read_exit_code(job) is None:
+        answer = ask_about(job)
+        if answer.is_absent or (answer.word is not None and answer.word.phase == "ended"):
+            return False
+        if time.monotonic() > deadline:
+            number = job.job or (answer.word.job if answer.word is not None else "")
+            if number:
+                _cancel(run_dir, job, number)
+            return bool(number)
+        time.sleep(_PAUSE_S)
+    return False

@@ -22,7 +22,8 @@ ProofState = Literal["proved", "differs", "refused"]
 
 @dataclass(frozen=True)
 class StreamTried:
-    """A smoke stream. `seconds` until its last step had arrived; None when it did not, and `text` says why."""
+    """A smoke stream. `seconds` until its last step had arrived, from the start of the proof; None when it did not, and
+    `text` says why. `taken` is the transport that ADIOS2's log names; empty where it names none."""
 
     stream: str
     transport: str
@@ -30,6 +31,7 @@ class StreamTried:
     readers: tuple[str, ...]
     seconds: float | None
     text: str = ""
+    taken: str = ""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from workflow.formats.json_lines import to_record
@@ -25,10 +25,10 @@ from workflow.run.proof.planned_ranks import Company
 from workflow.run.proof.probe_answers import NodeFound, RankFound, parse_answer
 from workflow.run.proof.probe_launch import ProbeLine, probe_lines
 from workflow.run.proof.proof_deadlines import ANSWER_S, ProofDeadlines
-from workflow.run.proof.proof_model import PROOF_FILE, Proof, ProofState
+from workflow.run.proof.proof_model import PROOF_FILE, Proof, ProofState, StreamTried
 from workflow.run.proof.proof_processes import ShortProcess, run_short
 from workflow.run.proof.smoke_plan import SmokeStream, plan_smoke
-from workflow.run.proof.smoke_results import SmokeOutput, judge_smoke, untested
+from workflow.run.proof.smoke_results import SmokeOutput, judge_smoke, other_transport, untested
 
 # Until what is left of a proof has ended: launchers get a second for it.
 _CLOSE_S = 5.0
@@ -160,6 +160,7 @@ def take_proof(run_dir: Path, plan: Plan, received: Received, give_up: threading
         for each in tried
         if each.seconds is None
     ]
+    differences += _other_transports(plan, tried)
     if plan.proof == "warn":
         differences = [dataclasses.replace(each, level="warning") for each in differences]
     seconds = time.monotonic() - begin
@@ -176,6 +177,14 @@ def take_proof(run_dir: Path, plan: Plan, received: Received, give_up: threading
         untried=untried,
         directory=tuple(directory.seen()),
     )
+
+
+def _other_transports(plan: Plan, tried: Sequence[StreamTried]) -> Iterator[PlacementDifference]:
+    """A transport that was asked for is not to be replaced; one that the plan has chosen may be."""
+    for each in tried:
+        stream = plan.stream(each.stream)
+        if text := other_transport(each, stream.transport):
+            yield PlacementDifference("warning" if stream.fallback else "error", stream.writer, text)
 
 
 def _not_started(

@@ -10,6 +10,7 @@ from typing import Any
 from workflow.formats.json_lines import to_record
 from workflow.run.proof.proof_model import StreamTried
 from workflow.run.proof.smoke_plan import STEPS
+from workflow.sst_transports import Transport, transport_of_plane
 
 # What ADIOS2's log has in the line that says why nothing moves; other lines are settings and summaries.
 _TROUBLE = re.compile(
@@ -18,6 +19,7 @@ _TROUBLE = re.compile(
 # Settings; and what launchers say at the deadline, when they are ended.
 _NO_CAUSE = re.compile(r"^(Param -|srun|slurmstepd|\[?mpiexec|\[?proxy|prte|flux|=)", re.I)
 _LONGEST = 300
+_SELECTED = re.compile(r'Selecting DataPlane "([^"]+)"')
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ def judge_smoke(stream: str, transport: str, ends: Sequence[SmokeOutput], deadli
     steps = [[t for t, record in reader.records() if "step" in record] for reader in readers]
     if all(reader.has("done") for reader in readers):
         seconds = round(max((times[-1] for times in steps if times), default=0.0), 3)
-        return StreamTried(stream, transport, writer.host, hosts, seconds)
+        return StreamTried(stream, transport, writer.host, hosts, seconds, taken=_taken(writer))
     bad = next(index for index, reader in enumerate(readers) if not reader.has("done"))
     reader, came = readers[bad], len(steps[bad])
     crossed = "no step" if came == 0 else f"only {came} of {STEPS} steps"
@@ -59,7 +61,22 @@ def judge_smoke(stream: str, transport: str, ends: Sequence[SmokeOutput], deadli
         f"stream {stream}: {crossed} crossed from {writer.host} to {reader.host} in {deadline_s:.0f} s by {transport}"
     )
     cause = _cause(writer, reader)
-    return StreamTried(stream, transport, writer.host, hosts, None, text + (f": {cause}" if cause else ""))
+    return StreamTried(
+        stream, transport, writer.host, hosts, None, text + (f": {cause}" if cause else ""), _taken(writer)
+    )
+
+
+def other_transport(tried: StreamTried, planned: Transport | None) -> str:
+    """What is wrong, where the steps crossed by another transport than the planned one."""
+    if tried.seconds is None or planned is None or tried.taken in ("", planned):
+        return ""
+    return f"stream {tried.stream}: transport {planned} is planned, but ADIOS2 took {tried.taken} on {tried.writer}"
+
+
+def _taken(writer: SmokeOutput) -> str:
+    """The transport that the writer's log names: the writer decides, the readers follow it."""
+    planes = _SELECTED.findall(writer.log)
+    return transport_of_plane(planes[-1]) if planes else ""
 
 
 def _cause(writer: SmokeOutput, reader: SmokeOutput) -> str:

@@ -96,10 +96,10 @@ def cause_of(state: RunState, stage: str) -> RunCause:
 
 
 def was_cut(state: RunState, name: str) -> bool:
-    """Whether a stage has ended before its work was done because the run was stopped before its allocation ended: it
+    """Whether a stage has ended before its work was done because the stages were told that the run is stopped: it
     says so, it got a signal, or one from which it reads was cut. One that was only told may have been done anyway."""
     found: set[str] = set()
-    left = [name] if state.cause == "end_of_allocation" else []
+    left = [name] if state.is_told else []
     while left:
         each = left.pop()
         if each not in found:

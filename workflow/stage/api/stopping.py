@@ -1,4 +1,4 @@
-"""How a program of `workflow.stage` ends when the run is to be stopped before its allocation ends.
+"""How a program of `workflow.stage` ends when the run is to be stopped: its allocation ends, or somebody cancels it.
 
 A program that reads live streams ends when these end. Any other would go on: it gets RunStopped at its next step.
 """
@@ -17,7 +17,7 @@ _recorded = False
 
 
 def stop_requested() -> bool:
-    """Whether the run is to be stopped soon, because its allocation ends: for programs that write a checkpoint then.
+    """Whether the run is to be stopped soon (its allocation ends, or `wf cancel`): for programs that save a checkpoint.
 
     Collective: call it on all ranks, for example once a step. After it was True once the program should end; at the
     next step of a stream it does so by RunStopped, unless it reads live streams, which end first.
