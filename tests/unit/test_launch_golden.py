@@ -75,4 +75,4 @@ def test_wf_plan_shows_them_on_any_machine(site: str, monkeypatch: pytest.Monkey
     words = [word for each in sets_of(site) for word in ("--set", each)]
     ended = CliRunner().invoke(wf, ["plan", LARGE, "--site", site, *words], catch_exceptions=False)
     assert ended.exit_code == 0, ended.output
-    assert ("node map" in ended.output and "node-hours in" in ended.output) or site == "example-slurm"
+    assert ("node map" in ended.output and "node-hour" in ended.output) or site == "example-slurm"
