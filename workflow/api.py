@@ -169,6 +169,13 @@ def notes_on(plan: Plan, loaded: Loaded) -> list[Problem]:
     return located(plan.advice, complete_pipeline(loaded).origins)
 
 
+def job_notes(plan: Plan, site: Site) -> list[Problem]:
+    """What the job of a plan does not say, and the site may ask for, as notes."""
+    from workflow.plan.job_request import unnamed_options
+
+    return [] if plan.allocation is None else unnamed_options(plan.allocation, site)
+
+
 def start_run(
     loaded: Loaded,
     plan: Plan,
@@ -279,6 +286,7 @@ def _run_as_job(
     from workflow.submit.submission import check_submission, submit_run
 
     check_submission(plan, site, Path(RUNS if run_dir is None else run_dir).absolute())
+    show_warnings(job_notes(plan, site))
     directory = create_run(loaded, plan, run_dir)
     job, command = submit_run(plan, site, directory)
     with Progress(plan, directory, quiet=not shown) as display:

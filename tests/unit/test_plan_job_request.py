@@ -5,10 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from workflow.cli.main import wf
 from workflow.errors import SpecError
+from workflow.plan.explain import explain_key
+from workflow.plan.job_request import unnamed_options
 from workflow.plan.make import make_plan
 from workflow.plan.plan_model import AllocationPlan, Plan
+from workflow.report.show.node_map import job_text
 from workflow.site.queue_model import QueueLimit, SiteQueue, SubmitRules
 from workflow.site.site_model import Site
 from workflow.spec.load import load_pipeline
@@ -156,3 +161,49 @@ def test_the_users_site_file_may_name_the_account(tmp_path: Path) -> None:
     site = SITE.model_copy(update={"submit": RULES.model_copy(update={"account": "phy1"})})
     assert asked(tmp_path, "", site=site).account == "phy1_g"
     assert asked(tmp_path, "allocation: {account: phy2}", site=site).account == "phy2_g"
+
+
+def test_what_a_job_does_not_name_and_its_site_asks_for(tmp_path: Path) -> None:
+    needy = SubmitRules(account_needed=True)
+    queues = {"few": SiteQueue(nodes=(1, 1)), "many": SiteQueue(nodes=(1, 9)), "all": SiteQueue()}
+    site = SITE.model_copy(update={"queues": queues, "submit": needy})
+    said = [str(note) for note in unnamed_options(asked(tmp_path, "", site=site), site)]
+    assert said == [
+        "note: no queue is named, and site big has no default\n  `--set allocation.queue=NAME`: all, many",
+        "note: no account is named, and site big asks for one\n  `--set allocation.account=NAME`, or `extends: big` "
+        "and `submit: {account: NAME}` in a site file of your own",
+    ]
+    assert unnamed_options(asked(tmp_path, "allocation: {queue: all, account: a}", site=site), site) == []
+    bare = SITE.model_copy(update={"queues": {}, "submit": SubmitRules()})
+    assert unnamed_options(asked(tmp_path, "", site=bare), bare) == [], "the scheduler has its own default"
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        ("queue", ["from default", "in force: batch", "because the default of site big"]),
+        ("account", ["from default", "in force: phy1_g"]),
+        ("walltime", ["from default", "in force: 30 min 00 s", "because the default"]),
+    ],
+)
+def test_explained_without_an_allocation_in_the_file(tmp_path: Path, key: str, expected: list[str]) -> None:
+    site = SITE.model_copy(update={"submit": RULES.model_copy(update={"account": "phy1"})})
+    made = plan(tmp_path, "", site=site)
+    lines = explain_key(load_pipeline(tmp_path / "p.yaml"), made, f"allocation.{key}").splitlines()
+    assert lines == [f"allocation.{key} = null", *(f"  {line}" for line in expected)]
+
+
+def test_the_plan_shows_what_its_job_says(tmp_path: Path) -> None:
+    assert job_text(asked(tmp_path, "")) == "job: queue batch, account not named, walltime 30 min 00 s"
+
+
+def test_notes_on_the_job_are_on_standard_error(tmp_path: Path) -> None:
+    plan(tmp_path, "")
+    given = ["plan", str(tmp_path / "p.yaml"), "--site", "aurora"]
+    for more in ([], ["--job-script"]):
+        ended = CliRunner().invoke(wf, [*given, *more])
+        assert ended.exit_code == 0
+        assert "no queue is named, and site aurora has no default" in ended.stderr
+        assert "no account is named" in ended.stderr and "is named" not in ended.stdout
+        named = ["--set", "allocation.queue=debug", "--set", "allocation.account=a"]
+        assert "is named" not in CliRunner().invoke(wf, [*given, *more, *named]).stderr

@@ -86,7 +86,7 @@ def test_pbs() -> None:
     text = render_order(order("pbs", account="phy", constraints=["system=polaris"], directives=["-l filesystems=home"]))
     said = lines(text, "#PBS ")
     for option in (
-        "-N shock-ab12cd", "-r n", "-l filesystems=home", "-l select=4:system=polaris",
+        "-V", "-N shock-ab12cd", "-r n", "-l filesystems=home", "-l select=4:system=polaris",
         "-l place=scatter:exclhost", "-l walltime=1:30:0", "-A phy", "-q batch",
     ):  # fmt: skip
         assert said.count(option) == 1, option

@@ -172,7 +172,7 @@ def plan(
 
     PIPELINE is the YAML file.
     """
-    from workflow.api import find_site, make_plan, notes_on, portable_plan
+    from workflow.api import find_site, job_notes, make_plan, notes_on, portable_plan, show_warnings
     from workflow.site.allocation.discover import discover_allocation
 
     check_strategy_options(strategies, blocks, shape)
@@ -207,6 +207,8 @@ def plan(
 
         show_plan(decided)
         show_messages(notes_on(decided, loaded))
+        if allocation.source == "local":
+            show_warnings(job_notes(decided, site))
 
 
 @wf.command()

@@ -24,13 +24,13 @@ def submit_and_follow(
 
     Raises RunError when the job is not accepted.
     """
-    from workflow.api import create_run, show_warnings
+    from workflow.api import create_run, job_notes, show_warnings
     from workflow.cli.following import show_to_the_end
     from workflow.run.run_directory import RUNS
     from workflow.submit.submission import check_submission, submit_run
 
     check_submission(plan, site, (run_dir or Path(RUNS)).absolute())
-    show_warnings(_missing_here(loaded, plan, site))
+    show_warnings([*_missing_here(loaded, plan, site), *job_notes(plan, site)])
     directory = create_run(loaded, plan, run_dir)
     job, command = submit_run(plan, site, directory)
     if command:
@@ -59,9 +59,11 @@ def _missing_here(loaded: Loaded, plan: Plan, site: Site) -> list[Problem]:
 
 def print_job_script(plan: Plan, site: Site) -> None:
     """Print the script that `wf run` would submit. Raises RunError where it would submit none."""
+    from workflow.api import job_notes, show_warnings
     from workflow.submit.submission import job_script
 
     if plan.allocation is None:
         text = f"site {site.site} has no scheduler: `wf run` starts the stages without a job"
         raise RunError(text, "name a site that has one: `--site NAME`")
     click.echo(job_script(plan, site), nl=False)
+    show_warnings(job_notes(plan, site))

@@ -6,9 +6,11 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from workflow.errors import WfError
+from workflow.formatting import duration
 from workflow.plan.plan_model import Plan
 from workflow.plan.topology.complete_pipeline import CompletePipeline
 from workflow.plan.topology.implicit_stages import complete_pipeline
+from workflow.spec.models.allocation_request import AllocationRequest
 from workflow.spec.suggest import did_you_mean, listing, nearest_name
 
 if TYPE_CHECKING:
@@ -24,11 +26,13 @@ def explain_key(loaded: Loaded, plan: Plan, key: str) -> str:
     lines = []
     pipeline = complete_pipeline(loaded)
     data = _with_defaults_of_components(pipeline)
+    if plan.allocation is not None and data["allocation"] is None:
+        data["allocation"] = AllocationRequest().model_dump(mode="json", by_alias=True)
     found, value, known = _find(data, key.split("."))
     if found:
         lines.append(f"{key} = {json.dumps(_given(value))}\n  from {_source(pipeline, key)}")
         in_force = _in_force(key, plan)
-        if in_force is not None and in_force != value:
+        if in_force is not None and in_force != value and not (isinstance(value, float) and isinstance(in_force, str)):
             lines.append(f"  in force: {in_force if isinstance(in_force, str) else json.dumps(in_force)}")
         lines += [f"  because {plan.reasons[key]}"] if key in plan.reasons else []
         lines += _queue_of_plan(key, value, plan)
@@ -84,6 +88,10 @@ def _in_force(key: str, plan: Plan) -> Any:
         case ["stages", name, "memory", "keep_freed"]:
             memory = plan.stage(name).memory
             return memory.keep_freed if memory is not None else 0
+        case ["allocation", "walltime" | "grace" as word] if plan.allocation is not None:
+            return duration(getattr(plan.allocation, f"{word}_s"))
+        case ["allocation", "nodes" | "queue" | "account" | "constraints" as word] if plan.allocation is not None:
+            return getattr(plan.allocation, word)
         case ["deadlines", "step" | "run" as word] if getattr(plan.deadlines, word) is None:
             return "no limit"
     return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from workflow.errors import Problem, to_message
 from workflow.formatting import plural
 from workflow.plan.placement.site_nodes import nodes_needed
 from workflow.plan.plan_model import AllocationPlan, Placement
@@ -57,6 +58,20 @@ def plan_allocation(
         reservation=request.reservation, constraints=_constraints(request, site), exclusive=request.exclusive,
         grace_s=grace_s, directives=[*site.submit.directives, *request.directives],
     )  # fmt: skip
+
+
+def unnamed_options(allocation: AllocationPlan, site: Site) -> list[Problem]:
+    """Notes on what a job does not say, and the site has no default for: its scheduler may refuse the job."""
+    notes = []
+    if allocation.queue is None and site.queues:
+        fitting = fitting_queues(site.queues, allocation.nodes, allocation.walltime_s)
+        text = f"no queue is named, and site {site.site} has no default"
+        notes.append(to_message("note", text, f"`--set {_AT}.queue=NAME`: {listing(fitting or list(site.queues))}"))
+    if allocation.account is None and site.submit.account_needed:
+        text = f"no account is named, and site {site.site} asks for one"
+        own = f"`extends: {site.site}` and `submit: {{account: NAME}}` in a site file of your own"
+        notes.append(to_message("note", text, f"`--set {_AT}.account=NAME`, or {own}"))
+    return notes
 
 
 def _nodes(request: AllocationRequest, placements: Iterable[Placement], notes: Notes) -> int:

@@ -54,6 +54,7 @@ class SubmitRules(Spec):
         default_factory=list, description="options of the scheduler, one a line: `-l filesystems=home`"
     )
     account: str | None = Field(None, description="the account of jobs that name none")
+    account_needed: bool = Field(False, description="whether jobs must name an account")
     constraint: str | None = Field(None, description="the node type, where the scheduler asks for one (Slurm: -C)")
     account_suffix: str | None = Field(None, description="what the site appends to the account: `_g`")
     max_queued: Annotated[int, Field(ge=1)] | None = Field(None, description="the most jobs of a user in the queues")

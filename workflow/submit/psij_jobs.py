@@ -147,6 +147,7 @@ def complete_script(text: str, order: JobOrder) -> str:
     text = _replaced(text, r'^echo "\$\?" > (.*)$', lambda found: f'code=$?\necho "$code" > {found[1]}\nexit "$code"')
     if not is_slurm:
         text = _replaced(text, r"^#PBS -l select=.*$", lambda _: f"#PBS {pbs_chunk(order)}")
+        text = _replaced(text, r"^#PBS -V\n(?=(?s:.*)^#PBS -V$)", lambda _: "")  # it is there twice
         if any(line.startswith("-l place=") for line in order.allocation.directives):
             text = _replaced(text, r"^#PBS -l place=scatter:(shared|exclhost)$", lambda _: "")
     return re.sub(r"\n{3,}", "\n\n", text)

@@ -3,7 +3,6 @@
 #PBS -r n
 #PBS -l place=scatter
 #PBS -l filesystems=home:flare
-#PBS -V
 
 #PBS -l select=2
 
@@ -37,7 +36,6 @@ exit "$code"
 #PBS -r n
 #PBS -l place=scatter
 #PBS -l filesystems=home:flare
-#PBS -V
 
 #PBS -l select=512
 

@@ -3,7 +3,6 @@
 #PBS -r n
 #PBS -l place=scatter
 #PBS -l filesystems=home:eagle
-#PBS -V
 
 #PBS -l select=2:system=polaris
 
@@ -37,7 +36,6 @@ exit "$code"
 #PBS -r n
 #PBS -l place=scatter
 #PBS -l filesystems=home:eagle
-#PBS -V
 
 #PBS -l select=496:system=polaris
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from workflow.core_set import format_cores
 from workflow.formatting import duration, node_hours, plural, size
 from workflow.plan.node_groups import NodeGroup, StageOnNode, node_groups
-from workflow.plan.plan_model import NodePlan, Plan
+from workflow.plan.plan_model import AllocationPlan, NodePlan, Plan
 
 _LETTERS = string.ascii_lowercase + string.ascii_uppercase
 RESERVED, FREE, SEVERAL, OTHER = "#", ".", "*", "+"
@@ -51,6 +51,14 @@ def node_count_text(plan: Plan) -> str:
     if node.price and (node.price, node.price_unit.replace(" ", "-")) != (1.0, "node-hours"):
         text += f", which cost {hours * node.price:,.4g} {node.price_unit}"
     return text
+
+
+def job_text(allocation: AllocationPlan) -> str:
+    """`job: queue batch, account abc123, walltime 30 min 00 s`."""
+    named = [
+        f"{key} {value or 'not named'}" for key, value in (("queue", allocation.queue), ("account", allocation.account))
+    ]
+    return f"job: {', '.join(named)}, walltime {duration(allocation.walltime_s)}"
 
 
 def nodes_text(group: NodeGroup) -> str:

@@ -81,7 +81,7 @@ def _show_fault(report: Report, console: Console | PlainOutput) -> None:
 
 def show_plan(plan: Plan, console: Console | PlainOutput | None = None) -> None:
     """Everything that was decided, for people; `wf plan --json` has all of it."""
-    from workflow.report.show.node_map import has_node_map, node_map
+    from workflow.report.show.node_map import has_node_map, job_text, node_map
     from workflow.report.show.plan_tables import launch_lines, plan_tables
 
     console = console or make_output()
@@ -93,6 +93,8 @@ def show_plan(plan: Plan, console: Console | PlainOutput | None = None) -> None:
         say(console, "\nnode map", "bold")
         for line in node_map(plan):
             say(console, line)
+    if plan.allocation is not None:
+        say(console, job_text(plan.allocation))
     say(console, "\nlaunch lines", "bold")
     for names, argv in launch_lines(plan):
         say(console, f"  {names}: {shlex.join(argv)}")
