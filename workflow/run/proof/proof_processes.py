@@ -58,7 +58,7 @@ def run_short(
     heard: Heard,
     is_enough: Enough,
 ) -> None:
-    """Run them until all have ended, or `give_up` is set: at most AT_ONCE at a time, those of a unit together. Those that
+    """Run them until all have ended, or `give_up` is set: at most AT_ONCE at a time, those of a unit together. All that
     run are killed when `is_enough` returns True.
 
     `heard` gets each line with the seconds since the start, `is_enough` those that run, 20 times a second.
