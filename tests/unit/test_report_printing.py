@@ -25,7 +25,16 @@ from workflow.report.show.progress_lines import Pace, stream_line
 from workflow.report.show.run_summary import summary, total_text
 from workflow.report.show.stream_table import data_text
 from workflow.report.show.text_table import Column, text_column
-from workflow.run.events import Event, RunStarted, StageExited, StageFailed, StageStarted, StreamOpened, StreamProgress
+from workflow.run.events import (
+    Event,
+    RunStarted,
+    StageExited,
+    StageFailed,
+    StageStarted,
+    StageSucceeded,
+    StreamOpened,
+    StreamProgress,
+)
 from workflow.run.state import RunState, initial_state
 from workflow.run.state_reducer import fold
 from workflow.spec.models.component import Component
@@ -272,6 +281,17 @@ def test_a_reader_is_never_shown_ahead_of_its_writer() -> None:
         StreamProgress(START + 7, "atoms", "saxs", "read", 49, 1),
     ]
     assert stream_line(fold(states()[2], ahead), "atoms").startswith("atoms: 48 written, 48 read, ")
+
+
+def test_progress_that_is_seen_late_has_the_times_and_the_order_of_what_happened() -> None:
+    state = fold(states()[-1], [StageSucceeded(START + 20, "md"), StageStarted(START + 4, "keep", 9)])
+    assert Pace().lines(state) == [
+        "     0.1 s  md: started, 2 ranks, process 7",
+        "     0.2 s  saxs: started, 1 rank, process 8",
+        "     4.0 s  keep: started, 1 rank, process 9",
+        "     8.0 s  saxs: failed",
+        "    20.0 s  md: succeeded",
+    ]
 
 
 @WIDTHS

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from workflow.errors import RunError
 from workflow.formats.lease_file import LEASE_FILE
+from workflow.run.cancellation import clean_up
 from workflow.run.events import EVENTS_FILE, RunFinished, read_events
 from workflow.run.late_verdict import write_late_verdict
 from workflow.run.lease import Heartbeat, Lease, Liveness, examine_leases
@@ -70,4 +72,12 @@ def test_nor_when_the_lease_was_taken_or_renewed_meanwhile(run_dir: Path) -> Non
     assert not write(run_dir, lives)
     (run_dir / LEASE_FILE).write_text("")
     assert not write(run_dir, Liveness(None, alive=False)), "somebody is writing it"
+    assert_untouched(run_dir)
+
+
+def test_nothing_is_cleaned_up_of_a_run_whose_supervisor_lives(run_dir: Path) -> None:
+    with Heartbeat(run_dir):
+        (lives,) = examine_leases([run_dir])
+        with pytest.raises(RunError, match="works on"):
+            clean_up(run_dir, lives)
     assert_untouched(run_dir)

@@ -131,9 +131,21 @@ def test_flux() -> None:
     assert text.splitlines()[-1] == "exec /usr/bin/python -m workflow.run.supervisor /runs/a-1"
 
 
-def test_names_of_jobs_fit_into_old_versions_of_pbs() -> None:
-    assert job_name("shock-diffraction", "ab12cd") == "shock-di-ab12cd"
-    assert len(job_name("shock-diffraction", "ab12cd")) == 15
+@pytest.mark.parametrize(
+    ("run", "name"),
+    [
+        ("shock-diffraction-20261122-085805-b20a", "shock-diffraction-20261122-085805-b20a"),
+        ("out", "out-ab12cd"),  # by `--run-dir`: may be that of another job, too
+        ("a:b,c", "a_b_c-ab12cd"),
+        ("7", "wf-7-ab12cd"),
+    ],
+)
+def test_a_job_is_called_as_its_run(run: str, name: str) -> None:
+    assert job_name(run, "ab12cd") == name
+
+
+def test_names_of_jobs_fit_into_pbs() -> None:
+    assert len(job_name("r" * 250, "ab12cd")) <= 230
 
 
 @pytest.mark.parametrize("path", ["/runs/my run", "/runs/it's", "/runs/$HOME", "/runs/a;b", "/runs/ä"])

@@ -22,6 +22,9 @@ trap : TERM USR1 PIPE
 trap 'exit "${_PSI_J_EC:-$?}"' EXIT
 """
 WORK_DIR = "psij"
+NAME_LENGTH = 230
+# What a run directory is called that was not given: it ends in the time and a random number.
+_OWN_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+.-]{0,200}-\d{8}-\d{6}-[0-9a-f]{4}")
 _SAFE = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
 
 
@@ -70,9 +73,15 @@ def check_path(run_dir: Path) -> None:
         raise RunError(text, "name another run directory: --run-dir PATH")
 
 
-def job_name(pipeline: str, token: str) -> str:
-    """The name of a job: of 15 characters at most, which older versions of PBS allow, and no other job has it."""
-    return f"{pipeline[:8]}-{token}"
+def job_name(run: str, token: str) -> str:
+    """The name of a job: that of its run. One that was given by `--run-dir` gets the token: no other job has its name.
+
+    Of PBS: 230 characters at most (pbs_ifl.h, PBS_MAXJOBNAME), letters, digits and `_+-.`, of which a letter is first.
+    """
+    if _OWN_NAME.fullmatch(run):
+        return run
+    plain = re.sub(r"[^A-Za-z0-9_+.-]", "_", run)[: NAME_LENGTH - len(token) - 4]
+    return f"{plain if plain[:1].isalpha() else f'wf-{plain}'}-{token}"
 
 
 def slurm_directives(order: JobOrder) -> Iterator[str]:

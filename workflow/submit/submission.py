@@ -43,7 +43,7 @@ def submit_run(plan: Plan, site: Site, run_dir: Path) -> tuple[JobRecord, str]:
     """
     assert plan.allocation is not None, "the site has a scheduler"
     scheduler = plan.allocation.scheduler
-    name = job_name(plan.pipeline, secrets.token_hex(3))
+    name = job_name(run_dir.name, secrets.token_hex(3))
     order = make_order(plan, site, run_dir, name, supervisor_command(run_dir))
     record = JobRecord(scheduler, name, submitted=time.time(), wf_version=__version__)
     if scheduler not in BY_PSIJ:
@@ -90,11 +90,11 @@ def own_script(order: JobOrder) -> str:
 
 
 def job_script(plan: Plan, site: Site) -> str:
-    """The script that would be submitted, with `/RUN_DIR` for the run directory and `JOB_ID` for PSI/J's name of the
-    job. Raises RunError where PSI/J is needed and missing."""
+    """The script that would be submitted, with `/RUN_DIR` for the run directory, `RUN` for the end of its name, and
+    `JOB_ID` for PSI/J's name of the job. Raises RunError where PSI/J is needed and missing."""
     assert plan.allocation is not None, "the site has a scheduler"
     run_dir = Path("/RUN_DIR")
-    order = make_order(plan, site, run_dir, job_name(plan.pipeline, "TOKEN"), supervisor_command(run_dir))
+    order = make_order(plan, site, run_dir, f"{plan.pipeline}-RUN", supervisor_command(run_dir))
     if plan.allocation.scheduler not in BY_PSIJ:
         return own_script(order)
     from workflow.submit.psij_jobs import render_order

@@ -1,5 +1,5 @@
 #!/bin/bash
-#SBATCH --job-name=shock-di-TOKEN
+#SBATCH --job-name=shock-diffraction-RUN
 #SBATCH --no-requeue
 #SBATCH --no-kill
 #SBATCH --network=single_node_vni,job_vni
@@ -54,7 +54,7 @@ exit "$code"
 
 ######## the same of 512 nodes
 #!/bin/bash
-#SBATCH --job-name=large-TOKEN
+#SBATCH --job-name=large-RUN
 #SBATCH --no-requeue
 #SBATCH --no-kill
 #SBATCH --gpus-per-node=8

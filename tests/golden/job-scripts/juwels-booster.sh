@@ -1,5 +1,5 @@
 #!/bin/bash
-#SBATCH --job-name=shock-di-TOKEN
+#SBATCH --job-name=shock-diffraction-RUN
 #SBATCH --no-requeue
 #SBATCH --no-kill
 #SBATCH --gres=gpu:4
@@ -55,7 +55,7 @@ exit "$code"
 
 ######## the same of 512 nodes
 #!/bin/bash
-#SBATCH --job-name=large-TOKEN
+#SBATCH --job-name=large-RUN
 #SBATCH --no-requeue
 #SBATCH --no-kill
 #SBATCH --gres=gpu:4

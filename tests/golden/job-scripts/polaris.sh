@@ -1,5 +1,5 @@
 #!/bin/bash
-#PBS -N shock-di-TOKEN
+#PBS -N shock-diffraction-RUN
 #PBS -r n
 #PBS -l place=scatter
 #PBS -l filesystems=home:eagle
@@ -33,7 +33,7 @@ exit "$code"
 
 ######## the same of 512 nodes
 #!/bin/bash
-#PBS -N large-TOKEN
+#PBS -N large-RUN
 #PBS -r n
 #PBS -l place=scatter
 #PBS -l filesystems=home:eagle

@@ -55,24 +55,27 @@ def stream_line(state: RunState, stream: str) -> str:
     return f"{name}: {', '.join(cell for cell in cells if cell)}"
 
 
-def news(before: RunState | None, now: RunState) -> list[str]:
-    """What has changed since that state: stages that started, ended or failed, and a stop.
+def news(before: RunState | None, now: RunState) -> list[tuple[float, str]]:
+    """What has happened since that state, each with its own time (Unix s), in order: stages that started, ended or
+    failed, and a stop.
 
     Reasons are printed once, at the end, when they are certain.
     """
-    lines = proof_lines(now.proof) if now.proof is not None and (before is None or before.proof is None) else []
+    lines: list[tuple[float, str]] = []
+    if now.proof is not None and (before is None or before.proof is None):
+        lines += [(now.proof.t, line) for line in proof_lines(now.proof)]
     for name, stage in now.stages.items():
         old = before.stages[name] if before else None
         if stage.started is not None and (old is None or old.started is None):
             ranks = plural(now.plan.stage(name).ranks, "rank")
-            lines.append(f"{name}: started, {ranks}, process {stage.pid}")
+            lines.append((stage.started, f"{name}: started, {ranks}, process {stage.pid}"))
         if stage.is_over and not (old and old.is_over):
-            lines.append(f"{name}: {stage.status}")
+            lines.append((now.t if stage.exited is None else stage.exited, f"{name}: {stage.status}"))
     said = before.warnings if before else ()
-    lines += [str(to_message("warning", warning_text(each))) for each in now.warnings if each not in said]
+    lines += [(each.t, str(to_message("warning", warning_text(each)))) for each in now.warnings if each not in said]
     if now.stopping is not None and (before is None or before.stopping is None):
-        lines.append("stopping all stages")
-    return lines
+        lines.append((now.stopping, "stopping all stages"))
+    return sorted(lines, key=lambda line: line[0])
 
 
 def proof_lines(proof: ProofTaken) -> list[str]:
@@ -92,7 +95,7 @@ class Pace:
         self._spoken: dict[str, tuple[float, int]] = {}
 
     def lines(self, state: RunState) -> list[str]:
-        """What is new in this state, each line with the time since the run's start."""
+        """What is new in this state, each line with the time since the run's start, also when it is seen late."""
         lines = news(self._before, state)
         self._before = state
         for stream in state.plan.streams:
@@ -101,10 +104,10 @@ class Pace:
             # Less often in long runs: their output is often kept in a log.
             pause = max(LINE_EVERY_S, LINE_SHARE * (state.t - (state.started or state.t)))
             if steps != before and state.t - at >= pause:
-                lines.append(stream_line(state, stream.name))
+                lines.append((state.t, stream_line(state, stream.name)))
                 self._spoken[stream.name] = (state.t, steps)
-        since = state.t - state.started if state.started is not None else 0.0
-        return [f"{since:8.1f} s  {line}" for line in lines]
+        begin = state.started
+        return [f"{0.0 if begin is None else t - begin:8.1f} s  {line}" for t, line in lines]
 
 
 def _steps(end: EndState) -> str:

@@ -16,6 +16,7 @@ from typing import IO
 from workflow.formats.lease_file import BEAT_S
 from workflow.formats.run_variables import RUN_VARIABLE
 from workflow.launch.allocation import Allocation
+from workflow.launch.host_names import is_same_host
 from workflow.launch.launch_request import LaunchRequest, RankedProgram, RankLayout
 from workflow.launch.launchers import LAUNCHERS
 from workflow.launch.process_spec import make_process
@@ -65,7 +66,7 @@ class NodeGuards:
     def __init__(self, run_dir: Path, plan: Plan, allocation: Allocation) -> None:
         self._run_dir = run_dir
         hosts, own = allocation.host_names, node_guard.node_name()
-        elsewhere = [host for host in hosts if host.partition(".")[0] != own.partition(".")[0]]
+        elsewhere = [host for host in hosts if not is_same_host(host, own)]
         program = [sys.executable, "-I", "-S", node_guard.__file__, str(run_dir)]
         self._request = guard_request(plan, hosts, run_dir, program) if elsewhere else None
         self.watch = NodeWatch(hosts if self._request is not None else (), own)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from workflow.formatting import plural
+from workflow.launch.host_names import short_host
 from workflow.run.events import Event, NodeLost, NodeSeen, NodeSilent, NodesUnwatched
 from workflow.run.nodes.guard_lines import LINE_S, NodeLoad, NodeReport, parse_line
 from workflow.run.nodes.rank_processes import RankProcess
@@ -57,8 +58,8 @@ class NodeWatch:
 
     def __init__(self, hosts: Sequence[str], own: str) -> None:
         self._nodes = [_Node(index, host) for index, host in enumerate(hosts)]
-        self._own = _short(own)
-        self._by_name = {_short(node.host): node for node in self._nodes}
+        self._own = short_host(own)
+        self._by_name = {short_host(node.host): node for node in self._nodes}
         # Most lines are beats, and those of a node are all alike.
         self._beats: dict[bytes, _Node] = {}
         self._memory: dict[str, list[tuple[str, MemoryFacts]]] = {}
@@ -73,7 +74,7 @@ class NodeWatch:
             node = self._beats.get(line)
             if node is None:
                 report = parse_line(line)
-                node = None if report is None else self._by_name.get(_short(report.node))
+                node = None if report is None else self._by_name.get(short_host(report.node))
                 if node is None or report is None:
                     continue
                 self._note(node, report)
@@ -111,7 +112,7 @@ class NodeWatch:
     def _overdue(self, nodes: Sequence[_Node], now: float, limit_s: float) -> list[_Node]:
         """Those that have said nothing for so long."""
         silent = [node for node in nodes if now - node.heard >= limit_s]
-        at_fault = len(silent) == len(nodes) > 1 or any(_short(node.host) == self._own for node in silent)
+        at_fault = len(silent) == len(nodes) > 1 or any(short_host(node.host) == self._own for node in silent)
         return [] if at_fault else silent
 
     def take_changed(self) -> list[RankSeen]:
@@ -135,11 +136,6 @@ class NodeWatch:
             node.ranks.pop(key, None)
         for stage, facts in report.memory.items():
             self._memory.setdefault(stage, []).append((node.host, facts))
-
-
-def _short(host: str) -> str:
-    """A host's name without its domain: a scheduler and the system of the node need not agree on it."""
-    return host.partition(".")[0]
 
 
 def _blind_text(hosts: Sequence[str]) -> str:

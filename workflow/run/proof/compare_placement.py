@@ -9,6 +9,7 @@ from typing import Literal
 
 from workflow.core_set import format_cores
 from workflow.formatting import plural
+from workflow.launch.host_names import is_same_host, short_host
 from workflow.run.proof.node_kinds import NodeKind, NodeKinds
 from workflow.run.proof.planned_ranks import Company, PlannedStage
 from workflow.run.proof.probe_answers import NodeFound, RankFound
@@ -61,7 +62,7 @@ def _missing(plan: PlannedStage, ranks: Mapping[int, RankFound]) -> Iterator[Pla
 
 
 def _wrong_nodes(plan: PlannedStage, ranks: Mapping[int, RankFound]) -> Iterator[PlacementDifference]:
-    hosts = {_short(rank.host) for rank in ranks.values()}
+    hosts = {short_host(rank.host) for rank in ranks.values()}
     if ranks and len(ranks) == plan.ranks and len(hosts) < plan.nodes:
         names, wanted = ", ".join(sorted(hosts)), f"the plan has {plan.nodes}" + _of(plan.hosts)
         yield PlacementDifference(
@@ -71,7 +72,7 @@ def _wrong_nodes(plan: PlannedStage, ranks: Mapping[int, RankFound]) -> Iterator
     wrong = [
         (number, rank)
         for number, rank in sorted(ranks.items())
-        if plan.host(number) and _short(rank.host) != _short(plan.host(number))
+        if plan.host(number) and not is_same_host(rank.host, plan.host(number))
     ]
     if wrong:
         number, rank = wrong[0]
@@ -255,7 +256,3 @@ def _and_more(count: int, what: str = "rank") -> str:
 
 def _of(hosts: Sequence[str]) -> str:
     return f" ({', '.join(hosts[:8])}{', …' if len(hosts) > 8 else ''})" if hosts else ""
-
-
-def _short(host: str) -> str:
-    return host.partition(".")[0]

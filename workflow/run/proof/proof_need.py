@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from workflow.launch.host_names import is_same_host
 from workflow.launch.launchers import LAUNCHERS
 from workflow.plan.plan_model import LaunchPlan, Plan
 
@@ -13,7 +14,7 @@ def must_prove(plan: Plan, hosts: Sequence[str], own: str) -> bool:
     which is `own`."""
     if plan.proof == "off":
         return False
-    elsewhere = any(host.partition(".")[0] != own.partition(".")[0] for host in hosts)
+    elsewhere = any(not is_same_host(host, own) for host in hosts)
     launchers = {line.launcher for line in _launch_lines(plan)}
     return any(LAUNCHERS[name].starts_ranks and (elsewhere or LAUNCHERS[name].other_machines) for name in launchers)
 

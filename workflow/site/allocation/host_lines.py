@@ -8,6 +8,7 @@ from pathlib import Path
 
 from workflow.errors import Problem, SpecError, WfError
 from workflow.launch.allocation import Allocation, Host
+from workflow.launch.host_names import is_same_host
 
 _LINE = re.compile(r"^(?P<name>[A-Za-z0-9_.-]+)(?:\s*:\s*(?P<count>\d+)|\s+slots\s*=\s*(?P<slots>\d+)(?:\s.*)?)?$")
 
@@ -56,11 +57,6 @@ def count_hosts(names: Iterable[str]) -> dict[str, int]:
     for name in names:
         counts[name] = counts.get(name, 0) + 1
     return counts
-
-
-def is_same_host(name: str, other: str) -> bool:
-    """Whether two names mean one host: with a domain or without."""
-    return name.partition(".")[0].lower() == other.partition(".")[0].lower()
 
 
 def with_own_facts(names: Sequence[str], own: Host) -> tuple[Host, ...]:
