@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 
 from tests.support.chains import make_plan, make_stage, write_run
+from workflow.launch.process_spec import ProcessSpec
 from workflow.plan.launch_requests import Received
 from workflow.plan.plan_model import LaunchPlan, Placement, Plan
-from workflow.run.proof import proof_deadlines, prove
+from workflow.run.proof import proof_deadlines, proof_processes, prove
 from workflow.run.proof.proof_model import Proof
+from workflow.run.proof.proof_processes import ShortProcess, run_short
 from workflow.run.proof.prove import Prover, take_proof
 
 MPIEXEC = Path(sys.executable).parent / "mpiexec"
@@ -55,6 +57,36 @@ def test_difference_is_a_warning_in_all_that_is_kept_where_the_pipeline_says_so(
         "strict": ("refused", "refused", "refused", {"error"}),
         "warn": ("differs", "differs", "differs", {"warning"}),
     }
+
+
+def test_launchers_do_not_run_all_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each counts, while it runs, how many there are."""
+    monkeypatch.setattr(proof_processes, "AT_ONCE", 3)
+    count = f"touch {tmp_path}/on.$0; ls {tmp_path} | grep -c on. ; sleep 0.3; rm {tmp_path}/on.$0"
+    processes = [
+        ShortProcess(
+            f"p{number}",
+            ProcessSpec(f"p{number}", ["sh", "-c", count, str(number)], tmp_path, str(tmp_path), "none"),
+            tmp_path / "logs" / f"{number}",
+        )
+        for number in range(8)
+    ]
+    units = [processes[:2], *([each] for each in processes[2:])]
+    run_short(units, tmp_path, threading.Event(), lambda *_: None, lambda _: False)
+    assert [each.code for each in processes] == [0] * 8
+    assert max(int(line) for each in processes for _, line in each.lines) <= 3
+
+
+def test_launchers_that_take_too_long_make_room_for_those_that_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(proof_processes, "AT_ONCE", 1)
+    slow, quick = (
+        ShortProcess(name, ProcessSpec(name, argv, tmp_path, str(tmp_path), "none"), tmp_path / "logs" / name)
+        for name, argv in (("slow", ["sleep", "300"]), ("quick", ["true"]))
+    )
+    run_short([[slow], [quick]], tmp_path, threading.Event(), lambda *_: None, lambda its: slow in its)
+    assert (slow.code, quick.code) == (None, 0)
 
 
 def test_proof_that_hangs_does_not_hold_up_the_end_of_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Short programs, started all at once and read as they print; those that take too long are killed."""
+"""Short programs, of which some run at once, read as they print; those that take too long are killed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,6 +23,8 @@ _PIPE_BYTES = 1 << 16
 _TICK_S = 0.05
 # A launcher that gets SIGTERM ends its ranks on other nodes; killed at once it may leave them.
 _TERM_S = 1.0
+# Launchers that run at once: each asks the scheduler's controller, which centres want to be spared.
+AT_ONCE = 50
 
 
 @dataclass
@@ -49,27 +52,30 @@ Enough = Callable[[list[ShortProcess]], bool]
 
 
 def run_short(
-    processes: Iterable[ShortProcess],
+    units: Iterable[Sequence[ShortProcess]],
     run_dir: Path,
     give_up: threading.Event,
     heard: Heard,
     is_enough: Enough,
 ) -> None:
-    """Run them until all have ended, `give_up` is set, or `is_enough` returns True; the rest is killed.
+    """Run them until all have ended, or `give_up` is set: at most AT_ONCE at a time, those of a unit together. All that
+    run are killed when `is_enough` returns True.
 
     `heard` gets each line with the seconds since the start, `is_enough` those that run, 20 times a second.
     """
     begin = time.monotonic()
+    waiting = deque(units)
     running: dict[int, tuple[ShortProcess, subprocess.Popen[bytes]]] = {}
     with selectors.DefaultSelector() as selector:
         try:
-            for process in processes:
-                started = _start(process, run_dir)
-                if started is not None and started.stdout is not None:
-                    running[started.pid] = process, started
-                    os.set_blocking(started.stdout.fileno(), False)
-                    selector.register(started.stdout, selectors.EVENT_READ, started.pid)
-            while running and not give_up.is_set():
+            while (running or waiting) and not give_up.is_set():
+                while waiting and (not running or len(running) + len(waiting[0]) <= AT_ONCE):
+                    for process in waiting.popleft():
+                        started = _start(process, run_dir)
+                        if started is not None and started.stdout is not None:
+                            running[started.pid] = process, started
+                            os.set_blocking(started.stdout.fileno(), False)
+                            selector.register(started.stdout, selectors.EVENT_READ, started.pid)
                 for key, _ in selector.select(_TICK_S):
                     process, started = running[key.data]
                     if _read(process, key.fd, time.monotonic() - begin, heard):
@@ -77,8 +83,11 @@ def run_short(
                         process.code = started.wait()
                         process.ended_s = time.monotonic() - begin
                         running.pop(key.data)[1].stdout.close()  # type: ignore[union-attr]
-                if is_enough([process for process, _ in running.values()]):
-                    break
+                if running and is_enough([process for process, _ in running.values()]):
+                    for _, started in running.values():
+                        selector.unregister(started.stdout)  # type: ignore[arg-type]
+                    _end([started for _, started in running.values()])
+                    running.clear()
         finally:
             _end([started for _, started in running.values()])
 

@@ -140,7 +140,8 @@ def take_proof(run_dir: Path, plan: Plan, received: Received, give_up: threading
     ends = [end for _, its in streams for end in its]
     directory = DirectoryCheck(folder, secrets.token_hex(8))
     ear = _Ear(directory, ProofDeadlines(plan.deadlines.start), streams)
-    run_short([*(process for _, process in lines), *ends], run_dir, give_up, ear.hear, ear.is_enough)
+    units = [*([process] for _, process in lines), *(its for _, its in streams)]
+    run_short(units, run_dir, give_up, ear.hear, ear.is_enough)
     planned = [each for line, _ in lines for each in line.planned]
     lookers = {each for line, _ in lines for each in line.lookers}
     differences = [
