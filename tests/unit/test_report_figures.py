@@ -6,6 +6,7 @@ import errno
 import os
 from pathlib import Path
 
+import adios2
 import pytest
 
 from tests.support.sample_run import (
@@ -19,10 +20,12 @@ from tests.support.sample_run import (
     write_sample,
 )
 from workflow.errors import RunError
+from workflow.formatting import plural
 from workflow.report.build.timeline import make_lane
 from workflow.report.read.metrics_file import read_metrics
 from workflow.report.report_files import compute_report, read_report, write_report
 from workflow.report.report_model import Report
+from workflow.report.show.printing import show_status
 
 
 def test_a_succeeded_run(tmp_path: Path) -> None:
@@ -36,6 +39,27 @@ def test_a_succeeded_run(tmp_path: Path) -> None:
     saxs = report.stage("saxs")
     assert (saxs.steps_in, saxs.steps_out, saxs.bytes_in, saxs.bytes_out) == (41, 41, 41 * 2_400_000, 41 * 300_000)
     assert (report.stage("md").steps_in, report.stage("keep").steps_out) == (None, None)
+
+
+@pytest.mark.parametrize("steps", [2, 3])
+def test_a_file_that_was_not_finished_is_named_with_its_steps(
+    steps: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan, path = make_plan(), tmp_path / "run/pattern.bp.partial"
+    keep = plan.stages[2].model_copy(update={"parameters": {"path": "${{ run.dir }}/pattern.bp", "every": 1}})
+    metrics = simulate(4, 0.05, 0.12, 0.002)
+    run_dir = write_run(
+        tmp_path / "run", plan.model_copy(update={"stages": [*plan.stages[:2], keep]}), make_events(metrics), metrics
+    )
+    assert compute_report(run_dir).unfinished_files == []
+    with adios2.Stream(str(path), "w") as file:
+        for step in file.steps(steps):
+            file.write("x", step.current_step())
+    wanted = f"pattern.bp was not finished: its {plural(steps, 'step')} are in {path}"
+    report = compute_report(run_dir)
+    assert report.unfinished_files == [wanted]
+    show_status(report)
+    assert wanted.removesuffix(str(path)).strip() in " ".join(capsys.readouterr().out.split())
 
 
 def test_the_parts_of_a_stage_add_up(tmp_path: Path) -> None:

@@ -222,6 +222,10 @@ class Report(ReportPart):
     stages: list[StagePart]
     streams: list[StreamPart]
     notes: list[str] = Field(default_factory=list, description="what to consider when reading these numbers")
+    unfinished_files: list[str] = Field(
+        default_factory=list,
+        description="files that stages had not finished at the end: where they are, how many steps",
+    )
     warnings: list[str] = Field(
         default_factory=list, description="of a run that goes on: which stages the others have waited for, and how long"
     )

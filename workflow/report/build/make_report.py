@@ -6,7 +6,7 @@ import re
 
 from workflow.errors import EXIT_RUN_FAILED
 from workflow.report.build.bottleneck import Limit, run_limit
-from workflow.report.build.notes import make_notes
+from workflow.report.build.notes import make_notes, unfinished_files
 from workflow.report.build.stage_figures import busy_s, make_stage
 from workflow.report.build.stream_figures import make_stream
 from workflow.report.read.run_records import Records
@@ -30,6 +30,7 @@ def make_report(records: Records) -> Report:
         stages=stages,
         streams=streams,
         notes=make_notes(records, streams),
+        unfinished_files=unfinished_files(records),
         warnings=present_warnings(records.state),
     )
 

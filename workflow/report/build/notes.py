@@ -37,6 +37,16 @@ def make_notes(records: Records, streams: list[StreamPart]) -> list[str]:
     ]
 
 
+def unfinished_files(records: Records) -> list[str]:
+    """Files that were not finished: their steps are not lost."""
+    texts = []
+    for each in records.partial:
+        what = "what was written is" if each.steps is None else f"its {plural(each.steps, 'step')}"
+        are = "" if each.steps is None else " is" if each.steps == 1 else " are"
+        texts.append(f"{each.wanted.name} was not finished: {what}{are} in {each.path}")
+    return texts
+
+
 def _placement(records: Records) -> list[str]:
     """What the proof of the placement has found; of a run that it has ended the verdict says the first difference."""
     proof = records.state.proof

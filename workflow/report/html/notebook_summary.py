@@ -37,7 +37,7 @@ def make_summary_html(report: Report, run_dir: Path) -> str:
         last_lines=[line for line, _ in last_lines(report)],
         tables=tables,
         small_lines=[*([THROUGHPUT] if measured else []), *limit_lines(report), *compression_lines(report)],
-        notes=report.notes,
+        notes=[*report.unfinished_files, *report.notes],
         page=page if page.exists() else None,
         link=_link(page),
     )

@@ -104,7 +104,7 @@ def make_html(records: Records, report: Report) -> str:
         node_count=node_count_text(records.plan),
         stage_table=stage_table(report, "page"),
         placement_tables=placement_tables(read_proof(records.run_dir)),
-        notes=[*report.notes, *records.plan.advice],
+        notes=[*report.unfinished_files, *report.notes, *records.plan.advice],
         environment=environment_facts(records, report),
     )
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from workflow.errors import RunError
 from workflow.plan.plan_model import Plan
 from workflow.report.read.metrics_file import StageMetrics, read_metrics
+from workflow.report.read.partial_files import PartialFile, find_partial_files
 from workflow.run.events import Event, StageCpu, StageExited, StageStarted, StreamProgress, read_events
 from workflow.run.run_directory import read_filled_plan
 from workflow.run.state import EndKey, RunState, initial_state
@@ -28,7 +29,8 @@ class Records:
     """The plan, what the supervisor saw, and what each stage recorded about itself (by name).
 
     `seen` holds (when, steps so far) of each end as the supervisor saw it, a few times a second at most; `cpu` the
-    samples of the CPU time of a stage, from its start on.
+    samples of the CPU time of a stage, from its start on; `partial` the files that were not finished, of a run with a
+    verdict.
     """
 
     run_dir: Path
@@ -37,6 +39,7 @@ class Records:
     seen: dict[EndKey, list[tuple[float, int]]]
     metrics: dict[str, StageMetrics]
     cpu: dict[str, list[CpuSample]]
+    partial: list[PartialFile]
 
 
 def read_records(run_dir: Path, state: RunState | None = None) -> Records:
@@ -56,7 +59,8 @@ def read_records(run_dir: Path, state: RunState | None = None) -> Records:
         if isinstance(event, StreamProgress):
             seen.setdefault((event.stream, event.stage, event.side), []).append((event.t, event.steps))
     state = state or fold(initial_state(plan), _without_early_progress(events))
-    return Records(run_dir, plan, state, seen, metrics, _cpu_samples(events))
+    partial = find_partial_files(plan) if state.finished is not None else []
+    return Records(run_dir, plan, state, seen, metrics, _cpu_samples(events), partial)
 
 
 def _cpu_samples(events: list[Event]) -> dict[str, list[CpuSample]]:

@@ -47,7 +47,7 @@ def show_report(report: Report, console: Console | PlainOutput | None = None) ->
     _show_streams(console, report, "terminal")
     for line in (*limit_lines(report), *compression_lines(report)):
         say(console, line, "dim")
-    show_messages(to_notes(report.notes), console)
+    show_messages(to_notes([*report.unfinished_files, *report.notes]), console)
 
 
 def show_status(report: Report, console: Console | PlainOutput | None = None) -> None:
@@ -61,6 +61,7 @@ def show_status(report: Report, console: Console | PlainOutput | None = None) ->
     show_messages([to_message("warning", text) for text in report.warnings if run.state == "running"], console)
     draw_table(console, stage_table(report, "status"))
     _show_streams(console, report, "status")
+    show_messages(to_notes(report.unfinished_files), console)
 
 
 def show_end(report: Report, run_dir: Path, console: Console | PlainOutput | None = None) -> None:
