@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.packed_runs import MPI_PYTHON
 from tests.support.slurm_cluster import SlurmCluster
+from workflow.formats.run_variables import RUN_VARIABLE, RUN_VARIABLES, STAGE_VARIABLE
 from workflow.launch.launch_request import LaunchRequest, NodeFacts, RankedProgram, RankLayout
 from workflow.launch.launchers import LAUNCHERS, launch_line
 from workflow.site.launcher_tables import launcher_options
@@ -48,7 +49,8 @@ def answers(cluster: SlurmCluster, folder: Path, asked: LaunchRequest) -> list[l
     line = launch_line(asked)
     for path, text in line.texts().items():
         Path(path).write_text(text)
-    variables: dict[str, Any] = {**line.env, "WF_RUN_DIR": str(folder), "WF_STAGE": "ask"}
+    own = dict.fromkeys(RUN_VARIABLES, "") | {RUN_VARIABLE: str(folder), STAGE_VARIABLE: "ask"}
+    variables: dict[str, Any] = {**line.env, **own}
     done = cluster.run_job(line.argv, folder / "job", "--nodes=4", "--exclusive", **variables)
     assert done.state == "COMPLETED", done.printed
     return sorted((text.split() for text in done.printed.splitlines()), key=lambda words: int(words[0]))
