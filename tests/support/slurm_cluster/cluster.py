@@ -66,10 +66,7 @@ class SlurmCluster:
         self._make_state()
         try:
             bridge = network.make_bridge()
-            record = {"bridge": bridge.name, "network": bridge.addresses.network}
-            (self.state / "cluster.json").write_text(
-                json.dumps({**record, "settings": dataclasses.asdict(self.settings)})
-            )
+            self._store(bridge)
             self._write_configuration(bridge)
             start_munged(self.state)
             start_slurmctld(self.state)
