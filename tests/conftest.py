@@ -18,6 +18,8 @@ def pytest_configure() -> None:
     # Engine and site files of whoever runs the tests stay out of them.
     os.environ.pop("WF_CONFIGS", None)
     os.environ["XDG_CONFIG_HOME"] = "/nonexistent"
+    # With it Python writes a line and its end apart: the lines of two ranks mix.
+    os.environ.pop("PYTHONUNBUFFERED", None)
 
 
 @pytest.fixture
