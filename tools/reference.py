@@ -93,8 +93,8 @@ def pipeline_page() -> str:
 
 def campaign_page() -> str:
     """Every key of the campaign file, and every figure that it can measure."""
-    from workflow.campaign.campaign_spec import CampaignSpec
-    from workflow.campaign.figures import RUN, STAGE_FIGURES, STREAM
+    from workflow.campaign.file.campaign_spec import CampaignSpec
+    from workflow.campaign.file.figures import RUN, STAGE_FIGURES, STREAM
 
     lines = ["# The campaign file", MADE, CAMPAIGN_RULES, *_keys(CampaignSpec), "## Figures", "", FIGURE_RULES]
     lines.append("| figure | unit | better | known of every program |\n|---|---|---|---|")
@@ -180,7 +180,7 @@ def engines_page() -> str:
 
 def json_page() -> str:
     """What `--json` prints: every field of every document, from the models."""
-    from workflow.campaign.results_model import CampaignResults, CampaignStatus
+    from workflow.campaign.results.results_model import CampaignResults, CampaignStatus
     from workflow.cli.json_output import CheckResult, ComponentList, RunList, SiteList
     from workflow.compare.comparison import Comparison
 

@@ -13,9 +13,9 @@ import sys
 from datetime import datetime, timezone
 from pathlib import Path
 
-from workflow.campaign.campaign_tables import comparison_table, metric_table
-from workflow.campaign.results_model import CampaignResults
-from workflow.campaign.results_pictures import make_pictures
+from workflow.campaign.results.campaign_tables import comparison_table, metric_table
+from workflow.campaign.results.results_model import CampaignResults
+from workflow.campaign.results.results_pictures import make_pictures
 from workflow.formatting import plural
 from workflow.report.show.text_table import Table
 

@@ -24,8 +24,8 @@ from workflow.spec.models.pipeline import AUTO_SITE
 
 if TYPE_CHECKING:
     from workflow.campaign.campaign_run import CampaignOutcome, ShowEnded
-    from workflow.campaign.planned_trials import PlannedCampaign
-    from workflow.campaign.results_model import CampaignResults, CampaignStatus
+    from workflow.campaign.planning.planned_trials import PlannedCampaign
+    from workflow.campaign.results.results_model import CampaignResults, CampaignStatus
     from workflow.errors import Problem
     from workflow.launch.allocation import Allocation
     from workflow.plan.plan_model import Plan
@@ -342,8 +342,8 @@ class _Sites:
 
 def _plan_campaign(path: str | os.PathLike[str], sites: _Sites) -> tuple[PlannedCampaign, list[Problem]]:
     from workflow.campaign.campaign_advice import advise_campaign
-    from workflow.campaign.load_campaign import load_campaign
-    from workflow.campaign.planned_trials import plan_campaign as plan
+    from workflow.campaign.file.load_campaign import load_campaign
+    from workflow.campaign.planning.planned_trials import plan_campaign as plan
 
     planned = plan(load_campaign(path), lambda loaded: make_plan(loaded, sites.find(loaded)))
     return planned, advise_campaign(planned)
@@ -396,7 +396,7 @@ def campaign_status(
     """
     from workflow.campaign.campaign_directory import find_campaign
     from workflow.campaign.ledger import read_history
-    from workflow.campaign.make_results import make_status
+    from workflow.campaign.results.make_results import make_status
 
     found, its, schedule = find_campaign(Path(campaign), None if directory is None else Path(directory))
     return make_status(its.spec, schedule, read_history(found))
@@ -412,7 +412,7 @@ def report_campaign(
         WfError: scipy or matplotlib is not installed.
     """
     from workflow.campaign.campaign_directory import find_campaign
-    from workflow.campaign.campaign_files import write_results
+    from workflow.campaign.results.campaign_files import write_results
 
     found, its, schedule = find_campaign(Path(campaign), None if directory is None else Path(directory))
     return write_results(found, its.spec, schedule)

@@ -12,8 +12,8 @@ import pytest
 
 from tests.specs.test_bad import SITE
 from workflow.campaign.campaign_advice import advise_campaign
-from workflow.campaign.load_campaign import load_campaign
-from workflow.campaign.planned_trials import plan_campaign
+from workflow.campaign.file.load_campaign import load_campaign
+from workflow.campaign.planning.planned_trials import plan_campaign
 from workflow.errors import SpecError
 from workflow.plan.make import make_plan
 from workflow.plan.plan_model import Plan

@@ -12,16 +12,16 @@ import pytest
 
 from tests.support.sample_run import write_sample
 from workflow.campaign.campaign_directory import Schedule, ScheduledTrial
-from workflow.campaign.campaign_files import write_results
-from workflow.campaign.campaign_spec import CampaignSpec
-from workflow.campaign.campaign_tables import comparison_table, metric_table
-from workflow.campaign.figures import figures_of, to_figure_name
+from workflow.campaign.file.campaign_spec import CampaignSpec
+from workflow.campaign.file.figures import figures_of, to_figure_name
 from workflow.campaign.junit import TrialCase, to_junit
 from workflow.campaign.ledger import Attempt, History, Ledger, RepetitionId
-from workflow.campaign.make_results import count_comparisons, make_results, make_status
-from workflow.campaign.results_pictures import make_pictures
-from workflow.campaign.results_table import table_columns, table_rows, write_table
-from workflow.campaign.samples import measured
+from workflow.campaign.results.campaign_files import write_results
+from workflow.campaign.results.campaign_tables import comparison_table, metric_table
+from workflow.campaign.results.make_results import count_comparisons, make_results, make_status
+from workflow.campaign.results.results_pictures import make_pictures
+from workflow.campaign.results.results_table import table_columns, table_rows, write_table
+from workflow.campaign.results.samples import measured
 from workflow.errors import WfError
 from workflow.report.report_files import compute_report
 

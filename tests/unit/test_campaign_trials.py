@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from workflow.campaign.campaign_spec import RunOrder
-from workflow.campaign.load_campaign import Campaign, load_campaign
-from workflow.campaign.trials import make_schedule, make_trials, short_names, trial_text, value_text
+from workflow.campaign.file.campaign_spec import RunOrder
+from workflow.campaign.file.load_campaign import Campaign, load_campaign
+from workflow.campaign.file.trials import make_schedule, make_trials, short_names, trial_text, value_text
 from workflow.errors import SpecError
 
 HEAD = "wf: 1\ncampaign: c\npipeline: pipeline.yaml\n"

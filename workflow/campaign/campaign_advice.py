@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from workflow.campaign.campaign_directory import ScheduledTrial
-from workflow.campaign.campaign_spec import CampaignSpec
-from workflow.campaign.make_results import count_comparisons
-from workflow.campaign.planned_trials import PlannedCampaign
+from workflow.campaign.file.campaign_spec import CampaignSpec
+from workflow.campaign.planning.planned_trials import PlannedCampaign
+from workflow.campaign.results.make_results import count_comparisons
 from workflow.campaign.statistics.median_interval import FEWEST, FEWEST_INTERPOLATED
 from workflow.campaign.statistics.significance import ALPHA, repetitions_needed, smallest_p
 from workflow.errors import Problem, Severity

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from workflow.campaign.load_campaign import Campaign, load_campaign
-from workflow.campaign.planned_trials import PlannedCampaign
+from workflow.campaign.file.load_campaign import Campaign, load_campaign
+from workflow.campaign.planning.planned_trials import PlannedCampaign
 from workflow.errors import RunError
 from workflow.spec.suggest import did_you_mean, listing, shortened
 from workflow.spec.user_paths import exists

@@ -11,12 +11,12 @@ from pathlib import Path
 
 from workflow import __version__
 from workflow.campaign.campaign_directory import prepare, to_schedule
-from workflow.campaign.content_key import versions
-from workflow.campaign.execution import EndedRepetition, Workplace, execute, remaining
+from workflow.campaign.execution.in_order import EndedRepetition, Workplace, execute, remaining
 from workflow.campaign.ledger import Ledger
-from workflow.campaign.make_results import make_status
-from workflow.campaign.planned_trials import PlannedCampaign
-from workflow.campaign.results_model import CampaignStatus
+from workflow.campaign.planning.content_key import versions
+from workflow.campaign.planning.planned_trials import PlannedCampaign
+from workflow.campaign.results.make_results import make_status
+from workflow.campaign.results.results_model import CampaignStatus
 from workflow.launch.allocation import Allocation
 
 ShowEnded = Callable[[EndedRepetition], None]

@@ -8,12 +8,12 @@ from pathlib import Path
 from workflow.campaign.campaign_advice import expected_cost
 from workflow.campaign.campaign_directory import replace_file
 from workflow.campaign.campaign_run import CampaignOutcome
-from workflow.campaign.campaign_tables import comparison_table, metric_table, plan_table, status_table, varied
-from workflow.campaign.execution import EndedRepetition
+from workflow.campaign.execution.in_order import EndedRepetition
+from workflow.campaign.file.trials import short_names, trial_text
 from workflow.campaign.junit import TrialCase, to_junit
-from workflow.campaign.planned_trials import PlannedCampaign, ReadyTrial, RefusedTrial
-from workflow.campaign.results_model import CampaignResults, CampaignStatus, TrialCount
-from workflow.campaign.trials import short_names, trial_text
+from workflow.campaign.planning.planned_trials import PlannedCampaign, ReadyTrial, RefusedTrial
+from workflow.campaign.results.campaign_tables import comparison_table, metric_table, plan_table, status_table, varied
+from workflow.campaign.results.results_model import CampaignResults, CampaignStatus, TrialCount
 from workflow.errors import Problem, RunError, to_message, to_notes
 from workflow.formatting import duration, moment, plural
 from workflow.report.show.printing import show_messages

@@ -14,7 +14,7 @@ from workflow.cli.verb_group import VerbGroup
 from workflow.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_RUN_FAILED, SpecError
 
 if TYPE_CHECKING:
-    from workflow.campaign.planned_trials import PlannedCampaign
+    from workflow.campaign.planning.planned_trials import PlannedCampaign
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -137,6 +137,6 @@ def schema() -> None:
     """Print the JSON Schema of the campaign file, for editors."""
     import json
 
-    from workflow.campaign.campaign_schema import campaign_schema
+    from workflow.campaign.file.campaign_schema import campaign_schema
 
     click.echo(json.dumps(campaign_schema(), indent=2))

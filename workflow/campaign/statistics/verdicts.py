@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from workflow.campaign.campaign_spec import Better
+from workflow.campaign.file.campaign_spec import Better
 from workflow.campaign.statistics.median_ratio import MedianRatio
 from workflow.campaign.statistics.significance import ALPHA
 

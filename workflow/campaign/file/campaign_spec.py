@@ -1,6 +1,6 @@
 """What the user wrote in a campaign file, as frozen models. Unknown keys are refused.
 
-How trials follow from it is decided in `workflow.campaign.trials`.
+How trials follow from it is decided in `workflow.campaign.file.trials`.
 """
 
 from __future__ import annotations

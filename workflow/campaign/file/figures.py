@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
-from workflow.campaign.campaign_spec import Better
+from workflow.campaign.file.campaign_spec import Better
 from workflow.report.report_model import Report, StagePart
 
 Unit = Literal["s", "B", "B/s", "steps", "steps/s", "1"]

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from workflow.campaign.campaign_directory import RUNS_FOLDER
-from workflow.campaign.figures import figures_of
+from workflow.campaign.file.figures import figures_of
+from workflow.campaign.file.trials import Repetition, make_schedule
 from workflow.campaign.ledger import Attempt, History, Ledger, RepetitionId, RunEnd
-from workflow.campaign.planned_trials import PlannedCampaign, ReadyTrial
-from workflow.campaign.trials import Repetition, make_schedule
+from workflow.campaign.planning.planned_trials import PlannedCampaign, ReadyTrial
 from workflow.launch.allocation import Allocation
 from workflow.report.report_files import compute_report
 from workflow.run.run_directory import STREAMS, create_run_dir

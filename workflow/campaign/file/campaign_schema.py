@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from workflow.campaign.campaign_spec import CampaignSpec
+from workflow.campaign.file.campaign_spec import CampaignSpec
 from workflow.spec.json_schema import DRAFT, tidy
 
 

@@ -8,9 +8,9 @@ import io
 from pathlib import Path
 
 from workflow.campaign.campaign_directory import replace_file
-from workflow.campaign.campaign_tables import comparison_table, metric_table, status_table
-from workflow.campaign.results_model import CampaignResults, CampaignStatus
-from workflow.campaign.results_pictures import ResultsPicture, make_pictures
+from workflow.campaign.results.campaign_tables import comparison_table, metric_table, status_table
+from workflow.campaign.results.results_model import CampaignResults, CampaignStatus
+from workflow.campaign.results.results_pictures import ResultsPicture, make_pictures
 from workflow.formatting import moment
 from workflow.report.html.page import TEMPLATES
 from workflow.report.html.section_data import KeyFact

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from workflow.campaign.campaign_directory import Schedule, replace_file
-from workflow.campaign.campaign_spec import CampaignSpec
-from workflow.campaign.campaign_tables import varied
+from workflow.campaign.file.campaign_spec import CampaignSpec
 from workflow.campaign.ledger import read_history
-from workflow.campaign.make_results import make_results
-from workflow.campaign.results_model import CampaignResults
-from workflow.campaign.results_table import table_columns, table_rows, write_table
-from workflow.campaign.samples import measured
+from workflow.campaign.results.campaign_tables import varied
+from workflow.campaign.results.make_results import make_results
+from workflow.campaign.results.results_model import CampaignResults
+from workflow.campaign.results.results_table import table_columns, table_rows, write_table
+from workflow.campaign.results.samples import measured
 from workflow.errors import RunError, WfError
 from workflow.installation import install_command
 
@@ -30,7 +30,7 @@ def write_results(directory: Path, spec: CampaignSpec, schedule: Schedule) -> tu
         rows = list(table_rows(repetitions, keys, results.metrics))
         written = write_table(directory, table_columns(keys), rows)
         replace_file(directory / "report.json", (results.model_dump_json(indent=2) + "\n").encode())
-        from workflow.campaign.campaign_page import write_page
+        from workflow.campaign.results.campaign_page import write_page
 
         return results, [*written, directory / "report.json", *write_page(directory, results)]
     except ModuleNotFoundError as error:

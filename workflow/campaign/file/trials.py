@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from workflow.campaign.campaign_spec import CampaignSpec, RunOrder
-from workflow.campaign.load_campaign import Campaign, same
+from workflow.campaign.file.campaign_spec import CampaignSpec, RunOrder
+from workflow.campaign.file.load_campaign import Campaign, same
 from workflow.errors import Problem, SpecError
 from workflow.spec.overlay import Setting
 from workflow.spec.validation_messages import problem_at

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from workflow.campaign.campaign_spec import CampaignSpec
-from workflow.campaign.figures import WITH_BASELINE, FigureName, fields_of, to_figure_name
+from workflow.campaign.file.campaign_spec import CampaignSpec
+from workflow.campaign.file.figures import WITH_BASELINE, FigureName, fields_of, to_figure_name
 from workflow.errors import Problem, SpecError
 from workflow.spec.config_dirs import is_path
 from workflow.spec.suggest import did_you_mean, listing

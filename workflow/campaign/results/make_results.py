@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from statistics import median
 
 from workflow.campaign.campaign_directory import Schedule, ScheduledTrial
-from workflow.campaign.campaign_spec import CampaignSpec, ComparisonRequest
-from workflow.campaign.figures import to_figure_name
+from workflow.campaign.file.campaign_spec import CampaignSpec, ComparisonRequest
+from workflow.campaign.file.figures import to_figure_name
+from workflow.campaign.file.load_campaign import same, values_of
 from workflow.campaign.ledger import History
-from workflow.campaign.load_campaign import same, values_of
-from workflow.campaign.results_model import (
+from workflow.campaign.results.results_model import (
     CampaignResults,
     CampaignStatus,
     ComparisonResult,
@@ -20,7 +20,7 @@ from workflow.campaign.results_model import (
     TrialCount,
     TrialResult,
 )
-from workflow.campaign.samples import Measured, all_repetitions, by_trial, measured
+from workflow.campaign.results.samples import Measured, all_repetitions, by_trial, measured
 from workflow.campaign.statistics.median_interval import FEWEST, median_interval
 from workflow.campaign.statistics.median_ratio import MedianRatio, median_ratio
 from workflow.campaign.statistics.outliers import outliers

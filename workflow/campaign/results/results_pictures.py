@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from workflow.campaign.campaign_tables import metric_text, varied
-from workflow.campaign.results_model import CampaignResults, ComparisonResult, MetricFacts, TrialResult
-from workflow.campaign.trials import short_names, trial_text, value_text
+from workflow.campaign.file.trials import short_names, trial_text, value_text
+from workflow.campaign.results.campaign_tables import metric_text, varied
+from workflow.campaign.results.results_model import CampaignResults, ComparisonResult, MetricFacts, TrialResult
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from workflow.campaign.campaign_spec import CampaignSpec
-from workflow.campaign.content_key import content_key
-from workflow.campaign.figures import FigureName, to_figure_name
-from workflow.campaign.load_campaign import Campaign
-from workflow.campaign.trials import Trial, make_trials, settings_of
+from workflow.campaign.file.campaign_spec import CampaignSpec
+from workflow.campaign.file.figures import FigureName, to_figure_name
+from workflow.campaign.file.load_campaign import Campaign
+from workflow.campaign.file.trials import Trial, make_trials, settings_of
+from workflow.campaign.planning.content_key import content_key
 from workflow.errors import Problem, SpecError
 from workflow.plan.plan_model import Plan, StagePlan
 from workflow.spec.load import Loaded, load_pipeline

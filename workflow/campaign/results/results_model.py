@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from workflow.campaign.campaign_spec import Better
-from workflow.campaign.figures import Unit
+from workflow.campaign.file.campaign_spec import Better
+from workflow.campaign.file.figures import Unit
 from workflow.campaign.statistics.verdicts import Decision
 
 

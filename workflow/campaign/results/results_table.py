@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from workflow.campaign.campaign_directory import replace_file
-from workflow.campaign.figures import to_figure_name
-from workflow.campaign.results_model import MetricFacts
-from workflow.campaign.samples import Measured
-from workflow.campaign.trials import short_names, value_text
+from workflow.campaign.file.figures import to_figure_name
+from workflow.campaign.file.trials import short_names, value_text
+from workflow.campaign.results.results_model import MetricFacts
+from workflow.campaign.results.samples import Measured
 
 Cell = str | int | float | bool
 FIRST = ("trial", "baseline")

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from statistics import median
 
 from workflow.campaign.campaign_directory import Schedule, ScheduledTrial
-from workflow.campaign.campaign_spec import CampaignSpec
-from workflow.campaign.figures import PERCEIVED, to_figure_name
+from workflow.campaign.file.campaign_spec import CampaignSpec
+from workflow.campaign.file.figures import PERCEIVED, to_figure_name
 from workflow.campaign.ledger import Attempt, History, RepetitionId
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from workflow.campaign.figures import Unit
-from workflow.campaign.planned_trials import PlannedCampaign, ReadyTrial, RefusedTrial
-from workflow.campaign.results_model import (
+from workflow.campaign.file.figures import Unit
+from workflow.campaign.file.trials import short_names, value_text
+from workflow.campaign.planning.planned_trials import PlannedCampaign, ReadyTrial, RefusedTrial
+from workflow.campaign.results.results_model import (
     CampaignResults,
     CampaignStatus,
     ComparisonResult,
@@ -15,7 +16,6 @@ from workflow.campaign.results_model import (
     TrialCount,
     TrialResult,
 )
-from workflow.campaign.trials import short_names, value_text
 from workflow.formatting import NOTHING, duration, rate, size, three_figures
 from workflow.report.show.text_table import Column, Table, make_table, number_column, state_column, text_column
 

@@ -1,0 +1,1 @@
+"""Runs the repetitions of a campaign."""

@@ -1,0 +1,1 @@
+"""What a campaign file says: its models, its trials, and the figures that it may name."""

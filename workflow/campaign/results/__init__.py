@@ -1,0 +1,1 @@
+"""What a campaign measured: samples, results, tables, pictures, and the page."""
