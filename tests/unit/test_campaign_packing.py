@@ -91,6 +91,15 @@ def test_a_large_request_is_overtaken_only_by_those_that_do_not_delay_it() -> No
     assert starts(packing, 20) == [(3, (0,))]
 
 
+def test_only_the_next_block_overtakes_what_waits_for_room() -> None:
+    packing = packing_on_four(
+        Request(3, None, 10.0), Request(4, None, 9.0), Request(1, None, 1.0, 2), Request(1, None, 1.0, 1)
+    )
+    assert starts(packing, 0) == [(0, (0, 1, 2)), (3, (3,))]
+    packing.end(3)
+    assert starts(packing, 1) == []
+
+
 def test_outside_the_reserved_place_long_ones_start() -> None:
     packing = packing_on_four(Request(3, None, 10.0), Request(3, None, 9.0), Request(1, None, 100.0, 1))
     assert starts(packing, 0) == [(0, (0, 1, 2)), (2, (3,))]

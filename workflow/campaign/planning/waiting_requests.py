@@ -11,8 +11,6 @@ from workflow.campaign.planning.free_nodes import Shape
 REVISED_BY = 0.1
 """Smallest relative change of an estimate that changes the order."""
 
-Rank = tuple[int, float, int, int]
-
 
 @dataclass(frozen=True)
 class Request:
@@ -38,7 +36,7 @@ class Request:
 
 
 class WaitingRequests:
-    """Requests by their index: the earlier block first, in a block the longest, of these the largest.
+    """Requests by their index: the earlier block first, in a block the longest, then the largest.
 
     Those of one shape fit or do not fit together. So each shape has a list of its own, in which the first that ends in
     time is found in O(log n).
@@ -62,10 +60,9 @@ class WaitingRequests:
         """The first request of this shape that is expected to take at most `limit_s`."""
         return self._lanes[shape].first(limit_s)
 
-    def rank(self, index: int) -> Rank:
-        """Its place in the order: smaller ones come first. Equal ones keep the order in which they were given."""
-        request = self.requests[index]
-        return request.block, -request.expected_s, -request.nodes, index
+    def rank(self, index: int) -> int:
+        """Its place in the order: smaller ones come first."""
+        return self._rank[index]
 
     def remove(self, index: int) -> None:
         """It waits no longer."""
@@ -97,12 +94,18 @@ class WaitingRequests:
 
     def _arrange(self) -> None:
         by_shape: dict[Shape, list[int]] = {}
-        for index in sorted(range(len(self.requests)), key=self.rank):
+        self._rank = [0] * len(self.requests)
+        for rank, index in enumerate(sorted(range(len(self.requests)), key=self._order)):
+            self._rank[index] = rank
             by_shape.setdefault(self.requests[index].shape, []).append(index)
         self._lanes = {
             shape: _Lane(indices, [self.requests[i].expected_s if self._waiting[i] else math.inf for i in indices])
             for shape, indices in by_shape.items()
         }
+
+    def _order(self, index: int) -> tuple[int, float, int, int]:
+        request = self.requests[index]
+        return request.block, -request.expected_s, -request.nodes, index
 
 
 class _Lane:
@@ -110,6 +113,8 @@ class _Lane:
 
     def __init__(self, indices: list[int], expected_s: list[float]) -> None:
         self._indices = indices
+        self._first: int | None = None
+        """The first position that waits; None: not looked up since a change."""
         self._position = {index: position for position, index in enumerate(indices)}
         self._size = 1 << max(len(indices) - 1, 0).bit_length()
         padding = [math.inf] * (self._size - len(indices))
@@ -118,22 +123,30 @@ class _Lane:
             self._least[node] = min(self._least[2 * node], self._least[2 * node + 1])
 
     def first(self, limit_s: float) -> int | None:
-        least = self._least
-        if least[1] > limit_s or least[1] == math.inf:
+        if self._least[1] > limit_s or self._least[1] == math.inf:
             return None
-        limit_s = min(limit_s, _LONGEST_S)  # inf in the tree says that a request waits no more
-        node = 1
+        if self._first is None:
+            self._first = self._descend(_LONGEST_S)
+        position = self._first
+        if self._least[self._size + position] > limit_s:
+            position = self._descend(limit_s)
+        return self._indices[position]
+
+    def _descend(self, limit_s: float) -> int:
+        """The first position with at most `limit_s`, which there is; inf in the tree says that it waits no more."""
+        least, node = self._least, 1
         while node < self._size:
             node *= 2
             if least[node] > limit_s:
                 node += 1
-        return self._indices[node - self._size]
+        return node - self._size
 
     def remove(self, index: int) -> None:
         self.put_back(index, math.inf)
 
     def put_back(self, index: int, expected_s: float) -> None:
         least = self._least
+        self._first = None
         node = self._size + self._position[index]
         least[node] = expected_s
         while node > 1:
