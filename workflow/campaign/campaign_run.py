@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,11 +13,12 @@ from workflow import __version__
 from workflow.campaign.campaign_directory import prepare, to_schedule
 from workflow.campaign.execution.in_order import EndedRepetition, Workplace, execute, remaining
 from workflow.campaign.ledger import Ledger
-from workflow.campaign.planning.content_key import versions
+from workflow.campaign.planning.content_key import key_versions
 from workflow.campaign.planning.planned_trials import PlannedCampaign
 from workflow.campaign.results.make_results import make_status
 from workflow.campaign.results.results_model import CampaignStatus
 from workflow.launch.allocation import Allocation
+from workflow.provenance.provenance_model import Circumstances
 
 ShowEnded = Callable[[EndedRepetition], None]
 
@@ -38,7 +39,7 @@ def run_planned(
     planned: PlannedCampaign,
     directory: Path,
     allocation: Allocation,
-    command: Mapping[str, object],
+    common: Circumstances,
     *,
     only_failed: bool = False,
     show: ShowEnded | None = None,
@@ -49,12 +50,12 @@ def run_planned(
         wf_version=__version__,
         host=socket.gethostname(),
         cores=len(os.sched_getaffinity(0)),
-        versions=versions(),
+        versions=key_versions(),
     )
     prepare(directory, planned.campaign, schedule)
     interrupted = False
     with Ledger(directory) as ledger:
-        place = Workplace(directory, allocation, ledger, command)
+        place = Workplace(directory, allocation, ledger, common)
         with contextlib.closing(execute(planned, place, only_failed)) as ended:
             for each in ended:
                 interrupted = each.attempt.state == "interrupted"

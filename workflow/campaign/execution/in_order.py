@@ -9,7 +9,7 @@ import contextlib
 import os
 import shutil
 import time
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +19,8 @@ from workflow.campaign.file.trials import Repetition, make_schedule
 from workflow.campaign.ledger import Attempt, History, Ledger, RepetitionId, RunEnd
 from workflow.campaign.planning.planned_trials import PlannedCampaign, ReadyTrial
 from workflow.launch.allocation import Allocation
+from workflow.provenance.collect import to_provenance
+from workflow.provenance.provenance_model import Circumstances
 from workflow.report.report_files import compute_report
 from workflow.run.run_directory import STREAMS, create_run_dir
 from workflow.run.supervisor import supervise
@@ -44,8 +46,8 @@ class Workplace:
     directory: Path
     allocation: Allocation
     ledger: Ledger
-    command: Mapping[str, object]
-    """How it was started: kept in each run directory."""
+    common: Circumstances
+    """What all its runs were started with: kept in each run directory."""
 
 
 def repetitions(planned: PlannedCampaign) -> list[tuple[Repetition, ReadyTrial]]:
@@ -118,7 +120,8 @@ def _run(identity: RepetitionId, trial: ReadyTrial, place: Workplace) -> Attempt
     run_dir = place.directory / RUNS_FOLDER / name
     started, clock, load = time.time(), time.monotonic(), os.getloadavg()[0]
     place.ledger.begin(identity, name, number, started)
-    create_run_dir(trial.plan, trial.loaded, run_dir, command=place.command, latest=False)
+    provenance = to_provenance(place.common, trial.plan, trial.loaded)
+    create_run_dir(trial.plan, trial.loaded, run_dir, provenance=provenance, latest=False)
     with contextlib.closing(supervise(run_dir, place.allocation)) as states:
         for _ in states:
             pass
@@ -142,7 +145,7 @@ def _run(identity: RepetitionId, trial: ReadyTrial, place: Workplace) -> Attempt
 
 
 _RECORDS = {
-    "plan.json", "pipeline.yaml", "command.json", "allocation.json", "events.jsonl", "proof.json", "lease.json",
+    "plan.json", "pipeline.yaml", "provenance.json", "allocation.json", "events.jsonl", "proof.json", "lease.json",
     "job.json", "control.jsonl", "report.json", "report.html", "stages", "launches", STREAMS,
 }  # fmt: skip
 
