@@ -47,7 +47,8 @@ def test_the_environment_keeps_what_may_change_a_run_and_no_secret() -> None:
     kept = kept_environment(
         {
             "OMP_NUM_THREADS": "4", "SLURM_JOB_ID": "12", "SLURM_JWT": SECRET, "GITHUB_TOKEN": SECRET,
-            "HOME": "/home/a", "PYTHONPATH": "/a:/b", "FI_PROXY": f"http://ada:{SECRET}@proxy:3128/x", "MPICH_ECHO": f"said {SECRET} aloud",
+            "HOME": "/home/a", "PYTHONPATH": "/a:/b", "FI_PROXY": f"http://ada:{SECRET}@proxy:3128/x",
+            "MPICH_ECHO": f"said {SECRET} aloud",
             "DATABASE": f"postgres://ada:{SECRET}xyz@db/x", "MODULE_NOTE": f"{SECRET}xyz",
         }
     )  # fmt: skip

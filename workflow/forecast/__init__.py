@@ -1,0 +1,1 @@
+"""What a run will take, from its plan and what was measured before. Pure."""
