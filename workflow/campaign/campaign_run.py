@@ -5,13 +5,16 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from workflow import __version__
 from workflow.campaign.campaign_directory import prepare, to_schedule
-from workflow.campaign.execution.in_order import EndedRepetition, Workplace, execute, remaining
+from workflow.campaign.execution.adoption import adopt, left_attempts
+from workflow.campaign.execution.driver_lease import StopRequests, driver_lease
+from workflow.campaign.execution.in_order import Workplace, execute_in_order
+from workflow.campaign.execution.remaining import EndedRepetition, remaining, repetitions
 from workflow.campaign.ledger import Ledger
 from workflow.campaign.planning.content_key import versions
 from workflow.campaign.planning.planned_trials import PlannedCampaign
@@ -29,7 +32,7 @@ class CampaignOutcome:
     directory: Path
     status: CampaignStatus
     interrupted: bool
-    """Ctrl-C, or a signal, ended the last repetition."""
+    """Ctrl-C, a signal, a request, or the end of its nodes stopped the campaign."""
     left: int
     """Repetitions that neither succeeded nor failed as often as they may: the budget is spent."""
 
@@ -54,13 +57,30 @@ def run_planned(
     )
     prepare(directory, planned.campaign, schedule)
     interrupted = False
-    with Ledger(directory) as ledger:
-        place = Workplace(directory, allocation, ledger, command)
-        with contextlib.closing(execute(planned, place, only_failed)) as ended:
+    with Ledger(directory) as ledger, driver_lease(directory), StopRequests(directory) as stop:
+        place = Workplace(directory, allocation, ledger, stop, command)
+        for each in _adopted(planned, place):
+            if show is not None:
+                show(each)
+        with contextlib.closing(execute_in_order(planned, place, only_failed)) as ended:
             for each in ended:
-                interrupted = each.attempt.state == "interrupted"
+                interrupted = each.attempt.state in ("interrupted", "lost")
                 if show is not None:
                     show(each)
+        interrupted = interrupted or stop.wanted() is not None
         status = make_status(planned.spec, schedule, ledger.history)
         left = len(remaining(planned, ledger.history))
     return CampaignOutcome(directory, status, interrupted, left)
+
+
+def _adopted(planned: PlannedCampaign, place: Workplace) -> Iterator[EndedRepetition]:
+    """Take what a killed campaign has left into the ledger; tell of those that belong to this campaign as it is now."""
+    left = left_attempts(place.ledger.history, place.directory)
+    known = {each.identity: each for each in repetitions(planned)} if left else {}
+    for each, attempt in adopt(left):
+        if attempt is None:
+            continue
+        place.end(planned, each.identity, attempt)
+        if (its := known.get(each.identity)) is not None:
+            done = len(known) - len(remaining(planned, place.ledger.history))
+            yield EndedRepetition(done, len(known), its.trial, its.repetition, attempt, 0.0)
