@@ -177,7 +177,7 @@ def test_a_campaign_keeps_its_options(tmp_path: Path, monkeypatch: pytest.Monkey
     assert run_campaign("campaign.yaml", as_written=True).status.complete
     assert Counter(campaign.ran())["1"] == 5
     (tmp_path / "campaign.yaml").unlink()
-    with pytest.raises(RunError, match="not there any more: campaign.yaml"):
+    with pytest.raises(RunError, match=r"not there any more: campaign\.yaml"):
         run_campaign("tiny")
 
 
