@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import platform
 import sys
 from collections.abc import Generator, Sequence
 from pathlib import Path
@@ -212,21 +211,11 @@ def detach_run(loaded: Loaded, plan: Plan, run_dir: str | os.PathLike[str] | Non
 
 def create_run(loaded: Loaded, plan: Plan, run_dir: str | os.PathLike[str] | None = None) -> Path:
     """Write the directory of a run that somebody else is to start, for example a batch job."""
+    from workflow.provenance.collect import circumstances, to_provenance
     from workflow.run.run_directory import create_run_dir
 
-    return create_run_dir(plan, loaded, None if run_dir is None else Path(run_dir), command=_command())
-
-
-def _command() -> dict[str, object]:
-    """How this run was started: enough to start it again, and to know with what."""
-    return {
-        "argv": sys.argv,
-        "directory": str(Path.cwd()),
-        "python": sys.executable,
-        "python_version": platform.python_version(),
-        "system": f"{platform.system()} {platform.release()}",
-        "wf_version": __version__,
-    }
+    provenance = to_provenance(circumstances(loaded.path.parent, sys.argv), plan, loaded)
+    return create_run_dir(plan, loaded, None if run_dir is None else Path(run_dir), provenance=provenance)
 
 
 def run_pipeline(
@@ -415,6 +404,7 @@ def run_campaign(
         RunError: the directory cannot be used.
     """
     from workflow.campaign.campaign_run import run_planned
+    from workflow.provenance.collect import circumstances
 
     sites, options = _Sites(), _campaign_options(sets, profiles, site)
     planned, problems, where = _plan_campaign(path, directory, options, as_written, sites)
@@ -426,7 +416,8 @@ def run_campaign(
         warnings += refuse_missing(trial.loaded, trial.plan, machine)
         warnings += refuse_allocation(trial.plan, machine, sites.allocation)
     show_warnings(list(dict.fromkeys(warnings)))
-    return run_planned(planned, where, sites.allocation, _command(), only_failed=only_failed, show=show)
+    common = circumstances(Path(planned.campaign.pipeline).parent, sys.argv)
+    return run_planned(planned, where, sites.allocation, common, only_failed=only_failed, show=show)
 
 
 def campaign_status(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,11 +16,12 @@ from workflow.campaign.execution.driver_lease import StopRequests, driver_lease
 from workflow.campaign.execution.in_order import Workplace, execute_in_order
 from workflow.campaign.execution.remaining import EndedRepetition, remaining, repetitions
 from workflow.campaign.ledger import Ledger
-from workflow.campaign.planning.content_key import versions
+from workflow.campaign.planning.content_key import key_versions
 from workflow.campaign.planning.planned_trials import PlannedCampaign
 from workflow.campaign.results.make_results import make_status
 from workflow.campaign.results.results_model import CampaignStatus
 from workflow.launch.allocation import Allocation
+from workflow.provenance.provenance_model import Circumstances
 
 ShowEnded = Callable[[EndedRepetition], None]
 
@@ -41,7 +42,7 @@ def run_planned(
     planned: PlannedCampaign,
     directory: Path,
     allocation: Allocation,
-    command: Mapping[str, object],
+    common: Circumstances,
     *,
     only_failed: bool = False,
     show: ShowEnded | None = None,
@@ -53,12 +54,12 @@ def run_planned(
         wf_version=__version__,
         host=socket.gethostname(),
         cores=len(os.sched_getaffinity(0)),
-        versions=versions(),
+        versions=key_versions(),
     )
     prepare(directory, planned.campaign, schedule)
     interrupted = False
     with Ledger(directory) as ledger, driver_lease(directory), StopRequests(directory) as stop:
-        place = Workplace(directory, allocation, ledger, stop, command)
+        place = Workplace(directory, allocation, ledger, stop, common)
         for each in _adopted(planned, place):
             if show is not None:
                 show(each)
