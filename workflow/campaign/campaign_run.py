@@ -50,6 +50,7 @@ def run_planned(
     """Run what is not finished, on the hosts of `allocation`. Raises RunError when the directory cannot be used."""
     schedule = to_schedule(
         planned,
+        directory,
         wf_version=__version__,
         host=socket.gethostname(),
         cores=len(os.sched_getaffinity(0)),

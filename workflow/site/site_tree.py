@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
-from workflow.errors import SpecError
+from workflow.errors import Problem, SpecError
 from workflow.spec.config_dirs import find_configs, is_path, known_configs, no_config
+from workflow.spec.overlay import Overlaid, Setting, with_value
 from workflow.spec.suggest import did_you_mean, listing, shortened
 from workflow.spec.validation_messages import problem_at
-from workflow.spec.yaml_tree.node import Node
+from workflow.spec.yaml_tree.node import Node, key_path
 from workflow.spec.yaml_tree.parse import read_yaml
 
 # In these tables single keys are replaced; anything else is replaced as a whole.
@@ -29,6 +31,20 @@ def read_site_tree(name: str, base: Path | None = None) -> tuple[Node, Path]:
     if not files:
         raise no_config("sites", name)
     return _tree(files[0], []), files[0]
+
+
+def lay_settings(node: Node, settings: Sequence[Setting]) -> Overlaid:
+    """The tree with the values that a campaign gives to keys of the site. What is wrong is left out."""
+    result = Overlaid(node)
+    for setting in settings:
+        path = key_path(result.root, setting.key)
+        if path[0] in _OWN:
+            place = setting.value.key or setting.value.place
+            message, hint = "this key of the site cannot vary", "vary the site: `site: [NAME, NAME]`"
+            result.problems.append(Problem(*place, f"site.{setting.key}", message, hint))
+        else:
+            result.root = with_value(result.root, path, setting.value)
+    return result
 
 
 def site_files(site: str, written: str, base: Path) -> list[Path]:
