@@ -146,7 +146,7 @@ class SortedRule:
         if not self._waiting:
             return None
         index = self._waiting[0][1]
-        place = self._free.find(self._requests[index].shape)
+        place = self._free.find(self._requests[index].footprint)
         if place is None:
             return None
         heapq.heappop(self._waiting)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -9,13 +10,14 @@ import pytest
 from workflow.campaign.file.load_campaign import load_campaign
 from workflow.campaign.ledger import Attempt, History, RepetitionId, RunEnd
 from workflow.campaign.planning.estimated_duration import EstimatedDurations
-from workflow.campaign.planning.free_nodes import Shape
+from workflow.campaign.planning.free_nodes import Footprint
 from workflow.campaign.planning.planned_trials import PlannedCampaign, plan_campaign
-from workflow.campaign.planning.trial_requests import all_requests, shape_of
+from workflow.campaign.planning.trial_requests import all_requests, footprint_of
 from workflow.plan.make import make_plan
 from workflow.plan.plan_model import Plan
 from workflow.site.site_model import Site
 from workflow.spec.load import Loaded
+from workflow.spec.overlay import Setting
 
 SITE = Site(
     site="test",
@@ -66,7 +68,8 @@ def planned(tmp_path: Path, more: str = "") -> PlannedCampaign:
     (tmp_path / "pipeline.yaml").write_text(PIPELINE)
     (tmp_path / "campaign.yaml").write_text(CAMPAIGN + more)
 
-    def decide(loaded: Loaded) -> Plan:
+    def decide(loaded: Loaded, of_site: Sequence[Setting]) -> Plan:
+        assert not of_site
         return make_plan(loaded, SITE, python="python", wf_version="0")
 
     return plan_campaign(load_campaign(tmp_path / "campaign.yaml"), decide)
@@ -78,9 +81,9 @@ def test_requests_have_the_cores_and_the_block_of_their_repetition(tmp_path: Pat
     estimates.add(of_campaign.ready[0].key, 5.0)
     requests = all_requests(of_campaign, estimates, share_nodes=True)
     assert [each.block for each in requests] == [0, 0, 1, 1, 2, 2]
-    assert {(each.shape, each.expected_s) for each in requests} == {(Shape(1, 4), 5.0), (Shape(1, 5), 5.0)}
+    assert {(each.footprint, each.expected_s) for each in requests} == {(Footprint(1, 4), 5.0), (Footprint(1, 5), 5.0)}
     whole = all_requests(of_campaign, estimates, share_nodes=False)
-    assert {each.shape for each in whole} == {Shape(1, None)}
+    assert {each.footprint for each in whole} == {Footprint(1, None)}
     by_file = all_requests(planned(tmp_path, "order: {by: file}"), estimates, share_nodes=True)
     assert [(each.block, each.cores_per_node) for each in by_file] == [(0, 4)] * 3 + [(1, 5)] * 3
 
@@ -90,7 +93,7 @@ def test_a_repetition_has_its_nodes_for_itself_where_it_cannot_share_them(
     changed: dict[str, list[int]], tmp_path: Path
 ) -> None:
     plan = planned(tmp_path).ready[0].plan
-    assert shape_of(plan, share_nodes=True) == Shape(1, 4)
+    assert footprint_of(plan, share_nodes=True) == Footprint(1, 4)
     first, *others = plan.stages
     stage = first.model_copy(update={"placement": first.placement.model_copy(update=changed)})
-    assert shape_of(plan.model_copy(update={"stages": [stage, *others]}), share_nodes=True) == Shape(1, None)
+    assert footprint_of(plan.model_copy(update={"stages": [stage, *others]}), share_nodes=True) == Footprint(1, None)

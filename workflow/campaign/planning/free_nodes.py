@@ -12,7 +12,7 @@ from itertools import islice
 from typing import NamedTuple
 
 
-class Shape(NamedTuple):
+class Footprint(NamedTuple):
     """How much room a repetition needs."""
 
     nodes: int
@@ -60,38 +60,38 @@ class FreeNodes:
         """Cores that are free, on all nodes together."""
         return self._whole.bit_count() * len(self.cores) + sum(each.bit_count() for each in self._shared.values())
 
-    def find(self, shape: Shape, avoiding: Place | None = None) -> Place | None:
-        """Room for `shape` outside `avoiding`, or None.
+    def find(self, footprint: Footprint, avoiding: Place | None = None) -> Place | None:
+        """Room for `footprint` outside `avoiding`, or None.
 
         Whole nodes side by side where that is possible; cores on the fullest nodes that have enough of them, so that
         whole nodes stay free for those that need them.
         """
-        count = shape.cores_per_node
+        count = footprint.cores_per_node
         if count is None or count == len(self.cores):
-            return self._find_nodes(shape.nodes, avoiding.node_mask if avoiding is not None else 0)
+            return self._find_nodes(footprint.nodes, avoiding.node_mask if avoiding is not None else 0)
         if count > len(self.cores):
             return None
-        if shape.nodes == 1:
+        if footprint.nodes == 1:
             return self._find_on_one(count, avoiding)
-        return self._find_on_several(shape.nodes, count, avoiding)
+        return self._find_on_several(footprint.nodes, count, avoiding)
 
-    def find_freed(self, shape: Shape, before: FreeNodes) -> Place | None:
-        """Room for `shape` with as few as possible of the whole nodes that are free in `before`."""
-        place = self.find(shape)
+    def find_freed(self, footprint: Footprint, before: FreeNodes) -> Place | None:
+        """Room for `footprint` with as few as possible of the whole nodes that are free in `before`."""
+        place = self.find(footprint)
         if place is None or place.cores:
             return place
         freed = self._whole & ~before._whole
-        nodes = [*_bits(freed), *_bits(self._whole & ~freed)][: shape.nodes]
+        nodes = [*_bits(freed), *_bits(self._whole & ~freed)][: footprint.nodes]
         return Place(tuple(sorted(nodes)))
 
-    def has_nodes(self, shape: Shape) -> bool:
-        """Whether enough whole nodes are free for a shape that needs such: a quick look before `find`."""
-        return shape.cores_per_node is not None or shape.nodes <= self._whole.bit_count()
+    def has_nodes(self, footprint: Footprint) -> bool:
+        """Whether enough whole nodes are free for a footprint that needs such: a quick look before `find`."""
+        return footprint.cores_per_node is not None or footprint.nodes <= self._whole.bit_count()
 
-    def fits_when_empty(self, shape: Shape) -> bool:
-        """Whether there is room for `shape` once everything has ended, on the nodes that are not lost."""
+    def fits_when_empty(self, footprint: Footprint) -> bool:
+        """Whether there is room for `footprint` once everything has ended, on the nodes that are not lost."""
         alive = self.nodes - self._lost.bit_count()
-        return shape.nodes <= alive and (shape.cores_per_node or 0) <= len(self.cores)
+        return footprint.nodes <= alive and (footprint.cores_per_node or 0) <= len(self.cores)
 
     def take(self, place: Place) -> None:
         """Use a place. Raises ValueError when part of it is used already."""

@@ -19,15 +19,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from workflow.campaign.planning.free_nodes import FreeNodes, Place, Shape
+from workflow.campaign.planning.free_nodes import Footprint, FreeNodes, Place
 from workflow.campaign.planning.waiting_requests import Request, WaitingRequests
-
 
 BLOCKS_AHEAD = 1
 """From how many blocks after its own repetitions may overtake one that waits for room.
 
-Simulated, 40 mixed campaigns of 20 trials × 10 on four nodes: with 0 the nodes are used to 92 %, with 1 to 95 %, without
-a limit to 96 %. A block then starts within 10, 17 and 47 % of the campaign's time: drift no longer hits all alike.
+Simulated, 40 mixed campaigns of 20 trials × 10 on four nodes: with 0 the nodes are used to 92 %, with 1 to 95 %,
+without a limit to 96 %; and a block starts within 10, 17 and 47 % of the campaign's time.
 """
 
 
@@ -150,9 +149,9 @@ class Packing:
     def _first(self, now_s: float) -> Start | None:
         """The first in the order that has or will have room on some pilot: it starts, or gets the reservation."""
         waiting = self._waiting
-        limits = dict.fromkeys(waiting.shapes, math.inf)
+        limits = dict.fromkeys(waiting.footprints, math.inf)
         while True:
-            firsts = [waiting.first(shape, limit_s) for shape, limit_s in limits.items()]
+            firsts = [waiting.first(footprint, limit_s) for footprint, limit_s in limits.items()]
             index = min((each for each in firsts if each is not None), key=waiting.rank, default=None)
             if index is None:
                 return None
@@ -160,15 +159,15 @@ class Packing:
             if start is not None:
                 return start
             request = waiting.requests[index]
-            options = self._earliest(request.shape, now_s)
+            options = self._earliest(request.footprint, now_s)
             in_time = [each for each in options if each[0] + request.expected_s <= self._pilots[each[1]].until_s]
             if in_time:
                 start_s, pilot, place = min(in_time, key=lambda each: each[0])
                 self.reservation = Reservation(index, pilot, place, start_s)
                 return None
-            # This one waits for another pilot; a shorter one of its shape may still end in time.
+            # This one waits for another pilot; a shorter one of its footprint may still end in time.
             longest_s = max((self._pilots[pilot].until_s - start_s for start_s, pilot, _ in options), default=-math.inf)
-            limits[request.shape] = min(longest_s, math.nextafter(request.expected_s, 0))
+            limits[request.footprint] = min(longest_s, math.nextafter(request.expected_s, 0))
 
     def _start_at(self, index: int, now_s: float) -> Start | None:
         """On the fullest pilot that has room: emptier ones stay free for larger requests."""
@@ -176,24 +175,24 @@ class Packing:
         found = []
         for name, pilot in self._pilots.items():
             in_time = now_s + request.expected_s <= pilot.until_s
-            place = pilot.free.find(request.shape) if in_time and pilot.free.has_nodes(request.shape) else None
+            place = pilot.free.find(request.footprint) if in_time and pilot.free.has_nodes(request.footprint) else None
             if place is not None:
                 found.append(Start(index, name, place))
         if len(found) < 2:
             return found[0] if found else None
         return min(found, key=lambda each: self._pilots[each.pilot].free.free_cores)
 
-    def _earliest(self, shape: Shape, now_s: float) -> list[tuple[float, str, Place]]:
+    def _earliest(self, footprint: Footprint, now_s: float) -> list[tuple[float, str, Place]]:
         """When and where each pilot is expected to have room, by the expected ends of what runs."""
         found = []
         for name, pilot in self._pilots.items():
-            if not pilot.free.fits_when_empty(shape):
+            if not pilot.free.fits_when_empty(footprint):
                 continue
-            place, start_s, later = pilot.free.find(shape), now_s, pilot.free.copy()
+            place, start_s, later = pilot.free.find(footprint), now_s, pilot.free.copy()
             running = [each for each in self._running.values() if each.pilot == name] if place is None else []
             for each in sorted(running, key=lambda each: each.expected_end_s):
                 later.give(each.place)
-                place, start_s = later.find_freed(shape, before=pilot.free), max(each.expected_end_s, now_s)
+                place, start_s = later.find_freed(footprint, before=pilot.free), max(each.expected_end_s, now_s)
                 if place is not None:
                     break
             if place is not None:
@@ -209,14 +208,14 @@ class Packing:
             options: list[tuple[float, Place | None]] = [(left_s, None)]
             if name == reservation.pilot:
                 options = [(left_s, reservation.place), (min(left_s, reservation.start_s - now_s), None)]
-            fitting = [shape for shape in self._waiting.shapes if pilot.free.has_nodes(shape)]
-            for shape, (limit_s, avoiding) in itertools.product(fitting, options):
-                index = self._waiting.first(shape, limit_s)
+            fitting = [footprint for footprint in self._waiting.footprints if pilot.free.has_nodes(footprint)]
+            for footprint, (limit_s, avoiding) in itertools.product(fitting, options):
+                index = self._waiting.first(footprint, limit_s)
                 if index is None or self._waiting.requests[index].block > last_block:
                     continue
                 if best is not None and self._waiting.rank(best.index) <= self._waiting.rank(index):
                     continue
-                place = pilot.free.find(shape, avoiding)
+                place = pilot.free.find(footprint, avoiding)
                 if place is not None:
                     best = Start(index, name, place)
         return best
