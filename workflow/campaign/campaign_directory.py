@@ -5,6 +5,7 @@ campaign.yaml schedule.json ledger.jsonl runs/<key>-r<number>/ table.csv table.p
 
 from __future__ import annotations
 
+import hashlib
 import os
 from pathlib import Path
 
@@ -47,11 +48,26 @@ class Schedule(SchedulePart):
     host: str
     cores: int = Field(0, description="that the campaign may use on this machine; 0: not known")
     versions: dict[str, str]
+    files: dict[str, str] = Field(default_factory=dict, description="campaign and pipeline → SHA-256 of the file")
     trials: list[ScheduledTrial]
 
 
+def file_sums(campaign: Campaign) -> dict[str, str]:
+    """SHA-256 of the campaign file and of its pipeline file, by which two campaigns see that theirs differ.
+
+    Raises:
+        RunError: the pipeline file has gone.
+    """
+    pipeline = campaign.path.parent / campaign.spec.pipeline
+    try:
+        texts = {"campaign": campaign.text, "pipeline": pipeline.read_bytes()}
+    except OSError as error:
+        raise RunError(f"cannot read {campaign.pipeline}: {error.strerror}", "do not remove it meanwhile") from error
+    return {name: hashlib.sha256(text).hexdigest() for name, text in texts.items()}
+
+
 def to_schedule(
-    planned: PlannedCampaign, *, wf_version: str, host: str, cores: int, versions: dict[str, str]
+    planned: PlannedCampaign, *, wf_version: str, host: str, cores: int, versions: dict[str, str], files: dict[str, str]
 ) -> Schedule:
     """The schedule of a planned campaign."""
     trials = [
@@ -65,7 +81,9 @@ def to_schedule(
         for each in planned.ready
     ]
     site = planned.ready[0].plan.site if planned.ready else ""
-    return Schedule(wf_version=wf_version, site=site, host=host, cores=cores, versions=versions, trials=trials)
+    return Schedule(
+        wf_version=wf_version, site=site, host=host, cores=cores, versions=versions, files=files, trials=trials
+    )
 
 
 def directory_of(campaign: Campaign, given: Path | None) -> Path:

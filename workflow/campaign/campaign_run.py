@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from workflow import __version__
-from workflow.campaign.campaign_directory import prepare, to_schedule
+from workflow.campaign.campaign_directory import file_sums, prepare, to_schedule
 from workflow.campaign.execution.in_order import EndedRepetition, Workplace, execute, remaining
 from workflow.campaign.ledger import Ledger
 from workflow.campaign.planning.content_key import versions
@@ -50,6 +50,7 @@ def run_planned(
         host=socket.gethostname(),
         cores=len(os.sched_getaffinity(0)),
         versions=versions(),
+        files=file_sums(planned.campaign),
     )
     prepare(directory, planned.campaign, schedule)
     interrupted = False
