@@ -56,7 +56,7 @@ def parts(
             history.end(identity, Attempt("succeeded", 1, "r", 1e9, value, load=1.0, figures=figures))
     facts: dict[str, object] = {
         "wf_version": "1", "site": "local", "host": "h", "versions": {"adios2": "2.11"},
-        "files": {"pipeline": "ab" * 32},
+        "checksums": {"pipeline": "ab" * 32},
     }  # fmt: skip
     return Schedule.model_validate({**facts, **schedule, "trials": [each.model_dump() for each in trials]}), history
 
@@ -93,7 +93,7 @@ def test_trials_are_matched_by_their_values_and_not_by_their_keys() -> None:
 
 
 def test_what_differs_is_said_with_both_values() -> None:
-    new = results_of(POINTS, host="k", versions={"adios2": "2.12", "numpy": "2"}, files={"pipeline": "cd" * 32})
+    new = results_of(POINTS, host="k", versions={"adios2": "2.12", "numpy": "2"}, checksums={"pipeline": "cd" * 32})
     changes = make_changes(given("old", results_of(POINTS)), given("new", new))
     differing = {each.fact: (each.base, each.new) for each in changes.facts if each.base != each.new}
     assert differing == {

@@ -184,7 +184,7 @@ def _facts(base: CampaignResults, new: CampaignResults) -> list[FactChange]:
     """What is known of both. Checksums are cut as keys are."""
     sides = []
     for side in (base, new):
-        files = {f"{name} file": checksum[:CHECKSUM_LENGTH] for name, checksum in side.files.items()}
+        files = {f"{name} file": checksum[:CHECKSUM_LENGTH] for name, checksum in side.checksums.items()}
         load = {} if side.load is None else {"load average": f"{side.load:.1f}"}
         began = {} if side.started is None else {"measured": moment(side.started)}
         place = {"campaign": side.campaign, "site": side.site, "host": side.host}

@@ -63,7 +63,7 @@ def make_results(spec: CampaignSpec, schedule: Schedule, history: History) -> Ca
         site=schedule.site,
         host=schedule.host,
         versions={"wf": schedule.wf_version, **schedule.versions},
-        files=schedule.files,
+        checksums=schedule.checksums,
         seed=spec.order.seed,
         started=min((each.attempt.started for each in repetitions), default=None),
         ended=max(ends, default=None),

@@ -109,7 +109,7 @@ class CampaignResults(ResultsPart):
     site: str
     host: str
     versions: dict[str, str]
-    files: dict[str, str] = Field(default_factory=dict, description="campaign and pipeline → SHA-256 of the file")
+    checksums: dict[str, str] = Field(default_factory=dict, description="campaign and pipeline → SHA-256 of the file")
     seed: int
     started: float | None = Field(description="Unix time of the first repetition")
     ended: float | None
