@@ -183,11 +183,14 @@ def json_page() -> str:
     from workflow.campaign.results.results_model import CampaignResults, CampaignStatus
     from workflow.cli.json_output import CheckResult, ComponentList, RunList, SiteList
     from workflow.compare.comparison import Comparison
+    from workflow.forecast.calibration_model import Calibration
+    from workflow.forecast.forecast_model import Forecast
 
     documents: list[tuple[str, type[BaseModel]]] = [
         ("wf check --json", CheckResult), ("wf components --json", ComponentList),
         ("wf sites --json", SiteList), ("wf runs --json", RunList),
         ("wf compare --json", Comparison),
+        ("wf calibrate --show --json, calibration/SITE.json", Calibration), ("forecast.json of a run", Forecast),
         ("wf campaign status --json", CampaignStatus), ("wf campaign report --json", CampaignResults),
     ]  # fmt: skip
     lines = ["# JSON output", MADE, JSON_RULES]

@@ -143,7 +143,7 @@ def _run(identity: RepetitionId, trial: ReadyTrial, place: Workplace) -> Attempt
 
 _RECORDS = {
     "plan.json", "pipeline.yaml", "command.json", "allocation.json", "events.jsonl", "proof.json", "lease.json",
-    "job.json", "control.jsonl", "report.json", "report.html", "stages", "launches", STREAMS,
+    "job.json", "control.jsonl", "forecast.json", "report.json", "report.html", "stages", "launches", STREAMS,
 }  # fmt: skip
 
 
