@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import platform
 import sys
 from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
@@ -26,6 +25,8 @@ if TYPE_CHECKING:
     from workflow.calibration.calibrate import GivenData
     from workflow.calibration.keep_calibration import KeptCalibration
     from workflow.campaign.campaign_run import CampaignOutcome, ShowEnded
+    from workflow.campaign.changes.changes_model import CampaignChanges
+    from workflow.campaign.file.campaign_overlay import CampaignOptions
     from workflow.campaign.planning.planned_trials import PlannedCampaign
     from workflow.campaign.results.results_model import CampaignResults, CampaignStatus
     from workflow.errors import Problem
@@ -36,12 +37,14 @@ if TYPE_CHECKING:
     from workflow.report.run_report import RunReport
     from workflow.run.state import RunState
     from workflow.site.site_model import Site
+    from workflow.spec.overlay import Setting
 
 __all__ = [
     "Loaded",
     "calibrate_site",
     "calibration_of",
     "campaign_status",
+    "compare_campaigns",
     "create_run",
     "detach_run",
     "forecast_plan",
@@ -97,10 +100,11 @@ def make_plan(loaded: Loaded, site: Site | None = None, allocation: Allocation |
         raise SpecError([*error.problems, note]) from error
 
 
-def find_site(loaded: Loaded, allocation: Allocation | None = None) -> Site:
+def find_site(loaded: Loaded, allocation: Allocation | None = None, settings: Sequence[Setting] = ()) -> Site:
     """The site of a pipeline; what its file leaves to `auto` is that of the allocation, or of this machine.
 
-    Without `allocation` that of the batch job which this process is part of is found.
+    Without `allocation` that of the batch job which this process is part of is found. `settings`: what a trial of a
+    campaign lays over the site's file.
     """
     from workflow.site.allocation.discover import discover_allocation
     from workflow.site.known_sites import site_here
@@ -108,7 +112,7 @@ def find_site(loaded: Loaded, allocation: Allocation | None = None) -> Site:
 
     received = allocation or discover_allocation()
     name = site_here(received) if loaded.spec.site == AUTO_SITE else loaded.spec.site
-    return load_site(name, loaded.path.parent, received)
+    return load_site(name, loaded.path.parent, received, settings)
 
 
 def portable_plan(loaded: Loaded) -> str:
@@ -217,9 +221,11 @@ def detach_run(loaded: Loaded, plan: Plan, run_dir: str | os.PathLike[str] | Non
 
 def create_run(loaded: Loaded, plan: Plan, run_dir: str | os.PathLike[str] | None = None) -> Path:
     """Write the directory of a run that somebody else is to start, for example a batch job."""
+    from workflow.provenance.collect import circumstances, to_provenance
     from workflow.run.run_directory import create_run_dir
 
-    directory = create_run_dir(plan, loaded, None if run_dir is None else Path(run_dir), command=_command())
+    provenance = to_provenance(circumstances(loaded.path.parent, sys.argv), plan, loaded)
+    directory = create_run_dir(plan, loaded, None if run_dir is None else Path(run_dir), provenance=provenance)
     _keep_forecast(plan, directory)
     return directory
 
@@ -233,18 +239,6 @@ def _keep_forecast(plan: Plan, directory: Path) -> None:
             from workflow.forecast.forecast_model import FORECAST_FILE
 
             (directory / FORECAST_FILE).write_text(forecast.to_json(), encoding="utf-8")
-
-
-def _command() -> dict[str, object]:
-    """How this run was started: enough to start it again, and to know with what."""
-    return {
-        "argv": sys.argv,
-        "directory": str(Path.cwd()),
-        "python": sys.executable,
-        "python_version": platform.python_version(),
-        "system": f"{platform.system()} {platform.release()}",
-        "wf_version": __version__,
-    }
 
 
 def run_pipeline(
@@ -333,15 +327,38 @@ def read_report(run: str | os.PathLike[str] | None = None) -> RunReport:
     return RunReport.of(read(directory), directory)
 
 
-def plan_campaign(path: str | os.PathLike[str]) -> tuple[PlannedCampaign, list[Problem]]:
+def plan_campaign(
+    path: str | os.PathLike[str],
+    directory: str | os.PathLike[str] | None = None,
+    *,
+    sets: Sequence[str] = (),
+    profiles: Sequence[str] = (),
+    site: str | os.PathLike[str] | None = None,
+    as_written: bool = False,
+) -> tuple[PlannedCampaign, list[Problem]]:
     """The trials of a campaign with their plans, and what to know about it as a whole; starts nothing.
 
-    Trials that cannot be planned are in `refused`, with the reasons.
+    Trials that cannot be planned are in `refused`, with the reasons. The arguments are those of `run_campaign`.
 
     Raises:
         SpecError: the campaign file is wrong, or gives no trials.
+        RunError: there is no such campaign.
     """
-    return _plan_campaign(path, _Sites())
+    options = _campaign_options(sets, profiles, site)
+    planned, problems, _ = _plan_campaign(path, directory, options, as_written, _Sites())
+    return planned, problems
+
+
+def _campaign_options(
+    sets: Sequence[str], profiles: Sequence[str], site: str | os.PathLike[str] | None
+) -> CampaignOptions:
+    from workflow.campaign.file.campaign_overlay import CampaignOptions
+    from workflow.spec.overlay import given_site
+
+    sets, profiles = ([each] if isinstance(each, str) else each for each in (sets, profiles))
+    # They are kept: a path must mean the same from another directory.
+    machine = None if site is None else str(given_site(os.fspath(site)).value)
+    return CampaignOptions(tuple(sets), tuple(profiles), machine)
 
 
 class _Sites:
@@ -351,37 +368,56 @@ class _Sites:
         from workflow.site.allocation.discover import discover_allocation
 
         self.allocation = discover_allocation()
-        self._known: dict[str, Site] = {}
+        self._known: dict[tuple[str, str], Site] = {}
 
-    def find(self, loaded: Loaded) -> Site:
-        """The site of a trial. All are of pipelines in one folder, so that its name decides."""
-        name = loaded.spec.site
-        if name not in self._known:
-            self._known[name] = find_site(loaded, self.allocation)
-        return self._known[name]
+    def find(self, loaded: Loaded, settings: Sequence[Setting] = ()) -> Site:
+        """The site of a trial. All are of pipelines in one folder, so that its name decides, and what varies of it."""
+        key = loaded.spec.site, repr(settings)
+        if key not in self._known:
+            self._known[key] = find_site(loaded, self.allocation, settings)
+        return self._known[key]
 
 
-def _plan_campaign(path: str | os.PathLike[str], sites: _Sites) -> tuple[PlannedCampaign, list[Problem]]:
+def _plan_campaign(
+    path: str | os.PathLike[str],
+    directory: str | os.PathLike[str] | None,
+    options: CampaignOptions,
+    as_written: bool,
+    sites: _Sites,
+) -> tuple[PlannedCampaign, list[Problem], Path]:
+    """The planned campaign, what to know about it, and its directory."""
     from workflow.campaign.campaign_advice import advise_campaign
-    from workflow.campaign.file.load_campaign import load_campaign
+    from workflow.campaign.campaign_directory import campaign_to_run, options_note
     from workflow.campaign.planning.planned_trials import plan_campaign as plan
 
-    planned = plan(load_campaign(path), lambda loaded: make_plan(loaded, sites.find(loaded)))
-    return planned, advise_campaign(planned)
+    def decide(loaded: Loaded, settings: Sequence[Setting]) -> Plan:
+        return make_plan(loaded, sites.find(loaded, settings))
+
+    campaign, where = campaign_to_run(Path(path), None if directory is None else Path(directory), options, as_written)
+    planned = plan(campaign, decide)
+    return planned, [*advise_campaign(planned), *options_note(campaign, options)], where
 
 
 def run_campaign(
     path: str | os.PathLike[str],
     directory: str | os.PathLike[str] | None = None,
     *,
+    sets: Sequence[str] = (),
+    profiles: Sequence[str] = (),
+    site: str | os.PathLike[str] | None = None,
+    as_written: bool = False,
     only_failed: bool = False,
     show: ShowEnded | None = None,
 ) -> CampaignOutcome:
     """Run what is not finished of a campaign on this machine, one repetition after the other.
 
     Args:
-        path: the campaign file.
+        path: the campaign file, or for one that has run its directory or its name below `campaigns/`.
         directory: where it runs; by default `campaigns/NAME` below the current directory.
+        sets: `KEY=VALUE` each, over keys of the campaign file: `repetitions=20`, `scale=frontier`.
+        profiles: profiles of the pipeline for all trials, after those of the file.
+        site: the machine, by name or by path.
+        as_written: without the options of the last run, which else are kept.
         only_failed: run again what failed, and nothing else.
         show: is called with each repetition that ended.
 
@@ -390,21 +426,21 @@ def run_campaign(
             was started.
         RunError: the directory cannot be used.
     """
-    from workflow.campaign.campaign_directory import directory_of
     from workflow.campaign.campaign_run import run_planned
+    from workflow.provenance.collect import circumstances
 
-    sites = _Sites()
-    planned, problems = _plan_campaign(path, sites)
+    sites, options = _Sites(), _campaign_options(sets, profiles, site)
+    planned, problems, where = _plan_campaign(path, directory, options, as_written, sites)
     if wrong := [*planned.problems, *(problem for problem in problems if problem.level == "error")]:
         raise SpecError(wrong)
-    warnings = [problem for problem in problems if problem.level == "warning"]
+    warnings = [problem for problem in problems if problem.level == "warning" or not problem.place]
     for trial in planned.ready:
-        site = sites.find(trial.loaded)
-        warnings += refuse_missing(trial.loaded, trial.plan, site)
-        warnings += refuse_allocation(trial.plan, site, sites.allocation)
+        machine = sites.find(trial.loaded, trial.trial.of_site)
+        warnings += refuse_missing(trial.loaded, trial.plan, machine)
+        warnings += refuse_allocation(trial.plan, machine, sites.allocation)
     show_warnings(list(dict.fromkeys(warnings)))
-    where = directory_of(planned.campaign, None if directory is None else Path(directory))
-    return run_planned(planned, where, sites.allocation, _command(), only_failed=only_failed, show=show)
+    common = circumstances(Path(planned.campaign.pipeline).parent, sys.argv)
+    return run_planned(planned, where, sites.allocation, common, only_failed=only_failed, show=show)
 
 
 def campaign_status(
@@ -424,9 +460,11 @@ def campaign_status(
 
 
 def report_campaign(
-    campaign: str | os.PathLike[str], directory: str | os.PathLike[str] | None = None
+    campaign: str | os.PathLike[str], directory: str | os.PathLike[str] | None = None, *, sets: Sequence[str] = ()
 ) -> tuple[CampaignResults, list[Path]]:
     """What a campaign found so far; writes its table and report, and returns the files too. It is named as above.
+
+    `sets` lays values over its file for this report only: `threshold=0.02`.
 
     Raises:
         RunError: it has not been run.
@@ -435,7 +473,9 @@ def report_campaign(
     from workflow.campaign.campaign_directory import find_campaign
     from workflow.campaign.results.campaign_files import write_results
 
-    found, its, schedule = find_campaign(Path(campaign), None if directory is None else Path(directory))
+    found, its, schedule = find_campaign(
+        Path(campaign), None if directory is None else Path(directory), _campaign_options(sets, (), None)
+    )
     return write_results(found, its.spec, schedule)
 
 
@@ -529,3 +569,35 @@ def _site_name(given: str) -> str:
 
     name = site_here(discover_allocation()) if given == AUTO_SITE else given
     return read_site_file(name, Path.cwd()).site
+
+
+def compare_campaigns(
+    base: str | os.PathLike[str],
+    new: str | os.PathLike[str],
+    *,
+    metrics: Sequence[str] = (),
+    tolerance: float | None = None,
+) -> CampaignChanges:
+    """What changed from one campaign to another: of two machines, dates, or versions of a program.
+
+    Args:
+        base: a campaign's file, directory or name, or its report.json or table.csv.
+        new: what is compared with it, named in the same way.
+        metrics: names of metrics; all that both have where none is given.
+        tolerance: smallest relative difference that counts; by default the threshold of each metric in `new`.
+
+    Raises:
+        RunError: one of them is no campaign, or has not been run.
+        WfError: they have no trial or no metric in common; a metric is not known, or means something else in the two;
+            scipy is not installed.
+    """
+    from workflow.campaign.changes.given_campaign import read_given
+    from workflow.campaign.changes.make_changes import make_changes
+    from workflow.errors import WfError
+    from workflow.installation import install_command
+
+    try:
+        return make_changes(read_given(Path(base)), read_given(Path(new)), metrics, tolerance)
+    except ModuleNotFoundError as error:
+        text = f"comparing campaigns needs {str(error.name).partition('.')[0]}"
+        raise WfError(text, install_command("campaign")) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
 import time
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.campaigns import CampaignFolder
+from workflow.run.control_requests import send_request
 from workflow.run.processes.process_reaper import find_members
 
 VALUES, REPETITIONS = 6, 8
@@ -51,12 +53,55 @@ def test_it_goes_on(number: signal.Signals, tmp_path: Path) -> None:
     assert find_members(str(campaign.directory)) == set(), "processes are left"
 
 
-def test_half_a_line_is_no_line(tmp_path: Path) -> None:
+def cut_last_end(campaign: CampaignFolder, count: int = 1) -> None:
+    """The ledger as a campaign leaves it that was killed while it wrote the end of its last runs."""
+    ledger = campaign.directory / "ledger.jsonl"
+    lines = ledger.read_bytes().splitlines(keepends=True)
+    ends = [number for number, line in enumerate(lines) if b'"ended"' in line][-count:]
+    kept = [line for number, line in enumerate(lines) if number not in ends]
+    ledger.write_bytes(b"".join(kept) + lines[ends[-1]][:-20])
+
+
+def test_a_run_whose_end_was_not_recorded_is_looked_up_and_not_run_again(tmp_path: Path) -> None:
     campaign = CampaignFolder(tmp_path, values=2, repetitions=2)
     campaign.wf("run")
-    ledger = campaign.directory / "ledger.jsonl"
-    whole = ledger.read_bytes()
-    ledger.write_bytes(whole[:-20])
-    campaign.wf("run")
-    assert len(campaign.ran()) == 5
+    before = campaign.records("ended")
+    cut_last_end(campaign, 2)
+    said = campaign.wf("run")
+    assert len(campaign.ran()) == 4
+    assert "4 of 4 repetitions succeeded" in said
+    after = campaign.records("ended")
+    assert [(each["run"], each["state"], each["figures"]) for each in after] == [
+        (each["run"], each["state"], each["figures"]) for each in before
+    ]
     assert "2/2" in campaign.wf("status")
+
+
+def test_what_never_began_and_what_has_no_verdict_run_again(tmp_path: Path) -> None:
+    campaign = CampaignFolder(tmp_path, values=3, repetitions=1)
+    campaign.wf("run")
+    cut_last_end(campaign, 2)
+    *_, first, second = (each["run"] for each in campaign.records("started"))
+    shutil.rmtree(campaign.directory / "runs" / first)
+    events = campaign.directory / "runs" / second / "events.jsonl"
+    lines = events.read_bytes().splitlines(keepends=True)
+    events.write_bytes(b"".join(line for line in lines if b"run_finished" not in line))
+    campaign.wf("run")
+    states = {each["run"]: each["state"] for each in campaign.records("ended")}
+    assert len(campaign.ran()) == 5
+    assert states[first] == states[second] == "interrupted"
+    assert states[f"{first}-a2"] == states[f"{second}-a2"] == "succeeded"
+    assert "its campaign was killed" in events.read_text()
+
+
+def test_a_request_stops_it_in_order(tmp_path: Path) -> None:
+    campaign = CampaignFolder(tmp_path, values=2, repetitions=1)
+    pipeline = tmp_path / "pipeline.yaml"
+    pipeline.write_text(pipeline.read_text().replace("> data;", "> data; sleep 600;"))
+    process = start(campaign)
+    wait_for(campaign, "started", 1)
+    send_request(campaign.directory, "stop")
+    assert process.wait(WAIT_S) == 130
+    assert not (campaign.directory / "lease.json").exists()
+    assert [each["state"] for each in campaign.records("ended")] == ["interrupted"]
+    assert find_members(str(campaign.directory)) == set(), "processes are left"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from workflow.campaign.ledger import LEDGER_FILE, Attempt, Ledger, RepetitionId, read_history
+from workflow.campaign.ledger import LEDGER_FILE, Attempt, Ledger, OpenAttempt, RepetitionId, read_history
 from workflow.errors import RunError
 
 FIRST, SECOND = RepetitionId("abc", 1), RepetitionId("abc", 2)
@@ -27,12 +27,13 @@ def test_a_missing_ledger_is_empty(tmp_path: Path) -> None:
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     with Ledger(tmp_path) as ledger:
-        ledger.begin(FIRST, "run", ledger.history.begin(FIRST), 1e9)
+        ledger.begin(FIRST, OpenAttempt("run", ledger.history.begin(FIRST), 1e9))
         ledger.end(FIRST, attempt())
-        ledger.begin(SECOND, "run", ledger.history.begin(SECOND), 1e9)
+        ledger.begin(SECOND, OpenAttempt("run-2", ledger.history.begin(SECOND), 1e9))
     history = read_history(tmp_path)
     assert history.ended == {FIRST: attempt()}
     assert history.started == {FIRST: 1, SECOND: 1}
+    assert history.open == {(SECOND, 1): OpenAttempt("run-2", 1, 1e9)}
     assert history.succeeded(FIRST) and not history.succeeded(SECOND)
     assert (history.spent_s, history.spent_node_s) == (2.0, 6.0)
 

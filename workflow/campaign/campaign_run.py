@@ -5,19 +5,23 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from workflow import __version__
-from workflow.campaign.campaign_directory import prepare, to_schedule
-from workflow.campaign.execution.in_order import EndedRepetition, Workplace, execute, remaining
+from workflow.campaign.campaign_directory import file_checksums, prepare, to_schedule
+from workflow.campaign.execution.adoption import adopt, left_attempts
+from workflow.campaign.execution.driver_lease import StopRequests, driver_lease
+from workflow.campaign.execution.in_order import Workplace, execute_in_order
+from workflow.campaign.execution.remaining import EndedRepetition, remaining, repetitions
 from workflow.campaign.ledger import Ledger
-from workflow.campaign.planning.content_key import versions
+from workflow.campaign.planning.content_key import key_versions
 from workflow.campaign.planning.planned_trials import PlannedCampaign
 from workflow.campaign.results.make_results import make_status
 from workflow.campaign.results.results_model import CampaignStatus
 from workflow.launch.allocation import Allocation
+from workflow.provenance.provenance_model import Circumstances
 
 ShowEnded = Callable[[EndedRepetition], None]
 
@@ -29,7 +33,7 @@ class CampaignOutcome:
     directory: Path
     status: CampaignStatus
     interrupted: bool
-    """Ctrl-C, or a signal, ended the last repetition."""
+    """Ctrl-C, a signal, a request, or the end of its nodes stopped the campaign."""
     left: int
     """Repetitions that neither succeeded nor failed as often as they may: the budget is spent."""
 
@@ -38,7 +42,7 @@ def run_planned(
     planned: PlannedCampaign,
     directory: Path,
     allocation: Allocation,
-    command: Mapping[str, object],
+    common: Circumstances,
     *,
     only_failed: bool = False,
     show: ShowEnded | None = None,
@@ -46,20 +50,39 @@ def run_planned(
     """Run what is not finished, on the hosts of `allocation`. Raises RunError when the directory cannot be used."""
     schedule = to_schedule(
         planned,
+        directory,
         wf_version=__version__,
         host=socket.gethostname(),
         cores=len(os.sched_getaffinity(0)),
-        versions=versions(),
+        versions=key_versions(),
+        checksums=file_checksums(planned.campaign),
     )
     prepare(directory, planned.campaign, schedule)
     interrupted = False
-    with Ledger(directory) as ledger:
-        place = Workplace(directory, allocation, ledger, command)
-        with contextlib.closing(execute(planned, place, only_failed)) as ended:
+    with Ledger(directory) as ledger, driver_lease(directory), StopRequests(directory) as stop:
+        place = Workplace(directory, allocation, ledger, stop, common)
+        for each in _adopted(planned, place):
+            if show is not None:
+                show(each)
+        with contextlib.closing(execute_in_order(planned, place, only_failed)) as ended:
             for each in ended:
-                interrupted = each.attempt.state == "interrupted"
+                interrupted = each.attempt.state in ("interrupted", "lost")
                 if show is not None:
                     show(each)
+        interrupted = interrupted or stop.wanted() is not None
         status = make_status(planned.spec, schedule, ledger.history)
         left = len(remaining(planned, ledger.history))
     return CampaignOutcome(directory, status, interrupted, left)
+
+
+def _adopted(planned: PlannedCampaign, place: Workplace) -> Iterator[EndedRepetition]:
+    """Take what a killed campaign has left into the ledger; tell of those that belong to this campaign as it is now."""
+    left = left_attempts(place.ledger.history, place.directory)
+    known = {each.identity: each for each in repetitions(planned)} if left else {}
+    for each, attempt in adopt(left):
+        if attempt is None:
+            continue
+        place.end(planned, each.identity, attempt)
+        if (its := known.get(each.identity)) is not None:
+            done = len(known) - len(remaining(planned, place.ledger.history))
+            yield EndedRepetition(done, len(known), its.trial, its.repetition, attempt, 0.0)

@@ -19,7 +19,8 @@ from workflow.formats.json_lines import read_json_lines
 
 LEDGER_FILE = "ledger.jsonl"
 LEDGER_VERSION = 1
-RunEnd = Literal["succeeded", "failed", "interrupted"]
+# lost: its nodes, its job or its pilot ended, which is no failure of its programs.
+RunEnd = Literal["succeeded", "failed", "interrupted", "lost"]
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,19 @@ class Attempt:
     load: float | None = None
     """Load average of this machine over the minute before it started."""
     reason: str = ""
+    place: str = ""
+    """Its hosts and cores, where others ran beside it: `n1 cores 0-1, n2`."""
     figures: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class OpenAttempt:
+    """One that was started, and whose end is not recorded: its campaign was killed, or it runs now."""
+
+    run: str
+    attempt: int
+    t: float
+    place: str = ""
 
 
 @dataclass
@@ -62,6 +75,9 @@ class History:
     ended: dict[RepetitionId, Attempt] = field(default_factory=dict)
     started: dict[RepetitionId, int] = field(default_factory=dict)
     failures: dict[RepetitionId, int] = field(default_factory=dict)
+    losses: dict[RepetitionId, int] = field(default_factory=dict)
+    open: dict[tuple[RepetitionId, int], OpenAttempt] = field(default_factory=dict)
+    """By repetition and number of the attempt."""
     spent_s: float = 0.0
     spent_node_s: float = 0.0
     unreadable: int = 0
@@ -80,6 +96,8 @@ class History:
         """An attempt has ended."""
         self.ended[repetition] = attempt
         self.failures[repetition] = self.failures.get(repetition, 0) + (attempt.state == "failed")
+        self.losses[repetition] = self.losses.get(repetition, 0) + (attempt.state == "lost")
+        self.open.pop((repetition, attempt.attempt), None)
         self.spent_s += attempt.wall_s
         self.spent_node_s += attempt.wall_s * attempt.nodes
 
@@ -110,7 +128,10 @@ def _take(history: History, record: Mapping[str, Any]) -> None:
         return
     repetition = RepetitionId(record["key"], record["number"], record["warmup"])
     if event == "started":
-        history.started[repetition] = max(history.started.get(repetition, 0), record["attempt"])
+        number = record["attempt"]
+        history.started[repetition] = max(history.started.get(repetition, 0), number)
+        attempt = OpenAttempt(record["run"], number, record["t"], record.get("place", ""))
+        history.open[repetition, number] = attempt
     elif event == "ended":
         names = Attempt.__dataclass_fields__
         history.end(repetition, Attempt(**{name: record[name] for name in names if name in record}))
@@ -138,9 +159,10 @@ class Ledger:
     def __exit__(self, *_: object) -> None:
         os.close(self._file)
 
-    def begin(self, repetition: RepetitionId, run: str, attempt: int, t: float) -> None:
-        """Record that an attempt starts in the run directory `run`."""
-        self._write({"event": "started", **asdict(repetition), "attempt": attempt, "run": run, "t": round(t, 3)})
+    def begin(self, repetition: RepetitionId, attempt: OpenAttempt) -> None:
+        """Record that an attempt starts; its run directory is not there yet."""
+        self.history.open[repetition, attempt.attempt] = attempt
+        self._write({"event": "started", **asdict(repetition), **asdict(attempt)})
 
     def end(self, repetition: RepetitionId, attempt: Attempt) -> None:
         """Record how an attempt ended; it is on the disk when this returns."""

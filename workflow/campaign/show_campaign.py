@@ -8,7 +8,7 @@ from pathlib import Path
 from workflow.campaign.campaign_advice import expected_cost
 from workflow.campaign.campaign_directory import replace_file
 from workflow.campaign.campaign_run import CampaignOutcome
-from workflow.campaign.execution.in_order import EndedRepetition
+from workflow.campaign.execution.remaining import EndedRepetition
 from workflow.campaign.file.trials import short_names, trial_text
 from workflow.campaign.junit import TrialCase, to_junit
 from workflow.campaign.planning.planned_trials import PlannedCampaign, ReadyTrial, RefusedTrial
@@ -57,7 +57,7 @@ class ProgressLines:
         width = len(str(ended.total))
         kind = "warm-up" if repetition.warmup else "repetition"
         again = f", attempt {attempt.attempt}" if attempt.attempt > 1 else ""
-        left = f", {duration(ended.left_s)} left" if ended.done < ended.total else ""
+        left = f", {duration(ended.left_s)} left" if ended.left_s else ""
         which = f"[{ended.done:{width}}/{ended.total}] {_name(ended.trial)}, {kind} {repetition.number}{again}"
         colour = "" if attempt.state == "succeeded" else COLOURS[attempt.state]
         say(self._console, f"{which}: {attempt.state}, {duration(attempt.wall_s)}{left}", colour)

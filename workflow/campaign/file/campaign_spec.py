@@ -16,8 +16,9 @@ from workflow.spec.models.strict import Spec
 from workflow.spec.models.units import Duration
 
 Better = Literal["less", "more"]
+Scaling = Literal["strong", "weak", "none"]
 Values = Annotated[list[Any], Field(min_length=1)]
-_SETTINGS = "keys of the pipeline, as `--set` takes them, with their values"
+_SETTINGS = "keys of the pipeline, as `--set` takes them, or `site.KEY`, with their values"
 
 
 class RunOrder(Spec):
@@ -93,8 +94,8 @@ class CampaignSpec(Spec):
     matrix: dict[str, Values] = Field(
         default_factory=dict,
         examples=[[1, 2, 4]],
-        description="key of the pipeline → its values; every combination is a trial. The key `profile` names a "
-        "profile of the pipeline",
+        description="key of the pipeline → its values; every combination is a trial. `site.KEY` is a key of the site "
+        "file, `profile` names a profile of the pipeline",
     )
     zip_: dict[str, Values] = Field(
         default_factory=dict,
@@ -108,6 +109,11 @@ class CampaignSpec(Spec):
     exclude: list[Annotated[dict[str, Any], Field(min_length=1)]] = Field(
         default_factory=list, description="trials to leave out: those that have all these values"
     )
+    scales: dict[Name, dict[str, Any]] = Field(
+        default_factory=dict,
+        description="named overlays of keys of this file: mappings are merged key by key, other values replaced",
+    )
+    scale: Name | None = Field(None, description="the scale to apply; `--set scale=NAME` chooses another one")
     repetitions: int = Field(
         10, ge=1, le=10_000, description="measured repetitions of each trial; an interval needs 6, and 8 are advised"
     )
@@ -133,6 +139,12 @@ class CampaignSpec(Spec):
     )
     threshold: float = Field(
         0.05, gt=0, lt=1, description="smallest relative difference of two medians that matters in practice"
+    )
+    scaling: Scaling | None = Field(
+        None,
+        description="the ideal line of pictures over `stages.NAME.ranks`. strong: the same work for more ranks; weak: "
+        "as much for each; none: no line (default: weak where a parameter of the component is in `zip` with the ranks "
+        "and grows with them, strong where none is)",
     )
     comparisons: list[ComparisonRequest] = Field(
         default_factory=list, description="what the report decides: faster, slower, the same, or undecided"

@@ -1,0 +1,124 @@
+"""What became of the attempts that a killed campaign has left: looked up in their run directories, not run again.
+
+A run that ended is taken into the ledger as it is. One that still runs belongs to a worker whose campaign is dead, and
+is ended, because nobody knows any more which nodes it uses; one that is a batch job of its own goes on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from workflow.campaign.campaign_directory import RUNS_FOLDER
+from workflow.campaign.execution.repetition import StartedAttempt, to_attempt
+from workflow.campaign.ledger import Attempt, History, OpenAttempt, RepetitionId
+from workflow.errors import EXIT_INTERRUPTED, RunError
+from workflow.plan.plan_model import Plan
+from workflow.run.control_requests import send_request
+from workflow.run.job_record import read_job
+from workflow.run.late_verdict import write_late_verdict
+from workflow.run.lease import Liveness, examine_leases
+from workflow.run.processes.process_reaper import end_members
+from workflow.run.run_brief import read_brief
+from workflow.run.run_directory import PLAN_FILE, read_filled_plan
+
+# A supervisor reads requests each second, and writes the verdict after the stop.
+REACTION_S = 15.0
+_PAUSE_S = 0.1
+NEVER_BEGAN = "the campaign was killed before this run began"
+
+
+@dataclass(frozen=True)
+class LeftAttempt:
+    """An attempt without an end in the ledger; `goes_on`: as a batch job of its own."""
+
+    identity: RepetitionId
+    start: StartedAttempt
+    goes_on: bool = False
+
+
+def left_attempts(history: History, directory: Path) -> list[LeftAttempt]:
+    """Attempts whose end is not recorded. Reads nothing but the plans of their runs."""
+    return [
+        LeftAttempt(identity, _start(directory / RUNS_FOLDER / attempt.run, attempt))
+        for (identity, _), attempt in history.open.items()
+    ]
+
+
+def adopt(left: list[LeftAttempt]) -> Iterator[tuple[LeftAttempt, Attempt | None]]:
+    """How each attempt ended; None for one that goes on. Those that run on, and should not, are ended: all at once.
+
+    Raises RunError when a run does not end, or its verdict cannot be written.
+    """
+    open_runs = [each for each in left if _has_plan(each) and read_brief(each.start.run_dir).finished is None]
+    leases = examine_leases([each.start.run_dir for each in open_runs])
+    goes_on = []
+    for each, lives in zip(open_runs, leases, strict=True):
+        if read_job(each.start.run_dir) is not None and (lives.alive or lives.lease is None):
+            goes_on.append(each)
+        elif lives.alive:
+            send_request(each.start.run_dir, "stop")
+    for each, lives in zip(open_runs, leases, strict=True):
+        if each not in goes_on:
+            _settle(each.start.run_dir, lives)
+    for each in left:
+        if each in goes_on:
+            yield each, None
+        elif not _has_plan(each):
+            yield each, _never_began(each.start)
+        else:
+            end = read_brief(each.start.run_dir).t or each.start.t
+            yield each, to_attempt(each.start, max(0.0, end - each.start.t))
+
+
+def settle_run(run_dir: Path) -> None:
+    """Bring a run that nobody follows any more to its verdict. Raises RunError when that is not possible."""
+    if read_brief(run_dir).finished is None:
+        (lives,) = examine_leases([run_dir])
+        if lives.alive:
+            send_request(run_dir, "stop")
+        _settle(run_dir, lives)
+
+
+def _settle(run_dir: Path, lives: Liveness) -> None:
+    if lives.alive:
+        lives = _await_end(run_dir, read_filled_plan(run_dir))
+    if read_brief(run_dir).finished is not None:
+        return
+    if lives.lease is not None:
+        end_members(lives.lease.run_dir)
+    why = "its campaign was killed" + (f", and {lives.text}" if lives.lease is not None else " before it started")
+    try:
+        write_late_verdict(run_dir, lives, "interrupted", EXIT_INTERRUPTED, why)
+    except OSError as error:
+        raise RunError(f"cannot write the verdict of {run_dir}: {error.strerror}") from error
+
+
+def _await_end(run_dir: Path, plan: Plan) -> Liveness:
+    """Wait for the end of a run that was asked to stop. Raises RunError when it does not come."""
+    deadline = time.monotonic() + plan.deadlines.stop + REACTION_S
+    while read_brief(run_dir).finished is None:
+        if time.monotonic() > deadline:
+            break
+        time.sleep(_PAUSE_S)
+    (lives,) = examine_leases([run_dir])
+    if lives.alive and lives.lease is not None and read_brief(run_dir).finished is None:
+        where = f"its supervisor on {lives.lease.host} (process {lives.lease.pid})"
+        text = f"{run_dir.name} was left by a killed campaign, and {where} does not end it"
+        raise RunError(text, f"wf cancel --now {run_dir}")
+    return lives
+
+
+def _start(run_dir: Path, attempt: OpenAttempt) -> StartedAttempt:
+    nodes = read_filled_plan(run_dir).nodes if (run_dir / PLAN_FILE).exists() else 1
+    return StartedAttempt(run_dir, attempt.attempt, nodes, attempt.t, attempt.place)
+
+
+def _has_plan(each: LeftAttempt) -> bool:
+    return (each.start.run_dir / PLAN_FILE).exists()
+
+
+def _never_began(start: StartedAttempt) -> Attempt:
+    return Attempt("interrupted", start.number, start.run_dir.name, start.t, 0.0, start.nodes, reason=NEVER_BEGAN)

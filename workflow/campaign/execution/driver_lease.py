@@ -1,0 +1,88 @@
+"""The process that runs a campaign, as others see it: its lease, and the requests to stop that it takes.
+
+The driver keeps `lease.json` in the campaign's directory as a supervisor does in that of its run, so that workers on
+other hosts know when it has died. `control.jsonl` takes requests from any host.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+
+from workflow.formats.lease_file import LEASE_FILE
+from workflow.run.control_requests import Control, ControlRequests
+from workflow.run.lease import Heartbeat, Lease, LeaseWatch, read_lease
+from workflow.run.processes.signals import Signals
+
+# How often the files are read.
+LOOK_S = 1.0
+
+
+@contextlib.contextmanager
+def driver_lease(directory: Path) -> Iterator[Lease]:
+    """Hold the lease of a campaign, whose ledger this process has locked: what a driver before it left is replaced."""
+    path = directory / LEASE_FILE
+    path.unlink(missing_ok=True)
+    with Heartbeat(directory):
+        lease = read_lease(directory)
+        assert lease is not None
+        yield lease
+    path.unlink(missing_ok=True)
+
+
+class DriverWatch:
+    """Whether the driver that started this process lives. One that was started after it is another one."""
+
+    def __init__(self, directory: Path, driver: Lease) -> None:
+        self._directory, self._driver = directory, driver
+        self._watch = LeaseWatch(directory, time.monotonic())
+        self._looked = time.monotonic()
+        self._lost = False
+
+    def is_lost(self) -> bool:
+        """Whether it has died, or ended. Reads the lease once a second at most."""
+        now = time.monotonic()
+        if not self._lost and now - self._looked >= LOOK_S:
+            self._looked = now
+            lease = read_lease(self._directory)
+            replaced = lease is not None and _identity(lease) != _identity(self._driver)
+            self._lost = replaced or not self._watch.look(now).alive
+        return self._lost
+
+
+def _identity(lease: Lease) -> tuple[str, int, str, int]:
+    return lease.host, lease.pid, lease.system, lease.born
+
+
+class StopRequests:
+    """Ctrl-C, SIGTERM, SIGHUP and lines of the campaign's control.jsonl. A context manager of the driver."""
+
+    def __init__(self, directory: Path) -> None:
+        self._signals = Signals()
+        self._requests = ControlRequests(directory)
+        self._requests.take()  # those to drivers before this one
+        self._looked = time.monotonic()
+        self._wanted: Control | None = None
+
+    def __enter__(self) -> StopRequests:
+        self._signals.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._signals.__exit__(kind, error, trace)
+
+    def wanted(self) -> Control | None:
+        """What is asked for by now: `stop`, and with the second request `kill`."""
+        asked: list[Control] = ["stop" for _ in self._signals.take()]
+        now = time.monotonic()
+        if now - self._looked >= LOOK_S:
+            self._looked = now
+            asked += [each.request for each in self._requests.take()]
+        for request in asked:
+            self._wanted = "kill" if self._wanted is not None else request
+        return self._wanted

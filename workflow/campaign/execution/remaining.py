@@ -1,0 +1,78 @@
+"""Which repetitions are left, and whether the budget allows the next one. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from workflow.campaign.file.trials import Repetition, make_schedule
+from workflow.campaign.ledger import Attempt, History, RepetitionId
+from workflow.campaign.planning.planned_trials import PlannedCampaign, ReadyTrial
+
+# A repetition whose nodes or pilot were lost is no failure of its program, and runs again, so often at most.
+MOST_LOSSES = 3
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A repetition that is to run."""
+
+    identity: RepetitionId
+    repetition: Repetition
+    trial: ReadyTrial
+
+
+@dataclass(frozen=True)
+class EndedRepetition:
+    """An attempt has ended; `done` counts those that need no further one."""
+
+    done: int
+    total: int
+    trial: ReadyTrial
+    repetition: Repetition
+    attempt: Attempt
+    left_s: float
+    """Estimate for those that remain, from those that ran."""
+
+
+def repetitions(planned: PlannedCampaign) -> list[Waiting]:
+    """All repetitions in the order in which they run."""
+    spec = planned.spec
+    schedule = make_schedule(len(planned.ready), spec.repetitions, spec.warmup, spec.order)
+    found = []
+    for each in schedule:
+        trial = planned.ready[each.trial]
+        found.append(Waiting(RepetitionId(trial.key, each.number, each.warmup), each, trial))
+    return found
+
+
+def remaining(planned: PlannedCampaign, history: History, only_failed: bool = False) -> list[Waiting]:
+    """The repetitions that are not finished: neither succeeded nor failed as often as they may.
+
+    `only_failed`: those that failed, whatever the number of their attempts.
+    """
+    left = []
+    for each in repetitions(planned):
+        failures = history.failures.get(each.identity, 0)
+        wanted = failures > 0 if only_failed else failures <= planned.spec.retries
+        if wanted and not history.succeeded(each.identity):
+            left.append(each)
+    return left
+
+
+def attempts_left(planned: PlannedCampaign, history: History, each: Waiting, only_failed: bool) -> int:
+    """How often a repetition may fail yet, plus one."""
+    return planned.spec.retries + 1 - (0 if only_failed else history.failures.get(each.identity, 0))
+
+
+def is_spent(
+    planned: PlannedCampaign, history: History, nodes: int, promised: tuple[float, float] = (0.0, 0.0)
+) -> bool:
+    """Whether the next repetition would exceed the budget, if it takes as long as expected.
+
+    `promised`: seconds and node-seconds that those which run now are expected to take.
+    """
+    budget, expected = planned.spec.budget, planned.spec.expected or 0.0
+    if budget.time is not None and history.spent_s + promised[0] + expected > budget.time:
+        return True
+    node_s = history.spent_node_s + promised[1] + expected * nodes
+    return budget.node_hours is not None and node_s > budget.node_hours * 3600

@@ -1,0 +1,112 @@
+"""One repetition: its run directory, its supervisor, and what it measured. Knows no ledger, and runs in any process."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from workflow.campaign.file.figures import figures_of
+from workflow.campaign.ledger import Attempt, RunEnd
+from workflow.core_set import format_cores
+from workflow.launch.allocation import Allocation
+from workflow.plan.plan_model import Plan
+from workflow.provenance.provenance_model import Provenance
+from workflow.report.report_files import compute_report
+from workflow.run.control_requests import Control, send_request
+from workflow.run.run_directory import STREAMS, PipelineText, create_run_dir
+from workflow.run.supervisor import supervise
+
+# Why a run failed that is not the fault of its programs.
+FROM_OUTSIDE = frozenset({"node_lost", "preempted", "time_limit", "cancelled", "end_of_allocation", "requeued"})
+
+
+@dataclass(frozen=True)
+class StartedAttempt:
+    """An attempt that begins: `t` in Unix seconds; `place`: hosts and cores, for people."""
+
+    run_dir: Path
+    number: int
+    nodes: int
+    t: float
+    place: str = ""
+
+
+def run_repetition(
+    start: StartedAttempt,
+    plan: Plan,
+    source: PipelineText,
+    allocation: Allocation,
+    provenance: Provenance,
+    wanted: Callable[[], Control | None],
+) -> Attempt:
+    """Run one repetition on the hosts of `allocation`, from its directory to its figures.
+
+    `wanted` is asked about twice a second, and answers when the run is to end: `stop` in order, `kill` at once.
+    Raises RunError when the directory cannot be used.
+    """
+    clock, load = time.monotonic(), os.getloadavg()[0]
+    create_run_dir(plan, source, start.run_dir, provenance=provenance, latest=False)
+    sent: set[Control] = set()
+    with contextlib.closing(supervise(start.run_dir, allocation)) as states:
+        for _ in states:
+            if (request := wanted()) is not None and request not in sent:
+                sent.add(request)
+                send_request(start.run_dir, request)
+    return to_attempt(start, time.monotonic() - clock, load)
+
+
+def to_attempt(start: StartedAttempt, wall_s: float, load: float | None = None) -> Attempt:
+    """What a run that ended is in the ledger, from its directory."""
+    report = compute_report(start.run_dir)
+    state: RunEnd = "interrupted"
+    if report.run.state == "succeeded":
+        state = "succeeded"
+    elif report.run.state == "failed":
+        state = "lost" if report.run.cause in FROM_OUTSIDE else "failed"
+    return Attempt(
+        state=state,
+        attempt=start.number,
+        run=start.run_dir.name,
+        started=round(start.t, 3),
+        wall_s=round(wall_s, 6),
+        nodes=start.nodes,
+        load=None if load is None else round(load, 2),
+        reason=report.run.reason,
+        place=start.place,
+        figures=figures_of(report),
+    )
+
+
+def place_text(hosts: list[str], cores: list[tuple[int, ...]]) -> str:
+    """Hosts and their cores in one line: `n1 cores 0-1, n2`; without cores: the whole host."""
+    return ", ".join(
+        f"{host} cores {format_cores(own)}" if own else host for host, own in zip(hosts, cores, strict=True)
+    )
+
+
+_RECORDS = {
+    "plan.json", "pipeline.yaml", "allocation.json", "events.jsonl", "proof.json", "lease.json",
+    "job.json", "control.jsonl", "forecast.json", "provenance.json", "report.json", "report.html", "stages", "launches",
+    STREAMS,
+}  # fmt: skip
+
+
+def remove_data(run_dir: Path) -> None:
+    """Remove what the stages of a run wrote; wf's records and the logs stay, and with them the report."""
+    for path in _data(run_dir):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def _data(run_dir: Path) -> Iterator[Path]:
+    """Files and directories that are no records; empty directories stay: removing them would take longer."""
+    for folder in (run_dir / STREAMS, *run_dir.glob("stages/*/work")):
+        yield from folder.iterdir()
+    yield from (path for path in run_dir.iterdir() if path.name not in _RECORDS)
