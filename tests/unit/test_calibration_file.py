@@ -16,7 +16,7 @@ from workflow.calibration.calibration_file import (
 )
 from workflow.calibration.keep_calibration import host_note
 from workflow.errors import WfError
-from workflow.forecast.calibration_model import Calibration, Circumstances
+from workflow.forecast.calibration_model import Calibration, MeasuringConditions
 from workflow.forecast.quartiles import exactly
 
 
@@ -52,7 +52,7 @@ def test_a_file_that_cannot_be_used(tmp_path: Path, text: str, message: str, hin
 
 
 def test_another_machine_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    measured = Circumstances(
+    measured = MeasuringConditions(
         date="2026-11-22T10:00:00+00:00", host="node1", cores=4, wf_version="0.1.0", python="3.11", adios2="",
         parallel_adios2=None, quick=False,
     )  # fmt: skip

@@ -11,8 +11,8 @@ from tests.support.sample_run import make_plan, write_sample
 from workflow.calibration.stage_records import make_records, with_records
 from workflow.forecast.calibration_model import (
     Calibration,
-    Circumstances,
     CompressorRates,
+    MeasuringConditions,
     StreamPoint,
     StreamRates,
 )
@@ -23,7 +23,7 @@ from workflow.plan.plan_model import EndPlan, OperatorPlan, Plan
 from workflow.report.read.run_records import read_records
 from workflow.report.report_files import compute_report
 
-MEASURED = Circumstances(
+MEASURED = MeasuringConditions(
     date="2026-11-22T10:00:00+00:00", host="node1", cores=4, wf_version="0.1.0", python="3.11", adios2="2.12.1",
     parallel_adios2=True, quick=False,
 )  # fmt: skip

@@ -27,7 +27,7 @@ from workflow.calibration.stream_measurement import (
     measure_stream,
     transport_settings,
 )
-from workflow.forecast.calibration_model import Calibration, Circumstances, CompressorRates, MeasuredPart
+from workflow.forecast.calibration_model import Calibration, CompressorRates, MeasuredPart, MeasuringConditions
 from workflow.forecast.quartiles import Quartiles
 
 REPETITIONS = 3
@@ -113,12 +113,12 @@ class Measurement:
             changes["launch"] = self._launches.to_costs()
         if self._compressors:
             changes["compressors"] = self._compressors
-        now = self._circumstances()
+        now = self._conditions()
         measured = {**old.measured, **{part: now for part in self._parts if part in changes}}
         return old.model_copy(update={**changes, "measured": measured})
 
-    def _circumstances(self) -> Circumstances:
-        return Circumstances(
+    def _conditions(self) -> MeasuringConditions:
+        return MeasuringConditions(
             date=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
             host=socket.gethostname(), cores=self._cores, wf_version=__version__, python=platform.python_version(),
             adios2=_adios2_version(), parallel_adios2=_known(self._place.site.parallel_adios2),

@@ -24,7 +24,7 @@ class CalibrationPart(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Circumstances(CalibrationPart):
+class MeasuringConditions(CalibrationPart):
     """Where, when and with what a part was measured."""
 
     date: str = Field(description="ISO 8601, UTC")
@@ -113,7 +113,7 @@ class Calibration(CalibrationPart):
 
     calibration_version: int = CALIBRATION_VERSION
     site: str
-    measured: dict[MeasuredPart, Circumstances] = Field(default_factory=dict)
+    measured: dict[MeasuredPart, MeasuringConditions] = Field(default_factory=dict)
     memory: Quartiles | None = Field(None, description="memcpy of one core, 64 MB, bytes per second")
     launch: list[LaunchCost] = Field(default_factory=list)
     file_system: list[StreamRates] = Field(default_factory=list)
