@@ -24,6 +24,7 @@ from workflow.spec.models.pipeline import AUTO_SITE
 if TYPE_CHECKING:
     from workflow.calibration.calibrate import GivenData
     from workflow.calibration.keep_calibration import KeptCalibration
+    from workflow.calibration.measured_run import MeasuringPlace
     from workflow.campaign.campaign_run import CampaignOutcome, ShowEnded
     from workflow.campaign.changes.changes_model import CampaignChanges
     from workflow.campaign.file.campaign_overlay import CampaignOptions
@@ -534,6 +535,16 @@ def calibrate_site(
         WfError: nothing can be measured here.
     """
     from workflow.calibration.keep_calibration import measure_and_keep
+
+    place = measuring_place(site, folder, quick=quick)
+    return measure_and_keep(place, parts, data, new=new, show=show)
+
+
+def measuring_place(site: str, folder: str | os.PathLike[str], *, quick: bool = False) -> MeasuringPlace:
+    """Where single parts of a calibration are measured, by the functions of `workflow.calibration`.
+
+    Args: as for `calibrate_site`. Raises WfError: there is no such site.
+    """
     from workflow.calibration.measured_run import MeasuringPlace
     from workflow.site.allocation.discover import discover_allocation
     from workflow.site.known_sites import site_here
@@ -544,10 +555,9 @@ def calibrate_site(
     machine = load_site(name, Path.cwd(), allocation)
     if os.sep in name:
         name = str(Path(name).absolute())
-    place = MeasuringPlace(
+    return MeasuringPlace(
         machine, name, allocation, Path(folder).absolute(), lambda each: make_plan(each, machine), quick
     )
-    return measure_and_keep(place, parts, data, new=new, show=show)
 
 
 def keep_stages(site: str, source: str | os.PathLike[str], *, new: bool = False) -> KeptCalibration:
