@@ -91,7 +91,8 @@ def place_text(hosts: list[str], cores: list[tuple[int, ...]]) -> str:
 
 _RECORDS = {
     "plan.json", "pipeline.yaml", "allocation.json", "events.jsonl", "proof.json", "lease.json",
-    "job.json", "control.jsonl", "provenance.json", "report.json", "report.html", "stages", "launches", STREAMS,
+    "job.json", "control.jsonl", "forecast.json", "provenance.json", "report.json", "report.html", "stages", "launches",
+    STREAMS,
 }  # fmt: skip
 
 
