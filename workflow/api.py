@@ -23,7 +23,7 @@ from workflow.spec.load import Loaded, load_pipeline
 from workflow.spec.models.pipeline import AUTO_SITE
 
 if TYPE_CHECKING:
-    from workflow.campaign.campaign_run import CampaignOutcome, ShowEnded
+    from workflow.campaign.campaign_run import CampaignOutcome, Say, ShowEnded
     from workflow.campaign.planning.planned_trials import PlannedCampaign
     from workflow.campaign.results.results_model import CampaignResults, CampaignStatus
     from workflow.errors import Problem
@@ -355,14 +355,16 @@ def run_campaign(
     *,
     only_failed: bool = False,
     show: ShowEnded | None = None,
+    say: Say | None = None,
 ) -> CampaignOutcome:
-    """Run what is not finished of a campaign on this machine, one repetition after the other.
+    """Run what is not finished of a campaign, on this machine, the nodes of the job around this process, or in jobs.
 
     Args:
         path: the campaign file.
         directory: where it runs; by default `campaigns/NAME` below the current directory.
         only_failed: run again what failed, and nothing else.
         show: is called with each repetition that ended.
+        say: is called with what happens to pilots and jobs.
 
     Raises:
         SpecError: a trial cannot be planned, this machine lacks what one needs, or the budget is too small; nothing
@@ -371,19 +373,24 @@ def run_campaign(
     """
     from workflow.campaign.campaign_directory import directory_of
     from workflow.campaign.campaign_run import run_planned
+    from workflow.campaign.execution.ways_to_run import Surroundings, needs_jobs
 
     sites = _Sites()
     planned, problems = _plan_campaign(path, sites)
     if wrong := [*planned.problems, *(problem for problem in problems if problem.level == "error")]:
         raise SpecError(wrong)
     warnings = [problem for problem in problems if problem.level == "warning"]
+    around = Surroundings(
+        sites.allocation, {trial.key: sites.find(trial.loaded) for trial in planned.ready}, make_plan, _command()
+    )
     for trial in planned.ready:
-        site = sites.find(trial.loaded)
+        site = around.sites[trial.key]
         warnings += refuse_missing(trial.loaded, trial.plan, site)
-        warnings += refuse_allocation(trial.plan, site, sites.allocation)
+        if not needs_jobs(planned, sites.allocation):
+            warnings += refuse_allocation(trial.plan, site, sites.allocation)
     show_warnings(list(dict.fromkeys(warnings)))
     where = directory_of(planned.campaign, None if directory is None else Path(directory))
-    return run_planned(planned, where, sites.allocation, _command(), only_failed=only_failed, show=show)
+    return run_planned(planned, where, around, only_failed=only_failed, show=show, say=say)
 
 
 def campaign_status(

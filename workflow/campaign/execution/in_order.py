@@ -54,8 +54,8 @@ class Workplace:
 
 def execute_in_order(
     planned: PlannedCampaign, place: Workplace, only_failed: bool = False
-) -> Generator[EndedRepetition, None, None]:
-    """Run what is not finished, and tell of each attempt that ended.
+) -> Generator[EndedRepetition, None, str]:
+    """Run what is not finished, and tell of each attempt that ended. Returns why something is left, if it is.
 
     It stops after an attempt that was interrupted or lost its nodes, and before one for which the budget is not enough.
     """
@@ -67,8 +67,10 @@ def execute_in_order(
     for position, each in enumerate(todo):
         attempts = attempts_left(planned, history, each, only_failed)
         for number in range(1, attempts + 1):
-            if place.stop.wanted() or is_spent(planned, history, each.trial.nodes):
-                return
+            if place.stop.wanted():
+                return ""
+            if is_spent(planned, history, each.trial.nodes):
+                return "the budget is spent"
             trial = each.trial
             start = place.begin(each)
             attempt = run_repetition(
@@ -81,6 +83,7 @@ def execute_in_order(
             left = len(todo) - position - final
             yield EndedRepetition(done, total, trial, each.repetition, attempt, left * sum(times) / len(times))
             if attempt.state in ("interrupted", "lost"):
-                return
+                return attempt.reason
             if attempt.state == "succeeded":
                 break
+    return ""
