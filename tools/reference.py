@@ -183,12 +183,14 @@ def json_page() -> str:
     from workflow.campaign.results.results_model import CampaignResults, CampaignStatus
     from workflow.cli.json_output import CheckResult, ComponentList, RunList, SiteList
     from workflow.compare.comparison import Comparison
+    from workflow.provenance.provenance_model import Provenance
 
     documents: list[tuple[str, type[BaseModel]]] = [
         ("wf check --json", CheckResult), ("wf components --json", ComponentList),
         ("wf sites --json", SiteList), ("wf runs --json", RunList),
         ("wf compare --json", Comparison),
         ("wf campaign status --json", CampaignStatus), ("wf campaign report --json", CampaignResults),
+        ("provenance.json of a run", Provenance),
     ]  # fmt: skip
     lines = ["# JSON output", MADE, JSON_RULES]
     for title, model in documents:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import platform
 import sys
 from collections.abc import Generator, Sequence
 from pathlib import Path
@@ -23,7 +22,12 @@ from workflow.spec.load import Loaded, load_pipeline
 from workflow.spec.models.pipeline import AUTO_SITE
 
 if TYPE_CHECKING:
+<<<<<<< HEAD
     from workflow.campaign.campaign_run import CampaignOutcome, Say, ShowEnded
+=======
+    from workflow.campaign.campaign_run import CampaignOutcome, ShowEnded
+    from workflow.campaign.file.campaign_overlay import CampaignOptions
+>>>>>>> main
     from workflow.campaign.planning.planned_trials import PlannedCampaign
     from workflow.campaign.results.results_model import CampaignResults, CampaignStatus
     from workflow.errors import Problem
@@ -32,6 +36,7 @@ if TYPE_CHECKING:
     from workflow.report.run_report import RunReport
     from workflow.run.state import RunState
     from workflow.site.site_model import Site
+    from workflow.spec.overlay import Setting
 
 __all__ = [
     "Loaded",
@@ -89,10 +94,11 @@ def make_plan(loaded: Loaded, site: Site | None = None, allocation: Allocation |
         raise SpecError([*error.problems, note]) from error
 
 
-def find_site(loaded: Loaded, allocation: Allocation | None = None) -> Site:
+def find_site(loaded: Loaded, allocation: Allocation | None = None, settings: Sequence[Setting] = ()) -> Site:
     """The site of a pipeline; what its file leaves to `auto` is that of the allocation, or of this machine.
 
-    Without `allocation` that of the batch job which this process is part of is found.
+    Without `allocation` that of the batch job which this process is part of is found. `settings`: what a trial of a
+    campaign lays over the site's file.
     """
     from workflow.site.allocation.discover import discover_allocation
     from workflow.site.known_sites import site_here
@@ -100,7 +106,7 @@ def find_site(loaded: Loaded, allocation: Allocation | None = None) -> Site:
 
     received = allocation or discover_allocation()
     name = site_here(received) if loaded.spec.site == AUTO_SITE else loaded.spec.site
-    return load_site(name, loaded.path.parent, received)
+    return load_site(name, loaded.path.parent, received, settings)
 
 
 def portable_plan(loaded: Loaded) -> str:
@@ -209,21 +215,11 @@ def detach_run(loaded: Loaded, plan: Plan, run_dir: str | os.PathLike[str] | Non
 
 def create_run(loaded: Loaded, plan: Plan, run_dir: str | os.PathLike[str] | None = None) -> Path:
     """Write the directory of a run that somebody else is to start, for example a batch job."""
+    from workflow.provenance.collect import circumstances, to_provenance
     from workflow.run.run_directory import create_run_dir
 
-    return create_run_dir(plan, loaded, None if run_dir is None else Path(run_dir), command=_command())
-
-
-def _command() -> dict[str, object]:
-    """How this run was started: enough to start it again, and to know with what."""
-    return {
-        "argv": sys.argv,
-        "directory": str(Path.cwd()),
-        "python": sys.executable,
-        "python_version": platform.python_version(),
-        "system": f"{platform.system()} {platform.release()}",
-        "wf_version": __version__,
-    }
+    provenance = to_provenance(circumstances(loaded.path.parent, sys.argv), plan, loaded)
+    return create_run_dir(plan, loaded, None if run_dir is None else Path(run_dir), provenance=provenance)
 
 
 def run_pipeline(
@@ -312,15 +308,38 @@ def read_report(run: str | os.PathLike[str] | None = None) -> RunReport:
     return RunReport.of(read(directory), directory)
 
 
-def plan_campaign(path: str | os.PathLike[str]) -> tuple[PlannedCampaign, list[Problem]]:
+def plan_campaign(
+    path: str | os.PathLike[str],
+    directory: str | os.PathLike[str] | None = None,
+    *,
+    sets: Sequence[str] = (),
+    profiles: Sequence[str] = (),
+    site: str | os.PathLike[str] | None = None,
+    as_written: bool = False,
+) -> tuple[PlannedCampaign, list[Problem]]:
     """The trials of a campaign with their plans, and what to know about it as a whole; starts nothing.
 
-    Trials that cannot be planned are in `refused`, with the reasons.
+    Trials that cannot be planned are in `refused`, with the reasons. The arguments are those of `run_campaign`.
 
     Raises:
         SpecError: the campaign file is wrong, or gives no trials.
+        RunError: there is no such campaign.
     """
-    return _plan_campaign(path, _Sites())
+    options = _campaign_options(sets, profiles, site)
+    planned, problems, _ = _plan_campaign(path, directory, options, as_written, _Sites())
+    return planned, problems
+
+
+def _campaign_options(
+    sets: Sequence[str], profiles: Sequence[str], site: str | os.PathLike[str] | None
+) -> CampaignOptions:
+    from workflow.campaign.file.campaign_overlay import CampaignOptions
+    from workflow.spec.overlay import given_site
+
+    sets, profiles = ([each] if isinstance(each, str) else each for each in (sets, profiles))
+    # They are kept: a path must mean the same from another directory.
+    machine = None if site is None else str(given_site(os.fspath(site)).value)
+    return CampaignOptions(tuple(sets), tuple(profiles), machine)
 
 
 class _Sites:
@@ -330,29 +349,44 @@ class _Sites:
         from workflow.site.allocation.discover import discover_allocation
 
         self.allocation = discover_allocation()
-        self._known: dict[str, Site] = {}
+        self._known: dict[tuple[str, str], Site] = {}
 
-    def find(self, loaded: Loaded) -> Site:
-        """The site of a trial. All are of pipelines in one folder, so that its name decides."""
-        name = loaded.spec.site
-        if name not in self._known:
-            self._known[name] = find_site(loaded, self.allocation)
-        return self._known[name]
+    def find(self, loaded: Loaded, settings: Sequence[Setting] = ()) -> Site:
+        """The site of a trial. All are of pipelines in one folder, so that its name decides, and what varies of it."""
+        key = loaded.spec.site, repr(settings)
+        if key not in self._known:
+            self._known[key] = find_site(loaded, self.allocation, settings)
+        return self._known[key]
 
 
-def _plan_campaign(path: str | os.PathLike[str], sites: _Sites) -> tuple[PlannedCampaign, list[Problem]]:
+def _plan_campaign(
+    path: str | os.PathLike[str],
+    directory: str | os.PathLike[str] | None,
+    options: CampaignOptions,
+    as_written: bool,
+    sites: _Sites,
+) -> tuple[PlannedCampaign, list[Problem], Path]:
+    """The planned campaign, what to know about it, and its directory."""
     from workflow.campaign.campaign_advice import advise_campaign
-    from workflow.campaign.file.load_campaign import load_campaign
+    from workflow.campaign.campaign_directory import campaign_to_run, options_note
     from workflow.campaign.planning.planned_trials import plan_campaign as plan
 
-    planned = plan(load_campaign(path), lambda loaded: make_plan(loaded, sites.find(loaded)))
-    return planned, advise_campaign(planned)
+    def decide(loaded: Loaded, settings: Sequence[Setting]) -> Plan:
+        return make_plan(loaded, sites.find(loaded, settings))
+
+    campaign, where = campaign_to_run(Path(path), None if directory is None else Path(directory), options, as_written)
+    planned = plan(campaign, decide)
+    return planned, [*advise_campaign(planned), *options_note(campaign, options)], where
 
 
 def run_campaign(
     path: str | os.PathLike[str],
     directory: str | os.PathLike[str] | None = None,
     *,
+    sets: Sequence[str] = (),
+    profiles: Sequence[str] = (),
+    site: str | os.PathLike[str] | None = None,
+    as_written: bool = False,
     only_failed: bool = False,
     show: ShowEnded | None = None,
     say: Say | None = None,
@@ -360,8 +394,12 @@ def run_campaign(
     """Run what is not finished of a campaign, on this machine, the nodes of the job around this process, or in jobs.
 
     Args:
-        path: the campaign file.
+        path: the campaign file, or for one that has run its directory or its name below `campaigns/`.
         directory: where it runs; by default `campaigns/NAME` below the current directory.
+        sets: `KEY=VALUE` each, over keys of the campaign file: `repetitions=20`, `scale=frontier`.
+        profiles: profiles of the pipeline for all trials, after those of the file.
+        site: the machine, by name or by path.
+        as_written: without the options of the last run, which else are kept.
         only_failed: run again what failed, and nothing else.
         show: is called with each repetition that ended.
         say: is called with what happens to pilots and jobs.
@@ -371,14 +409,18 @@ def run_campaign(
             was started.
         RunError: the directory cannot be used.
     """
-    from workflow.campaign.campaign_directory import directory_of
     from workflow.campaign.campaign_run import run_planned
+<<<<<<< HEAD
     from workflow.campaign.execution.ways_to_run import Surroundings, needs_jobs
+=======
+    from workflow.provenance.collect import circumstances
+>>>>>>> main
 
-    sites = _Sites()
-    planned, problems = _plan_campaign(path, sites)
+    sites, options = _Sites(), _campaign_options(sets, profiles, site)
+    planned, problems, where = _plan_campaign(path, directory, options, as_written, sites)
     if wrong := [*planned.problems, *(problem for problem in problems if problem.level == "error")]:
         raise SpecError(wrong)
+<<<<<<< HEAD
     warnings = [problem for problem in problems if problem.level == "warning"]
     around = Surroundings(
         sites.allocation, {trial.key: sites.find(trial.loaded) for trial in planned.ready}, make_plan, _command()
@@ -391,6 +433,16 @@ def run_campaign(
     show_warnings(list(dict.fromkeys(warnings)))
     where = directory_of(planned.campaign, None if directory is None else Path(directory))
     return run_planned(planned, where, around, only_failed=only_failed, show=show, say=say)
+=======
+    warnings = [problem for problem in problems if problem.level == "warning" or not problem.place]
+    for trial in planned.ready:
+        machine = sites.find(trial.loaded, trial.trial.of_site)
+        warnings += refuse_missing(trial.loaded, trial.plan, machine)
+        warnings += refuse_allocation(trial.plan, machine, sites.allocation)
+    show_warnings(list(dict.fromkeys(warnings)))
+    common = circumstances(Path(planned.campaign.pipeline).parent, sys.argv)
+    return run_planned(planned, where, sites.allocation, common, only_failed=only_failed, show=show)
+>>>>>>> main
 
 
 def campaign_status(
@@ -410,9 +462,11 @@ def campaign_status(
 
 
 def report_campaign(
-    campaign: str | os.PathLike[str], directory: str | os.PathLike[str] | None = None
+    campaign: str | os.PathLike[str], directory: str | os.PathLike[str] | None = None, *, sets: Sequence[str] = ()
 ) -> tuple[CampaignResults, list[Path]]:
     """What a campaign found so far; writes its table and report, and returns the files too. It is named as above.
+
+    `sets` lays values over its file for this report only: `threshold=0.02`.
 
     Raises:
         RunError: it has not been run.
@@ -421,5 +475,7 @@ def report_campaign(
     from workflow.campaign.campaign_directory import find_campaign
     from workflow.campaign.results.campaign_files import write_results
 
-    found, its, schedule = find_campaign(Path(campaign), None if directory is None else Path(directory))
+    found, its, schedule = find_campaign(
+        Path(campaign), None if directory is None else Path(directory), _campaign_options(sets, (), None)
+    )
     return write_results(found, its.spec, schedule)

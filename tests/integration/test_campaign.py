@@ -13,6 +13,7 @@ import pytest
 
 from tests.support.campaigns import CampaignFolder
 from workflow import report_campaign, run_campaign
+from workflow.api import campaign_status, plan_campaign
 from workflow.campaign.ledger import Ledger
 from workflow.errors import RunError
 
@@ -152,6 +153,43 @@ def test_status_and_report_name_a_campaign_in_three_ways(tmp_path: Path, monkeyp
     assert found[0] == found[1] == found[2]
     with pytest.raises(RunError, match="did you mean `tiny`"):
         report_campaign("tinny")
+
+
+def test_a_campaign_keeps_its_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scales = "scales: {more: {matrix: {stages.one.env.VALUE: [3, 4, 5]}}}\n"
+    campaign = CampaignFolder(tmp_path, values=1, repetitions=5, more=scales)
+    assert "3 trials" in campaign.wf("plan", "--set", "scale=more")
+    campaign.wf("run", "-q", "--set", "scale=more", "--set", "repetitions=1")
+    assert Counter(campaign.ran()) == {"3": 1, "4": 1, "5": 1}
+    monkeypatch.chdir(tmp_path)
+    planned, problems = plan_campaign("campaign.yaml")
+    assert len(planned.ready) == 3
+    assert any("with the options of its last run: --set scale=more" in problem.message for problem in problems)
+    assert [trial.wanted for trial in campaign_status("tiny").trials] == [1, 1, 1]
+    assert run_campaign("campaign.yaml", sets=["repetitions=2"]).status.complete
+    assert Counter(campaign.ran()) == {"3": 2, "4": 2, "5": 2}
+    assert "the options of its last run" in campaign.wf("run", "-q")
+    assert len(campaign.ran()) == 6
+    assert run_campaign("tiny", sets=["repetitions=3"]).status.complete
+    assert len(campaign.ran()) == 9
+    results, _ = report_campaign("campaigns/tiny", sets=["threshold=0.5"])
+    assert results.metrics[0].threshold == 0.5 and [len(each.values) for each in results.results] == [3, 3, 3]
+    assert run_campaign("campaign.yaml", as_written=True).status.complete
+    assert Counter(campaign.ran())["1"] == 5
+    (tmp_path / "campaign.yaml").unlink()
+    with pytest.raises(RunError, match=r"not there any more: campaign\.yaml"):
+        run_campaign("tiny")
+
+
+def test_keys_of_the_site_vary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    campaign = CampaignFolder(tmp_path, values=1, repetitions=1)
+    vary = "zip: {site.cores_per_node: [1, 2], site.launcher: [mpiexec, none]}"
+    text = (tmp_path / "campaign.yaml").read_text()
+    (tmp_path / "campaign.yaml").write_text(text.replace("matrix: {stages.one.env.VALUE: [1]}", vary))
+    monkeypatch.chdir(tmp_path)
+    assert run_campaign("campaign.yaml", sets=["set.site.env={KIND: '7'}"]).status.complete
+    plans = [json.loads(path.read_text()) for path in sorted(campaign.directory.glob("runs/*/plan.json"))]
+    assert len(plans) == 2 and all(plan["stages"][0]["env"]["KIND"] == "7" for plan in plans)
 
 
 def test_the_report_says_what_differs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

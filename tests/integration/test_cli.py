@@ -46,7 +46,15 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_run_directory_holds_what_the_docs_say(home: Path) -> None:
     run = home / "runs" / "latest"
-    for name in ("pipeline.yaml", "plan.json", "command.json", "events.jsonl", "report.json", "report.html", "pdf.bp"):
+    for name in (
+        "pipeline.yaml",
+        "plan.json",
+        "provenance.json",
+        "events.jsonl",
+        "report.json",
+        "report.html",
+        "pdf.bp",
+    ):
         assert (run / name).exists(), name
     for stage in ("sim", "pdf", "keep"):
         for name in ("stage.json", "stdout.log", "stderr.log", "metrics.jsonl", "work"):

@@ -1,24 +1,31 @@
 """One tiny campaign file per mistake: `bad-campaigns/NAME.yaml`, and what users get for it in `NAME.expected`.
 
+A first line `# wf campaign plan OPTIONS` gives options.
 After a deliberate change of messages: `pytest tests/specs/test_bad_campaigns.py --bless`, then read the difference.
 """
 
 from __future__ import annotations
 
 import re
+import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.specs.test_bad import SITE
 from workflow.campaign.campaign_advice import advise_campaign
+from workflow.campaign.file.campaign_overlay import CampaignOptions
 from workflow.campaign.file.load_campaign import load_campaign
 from workflow.campaign.planning.planned_trials import plan_campaign
+from workflow.cli.campaign_verbs import plan
 from workflow.errors import SpecError
 from workflow.plan.make import make_plan
 from workflow.plan.plan_model import Plan
+from workflow.site.load_site import load_site
 from workflow.spec import shipped
 from workflow.spec.load import Loaded
+from workflow.spec.overlay import Setting
 
 HERE = Path(__file__).parent
 BAD = HERE / "bad-campaigns"
@@ -32,14 +39,22 @@ def in_bad_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WF_CONFIGS", raising=False)
 
 
-def decide(loaded: Loaded) -> Plan:
-    return make_plan(loaded, SITE, python="/python", wf_version="0")
+def decide(loaded: Loaded, settings: Sequence[Setting]) -> Plan:
+    site = load_site("../sites/four-cores.yaml", BAD, settings=settings) if settings else SITE
+    return make_plan(loaded, site, python="/python", wf_version="0")
+
+
+def options(case: str) -> CampaignOptions:
+    """Those that the first line of the file asks for."""
+    given = re.fullmatch(r"# wf campaign plan (.*)", (BAD / case).read_text().split("\n")[0])
+    found = plan.make_context("plan", [*(shlex.split(given[1]) if given else []), case]).params
+    return CampaignOptions(found["sets"], found["profiles"], found["site"])
 
 
 def message(case: str) -> str:
     """What `wf campaign plan` says, on a machine of four cores."""
     try:
-        planned = plan_campaign(load_campaign(case), decide)
+        planned = plan_campaign(load_campaign(case, options(case)), decide)
     except SpecError as error:
         return f"{error}\n"
     errors = [problem for problem in advise_campaign(planned) if problem.level == "error"]
@@ -62,7 +77,8 @@ def test_every_problem_has_its_place_and_a_way_out(case: str) -> None:
     for problem in re.split(r"\n(?! )", message(case).rstrip("\n")):
         first, *rest = problem.split("\n")
         # The one mistake without a line is a file that is not there.
-        assert re.match(rf"error: ({re.escape(case)}:[1-9]\d*:[1-9]\d*|pipelines/wlak.yaml): ", first), first
+        place = rf"{re.escape(case)}:[1-9]\d*:[1-9]\d*|--(set|site|profile) .*?|pipelines/wlak.yaml"
+        assert re.match(rf"error: ({place}): ", first), first
         assert rest, f"says nothing to type next: {problem}"
 
 

@@ -11,10 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from workflow.plan.plan_model import EndPlan, Placement, Plan, StagePlan, StreamPlan
+from workflow.provenance.provenance_model import PROVENANCE_FILE, Provenance
 from workflow.site.launcher_tables import launcher_options
 from workflow.spec.models.pipeline import Deadlines, Queue
 
 START = 1_790_000_000.0
+PROVENANCE = Provenance(
+    host="node1", user="ada", command=["wf", "run", "pipeline.yaml"], directory="/home/ada", python="/usr/bin/python3",
+    versions={"wf": "0.1.0", "python": "3.11.2"}, created=START,
+)  # fmt: skip
 Record = dict[str, Any]
 
 
@@ -169,7 +174,7 @@ def write_run(run_dir: Path, plan: Plan, events: list[Record], metrics: dict[str
     """Write the files; returns the directory."""
     run_dir.mkdir(parents=True, exist_ok=True)
     (run_dir / "plan.json").write_text(plan.to_json())
-    (run_dir / "command.json").write_text(json.dumps({"argv": ["wf", "run", "pipeline.yaml"], "python": "3.11.2"}))
+    (run_dir / PROVENANCE_FILE).write_text(PROVENANCE.to_json())
     write_lines(run_dir / "events.jsonl", events)
     for stage in plan.stages:
         folder = run_dir / "stages" / stage.name

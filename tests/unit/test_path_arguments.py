@@ -69,7 +69,8 @@ def test_no_parameter_takes_a_path_of_one_form_only() -> None:
         ("run_pipeline", "run_dir"), ("start_run", "run_dir"), ("detach_run", "run_dir"), ("create_run", "run_dir"),
         ("read_report", "run"),
         ("steps_table", "run"), ("compare_runs", "a"), ("compare_runs", "b"), ("open_reader", "path"),
-        ("open_writer", "path"), ("plan_campaign", "path"), ("run_campaign", "path"), ("run_campaign", "directory"),
+        ("open_writer", "path"), ("plan_campaign", "path"), ("plan_campaign", "directory"), ("plan_campaign", "site"),
+            ("run_campaign", "site"), ("run_campaign", "path"), ("run_campaign", "directory"),
         ("campaign_status", "campaign"), ("campaign_status", "directory"), ("report_campaign", "campaign"),
         ("report_campaign", "directory"),
     }  # fmt: skip

@@ -19,8 +19,10 @@ from typing import Any
 import pytest
 
 from tests.support.chains import Source, chain, make_end, make_plan, make_stage, make_stream
+from tests.support.sample_run import PROVENANCE
 from workflow.errors import RunError
 from workflow.plan.plan_model import RUN_DIR, Plan
+from workflow.provenance.provenance_model import read_provenance
 from workflow.run.cleanup import clean
 from workflow.run.events import (
     EVENTS_VERSION,
@@ -58,12 +60,12 @@ def plan() -> Plan:
 
 def test_layout(plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    run_dir = create_run_dir(plan, Source(b"name: \xc3\xa4\n"), command={"argv": ["wf", "run", "p.yaml"]})
+    run_dir = create_run_dir(plan, Source(b"name: \xc3\xa4\n"), provenance=PROVENANCE)
     assert run_dir.is_absolute()
     assert re.fullmatch(r"small-\d{8}-\d{6}-[0-9a-f]{4}", run_dir.name)
     assert (tmp_path / "runs" / "latest").resolve() == run_dir
     assert (run_dir / "pipeline.yaml").read_bytes() == b"name: \xc3\xa4\n"
-    assert json.loads((run_dir / "command.json").read_text()) == {"argv": ["wf", "run", "p.yaml"]}
+    assert read_provenance(run_dir) == PROVENANCE
     assert (run_dir / "plan.json").read_text() == plan.to_json()
     assert (run_dir / "streams").is_dir()
     work = run_dir / "stages" / "md" / "work"

@@ -6,13 +6,16 @@ campaign.yaml schedule.json ledger.jsonl runs/<key>-r<number>/ table.csv table.p
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from workflow.campaign.file.campaign_overlay import NO_OPTIONS, CampaignOptions
 from workflow.campaign.file.load_campaign import Campaign, load_campaign
 from workflow.campaign.planning.planned_trials import PlannedCampaign
-from workflow.errors import RunError
+from workflow.errors import Problem, RunError, to_message
+from workflow.spec.config_dirs import is_path
 from workflow.spec.suggest import did_you_mean, listing, shortened
 from workflow.spec.user_paths import exists
 
@@ -47,13 +50,15 @@ class Schedule(SchedulePart):
     host: str
     cores: int = Field(0, description="that the campaign may use on this machine; 0: not known")
     versions: dict[str, str]
+    file: str = Field("", description="the campaign file, relative to the campaign's directory")
+    options: CampaignOptions = Field(NO_OPTIONS, description="what the command line lays over the file")
     trials: list[ScheduledTrial]
 
 
 def to_schedule(
-    planned: PlannedCampaign, *, wf_version: str, host: str, cores: int, versions: dict[str, str]
+    planned: PlannedCampaign, directory: Path, *, wf_version: str, host: str, cores: int, versions: dict[str, str]
 ) -> Schedule:
-    """The schedule of a planned campaign."""
+    """The schedule of a planned campaign that runs in `directory`."""
     trials = [
         ScheduledTrial(
             key=each.key,
@@ -65,7 +70,16 @@ def to_schedule(
         for each in planned.ready
     ]
     site = planned.ready[0].plan.site if planned.ready else ""
-    return Schedule(wf_version=wf_version, site=site, host=host, cores=cores, versions=versions, trials=trials)
+    return Schedule(
+        wf_version=wf_version,
+        site=site,
+        host=host,
+        cores=cores,
+        versions=versions,
+        file=os.path.relpath(planned.campaign.path, directory),
+        options=planned.campaign.options,
+        trials=trials,
+    )
 
 
 def directory_of(campaign: Campaign, given: Path | None) -> Path:
@@ -101,27 +115,88 @@ def replace_file(path: Path, data: bytes) -> None:
     temporary.replace(path)
 
 
-def find_campaign(given: Path, directory: Path | None = None) -> tuple[Path, Campaign, Schedule]:
+def find_campaign(
+    given: Path, directory: Path | None = None, options: CampaignOptions = NO_OPTIONS
+) -> tuple[Path, Campaign, Schedule]:
     """The campaign that is meant: by its file, by its directory, or by its name below `campaigns/`.
 
-    A file that has been changed since the last run counts as it is now: metrics and comparisons can be added.
+    It has the options with which it ran last, and then those given. A file that has been changed since counts as it is
+    now: metrics and comparisons can be added.
 
     Raises:
         RunError: it has not been run.
         SpecError: its file is wrong.
     """
     if given.is_file():
-        campaign = load_campaign(given)
-        found = directory_of(campaign, directory)
-    else:
-        below = Path(CAMPAIGNS) / given
-        found = next((each.absolute() for each in (given, below) if exists(each / SCHEDULE_FILE)), Path())
-        if found == Path():
-            known = sorted(path.parent.name for path in Path(CAMPAIGNS).glob(f"*/{SCHEDULE_FILE}"))
-            hint = did_you_mean(str(given), known) or f"campaigns here: {listing(known)}"
-            raise RunError(f"there is no campaign `{shortened(str(given))}`", hint)
-        campaign = load_campaign(os.path.relpath(found / CAMPAIGN_FILE))
-    return found, campaign, read_schedule(found)
+        campaign, found = campaign_of_file(given, directory, options)
+        return found, campaign, read_schedule(found)
+    found = _known_directory(given)
+    schedule = read_schedule(found)
+    campaign = load_campaign(os.path.relpath(found / CAMPAIGN_FILE), schedule.options.and_later(options))
+    return found, campaign, schedule
+
+
+def campaign_to_run(
+    given: Path, directory: Path | None, options: CampaignOptions, as_written: bool = False
+) -> tuple[Campaign, Path]:
+    """The campaign to plan or to run, and its directory: by its file, or as `find_campaign` finds one that has run.
+
+    Raises:
+        RunError: there is none, or its file is not where it was.
+        SpecError: its file is wrong.
+    """
+    found = None if given.is_file() else _with_schedule(given)
+    if found is None and (given.is_file() or is_path(str(given))):
+        return campaign_of_file(given, directory, options, as_written)
+    found = found or _known_directory(given)
+    file = Path(os.path.relpath(found / read_schedule(found).file))
+    if not file.is_file():
+        raise RunError(f"the file of this campaign is not there any more: {file}", "name it: wf campaign run FILE")
+    return campaign_of_file(file, found, options, as_written)
+
+
+def campaign_of_file(
+    file: Path, directory: Path | None, options: CampaignOptions, as_written: bool = False
+) -> tuple[Campaign, Path]:
+    """The campaign of a file and its directory; unless `as_written` with the options of its last run there.
+
+    Raises SpecError.
+    """
+    campaign = load_campaign(file, options)
+    found = directory_of(campaign, directory)
+    if as_written or not exists(found / SCHEDULE_FILE):
+        return campaign, found
+    try:
+        last = read_schedule(found)
+    except RunError:  # of another version, or empty: a run writes it anew
+        return campaign, found
+    is_same = Path(os.path.normpath(found / last.file)) == campaign.path
+    if not is_same or not last.options:
+        return campaign, found
+    return load_campaign(file, last.options.and_later(options)), found
+
+
+def options_note(campaign: Campaign, given: CampaignOptions) -> list[Problem]:
+    """That a campaign has options which were not given now."""
+    if campaign.options == given:
+        return []
+    text = f"with the options of its last run: {shlex.join(campaign.options.arguments)}"
+    return [to_message("note", text, "`--as-written` runs the file as it is")]
+
+
+def _with_schedule(given: Path) -> Path | None:
+    """The directory of a campaign that has run, by its path or its name below `campaigns/`."""
+    places = (given, Path(CAMPAIGNS) / given)
+    return next((each.absolute() for each in places if exists(each / SCHEDULE_FILE)), None)
+
+
+def _known_directory(given: Path) -> Path:
+    """As `_with_schedule`. Raises RunError where there is none."""
+    if (found := _with_schedule(given)) is not None:
+        return found
+    known = sorted(path.parent.name for path in Path(CAMPAIGNS).glob(f"*/{SCHEDULE_FILE}"))
+    hint = did_you_mean(str(given), known) or f"campaigns here: {listing(known)}"
+    raise RunError(f"there is no campaign `{shortened(str(given))}`", hint)
 
 
 def read_schedule(directory: Path) -> Schedule:

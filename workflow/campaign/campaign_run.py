@@ -17,10 +17,15 @@ from workflow.campaign.execution.in_order import Workplace
 from workflow.campaign.execution.remaining import EndedRepetition, remaining, repetitions
 from workflow.campaign.execution.ways_to_run import Surroundings, choose_way
 from workflow.campaign.ledger import Ledger
-from workflow.campaign.planning.content_key import versions
+from workflow.campaign.planning.content_key import key_versions
 from workflow.campaign.planning.planned_trials import PlannedCampaign
 from workflow.campaign.results.make_results import make_status
 from workflow.campaign.results.results_model import CampaignStatus
+<<<<<<< HEAD
+=======
+from workflow.launch.allocation import Allocation
+from workflow.provenance.provenance_model import Circumstances
+>>>>>>> main
 
 ShowEnded = Callable[[EndedRepetition], None]
 Say = Callable[[str], None]
@@ -43,7 +48,12 @@ class CampaignOutcome:
 def run_planned(
     planned: PlannedCampaign,
     directory: Path,
+<<<<<<< HEAD
     around: Surroundings,
+=======
+    allocation: Allocation,
+    common: Circumstances,
+>>>>>>> main
     *,
     only_failed: bool = False,
     show: ShowEnded | None = None,
@@ -55,15 +65,21 @@ def run_planned(
     """
     schedule = to_schedule(
         planned,
+        directory,
         wf_version=__version__,
         host=socket.gethostname(),
         cores=len(os.sched_getaffinity(0)),
-        versions=versions(),
+        versions=key_versions(),
     )
     prepare(directory, planned.campaign, schedule)
     interrupted = False
+<<<<<<< HEAD
     with Ledger(directory) as ledger, driver_lease(directory) as driver, StopRequests(directory) as stop:
         place = Workplace(directory, around.allocation, ledger, stop, around.command)
+=======
+    with Ledger(directory) as ledger, driver_lease(directory), StopRequests(directory) as stop:
+        place = Workplace(directory, allocation, ledger, stop, common)
+>>>>>>> main
         for each in _adopted(planned, place):
             if show is not None:
                 show(each)

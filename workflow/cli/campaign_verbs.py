@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from workflow.cli.completion import complete_site
 from workflow.cli.options import json_option
 from workflow.cli.verb_group import VerbGroup
 from workflow.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_RUN_FAILED, SpecError
@@ -37,6 +40,48 @@ def directory_option(function: F) -> F:
     )(function)
 
 
+def set_option(function: F) -> F:
+    """Keys of the campaign file."""
+    return click.option(
+        "--set", "sets", multiple=True, metavar="KEY=VALUE",
+        help="Override a key of the campaign file: repetitions=20, scale=frontier, set.stages.md.ranks=4, "
+        "'matrix.stages.md.ranks=[1, 2]'",
+    )(function)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class GivenOptions:
+    """What the command line lays over a campaign file."""
+
+    sets: tuple[str, ...]
+    profiles: tuple[str, ...]
+    site: str | None
+    as_written: bool
+
+
+def overlay_options(function: Callable[..., None]) -> Callable[..., None]:
+    """The options of a verb that plans a campaign: it gets them as `options`."""
+
+    @functools.wraps(function)
+    def verb(
+        sets: tuple[str, ...], profiles: tuple[str, ...], site: str | None, as_written: bool, **others: Any
+    ) -> None:
+        function(options=GivenOptions(sets, profiles, site, as_written), **others)
+
+    decorated: Callable[..., None] = verb
+    for decorate in (
+        click.option("--as-written", is_flag=True, help="Run the file as it is: without the options of the last run"),
+        click.option("--profile", "profiles", multiple=True, metavar="NAME", help="Apply a profile of the pipeline"),
+        click.option(
+            "--site", metavar="NAME", shell_complete=complete_site,
+            help="Run on this machine: a name from configs/sites, or the path of a file",
+        ),
+        set_option,
+    ):  # fmt: skip
+        decorated = decorate(decorated)
+    return decorated
+
+
 def junit_option(function: F) -> F:
     """A file for CI systems."""
     return click.option(
@@ -46,16 +91,19 @@ def junit_option(function: F) -> F:
 
 @campaign.command()
 @click.argument("file", metavar="CAMPAIGN", type=click.Path(path_type=Path))
+@overlay_options
+@directory_option
 @junit_option
-def plan(file: Path, junit: Path | None) -> None:
+def plan(file: Path, options: GivenOptions, directory: Path | None, junit: Path | None) -> None:
     """List the trials of a campaign, what they cost, and which cannot run; start nothing.
 
-    CAMPAIGN is the YAML file. Exits with 2 when a trial cannot run, or when the campaign exceeds its budget.
+    CAMPAIGN is the YAML file; of a campaign that has run also its directory, or its name below campaigns/. Exits with
+    2 when a trial cannot run, or when the campaign exceeds its budget.
     """
     from workflow.api import plan_campaign
     from workflow.campaign.show_campaign import show_plan, write_plan_junit
 
-    planned, problems = plan_campaign(file)
+    planned, problems = plan_campaign(file, directory, **vars(options))
     if junit is not None:
         write_plan_junit(junit, planned)
     show_plan(planned, [problem for problem in problems if problem.level != "error"])
@@ -71,22 +119,26 @@ def refuse(planned: PlannedCampaign, problems: list[Any]) -> None:
 
 @campaign.command()
 @click.argument("file", metavar="CAMPAIGN", type=click.Path(path_type=Path))
+@overlay_options
 @directory_option
 @click.option("--failed", is_flag=True, help="Run again only the repetitions that failed")
 @click.option("--quiet", "-q", is_flag=True, help="Print only the result, not a line per repetition")
 @junit_option
-def run(file: Path, directory: Path | None, failed: bool, quiet: bool, junit: Path | None) -> None:
+def run(
+    file: Path, options: GivenOptions, directory: Path | None, failed: bool, quiet: bool, junit: Path | None
+) -> None:
     """Run what is not finished of a campaign, one repetition after the other.
 
-    CAMPAIGN is the YAML file. What has been measured is not run again: a campaign that was stopped or killed goes on,
-    and one whose file has grown runs only what is new. Exits with 0 when all repetitions succeeded, 1 when some failed
-    or the budget was spent, 2 when a trial cannot run, and 130 when it was interrupted.
+    CAMPAIGN is the YAML file; of a campaign that has run also its directory, or its name below campaigns/. What has
+    been measured is not run again: a campaign that was stopped or killed goes on, and one whose file has grown runs
+    only what is new. It keeps its options: they need not be given again. Exits with 0 when all repetitions succeeded,
+    1 when some failed or the budget was spent, 2 when a trial cannot run, and 130 when it was interrupted.
     """
     from workflow.api import run_campaign
     from workflow.campaign.show_campaign import ProgressLines, show_end, write_status_junit
 
     lines = ProgressLines(quiet)
-    outcome = run_campaign(file, directory, only_failed=failed, show=lines, say=lines.tell)
+    outcome = run_campaign(file, directory, **vars(options), only_failed=failed, show=lines, say=lines.tell)
     if junit is not None:
         write_status_junit(junit, outcome.status)
     show_end(outcome)
@@ -114,17 +166,18 @@ def status(name: Path, directory: Path | None, as_json: bool) -> None:
 
 @campaign.command()
 @click.argument("name", metavar="CAMPAIGN", type=click.Path(path_type=Path))
+@set_option
 @directory_option
 @json_option("Print the results as JSON")
-def report(name: Path, directory: Path | None, as_json: bool) -> None:
+def report(name: Path, sets: tuple[str, ...], directory: Path | None, as_json: bool) -> None:
     """Show medians, intervals and comparisons; write table.csv, report.json and report.html.
 
-    CAMPAIGN is its file, its directory, or its name below campaigns/.
+    CAMPAIGN is its file, its directory, or its name below campaigns/. `--set` changes this report only.
     """
     from workflow.api import report_campaign
     from workflow.campaign.show_campaign import show_results
 
-    results, written = report_campaign(name, directory)
+    results, written = report_campaign(name, directory, sets=sets)
     if as_json:
         click.echo(results.model_dump_json(indent=2))
         return

@@ -95,10 +95,14 @@ class AllocationReceived(Event):
 
 @dataclass(frozen=True)
 class StageStarted(Event):
-    """The process of a stage runs; `pid` leads its process group."""
+    """The process of a stage runs; `pid` leads its process group, `argv` is the line that started it.
+
+    Of stages that one line starts, the first one has it.
+    """
 
     stage: str
     pid: int
+    argv: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -1,20 +1,18 @@
 """The directory of one run: created from a plan, found, and read.
 
-pipeline.yaml command.json plan.json allocation.json events.jsonl streams/
+pipeline.yaml provenance.json plan.json allocation.json events.jsonl streams/
 stages/<stage>/{stage.json,stdout.log,stderr.log,…,work/}
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import secrets
 import shutil
 import time
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from workflow.errors import RunError
 from workflow.formats.metrics_lines import METRICS_FILE
@@ -25,6 +23,7 @@ from workflow.plan.launch_requests import bound_by_wrapper
 from workflow.plan.placeholders import fill_all
 from workflow.plan.plan_model import Plan, StagePlan
 from workflow.plan.read_plan import read_plan
+from workflow.provenance.provenance_model import PROVENANCE_FILE, Provenance
 from workflow.run.events import EVENTS_FILE
 from workflow.spec.suggest import shortened
 from workflow.spec.user_paths import exists
@@ -50,19 +49,19 @@ def create_run_dir(
     source: PipelineText,
     run_dir: Path | None = None,
     *,
-    command: Mapping[str, Any] | None = None,
+    provenance: Provenance | None = None,
     latest: bool = True,
 ) -> Path:
     """Write everything that a run needs; by default into a new directory below `runs/`. Returns its absolute path.
 
-    `runs/latest` then points to it, wherever it is, unless `latest` is false. `command` is kept in command.json: how
-    the run was started. Raises RunError when the directory is not empty or cannot be written; nothing is left behind
+    `runs/latest` then points to it, wherever it is, unless `latest` is false. `provenance` is kept in
+    provenance.json. Raises RunError when the directory is not empty or cannot be written; nothing is left behind
     then.
     """
     existed = run_dir is not None and exists(run_dir)
     directory = _make_new(Path(RUNS).absolute(), plan.pipeline) if run_dir is None else _claim(run_dir.absolute())
     try:
-        _fill(directory, plan, source, command)
+        _fill(directory, plan, source, provenance)
         if run_dir is None:
             _point_latest(directory.parent, directory)
     except (OSError, RunError) as error:
@@ -171,7 +170,7 @@ def _new_name(pipeline: str) -> str:
     return f"{pipeline}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
 
 
-def _fill(directory: Path, plan: Plan, source: PipelineText, command: Mapping[str, Any] | None) -> None:
+def _fill(directory: Path, plan: Plan, source: PipelineText, provenance: Provenance | None) -> None:
     filled = fill_plan(plan, directory)
     for end in (end for stage in filled.stages for end in stage.ends):
         # A stream may lie deeper, and its reader may look there before the writer has come so far.
@@ -183,7 +182,8 @@ def _fill(directory: Path, plan: Plan, source: PipelineText, command: Mapping[st
     for group in filled.groups:
         group_dir(directory, group.name).mkdir(parents=True)
     _write(directory / "pipeline.yaml", source.text)
-    _write(directory / "command.json", _to_json(command or {}))
+    if provenance is not None:
+        _write(directory / PROVENANCE_FILE, provenance.to_json().encode())
     # Last: a directory with a plan is whole.
     _write(directory / PLAN_FILE, plan.to_json().encode())
 
@@ -214,10 +214,6 @@ def _write_stage(directory: Path, stage: StagePlan, plan: Plan, *, stops_itself:
     for place, original in stage.copies.items():
         Path(place).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(original, place)  # with its permissions: it may be a program
-
-
-def _to_json(value: Mapping[str, Any]) -> bytes:
-    return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
 
 
 def _write(path: Path, data: bytes) -> None:

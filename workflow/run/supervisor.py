@@ -315,6 +315,7 @@ class _Watch:
             process = make_process(stage_request(stage, self.plan, str(folder), self.placed))
         else:
             process = launch.process
+        shared = launch is not None and launch.pid is not None
         try:
             if launch is None:
                 pid = self.crew.start(process)
@@ -331,7 +332,7 @@ class _Watch:
         self.followers[name] = Follower(stage, folder, self.visibility_s)
         self.turns.append(name)
         self.read[name] = now
-        self.events.append(StageStarted(now, name, pid))
+        self.events.append(StageStarted(now, name, pid, [] if shared else list(process.argv)))
 
     def listen(self) -> None:
         """Sleep until something happens; turn it into events."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from workflow.errors import SpecError
+from workflow.errors import Problem, SpecError
 from workflow.launch.allocation import Allocation
 from workflow.launch.launchers import LAUNCHERS
 from workflow.site.cpu_topology import cpu_topology
@@ -15,7 +17,8 @@ from workflow.site.launcher_tables import launcher_options
 from workflow.site.machine import interfaces, look, memory_bytes
 from workflow.site.site_checks import check_site
 from workflow.site.site_model import Site, SiteFile
-from workflow.site.site_tree import read_site_tree
+from workflow.site.site_tree import lay_settings, read_site_tree
+from workflow.spec.overlay import Setting
 from workflow.spec.validation_messages import validated
 
 # Of a machine whose number of nodes is not known: as many as any plan needs.
@@ -46,15 +49,23 @@ _ELSEWHERE: dict[str, Any] = {
 }
 
 
-def read_site_file(name: str, base: Path | None = None) -> SiteFile:
+def read_site_file(name: str, base: Path | None = None, settings: Sequence[Setting] = ()) -> SiteFile:
     """The site as it is written; see `load_site`."""
     node, _ = read_site_tree(name, base)
-    file, problems = validated(SiteFile, node)
+    overlaid = lay_settings(node, settings)
+    file, problems = validated(SiteFile, overlaid.root)
     if file is not None:
-        problems = problems + check_site(file, node)
+        problems = problems + check_site(file, overlaid.root)
+    problems = [*overlaid.problems, *(_named(problem, settings) for problem in problems)]
     if file is None or problems:
         raise SpecError(problems)
     return file
+
+
+def _named(problem: Problem, settings: Sequence[Setting]) -> Problem:
+    """A mistake that a campaign has written names the key as there: `site.launcher`."""
+    is_own = problem.source in {each.value.place.source for each in settings}
+    return replace(problem, key=f"site.{problem.key}") if is_own else problem
 
 
 def any_machine(file: SiteFile) -> tuple[Site, set[str]]:
@@ -65,8 +76,10 @@ def any_machine(file: SiteFile) -> tuple[Site, set[str]]:
     return Site(**known | fixed, launcher_options=_options(file)), stated
 
 
-def load_site(name: str, base: Path | None = None, allocation: Allocation | None = None) -> Site:
-    """The site of that name, or with `base` of that file, relative to `base`.
+def load_site(
+    name: str, base: Path | None = None, allocation: Allocation | None = None, settings: Sequence[Setting] = ()
+) -> Site:
+    """The site of that name, or with `base` of that file, relative to `base`; with the `settings` of a campaign.
 
     `auto` is filled from the allocation, where a scheduler has given one, then from this machine. Of a site whose
     file says how to recognise it, and that is not this machine, such facts are not known.
@@ -75,7 +88,7 @@ def load_site(name: str, base: Path | None = None, allocation: Allocation | None
         WfError: there is none of that name.
         SpecError: its file is wrong.
     """
-    file = read_site_file(name, base)
+    file = read_site_file(name, base, settings)
     known: dict[str, Any] = file.model_dump()
     if allocation is not None and allocation.host_names:
         _fill_from(allocation, known)

@@ -45,6 +45,8 @@ class Loaded:
     templates: dict[str, dict[str, str]] = field(repr=False)
     """Stage → name → text of its `files:`. Files that are no text are not in it: they are copied unchanged."""
     origins: Origins = field(repr=False)
+    options: tuple[str, ...] = ()
+    """What was laid over the file, as options of `wf run`."""
 
 
 def load_pipeline(
@@ -90,7 +92,17 @@ def load_pipeline(
         presets=dict(library.engines),
         templates={name: _texts(stage, base) for name, stage in checked.spec.stages.items() if stage.files},
         origins=Origins(overlaid.root),
+        options=_options(profiles, sets, via, site),
     )
+
+
+def _options(
+    profiles: Iterable[str], sets: Iterable[str], via: str | None, site: str | os.PathLike[str] | None
+) -> tuple[str, ...]:
+    given = [*(("--profile", each) for each in profiles), *(("--set", each) for each in sets)]
+    given += [("--via", via)] if via is not None else []
+    given += [("--site", os.fspath(site))] if site is not None else []
+    return tuple(word for pair in given for word in pair)
 
 
 def _texts(stage: StageSpec, base: Path) -> dict[str, str]:

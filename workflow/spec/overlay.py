@@ -24,7 +24,7 @@ SECTIONS = ("stages", "streams")
 _COMPLETE = {"stages": ({"component"}, {"command"}), "streams": ({"from", "to"},)}
 # The stream's engine that only hands over a file: `--via` would turn it into something that no program writes.
 _FILE = "file"
-_NO_SETTING = "expected KEY=VALUE", "for example `--set stages.md.ranks=4`"
+_EXAMPLE = "stages.md.ranks=4"
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def lay_profile(result: Overlaid, name: str) -> None:
         if (part := profile.child(key)) is not None:
             profile = profile.with_child(key, _named(result, part, ("profiles", name, key), key))
     if isinstance(profile.value, dict):  # else the schema check reports it
-        result.root = _merged(result.root, profile)
+        result.root = merged(result.root, profile)
 
 
 def _named(result: Overlaid, part: Node, at: KeyPath, section: str) -> Node:
@@ -100,18 +100,18 @@ def _named(result: Overlaid, part: Node, at: KeyPath, section: str) -> Node:
             message, hint = f"there is no {one} `{name}`", did_you_mean(name, known) or f"{section}: {listing(known)}"
             result.problems.append(problem_at(result.root, (*at, name), message, hint, at_key=True))
             continue
-        named[name] = _merged(named[name], change) if name in named else change
+        named[name] = merged(named[name], change) if name in named else change
     return Node(named, part.place, part.key, part.layer) if isinstance(part.value, dict) else part
 
 
-def _merged(below: Node, above: Node) -> Node:
+def merged(below: Node, above: Node) -> Node:
     """Mappings are merged key by key; anything else is replaced."""
     if not (isinstance(below.value, dict) and isinstance(above.value, dict)):
         return above
-    merged = dict(below.value)
+    both = dict(below.value)
     for key, child in above.value.items():
-        merged[key] = _merged(merged[key], child) if key in merged else child
-    return Node(merged, below.place, below.key, below.layer)
+        both[key] = merged(both[key], child) if key in both else child
+    return Node(both, below.place, below.key, below.layer)
 
 
 def _lay_via(result: Overlaid, via: str) -> None:
@@ -120,52 +120,69 @@ def _lay_via(result: Overlaid, via: str) -> None:
     for name, stream in (streams.mapping() if streams else {}).items():
         given = stream.child("via")
         if given is None or given.value != _FILE:
-            result.root = _with(result.root, ("streams", name, "via"), Node(via, place, place, "--via"))
+            result.root = with_value(result.root, ("streams", name, "via"), Node(via, place, place, "--via"))
 
 
 def _lay_site(result: Overlaid, site: str) -> None:
-    """A path on the command line is relative to the user's directory, one in the file to the file's folder."""
+    result.root = with_value(result.root, ("site",), given_site(site))
+
+
+def given_site(site: str) -> Node:
+    """`--site`: a path on the command line is relative to the user's directory, one in the file to its folder."""
     place = SourcePosition(f"--site {site}")
     value = os.path.abspath(Path(site).expanduser()) if is_path(site) else site  # noqa: PTH100 - it may hold a NUL byte
-    result.root = _with(result.root, ("site",), Node(value, place, place, "--site"))
+    return Node(value, place, place, "--site")
 
 
 def _lay_set(result: Overlaid, text: str) -> None:
-    key, _, value_text = text.partition("=")
+    given = read_set(text)
+    if isinstance(given, Setting):
+        wrong = _key_mistake(result.root, given.key)
+        if wrong is None:
+            _lay_value(result, given.key, given.value)
+            return
+        given = Problem(given.value.place.source, 0, 0, "", *wrong)
+    result.problems.append(given)
+
+
+def read_set(text: str, example: str = _EXAMPLE) -> Setting | Problem:
+    """`--set KEY=VALUE`: the key, and the value with the option as its place; or what is wrong with it."""
+    key, equals, value_text = text.partition("=")
     place = SourcePosition(f"--set {text}")
-    wrong = _key_mistake(result.root, key) if "=" in text else _NO_SETTING
-    if wrong is None:
-        try:
-            # Nothing after the `=` is an empty string; null is written `null`.
-            value = parse_yaml(value_text, place.source) if value_text else Node("", place)
-        except SpecError as error:
-            wrong = f"the value is not valid YAML: {error.problems[0].message}", error.problems[0].hint
-    if wrong is not None:
-        result.problems.append(Problem(place.source, 0, 0, "", *wrong))
-        return
-    _lay_value(result, key, relabelled(value, "--set", place))
+    if not equals or not _is_key(key):
+        return Problem(place.source, 0, 0, "", "expected KEY=VALUE", f"for example `--set {example}`")
+    try:
+        # Nothing after the `=` is an empty string; null is written `null`.
+        value = parse_yaml(value_text, place.source) if value_text else Node("", place)
+    except SpecError as error:
+        message = f"the value is not valid YAML: {error.problems[0].message}"
+        return Problem(place.source, 0, 0, "", message, error.problems[0].hint)
+    return Setting(key, relabelled(value, "--set", place))
 
 
 def _lay_setting(result: Overlaid, setting: Setting) -> None:
     place = setting.value.key or setting.value.place
-    wrong = _key_mistake(result.root, setting.key)
+    if _is_key(setting.key):
+        wrong = _key_mistake(result.root, setting.key)
+    else:
+        wrong = "expected a key of the pipeline", "write the key as in the pipeline: `stages.md.ranks`"
     if wrong is not None:
-        hint = "write the key as in the pipeline: `stages.md.ranks`" if wrong == _NO_SETTING else wrong[1]
-        message = "expected a key of the pipeline" if wrong == _NO_SETTING else wrong[0]
-        result.problems.append(Problem(*place, setting.key, message, hint))
+        result.problems.append(Problem(*place, setting.key, *wrong))
         return
     _lay_value(result, setting.key, relabelled(setting.value, "campaign"))
 
 
 def _lay_value(result: Overlaid, key: str, value: Node) -> None:
     for path in _starred(result.root, key_path(result.root, key)):
-        result.root = _with(result.root, path, value)
+        result.root = with_value(result.root, path, value)
+
+
+def _is_key(text: str) -> bool:
+    return re.fullmatch(r"[^.\s]+(\.[^.\s]+)*", text) is not None
 
 
 def _key_mistake(root: Node, key: str) -> tuple[str, str] | None:
     """What is wrong with a key such as `stages.md.ranks`, apart from what the schema checks."""
-    if not re.fullmatch(r"[^.\s]+(\.[^.\s]+)*", key):
-        return _NO_SETTING
     path = key_path(root, key)
     if path[0] == "profiles":
         return "profiles cannot be set", "choose one with `--profile NAME`"
@@ -201,7 +218,7 @@ def _starred(root: Node, path: KeyPath) -> list[KeyPath]:
     return [(path[0], name, *path[2:]) for name in (section.mapping() if section else {})]
 
 
-def _with(node: Node, path: KeyPath, value: Node) -> Node:
+def with_value(node: Node, path: KeyPath, value: Node) -> Node:
     """The tree with the value at `path` replaced; missing mappings on the path are created."""
     if not path:
         return value
@@ -209,4 +226,4 @@ def _with(node: Node, path: KeyPath, value: Node) -> Node:
     if not isinstance(node.value, dict):
         node = Node({}, value.place, value.place, value.layer)
     below = node.child(key) or Node({}, value.place, value.place, value.layer)
-    return node.with_child(key, _with(below, path[1:], value))
+    return node.with_child(key, with_value(below, path[1:], value))

@@ -6,7 +6,7 @@ What a supervisor imports is imported once.
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +24,8 @@ from workflow.campaign.execution.repetition import StartedAttempt, remove_data, 
 from workflow.campaign.ledger import Attempt, Ledger, OpenAttempt, RepetitionId
 from workflow.campaign.planning.planned_trials import PlannedCampaign
 from workflow.launch.allocation import Allocation
+from workflow.provenance.collect import to_provenance
+from workflow.provenance.provenance_model import Circumstances
 
 
 @dataclass(frozen=True)
@@ -34,8 +36,8 @@ class Workplace:
     allocation: Allocation
     ledger: Ledger
     stop: StopRequests
-    command: Mapping[str, object]
-    """How it was started: kept in each run directory."""
+    common: Circumstances
+    """What all its runs are started with: kept in each run directory."""
 
     def begin(self, each: Waiting, place: str = "") -> StartedAttempt:
         """A new attempt of a repetition, with its line in the ledger."""
@@ -73,9 +75,8 @@ def execute_in_order(
                 return "the budget is spent"
             trial = each.trial
             start = place.begin(each)
-            attempt = run_repetition(
-                start, trial.plan, trial.loaded, place.allocation, place.command, place.stop.wanted
-            )
+            provenance = to_provenance(place.common, trial.plan, trial.loaded)
+            attempt = run_repetition(start, trial.plan, trial.loaded, place.allocation, provenance, place.stop.wanted)
             place.end(planned, each.identity, attempt)
             times.append(attempt.wall_s)
             final = attempt.state == "succeeded" or number == attempts

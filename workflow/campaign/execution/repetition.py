@@ -6,7 +6,7 @@ import contextlib
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from workflow.core_set import format_cores
 from workflow.formats.json_lines import read_json_lines
 from workflow.launch.allocation import Allocation
 from workflow.plan.plan_model import Plan
+from workflow.provenance.provenance_model import Provenance
 from workflow.report.report_files import compute_report
 from workflow.run.control_requests import Control, send_request
 from workflow.run.events import EVENTS_FILE
@@ -42,7 +43,7 @@ def run_repetition(
     plan: Plan,
     source: PipelineText,
     allocation: Allocation,
-    command: Mapping[str, object],
+    provenance: Provenance,
     wanted: Callable[[], Control | None],
 ) -> Attempt:
     """Run one repetition on the hosts of `allocation`, from its directory to its figures.
@@ -51,7 +52,7 @@ def run_repetition(
     Raises RunError when the directory cannot be used.
     """
     clock, load = time.monotonic(), os.getloadavg()[0]
-    create_run_dir(plan, source, start.run_dir, command=command, latest=False)
+    create_run_dir(plan, source, start.run_dir, provenance=provenance, latest=False)
     sent: set[Control] = set()
     with contextlib.closing(supervise(start.run_dir, allocation)) as states:
         for _ in states:
@@ -95,7 +96,7 @@ def lost_hosts(run_dir: Path) -> list[str]:
 
 
 _RECORDS = {
-    "plan.json", "pipeline.yaml", "command.json", "allocation.json", "events.jsonl", "proof.json", "lease.json",
+    "plan.json", "pipeline.yaml", "allocation.json", "events.jsonl", "proof.json", "lease.json",
     "job.json", "control.jsonl", "provenance.json", "report.json", "report.html", "stages", "launches", STREAMS,
 }  # fmt: skip
 

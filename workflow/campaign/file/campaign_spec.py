@@ -18,7 +18,7 @@ from workflow.spec.models.units import Duration
 
 Better = Literal["less", "more"]
 Values = Annotated[list[Any], Field(min_length=1)]
-_SETTINGS = "keys of the pipeline, as `--set` takes them, with their values"
+_SETTINGS = "keys of the pipeline, as `--set` takes them, or `site.KEY`, with their values"
 
 
 class RunOrder(Spec):
@@ -110,8 +110,8 @@ class CampaignSpec(Spec):
     matrix: dict[str, Values] = Field(
         default_factory=dict,
         examples=[[1, 2, 4]],
-        description="key of the pipeline → its values; every combination is a trial. The key `profile` names a "
-        "profile of the pipeline",
+        description="key of the pipeline → its values; every combination is a trial. `site.KEY` is a key of the site "
+        "file, `profile` names a profile of the pipeline",
     )
     zip_: dict[str, Values] = Field(
         default_factory=dict,
@@ -125,6 +125,11 @@ class CampaignSpec(Spec):
     exclude: list[Annotated[dict[str, Any], Field(min_length=1)]] = Field(
         default_factory=list, description="trials to leave out: those that have all these values"
     )
+    scales: dict[Name, dict[str, Any]] = Field(
+        default_factory=dict,
+        description="named overlays of keys of this file: mappings are merged key by key, other values replaced",
+    )
+    scale: Name | None = Field(None, description="the scale to apply; `--set scale=NAME` chooses another one")
     repetitions: int = Field(
         10, ge=1, le=10_000, description="measured repetitions of each trial; an interval needs 6, and 8 are advised"
     )

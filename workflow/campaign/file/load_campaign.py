@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from workflow.campaign.file.campaign_overlay import NO_OPTIONS, CampaignOptions, lay_options, lay_scale, scale_names
 from workflow.campaign.file.campaign_spec import CampaignSpec
 from workflow.campaign.file.figures import WITH_BASELINE, FigureName, fields_of, to_figure_name
 from workflow.errors import Problem, SpecError
@@ -28,7 +29,8 @@ class Campaign:
     text: bytes = field(repr=False)
     """The file as given."""
     root: Node = field(repr=False)
-    """The file's values with their places."""
+    """The values of the file, its scale and the options, with their places."""
+    options: CampaignOptions = NO_OPTIONS
 
     @property
     def pipeline(self) -> str:
@@ -42,21 +44,44 @@ class Campaign:
         return str(self.path.parent / site) if site is not None and is_path(site) else site
 
 
-def load_campaign(path: str | os.PathLike[str]) -> Campaign:
-    """Reads and checks a campaign file.
+def load_campaign(path: str | os.PathLike[str], options: CampaignOptions = NO_OPTIONS) -> Campaign:
+    """Reads and checks a campaign file with its scale and the options.
 
     Raises:
-        SpecError: all that is wrong with it, in the file's order.
+        SpecError: all that is wrong, in the file's order, scales that were not chosen included.
     """
     file = Path(path)
     root, text = read_yaml(file, os.fspath(path))
+    overlaid = lay_options(root, options)
+    spec, problems = _checked(overlaid.root)
+    problems = [*overlaid.problems, *problems, *_other_scales(root, spec.scale if spec is not None else None)]
+    if problems or spec is None:
+        mistaken = _pipeline_given(root)
+        raise SpecError(list(dict.fromkeys(problems)) if mistaken is None else [mistaken])
+    return Campaign(spec, file.absolute(), text, overlaid.root, options)
+
+
+def _checked(root: Node) -> tuple[CampaignSpec | None, list[Problem]]:
     spec, problems = validated(CampaignSpec, root)
     if spec is not None:
         problems += [*_figures(spec, root), *_comparisons(spec, root), *_settings(spec, root)]
-    if problems or spec is None:
-        mistaken = _pipeline_given(root)
-        raise SpecError(problems if mistaken is None else [mistaken])
-    return Campaign(spec, file.absolute(), text, root)
+    return spec, problems
+
+
+def _other_scales(root: Node, chosen: str | None) -> list[Problem]:
+    """What each scale that was not chosen would break: a typo in it is reported before the scale is used."""
+    names = [name for name in scale_names(root) if name != chosen]
+    before = set(_checked(root)[1]) if names else set()
+    found = []
+    for name in names:
+        alone = lay_scale(root, Node(name, root.place))
+        after = [*alone.problems, *_checked(alone.root)[1]]
+        found += [
+            replace(problem, message=f"{problem.message} (with scale {name})")
+            for problem in after
+            if problem not in before
+        ]
+    return found
 
 
 def _pipeline_given(root: Node) -> Problem | None:

@@ -6,7 +6,7 @@ import itertools
 import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from workflow.campaign.file.campaign_spec import CampaignSpec, RunOrder
@@ -18,6 +18,8 @@ from workflow.spec.yaml_tree.node import KeyPath, Node, plain
 
 PROFILE = "profile"
 """The key of a campaign that names a profile of the pipeline, rather than one of its keys."""
+SITE = "site."
+"""Begins the keys of a campaign that are keys of the site file."""
 MAX_TRIALS = 100_000
 
 Point = dict[str, Node]
@@ -30,14 +32,25 @@ class Trial:
     parameters: Mapping[str, Any]
     """The keys that vary → this trial's values, as plain data."""
     settings: tuple[Setting, ...]
-    """All that is laid over the pipeline, the weakest first."""
+    """All that is laid over the pipeline and (`site.KEY`) over its site, the weakest first."""
     profiles: tuple[str, ...]
     place: tuple[str, int, int]
     """Where it is written: source, line and column, for messages about it as a whole."""
 
+    @property
+    def of_pipeline(self) -> tuple[Setting, ...]:
+        """What is laid over the pipeline."""
+        return tuple(each for each in self.settings if not each.key.startswith(SITE))
+
+    @property
+    def of_site(self) -> tuple[Setting, ...]:
+        """What is laid over the site file: its keys, `launcher`."""
+        own = (each for each in self.settings if each.key.startswith(SITE))
+        return tuple(replace(each, key=each.key.removeprefix(SITE)) for each in own)
+
     def with_settings(self, more: Sequence[Setting]) -> Trial:
-        """The same trial with more laid over the pipeline."""
-        return Trial(self.parameters, (*self.settings, *more), self.profiles, self.place)
+        """The same trial with more laid over it."""
+        return replace(self, settings=(*self.settings, *more))
 
 
 @dataclass(frozen=True)

@@ -5,22 +5,22 @@ Paths are left out: a campaign directory can be moved, and a second clone of the
 
 from __future__ import annotations
 
-import functools
 import hashlib
-import importlib.metadata
 import json
-import platform
 import sys
-from collections.abc import Iterator
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from workflow.plan.plan_model import Plan
+from workflow.provenance.file_checksums import checksum
+from workflow.provenance.installed_versions import PACKAGES, versions, versions_of_stages
+from workflow.provenance.plan_files import NOT_NAMES, files_of
 from workflow.spec.load import Loaded
 
 KEY_LENGTH = 12
 # Texts for people and limits in time: they change no measured figure.
-_LEFT_OUT = {"pipeline_file", "deadlines", "reasons", "advice"}
+_LEFT_OUT = NOT_NAMES | {"deadlines"}
 
 
 def content_key(plan: Plan, loaded: Loaded) -> str:
@@ -28,63 +28,46 @@ def content_key(plan: Plan, loaded: Loaded) -> str:
 
     A file of the plan that does not exist counts by its name. Hexadecimal digits, `KEY_LENGTH` of them.
     """
-    data = plan.model_dump(mode="json", exclude=_LEFT_OUT)
-    files = {path for text in _texts(data) if (path := _file(text)) is not None}
-    files |= {path for folder in loaded.component_dirs.values() for path in folder.rglob("*.py")}
-    text = json.dumps(data, sort_keys=True, ensure_ascii=False)
-    for place, name in sorted(_places(loaded).items(), key=lambda item: -len(item[0])):
-        text = text.replace(place, name)
-    sums = sorted(_checksum(path, path.stat().st_mtime_ns, path.stat().st_size) for path in files)
-    whole = json.dumps([text, sums, versions()], sort_keys=True)
+    sums = {}
+    for path, role in files_of(plan, loaded).items():
+        # What the pipeline, the site and the description of a component say is in the plan.
+        if role in ("program", "input") or path.suffix == ".py":
+            sums[str(path)] = f"<{path.name} {_sum(path)}>"
+    data = _without_places(plan.model_dump(mode="json", exclude=_LEFT_OUT), sums, _places(loaded))
+    others = [each.versions for each in versions_of_stages(plan)]
+    whole = json.dumps([data, sorted(sums.values()), key_versions(), others], sort_keys=True)
     return hashlib.sha256(whole.encode()).hexdigest()[:KEY_LENGTH]
 
 
-@functools.cache
-def versions() -> dict[str, str]:
-    """Python and the packages on which the figures of a run depend."""
-    found = {"python": platform.python_version()}
-    for package in ("adios2", "numpy", "mpi4py"):
-        try:
-            found[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
+def key_versions() -> dict[str, str]:
+    """Of Python and what stages import. That of wf is in the plan; an update of the kernel changes no key."""
+    return {name: version for name, version in versions().items() if name in ("python", "mpi", *PACKAGES)}
 
 
-def _places(loaded: Loaded) -> dict[str, str]:
-    """Folders of this machine → what stands for them."""
-    components = {str(folder): f"<component {name}>" for name, folder in loaded.component_dirs.items()}
-    return {**components, str(loaded.path.parent): "<pipeline>", sys.executable: "<python>", sys.prefix: "<prefix>"}
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            yield str(key)
-            yield from _texts(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _texts(item)
-
-
-def _file(text: str) -> Path | None:
-    """The file that a text of the plan names; None for anything else."""
-    if not text.startswith("/") or "\n" in text:
-        return None
+def _sum(path: Path) -> str:
     try:
-        path = Path(text)
-        return path if path.is_file() else None
-    except (OSError, ValueError):
-        return None
+        return str(checksum(path))
+    except OSError:  # it may be executed, but not read
+        return "unreadable"
 
 
-@functools.cache
-def _checksum(path: Path, mtime_ns: int, size: int) -> str:  # noqa: ARG001 - a changed file has another time or size
-    """SHA-256 of a file; read once as long as it does not change."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
+def _places(loaded: Loaded) -> list[tuple[str, str]]:
+    """Folders of this machine → what stands for them, the deepest first."""
+    components = {str(folder): f"<component {name}>" for name, folder in loaded.component_dirs.items()}
+    places = {**components, str(loaded.path.parent): "<pipeline>", sys.executable: "<python>", sys.prefix: "<prefix>"}
+    return sorted(places.items(), key=lambda item: -len(item[0]))
+
+
+def _without_places(value: Any, sums: Mapping[str, str], places: list[tuple[str, str]]) -> Any:
+    """JSON-like data in which files stand by their checksum, and folders by what they are."""
+    if isinstance(value, dict):
+        return {_without_places(key, sums, places): _without_places(item, sums, places) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_without_places(item, sums, places) for item in value]
+    if not isinstance(value, str) or "/" not in value:
+        return value
+    if value in sums:
+        return sums[value]
+    for place, name in places:
+        value = value.replace(place, name)
+    return value

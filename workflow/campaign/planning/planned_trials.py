@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from workflow.campaign.file.campaign_spec import CampaignSpec
@@ -18,7 +18,8 @@ from workflow.spec.suggest import did_you_mean, listing
 from workflow.spec.validation_messages import problem_at
 from workflow.spec.yaml_tree.node import KeyPath, Node
 
-Decide = Callable[[Loaded], Plan]
+Decide = Callable[[Loaded, Sequence[Setting]], Plan]
+"""A loaded pipeline and what a trial lays over its site → the plan."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class PlannedCampaign:
 
 
 def plan_campaign(campaign: Campaign, decide: Decide) -> PlannedCampaign:
-    """Load and plan every trial. `decide` makes the plan of a loaded pipeline.
+    """Load and plan every trial.
 
     Raises:
         SpecError: the campaign has no trials, or measures what none of its trials has.
@@ -110,19 +111,26 @@ def _deadline(campaign: Campaign) -> Setting:
 def _planned(campaign: Campaign, trial: Trial, limit: Setting, decide: Decide) -> ReadyTrial | RefusedTrial:
     try:
         loaded = load_pipeline(
-            campaign.pipeline, profiles=trial.profiles, site=campaign.site, settings=[limit, *trial.settings]
+            campaign.pipeline, profiles=trial.profiles, site=campaign.site, settings=[limit, *trial.of_pipeline]
         )
-        plan = decide(loaded)
+        plan = decide(loaded, trial.of_site)
     except SpecError as error:
-        return RefusedTrial(trial, tuple(_placed(problem, trial) for problem in error.problems))
+        return RefusedTrial(trial, tuple(_placed(problem, trial, campaign) for problem in error.problems))
     return ReadyTrial(trial, loaded, plan, content_key(plan, loaded))
 
 
-def _placed(problem: Problem, trial: Trial) -> Problem:
-    """A problem of an option that the campaign gave has its place in the campaign."""
-    if problem.source.startswith("--"):
-        return replace(problem, source=trial.place[0], line=trial.place[1], column=trial.place[2])
-    return problem
+def _placed(problem: Problem, trial: Trial, campaign: Campaign) -> Problem:
+    """A problem of `--site` or `--profile` has the place where the campaign names the site or the profile."""
+    option, _, name = problem.source.partition(" ")
+    if option == "--site" and (site := campaign.root.child("site")) is not None:
+        place: tuple[str, int, int] = site.place
+    elif option == "--profile":
+        written = campaign.root.child("profiles")
+        named = (each for each in written.children.values() if each.value == name) if written is not None else iter(())
+        place = next((each.place for each in named), trial.place)
+    else:
+        return problem
+    return replace(problem, source=place[0], line=place[1], column=place[2])
 
 
 def _twins(ready: list[ReadyTrial]) -> list[Problem]:

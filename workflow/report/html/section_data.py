@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-from typing import Any, NamedTuple
+import shlex
+from typing import NamedTuple
 
 from markupsafe import Markup
 
 from workflow.formatting import duration, percent, rate
 from workflow.plan.plan_model import Plan
+from workflow.provenance.provenance_model import Provenance, read_provenance
 from workflow.report.build.queue_history import queue_history, recorded_until
 from workflow.report.build.timeline import ACTIVITIES, Lane, data_rates, make_lane
 from workflow.report.html import svg_charts
@@ -222,23 +222,18 @@ def environment_facts(records: Records, report: Report) -> list[tuple[str, str]]
     facts = {"wf": plan.wf_version, "site": plan.site, "host": report.run.host, "pipeline file": plan.pipeline_file}
     if versions := sorted({each.adios2 for each in records.metrics.values() if each.adios2}):
         facts["adios2 in the stages"] = ", ".join(versions)
-    facts |= {str(key).replace("_", " "): _text(value) for key, value in _command(records.run_dir).items()}
+    if (provenance := read_provenance(records.run_dir)) is not None:
+        facts |= _provenance_facts(provenance)
     for names, argv in launch_lines(plan):
         facts[f"stage {names.strip()}"] = " ".join(argv)
     return [(name, value) for name, value in facts.items() if value]
 
 
-def _command(run_dir: Path) -> dict[str, Any]:
-    try:
-        command = json.loads((run_dir / "command.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return command if isinstance(command, dict) else {}
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{key} {each}" for key, each in value.items())
-    if isinstance(value, list):
-        return " ".join(str(each) for each in value)
-    return "" if value is None else str(value)
+def _provenance_facts(provenance: Provenance) -> dict[str, str]:
+    facts = {"command": shlex.join(provenance.command), "directory": provenance.directory, "user": provenance.user}
+    facts |= {"python": provenance.python, "modules": ", ".join(provenance.modules)}
+    facts["versions"] = ", ".join(f"{name} {version}" for name, version in provenance.versions.items())
+    if (git := provenance.git) is not None:
+        state = {True: ", with changes", False: "", None: ", changes not known"}[git.dirty]
+        facts["git"] = f"{git.commit[:12]} {git.branch}".rstrip() + state
+    return facts

@@ -1,0 +1,1 @@
+"""What a run was made from and with: versions, git, environment, checksums. Collected once, kept in provenance.json."""

@@ -1,0 +1,62 @@
+"""Collects the provenance of a run: what all runs of a process have in common once, the files of each plan."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from workflow.plan.plan_model import Plan
+from workflow.provenance.git_state import start_git_state
+from workflow.provenance.installed_versions import versions, versions_of_stages
+from workflow.provenance.plan_files import file_records, files_of
+from workflow.provenance.provenance_model import Circumstances, Provenance
+from workflow.provenance.redaction import clean_text, clean_words, kept_environment, secret_values
+from workflow.spec.load import Loaded
+
+# A start does not wait for more: some 10 ms. `wf archive` reads the rest.
+LARGEST_READ = 8 << 20
+
+
+def circumstances(folder: Path, argv: Sequence[str]) -> Circumstances:
+    """What all runs have in common that this process makes from pipelines of a folder.
+
+    Takes some 10 ms: a campaign does it once.
+    """
+    git = start_git_state(folder)
+    secrets = secret_values(os.environ)
+    environment = kept_environment(os.environ)
+    return Circumstances(
+        host=platform.node(),
+        user=_user(),
+        command=clean_words(argv, secrets),
+        directory=clean_text(str(Path.cwd()), secrets),
+        python=sys.executable,
+        versions=versions(),
+        modules=[module for module in environment.get("LOADEDMODULES", "").split(":") if module],
+        environment=environment,
+        git=git(),
+    )
+
+
+def to_provenance(common: Circumstances, plan: Plan, loaded: Loaded) -> Provenance:
+    """The provenance of a run of this plan. Files that were read before are not read again."""
+    return Provenance(
+        **dict(common),
+        created=round(time.time(), 3),
+        options=clean_words(loaded.options, secret_values(os.environ)),
+        stage_pythons=versions_of_stages(plan),
+        files=file_records(files_of(plan, loaded), LARGEST_READ),
+    )
+
+
+def _user() -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # in a container
+        return str(os.getuid())

@@ -1,0 +1,83 @@
+"""The files that a plan names: those of the pipeline, its site and components, programs, and inputs."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from workflow.plan.plan_model import Plan, StagePlan
+from workflow.provenance.file_checksums import checksum, is_data, size_and_time
+from workflow.provenance.provenance_model import FileRecord, FileRole
+from workflow.site.site_tree import site_files
+from workflow.spec.load import Loaded
+
+# Their texts are for people, or name the pipeline file, which has a role of its own.
+NOT_NAMES = {"pipeline_file", "reasons", "advice"}
+
+
+def files_of(plan: Plan, loaded: Loaded) -> dict[Path, FileRole]:
+    """All files that the plan is made from and names, each once, with what it is. Only those that there are."""
+    found: dict[Path, FileRole] = {loaded.path: "pipeline"}
+    for file in site_files(plan.site, loaded.spec.site, loaded.path.parent):
+        found.setdefault(file, "site")
+    for file in component_files(loaded):
+        found.setdefault(file, "component")
+    for stage in plan.stages:
+        if (program := program_of(stage)) is not None:
+            found.setdefault(program, "program")
+    for name in (name for files in (stage.files for stage in loaded.spec.stages.values()) for name in files.values()):
+        if is_data(file := loaded.path.parent / name):
+            found.setdefault(file, "input")
+    for text in texts_of(plan.model_dump(mode="json", exclude=NOT_NAMES)):
+        if (named := _named(text)) is not None:
+            found.setdefault(named, "input")
+    return found
+
+
+def component_files(loaded: Loaded) -> Iterator[Path]:
+    """The descriptions and Python modules of the components that are used."""
+    for folder in loaded.component_dirs.values():
+        yield folder / "component.yaml"
+        yield from sorted(folder.rglob("*.py"))
+
+
+def program_of(stage: StagePlan) -> Path | None:
+    """What a stage starts, as a file; None where it is not on this machine."""
+    found = shutil.which(stage.program[0], path=stage.env.get("PATH"))
+    return Path(found) if found is not None and found.startswith("/") else None
+
+
+def file_records(files: dict[Path, FileRole], limit: int | None) -> list[FileRecord]:
+    """The files with their sizes and checksums; without a checksum where more than `limit` bytes would be read."""
+    records = []
+    for path, role in files.items():
+        try:
+            size, modified = size_and_time(path)
+            summed = checksum(path, limit)
+        except OSError:  # it may be executed, but not read; or it is gone
+            continue
+        records.append(FileRecord(role=role, path=str(path), size=size, modified=round(modified, 6), sha256=summed))
+    return records
+
+
+def texts_of(value: Any) -> Iterator[str]:
+    """All texts in JSON-like data, keys included."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield str(key)
+            yield from texts_of(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from texts_of(item)
+
+
+def _named(text: str) -> Path | None:
+    """The file that a text of the plan names; None for anything else."""
+    if not text.startswith("/") or "\n" in text or text.startswith("/dev/"):
+        return None
+    path = Path(text)
+    return path if is_data(path) else None

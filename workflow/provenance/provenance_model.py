@@ -1,0 +1,95 @@
+"""`provenance.json`: what a run was started from and with, besides its plan. Nothing in it is a secret."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+FileRole = Literal["pipeline", "site", "component", "program", "input"]
+PROVENANCE_FILE = "provenance.json"
+
+
+class ProvenancePart(BaseModel):
+    """Settings of all parts of provenance.json."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class GitState(ProvenancePart):
+    """The git repository that holds the pipeline's folder."""
+
+    commit: str
+    branch: str = Field("", description="empty for a detached HEAD")
+    remote: str = Field("", description="URL, without user name, password and query")
+    folder: str = Field(description="the pipeline's folder inside the repository; `.` is its top")
+    dirty: bool | None = Field(
+        None, description="whether files of that folder which git tracks differ from the commit; null: git did not say"
+    )
+    diff_sha256: str = Field("", description="SHA-256 of `git diff HEAD -- FOLDER`; empty where nothing differs")
+
+
+class FileRecord(ProvenancePart):
+    """A file that the plan names, as it was when the run was made."""
+
+    role: FileRole = Field(description="program: what a stage starts; input: any other file that the plan names")
+    path: str
+    size: int = Field(description="bytes; of a directory of ADIOS2, those of all its files")
+    modified: float = Field(description="Unix seconds")
+    sha256: str | None = Field(
+        None, description="of a directory, of the names and sums of its files; null: too large to read at the start"
+    )
+
+
+class StagePython(ProvenancePart):
+    """A Python that is not that of wf, and the stages that it executes."""
+
+    python: str
+    stages: list[str]
+    versions: dict[str, str] = Field(description="found in the folders of its packages; it was not started")
+
+
+class Circumstances(ProvenancePart):
+    """What all runs that one process makes from a pipeline's folder have in common."""
+
+    host: str = Field(description="where the run directory was made; where the run was is in events.jsonl")
+    user: str
+    command: list[str] = Field(description="the command line of wf, or of the script that uses it")
+    directory: str = Field(description="working directory of that command")
+    python: str
+    versions: dict[str, str] = Field(
+        description="wf, python, os, adios2, numpy, mpi4py and mpi, as far as they are known"
+    )
+    git: GitState | None = Field(None, description="null: the pipeline is in no repository")
+    modules: list[str] = Field(default_factory=list, description="environment modules that were loaded")
+    environment: dict[str, str] = Field(
+        default_factory=dict,
+        description="variables that may change what a run does; `<removed>` in place of what may be a secret",
+    )
+
+
+class Provenance(Circumstances):
+    """What a run was started from and with.
+
+    `allocation.json` has the hosts that it received, `job.json` its batch job, and the `stage_started` events of
+    `events.jsonl` the command line of each stage.
+    """
+
+    provenance_version: Literal[1] = 1
+    created: float = Field(description="Unix seconds")
+    options: list[str] = Field(default_factory=list, description="what was laid over the pipeline: `--set`, …")
+    stage_pythons: list[StagePython] = Field(default_factory=list)
+    files: list[FileRecord] = Field(default_factory=list)
+
+    def to_json(self) -> str:
+        """The text of `provenance.json`."""
+        return self.model_dump_json(indent=2) + "\n"
+
+
+def read_provenance(run_dir: Path) -> Provenance | None:
+    """The provenance of a run; None where there is none, or it cannot be read."""
+    try:
+        return Provenance.model_validate_json((run_dir / PROVENANCE_FILE).read_bytes())
+    except (OSError, ValidationError):
+        return None
