@@ -22,12 +22,8 @@ from workflow.spec.load import Loaded, load_pipeline
 from workflow.spec.models.pipeline import AUTO_SITE
 
 if TYPE_CHECKING:
-<<<<<<< HEAD
     from workflow.campaign.campaign_run import CampaignOutcome, Say, ShowEnded
-=======
-    from workflow.campaign.campaign_run import CampaignOutcome, ShowEnded
     from workflow.campaign.file.campaign_overlay import CampaignOptions
->>>>>>> main
     from workflow.campaign.planning.planned_trials import PlannedCampaign
     from workflow.campaign.results.results_model import CampaignResults, CampaignStatus
     from workflow.errors import Problem
@@ -410,39 +406,24 @@ def run_campaign(
         RunError: the directory cannot be used.
     """
     from workflow.campaign.campaign_run import run_planned
-<<<<<<< HEAD
     from workflow.campaign.execution.ways_to_run import Surroundings, needs_jobs
-=======
     from workflow.provenance.collect import circumstances
->>>>>>> main
 
     sites, options = _Sites(), _campaign_options(sets, profiles, site)
     planned, problems, where = _plan_campaign(path, directory, options, as_written, sites)
     if wrong := [*planned.problems, *(problem for problem in problems if problem.level == "error")]:
         raise SpecError(wrong)
-<<<<<<< HEAD
-    warnings = [problem for problem in problems if problem.level == "warning"]
-    around = Surroundings(
-        sites.allocation, {trial.key: sites.find(trial.loaded) for trial in planned.ready}, make_plan, _command()
-    )
-    for trial in planned.ready:
-        site = around.sites[trial.key]
-        warnings += refuse_missing(trial.loaded, trial.plan, site)
-        if not needs_jobs(planned, sites.allocation):
-            warnings += refuse_allocation(trial.plan, site, sites.allocation)
-    show_warnings(list(dict.fromkeys(warnings)))
-    where = directory_of(planned.campaign, None if directory is None else Path(directory))
-    return run_planned(planned, where, around, only_failed=only_failed, show=show, say=say)
-=======
     warnings = [problem for problem in problems if problem.level == "warning" or not problem.place]
-    for trial in planned.ready:
-        machine = sites.find(trial.loaded, trial.trial.of_site)
-        warnings += refuse_missing(trial.loaded, trial.plan, machine)
-        warnings += refuse_allocation(trial.plan, machine, sites.allocation)
-    show_warnings(list(dict.fromkeys(warnings)))
     common = circumstances(Path(planned.campaign.pipeline).parent, sys.argv)
-    return run_planned(planned, where, sites.allocation, common, only_failed=only_failed, show=show)
->>>>>>> main
+    machines = {trial.key: sites.find(trial.loaded, trial.trial.of_site) for trial in planned.ready}
+    for trial in planned.ready:
+        machine = machines[trial.key]
+        warnings += refuse_missing(trial.loaded, trial.plan, machine)
+        if not needs_jobs(planned, sites.allocation):
+            warnings += refuse_allocation(trial.plan, machine, sites.allocation)
+    show_warnings(list(dict.fromkeys(warnings)))
+    around = Surroundings(sites.allocation, machines, make_plan, common)
+    return run_planned(planned, where, around, only_failed=only_failed, show=show, say=say)
 
 
 def campaign_status(

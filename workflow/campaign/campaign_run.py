@@ -21,11 +21,6 @@ from workflow.campaign.planning.content_key import key_versions
 from workflow.campaign.planning.planned_trials import PlannedCampaign
 from workflow.campaign.results.make_results import make_status
 from workflow.campaign.results.results_model import CampaignStatus
-<<<<<<< HEAD
-=======
-from workflow.launch.allocation import Allocation
-from workflow.provenance.provenance_model import Circumstances
->>>>>>> main
 
 ShowEnded = Callable[[EndedRepetition], None]
 Say = Callable[[str], None]
@@ -48,12 +43,7 @@ class CampaignOutcome:
 def run_planned(
     planned: PlannedCampaign,
     directory: Path,
-<<<<<<< HEAD
     around: Surroundings,
-=======
-    allocation: Allocation,
-    common: Circumstances,
->>>>>>> main
     *,
     only_failed: bool = False,
     show: ShowEnded | None = None,
@@ -73,13 +63,8 @@ def run_planned(
     )
     prepare(directory, planned.campaign, schedule)
     interrupted = False
-<<<<<<< HEAD
     with Ledger(directory) as ledger, driver_lease(directory) as driver, StopRequests(directory) as stop:
-        place = Workplace(directory, around.allocation, ledger, stop, around.command)
-=======
-    with Ledger(directory) as ledger, driver_lease(directory), StopRequests(directory) as stop:
-        place = Workplace(directory, allocation, ledger, stop, common)
->>>>>>> main
+        place = Workplace(directory, around.allocation, ledger, stop, around.common)
         for each in _adopted(planned, place):
             if show is not None:
                 show(each)

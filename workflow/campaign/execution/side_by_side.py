@@ -234,7 +234,7 @@ class _Loop:
         begun = self.place.begin(waiting, where)
         site = self.how.sites[trial.key]
         order = RepetitionOrder(
-            begun, trial.loaded, trial.plan, site, start.place.cores, allocation, self.place.command, self.how.decide
+            begun, trial.loaded, trial.plan, site, start.place.cores, allocation, self.place.common, self.how.decide
         )
         self.waiting_nodes -= trial.nodes
         self.running[pilot.submit(order)] = _Running(start.index, waiting, begun, start.pilot)

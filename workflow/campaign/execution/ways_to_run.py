@@ -14,6 +14,7 @@ from workflow.campaign.planning.job_allocation import pilot_allocation
 from workflow.campaign.planning.planned_trials import PlannedCampaign
 from workflow.campaign.planning.trial_requests import shape_of
 from workflow.launch.allocation import Allocation
+from workflow.provenance.provenance_model import Circumstances
 from workflow.run.lease import Lease
 from workflow.site.site_model import Site
 
@@ -27,8 +28,8 @@ class Surroundings:
     allocation: Allocation
     sites: Mapping[str, Site]
     decide: DecideOnSite
-    command: Mapping[str, object]
-    """How it was started: kept in each run directory."""
+    common: Circumstances
+    """What all runs are started with: kept in each run directory."""
 
 
 def choose_way(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from workflow.campaign.execution.repetition import StartedAttempt, run_repetition
@@ -14,6 +14,8 @@ from workflow.errors import WfError
 from workflow.launch.allocation import Allocation
 from workflow.launch.host_names import is_same_host
 from workflow.plan.plan_model import Plan
+from workflow.provenance.collect import to_provenance
+from workflow.provenance.provenance_model import Circumstances
 from workflow.site.allocation.discover import discover_allocation
 from workflow.site.site_model import Site
 from workflow.spec.load import Loaded
@@ -32,7 +34,7 @@ class RepetitionOrder:
     cores: tuple[int, ...]
     allocation: Allocation
     """Its hosts only."""
-    command: Mapping[str, object]
+    common: Circumstances
     decide: DecideOnSite
 
 
@@ -41,7 +43,8 @@ def run_order(order: RepetitionOrder) -> Attempt:
     try:
         with _kept_to(order):
             plan = _plan_on_cores(order) if order.cores else order.plan
-            return run_repetition(order.start, plan, order.loaded, order.allocation, order.command, _nothing)
+            provenance = to_provenance(order.common, plan, order.loaded)
+            return run_repetition(order.start, plan, order.loaded, order.allocation, provenance, _nothing)
     except WfError as error:
         start = order.start
         reason = "; ".join(problem.message for problem in error.problems)
