@@ -13,9 +13,9 @@ from workflow import __version__
 from workflow.campaign.campaign_directory import prepare, to_schedule
 from workflow.campaign.execution.adoption import adopt, left_attempts
 from workflow.campaign.execution.driver_lease import StopRequests, driver_lease
-from workflow.campaign.execution.in_order import Workplace
 from workflow.campaign.execution.remaining import EndedRepetition, remaining, repetitions
 from workflow.campaign.execution.ways_to_run import Surroundings, choose_way
+from workflow.campaign.execution.workplace import Workplace
 from workflow.campaign.ledger import Ledger
 from workflow.campaign.planning.content_key import key_versions
 from workflow.campaign.planning.planned_trials import PlannedCampaign

@@ -14,7 +14,6 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 
 from workflow.campaign.execution.adoption import REACTION_S, LeftAttempt, adopt
-from workflow.campaign.execution.in_order import Workplace
 from workflow.campaign.execution.parsl_workers import is_of_all_workers
 from workflow.campaign.execution.pilots import Pilot, Pilots, hosts_of
 from workflow.campaign.execution.remaining import (
@@ -28,6 +27,7 @@ from workflow.campaign.execution.remaining import (
 )
 from workflow.campaign.execution.repetition import StartedAttempt, lost_hosts, place_text
 from workflow.campaign.execution.worker import DecideOnSite, RepetitionOrder
+from workflow.campaign.execution.workplace import Workplace
 from workflow.campaign.ledger import Attempt
 from workflow.campaign.planning.estimated_duration import EstimatedDurations
 from workflow.campaign.planning.packing import Packing, Start

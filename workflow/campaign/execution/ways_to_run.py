@@ -6,9 +6,10 @@ import os
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 
-from workflow.campaign.execution.in_order import Workplace, execute_in_order
+from workflow.campaign.execution.in_order import execute_in_order
 from workflow.campaign.execution.remaining import EndedRepetition, remaining
 from workflow.campaign.execution.worker import DecideOnSite
+from workflow.campaign.execution.workplace import Workplace
 from workflow.campaign.planning.free_nodes import Shape
 from workflow.campaign.planning.job_allocation import pilot_allocation
 from workflow.campaign.planning.planned_trials import PlannedCampaign
