@@ -23,6 +23,7 @@ from workflow.spec.models.pipeline import AUTO_SITE
 
 if TYPE_CHECKING:
     from workflow.campaign.campaign_run import CampaignOutcome, Say, ShowEnded
+    from workflow.campaign.changes.changes_model import CampaignChanges
     from workflow.campaign.file.campaign_overlay import CampaignOptions
     from workflow.campaign.planning.planned_trials import PlannedCampaign
     from workflow.campaign.results.results_model import CampaignResults, CampaignStatus
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Loaded",
     "campaign_status",
+    "compare_campaigns",
     "create_run",
     "detach_run",
     "load_pipeline",
@@ -460,3 +462,35 @@ def report_campaign(
         Path(campaign), None if directory is None else Path(directory), _campaign_options(sets, (), None)
     )
     return write_results(found, its.spec, schedule)
+
+
+def compare_campaigns(
+    base: str | os.PathLike[str],
+    new: str | os.PathLike[str],
+    *,
+    metrics: Sequence[str] = (),
+    tolerance: float | None = None,
+) -> CampaignChanges:
+    """What changed from one campaign to another: of two machines, dates, or versions of a program.
+
+    Args:
+        base: a campaign's file, directory or name, or its report.json or table.csv.
+        new: what is compared with it, named in the same way.
+        metrics: names of metrics; all that both have where none is given.
+        tolerance: smallest relative difference that counts; by default the threshold of each metric in `new`.
+
+    Raises:
+        RunError: one of them is no campaign, or has not been run.
+        WfError: they have no trial or no metric in common; a metric is not known, or means something else in the two;
+            scipy is not installed.
+    """
+    from workflow.campaign.changes.given_campaign import read_given
+    from workflow.campaign.changes.make_changes import make_changes
+    from workflow.errors import WfError
+    from workflow.installation import install_command
+
+    try:
+        return make_changes(read_given(Path(base)), read_given(Path(new)), metrics, tolerance)
+    except ModuleNotFoundError as error:
+        text = f"comparing campaigns needs {str(error.name).partition('.')[0]}"
+        raise WfError(text, install_command("campaign")) from error

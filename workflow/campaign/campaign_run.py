@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from workflow import __version__
-from workflow.campaign.campaign_directory import prepare, to_schedule
+from workflow.campaign.campaign_directory import file_checksums, prepare, to_schedule
 from workflow.campaign.execution.adoption import adopt, left_attempts
 from workflow.campaign.execution.driver_lease import StopRequests, driver_lease
 from workflow.campaign.execution.remaining import EndedRepetition, remaining, repetitions
@@ -60,6 +60,7 @@ def run_planned(
         host=socket.gethostname(),
         cores=len(os.sched_getaffinity(0)),
         versions=key_versions(),
+        checksums=file_checksums(planned.campaign),
     )
     prepare(directory, planned.campaign, schedule)
     interrupted = False

@@ -10,10 +10,10 @@ from workflow.campaign.execution.in_order import execute_in_order
 from workflow.campaign.execution.remaining import EndedRepetition, remaining
 from workflow.campaign.execution.worker import DecideOnSite
 from workflow.campaign.execution.workplace import Workplace
-from workflow.campaign.planning.free_nodes import Shape
+from workflow.campaign.planning.free_nodes import Footprint
 from workflow.campaign.planning.job_allocation import pilot_allocation
 from workflow.campaign.planning.planned_trials import PlannedCampaign
-from workflow.campaign.planning.trial_requests import shape_of
+from workflow.campaign.planning.trial_requests import footprint_of
 from workflow.launch.allocation import Allocation
 from workflow.provenance.provenance_model import Circumstances
 from workflow.run.lease import Lease
@@ -103,13 +103,13 @@ def _by_pilots(
 def _at_once(planned: PlannedCampaign, place: Workplace, nodes: int, cores: int, share: bool, only_failed: bool) -> int:
     """How many repetitions can run at the same time on so many nodes, at most."""
     todo = remaining(planned, place.ledger.history, only_failed)
-    shapes = {shape_of(each.trial.plan, share_nodes=share) for each in todo}
-    return min(len(todo), max((_room_for(shape, nodes, cores) for shape in shapes), default=0))
+    footprints = {footprint_of(each.trial.plan, share_nodes=share) for each in todo}
+    return min(len(todo), max((_room_for(each, nodes, cores) for each in footprints), default=0))
 
 
-def _room_for(shape: Shape, nodes: int, cores: int) -> int:
-    each = 1 if shape.cores_per_node is None else cores // shape.cores_per_node
-    return nodes // shape.nodes * each
+def _room_for(footprint: Footprint, nodes: int, cores: int) -> int:
+    each = 1 if footprint.cores_per_node is None else cores // footprint.cores_per_node
+    return nodes // footprint.nodes * each
 
 
 def _may_share(planned: PlannedCampaign, site: Site) -> bool:
