@@ -97,7 +97,8 @@ def lost_hosts(run_dir: Path) -> list[str]:
 
 _RECORDS = {
     "plan.json", "pipeline.yaml", "allocation.json", "events.jsonl", "proof.json", "lease.json",
-    "job.json", "control.jsonl", "provenance.json", "report.json", "report.html", "stages", "launches", STREAMS,
+    "job.json", "control.jsonl", "forecast.json", "provenance.json", "report.json", "report.html", "stages", "launches",
+    STREAMS,
 }  # fmt: skip
 
 
