@@ -24,7 +24,7 @@ from workflow.spec.models.pipeline import AUTO_SITE
 if TYPE_CHECKING:
     from workflow.calibration.calibrate import GivenData
     from workflow.calibration.keep_calibration import KeptCalibration
-    from workflow.campaign.campaign_run import CampaignOutcome, ShowEnded
+    from workflow.campaign.campaign_run import CampaignOutcome, Say, ShowEnded
     from workflow.campaign.changes.changes_model import CampaignChanges
     from workflow.campaign.file.campaign_overlay import CampaignOptions
     from workflow.campaign.planning.planned_trials import PlannedCampaign
@@ -408,8 +408,9 @@ def run_campaign(
     as_written: bool = False,
     only_failed: bool = False,
     show: ShowEnded | None = None,
+    say: Say | None = None,
 ) -> CampaignOutcome:
-    """Run what is not finished of a campaign on this machine, one repetition after the other.
+    """Run what is not finished of a campaign, on this machine, the nodes of the job around this process, or in jobs.
 
     Args:
         path: the campaign file, or for one that has run its directory or its name below `campaigns/`.
@@ -420,6 +421,7 @@ def run_campaign(
         as_written: without the options of the last run, which else are kept.
         only_failed: run again what failed, and nothing else.
         show: is called with each repetition that ended.
+        say: is called with what happens to pilots and jobs.
 
     Raises:
         SpecError: a trial cannot be planned, this machine lacks what one needs, or the budget is too small; nothing
@@ -427,6 +429,7 @@ def run_campaign(
         RunError: the directory cannot be used.
     """
     from workflow.campaign.campaign_run import run_planned
+    from workflow.campaign.execution.ways_to_run import Surroundings, needs_jobs
     from workflow.provenance.collect import circumstances
 
     sites, options = _Sites(), _campaign_options(sets, profiles, site)
@@ -434,13 +437,16 @@ def run_campaign(
     if wrong := [*planned.problems, *(problem for problem in problems if problem.level == "error")]:
         raise SpecError(wrong)
     warnings = [problem for problem in problems if problem.level == "warning" or not problem.place]
-    for trial in planned.ready:
-        machine = sites.find(trial.loaded, trial.trial.of_site)
-        warnings += refuse_missing(trial.loaded, trial.plan, machine)
-        warnings += refuse_allocation(trial.plan, machine, sites.allocation)
-    show_warnings(list(dict.fromkeys(warnings)))
     common = circumstances(Path(planned.campaign.pipeline).parent, sys.argv)
-    return run_planned(planned, where, sites.allocation, common, only_failed=only_failed, show=show)
+    machines = {trial.key: sites.find(trial.loaded, trial.trial.of_site) for trial in planned.ready}
+    for trial in planned.ready:
+        machine = machines[trial.key]
+        warnings += refuse_missing(trial.loaded, trial.plan, machine)
+        if not needs_jobs(planned, sites.allocation):
+            warnings += refuse_allocation(trial.plan, machine, sites.allocation)
+    show_warnings(list(dict.fromkeys(warnings)))
+    around = Surroundings(sites.allocation, machines, make_plan, common)
+    return run_planned(planned, where, around, only_failed=only_failed, show=show, say=say)
 
 
 def campaign_status(
