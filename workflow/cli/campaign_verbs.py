@@ -137,7 +137,8 @@ def run(
     from workflow.api import run_campaign
     from workflow.campaign.show_campaign import ProgressLines, show_end, write_status_junit
 
-    outcome = run_campaign(file, directory, **vars(options), only_failed=failed, show=ProgressLines(quiet))
+    lines = ProgressLines(quiet)
+    outcome = run_campaign(file, directory, **vars(options), only_failed=failed, show=lines, say=lines.tell)
     if junit is not None:
         write_status_junit(junit, outcome.status)
     show_end(outcome)
@@ -183,6 +184,71 @@ def report(name: Path, sets: tuple[str, ...], directory: Path | None, as_json: b
     show_results(results)
     for path in written:
         click.echo(path)
+
+
+def to_share(_context: click.Context, _option: click.Parameter, given: str | None) -> float | None:
+    """A relative difference, `5%` or `0.05`, as a share of one."""
+    if given is None:
+        return None
+    number = given.strip().removesuffix("%").strip()
+    try:
+        share = float(number) / 100 if given.strip().endswith("%") else float(number)
+    except ValueError:
+        raise click.BadParameter(f"expected a share such as `5%` or `0.05`, got `{given}`") from None
+    if not 0 < share < 10:
+        meant = f"; did you mean `{number}%`?" if 10 <= share < 1000 else ""
+        raise click.BadParameter(f"expected more than 0 and less than 1000 %, got `{given}`{meant}")
+    return share
+
+
+@campaign.command()
+@click.argument("base", type=click.Path(path_type=Path))
+@click.argument("new", type=click.Path(path_type=Path))
+@click.option("--metric", "metrics", multiple=True, metavar="NAME", help="Compare this metric; may be repeated")
+@click.option("--tolerance", callback=to_share, metavar="SHARE", help="Smallest difference that counts: 5%, 0.05")
+@click.option("--gate", is_flag=True, help="Exit with 1 when a metric has regressed")
+@click.option("--strict", is_flag=True, help="As --gate; also when a metric is undecided, or NEW lacks a trial of BASE")
+@click.option(
+    "--junit", type=click.Path(path_type=Path), metavar="FILE", help="Write each metric of each trial as a test case"
+)
+@click.option(
+    "--output", "-o", type=click.Path(path_type=Path), metavar="FILE.html", help="Write a page; FILE.svg and .csv too"
+)
+@json_option("Print the comparison as JSON")
+def compare(
+    base: Path,
+    new: Path,
+    metrics: tuple[str, ...],
+    tolerance: float | None,
+    gate: bool,
+    strict: bool,
+    junit: Path | None,
+    output: Path | None,
+    as_json: bool,
+) -> None:
+    """Compare two campaigns: two machines, dates, or versions of a program.
+
+    BASE and NEW are each a campaign's file, its directory, its name below campaigns/, or its report.json or table.csv
+    from elsewhere. Trials are matched by the values that vary. A metric has regressed when it is significantly worse
+    and by more than the tolerance, which is the metric's threshold unless it is given.
+
+    Exits with 0, with --gate with 1 when a metric has regressed, and with 2 when there is nothing to compare.
+    """
+    from workflow.api import compare_campaigns
+    from workflow.campaign.show_changes import show_changes, show_gate, write_changes, write_changes_junit
+
+    found = compare_campaigns(base, new, metrics=metrics, tolerance=tolerance)
+    if as_json:
+        click.echo(found.model_dump_json(indent=2))
+    else:
+        show_changes(found)
+    if junit is not None:
+        write_changes_junit(junit, found, strict)
+    if output is not None:
+        for path in write_changes(output, found):
+            click.echo(path, err=as_json)
+    if (gate or strict) and not show_gate(found, strict, quiet=as_json):
+        sys.exit(EXIT_RUN_FAILED)
 
 
 @campaign.command()

@@ -10,7 +10,7 @@ from workflow.run.run_directory import STREAMS
 _RECORDS = {
     "plan.json", "pipeline.yaml", "allocation.json", "events.jsonl", "proof.json", "lease.json",
     "job.json", "control.jsonl", "provenance.json", "report.json", "report.html", "stages", "launches", STREAMS,
-    "supervisor.log", "psij", "smoke",
+    "forecast.json", "supervisor.log", "psij", "smoke",
 }  # fmt: skip
 
 
