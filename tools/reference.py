@@ -45,7 +45,8 @@ something could not be ended |
 """
 FIGURE_RULES = """What `metrics` may name: fields of [the report](report.md) of a run; `step_rate`, its `steps_out`
 divided by its `wall_s`; and `perceived_throughput`, which needs a `baseline`. Those that are not known of every program
-need `workflow.stage` in it, as all components have.
+need `workflow.stage` in it, as all components have. `stages.NAME.figures.X` is the number `X` in the `figures.json` that the
+program of the stage wrote into its working directory.
 """
 SITE_RULES = """What a site file may say ([how-to](../how-to/your-own-machine.md)). Unknown keys are refused.
 What is left out is not known; `auto` is found on the machine where `wf` runs. Sets of cores are written `0-7,16`:

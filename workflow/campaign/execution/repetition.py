@@ -17,6 +17,7 @@ from workflow.formats.json_lines import read_json_lines
 from workflow.launch.allocation import Allocation
 from workflow.plan.plan_model import Plan
 from workflow.provenance.provenance_model import Provenance
+from workflow.report.read.own_figures import OWN_FIGURES_FILE
 from workflow.report.report_files import compute_report
 from workflow.run.control_requests import Control, send_request
 from workflow.run.events import EVENTS_FILE
@@ -114,5 +115,5 @@ def remove_data(run_dir: Path) -> None:
 def _data(run_dir: Path) -> Iterator[Path]:
     """Files and directories that are no records; empty directories stay: removing them would take longer."""
     for folder in (run_dir / STREAMS, *run_dir.glob("stages/*/work")):
-        yield from folder.iterdir()
+        yield from (path for path in folder.iterdir() if path.name != OWN_FIGURES_FILE)
     yield from (path for path in run_dir.iterdir() if path.name not in _RECORDS)
