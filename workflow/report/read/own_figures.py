@@ -6,7 +6,8 @@ import json
 import math
 from pathlib import Path
 
-OWN_FIGURES_FILE = "figures.json"
+from workflow.run.run_directory import OWN_FIGURES_FILE
+
 _LIMIT_BYTES = 1 << 20
 
 
