@@ -37,7 +37,8 @@ EXIT_CODES = f"""## Exit codes
 | code | meaning |
 |---|---|
 | {EXIT_OK} | it worked; of a run: *succeeded* |
-| {EXIT_RUN_FAILED} | a run failed, or is lost; a campaign is not complete; data differ; something could not be ended |
+| {EXIT_RUN_FAILED} | a run failed, or is lost; a campaign is not complete, or its gate failed; data differ; \
+something could not be ended |
 | {EXIT_BAD_INPUT} | bad input: the command line, a file, this machine; nothing was started |
 | {EXIT_STOPPED} | the run was stopped in order before [the job ends](../how-to/when-a-node-dies.md) |
 | {EXIT_INTERRUPTED} | interrupted: Ctrl-C, `wf cancel`, or the job was cancelled |
@@ -180,7 +181,8 @@ def engines_page() -> str:
 
 def json_page() -> str:
     """What `--json` prints: every field of every document, from the models."""
-    from workflow.campaign.results.results_model import CampaignResults, CampaignStatus
+    from workflow.campaign.changes.changes_model import CampaignChanges
+    from workflow.campaign.results.results_model import CampaignList, CampaignResults, CampaignStatus
     from workflow.cli.json_output import CheckResult, ComponentList, RunList, SiteList
     from workflow.compare.comparison import Comparison
     from workflow.provenance.provenance_model import Provenance
@@ -189,7 +191,8 @@ def json_page() -> str:
         ("wf check --json", CheckResult), ("wf components --json", ComponentList),
         ("wf sites --json", SiteList), ("wf runs --json", RunList),
         ("wf compare --json", Comparison),
-        ("wf campaign status --json", CampaignStatus), ("wf campaign report --json", CampaignResults),
+        ("wf campaign status --json", CampaignStatus), ("wf campaign list --json", CampaignList), ("wf campaign report --json", CampaignResults),
+        ("wf campaign compare --json", CampaignChanges),
         ("provenance.json of a run", Provenance),
     ]  # fmt: skip
     lines = ["# JSON output", MADE, JSON_RULES]

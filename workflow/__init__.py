@@ -12,6 +12,7 @@ from typing import Any
 __version__ = "0.1.0"
 __all__ = [
     "__version__",
+    "compare_campaigns",
     "load_pipeline",
     "make_plan",
     "read_report",
@@ -23,6 +24,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "compare_campaigns": "workflow.api",
     "load_pipeline": "workflow.api",
     "make_plan": "workflow.api",
     "run_pipeline": "workflow.api",

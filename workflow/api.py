@@ -23,6 +23,7 @@ from workflow.spec.models.pipeline import AUTO_SITE
 
 if TYPE_CHECKING:
     from workflow.campaign.campaign_run import CampaignOutcome, ShowEnded
+    from workflow.campaign.changes.changes_model import CampaignChanges
     from workflow.campaign.file.campaign_overlay import CampaignOptions
     from workflow.campaign.planning.planned_trials import PlannedCampaign
     from workflow.campaign.results.results_model import CampaignResults, CampaignStatus
@@ -37,7 +38,9 @@ if TYPE_CHECKING:
 __all__ = [
     "Loaded",
     "campaign_status",
+    "compare_campaigns",
     "create_run",
+    "detach_campaign",
     "detach_run",
     "load_pipeline",
     "make_plan",
@@ -407,6 +410,19 @@ def run_campaign(
     from workflow.provenance.collect import circumstances
 
     sites, options = _Sites(), _campaign_options(sets, profiles, site)
+    planned, where = _checked_campaign(path, directory, options, as_written, sites)
+    common = circumstances(Path(planned.campaign.pipeline).parent, sys.argv)
+    return run_planned(planned, where, sites.allocation, common, only_failed=only_failed, show=show)
+
+
+def _checked_campaign(
+    path: str | os.PathLike[str],
+    directory: str | os.PathLike[str] | None,
+    options: CampaignOptions,
+    as_written: bool,
+    sites: _Sites,
+) -> tuple[PlannedCampaign, Path]:
+    """The planned campaign that can run here, and its directory; prints warnings. Raises SpecError, RunError."""
     planned, problems, where = _plan_campaign(path, directory, options, as_written, sites)
     if wrong := [*planned.problems, *(problem for problem in problems if problem.level == "error")]:
         raise SpecError(wrong)
@@ -416,24 +432,61 @@ def run_campaign(
         warnings += refuse_missing(trial.loaded, trial.plan, machine)
         warnings += refuse_allocation(trial.plan, machine, sites.allocation)
     show_warnings(list(dict.fromkeys(warnings)))
-    common = circumstances(Path(planned.campaign.pipeline).parent, sys.argv)
-    return run_planned(planned, where, sites.allocation, common, only_failed=only_failed, show=show)
+    return planned, where
+
+
+def detach_campaign(
+    path: str | os.PathLike[str],
+    directory: str | os.PathLike[str] | None = None,
+    *,
+    sets: Sequence[str] = (),
+    profiles: Sequence[str] = (),
+    site: str | os.PathLike[str] | None = None,
+    as_written: bool = False,
+    only_failed: bool = False,
+) -> tuple[Path, bool]:
+    """Start a campaign as `run_campaign` does, in a process of its own that outlives this one.
+
+    Returns its directory when the process has begun, and whether there was anything left to run.
+
+    Raises:
+        SpecError: as for `run_campaign`.
+        RunError: a process runs the campaign already, or the new one does not begin.
+    """
+    import time
+
+    from workflow.campaign.campaign_directory import open_directory
+    from workflow.campaign.campaign_run import write_schedule
+    from workflow.campaign.control.detached_campaign import refuse_running, start_detached_campaign
+    from workflow.campaign.execution.remaining import remaining
+    from workflow.campaign.ledger import read_history
+
+    begin, options = time.monotonic(), _campaign_options(sets, profiles, site)
+    planned, where = _checked_campaign(path, directory, options, as_written, _Sites())
+    planning_s = time.monotonic() - begin
+    refuse_running(where)
+    history = read_history(where)
+    if not history.open and not remaining(planned, history, only_failed):
+        return where, False
+    open_directory(where)
+    write_schedule(planned, where)
+    more = ["--failed"] if only_failed else []
+    return where, start_detached_campaign(planned.campaign, where, planning_s, more) is not None
 
 
 def campaign_status(
     campaign: str | os.PathLike[str], directory: str | os.PathLike[str] | None = None
 ) -> CampaignStatus:
-    """How far a campaign is: by its file, its directory, or its name below `campaigns/`.
+    """How far a campaign is, and what runs now: by its file, its directory, or its name below `campaigns/`.
 
     Raises:
         RunError: it has not been run.
     """
     from workflow.campaign.campaign_directory import find_campaign
-    from workflow.campaign.ledger import read_history
-    from workflow.campaign.results.make_results import make_status
+    from workflow.campaign.control.campaign_state import read_state
 
     found, its, schedule = find_campaign(Path(campaign), None if directory is None else Path(directory))
-    return make_status(its.spec, schedule, read_history(found))
+    return read_state(found, its.spec, schedule)
 
 
 def report_campaign(
@@ -454,3 +507,35 @@ def report_campaign(
         Path(campaign), None if directory is None else Path(directory), _campaign_options(sets, (), None)
     )
     return write_results(found, its.spec, schedule)
+
+
+def compare_campaigns(
+    base: str | os.PathLike[str],
+    new: str | os.PathLike[str],
+    *,
+    metrics: Sequence[str] = (),
+    tolerance: float | None = None,
+) -> CampaignChanges:
+    """What changed from one campaign to another: of two machines, dates, or versions of a program.
+
+    Args:
+        base: a campaign's file, directory or name, or its report.json or table.csv.
+        new: what is compared with it, named in the same way.
+        metrics: names of metrics; all that both have where none is given.
+        tolerance: smallest relative difference that counts; by default the threshold of each metric in `new`.
+
+    Raises:
+        RunError: one of them is no campaign, or has not been run.
+        WfError: they have no trial or no metric in common; a metric is not known, or means something else in the two;
+            scipy is not installed.
+    """
+    from workflow.campaign.changes.given_campaign import read_given
+    from workflow.campaign.changes.make_changes import make_changes
+    from workflow.errors import WfError
+    from workflow.installation import install_command
+
+    try:
+        return make_changes(read_given(Path(base)), read_given(Path(new)), metrics, tolerance)
+    except ModuleNotFoundError as error:
+        text = f"comparing campaigns needs {str(error.name).partition('.')[0]}"
+        raise WfError(text, install_command("campaign")) from error

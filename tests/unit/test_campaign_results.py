@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -12,16 +13,20 @@ import pytest
 
 from tests.support.sample_run import write_sample
 from workflow.campaign.campaign_directory import Schedule, ScheduledTrial
-from workflow.campaign.file.campaign_spec import CampaignSpec
+from workflow.campaign.file.campaign_spec import CampaignSpec, Scaling
 from workflow.campaign.file.figures import figures_of, to_figure_name
 from workflow.campaign.junit import TrialCase, to_junit
 from workflow.campaign.ledger import Attempt, History, Ledger, RepetitionId
 from workflow.campaign.results.campaign_files import write_results
 from workflow.campaign.results.campaign_tables import comparison_table, metric_table
 from workflow.campaign.results.make_results import count_comparisons, make_results, make_status
+from workflow.campaign.results.operation_pictures import make_box
+from workflow.campaign.results.picture_canvas import COLOURS
 from workflow.campaign.results.results_pictures import make_pictures
 from workflow.campaign.results.results_table import table_columns, table_rows, write_table
 from workflow.campaign.results.samples import measured
+from workflow.campaign.results.trial_dimensions import find_dimensions, find_scaling, ideal_factor
+from workflow.campaign.results.value_colours import ValueColours
 from workflow.errors import WfError
 from workflow.report.report_files import compute_report
 
@@ -158,7 +163,73 @@ def test_pictures_have_their_data_and_equal_results_give_equal_bytes() -> None:
         assert root.tag.endswith("svg")
         assert picture.rows and all(len(row) == len(picture.columns) for row in picture.rows)
     assert [picture.svg for picture in pictures] == [picture.svg for picture in make_pictures(results)]
-    assert "ideal" in pictures[1].svg.decode()
+    assert "ideal strong scaling" in pictures[1].svg.decode()
+    ideal = {(row[0], row[1]): row[-1] for row in pictures[1].rows}
+    assert ideal["via=sst", 1.0] == pytest.approx(10.045) and ideal["via=sst", 2.0] == pytest.approx(10.045 / 2)
+
+
+def test_operations_have_box_plots_with_quartiles_per_stage() -> None:
+    history = history_of()
+    for number, (identity, attempt) in enumerate(history.ended.items()):
+        more = {"stages.s.compute_s": float(number % 9), "stages.s.wait_s": 1.0, "stages.t.io_s": 2.0}
+        history.ended[identity] = replace(attempt, figures={**attempt.figures, **more})
+    results = make_results(spec_of(), schedule_of(), history)
+    pictures = {picture.name: picture for picture in make_pictures(results)}
+    assert [name for name in pictures if name.startswith("operations")] == ["operations-s", "operations-t"]
+    rows = [dict(zip(pictures["operations-s"].columns, row, strict=True)) for row in pictures["operations-s"].rows]
+    first = [row for row in rows if row["trial"] == "via=sst ranks=1" and row["operation"] == "compute"]
+    # The warm-up has 0; the eight others 1 … 8.
+    assert [row["value"] for row in first] == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert {(row["first_quartile"], row["median"], row["third_quartile"]) for row in first} == {(2.75, 4.5, 6.25)}
+    assert "I/O" in pictures["operations-t"].svg.decode() and "wait" not in pictures["operations-t"].svg.decode()
+
+
+def test_a_box_leaves_out_what_is_far_away() -> None:
+    assert make_box([1, 2, 3, 4, 5, 6, 7, 30]) == (1, 2.75, 4.5, 6.25, 7)
+    assert make_box([2.0]) == (2, 2, 2, 2, 2)
+
+
+WEAK = [{"stages.s.ranks": ranks, "stages.s.with.size": [32 * ranks, 8]} for ranks in (1, 2, 4)]
+ODD = [{"stages.s.ranks": ranks, "stages.s.with.size": 2 + ranks} for ranks in (1, 2, 4)]
+PLACED = [{"stages.s.ranks": ranks, "streams.d.via": via} for ranks in (1, 2) for via in ("sst", "bp5")]
+
+
+@pytest.mark.parametrize(
+    ("points", "stated", "scaling"),
+    [
+        (WEAK, None, "weak"),
+        (ODD, None, "none"),
+        (PLACED, None, "strong"),
+        (PLACED, "weak", "weak"),
+        (WEAK, "none", "none"),
+    ],
+)
+def test_how_work_grows_with_ranks(points: list[dict[str, object]], stated: Scaling | None, scaling: Scaling) -> None:
+    first, *others = find_dimensions(points)
+    assert first.keys == tuple(key for key in points[0] if key.startswith("stages."))
+    assert [each.keys for each in others] == ([("streams.d.via",)] if points is PLACED else [])
+    assert find_scaling(first, points, stated) == scaling
+
+
+@pytest.mark.parametrize(
+    ("figure", "scaling", "factor"),
+    [
+        ("run.wall_s", "strong", 0.25), ("run.wall_s", "weak", 1.0), ("stages.s.step_rate", "strong", 4.0),
+        ("stages.s.step_rate", "weak", 1.0), ("streams.d.throughput", "weak", 4.0), ("stages.t.wall_s", "strong", None),
+        ("stages.s.wait_s", "strong", None), ("streams.d.bytes", "strong", None), ("run.wall_s", "none", None),
+    ],
+)  # fmt: skip
+def test_the_ideal_of_four_times_the_ranks(figure: str, scaling: Scaling, factor: float | None) -> None:
+    assert ideal_factor(figure, "stages.s.ranks", scaling, 4.0) == factor
+
+
+def test_a_value_has_one_colour_in_all_pictures() -> None:
+    points = [dict(zip(("stages.s.ranks", "streams.d.via"), each, strict=True)) for each in product((1, 2), "abc")]
+    colours = ValueColours(points)
+    ranks, via = find_dimensions(points)
+    assert [colours.colour(each) for each in points[:3]] == list(COLOURS[:3])
+    assert [colours.line_style(each, ranks).colour for each in points] == [colours.colour(each) for each in points]
+    assert [colours.line_label(each, via) for each in points[::3]] == ["ranks=1", "ranks=2"]
 
 
 def test_verdicts_in_words() -> None:

@@ -72,7 +72,7 @@ def test_no_parameter_takes_a_path_of_one_form_only() -> None:
         ("open_writer", "path"), ("plan_campaign", "path"), ("plan_campaign", "directory"), ("plan_campaign", "site"),
             ("run_campaign", "site"), ("run_campaign", "path"), ("run_campaign", "directory"),
         ("campaign_status", "campaign"), ("campaign_status", "directory"), ("report_campaign", "campaign"),
-        ("report_campaign", "directory"),
+        ("report_campaign", "directory"), ("compare_campaigns", "base"), ("compare_campaigns", "new"),
     }  # fmt: skip
 
 
@@ -135,4 +135,6 @@ def test_campaigns(form: Form, tmp_path: Path) -> None:
     assert outcome.directory == tmp_path / "measured" and outcome.status.complete
     assert workflow.api.campaign_status(form("measured")).complete
     results, written = workflow.report_campaign(form("campaign.yaml"), form(tmp_path / "measured"))
+    changes = workflow.compare_campaigns(form("measured"), form(tmp_path / "measured" / "report.json"))
+    assert len(changes.changes) == len(results.results)
     assert results.results[0].values and all(path.parent == tmp_path / "measured" for path in written)

@@ -5,6 +5,7 @@ campaign.yaml schedule.json ledger.jsonl runs/<key>-r<number>/ table.csv table.p
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shlex
 from pathlib import Path
@@ -53,11 +54,33 @@ class Schedule(SchedulePart):
     versions: dict[str, str]
     file: str = Field("", description="the campaign file, relative to the campaign's directory")
     options: CampaignOptions = Field(NO_OPTIONS, description="what the command line lays over the file")
+    checksums: dict[str, str] = Field(default_factory=dict, description="campaign and pipeline → SHA-256 of the file")
     trials: list[ScheduledTrial]
 
 
+def file_checksums(campaign: Campaign) -> dict[str, str]:
+    """SHA-256 of the campaign file and of its pipeline file, by which two campaigns see that theirs differ.
+
+    Raises:
+        RunError: the pipeline file has gone.
+    """
+    pipeline = campaign.path.parent / campaign.spec.pipeline
+    try:
+        texts = {"campaign": campaign.text, "pipeline": pipeline.read_bytes()}
+    except OSError as error:
+        raise RunError(f"cannot read {campaign.pipeline}: {error.strerror}", "do not remove it meanwhile") from error
+    return {name: hashlib.sha256(text).hexdigest() for name, text in texts.items()}
+
+
 def to_schedule(
-    planned: PlannedCampaign, directory: Path, *, wf_version: str, host: str, cores: int, versions: dict[str, str]
+    planned: PlannedCampaign,
+    directory: Path,
+    *,
+    wf_version: str,
+    host: str,
+    cores: int,
+    versions: dict[str, str],
+    checksums: dict[str, str],
 ) -> Schedule:
     """The schedule of a planned campaign that runs in `directory`."""
     trials = [
@@ -77,6 +100,7 @@ def to_schedule(
         host=host,
         cores=cores,
         versions=versions,
+        checksums=checksums,
         file=os.path.relpath(planned.campaign.path, directory),
         options=planned.campaign.options,
         trials=trials,
@@ -117,7 +141,9 @@ def _cannot_write(directory: Path, error: OSError) -> RunError:
 
 def _has_more_than_runs(directory: Path) -> bool:
     """Whether it holds more than a campaign that was killed at its very beginning leaves."""
-    return any(path.name not in (RUNS_FOLDER, LEDGER_FILE) and not path.name.startswith(".") for path in directory.iterdir())
+    return any(
+        path.name not in (RUNS_FOLDER, LEDGER_FILE) and not path.name.startswith(".") for path in directory.iterdir()
+    )
 
 
 def replace_file(path: Path, data: bytes) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from workflow import __version__
-from workflow.campaign.campaign_directory import prepare, to_schedule
+from workflow.campaign.campaign_directory import Schedule, file_checksums, open_directory, prepare, to_schedule
 from workflow.campaign.execution.adoption import adopt, left_attempts
 from workflow.campaign.execution.driver_lease import StopRequests, driver_lease
 from workflow.campaign.execution.in_order import Workplace, execute_in_order
@@ -48,17 +48,10 @@ def run_planned(
     show: ShowEnded | None = None,
 ) -> CampaignOutcome:
     """Run what is not finished, on the hosts of `allocation`. Raises RunError when the directory cannot be used."""
-    schedule = to_schedule(
-        planned,
-        directory,
-        wf_version=__version__,
-        host=socket.gethostname(),
-        cores=len(os.sched_getaffinity(0)),
-        versions=key_versions(),
-    )
-    prepare(directory, planned.campaign, schedule)
+    open_directory(directory)
     interrupted = False
     with Ledger(directory) as ledger, driver_lease(directory), StopRequests(directory) as stop:
+        schedule = write_schedule(planned, directory)
         place = Workplace(directory, allocation, ledger, stop, common)
         for each in _adopted(planned, place):
             if show is not None:
@@ -72,6 +65,21 @@ def run_planned(
         status = make_status(planned.spec, schedule, ledger.history)
         left = len(remaining(planned, ledger.history))
     return CampaignOutcome(directory, status, interrupted, left)
+
+
+def write_schedule(planned: PlannedCampaign, directory: Path) -> Schedule:
+    """Write the file and the schedule of a campaign into its directory. Raises RunError."""
+    schedule = to_schedule(
+        planned,
+        directory,
+        wf_version=__version__,
+        host=socket.gethostname(),
+        cores=len(os.sched_getaffinity(0)),
+        versions=key_versions(),
+        checksums=file_checksums(planned.campaign),
+    )
+    prepare(directory, planned.campaign, schedule)
+    return schedule
 
 
 def _adopted(planned: PlannedCampaign, place: Workplace) -> Iterator[EndedRepetition]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from workflow.errors import RunError, WfError
+from workflow.formats.step_files import newest_step_file, numbered_path, step_file
 from workflow.installation import install_command
 from workflow.run.observe.bp_index import missing_part
 
@@ -32,12 +33,18 @@ class VariableKind(NamedTuple):
 
 
 def find_data(directory: Path) -> dict[str, Path]:
-    """Relative path → path of all BP directories and HDF5 files below a directory, sorted."""
+    """Relative path → path of all BP directories and HDF5 files below a directory, sorted.
+
+    A stream in one output per step is one of them: its directory.
+    """
     found: dict[str, Path] = {}
     waiting = [directory]
     while waiting:
         for path in waiting.pop().iterdir():
-            if is_data(path):
+            if path.is_dir() and numbered_path(path) is not None:
+                # By the name that the stream has in one output, with which it can be compared.
+                found[f"{path.relative_to(directory).as_posix()}.bp"] = path
+            elif is_data(path):
                 found[path.relative_to(directory).as_posix()] = path
             elif path.is_dir() and not path.is_symlink():
                 waiting.append(path)
@@ -45,9 +52,9 @@ def find_data(directory: Path) -> dict[str, Path]:
 
 
 def is_data(path: Path) -> bool:
-    """A BP directory (whatever its name) or an HDF5 file."""
+    """A BP directory (whatever its name), one with an output per step, or an HDF5 file."""
     if path.is_dir():
-        return (path / "md.idx").exists()
+        return (path / "md.idx").exists() or numbered_path(path) is not None
     return path.is_file() and path.suffix.lower() in (*HDF5_SUFFIXES, *BP_SUFFIXES)
 
 
@@ -112,7 +119,10 @@ def open_data(path: Path) -> Iterator[Iterator[DataStep]]:
 
         _check_whole(path)
         with _named(path):
-            reader = open_reader(path=path, engine=_engine(path))
+            if (numbered := numbered_path(path)) is not None:
+                reader = open_reader(path=numbered, engine=_engine(Path(step_file(str(numbered), 0))))
+            else:
+                reader = open_reader(path=path, engine=_engine(path))
     except ModuleNotFoundError as error:
         raise WfError(f"reading {path.name} needs {error.name}", install_command("laptop")) from error
     with reader:
@@ -126,8 +136,10 @@ def _check_whole(path: Path) -> None:
     """
     if not path.is_dir():
         return
-    if problem := missing_part(path):
-        raise RunError(f"{path}: {problem}")
+    # Of a stream with an output per step the writer closed all but the newest.
+    last = newest_step_file(path) or path
+    if problem := missing_part(last):
+        raise RunError(f"{last}: {problem}")
 
 
 def _engine(path: Path) -> str | None:

@@ -28,6 +28,7 @@ from workflow.plan.programs.stage_plans import to_stage_plan
 from workflow.plan.run_paths import stream_path
 from workflow.plan.streams.end_plans import StreamDecisions, make_ends, to_stream_plan
 from workflow.plan.streams.output_parameters import check_output_policies
+from workflow.plan.streams.step_outputs import check_step_outputs, name_in_directory
 from workflow.plan.streams.stream_estimates import estimate_streams
 from workflow.plan.streams.transports import choose_transport
 from workflow.plan.topology.couplings import choose_couplings
@@ -91,7 +92,8 @@ def make_plan(
     allocation = plan_allocation(spec.allocation, site, placements, notes, placed=placed)
 
     # Streams: the engine, its parameters and what else each end needs
-    paths = {name: stream_path(name, name_by_writer(stream), stream.engine.suffix) for name, stream in joined.items()}
+    names = {name: name_in_directory(stream, declared) or name_by_writer(stream) for name, stream in joined.items()}
+    paths = {name: stream_path(name, names[name], stream.engine.suffix) for name, stream in joined.items()}
     decided: dict[str, StreamDecisions] = {}
     ends: dict[str, list[EndPlan]] = {name: [] for name in declared}
     for name, stream in joined.items():
@@ -100,6 +102,7 @@ def make_plan(
         decided[name] = StreamDecisions(paths[name], couplings[name], contract, transport)
         made = make_ends(stream, decided[name], declared, placements, spec.deadlines, site, origins, notes)
         check_ends(stream, made, declared, notes)
+        check_step_outputs(stream, couplings[name], declared, notes)
         for stage_name, end in made:
             ends[stage_name].append(end)
 

@@ -15,7 +15,7 @@ def work_dir(stage: str) -> str:
     return f"{stage_dir(stage)}/work"
 
 
-def stream_path(stream: str, name_by_writer: str, suffix: str) -> str:
-    """What ADIOS2 opens. `name_by_writer` is what the writer adds to the directory that it is given; mostly empty."""
-    below = f"/{name_by_writer}" if name_by_writer else ""
+def stream_path(stream: str, name_inside: str, suffix: str) -> str:
+    """What ADIOS2 opens. `name_inside` is that of the file where the stream is a directory with files; mostly empty."""
+    below = f"/{name_inside}" if name_inside else ""
     return f"{RUN_DIR}/streams/{stream}{below}{suffix}"

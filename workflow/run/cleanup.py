@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from workflow.formats.step_files import is_numbered, newest_step_file
 from workflow.plan.plan_model import Plan
 from workflow.run.observe.bp_index import deactivate
 
@@ -53,6 +54,9 @@ def _bp_candidates(run_dir: Path, plan: Plan) -> list[Path]:
     named = {Path(end.path) for stage in plan.stages for end in stage.ends}
     named |= {Path(place) for stream in plan.streams for place in (stream.path, *stream.on_disk)}
     named |= {Path(text) for stage in plan.stages for text in _texts(stage.parameters.values()) if text.startswith("/")}
+    # Of a stream with a file per step all but the newest are closed.
+    streams = (Path(stream.path).parent for stream in plan.streams if is_numbered(stream.path))
+    named |= {newest for folder in streams if (newest := newest_step_file(folder)) is not None}
     listed = {path for stage in plan.stages for path in _folders(Path(stage.cwd))}
     return sorted(path for path in named | listed if path.is_relative_to(run_dir) and _is_folder(path))
 

@@ -19,6 +19,7 @@ import time
 from pathlib import Path
 
 from workflow.formats.stage_file import StreamEnd
+from workflow.formats.step_files import first_file, is_numbered
 from workflow.stage.stage_errors import StreamFailed, StreamTimeout
 from workflow.stage.stream_engines import StepStatus
 
@@ -31,9 +32,8 @@ def wait_for_writer(end: StreamEnd) -> None:
     With a limit of 0, for files given by path, raises StreamFailed at once when there is no file.
     ADIOS2 would wait too, but without reacting to Ctrl-C, for an hour in case of a file, and it polls less often.
     """
-    contact = contact_file(end)
     deadline = time.monotonic() + end.open_timeout_s
-    while contact is not None and not _has_content(contact):
+    while (contact := contact_file(end)) is not None and not _has_content(contact):
         if time.monotonic() >= deadline:
             if end.open_timeout_s == 0:
                 raise StreamFailed(f"stream {end.stream}: there is no {end.path}")
@@ -49,6 +49,8 @@ def contact_file(end: StreamEnd) -> Path | None:
         return Path(f"{end.path}.sst") if by_file else None
     if engine == "SSC":
         return None
+    if is_numbered(end.path):
+        return first_file(end.path)
     return path / "md.idx" if engine in ("BP5", "BP4") else path
 
 

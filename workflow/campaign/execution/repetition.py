@@ -22,7 +22,9 @@ from workflow.run.run_directory import STREAMS, PipelineText, create_run_dir
 from workflow.run.supervisor import supervise
 
 # Why a run failed that is not the fault of its programs.
-FROM_OUTSIDE = frozenset({"node_lost", "preempted", "time_limit", "cancelled", "end_of_allocation", "requeued"})
+FROM_OUTSIDE = frozenset(
+    {"node_lost", "preempted", "time_limit", "cancelled", "end_of_allocation", "requeued", "supervisor_killed"}
+)
 
 
 @dataclass(frozen=True)

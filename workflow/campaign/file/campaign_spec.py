@@ -16,6 +16,7 @@ from workflow.spec.models.strict import Spec
 from workflow.spec.models.units import Duration
 
 Better = Literal["less", "more"]
+Scaling = Literal["strong", "weak", "none"]
 Values = Annotated[list[Any], Field(min_length=1)]
 _SETTINGS = "keys of the pipeline, as `--set` takes them, or `site.KEY`, with their values"
 
@@ -138,6 +139,12 @@ class CampaignSpec(Spec):
     )
     threshold: float = Field(
         0.05, gt=0, lt=1, description="smallest relative difference of two medians that matters in practice"
+    )
+    scaling: Scaling | None = Field(
+        None,
+        description="the ideal line of pictures over `stages.NAME.ranks`. strong: the same work for more ranks; weak: "
+        "as much for each; none: no line (default: weak where a parameter of the component is in `zip` with the ranks "
+        "and grows with them, strong where none is)",
     )
     comparisons: list[ComparisonRequest] = Field(
         default_factory=list, description="what the report decides: faster, slower, the same, or undecided"

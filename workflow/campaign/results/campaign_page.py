@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import base64
-import csv
-import io
 from pathlib import Path
 
 from workflow.campaign.campaign_directory import replace_file
 from workflow.campaign.results.campaign_tables import comparison_table, metric_table, status_table
+from workflow.campaign.results.picture_canvas import ResultsPicture
 from workflow.campaign.results.results_model import CampaignResults, CampaignStatus
-from workflow.campaign.results.results_pictures import ResultsPicture, make_pictures
+from workflow.campaign.results.results_pictures import make_pictures
 from workflow.formatting import moment
 from workflow.report.html.page import TEMPLATES
 from workflow.report.html.section_data import KeyFact
@@ -25,7 +24,7 @@ def write_page(directory: Path, results: CampaignResults) -> list[Path]:
     folder.mkdir(exist_ok=True)
     for picture in pictures:
         replace_file(folder / f"{picture.name}.svg", picture.svg)
-        replace_file(folder / f"{picture.name}.csv", _csv(picture))
+        replace_file(folder / f"{picture.name}.csv", picture.csv())
     kept = {picture.name for picture in pictures}
     for old in [*folder.glob("*.svg"), *folder.glob("*.csv")]:
         if old.stem not in kept:
@@ -52,17 +51,10 @@ def make_page(results: CampaignResults, pictures: list[ResultsPicture]) -> str:
         metrics=[(metric, metric_table(results, metric)) for metric in results.metrics],
         comparisons=comparison_table(results),
         trials=status_table(status),
-        pictures=[(picture, _address(picture.svg)) for picture in pictures],
+        pictures=[(picture, svg_address(picture.svg)) for picture in pictures],
     )
 
 
-def _address(svg: bytes) -> str:
+def svg_address(svg: bytes) -> str:
+    """A picture inside a page."""
     return f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}"
-
-
-def _csv(picture: ResultsPicture) -> bytes:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(picture.columns)
-    writer.writerows(picture.rows)
-    return text.getvalue().encode()

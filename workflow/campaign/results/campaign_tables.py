@@ -9,6 +9,7 @@ from workflow.campaign.file.figures import Unit
 from workflow.campaign.file.trials import short_names, value_text
 from workflow.campaign.planning.planned_trials import PlannedCampaign, ReadyTrial, RefusedTrial
 from workflow.campaign.results.results_model import (
+    CampaignLine,
     CampaignResults,
     CampaignStatus,
     ComparisonResult,
@@ -16,7 +17,8 @@ from workflow.campaign.results.results_model import (
     TrialCount,
     TrialResult,
 )
-from workflow.formatting import NOTHING, duration, rate, size, three_figures
+from workflow.campaign.statistics.verdicts import Decision
+from workflow.formatting import NOTHING, duration, moment, rate, size, three_figures
 from workflow.report.show.text_table import Column, Table, make_table, number_column, state_column, text_column
 
 R = TypeVar("R")
@@ -44,7 +46,7 @@ def plan_table(planned: PlannedCampaign) -> Table:
     each_one = planned.spec.repetitions + planned.spec.warmup
     columns: list[Column[ReadyTrial | RefusedTrial]] = [
         text_column("trial", lambda each: each.key if isinstance(each, ReadyTrial) else NOTHING),
-        *_parameter_columns(keys, lambda each: each.trial.parameters),
+        *parameter_columns(keys, lambda each: each.trial.parameters),
         number_column("stages", lambda each: str(len(each.plan.stages)) if isinstance(each, ReadyTrial) else NOTHING),
         number_column("nodes", lambda each: str(each.nodes) if isinstance(each, ReadyTrial) else NOTHING),
         number_column("runs", lambda each: str(each_one) if isinstance(each, ReadyTrial) else "0"),
@@ -58,12 +60,28 @@ def status_table(status: CampaignStatus) -> Table:
     keys = varied(each.parameters for each in status.trials)
     columns: list[Column[TrialCount]] = [
         text_column("trial", lambda each: each.trial),
-        *_parameter_columns(keys, lambda each: each.parameters),
+        *parameter_columns(keys, lambda each: each.parameters),
         number_column("done", lambda each: f"{each.succeeded}/{each.wanted}"),
         number_column("failed", lambda each: str(each.failed)),
         state_column("state", _count_state),
     ]
     return make_table(columns, status.trials)
+
+
+def campaign_list_table(campaigns: Sequence[CampaignLine]) -> Table:
+    """The campaigns of a folder."""
+    columns: list[Column[CampaignLine]] = [
+        text_column("campaign", lambda each: each.name),
+        state_column("state", lambda each: each.state),
+        number_column("done", lambda each: f"{each.succeeded}/{each.wanted}"),
+        number_column("failed", lambda each: str(each.failed)),
+        number_column("running", lambda each: str(each.running)),
+        number_column("spent", lambda each: duration(each.spent_s)),
+        text_column("last entry", lambda each: moment(each.changed)),
+        text_column("host", lambda each: each.host or NOTHING),
+        text_column("site", lambda each: each.site or NOTHING),
+    ]
+    return make_table(columns, campaigns)
 
 
 def metric_table(results: CampaignResults, metric: MetricFacts) -> Table:
@@ -72,7 +90,7 @@ def metric_table(results: CampaignResults, metric: MetricFacts) -> Table:
     keys = varied(each.parameters for each in rows)
     unit = metric.unit
     columns: list[Column[TrialResult]] = [
-        *_parameter_columns(keys, lambda each: each.parameters),
+        *parameter_columns(keys, lambda each: each.parameters),
         number_column("n", lambda each: str(len(each.values))),
         number_column("median", lambda each: metric_text(each.median, unit)),
         number_column("95 % interval", lambda each: _interval(each, unit)),
@@ -86,26 +104,26 @@ def metric_table(results: CampaignResults, metric: MetricFacts) -> Table:
 def comparison_table(results: CampaignResults) -> Table:
     """What the comparisons decided."""
     keys = varied(each.at for each in results.comparisons)
+    facts = {metric.name: metric for metric in results.metrics}
     columns: list[Column[ComparisonResult]] = [
         text_column("metric", lambda each: each.metric),
         text_column("compared", lambda each: f"{value_text(each.value)} with {value_text(each.against)}"),
-        *_parameter_columns(keys, lambda each: each.at),
+        *parameter_columns(keys, lambda each: each.at),
         number_column("ratio", lambda each: NOTHING if each.ratio is None else three_figures(each.ratio)),
-        number_column("95 % interval", _ratio_interval),
+        number_column("95 % interval", lambda each: ratio_interval(each.ratio, each.low, each.high)),
         number_column("p", lambda each: p_text(each.corrected_p)),
-        state_column("verdict", lambda each: decision_text(each, results)),
+        state_column("verdict", lambda each: decision_text(each.decision, facts[each.metric])),
     ]
     return make_table(columns, results.comparisons)
 
 
-def decision_text(comparison: ComparisonResult, results: CampaignResults) -> str:
+def decision_text(decision: Decision, metric: MetricFacts) -> str:
     """`faster`, or for what is no time or rate `better`; with the threshold where the medians are the same."""
-    facts = next(metric for metric in results.metrics if metric.name == comparison.metric)
-    if comparison.decision == "same":
-        return f"same within {facts.threshold * 100:g} %"
-    if facts.unit in ("s", "B/s") or comparison.decision == "undecided":
-        return comparison.decision
-    return "better" if comparison.decision == "faster" else "worse"
+    if decision == "same":
+        return f"same within {metric.threshold * 100:g} %"
+    if metric.unit in ("s", "B/s") or decision == "undecided":
+        return decision
+    return "better" if decision == "faster" else "worse"
 
 
 def p_text(p: float | None) -> str:
@@ -113,12 +131,19 @@ def p_text(p: float | None) -> str:
     return NOTHING if p is None else "<0.001" if p < 0.001 else f"{p:.3f}"
 
 
+def ratio_interval(ratio: float | None, low: float | None, high: float | None) -> str:
+    """`0.98 … 1.04`; `too few` where only the ratio is known."""
+    if low is None or high is None:
+        return NOTHING if ratio is None else "too few"
+    return f"{three_figures(low)} … {three_figures(high)}"
+
+
 def varied(points: Iterable[Mapping[str, object]]) -> list[str]:
     """The keys of several parameter points, in the order in which they first appear."""
     return list(dict.fromkeys(key for point in points for key in point))
 
 
-def _parameter_columns(keys: Sequence[str], parameters: Callable[[R], Mapping[str, object]]) -> list[Column[R]]:
+def parameter_columns(keys: Sequence[str], parameters: Callable[[R], Mapping[str, object]]) -> list[Column[R]]:
     """A column for each key that varies; empty for a row that does not have the key."""
 
     def cell(key: str) -> Callable[[R], str]:
@@ -144,12 +169,6 @@ def _interval(result: TrialResult, unit: Unit) -> str:
     if result.low is None or result.high is None:
         return "too few" if result.values else NOTHING
     return f"{metric_text(result.low, unit)} … {metric_text(result.high, unit)}"
-
-
-def _ratio_interval(comparison: ComparisonResult) -> str:
-    if comparison.low is None or comparison.high is None:
-        return NOTHING if comparison.ratio is None else "too few"
-    return f"{three_figures(comparison.low)} … {three_figures(comparison.high)}"
 
 
 def _step_rate(value: float) -> str:

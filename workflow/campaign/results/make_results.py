@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import get_args
 
 from workflow.campaign.campaign_directory import Schedule, ScheduledTrial
 from workflow.campaign.file.campaign_spec import CampaignSpec, ComparisonRequest
@@ -17,6 +18,8 @@ from workflow.campaign.results.results_model import (
     CampaignStatus,
     ComparisonResult,
     MetricFacts,
+    Operation,
+    OperationTimes,
     TrialCount,
     TrialResult,
 )
@@ -60,6 +63,7 @@ def make_results(spec: CampaignSpec, schedule: Schedule, history: History) -> Ca
         site=schedule.site,
         host=schedule.host,
         versions={"wf": schedule.wf_version, **schedule.versions},
+        checksums=schedule.checksums,
         seed=spec.order.seed,
         started=min((each.attempt.started for each in repetitions), default=None),
         ended=max(ends, default=None),
@@ -67,6 +71,8 @@ def make_results(spec: CampaignSpec, schedule: Schedule, history: History) -> Ca
         trials=status.trials,
         metrics=facts,
         results=results,
+        operations=_operations(shown, of_trial),
+        scaling=spec.scaling,
         comparisons=_comparisons(spec, shown, facts, results),
         notes=[*_busy_notes(load, schedule.cores), *_notes(spec, status.trials, results, history)],
     )
@@ -131,6 +137,24 @@ def _trial_result(trial: ScheduledTrial, metric: MetricFacts, repetitions: Seque
         low=low,
         high=high,
     )
+
+
+def _operations(trials: Sequence[ScheduledTrial], of_trial: Mapping[str, list[Measured]]) -> list[OperationTimes]:
+    """The times of the operations of each stage, by stage; without stages that keep no metrics."""
+    found: dict[str, list[OperationTimes]] = {}
+    for trial in trials:
+        repetitions = of_trial.get(trial.key, [])
+        names = {to_figure_name(text) for each in repetitions for text in each.figures}
+        for stage in sorted({name.name for name in names if name is not None and name.section == "stages"}):
+            for operation in get_args(Operation):
+                figure = f"stages.{stage}.{operation}_s"
+                values = [each.figures[figure] for each in repetitions if figure in each.figures]
+                if values:
+                    times = OperationTimes(
+                        stage=stage, operation=operation, trial=trial.key, parameters=trial.parameters, values=values
+                    )
+                    found.setdefault(stage, []).append(times)
+    return [times for of_stage in found.values() for times in of_stage]
 
 
 def _comparisons(

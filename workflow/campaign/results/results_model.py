@@ -9,9 +9,11 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from workflow.campaign.file.campaign_spec import Better
+from workflow.campaign.file.campaign_spec import Better, Scaling
 from workflow.campaign.file.figures import Unit
 from workflow.campaign.statistics.verdicts import Decision
+
+Operation = Literal["compute", "io", "wait"]
 
 
 class ResultsPart(BaseModel):
@@ -59,6 +61,16 @@ class ComparisonResult(ResultsPart):
     p: float | None = Field(description="of Mann–Whitney's test, two-sided; None where a side has no values")
     corrected_p: float | None = Field(description="after Holm's correction for all comparisons of this report")
     decision: Decision = Field(description="faster means better, whatever the metric is")
+
+
+class OperationTimes(ResultsPart):
+    """How long one stage of one trial did one thing."""
+
+    stage: str
+    operation: Operation = Field(description="`compute_s`, `io_s` and `wait_s` of the report of a run")
+    trial: str
+    parameters: dict[str, object]
+    values: list[float] = Field(description="of the measured repetitions that succeeded, in their order")
 
 
 class TrialCount(ResultsPart):
@@ -118,8 +130,8 @@ class CampaignLine(ResultsPart):
 
     name: str
     state: CampaignState = Field(
-        description="failed: nothing is left to run, but some repetitions failed; unfinished: nobody runs it; lost: the "
-        "process that ran it has died"
+        description="failed: nothing is left to run, but some repetitions failed; unfinished: nobody runs it; lost: "
+        "the process that ran it has died"
     )
     reason: str = ""
     succeeded: int = Field(0, description="measured repetitions")
@@ -148,6 +160,7 @@ class CampaignResults(ResultsPart):
     site: str
     host: str
     versions: dict[str, str]
+    checksums: dict[str, str] = Field(default_factory=dict, description="campaign and pipeline → SHA-256 of the file")
     seed: int
     started: float | None = Field(description="Unix time of the first repetition")
     ended: float | None
@@ -155,5 +168,7 @@ class CampaignResults(ResultsPart):
     trials: list[TrialCount]
     metrics: list[MetricFacts]
     results: list[TrialResult]
+    operations: list[OperationTimes] = Field(default_factory=list, description="what the stages did with their time")
+    scaling: Scaling | None = Field(None, description="as the campaign file states it")
     comparisons: list[ComparisonResult]
     notes: list[str] = Field(description="what to consider when reading these numbers")

@@ -6,12 +6,15 @@ import csv
 import io
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from workflow.campaign.campaign_directory import replace_file
 from workflow.campaign.file.figures import to_figure_name
 from workflow.campaign.file.trials import short_names, value_text
 from workflow.campaign.results.results_model import MetricFacts
 from workflow.campaign.results.samples import Measured
+from workflow.errors import WfError
+from workflow.installation import install_command
 
 Cell = str | int | float | bool
 FIRST = ("trial", "baseline")
@@ -20,8 +23,14 @@ LAST = ("repetition", "warmup", "metric", "part", "name", "figure", "value", "un
 
 def table_columns(keys: Sequence[str]) -> list[str]:
     """The titles: the trial, a column per key that varies, the repetition, and what was measured."""
+    names = column_names(keys)
+    return [*FIRST, *(names[key] for key in keys), *LAST]
+
+
+def column_names(keys: Sequence[str]) -> dict[str, str]:
+    """Key → the title of its column: short, unless another column has that title."""
     names = short_names(keys)
-    return [*FIRST, *(key if names[key] in (*FIRST, *LAST) else names[key] for key in keys), *LAST]
+    return {key: key if names[key] in (*FIRST, *LAST) else names[key] for key in keys}
 
 
 def table_rows(
@@ -61,3 +70,24 @@ def write_table(directory: Path, columns: Sequence[str], rows: Sequence[Sequence
     written.append(directory / "table.parquet")
     replace_file(written[1], sink.getvalue().to_pybytes())
     return written
+
+
+def read_table(path: Path) -> list[dict[str, Any]]:
+    """The rows of table.csv or table.parquet; of CSV all cells are texts.
+
+    Raises:
+        OSError: it cannot be read; ValueError: it is no table; WfError: pyarrow is not installed.
+    """
+    if path.suffix == ".csv":
+        with path.open(encoding="utf-8", newline="") as file:
+            return list(csv.DictReader(file))
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ModuleNotFoundError as error:
+        raise WfError(f"reading {path.name} needs pyarrow", install_command("campaign")) from error
+    try:
+        found: list[dict[str, Any]] = pyarrow.parquet.read_table(path).to_pylist()
+    except pyarrow.ArrowInvalid as error:
+        raise ValueError(str(error)) from error
+    return found

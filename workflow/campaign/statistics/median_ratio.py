@@ -24,10 +24,13 @@ def median_ratio(values: Sequence[float], reference: Sequence[float], seed: int 
     """Median of `values` ÷ median of `reference`, with the percentile bootstrap interval of 95 %.
 
     Each side is drawn again with replacement, `RESAMPLES` times, from a fixed seed: equal data give equal bounds. No
-    ratio where a value is not positive, no interval where a side has fewer than 6 values.
+    ratio where a value is not positive, unless all are equal: then it is 1. No interval where a side has fewer than 6
+    values.
     """
     import numpy as np
 
+    if min(len(values), len(reference)) >= FEWEST and len({*values, *reference}) == 1:
+        return MedianRatio(1.0, 1.0, 1.0)
     if min(*values, *reference, math.inf) <= 0:
         return MedianRatio(None, None, None)
     ratio = median(values) / median(reference)

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from workflow.formats.sides import Side
+from workflow.formats.step_files import is_numbered
 from workflow.formatting import plural
 from workflow.plan.placeholders import literal
 from workflow.plan.plan_model import Coupling, EndPlan, OperatorPlan, Placement, SharePlan, StreamPlan
@@ -150,9 +152,18 @@ def to_stream_plan(stream: JoinedStream, decided: StreamDecisions, estimates: St
         queue_memory=estimates.queue_memory,
         subfiles=estimates.subfiles,
         path=path,
-        on_disk=[] if engine == SSC else [f"{path}.sst" if engine == "SST" else path],
+        on_disk=_on_disk(engine, path),
         keep=stream.spec.keep,
     )
+
+
+def _on_disk(engine: str, path: str) -> list[str]:
+    """The file or directory that the stream leaves or uses."""
+    if engine == SSC:
+        return []
+    if is_numbered(path):
+        return [str(PurePosixPath(path).parent)]
+    return [f"{path}.sst" if engine == "SST" else path]
 
 
 def _writer(stream: JoinedStream, origins: Origins) -> EngineSettings:

@@ -31,7 +31,8 @@ def check_output_policies(
     for name, stage in stages.items():
         policy = stage.spec.output
         check_names(stage, ports[name].write.values(), problems)
-        if policy.aggregation is None and policy.async_ == "off" and not policy.compression:
+        plain = policy.aggregation is None and policy.async_ == "off" and policy.files == "one"
+        if plain and not policy.compression:
             continue
         if name not in writers:
             message = f"stage {name} writes no stream, and `output` is about streams"

@@ -73,7 +73,7 @@ def _add_pipe(name: str, stream: StreamSpec, writer: str, loaded: Loaded, growin
     pipe, output = pipe_name(name), loaded.spec.stages[writer].output
     asked, wanted = f"stages.{writer}.output.async", output.pipe
     # All but `async` is about the files, and belongs to the stage that writes them.
-    policy = OutputPolicy(**_given(output, "aggregation", "compression"))
+    policy = OutputPolicy(**_given(output, "aggregation", "compression", "files"))
     growing.stages[pipe] = StageSpec(component=RELAY, ranks=wanted.ranks, place=_no_core(wanted.place), output=policy)
     growing.parameters[pipe] = _relay_parameters(loaded, [])
     start = _with_port(stream.from_, name, loaded)

@@ -118,7 +118,7 @@ def stored_bytes(plan: StreamPlan, records: Records) -> int | None:
     if not operators:
         return None
     try:
-        sizes = [file.stat().st_size for path in plan.on_disk for file in Path(path).glob("data.*")]
+        sizes = [file.stat().st_size for path in plan.on_disk for file in Path(path).rglob("data.*")]
     except OSError:
         return None  # being removed
     return sum(sizes) if sizes else None

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from workflow.formats.step_files import is_numbered
 from workflow.formatting import NOTHING, plural, size
 from workflow.launch.launchers import launch_line
 from workflow.plan.launch_requests import Received, group_request, node_names, stage_request
@@ -193,7 +194,8 @@ def queue_text(stream: StreamPlan) -> str:
     """`2, block when full, up to 4.80 MB`."""
     parts = [f"{stream.queue.limit}, {stream.queue.when_full} when full" if stream.queue else "all steps on disk"]
     parts += [f"up to {size(stream.queue_memory)}"] if stream.queue_memory else []
-    parts += [plural(stream.subfiles, "data file")] if stream.subfiles else []
+    each = " each step" if is_numbered(stream.path) else ""
+    parts += [f"{plural(stream.subfiles, 'data file')}{each}"] if stream.subfiles else []
     return ", ".join(parts)
 
 

@@ -99,6 +99,9 @@ class OutputPolicy(Spec):
         "adds takes the steps by SST and writes the files",
     )
     compression: Compression = Field(default_factory=dict, description="operators, per variable of what is written")
+    files: Literal["one", "each_step"] = Field(
+        "one", description="of BP streams: all steps in one output, or an output for each step"
+    )
     pipe: Pipe = Field(default_factory=lambda: Pipe(), description="the stage that `async: pipe` adds")
 
 

@@ -31,6 +31,13 @@ def open_engine(end: StreamEnd, mode: str) -> tuple[Any, Any, Any]:
     Raises StreamFailed when the writer of an SST stream died before the connection was made, StageError when this
     ADIOS2 cannot open the stream.
     """
+    adios = make_adios(end)
+    io = declare_io(adios, end, end.port)
+    return adios, io, open_path(io, end, end.path, mode)
+
+
+def make_adios(end: StreamEnd) -> Any:
+    """ADIOS2's outermost object, for the ranks that open this stream. Raises StageError for SSC without MPI."""
     adios2 = bindings()
     if end.engine.upper() == "SSC":
         if not adios2.is_built_with_mpi:
@@ -38,23 +45,31 @@ def open_engine(end: StreamEnd, mode: str) -> tuple[Any, Any, Any]:
                 f"stream {end.stream}: SSC needs an ADIOS2 built with MPI, which this Python does not have: "
                 "`make adios2-mpi` builds one, then run `.venv-mpi/bin/wf`"
             )
-        adios = adios2.ADIOS(own_communicator() or communicator())
-    else:
-        adios = adios2.ADIOS(own_communicator()) if is_parallel() else adios2.ADIOS()
-    io = adios.DeclareIO(end.port)
+        return adios2.ADIOS(own_communicator() or communicator())
+    return adios2.ADIOS(own_communicator()) if is_parallel() else adios2.ADIOS()
+
+
+def declare_io(adios: Any, end: StreamEnd, name: str) -> Any:
+    """An IO of that name with the engine and the parameters of a stream end."""
+    io = adios.DeclareIO(name)
     io.SetEngine(end.engine)
     io.SetParameters({key: str(value) for key, value in end.parameters.items()})
+    return io
+
+
+def open_path(io: Any, end: StreamEnd, path: str, mode: str) -> Any:
+    """An engine on `path`: the stream's, or the file of one of its steps. Raises what `open_engine` raises."""
     try:
-        return adios, io, io.Open(end.path, getattr(adios2.Mode, mode))
+        return io.Open(path, getattr(bindings().Mode, mode))
     except (RuntimeError, ValueError) as error:
         reason = adios_message(error)
         if end.side == "read" and end.engine.upper() == "SST":
             raise StreamFailed(
-                f"stream {end.stream}: the writer of {end.path}.sst does not answer: it has exited, or the file is "
+                f"stream {end.stream}: the writer of {path}.sst does not answer: it has exited, or the file is "
                 f"left over from an earlier run: {reason}"
             ) from error
         raise StageError(
-            f"stream {end.stream}: ADIOS2 cannot open {end.path} with engine {end.engine}: {reason}"
+            f"stream {end.stream}: ADIOS2 cannot open {path} with engine {end.engine}: {reason}"
         ) from error
 
 

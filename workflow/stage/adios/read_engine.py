@@ -6,11 +6,14 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 
 import numpy as np
 
 from workflow.distribution.boxes import Block, Shape
 from workflow.formats.stage_file import StreamEnd
+from workflow.formats.step_files import is_numbered
+from workflow.stage.adios.numbered_files import NumberedFiles
 from workflow.stage.adios.open_engine import bindings, is_parallel, open_engine
 from workflow.stage.adios.tcp_nodelay import Connections
 from workflow.stage.data.variables import NUMPY_TYPES, STRING_LISTS, Array, BlockTable, Info, Selection, fresh_array
@@ -28,12 +31,17 @@ class AdiosReadEngine:
 
     def __init__(self, end: StreamEnd) -> None:
         self._adios2 = bindings()
-        self._adios, self._io, self._engine = open_engine(end, "Read")
         self._comm = own_communicator() if is_parallel() else None
+        self._files = NumberedFiles(end, self._comm) if is_numbered(end.path) else None
+        self._io: Any = None
+        self._engine: Any = None  # until the first step, where each has its own
+        if self._files is None:
+            self._adios, self._io, self._engine = open_engine(end, "Read")
         self._is_stream = end.engine.upper() == "SST"
         self._connections = Connections()
         self._counter = ByteCounter(self._comm)
-        self._first = not self._is_stream  # the next step may be the empty one of a file without steps
+        # The next step may be the empty one of a file without steps.
+        self._first = not self._is_stream and self._files is None
         self._empty = False  # this step holds nothing, and ADIOS2 has already been asked for the next one:
         self._ahead: StepStatus | None = None  # the answer
         self._local = self._adios2.ShapeID.LocalArray
@@ -49,11 +57,21 @@ class AdiosReadEngine:
         if self._is_stream:
             self._connections.send_at_once()
             return self._poll(timeout_s)
+        if self._files is not None:
+            return self._begin_file(self._files, timeout_s)
         status, self._ahead = self._ahead or self._wait(timeout_s), None
         if status is StepStatus.READY and self._first and not self._io.AvailableVariables():
             status = self._look_ahead(timeout_s)
         self._first = False
         return status
+
+    def _begin_file(self, files: NumberedFiles, timeout_s: float) -> StepStatus:
+        """The status for the step in the next file."""
+        if (end := files.open_next()) is not None:
+            return end
+        self._io, self._engine = files.io, files.engine
+        status = self._wait(timeout_s)
+        return StepStatus.FAILED if status is StepStatus.ENDED else status
 
     def _look_ahead(self, timeout_s: float) -> StepStatus:
         """The status for a first step without variables.
@@ -100,6 +118,9 @@ class AdiosReadEngine:
             self._empty = False
         else:
             self._engine.EndStep()
+            if self._files is not None:
+                self._engine.Close()
+                self._engine = None
         return self._counter.end_step()
 
     def bytes_of_all(self) -> list[int] | None:
@@ -108,11 +129,12 @@ class AdiosReadEngine:
 
     def close(self) -> None:
         """See `ReadEngine`."""
-        self._engine.Close()
+        if self._files is None:
+            self._engine.Close()
 
     def abandon(self) -> None:
         """See `ReadEngine`. Where closing is collective, the stream is left open until the process ends."""
-        if self._comm is None:
+        if self._comm is None and self._engine is not None:
             with suppress(RuntimeError):
                 if self._engine.BetweenStepPairs():
                     self._engine.EndStep()

@@ -8,9 +8,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from workflow.distribution.boxes import Shape, volume
 from workflow.formats.stage_file import StreamEnd
-from workflow.stage.adios.open_engine import bindings, forget_contact_files, is_parallel, open_engine
+from workflow.formats.step_files import is_numbered, step_file, write_closed
+from workflow.stage.adios.open_engine import (
+    bindings,
+    declare_io,
+    forget_contact_files,
+    is_parallel,
+    make_adios,
+    open_engine,
+    open_path,
+)
 from workflow.stage.adios.tcp_nodelay import Connections
 from workflow.stage.data.variables import STRING_LISTS, Array, BlockData
+from workflow.stage.ranks.communicator import rank
 from workflow.stage.stage_errors import StageError
 
 if TYPE_CHECKING:
@@ -28,7 +38,7 @@ class _Known(NamedTuple):
 
 
 class AdiosWriteEngine:
-    """One engine opened for writing by this process."""
+    """One engine opened for writing by this process; of a stream with a file per step, one after the other."""
 
     def __init__(self, end: StreamEnd) -> None:
         self._adios2 = bindings()
@@ -38,7 +48,15 @@ class AdiosWriteEngine:
 
             self._operators = Operators(end)
             self._operators.check_built()
-        self._adios, self._io, self._engine = open_engine(end, "Write")
+        self._end, self._steps = end, 0
+        self._numbered = is_numbered(end.path)
+        self._engine: Any = None
+        if self._numbered:
+            # Variables, operators and attributes are those of the IO, which all files share.
+            self._adios = make_adios(end)
+            self._io = declare_io(self._adios, end, end.port)
+        else:
+            self._adios, self._io, self._engine = open_engine(end, "Write")
         self._sync, self._deferred = self._adios2.Mode.Sync, self._adios2.Mode.Deferred
         self._variables: dict[str, _Known] = {}
         self._lent: list[Array] = []
@@ -53,6 +71,8 @@ class AdiosWriteEngine:
         """See `WriteEngine`."""
         if self._is_stream:
             self._connections.send_at_once()
+        if self._numbered:
+            self._engine = open_path(self._io, self._end, step_file(self._end.path, self._steps), "Write")
         self._engine.BeginStep()
         early, self._early = self._early or {}, None
         for name, value in early.items():
@@ -92,11 +112,17 @@ class AdiosWriteEngine:
     def end(self) -> None:
         """See `WriteEngine`."""
         self._engine.EndStep()
+        if self._numbered:
+            self._engine.Close()
+        self._steps += 1
         self._lent.clear()
 
     def close(self) -> None:
         """See `WriteEngine`."""
-        self._engine.Close()
+        if not self._numbered:
+            self._engine.Close()
+        elif rank() == 0:
+            write_closed(self._end.path, self._steps)
 
     def abandon(self) -> None:
         """See `WriteEngine`. Deletes ADIOS2's objects: a file stays readable, the readers of a stream fail.

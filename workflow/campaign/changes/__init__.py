@@ -1,0 +1,1 @@
+"""What changed between two campaigns: between machines, dates, or versions of a program; and the gate for CI."""

@@ -1,0 +1,62 @@
+"""What changed between two campaigns, as frozen models: `wf campaign compare --json`. None means not known."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from workflow.campaign.results.results_model import MetricFacts, ResultsPart
+from workflow.campaign.statistics.verdicts import Decision
+
+
+class FactChange(ResultsPart):
+    """Something about the two campaigns as a whole: where, when and with what they were measured."""
+
+    fact: str
+    base: str
+    new: str
+
+
+class SideMedian(ResultsPart):
+    """One metric of one trial in one of the two campaigns."""
+
+    count: int = Field(description="measured repetitions that succeeded")
+    median: float | None
+    low: float | None = Field(description="bounds of the 95 % interval of the median; None below 6 values")
+    high: float | None
+
+
+class TrialChange(ResultsPart):
+    """One metric of a trial that both campaigns have."""
+
+    parameters: dict[str, object]
+    metric: str
+    base: SideMedian
+    new: SideMedian
+    ratio: float | None = Field(description="median of the new campaign ÷ median of the base")
+    low: float | None = Field(description="bounds of the ratio's 95 % interval; None below 6 values a side")
+    high: float | None
+    p: float | None = Field(description="of Mann–Whitney's test, two-sided; None where a side has no values")
+    corrected_p: float | None = Field(description="after Holm's correction for everything that is compared")
+    decision: Decision = Field(description="of the new campaign; faster means better, whatever the metric is")
+
+
+class UnmatchedTrial(ResultsPart):
+    """A trial that one campaign alone has."""
+
+    side: Literal["base", "new"]
+    parameters: dict[str, object]
+
+
+class CampaignChanges(ResultsPart):
+    """All of it."""
+
+    changes_version: int = 1
+    base: str = Field(description="as it was named on the command line")
+    new: str
+    facts: list[FactChange] = Field(description="what is known of both campaigns, whether it differs or not")
+    metrics: list[MetricFacts] = Field(description="those compared; `threshold` is the tolerance")
+    changes: list[TrialChange]
+    unmatched: list[UnmatchedTrial]
+    notes: list[str] = Field(description="what to consider when reading these numbers")

@@ -1,0 +1,73 @@
+"""The page of `wf campaign compare -o FILE.html`, in one file; its picture also as SVG with its data beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from workflow.campaign.campaign_directory import replace_file
+from workflow.campaign.changes.changes_model import CampaignChanges
+from workflow.campaign.changes.changes_tables import changes_table, difference_table, unmatched_table
+from workflow.campaign.changes.gate import faults
+from workflow.campaign.file.trials import short_names, trial_text
+from workflow.campaign.results.campaign_page import svg_address
+from workflow.campaign.results.campaign_tables import varied
+from workflow.campaign.results.picture_canvas import ResultsPicture
+from workflow.campaign.results.ratio_picture import RatioRow, ratio_picture
+from workflow.errors import RunError
+from workflow.report.html.page import TEMPLATES
+
+
+def write_changes_page(path: Path, changes: CampaignChanges) -> list[Path]:
+    """Write the page, and beside it the picture as SVG and CSV; returns what was written.
+
+    Raises:
+        RunError: a file cannot be written; ModuleNotFoundError: matplotlib is not installed.
+    """
+    picture = changes_picture(path.stem, changes)
+    texts = {path: make_changes_page(changes, picture).encode()}
+    if picture is not None:
+        texts |= {path.with_suffix(".svg"): picture.svg, path.with_suffix(".csv"): picture.csv()}
+    try:
+        for file, text in texts.items():
+            replace_file(file, text)
+    except OSError as error:
+        raise RunError(f"cannot write {path}: {error.strerror}", "name another file: `-o FILE.html`") from error
+    return list(texts)
+
+
+def changes_picture(name: str, changes: CampaignChanges) -> ResultsPicture | None:
+    """All ratios with their intervals; None where none is known."""
+    rows = list(_rows(changes))
+    title = f"ratio of the medians, {changes.new} ÷ {changes.base}, with its 95 % interval; the band is the tolerance"
+    return ratio_picture(name, title, rows) if rows else None
+
+
+def make_changes_page(changes: CampaignChanges, picture: ResultsPicture | None) -> str:
+    """The page: what differs, the picture, a table per metric."""
+    return TEMPLATES.get_template("campaign_changes.html.j2").render(
+        changes=changes,
+        differences=difference_table(changes),
+        metrics=[(metric, changes_table(changes, metric)) for metric in changes.metrics],
+        unmatched=unmatched_table(changes),
+        regressed=list(faults(changes, strict=False)),
+        picture=picture,
+        address="" if picture is None else svg_address(picture.svg),
+    )
+
+
+def _rows(changes: CampaignChanges) -> Iterator[RatioRow]:
+    thresholds = {metric.name: metric.threshold for metric in changes.metrics}
+    names = short_names(varied(each.parameters for each in changes.changes))
+    for each in changes.changes:
+        if each.ratio is not None:
+            label = f"{each.metric} ({trial_text(each.parameters, names)})" if each.parameters else each.metric
+            yield RatioRow(
+                label=label,
+                ratio=each.ratio,
+                low=each.low,
+                high=each.high,
+                corrected_p=each.corrected_p,
+                decision=each.decision,
+                threshold=thresholds[each.metric],
+            )

@@ -1,0 +1,68 @@
+"""The gate for CI: which changes fail it, as text for people and as JUnit's test cases. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from workflow.campaign.changes.changes_model import CampaignChanges, TrialChange, UnmatchedTrial
+from workflow.campaign.file.trials import short_names, trial_text
+from workflow.campaign.junit import TrialCase
+from workflow.campaign.results.campaign_tables import decision_text, metric_text, p_text, varied
+from workflow.campaign.results.results_model import MetricFacts
+from workflow.formatting import three_figures
+
+
+def gate_cases(changes: CampaignChanges, strict: bool) -> list[TrialCase]:
+    """A case for each metric of each trial, and for each trial that only one side has; `fault` fails the gate.
+
+    A metric has regressed when it is significantly worse, and by more than its tolerance. `strict`: what is undecided
+    fails, too, and what only the base has: a gate must not pass because nothing was measured.
+    """
+    facts = {metric.name: metric for metric in changes.metrics}
+    points = [*(each.parameters for each in changes.changes), *(each.parameters for each in changes.unmatched)]
+    names = short_names(varied(points))
+    cases = []
+    for change in changes.changes:
+        metric = facts[change.metric]
+        text = change_text(change, metric)
+        undecided = change.decision == "undecided"
+        cases.append(
+            TrialCase(
+                f"{trial_text(change.parameters, names)}: {change.metric}",
+                fault=text if change.decision == "slower" or (strict and undecided) else "",
+                skipped=text if undecided else "",
+            )
+        )
+    cases += [_unmatched_case(each, names, strict) for each in changes.unmatched]
+    return cases
+
+
+def faults(changes: CampaignChanges, strict: bool) -> Iterator[str]:
+    """What fails the gate, a line each; nothing where it passes."""
+    for case in gate_cases(changes, strict):
+        if case.fault:
+            yield f"{case.name}: {case.fault}"
+
+
+def change_text(change: TrialChange, metric: MetricFacts) -> str:
+    """`1.2 s → 1.5 s, 1.25 times (1.2 … 1.3), p 0.002: slower`."""
+    before, after = (metric_text(side.median, metric.unit) for side in (change.base, change.new))
+    word = decision_word(change, metric)
+    if change.ratio is None:
+        return f"{before} → {after}: {word}"
+    interval = "" if change.low is None or change.high is None else f" ({change.low:.3g} … {change.high:.3g})"
+    return f"{before} → {after}, ratio {three_figures(change.ratio)}{interval}, p {p_text(change.corrected_p)}: {word}"
+
+
+def decision_word(change: TrialChange, metric: MetricFacts) -> str:
+    """The verdict in words; why it is undecided, where that is known."""
+    for count, side in ((change.base.count, "the base"), (change.new.count, "the new campaign")):
+        if not count:
+            return f"undecided, no value in {side}"
+    return decision_text(change.decision, metric)
+
+
+def _unmatched_case(each: UnmatchedTrial, names: dict[str, str], strict: bool) -> TrialCase:
+    text = "only the base has this trial" if each.side == "base" else "only the new campaign has this trial"
+    missing = strict and each.side == "base"
+    return TrialCase(trial_text(each.parameters, names), fault=text if missing else "", skipped=text)

@@ -1,0 +1,229 @@
+"""Two campaigns → ratios and verdicts for every metric of every trial that both have. Pure.
+
+Trials are matched by their parameters: content keys differ between versions of a program.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Literal
+
+from workflow.campaign.changes.changes_model import (
+    CampaignChanges,
+    FactChange,
+    SideMedian,
+    TrialChange,
+    UnmatchedTrial,
+)
+from workflow.campaign.changes.given_campaign import GivenCampaign
+from workflow.campaign.file.trials import short_names, trial_text, value_text
+from workflow.campaign.results.campaign_tables import varied
+from workflow.campaign.results.results_model import CampaignResults, MetricFacts, TrialResult
+from workflow.campaign.results.results_table import column_names
+from workflow.campaign.statistics.median_interval import FEWEST
+from workflow.campaign.statistics.median_ratio import MedianRatio, median_ratio
+from workflow.campaign.statistics.significance import ALPHA, holm, mann_whitney, repetitions_needed, smallest_p
+from workflow.campaign.statistics.verdicts import Decision, decide
+from workflow.errors import WfError
+from workflow.formatting import moment, plural
+from workflow.spec.suggest import did_you_mean, listing
+
+CHECKSUM_LENGTH = 12
+
+
+@dataclass(frozen=True)
+class _Side:
+    """The trials of one campaign by what identifies them in both."""
+
+    parameters: Mapping[str, Mapping[str, object]]
+    measured: Mapping[tuple[str, str], TrialResult]
+    """Metric and trial → what was measured."""
+
+    def result(self, metric: str, trial: str) -> TrialResult | None:
+        """None where the campaign has no such metric of that trial."""
+        return self.measured.get((metric, trial))
+
+
+def make_changes(
+    base: GivenCampaign, new: GivenCampaign, metrics: Sequence[str] = (), tolerance: float | None = None
+) -> CampaignChanges:
+    """Compare `new` with `base`.
+
+    Args:
+        base: what is compared with.
+        new: what the verdicts are about.
+        metrics: names of metrics; all that both have where none is given.
+        tolerance: smallest relative difference that counts; by default the threshold of each metric in `new`.
+
+    Raises:
+        WfError: no trial or no metric is in both; a metric is not known, or means something else in the two.
+    """
+    facts = _metrics(base, new, metrics, tolerance)
+    in_texts = base.is_table or new.is_table
+    before, after = _side(base.results, in_texts), _side(new.results, in_texts)
+    common = [trial for trial in after.parameters if trial in before.parameters]
+    if not common:
+        hint = "trials are matched by the keys that vary and their values"
+        raise WfError(_nothing_common(base.results, new.results), hint)
+    changes = _changes(facts, common, before, after)
+    unmatched = [
+        *_unmatched("base", before, after),
+        *_unmatched("new", after, before),
+    ]
+    return CampaignChanges(
+        base=base.source,
+        new=new.source,
+        facts=_facts(base.results, new.results),
+        metrics=facts,
+        changes=changes,
+        unmatched=unmatched,
+        notes=_notes(base, new, changes, asked=bool(metrics)),
+    )
+
+
+def _side(results: CampaignResults, in_texts: bool) -> _Side:
+    """In texts: keys and values as a table has them, which keeps neither whole names nor types."""
+    names = column_names(varied(each.parameters for each in results.trials))
+
+    def shown(parameters: Mapping[str, object]) -> Mapping[str, object]:
+        return {names.get(k, k): value_text(v) for k, v in parameters.items()} if in_texts else parameters
+
+    trials, measured = {}, {}
+    for each in results.results:
+        parameters = shown(each.parameters)
+        identity = json.dumps(parameters, sort_keys=True)
+        trials[identity] = parameters
+        measured[each.metric, identity] = each
+    return _Side(trials, measured)
+
+
+def _metrics(
+    base: GivenCampaign, new: GivenCampaign, asked: Sequence[str], tolerance: float | None
+) -> list[MetricFacts]:
+    """The metrics to compare. Raises WfError for one that is not in both, or is not the same thing in both."""
+    before, after = ({each.name: each for each in side.results.metrics} for side in (base, new))
+    known = [name for name in after if name in before]
+    for name in asked:
+        if name not in known:
+            alone = base.source if name in before else new.source if name in after else ""
+            text = f"only {alone} has the metric `{name}`" if alone else f"there is no metric `{name}`"
+            raise WfError(text, did_you_mean(name, known) or f"metrics of both: {listing(known)}")
+    if not known:
+        text = f"no metric is in both campaigns: {base.source} has {listing(before)}, {new.source} has {listing(after)}"
+        raise WfError(text, "give them the same names in the campaign files; another name needs no other run")
+    chosen = []
+    for name in dict.fromkeys(asked or known):
+        one, other = before[name], after[name]
+        for what, old, now in (("measures", one.of, other.of), ("has the unit", one.unit, other.unit)):
+            if old != now:
+                text = f"`{name}` {what} {old} in {base.source} and {now} in {new.source}"
+                raise WfError(text, "give the metric another name in one of the campaign files")
+        if one.better != other.better:
+            text = f"of `{name}` {one.better} is better in {base.source}, and {other.better} in {new.source}"
+            hint = "write the same `better:` in both campaign files; a table always has the figure's own"
+            raise WfError(text, hint)
+        chosen.append(other.model_copy(update={"threshold": tolerance}) if tolerance is not None else other)
+    return chosen
+
+
+def _changes(facts: Sequence[MetricFacts], trials: Sequence[str], before: _Side, after: _Side) -> list[TrialChange]:
+    """Every metric of every trial; the p-values of all are corrected together."""
+    asked = [(metric, trial) for metric in facts for trial in trials]
+    sides = [(before.result(metric.name, trial), after.result(metric.name, trial)) for metric, trial in asked]
+    values = [(new.values if new else [], old.values if old else []) for old, new in sides]
+    p_values = [mann_whitney(*pair) if all(pair) else None for pair in values]
+    corrected = iter(holm([p for p in p_values if p is not None]))
+    found = []
+    for (metric, trial), (old, new), pair, p in zip(asked, sides, values, p_values, strict=True):
+        corrected_p = None if p is None else next(corrected)
+        ratio = median_ratio(*pair) if all(pair) else MedianRatio(None, None, None)
+        decision: Decision = "undecided"
+        if corrected_p is not None:
+            decision = decide(ratio, corrected_p, metric.threshold, metric.better)
+        found.append(
+            TrialChange(
+                parameters=dict(after.parameters[trial]),
+                metric=metric.name,
+                base=_median(old),
+                new=_median(new),
+                ratio=ratio.ratio,
+                low=ratio.low,
+                high=ratio.high,
+                p=p,
+                corrected_p=corrected_p,
+                decision=decision,
+            )
+        )
+    return found
+
+
+def _median(result: TrialResult | None) -> SideMedian:
+    if result is None:
+        return SideMedian(count=0, median=None, low=None, high=None)
+    return SideMedian(count=len(result.values), median=result.median, low=result.low, high=result.high)
+
+
+def _unmatched(side: Literal["base", "new"], its: _Side, other: _Side) -> Iterator[UnmatchedTrial]:
+    for trial, parameters in its.parameters.items():
+        if trial not in other.parameters:
+            yield UnmatchedTrial(side=side, parameters=dict(parameters))
+
+
+def _nothing_common(base: CampaignResults, new: CampaignResults) -> str:
+    """With a trial of each, so that the difference is seen."""
+    keys = varied(each.parameters for side in (base, new) for each in side.results)
+    names = short_names(keys)
+    one, other = (trial_text(side.results[0].parameters, names) if side.results else "nothing" for side in (base, new))
+    return f"no trial is in both campaigns: one has {one}, the other {other}"
+
+
+def _facts(base: CampaignResults, new: CampaignResults) -> list[FactChange]:
+    """What is known of both. Checksums are cut as keys are."""
+    sides = []
+    for side in (base, new):
+        files = {f"{name} file": checksum[:CHECKSUM_LENGTH] for name, checksum in side.checksums.items()}
+        load = {} if side.load is None else {"load average": f"{side.load:.1f}"}
+        began = {} if side.started is None else {"measured": moment(side.started)}
+        place = {"campaign": side.campaign, "site": side.site, "host": side.host}
+        sides.append({**place, **began, **side.versions, **files, **load})
+    before, after = sides
+    return [
+        FactChange(fact=fact, base=before[fact], new=after[fact]) for fact in before if before[fact] and after.get(fact)
+    ] + [
+        FactChange(
+            fact=name, base=base.versions.get(name, "not installed"), new=new.versions.get(name, "not installed")
+        )
+        for name in {**base.versions, **new.versions}
+        if base.versions and new.versions and (name in base.versions) != (name in new.versions)
+    ]
+
+
+def _notes(base: GivenCampaign, new: GivenCampaign, changes: Sequence[TrialChange], asked: bool) -> list[str]:
+    notes = [
+        f"{side.source} is a table: where and with which versions it was measured is not known"
+        for side in (base, new)
+        if side.is_table
+    ]
+    if not asked:
+        for side, other in ((base, new), (new, base)):
+            others = {each.name for each in other.results.metrics}
+            alone = [each.name for each in side.results.metrics if each.name not in others]
+            if alone:
+                notes.append(f"only {side.source} has {plural(len(alone), 'metric')} {listing(alone)}")
+    for side in (base, new):
+        failed = sum(each.failed for each in side.results.trials)
+        if failed:
+            notes.append(f"{plural(failed, 'repetition')} of {side.source} failed and are not in any figure")
+    counts = [(each.base.count, each.new.count) for each in changes if each.base.count and each.new.count]
+    few = [pair for pair in counts if min(pair) < FEWEST]
+    if few:
+        notes.append(f"fewer than {FEWEST} repetitions a side allow no verdict")
+    elif counts:
+        typical = int(median(min(pair) for pair in counts))
+        if smallest_p(typical, typical) * len(counts) > ALPHA:
+            text = f"{plural(typical, 'repetition')} a side cannot show a difference among {len(counts)} ratios"
+            notes.append(f"{text}: {repetitions_needed(len(counts))} or more can, or fewer metrics by --metric")
+    return notes

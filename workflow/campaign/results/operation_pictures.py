@@ -1,0 +1,100 @@
+"""Box plots of what the stages of each trial did: computing, I/O, and waiting."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import quantiles
+from typing import TYPE_CHECKING, NamedTuple
+
+from workflow.campaign.file.trials import short_names, trial_text
+from workflow.campaign.results.campaign_tables import varied
+from workflow.campaign.results.picture_canvas import (
+    BLACK,
+    COLOURS,
+    MOST_ROWS,
+    PALE,
+    ResultsPicture,
+    label_rows,
+    mark_writer,
+    new_canvas,
+    set_legend,
+    shown_rows,
+    to_svg,
+)
+from workflow.campaign.results.results_model import OperationTimes
+
+if TYPE_CHECKING:
+    from workflow.campaign.results.picture_canvas import Axes
+
+# As in the report of a run.
+OPERATIONS = {"compute": COLOURS[0], "io": COLOURS[1], "wait": COLOURS[3]}
+NAMES = {"compute": "compute", "io": "I/O", "wait": "wait"}
+BOX = 0.22
+"""Height of a box; a trial is 1."""
+TRIAL = 0.55
+"""Inches."""
+# Tukey 1977: whiskers reach the farthest value within 1.5 times the height of the box.
+WHISKER = 1.5
+
+
+class Box(NamedTuple):
+    """Quartiles, and how far the values reach that are not drawn one by one."""
+
+    low: float
+    first: float
+    middle: float
+    third: float
+    high: float
+
+
+def make_box(values: Sequence[float]) -> Box:
+    """The box of at least one value; quartiles are interpolated between values."""
+    first, middle, third = quantiles(values, method="inclusive") if len(values) > 1 else [values[0]] * 3
+    reach = WHISKER * (third - first)
+    inside = [value for value in values if first - reach <= value <= third + reach]
+    return Box(min(inside), first, middle, third, max(inside))
+
+
+def operation_picture(stage: str, times: Sequence[OperationTimes]) -> ResultsPicture:
+    """A row of boxes per trial: what a stage did, in seconds of its wall time."""
+    keys = varied(each.parameters for each in times)
+    names = short_names(keys)
+    trials: dict[str, list[OperationTimes]] = {}
+    for each in times:
+        trials.setdefault(each.trial, []).append(each)
+    shown = list(trials.values())[:MOST_ROWS]
+    labels = [trial_text(group[0].parameters, names) for group in shown]
+    canvas, axes = new_canvas(1.2 + TRIAL * len(shown))
+    data: list[list[str | int | float | bool | None]] = []
+    for row, group in enumerate(shown):
+        if row:
+            axes.axhline(row - 0.5, color=PALE, linewidth=0.8)
+        for position, each in enumerate(group):
+            box = make_box(each.values)
+            _draw(axes, row + BOX * 1.2 * (position - (len(group) - 1) / 2), box, each)
+            data += [[labels[row], each.operation, number, value, *box] for number, value in enumerate(each.values, 1)]
+    label_rows(axes, labels)
+    axes.set_xlim(left=0)
+    axes.xaxis.set_major_formatter(mark_writer("s"))
+    axes.set_xlabel(f"time of {stage}")
+    for operation, colour in OPERATIONS.items():
+        if any(each.operation == operation for each in times):
+            axes.plot([], [], "s", color=colour, label=NAMES[operation])
+    set_legend(canvas, axes)
+    title = (
+        f"{stage}: time for computing, I/O and waiting; median, quartiles, and values within 1.5 times their distance"
+    )
+    columns = ["trial", "operation", "number", "value", "low", "first_quartile", "median", "third_quartile", "high"]
+    return ResultsPicture(
+        f"operations-{stage}", title + shown_rows(len(trials), "trials"), to_svg(canvas), columns, data
+    )
+
+
+def _draw(axes: Axes, height: float, box: Box, times: OperationTimes) -> None:
+    colour = OPERATIONS[times.operation]
+    axes.plot([box.low, box.high], [height, height], color=colour, linewidth=1.2)
+    axes.barh(height, box.third - box.first, BOX, box.first, color=colour, edgecolor=colour, linewidth=1)
+    axes.plot([box.middle, box.middle], [height - BOX / 2, height + BOX / 2], color=BLACK, linewidth=1.5)
+    for value in times.values:
+        if not box.low <= value <= box.high:
+            axes.plot(value, height, "o", markersize=3.5, color=colour, fillstyle="none")
