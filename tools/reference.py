@@ -44,8 +44,9 @@ something could not be ended |
 | {EXIT_INTERRUPTED} | interrupted: Ctrl-C, `wf cancel`, or the job was cancelled |
 """
 FIGURE_RULES = """What `metrics` may name: fields of [the report](report.md) of a run; `step_rate`, its `steps_out`
-divided by its `wall_s`; and `perceived_throughput`, which needs a `baseline`. Those that are not known of every program
-need `workflow.stage` in it, as all components have.
+divided by its `wall_s`; `step_s`, its `compute_s`, `io_s` and `wait_s` together, divided by its steps; `load_s` and
+`load_rate`, the `io_s` and the `transfer_rate` of the slowest reader of the stream; and `perceived_throughput`, which
+needs a `baseline`. Those that are not known of every program need `workflow.stage` in it, as all components have.
 """
 SITE_RULES = """What a site file may say ([how-to](../how-to/your-own-machine.md)). Unknown keys are refused.
 What is left out is not known; `auto` is found on the machine where `wf` runs. Sets of cores are written `0-7,16`:
@@ -185,13 +186,17 @@ def json_page() -> str:
     from workflow.campaign.results.results_model import CampaignList, CampaignResults, CampaignStatus
     from workflow.cli.json_output import CheckResult, ComponentList, RunList, SiteList
     from workflow.compare.comparison import Comparison
+    from workflow.forecast.calibration_model import Calibration
+    from workflow.forecast.forecast_model import Forecast
     from workflow.provenance.provenance_model import Provenance
 
     documents: list[tuple[str, type[BaseModel]]] = [
         ("wf check --json", CheckResult), ("wf components --json", ComponentList),
         ("wf sites --json", SiteList), ("wf runs --json", RunList),
         ("wf compare --json", Comparison),
-        ("wf campaign status --json", CampaignStatus), ("wf campaign list --json", CampaignList), ("wf campaign report --json", CampaignResults),
+        ("wf calibrate --show --json, calibration/SITE.json", Calibration), ("forecast.json of a run", Forecast),
+        ("wf campaign status --json", CampaignStatus), ("wf campaign list --json", CampaignList),
+        ("wf campaign report --json", CampaignResults),
         ("wf campaign compare --json", CampaignChanges),
         ("provenance.json of a run", Provenance),
     ]  # fmt: skip

@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 
-from workflow.campaign.planning.free_nodes import FreeNodes, Place, Shape
+from workflow.campaign.planning.free_nodes import Footprint, FreeNodes, Place
 from workflow.campaign.planning.packing import Packing, Start
 from workflow.campaign.planning.simulated_packing import PilotSize, simulate
 from workflow.campaign.planning.waiting_requests import Request
@@ -33,28 +33,28 @@ def packing_on_four(*requests: Request, until_s: float = math.inf) -> Packing:
 def test_whole_nodes_lie_side_by_side_where_they_can() -> None:
     free = FreeNodes(6, range(4))
     free.take(Place((1,)))
-    assert free.find(Shape(3, None)) == Place((2, 3, 4))
+    assert free.find(Footprint(3, None)) == Place((2, 3, 4))
     free.take(Place((3,)))
-    assert free.find(Shape(4, None)) == Place((0, 2, 4, 5))
-    assert free.find(Shape(5, None)) is None
+    assert free.find(Footprint(4, None)) == Place((0, 2, 4, 5))
+    assert free.find(Footprint(5, None)) is None
 
 
 def test_cores_come_from_the_fullest_node_that_has_enough() -> None:
     free = FreeNodes(3, (1, 2, 3, 4, 5, 6, 7, 8))  # core 0 is reserved
     free.take(Place((0,), (1, 2, 3, 4)))
     free.take(Place((1,), (1, 2, 3)))
-    assert free.find(Shape(1, 4)) == Place((0,), (5, 6, 7, 8))
-    assert free.find(Shape(1, 5)) == Place((1,), (4, 5, 6, 7, 8))
-    assert free.find(Shape(1, 6)) == Place((2,), (1, 2, 3, 4, 5, 6))
-    assert free.find(Shape(2, 3)) == Place((0, 1), (5, 6, 7))
-    assert free.find(Shape(1, 8)) == Place((2,)) == free.find(Shape(1, None))
-    assert free.find(Shape(1, 9)) is None
+    assert free.find(Footprint(1, 4)) == Place((0,), (5, 6, 7, 8))
+    assert free.find(Footprint(1, 5)) == Place((1,), (4, 5, 6, 7, 8))
+    assert free.find(Footprint(1, 6)) == Place((2,), (1, 2, 3, 4, 5, 6))
+    assert free.find(Footprint(2, 3)) == Place((0, 1), (5, 6, 7))
+    assert free.find(Footprint(1, 8)) == Place((2,)) == free.find(Footprint(1, None))
+    assert free.find(Footprint(1, 9)) is None
 
 
 def test_cores_begin_at_a_multiple_of_their_number_where_they_can() -> None:
     free = FreeNodes(1, range(16))
     free.take(Place((0,), (0, 1, 2)))
-    assert free.find(Shape(1, 4)) == Place((0,), (4, 5, 6, 7))
+    assert free.find(Footprint(1, 4)) == Place((0,), (4, 5, 6, 7))
 
 
 def test_a_place_is_given_once_and_returned_once() -> None:
@@ -66,7 +66,7 @@ def test_a_place_is_given_once_and_returned_once() -> None:
     with pytest.raises(ValueError, match="free already"):
         free.give(Place((0,), (0, 1)))
     free.give(Place((0,), (1, 2)))
-    assert free.find(Shape(2, None)) == Place((0, 1))
+    assert free.find(Footprint(2, None)) == Place((0, 1))
 
 
 def test_blocks_come_in_order_and_in_a_block_the_longest_first() -> None:
@@ -89,6 +89,15 @@ def test_a_large_request_is_overtaken_only_by_those_that_do_not_delay_it() -> No
     assert starts(packing, 9.5) == [(2, (0, 1, 2, 3))]
     packing.end(2)
     assert starts(packing, 20) == [(3, (0,))]
+
+
+def test_only_the_next_block_overtakes_what_waits_for_room() -> None:
+    packing = packing_on_four(
+        Request(3, None, 10.0), Request(4, None, 9.0), Request(1, None, 1.0, 2), Request(1, None, 1.0, 1)
+    )
+    assert starts(packing, 0) == [(0, (0, 1, 2)), (3, (3,))]
+    packing.end(3)
+    assert starts(packing, 1) == []
 
 
 def test_outside_the_reserved_place_long_ones_start() -> None:

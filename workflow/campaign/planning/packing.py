@@ -2,7 +2,8 @@
 
 The order is that of the campaign: a block has one repetition of every trial, and earlier blocks come first, so that a
 slow drift of the machine affects all trials alike. Within a block the longest comes first, as short ones fill what
-remains. Where nothing of a block fits, the next blocks begin: a block may start before the one before it has ended.
+remains. A block may begin before the one before it has ended; while one of a block waits for room, only its own block
+and the next fill what is free.
 
 A repetition that does not fit has a reservation: the place that is expected to be free first, and the time. Others
 overtake it only where they are expected to have ended by then, or outside that place (EASY backfill: Lifka 1995,
@@ -13,12 +14,20 @@ waits for ever, whatever the estimates. Nothing starts on a pilot that would end
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from workflow.campaign.planning.free_nodes import FreeNodes, Place, Shape
+from workflow.campaign.planning.free_nodes import Footprint, FreeNodes, Place
 from workflow.campaign.planning.waiting_requests import Request, WaitingRequests
+
+BLOCKS_AHEAD = 1
+"""From how many blocks after its own repetitions may overtake one that waits for room.
+
+Simulated, 40 mixed campaigns of 20 trials × 10 on four nodes: with 0 the nodes are used to 92 %, with 1 to 95 %,
+without a limit to 96 %; and a block starts within 10, 17 and 47 % of the campaign's time.
+"""
 
 
 @dataclass(frozen=True)
@@ -139,75 +148,74 @@ class Packing:
 
     def _first(self, now_s: float) -> Start | None:
         """The first in the order that has or will have room on some pilot: it starts, or gets the reservation."""
-        limits = {shape: self._time_left(shape, now_s) for shape in self._waiting.shapes}
+        waiting = self._waiting
+        limits = dict.fromkeys(waiting.footprints, math.inf)
         while True:
-            firsts = [self._waiting.first(shape, limit_s) for shape, limit_s in limits.items()]
-            index = min((each for each in firsts if each is not None), key=self._waiting.rank, default=None)
+            firsts = [waiting.first(footprint, limit_s) for footprint, limit_s in limits.items()]
+            index = min((each for each in firsts if each is not None), key=waiting.rank, default=None)
             if index is None:
                 return None
             start = self._start_at(index, now_s)
             if start is not None:
                 return start
-            request = self._waiting.requests[index]
-            options = self._earliest(request.shape, now_s)
+            request = waiting.requests[index]
+            options = self._earliest(request.footprint, now_s)
             in_time = [each for each in options if each[0] + request.expected_s <= self._pilots[each[1]].until_s]
             if in_time:
                 start_s, pilot, place = min(in_time, key=lambda each: each[0])
                 self.reservation = Reservation(index, pilot, place, start_s)
                 return None
-            # This one waits for another pilot; a shorter one of its shape may still end in time.
-            longest_s = max(self._pilots[pilot].until_s - start_s for start_s, pilot, _ in options)
-            limits[request.shape] = min(longest_s, math.nextafter(request.expected_s, 0))
-
-    def _time_left(self, shape: Shape, now_s: float) -> float:
-        """Until the last pilot ends on which the shape fits; less than 0 where there is none."""
-        ends = [pilot.until_s for pilot in self._pilots.values() if pilot.free.fits_when_empty(shape)]
-        return max(ends, default=-math.inf) - now_s
+            # This one waits for another pilot; a shorter one of its footprint may still end in time.
+            longest_s = max((self._pilots[pilot].until_s - start_s for start_s, pilot, _ in options), default=-math.inf)
+            limits[request.footprint] = min(longest_s, math.nextafter(request.expected_s, 0))
 
     def _start_at(self, index: int, now_s: float) -> Start | None:
         """On the fullest pilot that has room: emptier ones stay free for larger requests."""
         request = self._waiting.requests[index]
-        found: Start | None = None
-        least = math.inf
+        found = []
         for name, pilot in self._pilots.items():
-            if now_s + request.expected_s <= pilot.until_s and pilot.free.free_cores < least:
-                place = pilot.free.find(request.shape)
-                if place is not None:
-                    found, least = Start(index, name, place), pilot.free.free_cores
-        return found
+            in_time = now_s + request.expected_s <= pilot.until_s
+            place = pilot.free.find(request.footprint) if in_time and pilot.free.has_nodes(request.footprint) else None
+            if place is not None:
+                found.append(Start(index, name, place))
+        if len(found) < 2:
+            return found[0] if found else None
+        return min(found, key=lambda each: self._pilots[each.pilot].free.free_cores)
 
-    def _earliest(self, shape: Shape, now_s: float) -> list[tuple[float, str, Place]]:
+    def _earliest(self, footprint: Footprint, now_s: float) -> list[tuple[float, str, Place]]:
         """When and where each pilot is expected to have room, by the expected ends of what runs."""
         found = []
         for name, pilot in self._pilots.items():
-            if not pilot.free.fits_when_empty(shape):
+            if not pilot.free.fits_when_empty(footprint):
                 continue
-            later = pilot.free.copy()
-            running = sorted(
-                (each for each in self._running.values() if each.pilot == name), key=lambda each: each.expected_end_s
-            )
-            for each in running:
+            place, start_s, later = pilot.free.find(footprint), now_s, pilot.free.copy()
+            running = [each for each in self._running.values() if each.pilot == name] if place is None else []
+            for each in sorted(running, key=lambda each: each.expected_end_s):
                 later.give(each.place)
-                place = later.find_freed(shape, before=pilot.free)
+                place, start_s = later.find_freed(footprint, before=pilot.free), max(each.expected_end_s, now_s)
                 if place is not None:
-                    found.append((max(each.expected_end_s, now_s), name, place))
                     break
+            if place is not None:
+                found.append((start_s, name, place))
         return found
 
     def _backfill(self, reservation: Reservation, now_s: float) -> Start | None:
         """The first in the order that does not delay the reservation."""
+        last_block = self._waiting.requests[reservation.index].block + BLOCKS_AHEAD
         best: Start | None = None
-        for shape in self._waiting.shapes:
-            for name, pilot in self._pilots.items():
-                left_s = pilot.until_s - now_s
-                options = [(pilot.free.find(shape), left_s)]
-                if name == reservation.pilot:
-                    outside = pilot.free.find(shape, avoiding=reservation.place)
-                    options = [(outside, left_s), (options[0][0], min(left_s, reservation.start_s - now_s))]
-                for place, limit_s in options:
-                    index = self._waiting.first(shape, limit_s) if place is not None else None
-                    if place is None or index is None:
-                        continue
-                    if best is None or self._waiting.rank(index) < self._waiting.rank(best.index):
-                        best = Start(index, name, place)
+        for name, pilot in self._pilots.items():
+            left_s = pilot.until_s - now_s
+            options: list[tuple[float, Place | None]] = [(left_s, None)]
+            if name == reservation.pilot:
+                options = [(left_s, reservation.place), (min(left_s, reservation.start_s - now_s), None)]
+            fitting = [footprint for footprint in self._waiting.footprints if pilot.free.has_nodes(footprint)]
+            for footprint, (limit_s, avoiding) in itertools.product(fitting, options):
+                index = self._waiting.first(footprint, limit_s)
+                if index is None or self._waiting.requests[index].block > last_block:
+                    continue
+                if best is not None and self._waiting.rank(best.index) <= self._waiting.rank(index):
+                    continue
+                place = pilot.free.find(footprint, avoiding)
+                if place is not None:
+                    best = Start(index, name, place)
         return best

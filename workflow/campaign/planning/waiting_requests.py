@@ -6,12 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from workflow.campaign.planning.free_nodes import Shape
+from workflow.campaign.planning.free_nodes import Footprint
 
 REVISED_BY = 0.1
 """Smallest relative change of an estimate that changes the order."""
-
-Rank = tuple[int, float, int, int]
 
 
 @dataclass(frozen=True)
@@ -32,16 +30,16 @@ class Request:
             raise ValueError(f"how long a repetition takes must be known: {self}")
 
     @property
-    def shape(self) -> Shape:
+    def footprint(self) -> Footprint:
         """How much room it needs."""
-        return Shape(self.nodes, self.cores_per_node)
+        return Footprint(self.nodes, self.cores_per_node)
 
 
 class WaitingRequests:
-    """Requests by their index: the earlier block first, in a block the longest, of these the largest.
+    """Requests by their index: the earlier block first, in a block the longest, then the largest.
 
-    Those of one shape fit or do not fit together. So each shape has a list of its own, in which the first that ends in
-    time is found in O(log n).
+    Those of one footprint fit or do not fit together. So each footprint has a list of its own, in which the first that
+    ends in time is found in O(log n).
     """
 
     def __init__(self, requests: Sequence[Request]) -> None:
@@ -54,18 +52,17 @@ class WaitingRequests:
         return self._count
 
     @property
-    def shapes(self) -> list[Shape]:
-        """The shapes of all requests, also of those that wait no more."""
+    def footprints(self) -> list[Footprint]:
+        """The footprints of all requests, also of those that wait no more."""
         return list(self._lanes)
 
-    def first(self, shape: Shape, limit_s: float = math.inf) -> int | None:
-        """The first request of this shape that is expected to take at most `limit_s`."""
-        return self._lanes[shape].first(limit_s)
+    def first(self, footprint: Footprint, limit_s: float = math.inf) -> int | None:
+        """The first request of this footprint that is expected to take at most `limit_s`."""
+        return self._lanes[footprint].first(limit_s)
 
-    def rank(self, index: int) -> Rank:
-        """Its place in the order: smaller ones come first. Equal ones keep the order in which they were given."""
-        request = self.requests[index]
-        return request.block, -request.expected_s, -request.nodes, index
+    def rank(self, index: int) -> int:
+        """Its place in the order: smaller ones come first."""
+        return self._rank[index]
 
     def remove(self, index: int) -> None:
         """It waits no longer."""
@@ -73,7 +70,7 @@ class WaitingRequests:
             raise ValueError(f"request {index} does not wait")
         self._waiting[index] = False
         self._count -= 1
-        self._lanes[self.requests[index].shape].remove(index)
+        self._lanes[self.requests[index].footprint].remove(index)
 
     def put_back(self, index: int) -> None:
         """It waits again, where it stood before."""
@@ -81,7 +78,7 @@ class WaitingRequests:
             raise ValueError(f"request {index} waits already")
         self._waiting[index] = True
         self._count += 1
-        self._lanes[self.requests[index].shape].put_back(index, self.requests[index].expected_s)
+        self._lanes[self.requests[index].footprint].put_back(index, self.requests[index].expected_s)
 
     def revise(self, expected_s: Mapping[int, float]) -> bool:
         """Better estimates of some requests. False when none has changed by a tenth: the order stays as it is."""
@@ -96,20 +93,28 @@ class WaitingRequests:
         return changed
 
     def _arrange(self) -> None:
-        by_shape: dict[Shape, list[int]] = {}
-        for index in sorted(range(len(self.requests)), key=self.rank):
-            by_shape.setdefault(self.requests[index].shape, []).append(index)
+        by_footprint: dict[Footprint, list[int]] = {}
+        self._rank = [0] * len(self.requests)
+        for rank, index in enumerate(sorted(range(len(self.requests)), key=self._order)):
+            self._rank[index] = rank
+            by_footprint.setdefault(self.requests[index].footprint, []).append(index)
         self._lanes = {
-            shape: _Lane(indices, [self.requests[i].expected_s if self._waiting[i] else math.inf for i in indices])
-            for shape, indices in by_shape.items()
+            footprint: _Lane(indices, [self.requests[i].expected_s if self._waiting[i] else math.inf for i in indices])
+            for footprint, indices in by_footprint.items()
         }
+
+    def _order(self, index: int) -> tuple[int, float, int, int]:
+        request = self.requests[index]
+        return request.block, -request.expected_s, -request.nodes, index
 
 
 class _Lane:
-    """Requests of one shape in their order, as a tree of the shortest expected time below each node."""
+    """Requests of one footprint in their order, as a tree of the shortest expected time below each node."""
 
     def __init__(self, indices: list[int], expected_s: list[float]) -> None:
         self._indices = indices
+        self._first: int | None = None
+        """The first position that waits; None: not looked up since a change."""
         self._position = {index: position for position, index in enumerate(indices)}
         self._size = 1 << max(len(indices) - 1, 0).bit_length()
         padding = [math.inf] * (self._size - len(indices))
@@ -118,22 +123,30 @@ class _Lane:
             self._least[node] = min(self._least[2 * node], self._least[2 * node + 1])
 
     def first(self, limit_s: float) -> int | None:
-        least = self._least
-        if least[1] > limit_s or least[1] == math.inf:
+        if self._least[1] > limit_s or self._least[1] == math.inf:
             return None
-        limit_s = min(limit_s, _LONGEST_S)  # inf in the tree says that a request waits no more
-        node = 1
+        if self._first is None:
+            self._first = self._descend(_LONGEST_S)
+        position = self._first
+        if self._least[self._size + position] > limit_s:
+            position = self._descend(limit_s)
+        return self._indices[position]
+
+    def _descend(self, limit_s: float) -> int:
+        """The first position with at most `limit_s`, which there is; inf in the tree says that it waits no more."""
+        least, node = self._least, 1
         while node < self._size:
             node *= 2
             if least[node] > limit_s:
                 node += 1
-        return self._indices[node - self._size]
+        return node - self._size
 
     def remove(self, index: int) -> None:
         self.put_back(index, math.inf)
 
     def put_back(self, index: int, expected_s: float) -> None:
         least = self._least
+        self._first = None
         node = self._size + self._position[index]
         least[node] = expected_s
         while node > 1:
