@@ -389,6 +389,8 @@ def _plan_campaign(
     """The planned campaign, what to know about it, and its directory."""
     from workflow.campaign.campaign_advice import advise_campaign
     from workflow.campaign.campaign_directory import campaign_to_run, options_note
+    from workflow.campaign.execution.ways_to_run import needs_jobs
+    from workflow.campaign.planning.job_allocation import pilot_allocation
     from workflow.campaign.planning.planned_trials import plan_campaign as plan
 
     def decide(loaded: Loaded, settings: Sequence[Setting]) -> Plan:
@@ -396,7 +398,14 @@ def _plan_campaign(
 
     campaign, where = campaign_to_run(Path(path), None if directory is None else Path(directory), options, as_written)
     planned = plan(campaign, decide)
-    return planned, [*advise_campaign(planned), *options_note(campaign, options)], where
+    problems = [*advise_campaign(planned), *options_note(campaign, options)]
+    if planned.ready and campaign.spec.jobs.mode == "pilots" and needs_jobs(planned, sites.allocation):
+        largest = max(planned.ready, key=lambda trial: trial.nodes)
+        try:
+            pilot_allocation(planned, sites.find(largest.loaded, largest.trial.of_site))
+        except SpecError as error:
+            problems += error.problems
+    return planned, problems, where
 
 
 def run_campaign(
