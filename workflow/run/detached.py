@@ -31,18 +31,18 @@ def start_detached(run_dir: Path) -> Lease:
     the run after START_S.
     """
     log = run_dir / OUTPUT_FILE
-    started = start_process(supervisor_command(run_dir), run_dir, log, START_S)
+    started = start_process(supervisor_command(run_dir), run_dir, log, START_S, "the supervisor has not taken the run")
     if isinstance(started, Lease):
         return started
     text = f"the supervisor ended with exit code {started} before it took the run{said_at_the_end(log)}"
     raise RunError(text, f"see {log}")
 
 
-def start_process(command: Sequence[str], directory: Path, log: Path, within_s: float) -> Lease | int:
+def start_process(command: Sequence[str], directory: Path, log: Path, within_s: float, late: str) -> Lease | int:
     """Start a process in a session of its own that is to take the lease of `directory`.
 
     Returns the lease, or the exit code of a process that ended without one. What it prints is added to `log`. Raises
-    RunError when it has neither taken the lease nor ended after `within_s`; it is killed then.
+    RunError, which begins with `late`, when it has neither taken the lease nor ended after `within_s`; it is killed.
     """
     with log.open("ab") as output:
         process = subprocess.Popen(
@@ -56,7 +56,7 @@ def start_process(command: Sequence[str], directory: Path, log: Path, within_s: 
         if time.monotonic() > deadline:
             process.kill()
             process.wait()
-            text = f"process {process.pid} has not begun within {within_s:.0f} s{said_at_the_end(log)}"
+            text = f"{late} within {within_s:.0f} s (process {process.pid}){said_at_the_end(log)}"
             raise RunError(text, f"see {log}")
         time.sleep(_PAUSE_S)
     # It is nobody's child from now on: without a reference there is no warning about a process that still runs.

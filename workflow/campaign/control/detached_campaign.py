@@ -43,7 +43,7 @@ def start_detached_campaign(
         *campaign.options.arguments, *options,
     ]  # fmt: skip
     log = directory / LOG_FILE
-    started = start_process(command, directory, log, START_S + 3 * planning_s)
+    started = start_process(command, directory, log, START_S + 3 * planning_s, "the campaign has not begun")
     if isinstance(started, Lease):
         return started
     if started != 0:
