@@ -24,11 +24,13 @@ from workflow.spec.models.pipeline import AUTO_SITE
 if TYPE_CHECKING:
     from workflow.calibration.calibrate import GivenData
     from workflow.calibration.keep_calibration import KeptCalibration
-    from workflow.campaign.campaign_run import CampaignOutcome, ShowEnded
+    from workflow.campaign.campaign_run import CampaignOutcome, Say, ShowEnded
     from workflow.campaign.changes.changes_model import CampaignChanges
     from workflow.campaign.file.campaign_overlay import CampaignOptions
     from workflow.campaign.planning.planned_trials import PlannedCampaign
     from workflow.campaign.results.results_model import CampaignResults, CampaignStatus
+    from workflow.crate.archive_contents import ArchiveContents
+    from workflow.crate.fill_archive import ArchiveOptions
     from workflow.errors import Problem
     from workflow.forecast.calibration_model import MeasuredPart
     from workflow.forecast.forecast_model import Forecast
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Loaded",
+    "archive_campaign",
+    "archive_run",
     "calibrate_site",
     "campaign_status",
     "compare_campaigns",
@@ -406,8 +410,9 @@ def run_campaign(
     as_written: bool = False,
     only_failed: bool = False,
     show: ShowEnded | None = None,
+    say: Say | None = None,
 ) -> CampaignOutcome:
-    """Run what is not finished of a campaign on this machine, one repetition after the other.
+    """Run what is not finished of a campaign, on this machine, the nodes of the job around this process, or in jobs.
 
     Args:
         path: the campaign file, or for one that has run its directory or its name below `campaigns/`.
@@ -418,6 +423,7 @@ def run_campaign(
         as_written: without the options of the last run, which else are kept.
         only_failed: run again what failed, and nothing else.
         show: is called with each repetition that ended.
+        say: is called with what happens to pilots and jobs.
 
     Raises:
         SpecError: a trial cannot be planned, this machine lacks what one needs, or the budget is too small; nothing
@@ -425,6 +431,7 @@ def run_campaign(
         RunError: the directory cannot be used.
     """
     from workflow.campaign.campaign_run import run_planned
+    from workflow.campaign.execution.ways_to_run import Surroundings, needs_jobs
     from workflow.provenance.collect import circumstances
 
     sites, options = _Sites(), _campaign_options(sets, profiles, site)
@@ -432,13 +439,16 @@ def run_campaign(
     if wrong := [*planned.problems, *(problem for problem in problems if problem.level == "error")]:
         raise SpecError(wrong)
     warnings = [problem for problem in problems if problem.level == "warning" or not problem.place]
-    for trial in planned.ready:
-        machine = sites.find(trial.loaded, trial.trial.of_site)
-        warnings += refuse_missing(trial.loaded, trial.plan, machine)
-        warnings += refuse_allocation(trial.plan, machine, sites.allocation)
-    show_warnings(list(dict.fromkeys(warnings)))
     common = circumstances(Path(planned.campaign.pipeline).parent, sys.argv)
-    return run_planned(planned, where, sites.allocation, common, only_failed=only_failed, show=show)
+    machines = {trial.key: sites.find(trial.loaded, trial.trial.of_site) for trial in planned.ready}
+    for trial in planned.ready:
+        machine = machines[trial.key]
+        warnings += refuse_missing(trial.loaded, trial.plan, machine)
+        if not needs_jobs(planned, sites.allocation):
+            warnings += refuse_allocation(trial.plan, machine, sites.allocation)
+    show_warnings(list(dict.fromkeys(warnings)))
+    around = Surroundings(sites.allocation, machines, make_plan, common)
+    return run_planned(planned, where, around, only_failed=only_failed, show=show, say=say)
 
 
 def campaign_status(
@@ -555,3 +565,62 @@ def compare_campaigns(
     except ModuleNotFoundError as error:
         text = f"comparing campaigns needs {str(error.name).partition('.')[0]}"
         raise WfError(text, install_command("campaign")) from error
+
+
+def archive_run(
+    run: str | os.PathLike[str] | None = None,
+    archive: str | os.PathLike[str] | None = None,
+    *,
+    data: bool = False,
+    largest: int | None = None,
+    license: str | None = None,
+) -> tuple[Path, ArchiveContents]:
+    """Write all that repeats a run into one archive, which is a Workflow Run RO-Crate; returns its path and contents.
+
+    Args:
+        run: as for `read_report`.
+        archive: a name that ends in `.zip`, or that of a folder; by default NAME.zip in the current directory.
+        data: with what the stages wrote.
+        largest: bytes; larger inputs and records are left out (default: 100 MiB).
+        license: of the archive, as text or URL.
+
+    Raises:
+        RunError: there is no such run, it goes on, or the archive exists.
+        WfError: rocrate is not installed.
+    """
+    from workflow.crate.archive_run import archive_run as write
+    from workflow.run.run_names import find_run
+
+    directory = find_run(run)
+    target = Path(f"{directory.name}.zip" if archive is None else archive)
+    return target, write(directory, target, _archive_options(data, largest, license))
+
+
+def archive_campaign(
+    campaign: str | os.PathLike[str],
+    archive: str | os.PathLike[str] | None = None,
+    directory: str | os.PathLike[str] | None = None,
+    *,
+    data: bool = False,
+    largest: int | None = None,
+    license: str | None = None,
+) -> tuple[Path, ArchiveContents]:
+    """The same for a campaign, by its file, its directory, or its name below `campaigns/`.
+
+    Raises:
+        RunError: it has not been run, nothing has succeeded, or the archive exists.
+        WfError: rocrate is not installed.
+    """
+    from workflow.campaign.campaign_directory import find_campaign
+    from workflow.crate.archive_campaign import archive_campaign as write
+
+    found, its, schedule = find_campaign(Path(campaign), None if directory is None else Path(directory))
+    target = Path(f"{its.spec.campaign}.zip" if archive is None else archive)
+    return target, write(found, its, schedule, target, _archive_options(data, largest, license))
+
+
+def _archive_options(data: bool, largest: int | None, license: str | None) -> ArchiveOptions:
+    from workflow.crate.archive_contents import DEFAULT_LARGEST
+    from workflow.crate.fill_archive import NO_LICENSE, ArchiveOptions
+
+    return ArchiveOptions(data, DEFAULT_LARGEST if largest is None else largest, license or NO_LICENSE)

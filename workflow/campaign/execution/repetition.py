@@ -6,20 +6,23 @@ import contextlib
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from workflow.campaign.file.figures import figures_of
 from workflow.campaign.ledger import Attempt, RunEnd
 from workflow.core_set import format_cores
+from workflow.formats.json_lines import read_json_lines
 from workflow.launch.allocation import Allocation
 from workflow.plan.plan_model import Plan
 from workflow.provenance.provenance_model import Provenance
 from workflow.report.report_files import compute_report
 from workflow.run.control_requests import Control, send_request
-from workflow.run.run_directory import STREAMS, PipelineText, create_run_dir
+from workflow.run.events import EVENTS_FILE
+from workflow.run.run_directory import PipelineText, create_run_dir
 from workflow.run.supervisor import supervise
+from workflow.run.written_data import written_data
 
 # Why a run failed that is not the fault of its programs.
 FROM_OUTSIDE = frozenset({"node_lost", "preempted", "time_limit", "cancelled", "end_of_allocation", "requeued"})
@@ -82,31 +85,24 @@ def to_attempt(start: StartedAttempt, wall_s: float, load: float | None = None) 
     )
 
 
-def place_text(hosts: list[str], cores: list[tuple[int, ...]]) -> str:
-    """Hosts and their cores in one line: `n1 cores 0-1, n2`; without cores: the whole host."""
-    return ", ".join(
-        f"{host} cores {format_cores(own)}" if own else host for host, own in zip(hosts, cores, strict=True)
-    )
+def place_text(hosts: list[str], cores: tuple[int, ...]) -> str:
+    """Hosts, and the cores on each in one line: `n1, n2 cores 0-1`; without cores: whole hosts."""
+    return ", ".join(hosts) + (f" cores {format_cores(cores)}" if cores else "")
 
 
-_RECORDS = {
-    "plan.json", "pipeline.yaml", "allocation.json", "events.jsonl", "proof.json", "lease.json",
-    "job.json", "control.jsonl", "forecast.json", "provenance.json", "report.json", "report.html", "stages", "launches",
-    STREAMS,
-}  # fmt: skip
+def lost_hosts(run_dir: Path) -> list[str]:
+    """The hosts that a run has lost."""
+    events = read_json_lines(run_dir / EVENTS_FILE).records
+    return [str(each.get("host", "")) for each in events if each.get("event") == "node_lost"]
 
 
 def remove_data(run_dir: Path) -> None:
-    """Remove what the stages of a run wrote; wf's records and the logs stay, and with them the report."""
-    for path in _data(run_dir):
+    """Remove what the stages of a run wrote; wf's records and the logs stay, and with them the report.
+
+    Empty directories stay: removing them would take longer.
+    """
+    for path in list(written_data(run_dir)):
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)
         else:
             path.unlink(missing_ok=True)
-
-
-def _data(run_dir: Path) -> Iterator[Path]:
-    """Files and directories that are no records; empty directories stay: removing them would take longer."""
-    for folder in (run_dir / STREAMS, *run_dir.glob("stages/*/work")):
-        yield from folder.iterdir()
-    yield from (path for path in run_dir.iterdir() if path.name not in _RECORDS)
