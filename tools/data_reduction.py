@@ -20,8 +20,9 @@ from pydantic import BaseModel, ConfigDict
 
 from tools.studies import PICTURES, STUDIES, read, to_markdown
 from workflow import run_pipeline
-from workflow.api import calibration_of, measuring_place
+from workflow.api import calibration_of, make_plan
 from workflow.calibration.compressor_measurement import measure_compressor
+from workflow.calibration.keep_calibration import measuring_place
 from workflow.campaign.results.picture_canvas import BLACK, COLOURS, ResultsPicture, new_canvas, set_legend, to_svg
 from workflow.campaign.results.results_model import CampaignResults
 from workflow.forecast.calibration_model import CompressorRates
@@ -117,7 +118,7 @@ def measure() -> None:
         run = run_pipeline(STUDY / "pipeline.yaml", profiles=[PLAIN], sets=sets, run_dir=folder / "simulation")
         file = folder / "simulation/streams/field.bp"
         step_bytes = (run.streams[0].bytes or 0) // (run.streams[0].steps or 1)
-        place = measuring_place("auto", folder)
+        place = measuring_place("auto", folder, make_plan, quick=False)
         for profile, overlay in profiles.items():
             if not overlay:
                 continue
