@@ -9,9 +9,12 @@ import pytest
 
 from workflow.campaign.file.load_campaign import load_campaign
 from workflow.campaign.ledger import Attempt, History, RepetitionId, RunEnd
+from workflow.campaign.packing_text import packing_lines
 from workflow.campaign.planning.estimated_duration import EstimatedDurations
 from workflow.campaign.planning.free_nodes import Footprint
+from workflow.campaign.planning.packed_campaign import PilotsOfCampaign, pack_campaign
 from workflow.campaign.planning.planned_trials import PlannedCampaign, plan_campaign
+from workflow.campaign.planning.simulated_packing import PilotSize
 from workflow.campaign.planning.trial_requests import all_requests, footprint_of
 from workflow.plan.make import make_plan
 from workflow.plan.plan_model import Plan
@@ -28,6 +31,7 @@ SITE = Site(
     memory_per_node=2**33,
     launcher="srun",
 )
+CORES = (1, 2, 3, 4, 5, 6, 7, 8, 9)
 PIPELINE = """
 wf: 1
 name: small
@@ -97,3 +101,61 @@ def test_a_repetition_has_its_nodes_for_itself_where_it_cannot_share_them(
     first, *others = plan.stages
     stage = first.model_copy(update={"placement": first.placement.model_copy(update=changed)})
     assert footprint_of(plan.model_copy(update={"stages": [stage, *others]}), share_nodes=True) == Footprint(1, None)
+
+
+@pytest.mark.parametrize(
+    ("pilots", "measured", "lines"),
+    [
+        (
+            PilotsOfCampaign(PilotSize(1, CORES)), {},
+            [
+                "they run one at a time on this machine, so that none disturbs another",
+                "`side_by_side: cores` runs up to 2 at once; their times then disturb one another",
+                "time: 2 min 00 s, cost: 0.0333 node-hours, as expected in the file",
+            ],
+        ),
+        (
+            PilotsOfCampaign(PilotSize(4, CORES)), {0: 10.0, 1: 30.0},
+            [
+                "they run side by side, up to 4 at once, each on its own nodes",
+                "time: 40.0 s, cost: 0.0444 node-hours, by what has been measured",
+                "ideal, with no node ever idle: 30.0 s; the plan reaches 75 % of it",
+            ],
+        ),
+        (
+            PilotsOfCampaign(PilotSize(1, CORES), share_nodes=True), {},
+            [
+                "they run side by side, up to 2 at once, each on its own cores: those of one node disturb one another",
+                "time: 60.0 s, cost: 0.0167 node-hours, as expected in the file",
+                "ideal, with no node ever idle: 60.0 s; the plan reaches 100 % of it",
+            ],
+        ),
+        (
+            PilotsOfCampaign(PilotSize(1, CORES, 50.0), 2, in_jobs=True), {},
+            [
+                "they run side by side, up to 2 at once, each on its own nodes",
+                "jobs: 4, 1 node for at most 50.0 s each, 2 at the same time",
+                "time: 60.0 s, besides the time in the queue, cost: 0.0333 node-hours, as expected in the file",
+                "ideal, with no node ever idle: 60.0 s; the plan reaches 100 % of it",
+            ],
+        ),
+        (
+            PilotsOfCampaign(PilotSize(1, CORES, 15.0), in_jobs=True, one_at_a_time=True), {0: 10.0, 1: 30.0},
+            [
+                "they run one at a time, so that none disturbs another",
+                "`side_by_side: cores` runs up to 2 at once; their times then disturb one another",
+                "jobs: 3, 1 node for at most 15.0 s each",
+                "3 runs could not start: estimates are longer than a job",
+                "time: 30.0 s, besides the time in the queue, cost: 0.00833 node-hours, by what has been measured",
+            ],
+        ),
+    ],
+)  # fmt: skip
+def test_the_plan_says_how_many_run_at_once_and_why_not_more(
+    pilots: PilotsOfCampaign, measured: dict[int, float], lines: list[str], tmp_path: Path
+) -> None:
+    of_campaign = planned(tmp_path)
+    estimates = EstimatedDurations(of_campaign.spec.expected, of_campaign.spec.deadline)
+    for trial, wall_s in measured.items():
+        estimates.add(of_campaign.ready[trial].key, wall_s)
+    assert packing_lines(pack_campaign(of_campaign, estimates, pilots), of_campaign.spec) == lines
