@@ -185,12 +185,15 @@ def json_page() -> str:
     from workflow.campaign.results.results_model import CampaignResults, CampaignStatus
     from workflow.cli.json_output import CheckResult, ComponentList, RunList, SiteList
     from workflow.compare.comparison import Comparison
+    from workflow.forecast.calibration_model import Calibration
+    from workflow.forecast.forecast_model import Forecast
     from workflow.provenance.provenance_model import Provenance
 
     documents: list[tuple[str, type[BaseModel]]] = [
         ("wf check --json", CheckResult), ("wf components --json", ComponentList),
         ("wf sites --json", SiteList), ("wf runs --json", RunList),
         ("wf compare --json", Comparison),
+        ("wf calibrate --show --json, calibration/SITE.json", Calibration), ("forecast.json of a run", Forecast),
         ("wf campaign status --json", CampaignStatus), ("wf campaign report --json", CampaignResults),
         ("wf campaign compare --json", CampaignChanges),
         ("provenance.json of a run", Provenance),

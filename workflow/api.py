@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,12 +22,16 @@ from workflow.spec.load import Loaded, load_pipeline
 from workflow.spec.models.pipeline import AUTO_SITE
 
 if TYPE_CHECKING:
-    from workflow.campaign.campaign_run import CampaignOutcome, ShowEnded
+    from workflow.calibration.calibrate import GivenData
+    from workflow.calibration.keep_calibration import KeptCalibration
+    from workflow.campaign.campaign_run import CampaignOutcome, Say, ShowEnded
     from workflow.campaign.changes.changes_model import CampaignChanges
     from workflow.campaign.file.campaign_overlay import CampaignOptions
     from workflow.campaign.planning.planned_trials import PlannedCampaign
     from workflow.campaign.results.results_model import CampaignResults, CampaignStatus
     from workflow.errors import Problem
+    from workflow.forecast.calibration_model import Calibration, MeasuredPart
+    from workflow.forecast.forecast_model import Forecast
     from workflow.launch.allocation import Allocation
     from workflow.plan.plan_model import Plan
     from workflow.report.run_report import RunReport
@@ -37,10 +41,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Loaded",
+    "calibrate_site",
+    "calibration_of",
     "campaign_status",
     "compare_campaigns",
     "create_run",
     "detach_run",
+    "forecast_plan",
+    "keep_stages",
     "load_pipeline",
     "make_plan",
     "notes_on",
@@ -217,7 +225,20 @@ def create_run(loaded: Loaded, plan: Plan, run_dir: str | os.PathLike[str] | Non
     from workflow.run.run_directory import create_run_dir
 
     provenance = to_provenance(circumstances(loaded.path.parent, sys.argv), plan, loaded)
-    return create_run_dir(plan, loaded, None if run_dir is None else Path(run_dir), provenance=provenance)
+    directory = create_run_dir(plan, loaded, None if run_dir is None else Path(run_dir), provenance=provenance)
+    _keep_forecast(plan, directory)
+    return directory
+
+
+def _keep_forecast(plan: Plan, directory: Path) -> None:
+    """The report shows it beside what was measured. No run fails for want of it."""
+    from workflow.errors import WfError
+
+    with contextlib.suppress(WfError, OSError):
+        if (forecast := forecast_plan(plan)) is not None:
+            from workflow.forecast.forecast_model import FORECAST_FILE
+
+            (directory / FORECAST_FILE).write_text(forecast.to_json(), encoding="utf-8")
 
 
 def run_pipeline(
@@ -387,8 +408,9 @@ def run_campaign(
     as_written: bool = False,
     only_failed: bool = False,
     show: ShowEnded | None = None,
+    say: Say | None = None,
 ) -> CampaignOutcome:
-    """Run what is not finished of a campaign on this machine, one repetition after the other.
+    """Run what is not finished of a campaign, on this machine, the nodes of the job around this process, or in jobs.
 
     Args:
         path: the campaign file, or for one that has run its directory or its name below `campaigns/`.
@@ -399,6 +421,7 @@ def run_campaign(
         as_written: without the options of the last run, which else are kept.
         only_failed: run again what failed, and nothing else.
         show: is called with each repetition that ended.
+        say: is called with what happens to pilots and jobs.
 
     Raises:
         SpecError: a trial cannot be planned, this machine lacks what one needs, or the budget is too small; nothing
@@ -406,6 +429,7 @@ def run_campaign(
         RunError: the directory cannot be used.
     """
     from workflow.campaign.campaign_run import run_planned
+    from workflow.campaign.execution.ways_to_run import Surroundings, needs_jobs
     from workflow.provenance.collect import circumstances
 
     sites, options = _Sites(), _campaign_options(sets, profiles, site)
@@ -413,13 +437,16 @@ def run_campaign(
     if wrong := [*planned.problems, *(problem for problem in problems if problem.level == "error")]:
         raise SpecError(wrong)
     warnings = [problem for problem in problems if problem.level == "warning" or not problem.place]
-    for trial in planned.ready:
-        machine = sites.find(trial.loaded, trial.trial.of_site)
-        warnings += refuse_missing(trial.loaded, trial.plan, machine)
-        warnings += refuse_allocation(trial.plan, machine, sites.allocation)
-    show_warnings(list(dict.fromkeys(warnings)))
     common = circumstances(Path(planned.campaign.pipeline).parent, sys.argv)
-    return run_planned(planned, where, sites.allocation, common, only_failed=only_failed, show=show)
+    machines = {trial.key: sites.find(trial.loaded, trial.trial.of_site) for trial in planned.ready}
+    for trial in planned.ready:
+        machine = machines[trial.key]
+        warnings += refuse_missing(trial.loaded, trial.plan, machine)
+        if not needs_jobs(planned, sites.allocation):
+            warnings += refuse_allocation(trial.plan, machine, sites.allocation)
+    show_warnings(list(dict.fromkeys(warnings)))
+    around = Surroundings(sites.allocation, machines, make_plan, common)
+    return run_planned(planned, where, around, only_failed=only_failed, show=show, say=say)
 
 
 def campaign_status(
@@ -456,6 +483,98 @@ def report_campaign(
         Path(campaign), None if directory is None else Path(directory), _campaign_options(sets, (), None)
     )
     return write_results(found, its.spec, schedule)
+
+
+def forecast_plan(plan: Plan) -> Forecast | None:
+    """What a run of this plan will take; None where its site has not been calibrated (`wf calibrate`).
+
+    Raises:
+        WfError: the file of the site's calibration is wrong, or of a newer wf.
+    """
+    from workflow.calibration.calibration_file import find_calibration, read_calibration
+
+    if (file := find_calibration(plan.site)) is None:
+        return None
+    from workflow.calibration.keep_calibration import host_note
+    from workflow.forecast.make_forecast import make_forecast
+
+    calibration = read_calibration(file)
+    forecast = make_forecast(plan, calibration)
+    return forecast.model_copy(update={"notes": host_note(calibration, plan.site)})
+
+
+def calibration_of(site: str = AUTO_SITE) -> Calibration:
+    """What was measured on a site. Raises WfError where nothing was, or where its file is wrong."""
+    from workflow.calibration.calibration_file import load_calibration
+    from workflow.errors import WfError
+
+    name = _site_name(site)
+    found = load_calibration(name)
+    if found is None:
+        raise WfError(f"site {name} has not been calibrated", "measure it: `wf calibrate`, or for a start `--quick`")
+    return found
+
+
+def calibrate_site(
+    site: str,
+    folder: str | os.PathLike[str],
+    *,
+    parts: Sequence[MeasuredPart] = (),
+    data: GivenData | None = None,
+    quick: bool = False,
+    new: bool = False,
+    show: Callable[[str], None] = print,
+) -> KeptCalibration:
+    """Measure a site, and keep it in `calibration/SITE.json` beside the user's sites.
+
+    Args:
+        site: a name, the path of a file, or `auto`.
+        folder: on the file system that is measured; files are written there, and removed.
+        parts: what is measured; by default everything.
+        data: what is compressed; by default data of the component gray_scott.
+        quick: fewer sizes, everything once.
+        new: forget what was known before.
+        show: gets a line before each measurement.
+
+    Raises:
+        WfError: nothing can be measured here.
+    """
+    from workflow.calibration.keep_calibration import measure_and_keep
+    from workflow.calibration.measured_run import MeasuringPlace
+    from workflow.site.allocation.discover import discover_allocation
+    from workflow.site.known_sites import site_here
+    from workflow.site.load_site import load_site
+
+    allocation = discover_allocation()
+    name = site_here(allocation) if site == AUTO_SITE else site
+    machine = load_site(name, Path.cwd(), allocation)
+    if os.sep in name:
+        name = str(Path(name).absolute())
+    place = MeasuringPlace(
+        machine, name, allocation, Path(folder).absolute(), lambda each: make_plan(each, machine), quick
+    )
+    return measure_and_keep(place, parts, data, new=new, show=show)
+
+
+def keep_stages(site: str, source: str | os.PathLike[str], *, new: bool = False) -> KeptCalibration:
+    """Keep what the stages of a run, or of the runs in a campaign's directory, took: forecasts need it.
+
+    Raises:
+        WfError: there is no such run, or nothing is known of its stages.
+    """
+    from workflow.calibration.keep_calibration import keep_stages_of
+
+    return keep_stages_of(_site_name(site), Path(source), new=new)
+
+
+def _site_name(given: str) -> str:
+    """The name of a site, of a site file, or of the site that this machine is."""
+    from workflow.site.allocation.discover import discover_allocation
+    from workflow.site.known_sites import site_here
+    from workflow.site.load_site import read_site_file
+
+    name = site_here(discover_allocation()) if given == AUTO_SITE else given
+    return read_site_file(name, Path.cwd()).site
 
 
 def compare_campaigns(

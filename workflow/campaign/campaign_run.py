@@ -13,17 +13,17 @@ from workflow import __version__
 from workflow.campaign.campaign_directory import file_checksums, prepare, to_schedule
 from workflow.campaign.execution.adoption import adopt, left_attempts
 from workflow.campaign.execution.driver_lease import StopRequests, driver_lease
-from workflow.campaign.execution.in_order import Workplace, execute_in_order
 from workflow.campaign.execution.remaining import EndedRepetition, remaining, repetitions
+from workflow.campaign.execution.ways_to_run import Surroundings, choose_way
+from workflow.campaign.execution.workplace import Workplace
 from workflow.campaign.ledger import Ledger
 from workflow.campaign.planning.content_key import key_versions
 from workflow.campaign.planning.planned_trials import PlannedCampaign
 from workflow.campaign.results.make_results import make_status
 from workflow.campaign.results.results_model import CampaignStatus
-from workflow.launch.allocation import Allocation
-from workflow.provenance.provenance_model import Circumstances
 
 ShowEnded = Callable[[EndedRepetition], None]
+Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -35,19 +35,24 @@ class CampaignOutcome:
     interrupted: bool
     """Ctrl-C, a signal, a request, or the end of its nodes stopped the campaign."""
     left: int
-    """Repetitions that neither succeeded nor failed as often as they may: the budget is spent."""
+    """Repetitions that neither succeeded nor failed as often as they may."""
+    left_because: str = ""
+    """Why they are left."""
 
 
 def run_planned(
     planned: PlannedCampaign,
     directory: Path,
-    allocation: Allocation,
-    common: Circumstances,
+    around: Surroundings,
     *,
     only_failed: bool = False,
     show: ShowEnded | None = None,
+    say: Say | None = None,
 ) -> CampaignOutcome:
-    """Run what is not finished, on the hosts of `allocation`. Raises RunError when the directory cannot be used."""
+    """Run what is not finished where `around` says. `say` gets what happens to pilots and jobs.
+
+    Raises RunError when the directory cannot be used, or no pilot can be had.
+    """
     schedule = to_schedule(
         planned,
         directory,
@@ -59,20 +64,31 @@ def run_planned(
     )
     prepare(directory, planned.campaign, schedule)
     interrupted = False
-    with Ledger(directory) as ledger, driver_lease(directory), StopRequests(directory) as stop:
-        place = Workplace(directory, allocation, ledger, stop, common)
+    with Ledger(directory) as ledger, driver_lease(directory) as driver, StopRequests(directory) as stop:
+        place = Workplace(directory, around.allocation, ledger, stop, around.common)
         for each in _adopted(planned, place):
             if show is not None:
                 show(each)
-        with contextlib.closing(execute_in_order(planned, place, only_failed)) as ended:
-            for each in ended:
-                interrupted = each.attempt.state in ("interrupted", "lost")
+        way = choose_way(planned, place, around, driver, say or _say_nothing, only_failed)
+        with contextlib.closing(way) as ended:
+            because = ""
+            while True:
+                try:
+                    each = next(ended)
+                except StopIteration as end:
+                    because = end.value or ""
+                    break
+                interrupted = interrupted or each.attempt.state == "interrupted"
                 if show is not None:
                     show(each)
         interrupted = interrupted or stop.wanted() is not None
         status = make_status(planned.spec, schedule, ledger.history)
         left = len(remaining(planned, ledger.history))
-    return CampaignOutcome(directory, status, interrupted, left)
+    return CampaignOutcome(directory, status, interrupted, left, because)
+
+
+def _say_nothing(_: str) -> None:
+    """Nobody listens."""
 
 
 def _adopted(planned: PlannedCampaign, place: Workplace) -> Iterator[EndedRepetition]:

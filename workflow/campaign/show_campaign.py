@@ -64,6 +64,11 @@ class ProgressLines:
         if attempt.reason:
             say(self._console, f"  {attempt.reason}")
 
+    def tell(self, text: str) -> None:
+        """Print what happened to a pilot or a job."""
+        if self._console is not None:
+            say(self._console, text, "dim")
+
 
 def show_end(outcome: CampaignOutcome) -> None:
     """The last lines of `wf campaign run`."""
@@ -81,7 +86,8 @@ def show_end(outcome: CampaignOutcome) -> None:
     if outcome.interrupted:
         say(console, "interrupted: the same command goes on from here")
     elif outcome.left:
-        say(console, f"the budget is spent: {plural(outcome.left, 'run')} left; raise it, and the same command goes on")
+        more = "; raise it, and the same command goes on" if "budget" in outcome.left_because else ""
+        say(console, f"{plural(outcome.left, 'run')} left: {outcome.left_because}{more}")
     elif failed:
         say(console, "`--failed` runs again what failed")
     say(console, f"  next: wf campaign report {where}")

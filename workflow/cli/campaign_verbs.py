@@ -137,7 +137,8 @@ def run(
     from workflow.api import run_campaign
     from workflow.campaign.show_campaign import ProgressLines, show_end, write_status_junit
 
-    outcome = run_campaign(file, directory, **vars(options), only_failed=failed, show=ProgressLines(quiet))
+    lines = ProgressLines(quiet)
+    outcome = run_campaign(file, directory, **vars(options), only_failed=failed, show=lines, say=lines.tell)
     if junit is not None:
         write_status_junit(junit, outcome.status)
     show_end(outcome)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import click
 
 from workflow import __version__
+from workflow.cli.calibration_verbs import calibrate
 from workflow.cli.campaign_verbs import campaign
 from workflow.cli.completion import (
     complete_component,
@@ -172,7 +173,15 @@ def plan(
 
     PIPELINE is the YAML file.
     """
-    from workflow.api import find_site, job_notes, make_plan, notes_on, portable_plan, show_warnings
+    from workflow.api import (
+        find_site,
+        forecast_plan,
+        job_notes,
+        make_plan,
+        notes_on,
+        portable_plan,
+        show_warnings,
+    )
     from workflow.site.allocation.discover import discover_allocation
 
     check_strategy_options(strategies, blocks, shape)
@@ -203,10 +212,18 @@ def plan(
     elif as_json:
         click.echo(decided.to_json(), nl=False)
     else:
-        from workflow.report.show.printing import show_messages, show_plan
+        from workflow.report.show.printing import show_forecast, show_messages, show_plan
 
         show_plan(decided)
         show_messages(notes_on(decided, loaded))
+        try:
+            forecast = forecast_plan(decided)
+        except WfError as error:
+            # A plan is a plan without a forecast.
+            show_messages([replace(problem, level="warning") for problem in error.problems])
+        else:
+            if forecast is not None:
+                show_forecast(forecast, loaded)
         if allocation.source == "local":
             show_warnings(job_notes(decided, site))
 
@@ -424,6 +441,7 @@ def components(name: str | None, as_json: bool) -> None:
 
 wf.add_command(sites)
 wf.add_command(site)
+wf.add_command(calibrate)
 
 
 @wf.command()

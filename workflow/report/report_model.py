@@ -214,6 +214,19 @@ class StreamPart(ReportPart):
     readers: list[ReaderPart] = Field(default_factory=list)
 
 
+class ForecastLine(ReportPart):
+    """One figure of the forecast that was made before the run, and what it came to."""
+
+    what: str = Field(description="`time per step of sim`, `sim: write data`, `throughput of data`")
+    unit: Literal["s", "B/s"]
+    forecast: float
+    low: float
+    high: float
+    complete: bool = Field(True, description="false: parts were not known, and the forecast is a bound")
+    measured: float | None = Field(description="median over the steps; None: not recorded")
+    difference: float | None = Field(description="forecast ÷ measured − 1")
+
+
 class Report(ReportPart):
     """What a run did."""
 
@@ -221,6 +234,10 @@ class Report(ReportPart):
     run: RunPart
     stages: list[StagePart]
     streams: list[StreamPart]
+    forecast: list[ForecastLine] = Field(
+        default_factory=list, description="empty: none was made, because the site was not calibrated"
+    )
+    off: str = Field("", description="the term of the forecast that differs most from what was measured")
     notes: list[str] = Field(default_factory=list, description="what to consider when reading these numbers")
     unfinished_files: list[str] = Field(
         default_factory=list,

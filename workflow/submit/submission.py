@@ -36,16 +36,31 @@ _LOOKS_S = (0.0, 2.0, 5.0, 10.0, 20.0, 30.0)
 _ABSENT_LOOKS = 2
 
 
+class JobRefusedError(RunError):
+    """The scheduler has not accepted a job."""
+
+
 def submit_run(plan: Plan, site: Site, run_dir: Path) -> tuple[JobRecord, str]:
     """Submit the job of a run. Returns it, and for LSF and Flux the command that the user has to type.
 
     Raises RunError when it is refused, or when it is not known whether it was accepted.
     """
-    assert plan.allocation is not None, "the site has a scheduler"
-    scheduler = plan.allocation.scheduler
     name = job_name(run_dir.name, secrets.token_hex(3))
-    order = make_order(plan, site, run_dir, name, supervisor_command(run_dir))
-    record = JobRecord(scheduler, name, submitted=time.time(), wf_version=__version__)
+    try:
+        return submit_job(make_order(plan, site, run_dir, name, supervisor_command(run_dir)))
+    except JobRefusedError as error:
+        write_verdict(str(run_dir), "failed", EXIT_BAD_INPUT, error.message, time.time())
+        hint = "change `allocation:` of the pipeline, then start a new run: wf run PIPELINE"
+        raise RunError(error.message, hint) from error
+
+
+def submit_job(order: JobOrder) -> tuple[JobRecord, str]:
+    """Submit a job, whose record is kept in its directory. Returns what `submit_run` returns.
+
+    Raises JobRefusedError when it is refused, RunError when it is not known whether it was accepted.
+    """
+    scheduler, run_dir = order.allocation.scheduler, order.run_dir
+    record = JobRecord(scheduler, order.name, submitted=time.time(), wf_version=__version__)
     if scheduler not in BY_PSIJ:
         script = run_dir / SCRIPT_FILE
         script.write_text(own_script(order))
@@ -114,8 +129,6 @@ def _find_accepted(run_dir: Path, record: JobRecord, said: str) -> str:
             return answer.word.job
         absent += answer.is_absent
         if absent == _ABSENT_LOOKS:
-            reason = f"{record.scheduler} did not accept the job: {said}"
-            write_verdict(str(run_dir), "failed", EXIT_BAD_INPUT, reason, time.time())
-            raise RunError(reason, "change `allocation:` of the pipeline, then start a new run: wf run PIPELINE")
+            raise JobRefusedError(f"{record.scheduler} did not accept the job: {said}")
     text = f"the submission failed ({said}), and the scheduler gives no answer: the job may have been accepted"
     raise RunError(text, f"wf watch {run_dir.name} looks for it, wf cancel {run_dir.name} ends it")

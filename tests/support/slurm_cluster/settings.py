@@ -103,6 +103,8 @@ JobAcctGatherType=jobacct_gather/{"cgroup" if cgroup else "linux"}
 JobAcctGatherFrequency=1
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core{memory}
+# Some digits, as everywhere: the key-value space of a step is named after its job.
+FirstJobId=1000
 MpiDefault=pmi2
 # The number of cores of the nodes is what is declared here, whatever slurmd finds.
 SlurmdParameters=config_overrides

@@ -13,11 +13,13 @@ from pathlib import Path
 from workflow.campaign.file.figures import figures_of
 from workflow.campaign.ledger import Attempt, RunEnd
 from workflow.core_set import format_cores
+from workflow.formats.json_lines import read_json_lines
 from workflow.launch.allocation import Allocation
 from workflow.plan.plan_model import Plan
 from workflow.provenance.provenance_model import Provenance
 from workflow.report.report_files import compute_report
 from workflow.run.control_requests import Control, send_request
+from workflow.run.events import EVENTS_FILE
 from workflow.run.run_directory import STREAMS, PipelineText, create_run_dir
 from workflow.run.supervisor import supervise
 
@@ -82,16 +84,21 @@ def to_attempt(start: StartedAttempt, wall_s: float, load: float | None = None) 
     )
 
 
-def place_text(hosts: list[str], cores: list[tuple[int, ...]]) -> str:
-    """Hosts and their cores in one line: `n1 cores 0-1, n2`; without cores: the whole host."""
-    return ", ".join(
-        f"{host} cores {format_cores(own)}" if own else host for host, own in zip(hosts, cores, strict=True)
-    )
+def place_text(hosts: list[str], cores: tuple[int, ...]) -> str:
+    """Hosts, and the cores on each in one line: `n1, n2 cores 0-1`; without cores: whole hosts."""
+    return ", ".join(hosts) + (f" cores {format_cores(cores)}" if cores else "")
+
+
+def lost_hosts(run_dir: Path) -> list[str]:
+    """The hosts that a run has lost."""
+    events = read_json_lines(run_dir / EVENTS_FILE).records
+    return [str(each.get("host", "")) for each in events if each.get("event") == "node_lost"]
 
 
 _RECORDS = {
     "plan.json", "pipeline.yaml", "allocation.json", "events.jsonl", "proof.json", "lease.json",
-    "job.json", "control.jsonl", "provenance.json", "report.json", "report.html", "stages", "launches", STREAMS,
+    "job.json", "control.jsonl", "forecast.json", "provenance.json", "report.json", "report.html", "stages", "launches",
+    STREAMS,
 }  # fmt: skip
 
 

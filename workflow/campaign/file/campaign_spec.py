@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, Field, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
+from workflow.spec.models.allocation_request import AllocationRequest
 from workflow.spec.models.pipeline import Name
 from workflow.spec.models.strict import Spec
 from workflow.spec.models.units import Duration
@@ -37,6 +38,22 @@ class Budget(Spec):
 
     time: Duration | None = Field(None, examples=["30 min"], description="wall time of all repetitions together")
     node_hours: float | None = Field(None, gt=0, allow_inf_nan=False, description="nodes × time, of all repetitions")
+
+
+class JobsRequest(AllocationRequest):
+    """The batch jobs of a campaign that is started on a login node; all other keys are those of `allocation:`."""
+
+    mode: Literal["pilots", "each"] = Field(
+        "pilots",
+        description="pilots: jobs that run many repetitions each, on nodes of their own; each: a job per repetition",
+    )
+    count: int = Field(1, ge=1, le=1000, description="pilots at the same time, at most")
+    nodes: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="of each pilot (default: those of the largest trial)"
+    )
+    walltime: Duration | None = Field(
+        None, alias="time", description="of each job (default: 30 min, or what the queue allows)", examples=["2 h"]
+    )
 
 
 class Baseline(Spec):
@@ -119,6 +136,14 @@ class CampaignSpec(Spec):
     )
     warmup: int = Field(1, ge=0, le=1000, description="repetitions of each trial before these, not measured")
     order: RunOrder = Field(default_factory=RunOrder, description="in which order the repetitions run")
+    side_by_side: Literal["nodes", "cores", "no"] = Field(
+        "nodes",
+        description="what a repetition has for itself while others run beside it: nodes; cores, so that repetitions "
+        "that need fewer than a node has share one and disturb each other; no: one runs at a time",
+    )
+    jobs: JobsRequest = Field(
+        default_factory=lambda: JobsRequest(), description="the batch jobs, where it is started on a login node"
+    )
     expected: Duration | None = Field(
         None, examples=["20 s"], description="how long a repetition takes, for `wf campaign plan` and the budget"
     )

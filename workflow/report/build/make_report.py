@@ -10,7 +10,7 @@ from workflow.report.build.notes import make_notes, unfinished_files
 from workflow.report.build.stage_figures import busy_s, make_stage
 from workflow.report.build.stream_figures import make_stream
 from workflow.report.read.run_records import Records
-from workflow.report.report_model import Report, RunPart, StagePart
+from workflow.report.report_model import ForecastLine, Report, RunPart, StagePart
 from workflow.run.observe.sst_log import last_lines
 from workflow.run.verdict.stall_detection import present_warnings
 
@@ -25,10 +25,17 @@ def make_report(records: Records) -> Report:
     """
     stages = [make_stage(stage, records, _last_lines(records, stage.name)) for stage in records.plan.stages]
     streams = [make_stream(stream, records) for stream in records.plan.streams]
+    forecast, off = list[ForecastLine](), ""
+    if records.forecast is not None:
+        from workflow.report.build.forecast_lines import forecast_lines
+
+        forecast, off = forecast_lines(records.forecast, records)
     return Report(
         run=_make_run(records, stages),
         stages=stages,
         streams=streams,
+        forecast=forecast,
+        off=off,
         notes=make_notes(records, streams),
         unfinished_files=unfinished_files(records),
         warnings=present_warnings(records.state),

@@ -25,6 +25,7 @@ from workflow.report.html.section_data import (
 from workflow.report.read.proof_file import read_proof
 from workflow.report.read.run_records import Records
 from workflow.report.report_model import Report
+from workflow.report.show.forecast_tables import measured_table, off_text
 from workflow.report.show.node_map import has_node_map, node_count_text
 from workflow.report.show.placement_tables import placement_tables
 from workflow.report.show.run_summary import compression_lines, fault_text, limit_lines, total_text
@@ -103,6 +104,8 @@ def make_html(records: Records, report: Report) -> str:
         node_drawings=node_drawings(records.plan) if has_node_map(records.plan) else [],
         node_count=node_count_text(records.plan),
         stage_table=stage_table(report, "page"),
+        forecast_table=measured_table(report.forecast),
+        forecast_off=off_text(report),
         placement_tables=placement_tables(read_proof(records.run_dir)),
         notes=[*report.unfinished_files, *report.notes, *records.plan.advice],
         environment=environment_facts(records, report),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from workflow.errors import RunError
 from workflow.plan.plan_model import Plan
@@ -14,6 +14,9 @@ from workflow.run.events import Event, StageCpu, StageExited, StageStarted, Stre
 from workflow.run.run_directory import read_filled_plan
 from workflow.run.state import EndKey, RunState, initial_state
 from workflow.run.state_reducer import fold
+
+if TYPE_CHECKING:
+    from workflow.forecast.forecast_model import Forecast
 
 
 class CpuSample(NamedTuple):
@@ -40,6 +43,7 @@ class Records:
     metrics: dict[str, StageMetrics]
     cpu: dict[str, list[CpuSample]]
     partial: list[PartialFile]
+    forecast: Forecast | None = None
 
 
 def read_records(run_dir: Path, state: RunState | None = None) -> Records:
@@ -60,7 +64,15 @@ def read_records(run_dir: Path, state: RunState | None = None) -> Records:
             seen.setdefault((event.stream, event.stage, event.side), []).append((event.t, event.steps))
     state = state or fold(initial_state(plan), _without_early_progress(events))
     partial = find_partial_files(plan) if state.finished is not None else []
-    return Records(run_dir, plan, state, seen, metrics, _cpu_samples(events), partial)
+    return Records(run_dir, plan, state, seen, metrics, _cpu_samples(events), partial, _forecast(run_dir))
+
+
+def _forecast(run_dir: Path) -> Forecast | None:
+    if not (run_dir / "forecast.json").exists():
+        return None
+    from workflow.report.read.forecast_file import read_forecast
+
+    return read_forecast(run_dir)
 
 
 def _cpu_samples(events: list[Event]) -> dict[str, list[CpuSample]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,11 +26,13 @@ from workflow.report.show.run_summary import (
 
 if TYPE_CHECKING:
     from workflow.compare.comparison import Comparison
+    from workflow.forecast.forecast_model import Forecast
     from workflow.plan.plan_model import Plan
     from workflow.report.report_model import Report
     from workflow.report.show.plain_output import PlainOutput
     from workflow.report.show.rich_terminal import Console
     from workflow.report.show.text_table import Table, View
+    from workflow.spec.load import Loaded
     from workflow.spec.models.component import Component
 
 
@@ -47,6 +50,7 @@ def show_report(report: Report, console: Console | PlainOutput | None = None) ->
     _show_streams(console, report, "terminal")
     for line in (*limit_lines(report), *compression_lines(report)):
         say(console, line, "dim")
+    _show_measured(console, report)
     show_messages(to_notes([*report.unfinished_files, *report.notes]), console)
 
 
@@ -99,6 +103,23 @@ def show_plan(plan: Plan, console: Console | PlainOutput | None = None) -> None:
     say(console, "\nlaunch lines", "bold")
     for names, argv in launch_lines(plan):
         say(console, f"  {names}: {shlex.join(argv)}")
+
+
+def show_forecast(forecast: Forecast, loaded: Loaded) -> None:
+    """What a run of the plan will take, by what was measured on its site."""
+    from workflow.plan.plan_notes import located
+    from workflow.plan.topology.implicit_stages import complete_pipeline
+    from workflow.report.show.forecast_tables import forecast_tables, pace_lines
+
+    console = make_output()
+    say(console, f"\nforecast, site {forecast.site}: calibrated {forecast.calibrated}", "bold")
+    for line in pace_lines(forecast):
+        say(console, f"  {line}")
+    for table in forecast_tables(forecast):
+        draw_table(console, table)
+    origins = complete_pipeline(loaded).origins
+    warnings = [replace(each, level="warning") for each in located(forecast.warnings, origins)]
+    show_messages([*warnings, *located([*forecast.missing, *forecast.notes], origins)], console)
 
 
 def show_strategies(plan: Plan, stream: str, blocks: str | None, shape: str | None) -> None:
@@ -163,6 +184,15 @@ def show_component(component: Component, console: Console | PlainOutput | None =
         if table.rows:
             say(console, f"\n{title}", "bold")
             draw_table(console, table)
+
+
+def _show_measured(console: Console | PlainOutput, report: Report) -> None:
+    if report.forecast:
+        from workflow.report.show.forecast_tables import measured_table, off_text
+
+        draw_table(console, measured_table(report.forecast))
+        if report.off:
+            say(console, off_text(report), "dim")
 
 
 def _show_streams(console: Console | PlainOutput, report: Report, view: View) -> None:

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from workflow.forecast.compression import (
+from workflow.forecast.compression_break_even import (
     OutputPath,
     Reduction,
     break_even_ratio,

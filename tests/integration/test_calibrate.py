@@ -1,0 +1,128 @@
+"""`wf calibrate` as a user runs it: measured, kept, used by the plan and the report; Ctrl-C keeps what there is."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+COMMAND = [sys.executable, "-m", "workflow.cli", "calibrate"]
+PIPELINE = """
+wf: 1
+name: known
+stages:
+  make: {component: synthetic, with: {bytes: 2 MB, steps: %d, compute_time: 20 ms}}
+  drop: {component: "null"}
+streams:
+  data: {from: make, to: drop, via: sst-tcp}
+"""
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder whose calibration has memory and transports."""
+    folder = tmp_path_factory.mktemp("calibrate")
+    (folder / "measured").mkdir()
+    (folder / "pipeline.yaml").write_text(PIPELINE % 30)
+    said = wf(folder, "calibrate", "--quick", "--only", "memory", "--only", "transports", "--dir", "measured")
+    assert "1/2 memcpy" in said and "2/2 sst-tcp" in said
+    return folder
+
+
+def environment(folder: Path) -> dict[str, str]:
+    return {**os.environ, "XDG_CONFIG_HOME": str(folder / "config"), "NO_COLOR": "1", "COLUMNS": "160"}
+
+
+def wf(folder: Path, *argv: str, code: int = 0) -> str:
+    command = [sys.executable, "-m", "workflow.cli", *argv]
+    done = subprocess.run(
+        command, cwd=folder, env=environment(folder), capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == code, f"{argv}\n{done.stdout}\n{done.stderr}"
+    assert "Traceback" not in done.stderr
+    return done.stdout + done.stderr
+
+
+def kept(folder: Path) -> Any:
+    return json.loads((folder / "config/wf/calibration/local.json").read_text())
+
+
+def test_what_is_measured(home: Path) -> None:
+    found = kept(home)
+    assert set(found["measured"]) == {"memory", "transports"}
+    assert 1e8 < found["memory"]["low"] <= found["memory"]["median"] <= found["memory"]["high"] < 1e12
+    tcp = next(each for each in found["transports"] if each["transport"] == "tcp")
+    assert [each["bytes"] for each in tcp["points"]] == [65_536, 1_000_000, 16_000_000]
+    for point in tcp["points"]:
+        # Each time is of a whole step: none is longer than the step of a stream at work by far, none is nothing.
+        assert point["read_s"]["median"] > 0 and point["write_s"]["median"] > 0 and point["step_s"]["median"] > 0
+        assert point["step_s"]["count"] == 10 and point["write_s"]["count"] == 6
+    # Moving 250 times as much takes longer.
+    assert tcp["points"][2]["read_s"]["median"] > tcp["points"][0]["read_s"]["median"]
+    assert list((home / "measured").iterdir()) == []
+    said = wf(home, "calibrate", "--show")
+    assert "sst-tcp" in said and "memcpy of one core" in said
+    assert json.loads(wf(home, "calibrate", "--show", "--json")) == found
+
+
+def test_a_run_is_forecast_from_a_former_one(home: Path) -> None:
+    before = wf(home, "plan", "pipeline.yaml")
+    assert "stages.make: its computing time is not known: run it once, then `wf calibrate --from RUN`" in before
+    wf(home, "run", "pipeline.yaml", "--run-dir", "former", "-q")
+    assert "computing time of 2 stages" in wf(home, "calibrate", "--from", "former")
+    (home / "other.yaml").write_text(PIPELINE % 40)
+    plan = wf(home, "plan", "other.yaml")
+    assert "limited by stage make" in plan and "not known" not in plan
+    assert wf(home, "plan", "other.yaml", "--json").find("forecast") == -1
+    wf(home, "run", "other.yaml", "--run-dir", "next", "-q")
+    report = json.loads(wf(home, "report", "next", "--json"))
+    lines = {line["what"]: line for line in report["forecast"]}
+    pace = lines["time per step of make"]
+    # It sleeps for 20 ms in each step.
+    assert pace["forecast"] >= 0.02 and pace["measured"] >= 0.02
+    assert lines["make: compute"]["forecast"] >= 0.02
+    assert lines["make: write data"]["measured"] > 0
+    assert "time per step of make" in wf(home, "report", "next")
+    assert "<h2>Forecast</h2>" in (home / "next/report.html").read_text()
+    assert kept(home)["stages"][0]["parameters"]["bytes"] == 2_000_000
+    assert "steps" not in kept(home)["stages"][0]["parameters"]
+
+
+def test_ctrl_c_keeps_what_was_measured(tmp_path: Path) -> None:
+    # The parts come in a fixed order: memory is measured when the first transport is announced.
+    process = subprocess.Popen(
+        COMMAND, cwd=tmp_path, env=environment(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    assert process.stdout is not None
+    for line in process.stdout:
+        if "sst-tcp" in line:
+            break
+    process.send_signal(signal.SIGINT)
+    said = process.communicate(timeout=60)[0]
+    assert process.returncode == 130, said
+    assert "interrupted; what was measured is in" in said and "Traceback" not in said
+    found = kept(tmp_path)
+    assert found["memory"]["count"] == 12 and found["transports"] == []
+    assert found["measured"]["memory"]["complete"] is False
+    assert [path.name for path in tmp_path.iterdir()] == ["config"]
+
+
+def test_mistakes(tmp_path: Path) -> None:
+    assert "has not been calibrated" in wf(tmp_path, "calibrate", "--show", code=2)
+    assert "expected FILE.bp:VARIABLE" in wf(tmp_path, "calibrate", "--data", "x.bp", code=2)
+    assert "there is no x.bp" in wf(tmp_path, "calibrate", "--data", "x.bp:V", code=2)
+    assert "--from measures nothing" in wf(tmp_path, "calibrate", "--from", "x", "--quick", code=2)
+    assert "no run" in wf(tmp_path, "calibrate", "--from", "x", code=2)
+    assert "has a scheduler, and this is not one of its jobs" in wf(tmp_path, "calibrate", "--site", "slurm", code=2)
+    # A calibration of a newer wf is named by the plan, and does not keep anything from running.
+    config = tmp_path / "config/wf/calibration"
+    config.mkdir(parents=True)
+    (config / "local.json").write_text('{"calibration_version": 9}')
+    (tmp_path / "pipeline.yaml").write_text(PIPELINE % 2)
+    assert "calibration_version is 9" in wf(tmp_path, "plan", "pipeline.yaml", code=0)

@@ -1,0 +1,210 @@
+"""The forecast: what limits a pipeline, from measurements that are given, and what it says where they are missing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.sample_run import make_plan, write_sample
+from workflow.calibration.stage_records import make_records, with_records
+from workflow.forecast.calibration_model import (
+    Calibration,
+    CompressorRates,
+    MeasuringConditions,
+    StreamPoint,
+    StreamRates,
+)
+from workflow.forecast.make_forecast import coupled_stages, make_forecast
+from workflow.forecast.quartiles import Quartiles, exactly, quartiles, together
+from workflow.forecast.stream_costs import at_size
+from workflow.plan.plan_model import EndPlan, OperatorPlan, Plan
+from workflow.report.read.run_records import read_records
+from workflow.report.report_files import compute_report
+
+MEASURED = MeasuringConditions(
+    date="2026-11-22T10:00:00+00:00", host="node1", cores=4, wf_version="0.1.0", python="3.11", adios2="2.12.1",
+    parallel_adios2=True, quick=False,
+)  # fmt: skip
+MB = 1_000_000
+
+
+def point(size: int, step_ms: float, write_ms: float, read_ms: float) -> StreamPoint:
+    ms = [exactly(each / 1e3) for each in (step_ms, write_ms, read_ms, write_ms, read_ms)]
+    return StreamPoint(
+        bytes=size, step_s=ms[0], write_s=ms[1], read_s=ms[2], write_cpu_s=ms[3], read_cpu_s=ms[4]
+    )  # fmt: skip
+
+
+def sst(**changes: Any) -> StreamRates:
+    """A transport of 1 ms and 1 GB/s; writing takes a quarter of that."""
+    points = [point(size, 1 + size / MB, (1 + size / MB) / 4, 1 + size / MB) for size in (MB, 10 * MB, 100 * MB)]
+    given = {"via": "sst-tcp", "engine": "SST", "transport": "", "writers": 1, "readers": 1, "nodes": 1}
+    return StreamRates.model_validate({**given, "points": points, **changes})
+
+
+def calibration(**parts: Any) -> Calibration:
+    measured: dict[str, Any] = dict.fromkeys(("transports", "file_system", "compressors"), MEASURED)
+    return Calibration.model_validate({"site": "local", "measured": measured, "transports": [sst()], **parts})
+
+
+def known(tmp_path: Path, md_s: float = 0.05, saxs_s: float = 0.12, **parts: Any) -> Calibration:
+    """With the stages of a run md → saxs → keep: steps of 2.4 MB and 0.3 MB."""
+    records, left_out = make_records([write_sample(tmp_path / "former", md_s=md_s, saxs_s=saxs_s)])
+    assert not left_out
+    return with_records(calibration(**parts), records)
+
+
+def test_a_figure_keeps_its_quartiles() -> None:
+    values = quartiles([1.0, 2.0, 3.0, 4.0, 100.0])
+    assert (values.median, values.low, values.high, values.count) == (3.0, 2.0, 4.0, 5)
+    assert together([values, values * 2]) == Quartiles(median=9.0, low=6.0, high=12.0)
+    assert values.rate_of(12.0) == Quartiles(median=4.0, low=3.0, high=6.0, count=5)
+    assert quartiles([7.0]) == exactly(7.0, 1)
+
+
+def test_times_between_and_beyond_the_measured_sizes() -> None:
+    points = sst().points
+    seconds = {size: at_size(points, size, lambda each: each.step_s).median for size in (1, 5 * MB, 10 * MB, 300 * MB)}
+    assert seconds == pytest.approx({1: 0.002, 5 * MB: 0.006, 10 * MB: 0.011, 300 * MB: 0.303})
+
+
+def test_the_slowest_stage_sets_the_pace(tmp_path: Path) -> None:
+    forecast = make_forecast(make_plan(), known(tmp_path))
+    (group,) = forecast.groups
+    assert (group.stages, group.limited_by, group.complete) == (["md", "saxs", "keep"], "stage saxs", True)
+    saxs = forecast.stage("saxs")
+    assert {(term.name, term.stream): round(term.seconds.median, 4) for term in saxs.terms} == {
+        ("compute", ""): 0.12,
+        ("read", "atoms"): 0.0034,
+        ("write", "pattern"): 0.0005,
+    }
+    assert saxs.step.median == pytest.approx(0.12 + 0.0034 + 0.0005)
+    assert group.step.low < saxs.step.median < group.step.high
+    atoms = forecast.stream("atoms")
+    assert atoms.bytes == 2.4 * MB
+    assert atoms.throughput is not None
+    assert atoms.throughput.median == pytest.approx(2.4 * MB / 0.1239)
+    assert atoms.queue_memory == 7_200_000
+    assert forecast.missing == forecast.warnings == []
+    assert forecast.calibrated == "2026-11-22 on node1"
+
+
+def test_a_slow_transport_sets_the_pace_and_is_named(tmp_path: Path) -> None:
+    slow = sst(points=[point(MB, 100, 1, 2)])
+    forecast = make_forecast(make_plan(), known(tmp_path, transports=[slow]))
+    assert forecast.groups[0].limited_by == "stream atoms"
+    assert forecast.groups[0].step.median == pytest.approx(0.24)
+    assert forecast.warnings == [
+        "stream atoms: its stages could use 20.0 MB/s, the transport gave 10.0 MB/s: it limits the pipeline"
+    ]
+
+
+def test_cores_set_the_pace_where_stages_share_them(tmp_path: Path) -> None:
+    calibrated = known(tmp_path)
+    busy = [each.model_copy(update={"cpu_s": 0.11}) for each in calibrated.stages]
+    calibrated = calibrated.model_copy(update={"stages": busy})
+    # make_plan's node has one core.
+    forecast = make_forecast(make_plan(), calibrated)
+    assert forecast.groups[0].limited_by == "cores of node 0"
+    assert forecast.groups[0].step.median == pytest.approx(0.33, abs=0.02)
+
+
+def test_without_former_runs_it_says_what_is_missing() -> None:
+    forecast = make_forecast(make_plan(), calibration())
+    assert forecast.missing == [
+        "stream atoms: the size of its steps is not known: state `step_size:`, or run it once and "
+        "`wf calibrate --from RUN`",
+        "stream pattern: the size of its steps is not known: state `step_size:`, or run it once and "
+        "`wf calibrate --from RUN`",
+        *(
+            f"stage {name}: its computing time is not known: run it once, then `wf calibrate --from RUN`"
+            for name in ("md", "saxs", "keep")
+        ),
+    ]
+    assert not forecast.groups[0].complete
+
+
+def test_what_was_not_measured_is_missing(tmp_path: Path) -> None:
+    forecast = make_forecast(make_plan(), known(tmp_path, transports=[sst(engine="SSC")]))
+    assert forecast.missing[0] == "stream atoms: SST was not measured on site local: `wf calibrate`"
+
+
+def test_files_and_queues_that_discard_separate_stages(tmp_path: Path) -> None:
+    assert coupled_stages(make_plan()) == [["md", "saxs", "keep"]]
+    assert coupled_stages(make_plan(engine="BP5")) == [["md"], ["saxs"], ["keep"]]
+    discarding = make_plan(when_full="discard")
+    assert coupled_stages(discarding) == [["md"], ["saxs"], ["keep"]]
+    forecast = make_forecast(discarding, known(tmp_path, md_s=0.05, saxs_s=0.01))
+    # md is not held up; saxs, though faster, waits for its steps.
+    assert [group.limited_by for group in forecast.groups] == ["stage md"] * 3
+    assert forecast.stage("saxs").step == forecast.stage("md").step
+
+
+def test_a_compressor_that_does_not_pay_is_named(tmp_path: Path) -> None:
+    plan = _compressed(make_plan(engine="BP5"))
+    file = sst(via="bp5", engine="BP5")
+    zfp = CompressorRates(
+        operator="zfp", parameters={"accuracy": "0.01"}, data="V of gray_scott", bytes=MB, ratio=0.5,
+        compress=exactly(100e6), decompress=exactly(1e9),
+    )  # fmt: skip
+    forecast = make_forecast(plan, known(tmp_path, file_system=[file], compressors=[zfp]))
+    terms = {term.name: term.seconds.median for term in forecast.stage("md").terms}
+    # 1.2 of the 2.4 MB are written, by two ranks; the operator does 100 MB/s on each.
+    assert terms["write"] == pytest.approx(0.0005)
+    assert terms["compress"] == pytest.approx(0.012)
+    # Without it: 1.2 MB by each rank in 0.55 ms.
+    (warning,) = forecast.warnings
+    assert warning.startswith("stream atoms: this compressor makes output 23× slower here")
+    without = make_forecast(plan, known(tmp_path, file_system=[file]))
+    assert without.missing[0].startswith("stream atoms: zfp was not measured on site local: `wf calibrate --only comp")
+
+
+def _compressed(plan: Plan) -> Plan:
+    def end(given: EndPlan) -> EndPlan:
+        writes = given.stream == "atoms" and given.side == "write"
+        operators = {"*": OperatorPlan(type="zfp", parameters={"accuracy": "0.01"}, bound=0.01)}
+        return given.model_copy(update={"operators": operators}) if writes else given
+
+    stages = [each.model_copy(update={"ends": [end(one) for one in each.ends]}) for each in plan.stages]
+    return plan.model_copy(update={"stages": stages})
+
+
+def test_computing_grows_with_what_a_stage_reads(tmp_path: Path) -> None:
+    calibrated = known(tmp_path)
+    atoms, pattern = make_plan().streams
+    larger = [atoms.model_copy(update={"step_size": 4_800_000}), pattern]
+    plan = make_plan().model_copy(update={"streams": larger})
+    compute = make_forecast(plan, calibrated).stage("saxs").terms[0]
+    assert compute.seconds.median == pytest.approx(0.24)
+    assert compute.source == "41 steps of run former, in proportion to what it reads: 4.80 MB for 2.40 MB"
+
+
+def test_records_of_the_same_stage_replace_each_other(tmp_path: Path) -> None:
+    first, _ = make_records([write_sample(tmp_path / "a", saxs_s=0.1)])
+    second, _ = make_records([write_sample(tmp_path / "b", saxs_s=0.2)])
+    both = with_records(with_records(calibration(), first), second)
+    assert [(each.program, each.run) for each in both.stages] == [("md", "b"), ("saxs", "b"), ("keep", "b")]
+    pooled, _ = make_records([tmp_path / "a", tmp_path / "b"])
+    saxs = next(each for each in pooled if each.program == "saxs")
+    assert (saxs.steps, saxs.run) == (82, "a and 1 others")
+    assert 0.1 < saxs.compute_s.median < 0.2
+
+
+def test_the_report_shows_forecast_beside_measurement(tmp_path: Path) -> None:
+    run_dir = write_sample(tmp_path / "run", md_s=0.05, saxs_s=0.15)
+    forecast = make_forecast(make_plan(), known(tmp_path, saxs_s=0.12))
+    assert compute_report(run_dir).forecast == []
+    (run_dir / "forecast.json").write_text(forecast.to_json())
+    report = compute_report(run_dir)
+    lines = {line.what: line for line in report.forecast}
+    pace = lines["time per step of saxs"]
+    assert pace.forecast == forecast.stage("saxs").step.median
+    assert pace.measured == pytest.approx(0.157, abs=0.01)
+    assert pace.difference == pytest.approx(0.1239 / 0.157 - 1, abs=0.05)
+    assert report.off == "saxs: compute"
+    assert lines["saxs: read atoms"].measured == pytest.approx(0.006)
+    assert lines["throughput of atoms"].measured == pytest.approx(2.4 * MB / 0.157, rel=0.05)
+    (run_dir / "forecast.json").write_text("{}")
+    assert read_records(run_dir).forecast is None

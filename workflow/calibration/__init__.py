@@ -1,0 +1,1 @@
+"""Measures what a machine gives to pipelines, and keeps it."""

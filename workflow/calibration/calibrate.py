@@ -1,0 +1,137 @@
+"""All measurements of a site, in turn: each repetition goes through all settings, so that drift hits all alike."""
+
+from __future__ import annotations
+
+import datetime
+import importlib.metadata
+import platform
+import socket
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from workflow import __version__
+from workflow.calibration.compressor_measurement import (
+    SHIPPED_DATA,
+    compressors_here,
+    make_data,
+    measure_compressor,
+)
+from workflow.calibration.measured_run import MeasurementEndedError, MeasuringPlace, NotMeasuredError
+from workflow.calibration.memory_copy import measure_memory
+from workflow.calibration.stream_measurement import (
+    LaunchSamples,
+    StreamSamples,
+    file_settings,
+    measure_stream,
+    transport_settings,
+)
+from workflow.forecast.calibration_model import Calibration, CompressorRates, MeasuredPart, MeasuringConditions
+from workflow.forecast.quartiles import Quartiles
+
+REPETITIONS = 3
+
+
+@dataclass(frozen=True)
+class GivenData:
+    """What is compressed: a BP file of the user, and one of its variables."""
+
+    file: Path
+    variable: str
+
+
+class Measurement:
+    """What has been measured so far; it may be kept at any time."""
+
+    def __init__(self, place: MeasuringPlace, parts: Sequence[MeasuredPart], data: GivenData | None) -> None:
+        self.skipped: list[str] = []
+        """What could not be measured, and why."""
+        self.interrupted = False
+        self._place, self._parts, self._data = place, parts, data
+        self._cores = len(place.site.usable_cores)
+        transports = transport_settings(place) if {"transports", "launch"} & set(parts) else []
+        files = file_settings(place, self._cores) if "file_system" in parts else []
+        self._transports = [StreamSamples(setting) for setting in transports]
+        self._files = [StreamSamples(setting) for setting in files]
+        self._launches = LaunchSamples()
+        self._memory: Quartiles | None = None
+        self._compressors: list[CompressorRates] = []
+
+    def measure(self, show: Callable[[str], None]) -> None:
+        """Measure all; `show` gets a line before each. Ctrl-C ends it in order."""
+        todo = self._todo()
+        try:
+            for number, (name, measurement) in enumerate(todo, 1):
+                show(f"{number:3}/{len(todo)} {name}")
+                try:
+                    measurement()
+                except NotMeasuredError as error:
+                    self.skipped.append(f"{name}: {error}")
+        except (MeasurementEndedError, KeyboardInterrupt):
+            self.interrupted = True
+
+    def _todo(self) -> list[tuple[str, Callable[[], None]]]:
+        todo: list[tuple[str, Callable[[], None]]] = []
+        if "memory" in self._parts:
+            todo.append(("memcpy", self._measure_memory))
+        for repetition in range(1 if self._place.quick else REPETITIONS):
+            again = f" ({repetition + 1} of {REPETITIONS})" if not self._place.quick else ""
+            for samples in (*self._transports, *self._files):
+                todo.append((samples.setting.name + again, partial(self._measure_stream, samples)))
+        if "compressors" in self._parts:
+            names = compressors_here(self._place.site)
+            todo += [(name, partial(self._measure_compressor, name)) for name in names]
+            if not names:
+                self.skipped.append("compressors: this ADIOS2 has no operators; that of `make adios2-mpi` has")
+        return todo
+
+    def _measure_memory(self) -> None:
+        self._memory = measure_memory()
+
+    def _measure_stream(self, samples: StreamSamples) -> None:
+        measure_stream(samples, self._launches, self._place, self._cores)
+
+    def _measure_compressor(self, name: str) -> None:
+        if self._data is None:
+            file, variable = make_data(self._place)
+            data = f"{variable} of {SHIPPED_DATA}"
+        else:
+            file, variable = self._data.file, self._data.variable
+            data = f"{self._data.file.name}:{variable}"
+        self._compressors.append(measure_compressor(name, file, variable, data, self._place))
+
+    def into(self, old: Calibration) -> Calibration:
+        """The calibration with what was measured in place of the same parts of the old one; the other parts stay."""
+        changes: dict[str, object] = {}
+        if self._memory is not None:
+            changes["memory"] = self._memory
+        for part, samples in (("transports", self._transports), ("file_system", self._files)):
+            if part in self._parts and (found := [each.to_rates() for each in samples if each.by_size]):
+                changes[part] = found
+        if "launch" in self._parts and self._launches.begin_s:
+            changes["launch"] = self._launches.to_costs()
+        if self._compressors:
+            changes["compressors"] = self._compressors
+        now = self._conditions()
+        measured = {**old.measured, **{part: now for part in self._parts if part in changes}}
+        return old.model_copy(update={**changes, "measured": measured})
+
+    def _conditions(self) -> MeasuringConditions:
+        return MeasuringConditions(
+            date=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+            host=socket.gethostname(), cores=self._cores, wf_version=__version__, python=platform.python_version(),
+            adios2=_adios2_version(), parallel_adios2=_known(self._place.site.parallel_adios2),
+            quick=self._place.quick, complete=not self.interrupted,
+        )  # fmt: skip
+
+
+def _adios2_version() -> str:
+    try:
+        return importlib.metadata.version("adios2")
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def _known(value: object) -> bool | None:
+    return value if isinstance(value, bool) else None

@@ -1,0 +1,80 @@
+"""`calibration/SITE.json` beside the user's sites: found, read, written."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from workflow.errors import WfError
+from workflow.forecast.calibration_model import CALIBRATION_VERSION, VERSION_KEY, Calibration
+from workflow.formats.versions import NewerVersionError, check_version
+from workflow.spec.config_dirs import config_dirs
+from workflow.spec.shipped import SHIPPED
+from workflow.spec.user_paths import is_file
+
+FOLDER = "calibration"
+
+
+def find_calibration(site: str) -> Path | None:
+    """The file of a site; None where it has not been calibrated."""
+    return next((file for folder in config_dirs(FOLDER) if is_file(file := folder / f"{site}.json")), None)
+
+
+def load_calibration(site: str) -> Calibration | None:
+    """What was measured on a site; None where nothing was.
+
+    Raises:
+        WfError: the file cannot be read, or a newer wf has written it.
+    """
+    file = find_calibration(site)
+    return None if file is None else read_calibration(file)
+
+
+def read_calibration(file: Path) -> Calibration:
+    """The calibration in this file. Raises WfError as `load_calibration` does."""
+    again = f"remove it, or measure again: `wf calibrate --site {file.stem}`"
+    try:
+        data = json.loads(file.read_bytes())
+        if not isinstance(data, dict):
+            raise WfError(f"{file}: it is not a calibration", again)
+        check_version(data, VERSION_KEY, CALIBRATION_VERSION, file)
+        return Calibration.model_validate(data)
+    except NewerVersionError as error:
+        message, _, hint = str(error).partition("; ")
+        raise WfError(message, f"{hint}, or measure again: `wf calibrate --site {file.stem} --new`") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise WfError(f"{file}: {'.'.join(map(str, first['loc']))}: {first['msg']}", again) from error
+    except OSError as error:
+        raise WfError(f"{file}: {error.strerror}") from error
+    except ValueError as error:
+        raise WfError(f"{file}: it is not JSON: {error}", again) from error
+
+
+def calibration_path(site: str) -> Path:
+    """Where the calibration of a site is written: where it is, else in the first of the user's folders.
+
+    Raises WfError where the user has none.
+    """
+    found = find_calibration(site)
+    if found is not None:
+        return found
+    folders = [folder for folder in config_dirs(FOLDER) if not folder.is_relative_to(SHIPPED)]
+    if not folders:
+        raise WfError("there is no folder for calibrations: HOME is not set", "set HOME, XDG_CONFIG_HOME or WF_CONFIGS")
+    return folders[0] / f"{site}.json"
+
+
+def write_calibration(calibration: Calibration, file: Path) -> None:
+    """Write it whole, or leave the old file as it is. Raises WfError."""
+    temporary = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_text(calibration.to_json(), encoding="utf-8")
+        temporary.replace(file)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise WfError(f"{file}: {error.strerror}", "set WF_CONFIGS to a folder that you may write") from error

@@ -1,0 +1,1 @@
+"""Programs that `wf calibrate` runs as stages."""

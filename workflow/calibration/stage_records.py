@@ -1,0 +1,146 @@
+"""What stages took in former runs, for the forecast of others: computing and CPU time per step, sizes of steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from workflow.errors import RunError, WfError
+from workflow.forecast.calibration_model import Calibration, PortRecord, StageRecord
+from workflow.forecast.known_stages import SAME_SIZE
+from workflow.forecast.quartiles import quartiles
+from workflow.forecast.stage_identity import StageIdentity, stage_identity
+from workflow.plan.plan_model import StagePlan
+from workflow.plan.read_plan import read_plan
+from workflow.report.build.step_terms import StepTerms, step_terms
+from workflow.report.read.run_records import read_records
+from workflow.run.run_directory import PLAN_FILE, RUNS
+from workflow.run.run_names import find_run
+
+# Less than this of its time ready to run without the CPU, and a stage is said to have had the CPU for itself.
+LITTLE_WAITING = 0.05
+
+
+@dataclass
+class _Samples:
+    """The same stage, of all runs given, with steps of the same size."""
+
+    stage: StagePlan
+    identity: StageIdentity
+    ports: list[PortRecord]
+    runs: list[str] = field(default_factory=list)
+    steps: int = 0
+    compute_s: list[float] = field(default_factory=list)
+    cpu_s: list[float] = field(default_factory=list)
+
+
+def find_runs(given: Path) -> list[Path]:
+    """The run of that name or path, or all runs of the campaign in that directory. Raises RunError."""
+    if (given / "ledger.jsonl").is_file():
+        found = sorted(path.parent for path in (given / RUNS).glob(f"*/{PLAN_FILE}"))
+        if not found:
+            raise RunError(f"{given}: this campaign has no runs", "run it first: `wf campaign run`")
+        return found
+    return [find_run(given)]
+
+
+def make_records(run_dirs: Sequence[Path]) -> tuple[list[StageRecord], list[str]]:
+    """The records of the stages of these runs, and the stages that none could be made of, with the reason."""
+    found: list[_Samples] = []
+    left_out: dict[str, None] = {}
+    for run_dir in run_dirs:
+        try:
+            records = read_records(run_dir)
+            plan = read_plan((run_dir / PLAN_FILE).read_bytes(), str(run_dir / PLAN_FILE))
+        except (WfError, OSError) as error:
+            left_out[f"{run_dir.name}: {error}"] = None
+            continue
+        for stage in plan.stages:
+            terms = step_terms(records, stage.name)
+            if not terms.compute:
+                why = "its program does not use workflow.stage" if stage.observed == "evidence" else "it made no steps"
+                left_out[f"stage {stage.name}: {why}"] = None
+                continue
+            _add(found, stage, terms, run_dir.resolve().name)
+    return [_to_record(samples) for samples in found], list(left_out)
+
+
+def with_records(calibration: Calibration, records: Iterable[StageRecord]) -> Calibration:
+    """The calibration with these records before all others, in place of those of the same stages."""
+    new = list(records)
+    old = [each for each in calibration.stages if not any(_is_same(each, other) for other in new)]
+    return calibration.model_copy(update={"stages": [*new, *old]})
+
+
+def _is_same(one: StageRecord, other: StageRecord) -> bool:
+    key = (one.program, one.parameters, one.ranks) == (other.program, other.parameters, other.ranks)
+    return key and _same_ports(one.ports, other.ports)
+
+
+def _same_ports(one: Sequence[PortRecord], other: Sequence[PortRecord]) -> bool:
+    sizes = [{(each.port, each.side): each.bytes_per_step for each in ports} for ports in (one, other)]
+    return sizes[0].keys() == sizes[1].keys() and all(
+        abs(size - sizes[1][key]) <= SAME_SIZE * max(size, sizes[1][key]) for key, size in sizes[0].items()
+    )
+
+
+def _add(found: list[_Samples], stage: StagePlan, terms: StepTerms, run: str) -> None:
+    identity, ports = stage_identity(stage), _ports(stage, terms)
+    samples = next((each for each in found if each.identity == identity and _same_ports(each.ports, ports)), None)
+    if samples is None:
+        samples = _Samples(stage, identity, ports)
+        found.append(samples)
+    samples.runs.append(run)
+    samples.steps += terms.steps
+    alone = _share_alone(stage, terms)
+    samples.compute_s += [seconds * alone for seconds in terms.compute]
+    cpu_s = _compute_cpu(stage, terms)
+    samples.cpu_s += [] if cpu_s is None else [cpu_s]
+
+
+def _ports(stage: StagePlan, terms: StepTerms) -> list[PortRecord]:
+    ports = {(end.stream, end.side): end.port for end in stage.ends}
+    return [
+        PortRecord(port=ports[end], side=end[1], bytes_per_step=size, steps=steps)
+        for end, (steps, size) in terms.moved.items()
+    ]
+
+
+def _share_alone(stage: StagePlan, terms: StepTerms) -> float:
+    """The share of its computing time that a stage would have needed with the CPU for itself.
+
+    What it was ready to run and did not is spread over its computing and moving data alike.
+    """
+    busy = _mean(terms.compute) + sum(_mean(values) for values in terms.io.values())
+    if terms.ready_s is None or not busy:
+        return 1.0
+    waited = terms.ready_s / stage.ranks / busy
+    return 1.0 if waited < LITTLE_WAITING else max(0.0, 1 - waited)
+
+
+def _compute_cpu(stage: StagePlan, terms: StepTerms) -> float | None:
+    """CPU time of the computing alone, all ranks: without that of moving data, and not more than its time allows."""
+    if terms.cpu_s is None:
+        return None
+    moving = stage.ranks * sum(_mean(values) for values in terms.io.values())
+    most = stage.ranks * max(1, stage.placement.cores_per_rank) * _mean(terms.compute)
+    return max(0.0, min(terms.cpu_s - moving, most))
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else 0.0
+
+
+def _to_record(samples: _Samples) -> StageRecord:
+    runs = samples.runs
+    return StageRecord(
+        program=samples.identity.program,
+        parameters=samples.identity.parameters,
+        ranks=samples.identity.ranks,
+        run=runs[0] if len(runs) == 1 else f"{runs[0]} and {len(runs) - 1} others",
+        steps=samples.steps,
+        compute_s=quartiles(samples.compute_s),
+        cpu_s=_mean(samples.cpu_s) if samples.cpu_s else None,
+        ports=samples.ports,
+    )

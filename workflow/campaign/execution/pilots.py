@@ -1,0 +1,249 @@
+"""Pilots: nodes that are held for many repetitions, and the workers on the first of them.
+
+Where the nodes are there, on this machine or in the batch job around this process, the workers are started here. On a
+login node each pilot is a batch job, submitted as `wf run --site` does it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import shutil
+import subprocess
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Protocol
+
+from workflow.campaign.execution.driver_bound import END_FILE, PILOTS_FOLDER, bound_command, write_driver
+from workflow.campaign.execution.parsl_workers import WorkerPool
+from workflow.campaign.execution.worker import RepetitionOrder, introduce, run_order
+from workflow.campaign.ledger import Attempt
+from workflow.errors import RunError
+from workflow.formatting import duration, plural
+from workflow.launch.allocation import Allocation
+from workflow.plan.plan_model import AllocationPlan
+from workflow.run.job_record import JobRecord
+from workflow.run.lease import Lease
+from workflow.run.observe.sst_log import last_lines
+from workflow.site.allocation.scheduler_query import QueryError
+from workflow.site.jobs.job_questions import cancel_job
+from workflow.site.site_model import Site
+from workflow.submit.job_order import JobOrder, job_name
+from workflow.submit.job_watch import JobWatch
+from workflow.submit.submission import submit_job
+
+OUTPUT_FILE = "supervisor.log"  # that of a job, as JobOrder names it
+WORKERS_FILE = "workers.sh"
+# From the start of a pilot's first process until its workers answer: Python and Parsl from a slow file system.
+CONNECT_S = 180.0
+_END_S = 5.0
+_SHOWN_LINES = 3
+
+
+class PilotStart(Protocol):
+    """Starts the first process of a pilot, and knows what has become of it."""
+
+    def start(self, command: list[str]) -> str:
+        """Start the workers; returns what to say about it."""
+
+    @property
+    def runs(self) -> bool:
+        """Whether its nodes are there."""
+
+    def end_text(self) -> str:
+        """How it ended; empty while it has not, as far as is known."""
+
+    def end(self, at_once: bool) -> None:
+        """See to it that it ends, `at_once` where it may still wait in a queue."""
+
+
+class PilotHere:
+    """Workers in processes of this machine."""
+
+    runs = True
+
+    def __init__(self, folder: Path) -> None:
+        self._output = folder / OUTPUT_FILE
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self, command: list[str]) -> str:
+        """Start them in a session of their own: Ctrl-C is not for them."""
+        with self._output.open("ab") as output:
+            self._process = subprocess.Popen(
+                command, start_new_session=True, stdin=subprocess.DEVNULL, stdout=output, stderr=output
+            )
+        return ""
+
+    def end_text(self) -> str:
+        """With the exit code."""
+        code = self._process.poll() if self._process is not None else None
+        return "" if code is None else f"its workers ended with exit code {code}"
+
+    def end(self, at_once: bool) -> None:  # noqa: ARG002 - they have their nodes
+        """Wait for the processes, which read the file `end`."""
+        if self._process is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(_END_S)
+                return
+            self._process.terminate()
+            self._process.wait()
+
+
+class PilotJob:
+    """A batch job."""
+
+    def __init__(self, folder: Path, name: str, allocation: AllocationPlan, site: Site) -> None:
+        self._folder, self._name, self._allocation, self._site = folder, name, allocation, site
+        self._job: JobRecord | None = None
+        self._watch: JobWatch | None = None
+
+    def start(self, command: list[str]) -> str:
+        """Submit it. Raises RunError when it is refused."""
+        site = self._site
+        order = JobOrder(
+            self._allocation, job_name(self._name, secrets.token_hex(3)), self._folder, tuple(command),
+            tuple(site.modules), site.cores_per_node * site.threads_per_core, site.gpus_per_node,
+        )  # fmt: skip
+        self._job, by_hand = submit_job(order)
+        self._watch = JobWatch(self._folder, self._job)
+        size = f"{plural(self._allocation.nodes, 'node')} for {duration(self._allocation.walltime_s)}"
+        return f"submit its job by: {by_hand}" if by_hand else f"{self._job.text} was submitted: {size}"
+
+    @property
+    def runs(self) -> bool:
+        """By the word of the scheduler."""
+        word = self._watch.tracker.word if self._watch is not None else None
+        return word is not None and word.phase == "running"
+
+    def end_text(self) -> str:
+        """By the exit code that the job left, or by the scheduler."""
+        if self._watch is None:
+            return ""
+        return self._watch.look().end(time.monotonic()) or ""
+
+    def end(self, at_once: bool) -> None:
+        """Cancel the job; not where its workers read the file `end`, and end the job as done."""
+        job = self._watch.tracker.job if self._watch is not None else None
+        if at_once and job is not None and job.job:
+            # When it starts all the same, its workers find that their driver has gone.
+            with contextlib.suppress(QueryError):
+                cancel_job(job.scheduler, job.job)
+
+
+@dataclass
+class Pilot:
+    """One pilot, from its request to its end."""
+
+    name: str
+    folder: Path
+    started: PilotStart
+    pool: WorkerPool
+    greeting: Future[Allocation]
+    allocation: Allocation | None = None
+    """What it has, once its workers have answered."""
+    runs_since: float | None = None
+    done: int = 0
+    """Repetitions that ended there."""
+
+    def submit(self, order: RepetitionOrder) -> Future[Attempt]:
+        """Run a repetition."""
+        return self.pool.submit(run_order, order)
+
+    def look(self) -> str:
+        """Why the pilot is of no use any more; empty while it is, or may be. Sets `allocation` when it is ready."""
+        if text := self.started.end_text():
+            return text + self._said()
+        if self.allocation is not None:
+            return ""
+        now = time.monotonic()
+        if self.runs_since is None and self.started.runs:
+            self.runs_since = now
+        if self.greeting.done():
+            if (error := self.greeting.exception()) is not None:
+                return f"its workers failed: {error}" + self._said()
+            self.allocation = self.greeting.result()
+        elif self.runs_since is not None and now - self.runs_since > CONNECT_S:
+            text = f"its workers did not connect to {', '.join(self.pool.addresses)} within {CONNECT_S:.0f} s"
+            return text + self._said()
+        return ""
+
+    def close(self, lost: bool = False) -> None:
+        """End the pilot and its workers. `lost`: they may not be able to read the file `end`."""
+        (self.folder / END_FILE).touch()
+        self.started.end(at_once=lost or self.allocation is None)
+        self.pool.close()
+        shutil.rmtree(self.folder / "parsl" / "certificates", ignore_errors=True)
+
+    def _said(self) -> str:
+        lines = [line for line in last_lines(self.folder / OUTPUT_FILE, _SHOWN_LINES) if line.strip()]
+        return f": {' / '.join(lines)}" if lines else f"; see {self.folder}"
+
+
+@dataclass
+class Pilots:
+    """The pilots of a campaign. `make_start` makes what starts one, from its folder and name; `most` at a time."""
+
+    directory: Path
+    driver: Lease
+    make_start: Callable[[Path, str], PilotStart]
+    nodes: int
+    most: int
+    workers: int
+    """Repetitions that can run at once on one."""
+    here: bool
+    """Whether the workers run on this machine."""
+    say: Callable[[str], None]
+    alive: dict[str, Pilot] = field(default_factory=dict)
+
+    def ask(self) -> Pilot:
+        """One more pilot. Raises RunError when its job is refused."""
+        folder = self._new_folder()
+        write_driver(folder, self.driver)
+        started, bound = self.make_start(folder, folder.name), bound_command(folder)
+        said: list[str] = []
+
+        def launch(command: str) -> None:
+            script = folder / WORKERS_FILE
+            script.write_text(f"exec {command}\n")
+            try:
+                said.append(started.start([*bound, "/bin/bash", str(script)]))
+            except RunError as error:
+                failed.append(error)
+
+        failed: list[RunError] = []
+        pool = WorkerPool("parsl", folder, self.workers, launch, bound, here=self.here)
+        if failed or not said:
+            pool.close()
+            raise failed[0] if failed else RunError(f"the workers of {folder} could not be started")
+        pilot = Pilot(folder.name, folder, started, pool, pool.submit(introduce, None))
+        self.alive[pilot.name] = pilot
+        if said[0]:
+            self.say(f"pilot {pilot.name}: {said[0]}")
+        return pilot
+
+    def end(self, name: str, lost: bool = False) -> None:
+        """End a pilot that is not needed, or is of no use."""
+        self.alive.pop(name).close(lost)
+
+    def close(self) -> None:
+        """End all of them."""
+        for name in list(self.alive):
+            self.end(name)
+
+    def _new_folder(self) -> Path:
+        number = 1
+        while True:
+            folder = self.directory / PILOTS_FOLDER / f"p{number}"
+            try:
+                folder.mkdir(parents=True)
+                return folder
+            except FileExistsError:
+                number += 1
+
+
+def hosts_of(allocation: Allocation, nodes: tuple[int, ...]) -> Allocation:
+    """The part of an allocation that one repetition has."""
+    return replace(allocation, hosts=tuple(allocation.hosts[node] for node in nodes), notes=())

@@ -1,0 +1,333 @@
+"""Runs the repetitions of a campaign side by side on pilots, each on nodes and cores of its own.
+
+The places are decided by `planning/packing.py`. A repetition is given to the workers of a pilot only when its place is
+free, so that none waits there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections.abc import Generator, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field, replace
+
+from workflow.campaign.execution.adoption import REACTION_S, LeftAttempt, adopt
+from workflow.campaign.execution.parsl_workers import is_of_all_workers
+from workflow.campaign.execution.pilots import Pilot, Pilots, hosts_of
+from workflow.campaign.execution.remaining import (
+    MOST_LOSSES,
+    EndedRepetition,
+    Waiting,
+    attempts_left,
+    is_spent,
+    remaining,
+    repetitions,
+)
+from workflow.campaign.execution.repetition import StartedAttempt, lost_hosts, place_text
+from workflow.campaign.execution.worker import DecideOnSite, RepetitionOrder
+from workflow.campaign.execution.workplace import Workplace
+from workflow.campaign.ledger import Attempt
+from workflow.campaign.planning.estimated_duration import EstimatedDurations
+from workflow.campaign.planning.packing import Packing, Start
+from workflow.campaign.planning.planned_trials import PlannedCampaign
+from workflow.campaign.planning.trial_requests import to_request
+from workflow.campaign.planning.waiting_requests import Request
+from workflow.errors import RunError
+from workflow.formatting import duration, plural
+from workflow.run.control_requests import Control, send_request
+from workflow.site.site_model import Site
+
+# So often pilots are looked at, and requests to stop are read.
+_LOOK_S = 0.25
+# Pilots that end, one after the other, before any repetition has: then something is wrong with all of them.
+_MOST_BARREN = 3
+# Of the time of a pilot: a longer repetition is tried all the same, as long as the estimate is a guess.
+_LARGEST_SHARE = 0.9
+
+
+@dataclass(frozen=True)
+class SideBySide:
+    """How repetitions run on pilots. `grace_s`: nothing is to end later than this before the end of a pilot.
+
+    `renewable`: a pilot that ended is replaced by another one, and one that is not needed ends; otherwise the only
+    pilot is what this machine, or the job around this process, has.
+    """
+
+    pilots: Pilots
+    sites: Mapping[str, Site]
+    """Key of a trial → its site."""
+    decide: DecideOnSite
+    share_nodes: bool
+    time_s: float = math.inf
+    grace_s: float = 0.0
+    renewable: bool = False
+
+
+@dataclass
+class _Running:
+    index: int
+    waiting: Waiting
+    start: StartedAttempt
+    pilot: str
+    placed: bool = True
+    """Whether the packing holds its place: not after its pilot has gone."""
+    settling: bool = False
+    """Whether its worker has gone, and its run is looked up."""
+    sent: set[Control] = field(default_factory=set)
+
+
+def execute_side_by_side(
+    planned: PlannedCampaign, place: Workplace, how: SideBySide, only_failed: bool = False
+) -> Generator[EndedRepetition, None, str]:
+    """Run what is not finished, and tell of each attempt that ended. Returns why something is left, if it is.
+
+    Raises RunError when pilots cannot be had, or end one after the other.
+    """
+    loop = _Loop(planned, place, how, only_failed)
+    try:
+        yield from loop.run()
+        return loop.left_because
+    finally:
+        loop.close()
+
+
+class _Loop:
+    """The state of one call."""
+
+    def __init__(self, planned: PlannedCampaign, place: Workplace, how: SideBySide, only_failed: bool) -> None:
+        self.planned, self.place, self.how, self.only_failed = planned, place, how, only_failed
+        self.todo = remaining(planned, place.ledger.history, only_failed)
+        self.total = len(repetitions(planned))
+        self.done = self.total - len(self.todo)
+        spec = planned.spec
+        self.estimates = EstimatedDurations.from_history(place.ledger.history, spec.expected, spec.deadline)
+        self.packing = Packing([self.request(each) for each in self.todo])
+        self.failures_left = {
+            index: attempts_left(planned, place.ledger.history, each, only_failed)
+            for index, each in enumerate(self.todo)
+        }
+        self.losses_left = dict.fromkeys(self.failures_left, MOST_LOSSES)
+        self.waiting_nodes = sum(each.trial.nodes for each in self.todo)
+        self.of_trial: dict[str, list[int]] = {}
+        for index, each in enumerate(self.todo):
+            self.of_trial.setdefault(each.trial.key, []).append(index)
+        self.running: dict[Future[Attempt], _Running] = {}
+        self.settler = ThreadPoolExecutor(1, thread_name_prefix="settle")
+        self.barren = 0
+        self.left_because = ""
+        self.ended = 0
+        self.began = time.monotonic()
+        self.stop_since: float | None = None
+
+    def request(self, each: Waiting) -> Request:
+        """What a repetition asks of a pilot; never more time than one has."""
+        asked = to_request(
+            each.trial, each.repetition, self.planned.spec, self.estimates, share_nodes=self.how.share_nodes
+        )
+        most_s = _LARGEST_SHARE * (self.how.time_s - self.how.grace_s)
+        return replace(asked, expected_s=min(asked.expected_s, most_s))
+
+    def run(self) -> Iterator[EndedRepetition]:
+        """Until nothing runs and nothing can start."""
+        while True:
+            stop = self.place.stop.wanted()
+            self.look_at_pilots()
+            if stop is None and not self.left_because:
+                self.start_all()
+                self.balance_pilots()
+            elif stop is not None:
+                self.pass_on(stop)
+            if not self.running and (stop is not None or self.left_because or not self.packing.waiting):
+                return
+            done, _ = wait(self.running, _LOOK_S, FIRST_COMPLETED)
+            if not self.running:
+                time.sleep(_LOOK_S)
+            for future in done:
+                yield from self.take_end(future)
+
+    def look_at_pilots(self) -> None:
+        """Pilots that have come, and those that have gone."""
+        for pilot in list(self.how.pilots.alive.values()):
+            was_ready = pilot.allocation is not None
+            if fault := pilot.look():
+                self.lose_pilot(pilot, fault)
+            elif not was_ready and pilot.allocation is not None:
+                self.take_pilot(pilot)
+
+    def take_pilot(self, pilot: Pilot) -> None:
+        """Its nodes can be used from now on."""
+        allocation = pilot.allocation
+        assert allocation is not None
+        site = next(iter(self.how.sites.values()))
+        until_s = math.inf if allocation.end_time is None else allocation.end_time - self.how.grace_s
+        if allocation.end_time is None and self.how.time_s < math.inf:
+            until_s = time.time() + self.how.time_s - self.how.grace_s
+        self.packing.add_pilot(pilot.name, len(allocation.hosts), site.usable_cores, until_s)
+        if self.how.renewable:
+            names = [host.name for host in allocation.hosts]
+            shown = ", ".join(names[:4]) + (", …" if len(names) > 4 else "")
+            self.how.pilots.say(f"pilot {pilot.name}: has {plural(len(names), 'node')}: {shown}")
+
+    def lose_pilot(self, pilot: Pilot, fault: str) -> None:
+        """It ended, or is of no use: what runs there is looked up in the run directories, and runs again if need be."""
+        if pilot.allocation is not None:
+            self.packing.remove_pilot(pilot.name)
+        self.how.pilots.say(f"pilot {pilot.name} is lost: {fault}")
+        self.how.pilots.end(pilot.name, lost=True)
+        for future, running in list(self.running.items()):
+            if running.pilot == pilot.name:
+                running.placed = False
+                if not running.settling and not (future.done() and future.exception() is None):
+                    self.settle(future, fault)
+        self.count_barren(pilot, fault)
+
+    def count_barren(self, pilot: Pilot, fault: str) -> None:
+        """Raises RunError when pilots end one after the other without a repetition that ended."""
+        self.barren = 0 if pilot.done else self.barren + 1
+        if self.barren >= (_MOST_BARREN if self.how.renewable else 1):
+            raise RunError(f"no repetition could run: {fault}", f"see {pilot.folder}")
+
+    def balance_pilots(self) -> None:
+        """Ask for pilots while work waits, and end those that have none."""
+        pilots, how = self.how.pilots, self.how
+        for pilot in list(pilots.alive.values()):
+            if how.renewable and pilot.allocation is not None and self.packing.is_idle(pilot.name):
+                self.packing.remove_pilot(pilot.name)
+                pilots.end(pilot.name)
+                pilots.say(f"pilot {pilot.name}: ended, nothing that waits fits there")
+                if self.packing.waiting:
+                    self.count_barren(pilot, "what waits does not fit on a pilot, or in its time")
+        if not self.packing.waiting:
+            return
+        if how.renewable or not pilots.alive:
+            busy = sum(each.waiting.trial.nodes for each in self.running.values())
+            wanted = min(pilots.most, math.ceil((busy + self.waiting_nodes) / pilots.nodes))
+            while len(pilots.alive) < wanted:
+                pilots.ask()
+        elif not self.running and all(pilot.allocation is not None for pilot in pilots.alive.values()):
+            self.left_because = "they do not fit on the nodes, or in the time, that are left"
+
+    def start_all(self) -> None:
+        """Everything for which there is room now."""
+        while (start := self.packing.next_start(time.time())) is not None:
+            waiting = self.todo[start.index]
+            if is_spent(self.planned, self.place.ledger.history, waiting.trial.nodes, self.promised()):
+                self.packing.end(start.index)
+                self.packing.put_back(start.index)
+                self.left_because = "the budget is spent"
+                return
+            self.start(start, waiting)
+
+    def promised(self) -> tuple[float, float]:
+        """Seconds and node-seconds that what runs now is expected to take."""
+        expected = self.planned.spec.expected or 0.0
+        return expected * len(self.running), expected * sum(each.waiting.trial.nodes for each in self.running.values())
+
+    def start(self, start: Start, waiting: Waiting) -> None:
+        """Give a repetition to the workers of its pilot."""
+        pilot, trial = self.how.pilots.alive[start.pilot], waiting.trial
+        assert pilot.allocation is not None
+        allocation = hosts_of(pilot.allocation, start.place.nodes)
+        where = place_text([host.name for host in allocation.hosts], start.place.cores)
+        begun = self.place.begin(waiting, where)
+        site = self.how.sites[trial.key]
+        order = RepetitionOrder(
+            begun, trial.loaded, trial.plan, site, start.place.cores, allocation, self.place.common, self.how.decide
+        )
+        self.waiting_nodes -= trial.nodes
+        self.running[pilot.submit(order)] = _Running(start.index, waiting, begun, start.pilot)
+
+    def settle(self, future: Future[Attempt], fault: str) -> None:
+        """The worker of a repetition is gone: find out what became of its run, beside all else."""
+        running = self.running.pop(future)
+        running.settling = True
+        left = LeftAttempt(running.waiting.identity, running.start)
+
+        def look_up() -> Attempt:
+            attempt = next(adopt([left]))[1]
+            assert attempt is not None
+            return attempt if attempt.state == "succeeded" else replace(attempt, state="lost", reason=fault)
+
+        self.running[self.settler.submit(look_up)] = running
+
+    def take_end(self, future: Future[Attempt]) -> Iterator[EndedRepetition]:
+        """An attempt has ended, or its worker has."""
+        if (running := self.running.get(future)) is None:
+            return  # its pilot was lost meanwhile
+        if (error := future.exception()) is None:
+            del self.running[future]
+            yield from self.record(running, future.result())
+            return
+        if running.settling:
+            raise error
+        pilot = self.how.pilots.alive.get(running.pilot)
+        if pilot is not None and is_of_all_workers(error):
+            self.lose_pilot(pilot, f"its workers are not heard of any more ({error})")
+        else:
+            self.settle(future, f"its worker was lost ({error})")
+
+    def record(self, running: _Running, attempt: Attempt) -> Iterator[EndedRepetition]:
+        """Into the ledger; what failed or was lost waits again, as often as it may."""
+        index, waiting = running.index, running.waiting
+        if running.placed:
+            if attempt.state == "lost":
+                self.lose_nodes(running)
+            self.packing.end(index)
+        self.place.end(self.planned, waiting.identity, attempt)
+        pilot = self.how.pilots.alive.get(running.pilot)
+        if pilot is not None:
+            pilot.done += attempt.state != "lost"
+        self.failures_left[index] -= attempt.state == "failed"
+        self.losses_left[index] -= attempt.state == "lost"
+        if attempt.state == "succeeded":
+            self.revise(waiting.trial.key, attempt.wall_s)
+        again = attempt.state in ("failed", "lost") and self.failures_left[index] > 0 and self.losses_left[index] >= 0
+        if again:
+            self.packing.put_back(index)
+            self.waiting_nodes += waiting.trial.nodes
+        self.done += not again and attempt.state != "interrupted"
+        self.ended += 1
+        left_s = (time.monotonic() - self.began) / self.ended * (self.total - self.done)
+        yield EndedRepetition(self.done, self.total, waiting.trial, waiting.repetition, attempt, left_s)
+
+    def revise(self, key: str, wall_s: float) -> None:
+        """A better estimate of a trial; the first of all is one of all trials."""
+        first = not self.estimates.any_measured
+        self.estimates.add(key, wall_s)
+        indices = range(len(self.todo)) if first else self.of_trial[key]
+        self.packing.revise({index: self.request(self.todo[index]).expected_s for index in indices})
+
+    def lose_nodes(self, running: _Running) -> None:
+        """Nodes that a run has lost are not used again."""
+        pilot = self.how.pilots.alive.get(running.pilot)
+        if pilot is None or pilot.allocation is None:
+            return
+        names = [host.name for host in pilot.allocation.hosts]
+        for host in lost_hosts(running.start.run_dir):
+            if host in names:
+                self.packing.lose_node(running.pilot, names.index(host))
+                self.how.pilots.say(f"pilot {running.pilot}: node {host} is lost, and not used again")
+
+    def pass_on(self, request: Control) -> None:
+        """Ask every run to stop. Raises RunError when they do not end."""
+        now = time.monotonic()
+        if self.stop_since is None:
+            self.stop_since = now
+        for running in self.running.values():
+            if request not in running.sent:
+                with contextlib.suppress(RunError):  # its directory is not there yet: the next time
+                    send_request(running.start.run_dir, request)
+                    running.sent.add(request)
+        plans = [each.waiting.trial.plan for each in self.running.values()]
+        longest_s = max((plan.deadlines.stop for plan in plans), default=0.0) + 2 * REACTION_S
+        if now - self.stop_since > longest_s:
+            names = ", ".join(each.start.run_dir.name for each in self.running.values())
+            text = f"{names}: not stopped within {duration(longest_s)}"
+            raise RunError(text, "the next `wf campaign run` looks for what became of them")
+
+    def close(self) -> None:
+        """End all pilots."""
+        self.how.pilots.close()
+        self.settler.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,121 @@
+"""How the repetitions of a campaign run: in order, side by side on nodes that are here, by pilots, or a job each."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass
+
+from workflow.campaign.execution.in_order import execute_in_order
+from workflow.campaign.execution.remaining import EndedRepetition, remaining
+from workflow.campaign.execution.worker import DecideOnSite
+from workflow.campaign.execution.workplace import Workplace
+from workflow.campaign.planning.free_nodes import Footprint
+from workflow.campaign.planning.job_allocation import pilot_allocation
+from workflow.campaign.planning.planned_trials import PlannedCampaign
+from workflow.campaign.planning.trial_requests import footprint_of
+from workflow.launch.allocation import Allocation
+from workflow.provenance.provenance_model import Circumstances
+from workflow.run.lease import Lease
+from workflow.site.site_model import Site
+
+Way = Generator[EndedRepetition, None, str]
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """Where a campaign was started. `sites`: key of a trial → its site; `decide`: makes a plan for a site."""
+
+    allocation: Allocation
+    sites: Mapping[str, Site]
+    decide: DecideOnSite
+    common: Circumstances
+    """What all runs are started with: kept in each run directory."""
+
+
+def choose_way(
+    planned: PlannedCampaign,
+    place: Workplace,
+    around: Surroundings,
+    driver: Lease,
+    say: Callable[[str], None],
+    only_failed: bool,
+) -> Way:
+    """The repetitions as they end; the value in the end says why some are left, if they are.
+
+    Raises RunError where Parsl or PSI/J is needed and missing, SpecError for jobs that the site does not take.
+    """
+    site = next(iter(around.sites.values()))
+    if needs_jobs(planned, around.allocation):
+        return _by_pilots(planned, place, around, site, driver, say, only_failed)
+    hosts, share = len(around.allocation.hosts), _may_share(planned, site)
+    most = _at_once(planned, place, hosts, len(site.usable_cores), share, only_failed)
+    if planned.spec.side_by_side == "no" or most <= 1:
+        return execute_in_order(planned, place, only_failed)
+    return _here(planned, place, around, driver, say, only_failed, most, share)
+
+
+def needs_jobs(planned: PlannedCampaign, allocation: Allocation) -> bool:
+    """Whether the repetitions cannot run where this process is: on the login node of a site with a scheduler."""
+    return allocation.source == "local" and any(trial.plan.allocation is not None for trial in planned.ready)
+
+
+def _here(
+    planned: PlannedCampaign, place: Workplace, around: Surroundings, driver: Lease, say: Callable[[str], None],
+    only_failed: bool, most: int, share: bool,
+) -> Way:  # fmt: skip
+    from workflow.campaign.execution.parsl_workers import require_parsl
+    from workflow.campaign.execution.pilots import PilotHere, Pilots
+    from workflow.campaign.execution.side_by_side import SideBySide, execute_side_by_side
+
+    require_parsl()
+    hosts = len(around.allocation.hosts)
+    pilots = Pilots(place.directory, driver, lambda folder, _: PilotHere(folder), hosts, 1, most, True, say)
+    grace_s = max((plan.grace_s for trial in planned.ready if (plan := trial.plan.allocation)), default=0.0)
+    how = SideBySide(pilots, around.sites, around.decide, share, grace_s=grace_s)
+    return execute_side_by_side(planned, place, how, only_failed)
+
+
+def _by_pilots(
+    planned: PlannedCampaign, place: Workplace, around: Surroundings, site: Site, driver: Lease,
+    say: Callable[[str], None], only_failed: bool,
+) -> Way:  # fmt: skip
+    from workflow.campaign.execution.parsl_workers import require_parsl
+    from workflow.campaign.execution.pilots import PilotJob, Pilots
+    from workflow.campaign.execution.side_by_side import SideBySide, execute_side_by_side
+
+    require_parsl()
+    jobs, allocation = planned.spec.jobs, pilot_allocation(planned, site)
+    assert allocation is not None, "the site has a scheduler"
+    share = planned.spec.side_by_side == "cores" and allocation.exclusive
+    most = _at_once(planned, place, allocation.nodes, len(site.usable_cores), share, only_failed)
+    pilots = Pilots(
+        place.directory, driver,
+        lambda folder, name: PilotJob(folder, f"{planned.spec.campaign}-{name}", allocation, site),
+        allocation.nodes, jobs.count, 1 if planned.spec.side_by_side == "no" else most, False, say,
+    )  # fmt: skip
+    how = SideBySide(
+        pilots, around.sites, around.decide, share, allocation.walltime_s, allocation.grace_s, renewable=True
+    )
+    return execute_side_by_side(planned, place, how, only_failed)
+
+
+def _at_once(planned: PlannedCampaign, place: Workplace, nodes: int, cores: int, share: bool, only_failed: bool) -> int:
+    """How many repetitions can run at the same time on so many nodes, at most."""
+    todo = remaining(planned, place.ledger.history, only_failed)
+    footprints = {footprint_of(each.trial.plan, share_nodes=share) for each in todo}
+    return min(len(todo), max((_room_for(each, nodes, cores) for each in footprints), default=0))
+
+
+def _room_for(footprint: Footprint, nodes: int, cores: int) -> int:
+    each = 1 if footprint.cores_per_node is None else cores // footprint.cores_per_node
+    return nodes // footprint.nodes * each
+
+
+def _may_share(planned: PlannedCampaign, site: Site) -> bool:
+    """Whether repetitions can be given cores by their numbers: not where this process may use others than the site has.
+
+    Cores of a part of a node are then counted differently by each repetition.
+    """
+    whole = set(range(site.cores_per_node)) <= os.sched_getaffinity(0)
+    return planned.spec.side_by_side == "cores" and whole

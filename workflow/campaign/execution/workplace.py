@@ -1,0 +1,42 @@
+"""The directory of a campaign as its driver uses it: the ledger, which it alone writes, and the requests to it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from workflow.campaign.campaign_directory import RUNS_FOLDER
+from workflow.campaign.execution.driver_lease import StopRequests
+from workflow.campaign.execution.remaining import Waiting
+from workflow.campaign.execution.repetition import StartedAttempt, remove_data
+from workflow.campaign.ledger import Attempt, Ledger, OpenAttempt, RepetitionId
+from workflow.campaign.planning.planned_trials import PlannedCampaign
+from workflow.launch.allocation import Allocation
+from workflow.provenance.provenance_model import Circumstances
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """Where a campaign runs, and what it has."""
+
+    directory: Path
+    allocation: Allocation
+    ledger: Ledger
+    stop: StopRequests
+    common: Circumstances
+    """What all its runs are started with: kept in each run directory."""
+
+    def begin(self, each: Waiting, place: str = "") -> StartedAttempt:
+        """A new attempt of a repetition, with its line in the ledger."""
+        number = self.ledger.history.begin(each.identity)
+        name = each.identity.name if number == 1 else f"{each.identity.name}-a{number}"
+        t = round(time.time(), 3)
+        self.ledger.begin(each.identity, OpenAttempt(name, number, t, place))
+        return StartedAttempt(self.directory / RUNS_FOLDER / name, number, each.trial.nodes, t, place)
+
+    def end(self, planned: PlannedCampaign, identity: RepetitionId, attempt: Attempt) -> None:
+        """The line in the ledger of an attempt that ended; its data is removed unless it is to be kept."""
+        self.ledger.end(identity, attempt)
+        if planned.spec.keep == "records" and attempt.state == "succeeded":
+            remove_data(self.directory / RUNS_FOLDER / attempt.run)

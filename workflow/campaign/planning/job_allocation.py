@@ -1,0 +1,59 @@
+"""What a campaign asks of the batch system: its `jobs:` over what the pipeline asks for one run. Pure."""
+
+from __future__ import annotations
+
+from workflow.campaign.file.campaign_spec import JobsRequest
+from workflow.campaign.file.load_campaign import Campaign
+from workflow.campaign.planning.planned_trials import PlannedCampaign, ReadyTrial
+from workflow.errors import Problem, SpecError
+from workflow.plan.job_request import plan_allocation
+from workflow.plan.plan_model import AllocationPlan
+from workflow.plan.plan_notes import Notes
+from workflow.plan.problems import Problems
+from workflow.site.site_model import Site
+from workflow.spec.models.allocation_request import AllocationRequest
+from workflow.spec.validation_messages import problem_at
+
+_AT = "allocation."
+
+
+def pilot_allocation(planned: PlannedCampaign, site: Site) -> AllocationPlan | None:
+    """The job of a pilot, which has room for the largest trial; None where the site has no scheduler.
+
+    Raises SpecError for what the queues of the site do not take, with places in the campaign file.
+    """
+    largest = max(planned.ready, key=lambda trial: trial.nodes)
+    return job_allocation(planned.campaign, largest, site)
+
+
+def job_allocation(
+    campaign: Campaign, trial: ReadyTrial, site: Site, *, own_nodes: bool = False
+) -> AllocationPlan | None:
+    """The job for one trial. `own_nodes`: it has the nodes of this trial, whatever pilots have. Raises SpecError."""
+    notes = Notes(Problems(trial.loaded.origins))
+    placements = {stage.name: stage.placement for stage in trial.plan.stages}
+    asked = _laid_over(trial.loaded.spec.allocation, campaign.spec.jobs, own_nodes)
+    found = plan_allocation(asked, site, placements, notes)
+    if notes.problems.found:
+        raise SpecError([_in_campaign(problem, campaign) for problem in notes.problems.found])
+    return found
+
+
+def _laid_over(of_pipeline: AllocationRequest | None, jobs: JobsRequest, own_nodes: bool) -> AllocationRequest:
+    """What `jobs` says, and what the pipeline says besides. The pipeline's nodes are those of one run: not used."""
+    base = of_pipeline or AllocationRequest()
+    given = {key: getattr(jobs, key) for key in jobs.model_fields_set & set(AllocationRequest.model_fields)}
+    nodes = None if own_nodes else jobs.nodes
+    merged: AllocationRequest = base.model_copy(update={**given, "nodes": nodes})
+    return merged
+
+
+def _in_campaign(problem: Problem, campaign: Campaign) -> Problem:
+    """A problem of a key that `jobs` has is told there; any other one stays with the pipeline."""
+    key = problem.key.removeprefix(_AT)
+    written = "time" if key == "walltime" else key
+    jobs = campaign.root.child("jobs")
+    if not problem.key.startswith(_AT) or jobs is None or jobs.child(written) is None:
+        return problem
+    hint = problem.hint.replace("`walltime:", "`time:")
+    return problem_at(campaign.root, ("jobs", written), problem.message, hint)

@@ -1,0 +1,126 @@
+"""What is known of a plan's stages and streams before it runs: computing times, sizes of steps, numbers of steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from workflow.forecast.calibration_model import Calibration, StageRecord
+from workflow.forecast.quartiles import Quartiles, between
+from workflow.forecast.stage_identity import is_record_of, stage_identity
+from workflow.formats.sides import Side
+from workflow.formatting import plural, size
+from workflow.plan.plan_model import Plan, StagePlan
+
+# Sizes of steps that differ by less are the same.
+SAME_SIZE = 0.01
+
+
+@dataclass(frozen=True)
+class StreamSize:
+    """Bytes of a step of a stream."""
+
+    bytes: float
+    source: str
+
+
+@dataclass(frozen=True)
+class ComputeTime:
+    """What a stage computes for a step. `cpu_s` is of all ranks, None where it is not known."""
+
+    seconds: Quartiles
+    cpu_s: float | None
+    source: str
+
+
+def records_of(stage: StagePlan, calibration: Calibration) -> list[StageRecord]:
+    """What is known of former runs of such a stage, the newest first."""
+    identity = stage_identity(stage)
+    return [record for record in calibration.stages if is_record_of(record, identity)]
+
+
+def stream_sizes(plan: Plan, records: Mapping[str, Sequence[StageRecord]]) -> dict[str, StreamSize]:
+    """The streams whose steps have a known size: as the plan states it, or as a former run of an end had it."""
+    sizes: dict[str, StreamSize] = {}
+    for stream in plan.streams:
+        if stream.step_size is not None:
+            sizes[stream.name] = StreamSize(stream.step_size, "the plan")
+            continue
+        port = {end.side: end.port for end in plan.stage(stream.writer).ends if end.stream == stream.name}["write"]
+        for record in records[stream.writer]:
+            found = next((each for each in record.ports if (each.port, each.side) == (port, "write")), None)
+            if found is not None and found.bytes_per_step:
+                sizes[stream.name] = StreamSize(found.bytes_per_step, f"run {record.run}")
+                break
+    return sizes
+
+
+def step_ratios(plan: Plan, records: Mapping[str, Sequence[StageRecord]]) -> tuple[dict[str, float], dict[str, float]]:
+    """(steps of each stage, steps of each stream) for one step of the sources of the pipeline.
+
+    A stage makes a step for each step of its fastest input; its outputs have as many as in a former run.
+    """
+    of_stream = {stream.name: 1.0 for stream in plan.streams}
+    of_stage = {stage.name: 1.0 for stage in plan.stages}
+    for _ in plan.stages:  # a pipeline has no circles: as many rounds as stages reach all of them
+        for stream in plan.streams:
+            inputs = [of_stream[each.name] for each in plan.streams if stream.writer in each.readers]
+            of_stage[stream.writer] = max(inputs, default=1.0)
+            of_stream[stream.name] = of_stage[stream.writer] * _share(plan, stream.name, records[stream.writer])
+            for reader in stream.readers:
+                of_stage[reader] = max(of_stream[each.name] for each in plan.streams if reader in each.readers)
+    return of_stage, of_stream
+
+
+def _share(plan: Plan, stream: str, records: Sequence[StageRecord]) -> float:
+    if not records or not records[0].steps:
+        return 1.0
+    writer = plan.stage(plan.stream(stream).writer)
+    port = next(end.port for end in writer.ends if end.stream == stream and end.side == "write")
+    found = next((each for each in records[0].ports if (each.port, each.side) == (port, "write")), None)
+    return found.steps / records[0].steps if found is not None and found.steps else 1.0
+
+
+def compute_time(
+    stage: StagePlan, records: Sequence[StageRecord], sizes: Mapping[str, StreamSize]
+) -> ComputeTime | None:
+    """What the stage computes for a step of its inputs; None where no such stage has run.
+
+    Between former runs that read steps of other sizes it is interpolated; otherwise it is taken as proportional to
+    what the stage reads.
+    """
+    if not records:
+        return None
+    wanted = _read(stage, sizes)
+    newest = records[0]
+    own = _recorded(newest, "read")
+    if wanted is None or not own or abs(wanted - own) <= SAME_SIZE * own:
+        return ComputeTime(newest.compute_s, newest.cpu_s, _source(newest))
+    by_size = sorted({round(_recorded(each, "read")): each for each in reversed(records)}.items())
+    above = next((index for index, (read, _) in enumerate(by_size) if read >= wanted), len(by_size))
+    if 0 < above < len(by_size):
+        (less, low), (more, high) = by_size[above - 1], by_size[above]
+        share = (wanted - less) / (more - less)
+        cpu_s = None if low.cpu_s is None or high.cpu_s is None else low.cpu_s * (1 - share) + high.cpu_s * share
+        source = f"runs {low.run} and {high.run}, interpolated to steps of {size(wanted)}"
+        return ComputeTime(between(low.compute_s, high.compute_s, share), cpu_s, source)
+    read, nearest = by_size[min(above, len(by_size) - 1)]
+    factor = wanted / read if read else 1.0
+    source = f"{_source(nearest)}, in proportion to what it reads: {size(wanted)} for {size(read)}"
+    return ComputeTime(nearest.compute_s * factor, None if nearest.cpu_s is None else nearest.cpu_s * factor, source)
+
+
+def _read(stage: StagePlan, sizes: Mapping[str, StreamSize]) -> float | None:
+    """Bytes that a stage reads per step; None where a size is not known."""
+    streams = [end.stream for end in stage.ends if end.side == "read"]
+    if any(stream not in sizes for stream in streams):
+        return None
+    return sum(sizes[stream].bytes for stream in streams)
+
+
+def _recorded(record: StageRecord, side: Side) -> float:
+    return sum(port.bytes_per_step for port in record.ports if port.side == side)
+
+
+def _source(record: StageRecord) -> str:
+    return f"{plural(record.steps, 'step')} of run {record.run}"

@@ -1,0 +1,18 @@
+"""The forecast that was made before a run: `forecast.json` in its directory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from workflow.forecast.forecast_model import FORECAST_FILE, FORECAST_VERSION, Forecast
+
+
+def read_forecast(run_dir: Path) -> Forecast | None:
+    """The forecast; None where none was made, or where it is of another version: the report does without it."""
+    try:
+        forecast = Forecast.model_validate_json((run_dir / FORECAST_FILE).read_bytes())
+    except (OSError, ValidationError):
+        return None
+    return forecast if forecast.forecast_version == FORECAST_VERSION else None
