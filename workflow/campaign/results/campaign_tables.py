@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from workflow.campaign.file.figures import Unit
 from workflow.campaign.file.trials import short_names, value_text
 from workflow.campaign.planning.planned_trials import PlannedCampaign, ReadyTrial, RefusedTrial
 from workflow.campaign.results.results_model import (
+    CampaignLine,
     CampaignResults,
     CampaignStatus,
     ComparisonResult,
@@ -17,17 +17,17 @@ from workflow.campaign.results.results_model import (
     TrialResult,
 )
 from workflow.campaign.statistics.verdicts import Decision
-from workflow.formatting import NOTHING, duration, rate, size, three_figures
+from workflow.formatting import NOTHING, duration, moment, rate, size, three_figures
 from workflow.report.show.text_table import Column, Table, make_table, number_column, state_column, text_column
 
 R = TypeVar("R")
 
 
-def metric_text(value: float | None, unit: Unit) -> str:
+def metric_text(value: float | None, unit: str) -> str:
     """A value of a metric as people read it."""
     if value is None:
         return NOTHING
-    texts: dict[Unit, Callable[[float], str]] = {
+    texts: dict[str, Callable[[float], str]] = {
         "s": _seconds,
         "B": size,
         "B/s": rate,
@@ -35,6 +35,8 @@ def metric_text(value: float | None, unit: Unit) -> str:
         "steps/s": _step_rate,
         "1": three_figures,
     }
+    if unit not in texts:
+        return f"{three_figures(value)} {unit}".rstrip()
     return texts[unit](value)
 
 
@@ -65,6 +67,22 @@ def status_table(status: CampaignStatus) -> Table:
         state_column("state", _count_state),
     ]
     return make_table(columns, status.trials)
+
+
+def campaign_list_table(campaigns: Sequence[CampaignLine]) -> Table:
+    """The campaigns of a folder."""
+    columns: list[Column[CampaignLine]] = [
+        text_column("campaign", lambda each: each.name),
+        state_column("state", lambda each: each.state),
+        number_column("done", lambda each: f"{each.succeeded}/{each.wanted}"),
+        number_column("failed", lambda each: str(each.failed)),
+        number_column("running", lambda each: str(each.running)),
+        number_column("spent", lambda each: duration(each.spent_s)),
+        text_column("last entry", lambda each: moment(each.changed)),
+        text_column("host", lambda each: each.host or NOTHING),
+        text_column("site", lambda each: each.site or NOTHING),
+    ]
+    return make_table(columns, campaigns)
 
 
 def metric_table(results: CampaignResults, metric: MetricFacts) -> Table:
@@ -148,7 +166,7 @@ def _count_state(count: TrialCount) -> str:
     return "failed" if count.failed else "unfinished" if count.succeeded else "waiting"
 
 
-def _interval(result: TrialResult, unit: Unit) -> str:
+def _interval(result: TrialResult, unit: str) -> str:
     if result.low is None or result.high is None:
         return "too few" if result.values else NOTHING
     return f"{metric_text(result.low, unit)} … {metric_text(result.high, unit)}"
