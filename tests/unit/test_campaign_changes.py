@@ -100,6 +100,12 @@ def test_what_differs_is_said_with_both_values() -> None:
         "host": ("h", "k"), "adios2": ("2.11", "2.12"), "numpy": ("not installed", "2"),
         "pipeline file": ("ab" * 6, "cd" * 6),
     }  # fmt: skip
+    assert changes.notes == ["the trials of both have the same content: plan, programs, inputs and versions"]
+    changed = new.model_copy(
+        update={"results": [each.model_copy(update={"trial": each.trial.replace("a1", "b1")}) for each in new.results]}
+    )
+    (note,) = make_changes(given("old", results_of(POINTS)), given("new", changed)).notes
+    assert note == "the content of 1 of 3 trials differs: plan, programs, inputs or versions"
 
 
 @pytest.mark.parametrize(
@@ -143,7 +149,7 @@ def test_repetitions_that_can_decide_nothing_are_told() -> None:
     many = {("sst", ranks): 1.0 for ranks in range(1, 31)}
     base, new = (given(name, results_of(many, repetitions=6)) for name in ("old", "new"))
     changes = make_changes(base, new)
-    assert "6 repetitions a side cannot show a difference among 60 ratios: 7 or more can" in changes.notes[0]
+    assert "6 repetitions a side cannot show a difference among 60 ratios: 7 or more can" in changes.notes[1]
     assert make_changes(base, new, ["time"]).notes != changes.notes
 
 

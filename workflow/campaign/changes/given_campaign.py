@@ -98,13 +98,13 @@ def _read_table(path: Path) -> CampaignResults:
     if not rows or not {*FIRST, *LAST} <= set(rows[0]):
         raise RunError(f"{shortened(str(path))} is not the table of a campaign", _GIVE)
     try:
-        return _to_results(path, rows)
+        return _to_results(rows)
     except (KeyError, ValueError) as error:
         text = f"{shortened(str(path))} is not the table of a campaign: {error}"
         raise RunError(text, _GIVE) from error
 
 
-def _to_results(path: Path, rows: Iterable[Mapping[str, Any]]) -> CampaignResults:
+def _to_results(rows: Iterable[Mapping[str, Any]]) -> CampaignResults:
     metrics: dict[str, MetricFacts] = {}
     parameters: dict[str, dict[str, object]] = {}
     values: dict[tuple[str, str], list[float]] = {}
@@ -122,7 +122,7 @@ def _to_results(path: Path, rows: Iterable[Mapping[str, Any]]) -> CampaignResult
         values.setdefault((row["metric"], row["trial"]), []).append(float(row["value"]))
     counts = {trial: max(len(v) for (_, of), v in values.items() if of == trial) for trial in parameters}
     return CampaignResults(
-        campaign=path.stem, description="", site="", host="", versions={}, seed=0, started=None, ended=None, load=None,
+        campaign="", description="", site="", host="", versions={}, seed=0, started=None, ended=None, load=None,
         trials=[
             TrialCount(trial=key, parameters=at, is_baseline=False, succeeded=counts[key], failed=0, wanted=counts[key])
             for key, at in parameters.items()

@@ -39,6 +39,8 @@ class _Side:
     """The trials of one campaign by what identifies them in both."""
 
     parameters: Mapping[str, Mapping[str, object]]
+    keys: Mapping[str, str]
+    """Trial → its content key."""
     measured: Mapping[tuple[str, str], TrialResult]
     """Metric and trial → what was measured."""
 
@@ -80,7 +82,7 @@ def make_changes(
         metrics=facts,
         changes=changes,
         unmatched=unmatched,
-        notes=_notes(base, new, changes, asked=bool(metrics)),
+        notes=[_content_note(common, before, after), *_notes(base, new, changes, asked=bool(metrics))],
     )
 
 
@@ -91,13 +93,14 @@ def _side(results: CampaignResults, in_texts: bool) -> _Side:
     def shown(parameters: Mapping[str, object]) -> Mapping[str, object]:
         return {names.get(k, k): value_text(v) for k, v in parameters.items()} if in_texts else parameters
 
-    trials, measured = {}, {}
+    trials, keys, measured = {}, {}, {}
     for each in results.results:
         parameters = shown(each.parameters)
         identity = json.dumps(parameters, sort_keys=True)
         trials[identity] = parameters
+        keys[identity] = each.trial
         measured[each.metric, identity] = each
-    return _Side(trials, measured)
+    return _Side(trials, keys, measured)
 
 
 def _metrics(
@@ -199,6 +202,15 @@ def _facts(base: CampaignResults, new: CampaignResults) -> list[FactChange]:
         for name in {**base.versions, **new.versions}
         if base.versions and new.versions and (name in base.versions) != (name in new.versions)
     ]
+
+
+def _content_note(common: Sequence[str], before: _Side, after: _Side) -> str:
+    """Whether the two measured the same thing, by content keys."""
+    different = sum(before.keys[trial] != after.keys[trial] for trial in common)
+    if not different:
+        return "the trials of both have the same content: plan, programs, inputs and versions"
+    of = f"{different} of {plural(len(common), 'trial')}" if different < len(common) else "all trials"
+    return f"the content of {of} differs: plan, programs, inputs or versions"
 
 
 def _notes(base: GivenCampaign, new: GivenCampaign, changes: Sequence[TrialChange], asked: bool) -> list[str]:
