@@ -16,6 +16,7 @@ from workflow import compare_campaigns
 from workflow.campaign.campaign_directory import Schedule, ScheduledTrial
 from workflow.campaign.changes.changes_model import CampaignChanges
 from workflow.campaign.changes.changes_page import changes_picture
+from workflow.campaign.changes.changes_tables import unmatched_metrics_text
 from workflow.campaign.changes.gate import faults
 from workflow.campaign.changes.given_campaign import GivenCampaign
 from workflow.campaign.changes.make_changes import make_changes
@@ -133,6 +134,17 @@ def test_a_trial_that_is_missing_fails_the_strict_gate_only() -> None:
     changes = changes_of({("sst", 1): 10.0, ("sst", 2): 6.0, ("sst", 8): 1.0})
     assert list(faults(changes, strict=False)) == []
     assert list(faults(changes, strict=True)) == ["via=bp5 ranks=1: only the base has this trial"]
+
+
+def test_a_metric_that_is_missing_fails_the_strict_gate_only() -> None:
+    base, new = results_of(POINTS), results_of(POINTS, spec_of(metrics={"time": "run.wall_s", "more": "run.wall_s"}))
+    changes = make_changes(given("old", base), given("new", new))
+    assert changes.unmatched_metrics == {"rate": "base", "more": "new"}
+    assert unmatched_metrics_text(changes) == "only old has the metric rate; only new has the metric more"
+    assert list(faults(changes, strict=False)) == []
+    assert list(faults(changes, strict=True)) == ["rate: only the base has this metric"]
+    chosen = make_changes(given("old", base), given("new", new), ["time"])
+    assert list(faults(chosen, strict=True)) == [] and not chosen.unmatched_metrics
 
 
 def test_a_trial_without_values_is_undecided() -> None:

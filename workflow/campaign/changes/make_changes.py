@@ -82,7 +82,8 @@ def make_changes(
         metrics=facts,
         changes=changes,
         unmatched=unmatched,
-        notes=[_content_note(common, before, after), *_notes(base, new, changes, asked=bool(metrics))],
+        unmatched_metrics={} if metrics else _unmatched_metrics(base.results, new.results),
+        notes=[_content_note(common, before, after), *_notes(base, new, changes)],
     )
 
 
@@ -175,6 +176,12 @@ def _unmatched(side: Literal["base", "new"], its: _Side, other: _Side) -> Iterat
             yield UnmatchedTrial(side=side, parameters=dict(parameters))
 
 
+def _unmatched_metrics(base: CampaignResults, new: CampaignResults) -> dict[str, Literal["base", "new"]]:
+    before, after = ({each.name for each in side.metrics} for side in (base, new))
+    found: dict[str, Literal["base", "new"]] = dict.fromkeys(sorted(before - after), "base")
+    return found | dict.fromkeys(sorted(after - before), "new")
+
+
 def _nothing_common(base: CampaignResults, new: CampaignResults) -> str:
     """With a trial of each, so that the difference is seen."""
     keys = varied(each.parameters for side in (base, new) for each in side.results)
@@ -213,18 +220,12 @@ def _content_note(common: Sequence[str], before: _Side, after: _Side) -> str:
     return f"the content of {of} differs: plan, programs, inputs or versions"
 
 
-def _notes(base: GivenCampaign, new: GivenCampaign, changes: Sequence[TrialChange], asked: bool) -> list[str]:
+def _notes(base: GivenCampaign, new: GivenCampaign, changes: Sequence[TrialChange]) -> list[str]:
     notes = [
         f"{side.source} is a table: where and with which versions it was measured is not known"
         for side in (base, new)
         if side.is_table
     ]
-    if not asked:
-        for side, other in ((base, new), (new, base)):
-            others = {each.name for each in other.results.metrics}
-            alone = [each.name for each in side.results.metrics if each.name not in others]
-            if alone:
-                notes.append(f"only {side.source} has {plural(len(alone), 'metric')} {listing(alone)}")
     for side in (base, new):
         failed = sum(each.failed for each in side.results.trials)
         if failed:
