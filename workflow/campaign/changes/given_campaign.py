@@ -98,13 +98,13 @@ def _read_table(path: Path) -> CampaignResults:
     if not rows or not {*FIRST, *LAST} <= set(rows[0]):
         raise RunError(f"{shortened(str(path))} is not the table of a campaign", _GIVE)
     try:
-        return _to_results(rows)
+        return _to_results(path, rows)
     except (KeyError, ValueError) as error:
         text = f"{shortened(str(path))} is not the table of a campaign: {error}"
         raise RunError(text, _GIVE) from error
 
 
-def _to_results(rows: Iterable[Mapping[str, Any]]) -> CampaignResults:
+def _to_results(path: Path, rows: Iterable[Mapping[str, Any]]) -> CampaignResults:
     metrics: dict[str, MetricFacts] = {}
     parameters: dict[str, dict[str, object]] = {}
     values: dict[tuple[str, str], list[float]] = {}
