@@ -20,9 +20,9 @@ from pydantic import BaseModel, ConfigDict
 
 from tools.studies import PICTURES, STUDIES, read, to_markdown
 from workflow import run_pipeline
-from workflow.api import calibration_of, make_plan
+from workflow.api import make_plan
 from workflow.calibration.compressor_measurement import measure_compressor
-from workflow.calibration.keep_calibration import measuring_place
+from workflow.calibration.keep_calibration import calibration_of, measuring_place
 from workflow.campaign.results.picture_canvas import BLACK, COLOURS, ResultsPicture, new_canvas, set_legend, to_svg
 from workflow.campaign.results.results_model import CampaignResults
 from workflow.forecast.calibration_model import CompressorRates
