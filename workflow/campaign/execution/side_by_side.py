@@ -74,7 +74,7 @@ class _Running:
     placed: bool = True
     """Whether the packing holds its place: not after its pilot has gone."""
     settling: bool = False
-    """Whether its worker has gone, and its run is looked up."""
+    """Whether its worker is done, or gone, and it is found out how the run ended."""
     sent: set[Control] = field(default_factory=set)
 
 
@@ -258,7 +258,13 @@ class _Loop:
             return  # its pilot was lost meanwhile
         if (error := future.exception()) is None:
             del self.running[future]
-            yield from self.record(running, future.result())
+            attempt, pilot = future.result(), self.how.pilots.alive.get(running.pilot)
+            if attempt.state == "succeeded" or running.settling or self.stop_since is not None or pilot is None:
+                yield from self.record(running, attempt)
+            else:
+                # Its place stays taken until the pilot was judged.
+                running.settling = True
+                self.running[self.settler.submit(pilot.judge, attempt)] = running
             return
         if running.settling:
             raise error
