@@ -44,8 +44,9 @@ something could not be ended |
 | {EXIT_INTERRUPTED} | interrupted: Ctrl-C, `wf cancel`, or the job was cancelled |
 """
 FIGURE_RULES = """What `metrics` may name: fields of [the report](report.md) of a run; `step_rate`, its `steps_out`
-divided by its `wall_s`; and `perceived_throughput`, which needs a `baseline`. Those that are not known of every program
-need `workflow.stage` in it, as all components have.
+divided by its `wall_s`; `step_s`, its `compute_s`, `io_s` and `wait_s` together, divided by its steps; `load_s` and
+`load_rate`, the `io_s` and the `transfer_rate` of the slowest reader of the stream; and `perceived_throughput`, which
+needs a `baseline`. Those that are not known of every program need `workflow.stage` in it, as all components have.
 """
 SITE_RULES = """What a site file may say ([how-to](../how-to/your-own-machine.md)). Unknown keys are refused.
 What is left out is not known; `auto` is found on the machine where `wf` runs. Sets of cores are written `0-7,16`:

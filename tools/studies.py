@@ -1,6 +1,7 @@
 """What the studies of examples/campaigns measured, as pages and pictures: no figure of theirs is typed by hand.
 
     python tools/studies.py async-io campaigns/async-io    after `wf campaign run` and `wf campaign report`
+    python tools/studies.py adios-at-scale/appending campaigns/adios-appending    of a study of several campaigns
     python tools/studies.py --check                        exit 1 when a page is not made of its results.json
 
 The first copies report.json to examples/campaigns/NAME/results.json and writes results.md beside it, and the
@@ -27,7 +28,7 @@ PICTURES = ROOT / "docs" / "pictures"
 def main(arguments: list[str]) -> None:
     """Write one study's pages, or check all."""
     if arguments == ["--check"]:
-        stale = [path.parent.name for path in sorted(STUDIES.glob("*/results.json")) if not is_current(path.parent)]
+        stale = [path.parent.name for path in sorted(STUDIES.glob("**/results.json")) if not is_current(path.parent)]
         if stale:
             sys.exit(
                 f"results.md is not made of results.json: {', '.join(stale)}\n  run tools/studies.py NAME DIRECTORY"
@@ -40,7 +41,7 @@ def main(arguments: list[str]) -> None:
     results = read(study)
     (study / "results.md").write_text(to_page(study.name, results))
     for picture in make_pictures(results):
-        (PICTURES / f"{study.name}-{picture.name}.svg").write_bytes(picture.svg)
+        (PICTURES / f"{arguments[0].replace('/', '-')}-{picture.name}.svg").write_bytes(picture.svg)
 
 
 def read(study: Path) -> CampaignResults:

@@ -17,7 +17,8 @@ from workflow.campaign.campaign_advice import advise_campaign
 from workflow.campaign.statistics.significance import smallest_p
 
 ROOT = Path(__file__).parents[2]
-STUDIES = sorted(path.parent for path in (ROOT / "examples/campaigns").glob("*/campaign.yaml"))
+FOLDER = ROOT / "examples/campaigns"
+STUDIES = sorted(path.parent for path in FOLDER.glob("**/campaign.yaml"))
 STARTER = (ROOT / "examples/00-starter/pipeline.yaml").read_text()
 
 
@@ -54,19 +55,21 @@ def test_the_smallest_p_of_the_explanation() -> None:
     assert f"2/70 = {smallest_p(4, 4):.3f}" in text and f"comparisons {smallest_p(4, 4) * 2:.3f}" in text
 
 
-@pytest.mark.parametrize("study", STUDIES, ids=lambda path: path.name)
+@pytest.mark.parametrize("study", STUDIES, ids=lambda path: path.relative_to(FOLDER).as_posix())
 def test_a_study_can_run_and_decide(study: Path) -> None:
     planned, problems = plan_campaign(study / "campaign.yaml")
     assert planned.ready and not planned.refused
     assert not [problem for problem in advise_campaign(planned) if problem.level != "note"] and not problems
 
 
-@pytest.mark.parametrize("study", STUDIES, ids=lambda path: path.name)
+@pytest.mark.parametrize("study", STUDIES, ids=lambda path: path.relative_to(FOLDER).as_posix())
 def test_a_study_states_what_was_published_and_links_to_what_was_measured(study: Path) -> None:
-    text = (study / "README.md").read_text()
+    # A study of several campaigns has one page for all.
+    page = next(folder / "README.md" for folder in (study, study.parent) if (folder / "README.md").is_file())
+    text, results = page.read_text(), (study / "results.md").relative_to(page.parent).as_posix()
     assert "## Published" in text and "## Measured here" in text
     assert re.search(r"arXiv:\d{4}\.\d{5}|doi:10\.", text)
-    assert ("](results.md)" in text) == (study / "results.json").is_file()
+    assert (f"]({results})" in text) == (study / "results.json").is_file()
 
 
 def test_the_page_of_a_study_has_the_tables_of_its_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 from workflow.campaign.file.campaign_spec import Better
-from workflow.report.report_model import Report, StagePart
+from workflow.report.report_model import Report, StagePart, StreamPart
 
 Unit = Literal["s", "B", "B/s", "steps", "steps/s", "1"]
 SECTIONS = ("run", "stages", "streams")
@@ -32,6 +32,7 @@ STAGE: Mapping[str, Figure] = {
     "steps_in": Figure("steps", "more"),
     "steps_out": Figure("steps", "more"),
     "step_rate": Figure("steps/s", "more"),
+    "step_s": Figure("s", "less", own_program=False),
     "bytes_in": Figure("B", "more", own_program=False),
     "bytes_out": Figure("B", "more", own_program=False),
 }
@@ -40,6 +41,8 @@ STREAM: Mapping[str, Figure] = {
     "transfer_rate": Figure("B/s", "more", own_program=False),
     "io_s": Figure("s", "less", own_program=False),
     "wait_s": Figure("s", "less", own_program=False),
+    "load_s": Figure("s", "less", own_program=False),
+    "load_rate": Figure("B/s", "more", own_program=False),
     "steps": Figure("steps", "more"),
     "bytes": Figure("B", "more"),
     "stored": Figure("B", "less"),
@@ -88,7 +91,7 @@ def figures_of(report: Report) -> dict[str, float]:
     for stage in report.stages:
         found |= {f"stages.{stage.name}.{field}": _stage_figure(stage, field) for field in STAGE}
     for stream in report.streams:
-        found |= {f"streams.{stream.name}.{field}": getattr(stream, field) for field in STREAM}
+        found |= {f"streams.{stream.name}.{field}": _stream_figure(stream, field) for field in STREAM}
     return {name: value for name, value in found.items() if value is not None}
 
 
@@ -96,5 +99,18 @@ def _stage_figure(stage: StagePart, field: str) -> float | None:
     """A field of the report, or what follows from two of them."""
     if field == "step_rate":
         return stage.steps_out / stage.wall_s if stage.steps_out and stage.wall_s else None
+    if field == "step_s":
+        parts, steps = (stage.compute_s, stage.io_s, stage.wait_s), max(stage.steps_out or 0, stage.steps_in or 0)
+        return sum(part or 0.0 for part in parts) / steps if steps and stage.compute_s is not None else None
     value: float | None = getattr(stage, field)
+    return value
+
+
+def _stream_figure(stream: StreamPart, field: str) -> float | None:
+    """A field of the report; of loading, that of the slowest of its readers."""
+    if field == "load_s":
+        return max((each.io_s for each in stream.readers if each.io_s is not None), default=None)
+    if field == "load_rate":
+        return min((each.transfer_rate for each in stream.readers if each.transfer_rate is not None), default=None)
+    value: float | None = getattr(stream, field)
     return value

@@ -169,13 +169,15 @@ def _settings(spec: CampaignSpec, root: Node) -> Iterator[Problem]:
         if first is not None and length != first[1]:
             message = f"{length} values, but `{first[0]}` has {first[1]}: `zip` takes the values in pairs"
             yield problem_at(root, ("zip", key), message, "give the same number of values, or use `matrix`")
-    for section in ("matrix", "zip"):
-        for key, values in (spec.matrix if section == "matrix" else spec.zip_).items():
-            for index, value in enumerate(values):
-                if has_value(values[:index], value):
-                    yield problem_at(
-                        root, (section, key, index), f"{shown(value)} is given twice", "remove one of them"
-                    )
+    for key, values in spec.matrix.items():
+        for index, value in enumerate(values):
+            if has_value(values[:index], value):
+                yield problem_at(root, ("matrix", key, index), f"{shown(value)} is given twice", "remove one of them")
+    rows = [list(row) for row in zip(*spec.zip_.values(), strict=False)]
+    for index, row in enumerate(rows):
+        if has_value(rows[:index], row):
+            message = f"{', '.join(map(shown, row))} are together twice"
+            yield problem_at(root, ("zip", next(iter(spec.zip_)), index), message, "remove one of them")
     known = varied_keys(spec)
     for index, point in enumerate(spec.exclude):
         for key in point:

@@ -1,0 +1,44 @@
+"""The studies of examples/campaigns run: one repetition of their smallest scale."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.support.pipelines import ROOT
+from workflow import run_campaign
+from workflow.compare.compare_runs import compare_runs
+
+FOLDER = ROOT / "examples/campaigns"
+STUDIES = sorted(
+    path.parent
+    for path in FOLDER.glob("**/campaign.yaml")
+    if "tiny" in yaml.safe_load(path.read_text()).get("scales", {})
+)
+
+
+@pytest.mark.parametrize("study", STUDIES, ids=lambda path: path.relative_to(FOLDER).as_posix())
+def test_a_repetition_of_every_trial_succeeds(study: Path, tmp_path: Path) -> None:
+    outcome = run_campaign(study / "campaign.yaml", tmp_path / "campaign", sets=["scale=tiny"])
+    assert outcome.status.complete, outcome.status
+    assert {(trial.succeeded, trial.failed) for trial in outcome.status.trials} == {(1, 0)}
+
+
+def test_the_tracers_are_the_same_in_the_simulation_and_beside_it(tmp_path: Path) -> None:
+    for name, ranks, options in (("inside", 2, []), ("beside", 1, ["--profile", "offloaded"])):
+        sizes = {"size": 32, "steps": 3, "tracers": 50}
+        sets = [f"--set=stages.simulation.with.{key}={value}" for key, value in sizes.items()]
+        sets += ["--set=stages.tracers.with.tracers=50"] if options else []
+        argv = [
+            sys.executable, "-m", "workflow.cli", "run", f"{FOLDER}/adios-at-scale/offloading/pipeline.yaml", "-q",
+            *sets, *options, f"--set=stages.simulation.ranks={ranks}", "--set=streams.tracks.via=bp5",
+            "--run-dir", str(tmp_path / name),
+        ]  # fmt: skip
+        done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, done.stderr
+    found = compare_runs(tmp_path / "inside", tmp_path / "beside")
+    assert found.identical and [(file.steps, file.variables) for file in found.files] == [(3, 2)]
