@@ -19,13 +19,13 @@ from workflow.campaign.execution.pilots import Pilot, Pilots, hosts_of
 from workflow.campaign.execution.remaining import (
     MOST_LOSSES,
     EndedRepetition,
-    Waiting,
+    RepetitionToRun,
     attempts_left,
     is_spent,
     remaining,
     repetitions,
 )
-from workflow.campaign.execution.repetition import StartedAttempt, lost_hosts, place_text
+from workflow.campaign.execution.repetition import StartedAttempt, lost_hosts, place_text, silent_hosts
 from workflow.campaign.execution.worker import DecideOnSite, RepetitionOrder
 from workflow.campaign.execution.workplace import Workplace
 from workflow.campaign.ledger import Attempt
@@ -66,11 +66,12 @@ class SideBySide:
 
 
 @dataclass
-class _Running:
+class _RunningAttempt:
     index: int
-    waiting: Waiting
+    waiting: RepetitionToRun
     start: StartedAttempt
     pilot: str
+    hosts: list[str]
     placed: bool = True
     """Whether the packing holds its place: not after its pilot has gone."""
     settling: bool = False
@@ -113,7 +114,7 @@ class _Loop:
         self.of_trial: dict[str, list[int]] = {}
         for index, each in enumerate(self.todo):
             self.of_trial.setdefault(each.trial.key, []).append(index)
-        self.running: dict[Future[Attempt], _Running] = {}
+        self.running: dict[Future[Attempt], _RunningAttempt] = {}
         self.settler = ThreadPoolExecutor(1, thread_name_prefix="settle")
         self.barren = 0
         self.left_because = ""
@@ -121,7 +122,7 @@ class _Loop:
         self.began = time.monotonic()
         self.stop_since: float | None = None
 
-    def request(self, each: Waiting) -> Request:
+    def request(self, each: RepetitionToRun) -> Request:
         """What a repetition asks of a pilot; never more time than one has."""
         asked = to_request(
             each.trial, each.repetition, self.planned.spec, self.estimates, share_nodes=self.how.share_nodes
@@ -225,19 +226,20 @@ class _Loop:
         expected = self.planned.spec.expected or 0.0
         return expected * len(self.running), expected * sum(each.waiting.trial.nodes for each in self.running.values())
 
-    def start(self, start: Start, waiting: Waiting) -> None:
+    def start(self, start: Start, waiting: RepetitionToRun) -> None:
         """Give a repetition to the workers of its pilot."""
         pilot, trial = self.how.pilots.alive[start.pilot], waiting.trial
         assert pilot.allocation is not None
         allocation = hosts_of(pilot.allocation, start.place.nodes)
-        where = place_text([host.name for host in allocation.hosts], start.place.cores)
+        hosts = [host.name for host in allocation.hosts]
+        where = place_text(hosts, start.place.cores)
         begun = self.place.begin(waiting, where)
         site = self.how.sites[trial.key]
         order = RepetitionOrder(
             begun, trial.loaded, trial.plan, site, start.place.cores, allocation, self.place.common, self.how.decide
         )
         self.waiting_nodes -= trial.nodes
-        self.running[pilot.submit(order)] = _Running(start.index, waiting, begun, start.pilot)
+        self.running[pilot.submit(order)] = _RunningAttempt(start.index, waiting, begun, start.pilot, hosts)
 
     def settle(self, future: Future[Attempt], fault: str) -> None:
         """The worker of a repetition is gone: find out what became of its run, beside all else."""
@@ -274,12 +276,13 @@ class _Loop:
         else:
             self.settle(future, f"its worker was lost ({error})")
 
-    def record(self, running: _Running, attempt: Attempt) -> Iterator[EndedRepetition]:
+    def record(self, running: _RunningAttempt, attempt: Attempt) -> Iterator[EndedRepetition]:
         """Into the ledger; what failed or was lost waits again, as often as it may."""
         index, waiting = running.index, running.waiting
         if running.placed:
-            if attempt.state == "lost":
-                self.lose_nodes(running)
+            if gone := self.gone_hosts(running, attempt):
+                attempt = replace(attempt, state="lost")
+                self.lose_nodes(running.pilot, gone)
             self.packing.end(index)
         self.place.end(self.planned, waiting.identity, attempt)
         pilot = self.how.pilots.alive.get(running.pilot)
@@ -305,16 +308,24 @@ class _Loop:
         indices = range(len(self.todo)) if first else self.of_trial[key]
         self.packing.revise({index: self.request(self.todo[index]).expected_s for index in indices})
 
-    def lose_nodes(self, running: _Running) -> None:
-        """Nodes that a run has lost are not used again."""
-        pilot = self.how.pilots.alive.get(running.pilot)
-        if pilot is None or pilot.allocation is None:
-            return
-        names = [host.name for host in pilot.allocation.hosts]
-        for host in lost_hosts(running.start.run_dir):
-            if host in names:
-                self.packing.lose_node(running.pilot, names.index(host))
-                self.how.pilots.say(f"pilot {running.pilot}: node {host} is lost, and not used again")
+    def gone_hosts(self, running: _RunningAttempt, attempt: Attempt) -> list[str]:
+        """The nodes of which an attempt shows that they are gone.
+
+        A node on which no rank answered is gone where repetitions have succeeded: else the launch line may be wrong.
+        """
+        if attempt.state == "lost":
+            return lost_hosts(running.start.run_dir)
+        if attempt.state == "failed" and self.estimates.any_measured:
+            return silent_hosts(running.start.run_dir, running.hosts)
+        return []
+
+    def lose_nodes(self, name: str, gone: list[str]) -> None:
+        """Nodes that are not used again."""
+        pilot = self.how.pilots.alive.get(name)
+        hosts = [host.name for host in pilot.allocation.hosts] if pilot is not None and pilot.allocation else []
+        for host in set(gone) & set(hosts):
+            self.packing.lose_node(name, hosts.index(host))
+            self.how.pilots.say(f"pilot {name}: node {host} is lost, and not used again")
 
     def pass_on(self, request: Control) -> None:
         """Ask every run to stop. Raises RunError when they do not end."""
