@@ -388,6 +388,7 @@ def _plan_campaign(
     """The planned campaign, what to know about it, and its directory."""
     from workflow.campaign.campaign_advice import advise_campaign
     from workflow.campaign.campaign_directory import campaign_to_run, options_note
+    from workflow.campaign.planning.job_allocation import job_problems
     from workflow.campaign.planning.planned_trials import plan_campaign as plan
 
     def decide(loaded: Loaded, settings: Sequence[Setting]) -> Plan:
@@ -395,7 +396,9 @@ def _plan_campaign(
 
     campaign, where = campaign_to_run(Path(path), None if directory is None else Path(directory), options, as_written)
     planned = plan(campaign, decide)
-    return planned, [*advise_campaign(planned), *options_note(campaign, options)], where
+    trial = planned.ready[0] if planned.ready else None
+    jobs = [] if trial is None else job_problems(planned, sites.find(trial.loaded, trial.trial.of_site))
+    return planned, [*jobs, *advise_campaign(planned), *options_note(campaign, options)], where
 
 
 def run_campaign(
