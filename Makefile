@@ -27,8 +27,8 @@ demo: $(VENV)/laptop  ## install from PyPI, then run example 01 through SST
 	$(BIN)/wf run examples/01-shock-diffraction/pipeline.yaml
 	@echo "to use wf: . $(BIN)/activate"
 
-test: $(VENV)/dev $(VENV)-mpi/ready lint types imports  ## every check and test, with PyPI's ADIOS2 and with one that has MPI
-	WF_MPI_PYTHON=$(CURDIR)/$(VENV)-mpi/bin/python $(BIN)/python -m pytest
+test: $(VENV)/dev $(VENV)-mpi/ready $(VENV)-crate/ready lint types imports  ## every check and test, with PyPI's ADIOS2 and with one that has MPI
+	WF_MPI_PYTHON=$(CURDIR)/$(VENV)-mpi/bin/python WF_CRATE_PYTHON=$(CURDIR)/$(VENV)-crate/bin/python $(BIN)/python -m pytest
 
 # Root installs the packages; what is missing otherwise is the reason that pytest prints for each skipped test.
 test-cluster: $(VENV)/dev $(VENV)-mpi/ready  ## runs on a Slurm of four isolated nodes, which the tests start and remove; needs root
@@ -40,6 +40,12 @@ $(VENV)-mpi/ready: pyproject.toml constraints.txt tools/adios2_mpi.py $(wildcard
 	test -x $(VENV)-mpi/bin/python || $(PYTHON) -m venv $(VENV)-mpi
 	$(VENV)-mpi/bin/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt --editable '.[dev]'
 	$(VENV)-mpi/bin/python tools/adios2_mpi.py --install
+	@touch $@
+
+# The validator of RO-Crates, apart from us: it needs an older rich. Pure wheels, about 40 MB.
+$(VENV)-crate/ready: tests/support/validate_crate.txt
+	test -x $(VENV)-crate/bin/python || $(PYTHON) -m venv $(VENV)-crate
+	$(VENV)-crate/bin/python -m pip --disable-pip-version-check install --quiet --requirement tests/support/validate_crate.txt
 	@touch $@
 
 adios2-mpi: $(VENV)-mpi/ready  ## build ADIOS2 with MPI once (about 8 minutes), install it into .venv-mpi
@@ -85,4 +91,4 @@ docs: $(VENV)/dev  ## rewrite the generated reference pages
 	$(BIN)/python tools/reference.py
 
 clean:           ## remove what make made
-	rm -rf $(VENV) $(VENV)-mpi $(VENV)-peers dist build .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(VENV)-mpi $(VENV)-crate $(VENV)-peers dist build .mypy_cache .ruff_cache .pytest_cache

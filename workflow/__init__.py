@@ -12,6 +12,8 @@ from typing import Any
 __version__ = "0.1.0"
 __all__ = [
     "__version__",
+    "archive_campaign",
+    "archive_run",
     "compare_campaigns",
     "load_pipeline",
     "make_plan",
@@ -24,6 +26,8 @@ __all__ = [
 ]
 
 _HOMES = {
+    "archive_campaign": "workflow.api",
+    "archive_run": "workflow.api",
     "compare_campaigns": "workflow.api",
     "load_pipeline": "workflow.api",
     "make_plan": "workflow.api",

@@ -73,6 +73,8 @@ def test_no_parameter_takes_a_path_of_one_form_only() -> None:
             ("run_campaign", "site"), ("run_campaign", "path"), ("run_campaign", "directory"),
         ("campaign_status", "campaign"), ("campaign_status", "directory"), ("report_campaign", "campaign"),
         ("report_campaign", "directory"), ("compare_campaigns", "base"), ("compare_campaigns", "new"),
+        ("archive_run", "run"), ("archive_run", "archive"), ("archive_campaign", "campaign"),
+        ("archive_campaign", "archive"), ("archive_campaign", "directory"),
     }  # fmt: skip
 
 
@@ -138,3 +140,5 @@ def test_campaigns(form: Form, tmp_path: Path) -> None:
     changes = workflow.compare_campaigns(form("measured"), form(tmp_path / "measured" / "report.json"))
     assert len(changes.changes) == len(results.results)
     assert results.results[0].values and all(path.parent == tmp_path / "measured" for path in written)
+    archive, _ = workflow.archive_campaign(form("measured"), form("measured.zip"))
+    assert archive == Path("measured.zip") and archive.is_file()

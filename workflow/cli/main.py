@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import click
 
 from workflow import __version__
+from workflow.cli.archive_verbs import archive, archive_of_campaign
 from workflow.cli.calibration_verbs import calibrate
 from workflow.cli.campaign_verbs import campaign
 from workflow.cli.completion import (
@@ -413,7 +414,9 @@ def compare(run_a: Path, run_b: Path, tolerance: float, as_json: bool) -> None:
     sys.exit(result.exit_code)
 
 
+campaign.add_command(archive_of_campaign)
 wf.add_command(campaign)
+wf.add_command(archive)
 
 
 @wf.command()

@@ -11,6 +11,7 @@ from workflow.plan.plan_model import Plan, StagePlan
 from workflow.provenance.file_checksums import checksum, is_data, size_and_time
 from workflow.provenance.provenance_model import FileRecord, FileRole
 from workflow.site.site_tree import site_files
+from workflow.spec.config_dirs import find_config
 from workflow.spec.load import Loaded
 
 # Their texts are for people, or name the pipeline file, which has a role of its own.
@@ -22,6 +23,9 @@ def files_of(plan: Plan, loaded: Loaded) -> dict[Path, FileRole]:
     found: dict[Path, FileRole] = {loaded.path: "pipeline"}
     for file in site_files(plan.site, loaded.spec.site, loaded.path.parent):
         found.setdefault(file, "site")
+    for name in loaded.presets:
+        if (preset := find_config("engines", name)) is not None:
+            found.setdefault(preset, "preset")
     for file in component_files(loaded):
         found.setdefault(file, "component")
     for stage in plan.stages:

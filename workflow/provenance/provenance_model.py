@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-FileRole = Literal["pipeline", "site", "component", "program", "input"]
+FileRole = Literal["pipeline", "site", "preset", "component", "program", "input"]
 PROVENANCE_FILE = "provenance.json"
 
 
@@ -33,7 +33,9 @@ class GitState(ProvenancePart):
 class FileRecord(ProvenancePart):
     """A file that the plan names, as it was when the run was made."""
 
-    role: FileRole = Field(description="program: what a stage starts; input: any other file that the plan names")
+    role: FileRole = Field(
+        description="preset: an engine's file; program: what a stage starts; input: any other file that the plan names"
+    )
     path: str
     size: int = Field(description="bytes; of a directory of ADIOS2, those of all its files")
     modified: float = Field(description="Unix seconds")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,8 +16,8 @@ from workflow.spec.models.component import Component
 from workflow.spec.models.engine import Engine
 from workflow.spec.models.pipeline import PipelineSpec, StageSpec
 from workflow.spec.origins import Origins
-from workflow.spec.overlay import Overlaid, Setting, lay_profile, overlay
-from workflow.spec.yaml_tree.node import Node
+from workflow.spec.overlay import Overlaid, Setting, given_site, lay_profile, overlay
+from workflow.spec.yaml_tree.node import Node, plain
 from workflow.spec.yaml_tree.parse import read_yaml
 
 # Larger files are data: no placeholders are filled in them.
@@ -92,8 +93,12 @@ def load_pipeline(
         presets=dict(library.engines),
         templates={name: _texts(stage, base) for name, stage in checked.spec.stages.items() if stage.files},
         origins=Origins(overlaid.root),
-        options=_options(profiles, sets, via, site),
+        options=_options(profiles, [*(_text(each) for each in settings), *sets], via, site),
     )
+
+
+def _text(setting: Setting) -> str:
+    return f"{setting.key}={json.dumps(plain(setting.value), ensure_ascii=False, default=str)}"
 
 
 def _options(
@@ -101,7 +106,7 @@ def _options(
 ) -> tuple[str, ...]:
     given = [*(("--profile", each) for each in profiles), *(("--set", each) for each in sets)]
     given += [("--via", via)] if via is not None else []
-    given += [("--site", os.fspath(site))] if site is not None else []
+    given += [("--site", str(given_site(os.fspath(site)).value))] if site is not None else []
     return tuple(word for pair in given for word in pair)
 
 

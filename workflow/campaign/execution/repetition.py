@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,8 +22,9 @@ from workflow.report.report_files import compute_report
 from workflow.run.control_requests import Control, send_request
 from workflow.run.events import EVENTS_FILE
 from workflow.run.proof.proof_model import PROOF_FILE
-from workflow.run.run_directory import STREAMS, PipelineText, create_run_dir
+from workflow.run.run_directory import PipelineText, create_run_dir
 from workflow.run.supervisor import supervise
+from workflow.run.written_data import written_data
 
 # Why a run failed that is not the fault of its programs.
 FROM_OUTSIDE = frozenset({"node_lost", "preempted", "time_limit", "cancelled", "end_of_allocation", "requeued"})
@@ -108,24 +109,13 @@ def silent_hosts(run_dir: Path, hosts: Sequence[str]) -> list[str]:
     return [host for host in hosts if refused and host not in answered]
 
 
-_RECORDS = {
-    "plan.json", "pipeline.yaml", "allocation.json", "events.jsonl", "proof.json", "lease.json",
-    "job.json", "control.jsonl", "forecast.json", "provenance.json", "report.json", "report.html", "stages", "launches",
-    STREAMS,
-}  # fmt: skip
-
-
 def remove_data(run_dir: Path) -> None:
-    """Remove what the stages of a run wrote; wf's records and the logs stay, and with them the report."""
-    for path in _data(run_dir):
+    """Remove what the stages of a run wrote; wf's records and the logs stay, and with them the report.
+
+    Empty directories stay: removing them would take longer.
+    """
+    for path in list(written_data(run_dir)):
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)
         else:
             path.unlink(missing_ok=True)
-
-
-def _data(run_dir: Path) -> Iterator[Path]:
-    """Files and directories that are no records; empty directories stay: removing them would take longer."""
-    for folder in (run_dir / STREAMS, *run_dir.glob("stages/*/work")):
-        yield from folder.iterdir()
-    yield from (path for path in run_dir.iterdir() if path.name not in _RECORDS)

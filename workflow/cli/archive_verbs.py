@@ -1,0 +1,93 @@
+"""`wf archive` and `wf campaign archive`: all that repeats a run or a campaign, in one file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from workflow.cli.options import run_argument
+
+if TYPE_CHECKING:
+    from workflow.crate.archive_contents import ArchiveContents
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def read_size(_context: click.Context, _option: click.Parameter, text: str | None) -> int | None:
+    """Bytes of a size with its unit: `2 GiB`."""
+    from workflow.spec.models.units import to_bytes
+
+    try:
+        return None if text is None else int(text) if text.isdecimal() else int(to_bytes(text))
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+
+
+def archive_options(function: F) -> F:
+    """What the archive is to hold, and where it goes."""
+    for decorate in (
+        click.option("--license", metavar="TEXT", help="The licence of the archive: a URL, or text"),
+        click.option(
+            "--largest",
+            callback=read_size,
+            metavar="SIZE",
+            help="Leave out larger inputs and records, and list them (default: 100 MiB)",
+        ),
+        click.option("--data", is_flag=True, help="Take along what the stages wrote"),
+        click.option(
+            "--output",
+            "-o",
+            type=click.Path(path_type=Path),
+            metavar="FILE.zip",
+            help="The archive to write; a name without .zip is a folder (default: NAME.zip)",
+        ),
+    ):
+        function = decorate(function)
+    return function
+
+
+@click.command()
+@run_argument
+@archive_options
+def archive(run: Path | None, output: Path | None, data: bool, largest: int | None, license: str | None) -> None:
+    """Write all that repeats a run into one file, which is an RO-Crate.
+
+    RUN is the name of a run below runs/, a path, or `latest` (default: the newest run). Its README has the command that
+    repeats the run, and lists what was left out.
+    """
+    from workflow.api import archive_run
+
+    show_archive(*archive_run(run, output, data=data, largest=largest, license=license))
+
+
+@click.command(name="archive")
+@click.argument("name", metavar="CAMPAIGN", type=click.Path(path_type=Path))
+@click.option("--dir", "directory", type=click.Path(path_type=Path), help="The campaign's directory")
+@archive_options
+def archive_of_campaign(
+    name: Path, directory: Path | None, output: Path | None, data: bool, largest: int | None, license: str | None
+) -> None:
+    """Write all that repeats a campaign into one file, which is an RO-Crate.
+
+    CAMPAIGN is its file, its directory, or its name below campaigns/. Its README has the command that repeats the
+    campaign, and lists what was left out.
+    """
+    from workflow.api import archive_campaign
+
+    show_archive(*archive_campaign(name, output, directory, data=data, largest=largest, license=license))
+
+
+def show_archive(target: Path, contents: ArchiveContents) -> None:
+    """What was written, and what was not."""
+    from workflow.errors import to_message
+    from workflow.formatting import plural, size
+    from workflow.report.show.printing import show_errors
+
+    if found := [to_message("warning", each) for each in contents.warnings]:
+        show_errors(found)
+    total = sum(each.size for each in contents.files)
+    left = f"; {len(contents.left_out)} left out: see its README.md" if contents.left_out else ""
+    click.echo(f"{target}: {plural(len(contents.files), 'file')}, {size(total)}{left}")

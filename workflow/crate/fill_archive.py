@@ -1,0 +1,181 @@
+"""What the archives of runs and of campaigns have in common: files, README.md and the metadata."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from workflow.crate.archive_contents import (
+    DEFAULT_LARGEST,
+    METADATA_FILE,
+    README_FILE,
+    ArchiveContents,
+    ArchivedFile,
+    LeftOut,
+    SourceFiles,
+)
+from workflow.crate.archive_readme import ReadmeFacts, make_readme
+from workflow.crate.crate_metadata import to_metadata
+from workflow.crate.run_entities import (
+    CrateRun,
+    Entity,
+    actions_of,
+    agent,
+    entity,
+    file_id,
+    parameters_of,
+    reference,
+    references,
+)
+from workflow.crate.write_archive import add_files, add_tree
+from workflow.errors import RunError
+from workflow.plan.plan_model import Plan
+from workflow.provenance.provenance_model import FileRecord, Provenance, read_provenance
+from workflow.provenance.redaction import clean_text
+from workflow.run.written_data import written_data
+
+NO_LICENSE = "No license was stated. Ask whoever made this archive."
+
+
+@dataclass(frozen=True)
+class ArchiveOptions:
+    """What an archive is to hold."""
+
+    data: bool = False
+    """With what the stages wrote."""
+    largest: int = DEFAULT_LARGEST
+    """Bytes: larger inputs and records are left out."""
+    license: str = NO_LICENSE
+
+
+def provenance_of(run_dir: Path) -> Provenance:
+    """The provenance of a run. Raises RunError where there is none."""
+    found = read_provenance(run_dir)
+    if found is None or not any(each.role == "pipeline" for each in found.files):
+        raise RunError(f"{run_dir} has no provenance.json that can be read", "run it again: `wf run` writes one")
+    return found
+
+
+def add_source(
+    contents: ArchiveContents,
+    source: SourceFiles,
+    records: list[FileRecord],
+    secrets: Mapping[str, str],
+    largest: int,
+) -> None:
+    """Take what runs were started from; a warning for what has changed since. Raises RunError for secrets."""
+    contents.left_out += source.left_out
+    for name, path in source.files.items():
+        add_tree(contents, name, path, secrets, largest)
+    for name in filter(None, (source.pipeline, source.campaign)):
+        if contents.named(name) is None:
+            why = next((each.why for each in contents.left_out if each.path == str(source.files[name])), "it is gone")
+            raise RunError(f"{source.files[name]} cannot be archived: {why}", "correct that, and archive again")
+    names = {str(path): name for name, path in source.files.items()}
+    for record in records:
+        place = os.path.normpath(record.path)
+        kept = contents.named(names.get(place, ""))
+        if kept is not None and record.sha256 not in (None, kept.sha256):
+            contents.warnings.append(f"`{kept.name}` has changed since the run")
+        if place in names and not Path(place).exists():
+            contents.left_out.append(LeftOut(place, None, "it is gone"))
+
+
+def add_records(
+    contents: ArchiveContents, run_dir: Path, name: str, secrets: Mapping[str, str], options: ArchiveOptions
+) -> None:
+    """Take the records and logs of a run, as `name/…`."""
+    data = set(written_data(run_dir))
+    found = []
+    for folder, folders, files in os.walk(run_dir):
+        folders[:] = sorted(each for each in folders if Path(folder, each) not in data)
+        paths = [Path(folder, each) for each in sorted(files) if not each.startswith(".")]
+        found += [path for path in paths if path not in data and not path.is_symlink() and path.is_file()]
+    add_files(
+        contents, ((f"{name}/{each.relative_to(run_dir).as_posix()}", each) for each in found), secrets, options.largest
+    )
+
+
+def add_data(
+    contents: ArchiveContents, run_dir: Path, name: str, secrets: Mapping[str, str], options: ArchiveOptions
+) -> list[str]:
+    """Take what the stages of a run wrote, or list it as left out; returns the names in the archive."""
+    before = len(contents.files)
+    for path in sorted(written_data(run_dir)):
+        if options.data:
+            add_tree(contents, f"{name}/{path.relative_to(run_dir).as_posix()}", path, secrets, None)
+        else:
+            contents.left_out.append(LeftOut(str(path.relative_to(run_dir)), _total(path), "--data takes it along"))
+    return [each.name for each in contents.files[before:]]
+
+
+def input_names(source: SourceFiles, records: list[FileRecord], contents: ArchiveContents) -> list[str]:
+    """Names in the archive of the input files."""
+    inputs = {os.path.normpath(each.path) for each in records if each.role == "input"}
+    names = [name for name, path in source.files.items() if str(path) in inputs]
+    return [name for name in names if contents.named(name) is not None]
+
+
+def log_ids(plan: Plan, contents: ArchiveContents, records: str) -> dict[str, str]:
+    """Stage → id of its log; that of README.md where the log was left out."""
+    names = {stage.name: f"{records}/stages/{stage.name}/stdout.log" for stage in plan.stages}
+    return {stage: file_id(name if contents.named(name) is not None else README_FILE) for stage, name in names.items()}
+
+
+def finish(
+    contents: ArchiveContents,
+    source: SourceFiles,
+    facts: ReadmeFacts,
+    root: Mapping[str, Any],
+    run: CrateRun,
+    entities: list[Entity],
+    secrets: Mapping[str, str],
+    described: int | None = None,
+) -> None:
+    """Make README.md and the metadata. `described`: how many files have an entity each, by default all."""
+    contents.texts[README_FILE] = clean_text(make_readme(facts, source, contents), secrets)
+    files = [_file(each, run) for each in contents.files[:described] if file_id(each.name) != run.pipeline]
+    files.append(entity(README_FILE, "File", name=README_FILE, encodingFormat="text/markdown", about=reference("./")))
+    folders = [each["@id"] for each in entities if each["@type"] == "Dataset"]
+    parts = [run.pipeline, *(each["@id"] for each in files), *folders]
+    license, said = str(root["license"]), "licence of the archive"
+    license_id = license if "://" in license else "#license"
+    entities = [*entities, entity(license_id, "CreativeWork", name=license, description=said)]
+    root = {**root, "license": reference(license_id), "author": reference(agent(run.provenance)["@id"])}
+    text = to_metadata(root, run.pipeline, [*entities, *files], parts, actions_of(entities))
+    contents.texts[METADATA_FILE] = _without_secrets(text, secrets)
+
+
+def _without_secrets(text: str, secrets: Mapping[str, str]) -> str:
+    """JSON without these secrets; its own URLs are no credentials."""
+    for secret in sorted(secrets, key=len, reverse=True):
+        text = text.replace(secret, "<removed>")
+    return text
+
+
+def _file(file: ArchivedFile, run: CrateRun) -> Entity:
+    identity = file_id(file.name)
+    return entity(
+        identity,
+        "File",
+        name=file.name,
+        contentSize=str(file.size),
+        sha256=file.sha256,
+        encodingFormat=_FORMATS.get(Path(file.name).suffix, "application/octet-stream"),
+        exampleOfWork=references(parameters_of(identity, run)),
+    )
+
+
+_FORMATS = {
+    ".json": "application/json", ".jsonl": "application/jsonl", ".yaml": "application/yaml", ".html": "text/html",
+    ".log": "text/plain", ".csv": "text/csv", ".svg": "image/svg+xml", ".py": "text/x-python", ".md": "text/markdown",
+    ".parquet": "application/vnd.apache.parquet",
+}  # fmt: skip
+
+
+def _total(path: Path) -> int:
+    files = path.rglob("*") if path.is_dir() and not path.is_symlink() else [path]
+    return sum(each.lstat().st_size for each in files if not each.is_dir())
