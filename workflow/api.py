@@ -435,6 +435,8 @@ def run_campaign(
             was started.
         RunError: the directory cannot be used.
     """
+    from dataclasses import replace
+
     from workflow.campaign.campaign_run import run_planned
     from workflow.campaign.execution.ways_to_run import Surroundings, needs_jobs
     from workflow.provenance.collect import circumstances
@@ -450,7 +452,10 @@ def run_campaign(
         machine = machines[trial.key]
         warnings += refuse_missing(trial.loaded, trial.plan, machine)
         if not needs_jobs(planned, sites.allocation):
-            warnings += refuse_allocation(trial.plan, machine, sites.allocation)
+            # Nodes that one repetition leaves are for others.
+            own = sites.allocation.hosts[: trial.plan.nodes]
+            received = replace(sites.allocation, hosts=own)
+            warnings += refuse_allocation(trial.plan, machine, received)
     show_warnings(list(dict.fromkeys(warnings)))
     around = Surroundings(sites.allocation, machines, make_plan, common)
     return run_planned(planned, where, around, only_failed=only_failed, show=show, say=say)

@@ -43,7 +43,7 @@ from workflow.site.site_model import Site
 _LOOK_S = 0.25
 # Pilots that end, one after the other, before any repetition has: then something is wrong with all of them.
 _MOST_BARREN = 3
-# Of the time of a pilot: a longer repetition is tried all the same, as long as the estimate is a guess.
+# Of the time of a pilot, that a repetition is expected to take at most.
 _LARGEST_SHARE = 0.9
 
 
@@ -123,11 +123,14 @@ class _Loop:
         self.stop_since: float | None = None
 
     def request(self, each: RepetitionToRun) -> Request:
-        """What a repetition asks of a pilot; never more time than one has."""
+        """What a repetition asks of a pilot. A guess, and what another pilot has no more time for, is tried."""
         asked = to_request(
             each.trial, each.repetition, self.planned.spec, self.estimates, share_nodes=self.how.share_nodes
         )
-        most_s = _LARGEST_SHARE * (self.how.time_s - self.how.grace_s)
+        is_guess = self.planned.spec.expected is None and not self.estimates.any_measured
+        if not is_guess and not self.how.renewable:
+            return asked
+        most_s = max(0.0, _LARGEST_SHARE * (self.how.time_s - self.how.grace_s))
         return replace(asked, expected_s=min(asked.expected_s, most_s))
 
     def run(self) -> Iterator[EndedRepetition]:
@@ -163,7 +166,7 @@ class _Loop:
         assert allocation is not None
         site = next(iter(self.how.sites.values()))
         until_s = math.inf if allocation.end_time is None else allocation.end_time - self.how.grace_s
-        if allocation.end_time is None and self.how.time_s < math.inf:
+        if allocation.end_time is None:
             until_s = time.time() + self.how.time_s - self.how.grace_s
         self.packing.add_pilot(pilot.name, len(allocation.hosts), site.usable_cores, until_s)
         if self.how.renewable:

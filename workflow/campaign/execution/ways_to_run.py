@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
+import time
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 
@@ -84,7 +86,9 @@ def _here(
     hosts = len(around.allocation.hosts)
     pilots = Pilots(place.directory, driver, lambda folder, _: PilotHere(folder), hosts, 1, most, True, say)
     grace_s = max((plan.grace_s for trial in planned.ready if (plan := trial.plan.allocation)), default=0.0)
-    how = SideBySide(pilots, around.sites, around.decide, share, grace_s=grace_s)
+    end = around.allocation.end_time
+    time_s = math.inf if end is None else end - time.time()
+    how = SideBySide(pilots, around.sites, around.decide, share, time_s, grace_s)
     return execute_side_by_side(planned, place, how, only_failed)
 
 
