@@ -47,6 +47,8 @@ FIGURE_RULES = """What `metrics` may name: fields of [the report](report.md) of 
 divided by its `wall_s`; `step_s`, its `compute_s`, `io_s` and `wait_s` together, divided by its steps; `load_s` and
 `load_rate`, the `io_s` and the `transfer_rate` of the slowest reader of the stream; and `perceived_throughput`, which
 needs a `baseline`. Those that are not known of every program need `workflow.stage` in it, as all components have.
+`stages.NAME.figures.X` is the number `X` in the `figures.json` that the program of the stage wrote into its working
+directory.
 """
 SITE_RULES = """What a site file may say ([how-to](../how-to/your-own-machine.md)). Unknown keys are refused.
 What is left out is not known; `auto` is found on the machine where `wf` runs. Sets of cores are written `0-7,16`:

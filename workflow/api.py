@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from workflow.crate.archive_contents import ArchiveContents
     from workflow.crate.fill_archive import ArchiveOptions
     from workflow.errors import Problem
-    from workflow.forecast.calibration_model import Calibration, MeasuredPart
+    from workflow.forecast.calibration_model import MeasuredPart
     from workflow.forecast.forecast_model import Forecast
     from workflow.launch.allocation import Allocation
     from workflow.plan.plan_model import Plan
@@ -46,13 +46,11 @@ __all__ = [
     "archive_campaign",
     "archive_run",
     "calibrate_site",
-    "calibration_of",
     "campaign_status",
     "compare_campaigns",
     "create_run",
     "detach_run",
     "forecast_plan",
-    "keep_stages",
     "load_pipeline",
     "make_plan",
     "notes_on",
@@ -503,28 +501,16 @@ def forecast_plan(plan: Plan) -> Forecast | None:
     Raises:
         WfError: the file of the site's calibration is wrong, or of a newer wf.
     """
-    from workflow.calibration.calibration_file import find_calibration, read_calibration
+    from workflow.calibration.calibration_folder import find_calibration
 
     if (file := find_calibration(plan.site)) is None:
         return None
-    from workflow.calibration.keep_calibration import host_note
+    from workflow.calibration.calibration_file import host_note, read_calibration
     from workflow.forecast.make_forecast import make_forecast
 
     calibration = read_calibration(file)
     forecast = make_forecast(plan, calibration)
     return forecast.model_copy(update={"notes": host_note(calibration, plan.site)})
-
-
-def calibration_of(site: str = AUTO_SITE) -> Calibration:
-    """What was measured on a site. Raises WfError where nothing was, or where its file is wrong."""
-    from workflow.calibration.calibration_file import load_calibration
-    from workflow.errors import WfError
-
-    name = _site_name(site)
-    found = load_calibration(name)
-    if found is None:
-        raise WfError(f"site {name} has not been calibrated", "measure it: `wf calibrate`, or for a start `--quick`")
-    return found
 
 
 def calibrate_site(
@@ -551,42 +537,10 @@ def calibrate_site(
     Raises:
         WfError: nothing can be measured here.
     """
-    from workflow.calibration.keep_calibration import measure_and_keep
-    from workflow.calibration.measured_run import MeasuringPlace
-    from workflow.site.allocation.discover import discover_allocation
-    from workflow.site.known_sites import site_here
-    from workflow.site.load_site import load_site
+    from workflow.calibration.keep_calibration import measure_and_keep, measuring_place
 
-    allocation = discover_allocation()
-    name = site_here(allocation) if site == AUTO_SITE else site
-    machine = load_site(name, Path.cwd(), allocation)
-    if os.sep in name:
-        name = str(Path(name).absolute())
-    place = MeasuringPlace(
-        machine, name, allocation, Path(folder).absolute(), lambda each: make_plan(each, machine), quick
-    )
+    place = measuring_place(site, Path(folder).absolute(), make_plan, quick=quick)
     return measure_and_keep(place, parts, data, new=new, show=show)
-
-
-def keep_stages(site: str, source: str | os.PathLike[str], *, new: bool = False) -> KeptCalibration:
-    """Keep what the stages of a run, or of the runs in a campaign's directory, took: forecasts need it.
-
-    Raises:
-        WfError: there is no such run, or nothing is known of its stages.
-    """
-    from workflow.calibration.keep_calibration import keep_stages_of
-
-    return keep_stages_of(_site_name(site), Path(source), new=new)
-
-
-def _site_name(given: str) -> str:
-    """The name of a site, of a site file, or of the site that this machine is."""
-    from workflow.site.allocation.discover import discover_allocation
-    from workflow.site.known_sites import site_here
-    from workflow.site.load_site import read_site_file
-
-    name = site_here(discover_allocation()) if given == AUTO_SITE else given
-    return read_site_file(name, Path.cwd()).site
 
 
 def compare_campaigns(

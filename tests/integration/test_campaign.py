@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.support.campaigns import CampaignFolder
-from workflow import report_campaign, run_campaign
+from workflow import read_report, report_campaign, run_campaign
 from workflow.api import campaign_status, plan_campaign
 from workflow.campaign.ledger import Ledger
 from workflow.errors import RunError
@@ -254,3 +254,22 @@ def test_perceived_throughput_is_bytes_over_the_time_that_writing_adds(
         times, counts = figures("source", "wall_s", trial=trial), figures("source", "bytes_out", trial=trial)
         expected = [count / (time - middle) for time, count in zip(times, counts, strict=True) if time > middle]
         assert result.values == pytest.approx(expected)
+
+
+def test_figures_that_the_program_measured(tmp_path: Path) -> None:
+    """In the results with their unit, also after the data of the repetitions was removed."""
+    metrics = "metrics: {fom: {of: stages.one.figures.fom, better: more, unit: sites/s}}\n"
+    campaign = CampaignFolder(tmp_path, values=2, repetitions=2, more=metrics)
+    write = """'echo "{\\"fom\\": $VALUE.5, \\"text\\": \\"x\\"}" > figures.json; echo 1 > data'"""
+    pipeline = (tmp_path / "pipeline.yaml").read_text()
+    command = next(line for line in pipeline.splitlines() if "command:" in line)
+    (tmp_path / "pipeline.yaml").write_text(pipeline.replace(command, f"    command: [sh, -c, {write}]"))
+    campaign.wf("run", "-q")
+    assert "1.50 sites/s" in campaign.wf("report")
+    results = report_campaign(tmp_path / "campaign.yaml", campaign.directory)[0]
+    assert sorted(value for each in results.results for value in each.values) == [1.5, 1.5, 2.5, 2.5]
+    run = next((campaign.directory / "runs").iterdir())
+    assert not (run / "stages/one/work/data").exists(), "data of the run was removed"
+    report = read_report(run)
+    assert report.stages[0].figures["fom"] in (1.5, 2.5)
+    assert "one: figures.json: no number: text" in report.notes

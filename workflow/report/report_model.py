@@ -114,6 +114,9 @@ class StagePart(ReportPart):
     bytes_out: int | None = None
     overlap: Real | None = Field(None, description="share of wall_s during which another stage ran too")
     observed: Literal["metrics", "evidence"] = "metrics"
+    figures: dict[str, float] = Field(
+        default_factory=dict, description="what the program measured itself, from its figures.json"
+    )
     last_lines: list[str] = Field(default_factory=list, description="end of stderr of a stage that did not succeed")
 
     def seconds(self, activity: Activity) -> float | None:

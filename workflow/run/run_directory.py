@@ -32,6 +32,8 @@ RUNS = "runs"
 LATEST = "latest"
 PLAN_FILE = "plan.json"
 ALLOCATION_FILE = "allocation.json"
+# What a program measured itself, in the working directory of its stage.
+OWN_FIGURES_FILE = "figures.json"
 STREAMS = "streams"
 
 

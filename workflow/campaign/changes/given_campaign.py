@@ -114,6 +114,9 @@ def _to_results(path: Path, rows: Iterable[Mapping[str, Any]]) -> CampaignResult
         section = row["part"] if row["part"] == "run" else f"{row['part']}s"
         name = FigureName(section, row["name"], row["figure"])
         unit, better, _ = name.figure
+        if name.is_own:
+            text = f"{shortened(str(path))} does not say whether more of {name} is better"
+            raise RunError(text, "give the report.json of that campaign")
         metrics[row["metric"]] = MetricFacts(
             name=row["metric"], of=str(name), unit=unit, better=better, threshold=DEFAULT_THRESHOLD
         )

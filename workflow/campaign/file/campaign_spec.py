@@ -70,6 +70,9 @@ class Metric(Spec):
         examples=["streams.field.throughput"],
     )
     better: Better | None = Field(None, description="whether less or more of it is better (default: by the figure)")
+    unit: str | None = Field(
+        None, min_length=1, max_length=20, examples=["B/s"], description="of a figure of the program's own"
+    )
     threshold: float | None = Field(
         None, gt=0, lt=1, description="smallest relative difference that matters (default: that of the campaign)"
     )

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from workflow.campaign.file.campaign_spec import Better
 from workflow.report.report_model import Report, StagePart, StreamPart
 
-Unit = Literal["s", "B", "B/s", "steps", "steps/s", "1"]
 SECTIONS = ("run", "stages", "streams")
 
 
 class Figure(NamedTuple):
     """What a field of the report measures."""
 
-    unit: Unit
+    unit: str
+    """s, B, B/s, steps, steps/s, 1; empty: not known."""
     better: Better
     own_program: bool = True
     """Whether it is known also for programs that do not use `workflow.stage`."""
@@ -48,6 +48,8 @@ STREAM: Mapping[str, Figure] = {
     "stored": Figure("B", "less"),
     "longest_queue": Figure("steps", "less"),
 }
+# Those of the program's own `figures.json`: `stages.NAME.figures.X`. Unit and direction are given with the metric.
+OWN = "figures."
 PERCEIVED = "perceived_throughput"
 # Computed from two runs: bytes written ÷ (time of the stage − its time without I/O).
 WITH_BASELINE: Mapping[str, Figure] = {PERCEIVED: Figure("B/s", "more", own_program=False)}
@@ -68,7 +70,12 @@ class FigureName(NamedTuple):
     @property
     def figure(self) -> Figure:
         """What it measures. Raises KeyError for a field that there is not."""
-        return fields_of(self.section)[self.field]
+        return Figure("", "less") if self.is_own else fields_of(self.section)[self.field]
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the program of the stage measured it."""
+        return self.section == "stages" and self.field.startswith(OWN)
 
 
 def fields_of(section: str) -> Mapping[str, Figure]:
@@ -80,6 +87,9 @@ def to_figure_name(text: str) -> FigureName | None:
     """The parts of a figure's name; None when it has not the form of one. Names of stages have no dots."""
     section, _, rest = text.partition(".")
     name, _, field = rest.rpartition(".")
+    if section == "stages" and f".{OWN}" in rest:
+        name, _, own = rest.partition(f".{OWN}")
+        field = OWN + own if own else ""
     if section not in SECTIONS or not field or (section == "run") != (not name):
         return None
     return FigureName(section, name, field)
@@ -90,6 +100,7 @@ def figures_of(report: Report) -> dict[str, float]:
     found: dict[str, float | None] = {f"run.{field}": getattr(report.run, field) for field in RUN}
     for stage in report.stages:
         found |= {f"stages.{stage.name}.{field}": _stage_figure(stage, field) for field in STAGE}
+        found |= {f"stages.{stage.name}.{OWN}{name}": value for name, value in stage.figures.items()}
     for stream in report.streams:
         found |= {f"streams.{stream.name}.{field}": _stream_figure(stream, field) for field in STREAM}
     return {name: value for name, value in found.items() if value is not None}

@@ -102,12 +102,23 @@ def _figures(spec: CampaignSpec, root: Node) -> Iterator[Problem]:
         if figure is None:
             hint = "for example `run.wall_s`, `stages.NAME.compute_s` or `streams.NAME.throughput`"
             yield problem_at(root, path, f"expected a figure of the report, got {shown(metric.of)}", hint)
+        elif figure.is_own:
+            if metric.better is None:
+                hint = "write `{of: …, better: less}` or `better: more`"
+                yield problem_at(root, path, f"whether less or more {figure.field} is better is not known", hint)
+        elif metric.unit is not None:
+            hint = f"leave `unit` out: {metric.of} is in {figure.figure.unit}" if _is_known(figure) else ""
+            yield problem_at(root, ("metrics", name, "unit"), "only figures of a program's own get a unit", hint)
         elif figure.field not in (known := fields_of(figure.section)):
             hint = did_you_mean(figure.field, known) or f"known for {figure.section}: {listing(known, 20)}"
             yield problem_at(root, path, f"there is no figure `{figure.field}` of {figure.section}", hint)
         elif needs_baseline(figure) and spec.baseline is None:
             hint = "add `baseline: {set: {…}}`, which turns the output off"
             yield problem_at(root, path, f"{figure.field} needs the time without I/O", hint)
+
+
+def _is_known(figure: FigureName) -> bool:
+    return figure.field in fields_of(figure.section)
 
 
 def needs_baseline(figure: FigureName) -> bool:

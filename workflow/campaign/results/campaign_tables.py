@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from workflow.campaign.file.figures import Unit
 from workflow.campaign.file.trials import short_names, value_text
 from workflow.campaign.planning.planned_trials import PlannedCampaign, ReadyTrial, RefusedTrial
 from workflow.campaign.results.results_model import (
@@ -23,11 +22,11 @@ from workflow.report.show.text_table import Column, Table, make_table, number_co
 R = TypeVar("R")
 
 
-def metric_text(value: float | None, unit: Unit) -> str:
+def metric_text(value: float | None, unit: str) -> str:
     """A value of a metric as people read it."""
     if value is None:
         return NOTHING
-    texts: dict[Unit, Callable[[float], str]] = {
+    texts: dict[str, Callable[[float], str]] = {
         "s": duration,
         "B": size,
         "B/s": rate,
@@ -35,6 +34,8 @@ def metric_text(value: float | None, unit: Unit) -> str:
         "steps/s": _step_rate,
         "1": three_figures,
     }
+    if unit not in texts:
+        return f"{three_figures(value)} {unit}".rstrip()
     return texts[unit](value)
 
 
@@ -148,7 +149,7 @@ def _count_state(count: TrialCount) -> str:
     return "failed" if count.failed else "unfinished" if count.succeeded else "waiting"
 
 
-def _interval(result: TrialResult, unit: Unit) -> str:
+def _interval(result: TrialResult, unit: str) -> str:
     if result.low is None or result.high is None:
         return "too few" if result.values else NOTHING
     return f"{metric_text(result.low, unit)} … {metric_text(result.high, unit)}"

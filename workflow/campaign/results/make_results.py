@@ -93,7 +93,9 @@ def metric_facts(spec: CampaignSpec) -> list[MetricFacts]:
             unit, better, _ = figure.figure
             threshold = metric.threshold or spec.threshold
             chosen = metric.better or better
-            found.append(MetricFacts(name=name, of=metric.of, unit=unit, better=chosen, threshold=threshold))
+            found.append(
+                MetricFacts(name=name, of=metric.of, unit=metric.unit or unit, better=chosen, threshold=threshold)
+            )
     return found
 
 

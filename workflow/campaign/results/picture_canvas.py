@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from workflow.campaign.file.figures import Unit
 from workflow.campaign.results.campaign_tables import metric_text
 from workflow.campaign.results.results_model import MetricFacts
 
@@ -72,7 +71,7 @@ def label_values(axis: Any, metric: MetricFacts) -> None:
     axis.set_label_text(f"{metric.name} ({metric.of})")
 
 
-def mark_writer(unit: Unit) -> Callable[[float, object], str]:
+def mark_writer(unit: str) -> Callable[[float, object], str]:
     """The texts of marks on an axis, without zeros that say nothing: `2 s`, not `2.00 s`."""
     return lambda value, _: _ZEROS.sub("", metric_text(value, unit))
 

@@ -10,7 +10,6 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from workflow.campaign.file.campaign_spec import Better, Scaling
-from workflow.campaign.file.figures import Unit
 from workflow.campaign.statistics.verdicts import Decision
 
 Operation = Literal["compute", "io", "wait"]
@@ -27,7 +26,7 @@ class MetricFacts(ResultsPart):
 
     name: str
     of: str = Field(description="the figure of the report")
-    unit: Unit
+    unit: str
     better: Better
     threshold: float = Field(description="smallest relative difference that matters")
 

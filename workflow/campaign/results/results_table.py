@@ -38,9 +38,10 @@ def table_rows(
 ) -> Iterator[list[Cell]]:
     """A row per repetition and figure; `metric` is empty for figures to which the campaign gives no name.
 
-    Values of keys are texts, as they are written in YAML; units are s, B, B/s, steps and 1.
+    Values of keys are texts, as they are written in YAML; units are s, B, B/s, steps and 1, or those
+    of the metric.
     """
-    named = {metric.of: metric.name for metric in metrics}
+    named = {metric.of: metric for metric in metrics}
     for each in repetitions:
         values = [value_text(each.trial.parameters[key]) if key in each.trial.parameters else "" for key in keys]
         head: list[Cell] = [each.trial.key, each.trial.is_baseline, *values, each.number, each.warmup]
@@ -48,7 +49,9 @@ def table_rows(
             figure = to_figure_name(text)
             if figure is not None:
                 part = figure.section.removesuffix("s")
-                yield [*head, named.get(text, ""), part, figure.name, figure.field, value, figure.figure.unit]
+                metric = named.get(text)
+                name, unit = ("", figure.figure.unit) if metric is None else (metric.name, metric.unit)
+                yield [*head, name, part, figure.name, figure.field, value, unit]
 
 
 def write_table(directory: Path, columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[Path]:

@@ -22,6 +22,7 @@ def make_notes(records: Records, streams: list[StreamPart]) -> list[str]:
         *([] if received is None else received.notes),
         *_silences(records),
         *_without_metrics(records),
+        *(f"{stage}: {problem}" for stage, problem in records.figure_problems.items()),
         *_other_transports(records),
         *_incomplete(records),
         *_summed(records),

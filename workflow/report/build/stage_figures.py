@@ -35,7 +35,7 @@ def make_stage(plan: StagePlan, records: Records, last_lines: list[str]) -> Stag
         ready_s=cpu[-1].ready_s if cpu and not metrics.exists else None,
         steps_in=steps_in, steps_out=steps_out, bytes_in=bytes_in, bytes_out=bytes_out,
         overlap=_covered(own, [time for time in times.values() if time]) / wall_s if own and wall_s else None,
-        observed=plan.observed, last_lines=last_lines, **spent,
+        observed=plan.observed, figures=records.own_figures.get(plan.name, {}), last_lines=last_lines, **spent,
     )  # fmt: skip
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from workflow.errors import RunError
 from workflow.plan.plan_model import Plan
 from workflow.report.read.metrics_file import StageMetrics, read_metrics
+from workflow.report.read.own_figures import read_own_figures
 from workflow.report.read.partial_files import PartialFile, find_partial_files
 from workflow.run.events import Event, StageCpu, StageExited, StageStarted, StreamProgress, read_events
 from workflow.run.run_directory import read_filled_plan
@@ -32,7 +33,8 @@ class Records:
     """The plan, what the supervisor saw, and what each stage recorded about itself (by name).
 
     `seen` holds (when, steps so far) of each end as the supervisor saw it, a few times a second at most; `cpu` the
-    samples of the CPU time of a stage, from its start on; `partial` the files that were not finished, of a run with a
+    samples of the CPU time of a stage, from its start on; `own_figures` what programs measured themselves, and
+    `figure_problems` what is wrong with their files; `partial` the files that were not finished, of a run with a
     verdict.
     """
 
@@ -43,6 +45,8 @@ class Records:
     metrics: dict[str, StageMetrics]
     cpu: dict[str, list[CpuSample]]
     partial: list[PartialFile]
+    own_figures: dict[str, dict[str, float]] = field(default_factory=dict)
+    figure_problems: dict[str, str] = field(default_factory=dict)
     forecast: Forecast | None = None
 
 
@@ -64,7 +68,11 @@ def read_records(run_dir: Path, state: RunState | None = None) -> Records:
             seen.setdefault((event.stream, event.stage, event.side), []).append((event.t, event.steps))
     state = state or fold(initial_state(plan), _without_early_progress(events))
     partial = find_partial_files(plan) if state.finished is not None else []
-    return Records(run_dir, plan, state, seen, metrics, _cpu_samples(events), partial, _forecast(run_dir))
+    read = {stage.name: read_own_figures(stages / stage.name / "work") for stage in plan.stages}
+    own = {name: figures for name, (figures, _) in read.items() if figures}
+    wrong = {name: problem for name, (_, problem) in read.items() if problem}
+    cpu = _cpu_samples(events)
+    return Records(run_dir, plan, state, seen, metrics, cpu, partial, own, wrong, _forecast(run_dir))
 
 
 def _forecast(run_dir: Path) -> Forecast | None:
