@@ -49,6 +49,7 @@ __all__ = [
     "campaign_status",
     "compare_campaigns",
     "create_run",
+    "detach_campaign",
     "detach_run",
     "forecast_plan",
     "load_pipeline",
@@ -390,6 +391,8 @@ def _plan_campaign(
     """The planned campaign, what to know about it, and its directory."""
     from workflow.campaign.campaign_advice import advise_campaign
     from workflow.campaign.campaign_directory import campaign_to_run, options_note
+    from workflow.campaign.execution.ways_to_run import needs_jobs
+    from workflow.campaign.planning.job_allocation import pilot_allocation
     from workflow.campaign.planning.planned_trials import plan_campaign as plan
 
     def decide(loaded: Loaded, settings: Sequence[Setting]) -> Plan:
@@ -397,7 +400,14 @@ def _plan_campaign(
 
     campaign, where = campaign_to_run(Path(path), None if directory is None else Path(directory), options, as_written)
     planned = plan(campaign, decide)
-    return planned, [*advise_campaign(planned), *options_note(campaign, options)], where
+    problems = [*advise_campaign(planned), *options_note(campaign, options)]
+    if planned.ready and campaign.spec.jobs.mode == "pilots" and needs_jobs(planned, sites.allocation):
+        largest = max(planned.ready, key=lambda trial: trial.nodes)
+        try:
+            pilot_allocation(planned, sites.find(largest.loaded, largest.trial.of_site))
+        except SpecError as error:
+            problems += error.problems
+    return planned, problems, where
 
 
 def run_campaign(
@@ -431,40 +441,102 @@ def run_campaign(
         RunError: the directory cannot be used.
     """
     from workflow.campaign.campaign_run import run_planned
-    from workflow.campaign.execution.ways_to_run import Surroundings, needs_jobs
+    from workflow.campaign.execution.ways_to_run import Surroundings
     from workflow.provenance.collect import circumstances
 
     sites, options = _Sites(), _campaign_options(sets, profiles, site)
+    planned, machines, where = _checked_campaign(path, directory, options, as_written, sites)
+    common = circumstances(Path(planned.campaign.pipeline).parent, sys.argv)
+    around = Surroundings(sites.allocation, machines, make_plan, common)
+    return run_planned(planned, where, around, only_failed=only_failed, show=show, say=say)
+
+
+def _checked_campaign(
+    path: str | os.PathLike[str],
+    directory: str | os.PathLike[str] | None,
+    options: CampaignOptions,
+    as_written: bool,
+    sites: _Sites,
+) -> tuple[PlannedCampaign, dict[str, Site], Path]:
+    """The planned campaign that can run here, the sites of its trials by their keys, and its directory.
+
+    Prints warnings. Raises SpecError, RunError.
+    """
+    from workflow.campaign.execution.ways_to_run import needs_jobs
+    from workflow.plan.stage_needs import stage_needs
+    from workflow.plan.topology.implicit_stages import complete_pipeline
+
     planned, problems, where = _plan_campaign(path, directory, options, as_written, sites)
     if wrong := [*planned.problems, *(problem for problem in problems if problem.level == "error")]:
         raise SpecError(wrong)
     warnings = [problem for problem in problems if problem.level == "warning" or not problem.place]
-    common = circumstances(Path(planned.campaign.pipeline).parent, sys.argv)
     machines = {trial.key: sites.find(trial.loaded, trial.trial.of_site) for trial in planned.ready}
+    asked = set()
     for trial in planned.ready:
         machine = machines[trial.key]
-        warnings += refuse_missing(trial.loaded, trial.plan, machine)
+        # Most trials need the same: the answer takes longer than the plan.
+        needs = machine.site, repr(stage_needs(trial.plan, complete_pipeline(trial.loaded)))
+        if needs not in asked:
+            asked.add(needs)
+            warnings += refuse_missing(trial.loaded, trial.plan, machine)
         if not needs_jobs(planned, sites.allocation):
             warnings += refuse_allocation(trial.plan, machine, sites.allocation)
     show_warnings(list(dict.fromkeys(warnings)))
-    around = Surroundings(sites.allocation, machines, make_plan, common)
-    return run_planned(planned, where, around, only_failed=only_failed, show=show, say=say)
+    return planned, machines, where
+
+
+def detach_campaign(
+    path: str | os.PathLike[str],
+    directory: str | os.PathLike[str] | None = None,
+    *,
+    sets: Sequence[str] = (),
+    profiles: Sequence[str] = (),
+    site: str | os.PathLike[str] | None = None,
+    as_written: bool = False,
+    only_failed: bool = False,
+) -> tuple[Path, bool]:
+    """Start a campaign as `run_campaign` does, in a process of its own that outlives this one.
+
+    Returns its directory when the process has begun, and whether there was anything left to run.
+
+    Raises:
+        SpecError: as for `run_campaign`.
+        RunError: a process runs the campaign already, or the new one does not begin.
+    """
+    import time
+
+    from workflow.campaign.campaign_directory import open_directory
+    from workflow.campaign.campaign_run import write_schedule
+    from workflow.campaign.control.detached_campaign import refuse_running, start_detached_campaign
+    from workflow.campaign.execution.remaining import remaining
+    from workflow.campaign.ledger import read_history
+
+    begin, options = time.monotonic(), _campaign_options(sets, profiles, site)
+    planned, _, where = _checked_campaign(path, directory, options, as_written, _Sites())
+    planning_s = time.monotonic() - begin
+    refuse_running(where)
+    history = read_history(where)
+    if not history.open and not remaining(planned, history, only_failed):
+        return where, False
+    open_directory(where)
+    write_schedule(planned, where)
+    more = ["--failed"] if only_failed else []
+    return where, start_detached_campaign(planned.campaign, where, planning_s, more) is not None
 
 
 def campaign_status(
     campaign: str | os.PathLike[str], directory: str | os.PathLike[str] | None = None
 ) -> CampaignStatus:
-    """How far a campaign is: by its file, its directory, or its name below `campaigns/`.
+    """How far a campaign is, and what runs now: by its file, its directory, or its name below `campaigns/`.
 
     Raises:
         RunError: it has not been run.
     """
     from workflow.campaign.campaign_directory import find_campaign
-    from workflow.campaign.ledger import read_history
-    from workflow.campaign.results.make_results import make_status
+    from workflow.campaign.control.campaign_state import read_state
 
     found, its, schedule = find_campaign(Path(campaign), None if directory is None else Path(directory))
-    return make_status(its.spec, schedule, read_history(found))
+    return read_state(found, its.spec, schedule)
 
 
 def report_campaign(
