@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from workflow.campaign.campaign_run import CampaignOutcome, Say, ShowEnded
     from workflow.campaign.changes.changes_model import CampaignChanges
     from workflow.campaign.file.campaign_overlay import CampaignOptions
+    from workflow.campaign.planning.packed_campaign import PackedCampaign
     from workflow.campaign.planning.planned_trials import PlannedCampaign
     from workflow.campaign.results.results_model import CampaignResults, CampaignStatus
     from workflow.crate.archive_contents import ArchiveContents
@@ -338,18 +339,36 @@ def plan_campaign(
     profiles: Sequence[str] = (),
     site: str | os.PathLike[str] | None = None,
     as_written: bool = False,
-) -> tuple[PlannedCampaign, list[Problem]]:
-    """The trials of a campaign with their plans, and what to know about it as a whole; starts nothing.
+) -> tuple[PlannedCampaign, list[Problem], PackedCampaign | None]:
+    """The trials of a campaign with their plans, what to know about it as a whole, and how they run; starts nothing.
 
-    Trials that cannot be planned are in `refused`, with the reasons. The arguments are those of `run_campaign`.
+    Trials that cannot be planned are in `refused`, with the reasons. How they run is None where none can, or where the
+    site does not take the jobs. The arguments are those of `run_campaign`.
 
     Raises:
         SpecError: the campaign file is wrong, or gives no trials.
         RunError: there is no such campaign.
     """
-    options = _campaign_options(sets, profiles, site)
-    planned, problems, _ = _plan_campaign(path, directory, options, as_written, _Sites())
-    return planned, problems
+    sites, options = _Sites(), _campaign_options(sets, profiles, site)
+    planned, problems, where = _plan_campaign(path, directory, options, as_written, sites)
+    packed = None
+    with contextlib.suppress(SpecError):  # of jobs: it is among the problems
+        packed = _packed(planned, where, sites) if planned.ready else None
+    return planned, problems, packed
+
+
+def _packed(planned: PlannedCampaign, directory: Path, sites: _Sites) -> PackedCampaign:
+    """How the repetitions run, with durations from the ledger where there is one."""
+    from workflow.campaign.execution.ways_to_run import has_all_cores
+    from workflow.campaign.ledger import read_history
+    from workflow.campaign.planning.estimated_duration import EstimatedDurations
+    from workflow.campaign.planning.packed_campaign import pack_campaign, pilots_of
+
+    first = planned.ready[0]
+    site = sites.find(first.loaded, first.trial.of_site)
+    estimates = EstimatedDurations.from_history(read_history(directory), planned.spec.expected, planned.spec.deadline)
+    pilots = pilots_of(planned, sites.allocation, site, all_cores=has_all_cores(site))
+    return pack_campaign(planned, estimates, pilots)
 
 
 def _campaign_options(
@@ -391,8 +410,8 @@ def _plan_campaign(
     """The planned campaign, what to know about it, and its directory."""
     from workflow.campaign.campaign_advice import advise_campaign
     from workflow.campaign.campaign_directory import campaign_to_run, options_note
-    from workflow.campaign.execution.ways_to_run import needs_jobs
     from workflow.campaign.planning.job_allocation import pilot_allocation
+    from workflow.campaign.planning.packed_campaign import needs_jobs
     from workflow.campaign.planning.planned_trials import plan_campaign as plan
 
     def decide(loaded: Loaded, settings: Sequence[Setting]) -> Plan:
@@ -462,7 +481,7 @@ def _checked_campaign(
 
     Prints warnings. Raises SpecError, RunError.
     """
-    from workflow.campaign.execution.ways_to_run import needs_jobs
+    from workflow.campaign.planning.packed_campaign import needs_jobs
     from workflow.plan.stage_needs import stage_needs
     from workflow.plan.topology.implicit_stages import complete_pipeline
 

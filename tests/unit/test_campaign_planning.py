@@ -38,7 +38,7 @@ def test_the_trials_share_what_was_read(tmp_path: Path, monkeypatch: pytest.Monk
         "wf: 1\ncampaign: c\npipeline: pipeline.yaml\nmatrix:\n"
         "  profile: [null, files]\n  stages.sim.with.steps: [1, 2, 3, 4, 5, 6]\n"
     )
-    planned, _ = plan_campaign(tmp_path / "campaign.yaml")
+    planned, _, _ = plan_campaign(tmp_path / "campaign.yaml")
     assert read == {"gray_scott": 1, "null": 1}
     steps = [trial.loaded.parameters["sim"]["steps"] for trial in planned.ready]
     engines = [trial.plan.streams[0].engine for trial in planned.ready]
@@ -54,7 +54,7 @@ def test_a_component_that_is_wrong_spoils_its_own_trial_only(tmp_path: Path) -> 
         "wf: 1\ncampaign: c\npipeline: pipeline.yaml\n"
         "matrix: {stages.sink.component: ['null', ./wrong], stages.sim.with.steps: [1, 2]}\n"
     )
-    planned, _ = plan_campaign(tmp_path / "campaign.yaml")
+    planned, _, _ = plan_campaign(tmp_path / "campaign.yaml")
     assert [trial.trial.parameters["stages.sink.component"] for trial in planned.ready] == ["null", "null"]
     assert [trial.trial.parameters["stages.sink.component"] for trial in planned.refused] == ["./wrong", "./wrong"]
 
@@ -64,6 +64,6 @@ def test_a_changed_pipeline_is_read_again(tmp_path: Path) -> None:
     keys = []
     for text in (PIPELINE, PIPELINE.replace("[8]", "[9]"), PIPELINE):
         (tmp_path / "pipeline.yaml").write_text(text)
-        planned, _ = plan_campaign(tmp_path / "campaign.yaml")
+        planned, _, _ = plan_campaign(tmp_path / "campaign.yaml")
         keys.append(planned.ready[0].key)
     assert keys[0] == keys[2] != keys[1]

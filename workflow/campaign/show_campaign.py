@@ -18,6 +18,8 @@ from workflow.campaign.execution.remaining import EndedRepetition
 from workflow.campaign.file.trials import Repetition, short_names, trial_text
 from workflow.campaign.junit import TrialCase, to_junit
 from workflow.campaign.ledger import Attempt, RepetitionId
+from workflow.campaign.packing_text import packing_lines
+from workflow.campaign.planning.packed_campaign import PackedCampaign
 from workflow.campaign.planning.planned_trials import PlannedCampaign, ReadyTrial, RefusedTrial
 from workflow.campaign.results.campaign_tables import comparison_table, metric_table, plan_table, status_table, varied
 from workflow.campaign.results.results_model import CampaignResults, CampaignStatus, RunningRepetition, TrialCount
@@ -34,8 +36,8 @@ if TYPE_CHECKING:
 MOST_SHOWN = 20
 
 
-def show_plan(planned: PlannedCampaign, messages: list[Problem]) -> None:
-    """The trials of a campaign and what they cost."""
+def show_plan(planned: PlannedCampaign, packed: PackedCampaign | None, messages: list[Problem]) -> None:
+    """The trials of a campaign, how they run and what they cost."""
     console = make_output()
     spec, cost = planned.spec, expected_cost(planned)
     trials = sum(not each.is_baseline for each in planned.ready) + len(planned.refused)
@@ -47,13 +49,8 @@ def show_plan(planned: PlannedCampaign, messages: list[Problem]) -> None:
     order = f"in random blocks, seed {spec.order.seed}" if spec.order.by == "blocks" else "in the order of the file"
     say(console, "")
     say(console, f"runs: {cost.repetitions}, {spec.repetitions} of each trial{warmup}, {order}")
-    say(console, "they run one after the other on this machine, so that none disturbs another")
-    if cost.time_s is not None and cost.node_hours is not None:
-        say(console, f"time: {duration(cost.time_s)}, cost: {cost.node_hours:.3g} node-hours, as expected in the file")
-    else:
-        say(
-            console, f"time: not known; at most {duration(spec.deadline)} a run. `expected: 20 s` in the file states it"
-        )
+    for line in packing_lines(packed, spec) if packed is not None else []:
+        say(console, line)
     show_messages(messages, console)
 
 

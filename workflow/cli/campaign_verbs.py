@@ -104,10 +104,10 @@ def plan(file: Path, options: GivenOptions, directory: Path | None, junit: Path 
     from workflow.api import plan_campaign
     from workflow.campaign.show_campaign import show_plan, write_plan_junit
 
-    planned, problems = plan_campaign(file, directory, **vars(options))
+    planned, problems, packed = plan_campaign(file, directory, **vars(options))
     if junit is not None:
         write_plan_junit(junit, planned)
-    show_plan(planned, [problem for problem in problems if problem.level != "error"])
+    show_plan(planned, packed, [problem for problem in problems if problem.level != "error"])
     refuse(planned, problems)
 
 

@@ -28,7 +28,7 @@ def metric_text(value: float | None, unit: str) -> str:
     if value is None:
         return NOTHING
     texts: dict[str, Callable[[float], str]] = {
-        "s": duration,
+        "s": _seconds,
         "B": size,
         "B/s": rate,
         "steps": _count,
@@ -170,6 +170,11 @@ def _interval(result: TrialResult, unit: str) -> str:
     if result.low is None or result.high is None:
         return "too few" if result.values else NOTHING
     return f"{metric_text(result.low, unit)} … {metric_text(result.high, unit)}"
+
+
+def _seconds(value: float) -> str:
+    """Three figures of short times too: trials differ by parts of a millisecond."""
+    return f"{three_figures(value * 1e3)} ms" if 0 < value < 0.1 else duration(value)
 
 
 def _step_rate(value: float) -> str:
