@@ -116,6 +116,9 @@ def test_a_run_is_repeated_from_its_archive(project: Path, tmp_path: Path) -> No
     assert (again / "stages/note/stdout.log").read_text() == "note 5\n"
     assert (again / "stages/use/work/count").read_text() == "3 7\n"
     assert (folder / "records/stages/use/work/count").read_text() == "3 7\n"
+    events = [json.loads(line) for line in (folder / "records/events.jsonl").read_text().splitlines()]
+    lines = {each["stage"]: each["argv"] for each in events if each["event"] == "stage_started"}
+    assert lines["note"][-1] == "$SIZE" and lines["use"][-1].endswith("program.py")
     graph, written = entities_of(folder), report.stream("field").bytes
     connection = graph["#connection-field-use"]
     assert connection["@type"] == "ParameterConnection"

@@ -131,7 +131,7 @@ def test_campaigns(form: Form, tmp_path: Path) -> None:
     (tmp_path / "campaign.yaml").write_text(
         "wf: 1\ncampaign: tiny\npipeline: pipeline.yaml\nrepetitions: 1\nwarmup: 0\n"
     )
-    planned, _ = workflow.api.plan_campaign(form("campaign.yaml"))
+    planned, _, _ = workflow.api.plan_campaign(form("campaign.yaml"))
     assert len(planned.ready) == 1
     outcome = workflow.run_campaign(form("campaign.yaml"), form("measured"))
     assert outcome.directory == tmp_path / "measured" and outcome.status.complete

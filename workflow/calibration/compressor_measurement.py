@@ -21,7 +21,7 @@ COMPRESSORS: dict[str, str] = {
 }
 STEPS, QUICK_STEPS, WARM = 9, 5, 2
 # The default data: the concentrations of a reaction that has begun.
-SHIPPED_DATA = "gray_scott"
+SHIPPED_DATA, DATA_VARIABLE = "gray_scott", "U"
 DATA_PIPELINE = """
 stages:
   make: {component: gray_scott, with: {size: [64], steps: 200, write_every: 200}}
@@ -56,7 +56,7 @@ def make_data(place: MeasuringPlace) -> tuple[Path, str]:
     if not kept.exists():
         with measured_run(DATA_PIPELINE, place) as run:
             Path(run.records.plan.stream("data").on_disk[0]).rename(kept)
-    return kept, "V"
+    return kept, DATA_VARIABLE
 
 
 def measure_compressor(name: str, file: Path, variable: str, data: str, place: MeasuringPlace) -> CompressorRates:

@@ -139,24 +139,27 @@ def file_settings(place: MeasuringPlace, cores: int) -> list[StreamSetting]:
 
 def measure_stream(samples: StreamSamples, launches: LaunchSamples, place: MeasuringPlace, cores: int) -> None:
     """One run of a setting. Raises NotMeasuredError, MeasurementEndedError."""
-    setting = samples.setting
-    apart = setting.nodes > 1
-    spare = cores > setting.writers
-    # Bound to cores as stages usually are; a sink has none by default.
-    own = "nodes: 1, cores_per_rank: 1" if apart else "cores_per_rank: 1"
+    sizes = QUICK_SIZES if place.quick else SIZES
+    with measured_run(stream_pipeline(samples.setting, sizes, cores), place) as run:
+        _take_steps(samples, run)
+        _take_launches(launches, run)
+
+
+def stream_pipeline(setting: StreamSetting, sizes: Sequence[int], cores: int) -> str:
+    """The pipeline of a setting on nodes of so many cores. Both programs are bound, where there is a core for each."""
+    apart, spare = setting.nodes > 1, cores > setting.writers
+    own = "nodes: 1, cores_per_rank: 1"
+    of_reader = own if apart else "share: make, cores_per_rank: 1" if spare else "share: make"
     output = []
     if setting.aggregators is not None and setting.writers > 1:
         output.append(f"aggregation: {{count: {setting.aggregators}}}")
     if setting.async_write != "off":
         output.append(f"async: {setting.async_write}")
-    pipeline = PIPELINE.format(
-        sizes=",".join(str(size) for size in (QUICK_SIZES if place.quick else SIZES)), writers=setting.writers,
-        place=f"{{{own}}}", place_of_reader=f"{{{own}}}" if spare or apart else "{}",
-        output=f"{{{', '.join(output)}}}", via=setting.via, oversubscribe="false" if spare or apart else "true",
+    return PIPELINE.format(
+        sizes=",".join(str(size) for size in sizes), writers=setting.writers, place=f"{{{own}}}",
+        place_of_reader=f"{{{of_reader}}}", output=f"{{{', '.join(output)}}}", via=setting.via,
+        oversubscribe="false" if spare or apart else "true",
     )  # fmt: skip
-    with measured_run(pipeline, place) as run:
-        _take_steps(samples, run)
-        _take_launches(launches, run)
 
 
 def _take_steps(samples: StreamSamples, run: MeasuredRun) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from workflow import __version__
-from workflow.campaign.campaign_directory import file_checksums, prepare, to_schedule
+from workflow.campaign.campaign_directory import Schedule, file_checksums, open_directory, prepare, to_schedule
 from workflow.campaign.execution.adoption import adopt, left_attempts
 from workflow.campaign.execution.driver_lease import StopRequests, driver_lease
 from workflow.campaign.execution.remaining import EndedRepetition, remaining, repetitions
@@ -53,18 +53,10 @@ def run_planned(
 
     Raises RunError when the directory cannot be used, or no pilot can be had.
     """
-    schedule = to_schedule(
-        planned,
-        directory,
-        wf_version=__version__,
-        host=socket.gethostname(),
-        cores=len(os.sched_getaffinity(0)),
-        versions=key_versions(),
-        checksums=file_checksums(planned.campaign),
-    )
-    prepare(directory, planned.campaign, schedule)
+    open_directory(directory)
     interrupted = False
     with Ledger(directory) as ledger, driver_lease(directory) as driver, StopRequests(directory) as stop:
+        schedule = write_schedule(planned, directory)
         place = Workplace(directory, around.allocation, ledger, stop, around.common)
         for each in _adopted(planned, place):
             if show is not None:
@@ -89,6 +81,21 @@ def run_planned(
 
 def _say_nothing(_: str) -> None:
     """Nobody listens."""
+
+
+def write_schedule(planned: PlannedCampaign, directory: Path) -> Schedule:
+    """Write the file and the schedule of a campaign into its directory. Raises RunError."""
+    schedule = to_schedule(
+        planned,
+        directory,
+        wf_version=__version__,
+        host=socket.gethostname(),
+        cores=len(os.sched_getaffinity(0)),
+        versions=key_versions(),
+        checksums=file_checksums(planned.campaign),
+    )
+    prepare(directory, planned.campaign, schedule)
+    return schedule
 
 
 def _adopted(planned: PlannedCampaign, place: Workplace) -> Iterator[EndedRepetition]:

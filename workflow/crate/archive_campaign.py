@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from workflow.campaign.campaign_directory import CAMPAIGN_FILE, RUNS_FOLDER, Schedule
@@ -11,7 +12,7 @@ from workflow.campaign.file.load_campaign import Campaign
 from workflow.campaign.ledger import History, read_history
 from workflow.campaign.results.campaign_files import write_results
 from workflow.campaign.results.samples import all_repetitions
-from workflow.crate.archive_contents import RECORDS, ArchiveContents, LeftOut
+from workflow.crate.archive_contents import RECORDS, ArchiveContents, LeftOut, SourceFiles
 from workflow.crate.archive_readme import ReadmeFacts
 from workflow.crate.campaign_entities import CrateCampaign, campaign_entities, parameter_ids
 from workflow.crate.fill_archive import (
@@ -29,6 +30,7 @@ from workflow.crate.run_entities import (
 )
 from workflow.crate.run_entities import (
     CrateRun,
+    Entity,
     definition_entities,
     entity,
     execution_entities,
@@ -44,6 +46,7 @@ from workflow.provenance.redaction import clean_words, secret_values
 from workflow.report.report_files import compute_report
 from workflow.run.run_directory import read_filled_plan
 
+_RUNS = f"{RECORDS}/{RUNS_FOLDER}/"
 _RESULTS = ("report.json", "report.html", "table.csv", "table.parquet", "ledger.jsonl", "schedule.json")
 
 
@@ -62,57 +65,73 @@ def archive_campaign(
     provenance, plan = provenance_of(example), read_filled_plan(example)
     records = _records(directory, schedule, history)
     texts = (example / "pipeline.yaml").read_text("utf-8") + campaign.text.decode("utf-8", "replace")
-    pipeline = next(Path(each.path) for each in records if each.role == "pipeline")
-    place = _campaign_place(directory, schedule, campaign, pipeline)
+    place = _campaign_place(directory, schedule, campaign, records)
     source = source_files(records, provenance.stage_pythons, texts, place)
     # Since the last run the files may have changed, the copies have not.
     source.files.update({source.pipeline: example / "pipeline.yaml", source.campaign: directory / CAMPAIGN_FILE})
     add_source(contents, source, records, secrets, options.largest)
+    described = _add_results(contents, directory, secrets, options)
+    run = CrateRun(
+        plan, compute_report(example), provenance, file_id(source.pipeline),
+        tuple(file_id(name) for name in input_names(source, records, contents)),
+        tuple(file_id(f"{RECORDS}/{name}") for name in _RESULTS if contents.named(f"{RECORDS}/{name}") is not None),
+        log_ids(plan, contents, f"{_RUNS}{example.name}"),
+    )  # fmt: skip
+    its = CrateCampaign(campaign.spec, schedule, history, provenance, run.pipeline, run.results)
+    root = {
+        "name": f"Campaign {campaign.spec.campaign}",
+        "license": options.license,
+        "datePublished": iso_time(time.time()),
+        "description": campaign.spec.description or f"{plural(len(schedule.trials), 'trial')} of {plan.pipeline}",
+    }  # fmt: skip
+    facts = _facts(its, source, clean_words(source.moved(schedule.options.arguments), secrets))
+    finish(contents, source, facts, root, run, _entities(run, its), secrets, described)
+    write_archive(contents, target)
+    return contents
+
+
+def _add_results(
+    contents: ArchiveContents, directory: Path, secrets: Mapping[str, str], options: ArchiveOptions
+) -> int:
+    """Take the results and the runs; returns how many files come before those of the runs."""
     for name in sorted(os.listdir(directory)):  # noqa: PTH208
         if name != RUNS_FOLDER and not name.startswith("."):
             add_tree(contents, f"{RECORDS}/{name}", directory / name, secrets, options.largest)
     described = len(contents.files)
     for run_dir in sorted((directory / RUNS_FOLDER).iterdir()):
-        add_records(contents, run_dir, f"{RECORDS}/{RUNS_FOLDER}/{run_dir.name}", secrets, options)
+        add_records(contents, run_dir, f"{_RUNS}{run_dir.name}", secrets, options)
         if options.data:
-            add_data(contents, run_dir, f"{RECORDS}/{RUNS_FOLDER}/{run_dir.name}", secrets, options)
+            add_data(contents, run_dir, f"{_RUNS}{run_dir.name}", secrets, options)
     if not options.data:
         contents.left_out.append(LeftOut("what the stages wrote", None, "`keep: all` and --data take it along"))
-    run = CrateRun(
-        plan, compute_report(example), provenance, file_id(source.pipeline),
-        tuple(file_id(name) for name in input_names(source, records, contents)),
-        tuple(file_id(f"{RECORDS}/{name}") for name in _RESULTS if contents.named(f"{RECORDS}/{name}") is not None),
-        log_ids(plan, contents, f"{RECORDS}/{RUNS_FOLDER}/{example.name}"),
-    )  # fmt: skip
-    its = CrateCampaign(campaign.spec, schedule, history, provenance, run.pipeline, run.results)
+    return described
+
+
+def _entities(run: CrateRun, campaign: CrateCampaign) -> list[Entity]:
     executed = [each for each in execution_entities(run) if each["@id"] != ORGANIZE_RUN]
     controls = [each["@id"] for each in executed if each["@type"] == "ControlAction"]
-    runs = f"{RECORDS}/{RUNS_FOLDER}/"
-    count = sum(1 for _ in (directory / RUNS_FOLDER).iterdir())
-    entities = [
-        *definition_entities(run, parameter_ids(its)), *executed, *campaign_entities(its, controls),
-        entity(runs, "Dataset", name="run directories", description=f"the records of {plural(count, 'run')}"),
-    ]  # fmt: skip
-    title = f"Campaign {campaign.spec.campaign}"
-    options_given = clean_words(source.moved(schedule.options.arguments), secrets)
-    facts = ReadmeFacts(
-        title=title,
-        repeat=("wf", "campaign", "run", source.campaign, *options_given),
-        compare=f"`wf campaign compare {RECORDS} {campaign.spec.campaign}` then compares the two.",
-        provenance=provenance,
+    said = "plan, provenance, events and logs of each repetition"
+    return [
+        *definition_entities(run, parameter_ids(campaign)),
+        *executed,
+        *campaign_entities(campaign, controls),
+        entity(_RUNS, "Dataset", name="run directories", description=said),
+    ]
+
+
+def _facts(campaign: CrateCampaign, source: SourceFiles, options: Sequence[str]) -> ReadmeFacts:
+    name = campaign.spec.campaign
+    return ReadmeFacts(
+        title=f"Campaign {name}",
+        repeat=("wf", "campaign", "run", source.campaign, *options),
+        compare=f"`wf campaign compare {RECORDS} {name}` then compares the two.",
+        provenance=campaign.provenance,
         folders=(
             ("source/", "the campaign file, the pipeline, and what it is made from"),
             (f"{RECORDS}/", f"results and ledger; `wf campaign report {RECORDS}` shows them"),
-            (runs, "the run directory of each repetition: plan, provenance, events, logs"),
+            (_RUNS, "the run directory of each repetition: plan, provenance, events, logs"),
         ),
     )
-    root = {
-        "name": title, "license": options.license, "datePublished": iso_time(time.time()),
-        "description": campaign.spec.description or f"{plural(len(schedule.trials), 'trial')} of {plan.pipeline}",
-    }  # fmt: skip
-    finish(contents, source, facts, root, run, entities, secrets, described)
-    write_archive(contents, target)
-    return contents
 
 
 def _example(directory: Path, campaign: Campaign, schedule: Schedule, history: History) -> Path:
@@ -135,11 +154,12 @@ def _records(directory: Path, schedule: Schedule, history: History) -> list[File
     return list(found.values())
 
 
-def _campaign_place(directory: Path, schedule: Schedule, campaign: Campaign, pipeline: Path) -> Path:
+def _campaign_place(directory: Path, schedule: Schedule, campaign: Campaign, records: Sequence[FileRecord]) -> Path:
     """Where the campaign file was, from which `pipeline:` leads to the pipeline.
 
     Raises RunError where that cannot be known: the campaign's directory was moved.
     """
+    pipeline = next(Path(each.path) for each in records if each.role == "pipeline")
     place, written = Path(os.path.normpath(directory / schedule.file)), Path(campaign.spec.pipeline)
     if os.path.normpath(place.parent / written) == str(pipeline):
         return place

@@ -44,13 +44,15 @@ def add_files(
 
 
 def add_tree(contents: ArchiveContents, name: str, path: Path, secrets: Mapping[str, str], largest: int | None) -> None:
-    """Take a file, or all files below a directory, into the archive. Links that lead out of it are left out."""
-    if path.is_dir() and not path.is_symlink():
-        found = [each for each in sorted(path.rglob("*")) if each.is_file() and not each.is_symlink()]
-        names = ((f"{name}/{each.relative_to(path).as_posix()}", each) for each in found)
-        add_files(contents, names, secrets, largest)
-    elif path.is_file() and not path.is_symlink():
-        add_files(contents, [(name, path)], secrets, largest)
+    """Take a file, or all files below a directory, into the archive; links below it are left out and listed."""
+    if not path.is_dir():
+        if path.exists():
+            add_files(contents, [(name, path)], secrets, largest)
+        return
+    found = sorted(path.rglob("*"))
+    contents.left_out += [LeftOut(str(each), None, "it is a link") for each in found if each.is_symlink()]
+    names = ((f"{name}/{each.relative_to(path).as_posix()}", each) for each in found)
+    add_files(contents, (pair for pair in names if pair[1].is_file() and not pair[1].is_symlink()), secrets, largest)
 
 
 def write_archive(contents: ArchiveContents, target: Path) -> None:

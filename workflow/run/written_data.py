@@ -8,9 +8,9 @@ from pathlib import Path
 from workflow.run.run_directory import OWN_FIGURES_FILE, STREAMS
 
 _RECORDS = {
-    "plan.json", "pipeline.yaml", "allocation.json", "events.jsonl", "proof.json", "lease.json",
-    "job.json", "control.jsonl", "provenance.json", "report.json", "report.html", "stages", "launches", STREAMS,
-    "forecast.json", "supervisor.log", "psij", "smoke",
+    "plan.json", "pipeline.yaml", "provenance.json", "allocation.json", "events.jsonl", "proof.json", "lease.json",
+    "job.json", "job.sh", "psij", "control.jsonl", "stop", "supervisor.log", "guards.log", "proof", "forecast.json",
+    "report.json", "report.html", "stages", "launches", STREAMS,
 }  # fmt: skip
 
 

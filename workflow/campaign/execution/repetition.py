@@ -25,7 +25,9 @@ from workflow.run.supervisor import supervise
 from workflow.run.written_data import written_data
 
 # Why a run failed that is not the fault of its programs.
-FROM_OUTSIDE = frozenset({"node_lost", "preempted", "time_limit", "cancelled", "end_of_allocation", "requeued"})
+FROM_OUTSIDE = frozenset(
+    {"node_lost", "preempted", "time_limit", "cancelled", "end_of_allocation", "requeued", "supervisor_killed"}
+)
 
 
 @dataclass(frozen=True)

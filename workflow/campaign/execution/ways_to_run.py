@@ -10,8 +10,8 @@ from workflow.campaign.execution.in_order import execute_in_order
 from workflow.campaign.execution.remaining import EndedRepetition, remaining
 from workflow.campaign.execution.worker import DecideOnSite
 from workflow.campaign.execution.workplace import Workplace
-from workflow.campaign.planning.free_nodes import Footprint
 from workflow.campaign.planning.job_allocation import pilot_allocation
+from workflow.campaign.planning.packed_campaign import most_at_once, needs_jobs
 from workflow.campaign.planning.planned_trials import PlannedCampaign
 from workflow.campaign.planning.trial_requests import footprint_of
 from workflow.launch.allocation import Allocation
@@ -48,16 +48,13 @@ def choose_way(
     site = next(iter(around.sites.values()))
     if needs_jobs(planned, around.allocation):
         return _by_pilots(planned, place, around, site, driver, say, only_failed)
-    hosts, share = len(around.allocation.hosts), _may_share(planned, site)
+    # Otherwise cores of a part of a node are counted differently by each repetition.
+    share = planned.spec.side_by_side == "cores" and has_all_cores(site)
+    hosts = len(around.allocation.hosts)
     most = _at_once(planned, place, hosts, len(site.usable_cores), share, only_failed)
     if planned.spec.side_by_side == "no" or most <= 1:
         return execute_in_order(planned, place, only_failed)
     return _here(planned, place, around, driver, say, only_failed, most, share)
-
-
-def needs_jobs(planned: PlannedCampaign, allocation: Allocation) -> bool:
-    """Whether the repetitions cannot run where this process is: on the login node of a site with a scheduler."""
-    return allocation.source == "local" and any(trial.plan.allocation is not None for trial in planned.ready)
 
 
 def _here(
@@ -104,18 +101,9 @@ def _at_once(planned: PlannedCampaign, place: Workplace, nodes: int, cores: int,
     """How many repetitions can run at the same time on so many nodes, at most."""
     todo = remaining(planned, place.ledger.history, only_failed)
     footprints = {footprint_of(each.trial.plan, share_nodes=share) for each in todo}
-    return min(len(todo), max((_room_for(each, nodes, cores) for each in footprints), default=0))
+    return min(len(todo), most_at_once(footprints, nodes, cores))
 
 
-def _room_for(footprint: Footprint, nodes: int, cores: int) -> int:
-    each = 1 if footprint.cores_per_node is None else cores // footprint.cores_per_node
-    return nodes // footprint.nodes * each
-
-
-def _may_share(planned: PlannedCampaign, site: Site) -> bool:
-    """Whether repetitions can be given cores by their numbers: not where this process may use others than the site has.
-
-    Cores of a part of a node are then counted differently by each repetition.
-    """
-    whole = set(range(site.cores_per_node)) <= os.sched_getaffinity(0)
-    return planned.spec.side_by_side == "cores" and whole
+def has_all_cores(site: Site) -> bool:
+    """Whether this process may use all cores of the site's nodes."""
+    return set(range(site.cores_per_node)) <= os.sched_getaffinity(0)
