@@ -597,7 +597,7 @@ def forecast_plan(plan: Plan) -> Forecast | None:
 
 
 def calibrate_site(
-    site: str,
+    site: str | os.PathLike[str],
     folder: str | os.PathLike[str],
     *,
     parts: Sequence[MeasuredPart] = (),
@@ -622,7 +622,7 @@ def calibrate_site(
     """
     from workflow.calibration.keep_calibration import measure_and_keep, measuring_place
 
-    place = measuring_place(site, Path(folder).absolute(), make_plan, quick=quick)
+    place = measuring_place(os.fspath(site), Path(folder).absolute(), make_plan, quick=quick)
     return measure_and_keep(place, parts, data, new=new, show=show)
 
 
