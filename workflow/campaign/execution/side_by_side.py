@@ -19,7 +19,7 @@ from workflow.campaign.execution.pilots import Pilot, Pilots, hosts_of
 from workflow.campaign.execution.remaining import (
     MOST_LOSSES,
     EndedRepetition,
-    Waiting,
+    WaitingRepetition,
     attempts_left,
     is_spent,
     remaining,
@@ -68,7 +68,7 @@ class SideBySide:
 @dataclass
 class _Running:
     index: int
-    waiting: Waiting
+    waiting: WaitingRepetition
     start: StartedAttempt
     pilot: str
     placed: bool = True
@@ -121,7 +121,7 @@ class _Loop:
         self.began = time.monotonic()
         self.stop_since: float | None = None
 
-    def request(self, each: Waiting) -> Request:
+    def request(self, each: WaitingRepetition) -> Request:
         """What a repetition asks of a pilot; never more time than one has."""
         asked = to_request(
             each.trial, each.repetition, self.planned.spec, self.estimates, share_nodes=self.how.share_nodes
@@ -225,7 +225,7 @@ class _Loop:
         expected = self.planned.spec.expected or 0.0
         return expected * len(self.running), expected * sum(each.waiting.trial.nodes for each in self.running.values())
 
-    def start(self, start: Start, waiting: Waiting) -> None:
+    def start(self, start: Start, waiting: WaitingRepetition) -> None:
         """Give a repetition to the workers of its pilot."""
         pilot, trial = self.how.pilots.alive[start.pilot], waiting.trial
         assert pilot.allocation is not None
