@@ -185,7 +185,7 @@ def engines_page() -> str:
 def json_page() -> str:
     """What `--json` prints: every field of every document, from the models."""
     from workflow.campaign.changes.changes_model import CampaignChanges
-    from workflow.campaign.results.results_model import CampaignResults, CampaignStatus
+    from workflow.campaign.results.results_model import CampaignList, CampaignResults, CampaignStatus
     from workflow.cli.json_output import CheckResult, ComponentList, RunList, SiteList
     from workflow.compare.comparison import Comparison
     from workflow.forecast.calibration_model import Calibration
@@ -197,7 +197,8 @@ def json_page() -> str:
         ("wf sites --json", SiteList), ("wf runs --json", RunList),
         ("wf compare --json", Comparison),
         ("wf calibrate --show --json, calibration/SITE.json", Calibration), ("forecast.json of a run", Forecast),
-        ("wf campaign status --json", CampaignStatus), ("wf campaign report --json", CampaignResults),
+        ("wf campaign status --json", CampaignStatus), ("wf campaign list --json", CampaignList),
+        ("wf campaign report --json", CampaignResults),
         ("wf campaign compare --json", CampaignChanges),
         ("provenance.json of a run", Provenance),
     ]  # fmt: skip

@@ -13,6 +13,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable, Generator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,12 +28,13 @@ if TYPE_CHECKING:
     from workflow.campaign.campaign_run import CampaignOutcome, Say, ShowEnded
     from workflow.campaign.changes.changes_model import CampaignChanges
     from workflow.campaign.file.campaign_overlay import CampaignOptions
+    from workflow.campaign.planning.packed_campaign import PackedCampaign
     from workflow.campaign.planning.planned_trials import PlannedCampaign
     from workflow.campaign.results.results_model import CampaignResults, CampaignStatus
     from workflow.crate.archive_contents import ArchiveContents
     from workflow.crate.fill_archive import ArchiveOptions
     from workflow.errors import Problem
-    from workflow.forecast.calibration_model import Calibration, MeasuredPart
+    from workflow.forecast.calibration_model import MeasuredPart
     from workflow.forecast.forecast_model import Forecast
     from workflow.launch.allocation import Allocation
     from workflow.plan.plan_model import Plan
@@ -46,13 +48,12 @@ __all__ = [
     "archive_campaign",
     "archive_run",
     "calibrate_site",
-    "calibration_of",
     "campaign_status",
     "compare_campaigns",
     "create_run",
+    "detach_campaign",
     "detach_run",
     "forecast_plan",
-    "keep_stages",
     "load_pipeline",
     "make_plan",
     "notes_on",
@@ -339,18 +340,36 @@ def plan_campaign(
     profiles: Sequence[str] = (),
     site: str | os.PathLike[str] | None = None,
     as_written: bool = False,
-) -> tuple[PlannedCampaign, list[Problem]]:
-    """The trials of a campaign with their plans, and what to know about it as a whole; starts nothing.
+) -> tuple[PlannedCampaign, list[Problem], PackedCampaign | None]:
+    """The trials of a campaign with their plans, what to know about it as a whole, and how they run; starts nothing.
 
-    Trials that cannot be planned are in `refused`, with the reasons. The arguments are those of `run_campaign`.
+    Trials that cannot be planned are in `refused`, with the reasons. How they run is None where none can, or where the
+    site does not take the jobs. The arguments are those of `run_campaign`.
 
     Raises:
         SpecError: the campaign file is wrong, or gives no trials.
         RunError: there is no such campaign.
     """
-    options = _campaign_options(sets, profiles, site)
-    planned, problems, _ = _plan_campaign(path, directory, options, as_written, _Sites())
-    return planned, problems
+    sites, options = _Sites(), _campaign_options(sets, profiles, site)
+    planned, problems, where = _plan_campaign(path, directory, options, as_written, sites)
+    packed = None
+    with contextlib.suppress(SpecError):  # of jobs: it is among the problems
+        packed = _packed(planned, where, sites) if planned.ready else None
+    return planned, problems, packed
+
+
+def _packed(planned: PlannedCampaign, directory: Path, sites: _Sites) -> PackedCampaign:
+    """How the repetitions run, with durations from the ledger where there is one."""
+    from workflow.campaign.execution.ways_to_run import has_all_cores
+    from workflow.campaign.ledger import read_history
+    from workflow.campaign.planning.estimated_duration import EstimatedDurations
+    from workflow.campaign.planning.packed_campaign import pack_campaign, pilots_of
+
+    first = planned.ready[0]
+    site = sites.find(first.loaded, first.trial.of_site)
+    estimates = EstimatedDurations.from_history(read_history(directory), planned.spec.expected, planned.spec.deadline)
+    pilots = pilots_of(planned, sites.allocation, site, all_cores=has_all_cores(site))
+    return pack_campaign(planned, estimates, pilots)
 
 
 def _campaign_options(
@@ -392,6 +411,8 @@ def _plan_campaign(
     """The planned campaign, what to know about it, and its directory."""
     from workflow.campaign.campaign_advice import advise_campaign
     from workflow.campaign.campaign_directory import campaign_to_run, options_note
+    from workflow.campaign.planning.job_allocation import job_problems
+    from workflow.campaign.planning.packed_campaign import needs_jobs
     from workflow.campaign.planning.planned_trials import plan_campaign as plan
 
     def decide(loaded: Loaded, settings: Sequence[Setting]) -> Plan:
@@ -399,7 +420,11 @@ def _plan_campaign(
 
     campaign, where = campaign_to_run(Path(path), None if directory is None else Path(directory), options, as_written)
     planned = plan(campaign, decide)
-    return planned, [*advise_campaign(planned), *options_note(campaign, options)], where
+    problems = [*advise_campaign(planned), *options_note(campaign, options)]
+    if planned.ready and needs_jobs(planned, sites.allocation):
+        trial = planned.ready[0]
+        problems += job_problems(planned, sites.find(trial.loaded, trial.trial.of_site))
+    return planned, problems, where
 
 
 def run_campaign(
@@ -430,43 +455,111 @@ def run_campaign(
     Raises:
         SpecError: a trial cannot be planned, this machine lacks what one needs, or the budget is too small; nothing
             was started.
-        RunError: the directory cannot be used.
+        RunError: the directory cannot be used, or a process runs this campaign.
     """
+
     from workflow.campaign.campaign_run import run_planned
-    from workflow.campaign.execution.ways_to_run import Surroundings, needs_jobs
+    from workflow.campaign.control.detached_campaign import refuse_running
+    from workflow.campaign.execution.ways_to_run import Surroundings
     from workflow.provenance.collect import circumstances
 
     sites, options = _Sites(), _campaign_options(sets, profiles, site)
+    planned, machines, where = _checked_campaign(path, directory, options, as_written, sites)
+    refuse_running(where)
+    common = circumstances(Path(planned.campaign.pipeline).parent, sys.argv)
+    around = Surroundings(sites.allocation, machines, make_plan, common)
+    return run_planned(planned, where, around, only_failed=only_failed, show=show, say=say)
+
+
+def _checked_campaign(
+    path: str | os.PathLike[str],
+    directory: str | os.PathLike[str] | None,
+    options: CampaignOptions,
+    as_written: bool,
+    sites: _Sites,
+) -> tuple[PlannedCampaign, dict[str, Site], Path]:
+    """The planned campaign that can run here, the sites of its trials by their keys, and its directory.
+
+    Prints warnings. Raises SpecError, RunError.
+    """
+    from workflow.campaign.planning.packed_campaign import needs_jobs
+    from workflow.plan.stage_needs import stage_needs
+    from workflow.plan.topology.implicit_stages import complete_pipeline
+
     planned, problems, where = _plan_campaign(path, directory, options, as_written, sites)
     if wrong := [*planned.problems, *(problem for problem in problems if problem.level == "error")]:
         raise SpecError(wrong)
     warnings = [problem for problem in problems if problem.level == "warning" or not problem.place]
-    common = circumstances(Path(planned.campaign.pipeline).parent, sys.argv)
     machines = {trial.key: sites.find(trial.loaded, trial.trial.of_site) for trial in planned.ready}
+    asked = set()
     for trial in planned.ready:
         machine = machines[trial.key]
-        warnings += refuse_missing(trial.loaded, trial.plan, machine)
+        # Most trials need the same: the answer takes longer than the plan.
+        needs = machine.site, repr(stage_needs(trial.plan, complete_pipeline(trial.loaded)))
+        if needs not in asked:
+            asked.add(needs)
+            warnings += refuse_missing(trial.loaded, trial.plan, machine)
         if not needs_jobs(planned, sites.allocation):
-            warnings += refuse_allocation(trial.plan, machine, sites.allocation)
+            # Nodes that one repetition leaves are for others.
+            own = sites.allocation.hosts[: trial.plan.nodes]
+            received = replace(sites.allocation, hosts=own)
+            warnings += refuse_allocation(trial.plan, machine, received)
     show_warnings(list(dict.fromkeys(warnings)))
-    around = Surroundings(sites.allocation, machines, make_plan, common)
-    return run_planned(planned, where, around, only_failed=only_failed, show=show, say=say)
+    return planned, machines, where
+
+
+def detach_campaign(
+    path: str | os.PathLike[str],
+    directory: str | os.PathLike[str] | None = None,
+    *,
+    sets: Sequence[str] = (),
+    profiles: Sequence[str] = (),
+    site: str | os.PathLike[str] | None = None,
+    as_written: bool = False,
+    only_failed: bool = False,
+) -> tuple[Path, bool]:
+    """Start a campaign as `run_campaign` does, in a process of its own that outlives this one.
+
+    Returns its directory when the process has begun, and whether there was anything left to run.
+
+    Raises:
+        SpecError: as for `run_campaign`.
+        RunError: a process runs the campaign already, or the new one does not begin.
+    """
+    import time
+
+    from workflow.campaign.campaign_directory import open_directory
+    from workflow.campaign.campaign_run import write_schedule
+    from workflow.campaign.control.detached_campaign import refuse_running, start_detached_campaign
+    from workflow.campaign.execution.remaining import remaining
+    from workflow.campaign.ledger import read_history
+
+    begin, options = time.monotonic(), _campaign_options(sets, profiles, site)
+    planned, _, where = _checked_campaign(path, directory, options, as_written, _Sites())
+    planning_s = time.monotonic() - begin
+    refuse_running(where)
+    history = read_history(where)
+    if not history.open and not remaining(planned, history, only_failed):
+        return where, False
+    open_directory(where)
+    write_schedule(planned, where)
+    more = ["--failed"] if only_failed else []
+    return where, start_detached_campaign(planned.campaign, where, planning_s, more) is not None
 
 
 def campaign_status(
     campaign: str | os.PathLike[str], directory: str | os.PathLike[str] | None = None
 ) -> CampaignStatus:
-    """How far a campaign is: by its file, its directory, or its name below `campaigns/`.
+    """How far a campaign is, and what runs now: by its file, its directory, or its name below `campaigns/`.
 
     Raises:
         RunError: it has not been run.
     """
     from workflow.campaign.campaign_directory import find_campaign
-    from workflow.campaign.ledger import read_history
-    from workflow.campaign.results.make_results import make_status
+    from workflow.campaign.control.campaign_state import read_state
 
     found, its, schedule = find_campaign(Path(campaign), None if directory is None else Path(directory))
-    return make_status(its.spec, schedule, read_history(found))
+    return read_state(found, its.spec, schedule)
 
 
 def report_campaign(
@@ -495,11 +588,11 @@ def forecast_plan(plan: Plan) -> Forecast | None:
     Raises:
         WfError: the file of the site's calibration is wrong, or of a newer wf.
     """
-    from workflow.calibration.calibration_file import find_calibration, read_calibration
+    from workflow.calibration.calibration_folder import find_calibration
 
     if (file := find_calibration(plan.site)) is None:
         return None
-    from workflow.calibration.keep_calibration import host_note
+    from workflow.calibration.calibration_file import host_note, read_calibration
     from workflow.forecast.make_forecast import make_forecast
 
     calibration = read_calibration(file)
@@ -507,20 +600,8 @@ def forecast_plan(plan: Plan) -> Forecast | None:
     return forecast.model_copy(update={"notes": host_note(calibration, plan.site)})
 
 
-def calibration_of(site: str = AUTO_SITE) -> Calibration:
-    """What was measured on a site. Raises WfError where nothing was, or where its file is wrong."""
-    from workflow.calibration.calibration_file import load_calibration
-    from workflow.errors import WfError
-
-    name = _site_name(site)
-    found = load_calibration(name)
-    if found is None:
-        raise WfError(f"site {name} has not been calibrated", "measure it: `wf calibrate`, or for a start `--quick`")
-    return found
-
-
 def calibrate_site(
-    site: str,
+    site: str | os.PathLike[str],
     folder: str | os.PathLike[str],
     *,
     parts: Sequence[MeasuredPart] = (),
@@ -543,42 +624,10 @@ def calibrate_site(
     Raises:
         WfError: nothing can be measured here.
     """
-    from workflow.calibration.keep_calibration import measure_and_keep
-    from workflow.calibration.measured_run import MeasuringPlace
-    from workflow.site.allocation.discover import discover_allocation
-    from workflow.site.known_sites import site_here
-    from workflow.site.load_site import load_site
+    from workflow.calibration.keep_calibration import measure_and_keep, measuring_place
 
-    allocation = discover_allocation()
-    name = site_here(allocation) if site == AUTO_SITE else site
-    machine = load_site(name, Path.cwd(), allocation)
-    if os.sep in name:
-        name = str(Path(name).absolute())
-    place = MeasuringPlace(
-        machine, name, allocation, Path(folder).absolute(), lambda each: make_plan(each, machine), quick
-    )
+    place = measuring_place(os.fspath(site), Path(folder).absolute(), make_plan, quick=quick)
     return measure_and_keep(place, parts, data, new=new, show=show)
-
-
-def keep_stages(site: str, source: str | os.PathLike[str], *, new: bool = False) -> KeptCalibration:
-    """Keep what the stages of a run, or of the runs in a campaign's directory, took: forecasts need it.
-
-    Raises:
-        WfError: there is no such run, or nothing is known of its stages.
-    """
-    from workflow.calibration.keep_calibration import keep_stages_of
-
-    return keep_stages_of(_site_name(site), Path(source), new=new)
-
-
-def _site_name(given: str) -> str:
-    """The name of a site, of a site file, or of the site that this machine is."""
-    from workflow.site.allocation.discover import discover_allocation
-    from workflow.site.known_sites import site_here
-    from workflow.site.load_site import read_site_file
-
-    name = site_here(discover_allocation()) if given == AUTO_SITE else given
-    return read_site_file(name, Path.cwd()).site
 
 
 def compare_campaigns(

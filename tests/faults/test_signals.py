@@ -97,6 +97,7 @@ def test_killed_supervisor_leaves_no_process(ranks: int, start: Start) -> None:
     event = last_event(run_dir)
     assert event["state"] == "failed"
     assert event["reason"] == "the supervisor was killed; its guard ended the stages"
+    assert event["cause"] == "supervisor_killed"
     assert_nothing_left(run_dir)
 
 

@@ -162,7 +162,7 @@ def test_a_campaign_keeps_its_options(tmp_path: Path, monkeypatch: pytest.Monkey
     campaign.wf("run", "-q", "--set", "scale=more", "--set", "repetitions=1")
     assert Counter(campaign.ran()) == {"3": 1, "4": 1, "5": 1}
     monkeypatch.chdir(tmp_path)
-    planned, problems = plan_campaign("campaign.yaml")
+    planned, problems, _ = plan_campaign("campaign.yaml")
     assert len(planned.ready) == 3
     assert any("with the options of its last run: --set scale=more" in problem.message for problem in problems)
     assert [trial.wanted for trial in campaign_status("tiny").trials] == [1, 1, 1]

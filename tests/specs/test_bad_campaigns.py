@@ -17,12 +17,14 @@ from tests.specs.test_bad import SITE
 from workflow.campaign.campaign_advice import advise_campaign
 from workflow.campaign.file.campaign_overlay import CampaignOptions
 from workflow.campaign.file.load_campaign import load_campaign
+from workflow.campaign.planning.job_allocation import pilot_allocation
 from workflow.campaign.planning.planned_trials import plan_campaign
 from workflow.cli.campaign_verbs import plan
 from workflow.errors import SpecError
 from workflow.plan.make import make_plan
 from workflow.plan.plan_model import Plan
 from workflow.site.load_site import load_site
+from workflow.site.site_model import Site
 from workflow.spec import shipped
 from workflow.spec.load import Loaded
 from workflow.spec.overlay import Setting
@@ -40,8 +42,13 @@ def in_bad_folder(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def decide(loaded: Loaded, settings: Sequence[Setting]) -> Plan:
-    site = load_site("../sites/four-cores.yaml", BAD, settings=settings) if settings else SITE
-    return make_plan(loaded, site, python="/python", wf_version="0")
+    return make_plan(loaded, site_of(loaded, settings), python="/python", wf_version="0")
+
+
+def site_of(loaded: Loaded, settings: Sequence[Setting]) -> Site:
+    if "/" in loaded.spec.site:
+        return load_site(loaded.spec.site, BAD, settings=settings)
+    return load_site("../sites/four-cores.yaml", BAD, settings=settings) if settings else SITE
 
 
 def options(case: str) -> CampaignOptions:
@@ -55,6 +62,8 @@ def message(case: str) -> str:
     """What `wf campaign plan` says, on a machine of four cores."""
     try:
         planned = plan_campaign(load_campaign(case, options(case)), decide)
+        for trial in planned.ready[:1]:
+            pilot_allocation(planned, site_of(trial.loaded, trial.trial.of_site))
     except SpecError as error:
         return f"{error}\n"
     errors = [problem for problem in advise_campaign(planned) if problem.level == "error"]

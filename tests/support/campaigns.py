@@ -41,7 +41,8 @@ class CampaignFolder:
 
     def argv(self, verb: str, *options: str) -> list[str]:
         """A command line of `wf campaign`."""
-        return [sys.executable, "-m", "workflow.cli", "campaign", verb, "campaign.yaml", *options]
+        named = [] if verb == "list" else ["campaign.yaml"]
+        return [sys.executable, "-m", "workflow.cli", "campaign", verb, *named, *options]
 
     @property
     def environment(self) -> dict[str, str]:

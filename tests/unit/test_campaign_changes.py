@@ -16,6 +16,7 @@ from workflow import compare_campaigns
 from workflow.campaign.campaign_directory import Schedule, ScheduledTrial
 from workflow.campaign.changes.changes_model import CampaignChanges
 from workflow.campaign.changes.changes_page import changes_picture
+from workflow.campaign.changes.changes_tables import unmatched_metrics_text
 from workflow.campaign.changes.gate import faults
 from workflow.campaign.changes.given_campaign import GivenCampaign
 from workflow.campaign.changes.make_changes import make_changes
@@ -100,6 +101,12 @@ def test_what_differs_is_said_with_both_values() -> None:
         "host": ("h", "k"), "adios2": ("2.11", "2.12"), "numpy": ("not installed", "2"),
         "pipeline file": ("ab" * 6, "cd" * 6),
     }  # fmt: skip
+    assert changes.notes == ["the trials of both have the same content: plan, programs, inputs and versions"]
+    changed = new.model_copy(
+        update={"results": [each.model_copy(update={"trial": each.trial.replace("a1", "b1")}) for each in new.results]}
+    )
+    (note,) = make_changes(given("old", results_of(POINTS)), given("new", changed)).notes
+    assert note == "the content of 1 of 3 trials differs: plan, programs, inputs or versions"
 
 
 @pytest.mark.parametrize(
@@ -129,6 +136,17 @@ def test_a_trial_that_is_missing_fails_the_strict_gate_only() -> None:
     assert list(faults(changes, strict=True)) == ["via=bp5 ranks=1: only the base has this trial"]
 
 
+def test_a_metric_that_is_missing_fails_the_strict_gate_only() -> None:
+    base, new = results_of(POINTS), results_of(POINTS, spec_of(metrics={"time": "run.wall_s", "more": "run.wall_s"}))
+    changes = make_changes(given("old", base), given("new", new))
+    assert changes.unmatched_metrics == {"rate": "base", "more": "new"}
+    assert unmatched_metrics_text(changes) == "only old has the metric rate; only new has the metric more"
+    assert list(faults(changes, strict=False)) == []
+    assert list(faults(changes, strict=True)) == ["rate: only the base has this metric"]
+    chosen = make_changes(given("old", base), given("new", new), ["time"])
+    assert list(faults(chosen, strict=True)) == [] and not chosen.unmatched_metrics
+
+
 def test_a_trial_without_values_is_undecided() -> None:
     schedule, history = parts(POINTS)
     for identity in [each for each in history.ended if each.key == "a1"]:
@@ -143,7 +161,7 @@ def test_repetitions_that_can_decide_nothing_are_told() -> None:
     many = {("sst", ranks): 1.0 for ranks in range(1, 31)}
     base, new = (given(name, results_of(many, repetitions=6)) for name in ("old", "new"))
     changes = make_changes(base, new)
-    assert "6 repetitions a side cannot show a difference among 60 ratios: 7 or more can" in changes.notes[0]
+    assert "6 repetitions a side cannot show a difference among 60 ratios: 7 or more can" in changes.notes[1]
     assert make_changes(base, new, ["time"]).notes != changes.notes
 
 

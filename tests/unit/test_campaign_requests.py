@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from workflow.campaign.file.load_campaign import load_campaign
 from workflow.campaign.ledger import Attempt, History, RepetitionId, RunEnd
+from workflow.campaign.packing_text import packing_lines
 from workflow.campaign.planning.estimated_duration import EstimatedDurations
 from workflow.campaign.planning.free_nodes import Footprint
+from workflow.campaign.planning.packed_campaign import PilotsOfCampaign, pack_campaign, pilots_of
 from workflow.campaign.planning.planned_trials import PlannedCampaign, plan_campaign
+from workflow.campaign.planning.simulated_packing import PilotSize
 from workflow.campaign.planning.trial_requests import all_requests, footprint_of
+from workflow.launch.allocation import Allocation, Host
 from workflow.plan.make import make_plan
 from workflow.plan.plan_model import Plan
 from workflow.site.site_model import Site
@@ -28,6 +33,7 @@ SITE = Site(
     memory_per_node=2**33,
     launcher="srun",
 )
+CORES = (1, 2, 3, 4, 5, 6, 7, 8, 9)
 PIPELINE = """
 wf: 1
 name: small
@@ -64,13 +70,13 @@ def test_estimates_follow_what_has_been_measured() -> None:
     assert (estimates.of("b"), estimates.of("c")) == (35.0, 9.0)
 
 
-def planned(tmp_path: Path, more: str = "") -> PlannedCampaign:
+def planned(tmp_path: Path, more: str = "", site: Site = SITE) -> PlannedCampaign:
     (tmp_path / "pipeline.yaml").write_text(PIPELINE)
     (tmp_path / "campaign.yaml").write_text(CAMPAIGN + more)
 
     def decide(loaded: Loaded, of_site: Sequence[Setting]) -> Plan:
         assert not of_site
-        return make_plan(loaded, SITE, python="python", wf_version="0")
+        return make_plan(loaded, site, python="python", wf_version="0")
 
     return plan_campaign(load_campaign(tmp_path / "campaign.yaml"), decide)
 
@@ -97,3 +103,97 @@ def test_a_repetition_has_its_nodes_for_itself_where_it_cannot_share_them(
     first, *others = plan.stages
     stage = first.model_copy(update={"placement": first.placement.model_copy(update=changed)})
     assert footprint_of(plan.model_copy(update={"stages": [stage, *others]}), share_nodes=True) == Footprint(1, None)
+
+
+@pytest.mark.parametrize(
+    ("pilots", "measured", "lines"),
+    [
+        (
+            PilotsOfCampaign(PilotSize(1, CORES)), {},
+            [
+                "they run one at a time on this machine, so that none disturbs another",
+                "`side_by_side: cores` runs up to 2 at once; their times then disturb one another",
+                "time: 2 min 00 s, cost: 0.0333 node-hours, as expected in the file",
+            ],
+        ),
+        (
+            PilotsOfCampaign(PilotSize(4, CORES)), {0: 10.0, 1: 30.0},
+            [
+                "they run side by side, up to 4 at once, each on its own nodes",
+                "time: 40.0 s, cost: 0.0444 node-hours, by what has been measured",
+                "ideal, with no node ever idle: 30.0 s; the plan reaches 75 % of it",
+            ],
+        ),
+        (
+            PilotsOfCampaign(PilotSize(1, CORES), share_nodes=True), {},
+            [
+                "they run side by side, up to 2 at once, each on its own cores: those of one node disturb one another",
+                "time: 60.0 s, cost: 0.0167 node-hours, as expected in the file",
+                "ideal, with no node ever idle: 60.0 s; the plan reaches 100 % of it",
+            ],
+        ),
+        (
+            PilotsOfCampaign(PilotSize(1, CORES, 50.0), 2, in_jobs=True), {},
+            [
+                "they run side by side, up to 2 at once, each on its own nodes",
+                "jobs: 4, 1 node for at most 50.0 s each, 2 at the same time",
+                "time: 60.0 s, besides the time in the queue, cost: 0.0333 node-hours, as expected in the file",
+                "ideal, with no node ever idle: 60.0 s; the plan reaches 100 % of it",
+            ],
+        ),
+        (
+            PilotsOfCampaign(PilotSize(1, CORES, 15.0), in_jobs=True, one_at_a_time=True), {0: 10.0, 1: 30.0},
+            [
+                "they run one at a time, so that none disturbs another",
+                "`side_by_side: cores` runs up to 2 at once; their times then disturb one another",
+                "jobs: 3, 1 node for at most 15.0 s each",
+                "3 of them are expected to take longer than a job: give `jobs:` a longer `time`",
+                "time: 30.0 s, besides the time in the queue, cost: 0.00833 node-hours, by what has been measured",
+            ],
+        ),
+    ],
+)  # fmt: skip
+def test_the_plan_says_how_many_run_at_once_and_why_not_more(
+    pilots: PilotsOfCampaign, measured: dict[int, float], lines: list[str], tmp_path: Path
+) -> None:
+    of_campaign = planned(tmp_path)
+    estimates = EstimatedDurations(of_campaign.spec.expected, of_campaign.spec.deadline)
+    for trial, wall_s in measured.items():
+        estimates.add(of_campaign.ready[trial].key, wall_s)
+    assert packing_lines(pack_campaign(of_campaign, estimates, pilots), of_campaign.spec) == lines
+
+
+def test_without_any_estimate_no_time_is_stated(tmp_path: Path) -> None:
+    of_campaign = planned(tmp_path)
+    unknown = replace(
+        of_campaign, campaign=replace(of_campaign.campaign, spec=of_campaign.spec.model_copy(update={"expected": None}))
+    )
+    pilots = PilotsOfCampaign(PilotSize(2, CORES, 300.0), 2, in_jobs=True)
+    lines = packing_lines(pack_campaign(unknown, EstimatedDurations(None, 600.0), pilots), unknown.spec)
+    assert lines == [
+        "they run side by side, up to 4 at once, each on its own nodes",
+        "jobs: 2 nodes for at most 5 min 00 s each",
+        "time: not known; at most 10 min 00 s a run. `expected: 20 s` in the file states it",
+    ]
+    each = PilotsOfCampaign(PilotSize(2, CORES, 300.0), 2, in_jobs=True, job_each=True)
+    estimates = EstimatedDurations(20.0, 600.0)
+    assert packing_lines(pack_campaign(of_campaign, estimates, each), of_campaign.spec) == [
+        "each runs in a batch job of its own, as many at once as the queue runs",
+        "cost: 0.0333 node-hours, as expected in the file",
+    ]
+
+
+def test_the_nodes_are_those_of_this_job_or_of_jobs_to_come(tmp_path: Path) -> None:
+    here = Allocation("slurm", "7", (Host("n1", 8), Host("n2", 8)))
+    login = Allocation("local", "", (Host("login", 8),))
+    site = SITE.model_copy(update={"scheduler": "slurm"})
+    cores = SITE.usable_cores
+    plain = planned(tmp_path, "", site)
+    assert pilots_of(plain, here, site, all_cores=True) == PilotsOfCampaign(PilotSize(2, cores))
+    shared = planned(tmp_path, "side_by_side: cores", site)
+    assert pilots_of(shared, here, site, all_cores=True) == PilotsOfCampaign(PilotSize(2, cores), share_nodes=True)
+    assert pilots_of(shared, here, site, all_cores=False) == PilotsOfCampaign(PilotSize(2, cores))
+    alone = planned(tmp_path, "side_by_side: no\njobs: {nodes: 3, time: 1 h, count: 4, mode: each, grace: 5 min}", site)
+    assert pilots_of(alone, login, site, all_cores=True) == PilotsOfCampaign(
+        PilotSize(3, cores, 3300.0), 4, in_jobs=True, one_at_a_time=True, job_each=True
+    )

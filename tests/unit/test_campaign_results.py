@@ -254,6 +254,12 @@ def test_all_figures_of_a_report_have_a_name_a_unit_and_a_direction(tmp_path: Pa
     assert figures["run.wall_s"] == report.run.wall_s
     stream = report.streams[0]
     assert figures[f"streams.{stream.name}.throughput"] == stream.throughput
+    (writer,) = (stage for stage in report.stages if stage.name == stream.writer)
+    assert None not in (writer.compute_s, writer.io_s, writer.wait_s, writer.steps_out)
+    parts_s = (writer.compute_s or 0) + (writer.io_s or 0) + (writer.wait_s or 0)
+    assert figures[f"stages.{writer.name}.step_s"] == pytest.approx(parts_s / (writer.steps_out or 0))
+    loads = [each.io_s for each in stream.readers if each.io_s is not None]
+    assert figures[f"streams.{stream.name}.load_s"] == max(loads)
     for name in figures:
         parts = to_figure_name(name)
         assert parts is not None and str(parts) == name and parts.figure.unit

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from tests.support.sample_run import make_plan, write_sample
-from workflow.calibration.stage_records import make_records, with_records
+from workflow.calibration.stage_records import find_runs, make_records, with_records
+from workflow.errors import RunError
 from workflow.forecast.calibration_model import (
     Calibration,
     CompressorRates,
@@ -208,3 +209,56 @@ def test_the_report_shows_forecast_beside_measurement(tmp_path: Path) -> None:
     assert lines["throughput of atoms"].measured == pytest.approx(2.4 * MB / 0.157, rel=0.05)
     (run_dir / "forecast.json").write_text("{}")
     assert read_records(run_dir).forecast is None
+
+
+def test_a_reader_that_takes_a_part_of_a_step(tmp_path: Path) -> None:
+    plan = make_plan()
+    calibrated = known(tmp_path)
+    halves = [
+        each.model_copy(update={"ports": [port.model_copy(update={"share": 0.5}) for port in each.ports]})
+        for each in calibrated.stages
+    ]
+    forecast = make_forecast(plan, calibrated.model_copy(update={"stages": halves}))
+    terms = {(term.name, term.stream): term.seconds.median for term in forecast.stage("saxs").terms}
+    # 1.2 of 2.4 MB; the writer writes all.
+    assert terms["read", "atoms"] == pytest.approx(0.0022)
+    assert forecast.stream("atoms").bytes == 2.4 * MB
+
+
+def test_a_stream_with_fewer_steps_than_its_writer(tmp_path: Path) -> None:
+    plan = make_plan()
+    calibrated = known(tmp_path, md_s=0.05, saxs_s=0.3)
+    tenth = [
+        each.model_copy(update={"ports": [port.model_copy(update={"steps": 4}) for port in each.ports], "steps": 40})
+        if each.program == "md"
+        else each
+        for each in calibrated.stages
+    ]
+    forecast = make_forecast(plan, calibrated.model_copy(update={"stages": tenth}))
+    # One step of atoms for ten of md: saxs has 0.5 s for each.
+    assert forecast.groups[0].limited_by == "stage md"
+    assert forecast.stage("saxs").steps_per_step == pytest.approx(0.1)
+    assert forecast.stage("saxs").step.median == pytest.approx(10 * forecast.stage("md").step.median)
+
+
+def test_a_pipe_computes_nothing(tmp_path: Path) -> None:
+    plan = make_plan()
+    md, saxs, keep = plan.stages
+    plan = plan.model_copy(
+        update={"stages": [md, saxs, keep.model_copy(update={"added": "pipe", "component": "pipe"})]}
+    )
+    forecast = make_forecast(plan, known(tmp_path))
+    assert forecast.missing == [] and forecast.stage("keep").complete
+    assert [term.name for term in forecast.stage("keep").terms] == ["compute", "read"]
+
+
+def test_all_runs_of_a_campaign_count(tmp_path: Path) -> None:
+    campaign = tmp_path / "campaign"
+    for name in ("a-r1", "a-r2"):
+        write_sample(campaign / "runs" / name)
+    (campaign / "ledger.jsonl").touch()
+    assert [path.name for path in find_runs(campaign)] == ["a-r1", "a-r2"]
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty/ledger.jsonl").touch()
+    with pytest.raises(RunError, match="this campaign has no runs"):
+        find_runs(tmp_path / "empty")

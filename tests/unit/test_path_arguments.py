@@ -75,6 +75,7 @@ def test_no_parameter_takes_a_path_of_one_form_only() -> None:
         ("report_campaign", "directory"), ("compare_campaigns", "base"), ("compare_campaigns", "new"),
         ("archive_run", "run"), ("archive_run", "archive"), ("archive_campaign", "campaign"),
         ("archive_campaign", "archive"), ("archive_campaign", "directory"),
+        ("calibrate_site", "site"), ("calibrate_site", "folder"),
     }  # fmt: skip
 
 
@@ -126,12 +127,20 @@ def test_files_of_data(form: Form, tmp_path: Path) -> None:
 
 
 @FORMS
+def test_calibration(form: Form, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    said: list[str] = []
+    kept = workflow.api.calibrate_site(form("./mine.yaml"), form(tmp_path), parts=["memory"], show=said.append)
+    assert kept.file == tmp_path / "config/wf/calibration/local.json" and said == ["  1/1 memcpy"]
+
+
+@FORMS
 def test_campaigns(form: Form, tmp_path: Path) -> None:
     (tmp_path / "pipeline.yaml").write_text('wf: 1\nname: tiny\nstages: {one: {command: ["true"]}}\n')
     (tmp_path / "campaign.yaml").write_text(
         "wf: 1\ncampaign: tiny\npipeline: pipeline.yaml\nrepetitions: 1\nwarmup: 0\n"
     )
-    planned, _ = workflow.api.plan_campaign(form("campaign.yaml"))
+    planned, _, _ = workflow.api.plan_campaign(form("campaign.yaml"))
     assert len(planned.ready) == 1
     outcome = workflow.run_campaign(form("campaign.yaml"), form("measured"))
     assert outcome.directory == tmp_path / "measured" and outcome.status.complete

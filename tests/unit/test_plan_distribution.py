@@ -245,6 +245,12 @@ def test_the_size_is_taken_from_where_it_is_known(plan_of: Planner) -> None:
     assert shaped.startswith("positions: position: 40 x 3 elements")
 
 
+def test_a_box_is_not_taken_for_atoms_of_unknown_number() -> None:
+    example = Path(__file__).parents[2] / "examples/01-shock-diffraction/pipeline.yaml"
+    result = CliRunner().invoke(wf, ["plan", str(example), "--strategies", "atoms"])
+    assert "atoms: assumed: " in result.output and "box" not in result.output, result.output
+
+
 def test_strategies_as_json_and_shape_without_them(tmp_path: Path) -> None:
     file = tmp_path / "pipeline.yaml"
     file.write_text("""wf: 1

@@ -1,26 +1,19 @@
-"""`calibration/SITE.json` beside the user's sites: found, read, written."""
+"""`calibration/SITE.json` beside the user's sites: read, written."""
 
 from __future__ import annotations
 
 import json
 import os
+import socket
 from pathlib import Path
 
 from pydantic import ValidationError
 
+from workflow.calibration.calibration_folder import find_calibration
 from workflow.errors import WfError
 from workflow.forecast.calibration_model import CALIBRATION_VERSION, VERSION_KEY, Calibration
 from workflow.formats.versions import NewerVersionError, check_version
-from workflow.spec.config_dirs import config_dirs
-from workflow.spec.shipped import SHIPPED
-from workflow.spec.user_paths import is_file
-
-FOLDER = "calibration"
-
-
-def find_calibration(site: str) -> Path | None:
-    """The file of a site; None where it has not been calibrated."""
-    return next((file for folder in config_dirs(FOLDER) if is_file(file := folder / f"{site}.json")), None)
+from workflow.formatting import plural
 
 
 def load_calibration(site: str) -> Calibration | None:
@@ -54,20 +47,6 @@ def read_calibration(file: Path) -> Calibration:
         raise WfError(f"{file}: it is not JSON: {error}", again) from error
 
 
-def calibration_path(site: str) -> Path:
-    """Where the calibration of a site is written: where it is, else in the first of the user's folders.
-
-    Raises WfError where the user has none.
-    """
-    found = find_calibration(site)
-    if found is not None:
-        return found
-    folders = [folder for folder in config_dirs(FOLDER) if not folder.is_relative_to(SHIPPED)]
-    if not folders:
-        raise WfError("there is no folder for calibrations: HOME is not set", "set HOME, XDG_CONFIG_HOME or WF_CONFIGS")
-    return folders[0] / f"{site}.json"
-
-
 def write_calibration(calibration: Calibration, file: Path) -> None:
     """Write it whole, or leave the old file as it is. Raises WfError."""
     temporary = file.with_name(f".{file.name}.{os.getpid()}")
@@ -78,3 +57,15 @@ def write_calibration(calibration: Calibration, file: Path) -> None:
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise WfError(f"{file}: {error.strerror}", "set WF_CONFIGS to a folder that you may write") from error
+
+
+def host_note(calibration: Calibration, site: str) -> list[str]:
+    """That the figures are of another machine: of sites that are one machine, not a cluster."""
+    hosts = sorted({each.host for each in calibration.measured.values()})
+    here = socket.gethostname()
+    if site != "local" or not hosts or here in hosts:
+        return []
+    return [
+        f"the forecast is from {plural(len(hosts), 'other machine')} ({', '.join(hosts)}), and this is {here}: "
+        "`wf calibrate`"
+    ]

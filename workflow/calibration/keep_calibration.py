@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from workflow.calibration.calibrate import GivenData, Measurement
-from workflow.calibration.calibration_file import (
-    calibration_path,
-    find_calibration,
-    read_calibration,
-    write_calibration,
-)
+from workflow.calibration.calibration_file import load_calibration, write_calibration
+from workflow.calibration.calibration_folder import calibration_path
 from workflow.calibration.measured_run import MeasuringPlace
 from workflow.calibration.stage_records import find_runs, make_records, with_records
 from workflow.errors import WfError
 from workflow.forecast.calibration_model import PARTS, Calibration, MeasuredPart
-from workflow.formatting import plural
+from workflow.plan.plan_model import Plan
+from workflow.site.allocation.discover import discover_allocation
+from workflow.site.known_sites import site_here
+from workflow.site.load_site import load_site, read_site_file
+from workflow.site.site_model import Site
+from workflow.spec.config_dirs import is_path
+from workflow.spec.load import Loaded
+from workflow.spec.models.pipeline import AUTO_SITE
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,16 @@ class KeptCalibration:
     file: Path
     notes: list[str]
     interrupted: bool = False
+
+
+def measuring_place(site: str, folder: Path, decide: Callable[[Loaded, Site], Plan], *, quick: bool) -> MeasuringPlace:
+    """Where a site is measured: here. `decide` makes plans."""
+    allocation = discover_allocation()
+    name = site_here(allocation) if site == AUTO_SITE else site
+    machine = load_site(name, Path.cwd(), allocation)
+    if is_path(name):
+        name = str(Path(name).absolute())
+    return MeasuringPlace(machine, name, allocation, folder, lambda loaded: decide(loaded, machine), quick)
 
 
 def measure_and_keep(
@@ -62,29 +74,37 @@ def measure_and_keep(
     return KeptCalibration(calibration, file, measurement.skipped, measurement.interrupted)
 
 
-def keep_stages_of(site: str, source: Path, *, new: bool) -> KeptCalibration:
-    """Keep what the stages of a run, or of a campaign's runs, took. Raises WfError."""
+def keep_stages(site: str, source: Path, *, new: bool = False) -> KeptCalibration:
+    """Keep what the stages of a run, or of the runs in a campaign's directory, took: forecasts need it.
+
+    Raises:
+        WfError: there is no such run, or nothing is known of its stages.
+    """
     records, left_out = make_records(find_runs(source))
     if not records:
         raise WfError(f"{source}: nothing is known of its stages: {'; '.join(left_out)}")
-    file = calibration_path(site)
-    calibration = with_records(_old(site, new), records)
+    name = _site_name(site)
+    file = calibration_path(name)
+    calibration = with_records(_old(name, new), records)
     write_calibration(calibration, file)
     return KeptCalibration(calibration, file, left_out)
 
 
-def host_note(calibration: Calibration, site: str) -> list[str]:
-    """That the figures are of another machine: of sites that are one machine, not a cluster."""
-    hosts = sorted({each.host for each in calibration.measured.values()})
-    here = socket.gethostname()
-    if site != "local" or not hosts or here in hosts:
-        return []
-    return [
-        f"the forecast is from {plural(len(hosts), 'other machine')} ({', '.join(hosts)}), and this is {here}: "
-        "`wf calibrate`"
-    ]
+def calibration_of(site: str = AUTO_SITE) -> Calibration:
+    """What was measured on a site. Raises WfError where nothing was, or where its file is wrong."""
+    name = _site_name(site)
+    found = load_calibration(name)
+    if found is None:
+        raise WfError(f"site {name} has not been calibrated", "measure it: `wf calibrate`, or for a start `--quick`")
+    return found
 
 
 def _old(site: str, new: bool) -> Calibration:
-    file = None if new else find_calibration(site)
-    return Calibration(site=site) if file is None else read_calibration(file)
+    known = None if new else load_calibration(site)
+    return Calibration(site=site) if known is None else known
+
+
+def _site_name(given: str) -> str:
+    """The name of a site, of a site file, or of the site that this machine is."""
+    name = site_here(discover_allocation()) if given == AUTO_SITE else given
+    return read_site_file(name, Path.cwd()).site

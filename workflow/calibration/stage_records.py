@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -56,13 +56,20 @@ def make_records(run_dirs: Sequence[Path]) -> tuple[list[StageRecord], list[str]
         except (WfError, OSError) as error:
             left_out[f"{run_dir.name}: {error}"] = None
             continue
+        of_stage = {stage.name: step_terms(records, stage.name) for stage in plan.stages}
+        written = {
+            stream: size
+            for terms in of_stage.values()
+            for (stream, side), (_, size) in terms.moved.items()
+            if side == "write"
+        }
         for stage in plan.stages:
-            terms = step_terms(records, stage.name)
+            terms = of_stage[stage.name]
             if not terms.compute:
                 why = "its program does not use workflow.stage" if stage.observed == "evidence" else "it made no steps"
                 left_out[f"stage {stage.name}: {why}"] = None
                 continue
-            _add(found, stage, terms, run_dir.resolve().name)
+            _add(found, stage, terms, written, run_dir.resolve().name)
     return [_to_record(samples) for samples in found], list(left_out)
 
 
@@ -85,8 +92,8 @@ def _same_ports(one: Sequence[PortRecord], other: Sequence[PortRecord]) -> bool:
     )
 
 
-def _add(found: list[_Samples], stage: StagePlan, terms: StepTerms, run: str) -> None:
-    identity, ports = stage_identity(stage), _ports(stage, terms)
+def _add(found: list[_Samples], stage: StagePlan, terms: StepTerms, written: Mapping[str, float], run: str) -> None:
+    identity, ports = stage_identity(stage), _ports(stage, terms, written)
     samples = next((each for each in found if each.identity == identity and _same_ports(each.ports, ports)), None)
     if samples is None:
         samples = _Samples(stage, identity, ports)
@@ -99,12 +106,15 @@ def _add(found: list[_Samples], stage: StagePlan, terms: StepTerms, run: str) ->
     samples.cpu_s += [] if cpu_s is None else [cpu_s]
 
 
-def _ports(stage: StagePlan, terms: StepTerms) -> list[PortRecord]:
+def _ports(stage: StagePlan, terms: StepTerms, written: Mapping[str, float]) -> list[PortRecord]:
+    """What each port moves; `written`: bytes of a step of each stream whose writer records them."""
     ports = {(end.stream, end.side): end.port for end in stage.ends}
-    return [
-        PortRecord(port=ports[end], side=end[1], bytes_per_step=size, steps=steps)
-        for end, (steps, size) in terms.moved.items()
-    ]
+    found = []
+    for (stream, side), (steps, size) in terms.moved.items():
+        whole = written.get(stream)
+        share = size / whole if side == "read" and whole and size else 1.0
+        found.append(PortRecord(port=ports[stream, side], side=side, bytes_per_step=size, share=share, steps=steps))
+    return found
 
 
 def _share_alone(stage: StagePlan, terms: StepTerms) -> float:

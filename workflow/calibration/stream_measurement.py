@@ -14,6 +14,7 @@ from itertools import pairwise
 from workflow.calibration.measured_run import MeasuredRun, MeasuringPlace, measured_run
 from workflow.forecast.calibration_model import LaunchCost, StreamPoint, StreamRates
 from workflow.forecast.quartiles import quartiles
+from workflow.formatting import plural
 from workflow.report.read.metrics_file import StepRecord
 from workflow.run.events import StageStarted, read_events
 
@@ -53,8 +54,9 @@ class StreamSetting:
     def name(self) -> str:
         """`sst-tcp between two nodes`, `bp5, 4 writers, 2 aggregators`."""
         parts = [f"{self.via} between two nodes" if self.nodes > 1 else self.via]
-        parts += [f"{self.writers} writers"] if self.writers > 1 else []
-        parts += [f"{self.aggregators} aggregators"] if self.aggregators and self.writers > 1 else []
+        if self.writers > 1:
+            parts.append(plural(self.writers, "writer"))
+            parts += [plural(self.aggregators, "aggregator")] if self.aggregators else []
         parts += [f"async {self.async_write}"] if self.async_write != "off" else []
         return ", ".join(parts)
 
@@ -139,24 +141,27 @@ def file_settings(place: MeasuringPlace, cores: int) -> list[StreamSetting]:
 
 def measure_stream(samples: StreamSamples, launches: LaunchSamples, place: MeasuringPlace, cores: int) -> None:
     """One run of a setting. Raises NotMeasuredError, MeasurementEndedError."""
-    setting = samples.setting
-    apart = setting.nodes > 1
-    spare = cores > setting.writers
-    # Bound to cores as stages usually are; a sink has none by default.
-    own = "nodes: 1, cores_per_rank: 1" if apart else "cores_per_rank: 1"
+    sizes = QUICK_SIZES if place.quick else SIZES
+    with measured_run(stream_pipeline(samples.setting, sizes, cores), place) as run:
+        _take_steps(samples, run)
+        _take_launches(launches, run)
+
+
+def stream_pipeline(setting: StreamSetting, sizes: Sequence[int], cores: int) -> str:
+    """The pipeline of a setting on nodes of so many cores. Both programs are bound, where there is a core for each."""
+    apart, spare = setting.nodes > 1, cores > setting.writers
+    own = "nodes: 1, cores_per_rank: 1"
+    of_reader = own if apart else "share: make, cores_per_rank: 1" if spare else "share: make"
     output = []
     if setting.aggregators is not None and setting.writers > 1:
         output.append(f"aggregation: {{count: {setting.aggregators}}}")
     if setting.async_write != "off":
         output.append(f"async: {setting.async_write}")
-    pipeline = PIPELINE.format(
-        sizes=",".join(str(size) for size in (QUICK_SIZES if place.quick else SIZES)), writers=setting.writers,
-        place=f"{{{own}}}", place_of_reader=f"{{{own}}}" if spare or apart else "{}",
-        output=f"{{{', '.join(output)}}}", via=setting.via, oversubscribe="false" if spare or apart else "true",
+    return PIPELINE.format(
+        sizes=",".join(str(size) for size in sizes), writers=setting.writers, place=f"{{{own}}}",
+        place_of_reader=f"{{{of_reader}}}", output=f"{{{', '.join(output)}}}", via=setting.via,
+        oversubscribe="false" if spare or apart else "true",
     )  # fmt: skip
-    with measured_run(pipeline, place) as run:
-        _take_steps(samples, run)
-        _take_launches(launches, run)
 
 
 def _take_steps(samples: StreamSamples, run: MeasuredRun) -> None:

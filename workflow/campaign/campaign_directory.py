@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from workflow.campaign.file.campaign_overlay import NO_OPTIONS, CampaignOptions
 from workflow.campaign.file.load_campaign import Campaign, load_campaign
+from workflow.campaign.ledger import LEDGER_FILE
 from workflow.campaign.planning.planned_trials import PlannedCampaign
 from workflow.errors import Problem, RunError, to_message
 from workflow.spec.config_dirs import is_path
@@ -111,25 +112,38 @@ def directory_of(campaign: Campaign, given: Path | None) -> Path:
     return (given or Path(CAMPAIGNS) / campaign.spec.campaign).absolute()
 
 
-def prepare(directory: Path, campaign: Campaign, schedule: Schedule) -> None:
-    """Write the campaign's file and schedule into its directory, which may have been used before.
+def open_directory(directory: Path) -> None:
+    """Create the directory of a campaign, which may have been used before.
 
     Raises:
-        RunError: it belongs to another campaign, or cannot be written.
+        RunError: it is none of a campaign, or cannot be created.
     """
     if directory.is_dir() and not (directory / SCHEDULE_FILE).exists() and _has_more_than_runs(directory):
         raise RunError(f"{directory} exists and is not a campaign's directory", "give another --dir, or leave it out")
     try:
         (directory / RUNS_FOLDER).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _cannot_write(directory, error) from error
+
+
+def prepare(directory: Path, campaign: Campaign, schedule: Schedule) -> None:
+    """Write the campaign's file and schedule into its directory. Raises RunError when they cannot be written."""
+    try:
         replace_file(directory / SCHEDULE_FILE, (schedule.model_dump_json(indent=2) + "\n").encode())
         replace_file(directory / CAMPAIGN_FILE, campaign.text)
     except OSError as error:
-        raise RunError(f"cannot write {error.filename or directory}: {error.strerror}", "give another --dir") from error
+        raise _cannot_write(directory, error) from error
+
+
+def _cannot_write(directory: Path, error: OSError) -> RunError:
+    return RunError(f"cannot write {error.filename or directory}: {error.strerror}", "give another --dir")
 
 
 def _has_more_than_runs(directory: Path) -> bool:
     """Whether it holds more than a campaign that was killed at its very beginning leaves."""
-    return any(path.name != RUNS_FOLDER and not path.name.startswith(".") for path in directory.iterdir())
+    return any(
+        path.name not in (RUNS_FOLDER, LEDGER_FILE) and not path.name.startswith(".") for path in directory.iterdir()
+    )
 
 
 def replace_file(path: Path, data: bytes) -> None:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from workflow import __version__
-from workflow.campaign.campaign_directory import file_checksums, prepare, to_schedule
-from workflow.campaign.execution.adoption import adopt, left_attempts
+from workflow.campaign.campaign_directory import Schedule, file_checksums, open_directory, prepare, to_schedule
+from workflow.campaign.execution.adoption import LeftAttempt, adopt, left_attempts
 from workflow.campaign.execution.driver_lease import StopRequests, driver_lease
 from workflow.campaign.execution.remaining import EndedRepetition, remaining, repetitions
 from workflow.campaign.execution.ways_to_run import Surroundings, choose_way
@@ -53,23 +53,16 @@ def run_planned(
 
     Raises RunError when the directory cannot be used, or no pilot can be had.
     """
-    schedule = to_schedule(
-        planned,
-        directory,
-        wf_version=__version__,
-        host=socket.gethostname(),
-        cores=len(os.sched_getaffinity(0)),
-        versions=key_versions(),
-        checksums=file_checksums(planned.campaign),
-    )
-    prepare(directory, planned.campaign, schedule)
+    open_directory(directory)
     interrupted = False
     with Ledger(directory) as ledger, driver_lease(directory) as driver, StopRequests(directory) as stop:
+        schedule = write_schedule(planned, directory)
         place = Workplace(directory, around.allocation, ledger, stop, around.common)
-        for each in _adopted(planned, place):
+        going_on: list[LeftAttempt] = []
+        for each in _adopted(planned, place, going_on):
             if show is not None:
                 show(each)
-        way = choose_way(planned, place, around, driver, say or _say_nothing, only_failed)
+        way = choose_way(planned, place, around, driver, going_on, say or _say_nothing, only_failed)
         with contextlib.closing(way) as ended:
             because = ""
             while True:
@@ -91,12 +84,31 @@ def _say_nothing(_: str) -> None:
     """Nobody listens."""
 
 
-def _adopted(planned: PlannedCampaign, place: Workplace) -> Iterator[EndedRepetition]:
-    """Take what a killed campaign has left into the ledger; tell of those that belong to this campaign as it is now."""
+def write_schedule(planned: PlannedCampaign, directory: Path) -> Schedule:
+    """Write the file and the schedule of a campaign into its directory. Raises RunError."""
+    schedule = to_schedule(
+        planned,
+        directory,
+        wf_version=__version__,
+        host=socket.gethostname(),
+        cores=len(os.sched_getaffinity(0)),
+        versions=key_versions(),
+        checksums=file_checksums(planned.campaign),
+    )
+    prepare(directory, planned.campaign, schedule)
+    return schedule
+
+
+def _adopted(planned: PlannedCampaign, place: Workplace, going_on: list[LeftAttempt]) -> Iterator[EndedRepetition]:
+    """Take what a killed campaign has left into the ledger; tell of those that belong to this campaign as it is now.
+
+    `going_on` gets those that go on.
+    """
     left = left_attempts(place.ledger.history, place.directory)
     known = {each.identity: each for each in repetitions(planned)} if left else {}
     for each, attempt in adopt(left):
         if attempt is None:
+            going_on.append(each)
             continue
         place.end(planned, each.identity, attempt)
         if (its := known.get(each.identity)) is not None:

@@ -113,19 +113,25 @@ def read_history(directory: Path) -> History:
     history.unreadable = lines.unreadable
     for record in lines.records:
         try:
-            _take(history, record)
+            take_record(history, record)
         except (KeyError, TypeError):
             history.unreadable += 1
     return history
 
 
-def _take(history: History, record: Mapping[str, Any]) -> None:
+def take_record(history: History, record: Mapping[str, Any]) -> tuple[RepetitionId, Attempt] | None:
+    """Add a line of the ledger to a history; returns the attempt that ended by it.
+
+    Raises:
+        RunError: a newer version of wf has written it.
+        KeyError, TypeError: it is no line of a ledger.
+    """
     event = record["event"]
     if event == "campaign":
         if record["ledger_version"] > LEDGER_VERSION:
             version = record["ledger_version"]
             raise RunError(f"{LEDGER_FILE} has version {version}; this wf reads {LEDGER_VERSION}", "install a newer wf")
-        return
+        return None
     repetition = RepetitionId(record["key"], record["number"], record["warmup"])
     if event == "started":
         number = record["attempt"]
@@ -134,7 +140,10 @@ def _take(history: History, record: Mapping[str, Any]) -> None:
         history.open[repetition, number] = attempt
     elif event == "ended":
         names = Attempt.__dataclass_fields__
-        history.end(repetition, Attempt(**{name: record[name] for name in names if name in record}))
+        ended = Attempt(**{name: record[name] for name in names if name in record})
+        history.end(repetition, ended)
+        return repetition, ended
+    return None
 
 
 class Ledger:

@@ -3,25 +3,41 @@
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from workflow.campaign.campaign_advice import expected_cost
 from workflow.campaign.campaign_directory import replace_file
 from workflow.campaign.campaign_run import CampaignOutcome
+from workflow.campaign.control.campaign_cancellation import CampaignEnd
+from workflow.campaign.control.campaign_state import state_of
+from workflow.campaign.control.campaign_watch import WatchedEnd
 from workflow.campaign.execution.remaining import EndedRepetition
-from workflow.campaign.file.trials import short_names, trial_text
+from workflow.campaign.file.trials import Repetition, short_names, trial_text
 from workflow.campaign.junit import TrialCase, to_junit
+from workflow.campaign.ledger import Attempt, RepetitionId
+from workflow.campaign.packing_text import packing_lines
+from workflow.campaign.planning.packed_campaign import PackedCampaign
 from workflow.campaign.planning.planned_trials import PlannedCampaign, ReadyTrial, RefusedTrial
 from workflow.campaign.results.campaign_tables import comparison_table, metric_table, plan_table, status_table, varied
-from workflow.campaign.results.results_model import CampaignResults, CampaignStatus, TrialCount
+from workflow.campaign.results.results_model import CampaignResults, CampaignStatus, RunningRepetition, TrialCount
 from workflow.errors import Problem, RunError, to_message, to_notes
 from workflow.formatting import duration, moment, plural
+from workflow.report.show.plain_output import PlainOutput
 from workflow.report.show.printing import show_messages
 from workflow.report.show.rich_terminal import COLOURS, draw_table, make_output, say
 
+if TYPE_CHECKING:
+    from workflow.report.show.rich_terminal import Console
 
-def show_plan(planned: PlannedCampaign, messages: list[Problem]) -> None:
-    """The trials of a campaign and what they cost."""
+# Of the repetitions that run at the same time.
+MOST_SHOWN = 20
+
+
+def show_plan(planned: PlannedCampaign, packed: PackedCampaign | None, messages: list[Problem]) -> None:
+    """The trials of a campaign, how they run and what they cost."""
     console = make_output()
     spec, cost = planned.spec, expected_cost(planned)
     trials = sum(not each.is_baseline for each in planned.ready) + len(planned.refused)
@@ -33,13 +49,8 @@ def show_plan(planned: PlannedCampaign, messages: list[Problem]) -> None:
     order = f"in random blocks, seed {spec.order.seed}" if spec.order.by == "blocks" else "in the order of the file"
     say(console, "")
     say(console, f"runs: {cost.repetitions}, {spec.repetitions} of each trial{warmup}, {order}")
-    say(console, "they run one after the other on this machine, so that none disturbs another")
-    if cost.time_s is not None and cost.node_hours is not None:
-        say(console, f"time: {duration(cost.time_s)}, cost: {cost.node_hours:.3g} node-hours, as expected in the file")
-    else:
-        say(
-            console, f"time: not known; at most {duration(spec.deadline)} a run. `expected: 20 s` in the file states it"
-        )
+    for line in packing_lines(packed, spec) if packed is not None else []:
+        say(console, line)
     show_messages(messages, console)
 
 
@@ -50,17 +61,25 @@ class ProgressLines:
         self._console = None if quiet else make_output()
 
     def __call__(self, ended: EndedRepetition) -> None:
-        """Print its line."""
+        """Print the line of one that this process has run."""
+        name, repetition = _name(ended.trial), ended.repetition
+        self._print(ended.done, ended.total, name, repetition, ended.attempt, ended.left_s)
+
+    def show_watched(self, ended: WatchedEnd, names: Mapping[str, str]) -> None:
+        """Print the line of one that another process has run; `names`: of the trials, by their keys."""
+        name, identity = names[ended.trial.key], ended.identity
+        self._print(ended.done, ended.total, name, identity, ended.attempt, ended.left_s)
+
+    def _print(
+        self, done: int, total: int, name: str, which: Repetition | RepetitionId, attempt: Attempt, left_s: float
+    ) -> None:
         if self._console is None:
             return
-        attempt, repetition = ended.attempt, ended.repetition
-        width = len(str(ended.total))
-        kind = "warm-up" if repetition.warmup else "repetition"
         again = f", attempt {attempt.attempt}" if attempt.attempt > 1 else ""
-        left = f", {duration(ended.left_s)} left" if ended.left_s else ""
-        which = f"[{ended.done:{width}}/{ended.total}] {_name(ended.trial)}, {kind} {repetition.number}{again}"
+        left = f", {duration(left_s)} left" if left_s else ""
+        line = f"[{done:{len(str(total))}}/{total}] {name}, {_kind(which.warmup)} {which.number}{again}"
         colour = "" if attempt.state == "succeeded" else COLOURS[attempt.state]
-        say(self._console, f"{which}: {attempt.state}, {duration(attempt.wall_s)}{left}", colour)
+        say(self._console, f"{line}: {attempt.state}, {duration(attempt.wall_s)}{left}", colour)
         if attempt.reason:
             say(self._console, f"  {attempt.reason}")
 
@@ -70,15 +89,16 @@ class ProgressLines:
             say(self._console, text, "dim")
 
 
+def _kind(warmup: bool) -> str:
+    return "warm-up" if warmup else "repetition"
+
+
 def show_end(outcome: CampaignOutcome) -> None:
     """The last lines of `wf campaign run`."""
     status = outcome.status
     console = make_output(stderr=not status.complete)
-    done, wanted = (sum(getattr(each, name) for each in status.trials) for name in ("succeeded", "wanted"))
-    failed = sum(each.failed for each in status.trials)
-    text = f"{status.campaign}: {done} of {plural(wanted, 'repetition')} succeeded"
-    text += f", {failed} failed" if failed else ""
-    say(console, f"{text}, {duration(status.spent_s)} in all", COLOURS["succeeded" if status.complete else "failed"])
+    failed = _counts(status)[1]
+    _say_counts(console, status)
     where = os.path.relpath(outcome.directory)
     for count in status.trials:
         if count.reason:
@@ -97,10 +117,88 @@ def show_status(status: CampaignStatus) -> None:
     """How far a campaign is."""
     console = make_output()
     say(console, f"{status.campaign}: site {status.site}, {duration(status.spent_s)} spent", "bold")
+    say(console, driver_text(status))
     draw_table(console, status_table(status))
+    names = trial_names(status)
+    for line in (_running_text(each, names) for each in status.running[:MOST_SHOWN]):
+        say(console, line)
+    if len(status.running) > MOST_SHOWN:
+        say(console, f"and {len(status.running) - MOST_SHOWN} more")
     for count in status.trials:
         if count.reason:
             show_messages([to_message("error", f"{_label(count, status)}: {count.reason}")], console)
+
+
+def show_now(status: CampaignStatus) -> None:
+    """How far a campaign is when it begins to be watched, and what runs."""
+    console = make_output()
+    succeeded, failed, wanted = _counts(status)
+    text = f"{status.campaign}: {driver_text(status)}; {succeeded} of {plural(wanted, 'repetition')} succeeded"
+    say(console, text + (f", {failed} failed" if failed else ""), "bold")
+    names = trial_names(status)
+    for each in status.running[:MOST_SHOWN]:
+        say(console, _running_text(each, names))
+
+
+def show_left(status: CampaignStatus, directory: Path) -> None:
+    """How a campaign has ended that another process ran, and how to go on."""
+    console = make_output(stderr=not status.complete)
+    where = os.path.relpath(directory)
+    _say_counts(console, status)
+    state = state_of(status)
+    if state == "failed":
+        say(console, f"`wf campaign run {where} --failed` runs again what failed")
+    elif state != "complete":
+        say(console, f"no process runs it now: wf campaign run {where} goes on")
+    say(console, f"  next: wf campaign report {where}")
+
+
+def show_cancelled(end: CampaignEnd, status: CampaignStatus, directory: Path) -> None:
+    """What the end of a campaign has interrupted."""
+    console, names = make_output(), trial_names(status)
+    for identity, attempt in end.ended:
+        name = names.get(identity.key, identity.key)
+        say(console, f"{name}, {_kind(identity.warmup)} {identity.number}: {attempt.state}", COLOURS[attempt.state])
+    _say_counts(console, status)
+    say(console, f"  next: wf campaign run {os.path.relpath(directory)} goes on")
+
+
+def _counts(status: CampaignStatus) -> tuple[int, int, int]:
+    """(succeeded, failed, wanted) of all trials together."""
+    trials = status.trials
+    return (
+        sum(each.succeeded for each in trials),
+        sum(each.failed for each in trials),
+        sum(each.wanted for each in trials),
+    )
+
+
+def _say_counts(console: Console | PlainOutput, status: CampaignStatus) -> None:
+    succeeded, failed, wanted = _counts(status)
+    text = f"{status.campaign}: {succeeded} of {plural(wanted, 'repetition')} succeeded"
+    text += f", {failed} failed" if failed else ""
+    say(console, f"{text}, {duration(status.spent_s)} in all", COLOURS["succeeded" if status.complete else "failed"])
+
+
+def driver_text(status: CampaignStatus) -> str:
+    """Who runs a campaign now."""
+    driver = status.driver
+    if driver is None:
+        return "no process runs it now"
+    who = f"process {driver.pid} on {driver.host}"
+    return f"{who} runs it" if driver.alive else f"{who}, which ran it, has died: `wf campaign run` goes on"
+
+
+def trial_names(status: CampaignStatus) -> dict[str, str]:
+    """Key of a trial → its values in one line."""
+    return {count.trial: _label(count, status) for count in status.trials}
+
+
+def _running_text(each: RunningRepetition, names: Mapping[str, str]) -> str:
+    name = names.get(each.trial, each.trial)
+    place = f", {each.place}" if each.place else ""
+    since = duration(max(0.0, time.time() - each.started))
+    return f"runs now: {name}, {_kind(each.warmup)} {each.number}, for {since}{place}"
 
 
 def show_results(results: CampaignResults) -> None:

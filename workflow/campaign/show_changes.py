@@ -6,7 +6,12 @@ from pathlib import Path
 
 from workflow.campaign.campaign_directory import replace_file
 from workflow.campaign.changes.changes_model import CampaignChanges
-from workflow.campaign.changes.changes_tables import changes_table, difference_table, unmatched_table
+from workflow.campaign.changes.changes_tables import (
+    changes_table,
+    difference_table,
+    unmatched_metrics_text,
+    unmatched_table,
+)
 from workflow.campaign.changes.gate import faults, gate_cases
 from workflow.campaign.junit import to_junit
 from workflow.errors import RunError, WfError, to_message, to_notes
@@ -32,7 +37,8 @@ def show_changes(changes: CampaignChanges) -> None:
     say(console, f"\nratio: median of new ÷ median of base; p of Mann–Whitney, corrected for {count} (Holm)", "dim")
     if changes.unmatched:
         draw_table(console, unmatched_table(changes))
-    show_messages(to_notes(changes.notes), console)
+    alone = unmatched_metrics_text(changes)
+    show_messages(to_notes([*([alone] if alone else []), *changes.notes]), console)
 
 
 def write_changes(path: Path, changes: CampaignChanges) -> list[Path]:

@@ -61,7 +61,8 @@ def calibrate(
     `wf plan` then shows what a run will take, and its report what it took beside it. The figures are kept in
     calibration/SITE.json beside your sites. Takes a few minutes; Ctrl-C keeps what was measured. Exits with 130 then.
     """
-    from workflow.api import calibrate_site, calibration_of, keep_stages
+    from workflow.api import calibrate_site
+    from workflow.calibration.keep_calibration import calibration_of, keep_stages
 
     if as_json and not show:
         raise click.UsageError("--json has no effect without --show: use `wf calibrate --show --json`")

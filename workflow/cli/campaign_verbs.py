@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import shlex
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,10 +12,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from workflow.cli.completion import complete_site
+from workflow.cli.completion import complete_campaign, complete_site
 from workflow.cli.options import json_option
 from workflow.cli.verb_group import VerbGroup
-from workflow.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_RUN_FAILED, SpecError
+from workflow.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_RUN_FAILED, RunError, SpecError
 
 if TYPE_CHECKING:
     from workflow.campaign.planning.planned_trials import PlannedCampaign
@@ -103,10 +104,10 @@ def plan(file: Path, options: GivenOptions, directory: Path | None, junit: Path 
     from workflow.api import plan_campaign
     from workflow.campaign.show_campaign import show_plan, write_plan_junit
 
-    planned, problems = plan_campaign(file, directory, **vars(options))
+    planned, problems, packed = plan_campaign(file, directory, **vars(options))
     if junit is not None:
         write_plan_junit(junit, planned)
-    show_plan(planned, [problem for problem in problems if problem.level != "error"])
+    show_plan(planned, packed, [problem for problem in problems if problem.level != "error"])
     refuse(planned, problems)
 
 
@@ -122,18 +123,31 @@ def refuse(planned: PlannedCampaign, problems: list[Any]) -> None:
 @overlay_options
 @directory_option
 @click.option("--failed", is_flag=True, help="Run again only the repetitions that failed")
+@click.option("--detach", "-d", is_flag=True, help="Return when it has started; it goes on without a terminal")
 @click.option("--quiet", "-q", is_flag=True, help="Print only the result, not a line per repetition")
 @junit_option
 def run(
-    file: Path, options: GivenOptions, directory: Path | None, failed: bool, quiet: bool, junit: Path | None
+    file: Path,
+    options: GivenOptions,
+    directory: Path | None,
+    failed: bool,
+    detach: bool,
+    quiet: bool,
+    junit: Path | None,
 ) -> None:
     """Run what is not finished of a campaign, one repetition after the other.
 
     CAMPAIGN is the YAML file; of a campaign that has run also its directory, or its name below campaigns/. What has
     been measured is not run again: a campaign that was stopped or killed goes on, and one whose file has grown runs
     only what is new. It keeps its options: they need not be given again. Exits with 0 when all repetitions succeeded,
-    1 when some failed or the budget was spent, 2 when a trial cannot run, and 130 when it was interrupted.
+    1 when some failed or the budget was spent, 2 when a trial cannot run, and 130 when it was interrupted. Ctrl-C ends
+    it in order, unless it was started with --detach: see `wf campaign watch` and `wf campaign cancel`.
     """
+    if detach:
+        if junit is not None:
+            raise click.UsageError("--junit has no effect with --detach: the campaign has not ended then")
+        _detach(file, options, directory, failed)
+        return
     from workflow.api import run_campaign
     from workflow.campaign.show_campaign import ProgressLines, show_end, write_status_junit
 
@@ -145,12 +159,84 @@ def run(
     sys.exit(EXIT_INTERRUPTED if outcome.interrupted else EXIT_OK if outcome.status.complete else EXIT_RUN_FAILED)
 
 
+def _detach(file: Path, options: GivenOptions, directory: Path | None, failed: bool) -> None:
+    from workflow.api import detach_campaign
+
+    where, began = detach_campaign(file, directory, **vars(options), only_failed=failed)
+    name = shlex.quote(where.name if where.parent == Path("campaigns").absolute() else str(where))
+    if began:
+        click.echo(f"{where.name} has started: {where}\n  next: wf campaign watch {name}, or wf campaign cancel {name}")
+    else:
+        click.echo(f"{where.name}: nothing is left to run\n  next: wf campaign report {name}")
+
+
+def campaign_argument(function: F) -> F:
+    """A campaign that has been started."""
+    return click.argument(
+        "name", metavar="CAMPAIGN", type=click.Path(path_type=Path), shell_complete=complete_campaign
+    )(function)
+
+
 @campaign.command()
-@click.argument("name", metavar="CAMPAIGN", type=click.Path(path_type=Path))
+@campaign_argument
+@directory_option
+@click.option("--quiet", "-q", is_flag=True, help="Print only the result, not a line per repetition")
+def watch(name: Path, directory: Path | None, quiet: bool) -> None:
+    """Show the progress of a campaign until its end, from any host that sees its directory.
+
+    CAMPAIGN is its file, its directory, or its name below campaigns/. Exits with 0 when all repetitions succeeded, else
+    with 1. Ending `wf campaign watch` does not end the campaign; Ctrl-C on a terminal asks.
+    """
+    from workflow.cli.campaign_following import show_campaign_to_the_end
+
+    sys.exit(show_campaign_to_the_end(name, directory, quiet))
+
+
+@campaign.command()
+@campaign_argument
+@directory_option
+@click.option("--now", is_flag=True, help="Kill the stages at once, without time to close their files")
+def cancel(name: Path, directory: Path | None, now: bool) -> None:
+    """End a campaign, from any host that sees its directory, and wait for its end.
+
+    CAMPAIGN is its file, its directory, or its name below campaigns/. What runs is interrupted, and recorded as that;
+    `wf campaign run` goes on later. What a campaign whose process has died has left is ended, too.
+    """
+    from workflow.cli.campaign_following import cancel_campaign
+
+    cancel_campaign(name, directory, now)
+
+
+@campaign.command("list")
+@click.option(
+    "--lines", "-n", type=click.IntRange(min=1), default=20, show_default=True, help="How many of the newest campaigns"
+)
+@json_option("Print the campaigns as JSON")
+def list_all(lines: int, as_json: bool) -> None:
+    """List the campaigns below campaigns/, the newest first.
+
+    A campaign is `lost` when the process that ran it has died; `wf campaign run` goes on.
+    """
+    from workflow.campaign.control.campaign_state import known_campaigns, list_campaigns
+    from workflow.campaign.results.campaign_tables import campaign_list_table
+    from workflow.campaign.results.results_model import CampaignList
+    from workflow.report.show.printing import show_table
+
+    found = list_campaigns(list(reversed(known_campaigns()[-lines:])))
+    if as_json:
+        click.echo(CampaignList(campaigns=found).model_dump_json(indent=2))
+    elif not found:
+        raise RunError("no campaigns here: there is none below campaigns/", "start one: wf campaign run FILE")
+    else:
+        show_table(campaign_list_table(found))
+
+
+@campaign.command()
+@campaign_argument
 @directory_option
 @json_option("Print the counts as JSON")
 def status(name: Path, directory: Path | None, as_json: bool) -> None:
-    """Show how far a campaign is.
+    """Show how far a campaign is, who runs it, and what runs at the moment.
 
     CAMPAIGN is its file, its directory, or its name below campaigns/.
     """
@@ -165,7 +251,7 @@ def status(name: Path, directory: Path | None, as_json: bool) -> None:
 
 
 @campaign.command()
-@click.argument("name", metavar="CAMPAIGN", type=click.Path(path_type=Path))
+@campaign_argument
 @set_option
 @directory_option
 @json_option("Print the results as JSON")

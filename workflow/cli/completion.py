@@ -124,6 +124,20 @@ def _run_names(_context: click.Context, _begun: str) -> Iterable[str]:
     return [*([LATEST] if known else []), *reversed(known)]
 
 
+def complete_campaign(context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Campaigns below `campaigns/`; files where none begins so."""
+    from click.shell_completion import CompletionItem
+
+    return _campaign_names(context, parameter, begun) or [CompletionItem(begun, type="file")]
+
+
+@completes
+def _campaign_names(_context: click.Context, _begun: str) -> Iterable[str]:
+    from workflow.campaign.control.campaign_state import known_campaigns
+
+    return reversed(known_campaigns())
+
+
 def _pipeline(context: click.Context) -> Node | None:
     """The tree of the pipeline file that was typed, or else of the only one here."""
     from workflow.spec.yaml_tree.parse import read_yaml

@@ -13,7 +13,7 @@ import click
 from workflow.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, RunError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator
 
     from workflow.plan.plan_model import Plan
     from workflow.report.report_model import Report
@@ -34,7 +34,10 @@ def show_to_the_end(run_dir: Path, quiet: bool = False) -> int:
     try:
         state = _show(run_dir, quiet)
     except KeyboardInterrupt:
-        return _leave_or_cancel(run_dir)
+        from workflow.cli.cancelling import cancel_run
+
+        leave_or_cancel(run_dir.name, "wf", lambda: cancel_run(run_dir))
+        return EXIT_INTERRUPTED
     report = write_report(run_dir, state if state is not None and state.finished is not None else None)
     show_end(report, run_dir)
     return report.run.exit_code if report.run.state != "lost" else EXIT_RUN_FAILED
@@ -100,17 +103,18 @@ class _FirstLetters(click.Choice[str]):
         return super().convert(meant[0] if len(meant) == 1 else value, param, ctx)
 
 
-def _leave_or_cancel(run_dir: Path) -> int:
-    """What Ctrl-C means: on a terminal the user says it; elsewhere the run goes on."""
-    from workflow.cli.cancelling import cancel_run
+def leave_or_cancel(name: str, command: str, cancel: Callable[[], object]) -> None:
+    """What Ctrl-C means: on a terminal the user says it; elsewhere what `name` names goes on.
 
-    how = f"  watch it again: wf watch {run_dir.name}\n  end it: wf cancel {run_dir.name}"
+    Args:
+        command: what the verbs `watch` and `cancel` follow: `wf`, or `wf campaign`.
+        cancel: ends it.
+    """
     if sys.stdin.isatty() and sys.stderr.isatty():
         with contextlib.suppress(click.Abort):  # a second Ctrl-C leaves it alone
-            question = f"\n{run_dir.name} goes on. Leave it running, or cancel it?"
+            question = f"\n{name} goes on. Leave it running, or cancel it?"
             answer = click.prompt(question, type=_FirstLetters(["leave", "cancel"]), default="leave", err=True)
             if answer == "cancel":
-                cancel_run(run_dir)
-                return EXIT_INTERRUPTED
-    click.echo(f"{run_dir.name} goes on\n{how}", err=True)
-    return EXIT_INTERRUPTED
+                cancel()
+                return
+    click.echo(f"{name} goes on\n  watch it again: {command} watch {name}\n  end it: {command} cancel {name}", err=True)

@@ -92,6 +92,7 @@ class PortRecord(CalibrationPart):
     port: str
     side: Literal["read", "write"]
     bytes_per_step: float
+    share: float = Field(description="of the bytes of a step of the stream; 1 of its writer; 0.5: it reads one half")
     steps: int
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from workflow.forecast.calibration_model import Calibration, StageRecord
-from workflow.forecast.quartiles import Quartiles, between
+from workflow.forecast.quartiles import NOTHING, Quartiles, between
 from workflow.forecast.stage_identity import is_record_of, stage_identity
 from workflow.formats.sides import Side
 from workflow.formatting import plural, size
@@ -14,6 +14,8 @@ from workflow.plan.plan_model import Plan, StagePlan
 
 # Sizes of steps that differ by less are the same.
 SAME_SIZE = 0.01
+# Stages that wf adds and that compute nothing.
+PASSING_ON = ("pipe", "relay")
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,13 @@ def _share(plan: Plan, stream: str, records: Sequence[StageRecord]) -> float:
     return found.steps / records[0].steps if found is not None and found.steps else 1.0
 
 
+def read_share(stage: StagePlan, stream: str, records: Sequence[StageRecord]) -> float:
+    """How much of a step of a stream a stage reads, by a former run; all of it where none is known."""
+    port = next((end.port for end in stage.ends if (end.stream, end.side) == (stream, "read")), "")
+    known = (each.share for record in records for each in record.ports if (each.port, each.side) == (port, "read"))
+    return next(known, 1.0)
+
+
 def compute_time(
     stage: StagePlan, records: Sequence[StageRecord], sizes: Mapping[str, StreamSize]
 ) -> ComputeTime | None:
@@ -90,8 +99,8 @@ def compute_time(
     what the stage reads.
     """
     if not records:
-        return None
-    wanted = _read(stage, sizes)
+        return ComputeTime(NOTHING, 0.0, "it passes steps on") if stage.added in PASSING_ON else None
+    wanted = _read(stage, records, sizes)
     newest = records[0]
     own = _recorded(newest, "read")
     if wanted is None or not own or abs(wanted - own) <= SAME_SIZE * own:
@@ -110,12 +119,12 @@ def compute_time(
     return ComputeTime(nearest.compute_s * factor, None if nearest.cpu_s is None else nearest.cpu_s * factor, source)
 
 
-def _read(stage: StagePlan, sizes: Mapping[str, StreamSize]) -> float | None:
+def _read(stage: StagePlan, records: Sequence[StageRecord], sizes: Mapping[str, StreamSize]) -> float | None:
     """Bytes that a stage reads per step; None where a size is not known."""
     streams = [end.stream for end in stage.ends if end.side == "read"]
     if any(stream not in sizes for stream in streams):
         return None
-    return sum(sizes[stream].bytes for stream in streams)
+    return sum(sizes[stream].bytes * read_share(stage, stream, records) for stream in streams)
 
 
 def _recorded(record: StageRecord, side: Side) -> float:

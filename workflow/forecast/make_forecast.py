@@ -23,6 +23,7 @@ from workflow.forecast.known_stages import (
     ComputeTime,
     StreamSize,
     compute_time,
+    read_share,
     records_of,
     step_ratios,
     stream_sizes,
@@ -61,7 +62,8 @@ def make_forecast(plan: Plan, calibration: Calibration) -> Forecast:
     terms, missing = dict[str, StreamTerms](), list[str]()
     for stream in plan.streams:
         if stream.name in sizes:
-            terms[stream.name], lacking = stream_terms(stream, sizes[stream.name], plan, calibration)
+            shares = {name: read_share(plan.stage(name), stream.name, records[name]) for name in stream.readers}
+            terms[stream.name], lacking = stream_terms(stream, sizes[stream.name], shares, plan, calibration)
             missing += lacking
         else:
             missing.append(

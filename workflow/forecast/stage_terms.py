@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from workflow.forecast.calibration_model import Calibration, CompressorRates, MeasuredPart
@@ -25,9 +26,9 @@ class StreamTerms:
 
 
 def stream_terms(
-    stream: StreamPlan, known: StreamSize, plan: Plan, calibration: Calibration
+    stream: StreamPlan, known: StreamSize, shares: Mapping[str, float], plan: Plan, calibration: Calibration
 ) -> tuple[StreamTerms, list[str]]:
-    """The terms of a stream, and what was not measured of it."""
+    """The terms of a stream, and what was not measured of it. `shares`: how much of a step each reader reads."""
     terms, missing = StreamTerms(), list[str]()
     writer = plan.stage(stream.writer)
     compressor = _compressor(stream, plan, calibration, missing)
@@ -44,11 +45,12 @@ def stream_terms(
             break
         section: MeasuredPart = "transports" if rates in calibration.transports else "file_system"
         parallel = bool(calibration.measured[section].parallel_adios2)
-        cost = stream_cost(rates, moved, writer, reader, parallel)
+        share = shares.get(name, 1.0)
+        cost = stream_cost(rates, moved, share, writer, reader, parallel)
         _add(terms, stream, cost, name)
         if compressor is not None:
-            before = stream_cost(rates, known.bytes, writer, reader, parallel)
-            _add_compressor(terms, stream, name, compressor, known.bytes, plan)
+            before = stream_cost(rates, known.bytes, share, writer, reader, parallel)
+            _add_compressor(terms, stream, name, compressor, known.bytes, share, plan)
             terms.slower = _slower(known.bytes / writer.ranks, compressor, cost, before)
     return terms, missing
 
@@ -70,17 +72,23 @@ def _add(terms: StreamTerms, stream: StreamPlan, cost: StreamCost, reader: str) 
 
 
 def _add_compressor(
-    terms: StreamTerms, stream: StreamPlan, reader: str, compressor: CompressorRates, amount: float, plan: Plan
+    terms: StreamTerms,
+    stream: StreamPlan,
+    reader: str,
+    compressor: CompressorRates,
+    amount: float,
+    share: float,
+    plan: Plan,
 ) -> None:
     source = f"{compressor.operator} on {compressor.data}"
-    ends: list[tuple[str, TermName, Quartiles]] = [(stream.writer, "compress", compressor.compress)]
+    ends: list[tuple[str, TermName, Quartiles, float]] = [(stream.writer, "compress", compressor.compress, amount)]
     if reader:
-        ends.append((reader, "decompress", compressor.decompress))
-    for stage, name, rate in ends:
+        ends.append((reader, "decompress", compressor.decompress, amount * share))
+    for stage, name, rate, moved in ends:
         of_stage = terms.of_stage[stage]
         if any(term.name == name for term in of_stage):
             continue
-        seconds = rate.rate_of(amount / plan.stage(stage).ranks)
+        seconds = rate.rate_of(moved / plan.stage(stage).ranks)
         of_stage.append(Term(name=name, stream=stream.name, seconds=seconds, source=source))
         terms.cpu[stage] += seconds * plan.stage(stage).ranks
 

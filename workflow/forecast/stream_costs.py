@@ -53,10 +53,15 @@ def find_rates(stream: StreamPlan, reader: StagePlan, plan: Plan, calibration: C
     return min(found, key=difference, default=None)
 
 
-def stream_cost(rates: StreamRates, size: float, writer: StagePlan, reader: StagePlan, parallel: bool) -> StreamCost:
-    """What a step of `size` bytes takes. With a serial ADIOS2 rank 0 moves the data of all ranks."""
+def stream_cost(
+    rates: StreamRates, size: float, share: float, writer: StagePlan, reader: StagePlan, parallel: bool
+) -> StreamCost:
+    """What a step of `size` bytes takes, of which the reader reads a share.
+
+    With a serial ADIOS2 rank 0 moves the data of all ranks.
+    """
     writers, readers = (writer.ranks, reader.ranks) if parallel else (rates.writers, rates.readers)
-    written, taken = size / writers * rates.writers, size / readers * rates.readers
+    written, taken = size / writers * rates.writers, size * share / readers * rates.readers
 
     def at(amount: float, field: Callable[[StreamPoint], Quartiles]) -> Quartiles:
         return at_size(rates.points, amount, field)

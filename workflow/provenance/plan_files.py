@@ -34,7 +34,7 @@ def files_of(plan: Plan, loaded: Loaded) -> dict[Path, FileRole]:
     for name in (name for files in (stage.files for stage in loaded.spec.stages.values()) for name in files.values()):
         if is_data(file := loaded.path.parent / name):
             found.setdefault(file, "input")
-    for text in texts_of(plan.model_dump(mode="json", exclude=NOT_NAMES)):
+    for text in paths_in(plan.model_dump(mode="json", exclude=NOT_NAMES)):
         if (named := _named(text)) is not None:
             found.setdefault(named, "input")
     return found
@@ -70,22 +70,26 @@ def file_records(files: Mapping[Path, FileRole], limit: int) -> list[FileRecord]
     return [records[path] for path in files if path in records]
 
 
-def texts_of(value: Any) -> Iterator[str]:
-    """All texts in JSON-like data, keys included."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            yield str(key)
-            yield from texts_of(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from texts_of(item)
+def paths_in(data: Any) -> list[str]:
+    """The absolute paths among the texts of JSON-like data, keys included, each once and in their order."""
+    found: dict[str, None] = {}
+    waiting = [data]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, str):
+            if value.startswith("/"):
+                found[value] = None
+        elif isinstance(value, dict):
+            for key in reversed(value):
+                waiting += (value[key], key)
+        elif isinstance(value, list):
+            waiting += reversed(value)
+    return list(found)
 
 
 def _named(text: str) -> Path | None:
-    """The file that a text of the plan names; None for anything else."""
-    if not text.startswith("/") or "\n" in text or text.startswith("/dev/"):
+    """The file that a path of the plan names; None for anything else."""
+    if "\n" in text or text.startswith("/dev/"):
         return None
     path = Path(text)
     return path if is_data(path) else None

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from workflow.errors import RunError
@@ -30,21 +31,32 @@ def start_detached(run_dir: Path) -> Lease:
     the run after START_S.
     """
     log = run_dir / OUTPUT_FILE
+    started = start_process(supervisor_command(run_dir), run_dir, log, START_S, "the supervisor has not taken the run")
+    if isinstance(started, Lease):
+        return started
+    text = f"the supervisor ended with exit code {started} before it took the run{said_at_the_end(log)}"
+    raise RunError(text, f"see {log}")
+
+
+def start_process(command: Sequence[str], directory: Path, log: Path, within_s: float, late: str) -> Lease | int:
+    """Start a process in a session of its own that is to take the lease of `directory`.
+
+    Returns the lease, or the exit code of a process that ended without one. What it prints is added to `log`. Raises
+    RunError, which begins with `late`, when it has neither taken the lease nor ended after `within_s`; it is killed.
+    """
     with log.open("ab") as output:
         process = subprocess.Popen(
-            supervisor_command(run_dir), start_new_session=True, stdin=subprocess.DEVNULL, stdout=output, stderr=output
+            command, start_new_session=True, stdin=subprocess.DEVNULL, stdout=output, stderr=output
         )
-    deadline = time.monotonic() + START_S
-    while (lease := read_lease(run_dir)) is None:
+    deadline = time.monotonic() + within_s
+    while (lease := read_lease(directory)) is None:
         code = process.poll()
-        if code is not None and read_lease(run_dir) is None:
-            raise RunError(
-                f"the supervisor ended with exit code {code} before it took the run{_said(log)}", f"see {log}"
-            )
+        if code is not None and read_lease(directory) is None:
+            return code
         if time.monotonic() > deadline:
             process.kill()
             process.wait()
-            text = f"the supervisor has not taken the run within {START_S:.0f} s (process {process.pid}){_said(log)}"
+            text = f"{late} within {within_s:.0f} s (process {process.pid}){said_at_the_end(log)}"
             raise RunError(text, f"see {log}")
         time.sleep(_PAUSE_S)
     # It is nobody's child from now on: without a reference there is no warning about a process that still runs.
@@ -52,7 +64,7 @@ def start_detached(run_dir: Path) -> Lease:
     return lease
 
 
-def _said(log: Path) -> str:
+def said_at_the_end(log: Path) -> str:
     """The last lines of a log, after a colon."""
     lines = [line for line in last_lines(log, _SHOWN_LINES) if line.strip()]
     return ": " + " / ".join(lines) if lines else ""

@@ -27,7 +27,7 @@ Trouble = Literal["failed", "timeout", "other"]
 Outcome = Literal["succeeded", "failed", "interrupted", "stopped"]
 Fault = Literal["misdirected", "unreachable"]
 # What ended a run that did not succeed, where that is more than the failure of a program; "" where it is not.
-RunCause = Literal["", EndCause, "lost_steps", "end_of_allocation", "requeued"]
+RunCause = Literal["", EndCause, "lost_steps", "end_of_allocation", "requeued", "supervisor_killed"]
 EVENTS_FILE = "events.jsonl"
 # Version 3 has the CPU time of stages (`stage_cpu`, and `cpu_s` of `stage_exited`), and the calls in which stages wait
 # (`stream_waiting`). Version 2 states its version, and has less and less progress; version 1 has two lines of an end a

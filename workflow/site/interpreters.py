@@ -37,6 +37,8 @@ def is_own_python(program: str) -> bool:
     The same file in another folder is not: the Python of a virtual environment is a link to one that has other
     modules. Neither is another version in the same folder.
     """
+    if program == sys.executable:
+        return True
     if not is_python(program) or os.path.dirname(program) != os.path.dirname(sys.executable):  # noqa: PTH120
         return False
     return os.path.realpath(program) == os.path.realpath(sys.executable)

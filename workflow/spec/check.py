@@ -28,13 +28,19 @@ from workflow.spec.yaml_tree.node import KeyPath, Node, key_path, key_text, near
 
 @dataclass
 class Library:
-    """Components and engines read so far: each file is read once, however many stages and profiles name it."""
+    """Components and engines read so far: each file is read once, however many stages, profiles and trials name it."""
 
     base: Path
     components: dict[str, Component] = field(default_factory=dict)
     engines: dict[str, Engine] = field(default_factory=dict)
     broken: dict[str, list[Problem]] = field(default_factory=dict)
     models: dict[str, type[BaseModel]] = field(default_factory=dict)
+    others: dict[tuple[str, ...], list[Problem]] = field(default_factory=dict)
+    """Profiles that were chosen → what the others would break."""
+
+    def for_another(self) -> Library:
+        """The same for another load of the same file: with what was read, and without what was wrong."""
+        return replace(self, broken={})
 
     def parameters_model(self, name: str, component: Component) -> type[BaseModel]:
         """The model of the component's parameters."""

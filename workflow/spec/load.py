@@ -58,6 +58,7 @@ def load_pipeline(
     via: str | None = None,
     site: str | os.PathLike[str] | None = None,
     settings: Sequence[Setting] = (),
+    library: Library | None = None,
 ) -> Loaded:
     """Reads and checks a pipeline file. Starts nothing and needs neither ADIOS2 nor MPI.
 
@@ -68,6 +69,7 @@ def load_pipeline(
         via: an engine for every stream (but those of engine `file`); stronger than profiles.
         site: the machine, by name or by path; stronger than profiles.
         settings: the values of a trial of a campaign; stronger than all of these but `sets`.
+        library: what other trials of the same file have read already.
 
     Raises:
         SpecError: all that is wrong, in the file's order, profiles that were not chosen included.
@@ -76,7 +78,7 @@ def load_pipeline(
     file = Path(path)
     root, text = read_yaml(file, os.fspath(path))
     base = file.absolute().parent
-    library = Library(base)
+    library = Library(base) if library is None else library.for_another()
     overlaid = overlay(root, profiles, via, sets, None if site is None else os.fspath(site), settings)
     checked = check(overlaid.root, base, library)
     problems = [*overlaid.problems, *checked.problems, *_other_profiles(root, profiles, base, library)]
@@ -130,6 +132,8 @@ def _other_profiles(root: Node, chosen: Sequence[str], base: Path, library: Libr
     """What each profile that was not chosen would break: a typo in it is reported before the profile is used."""
     section = root.child("profiles")
     names = [name for name in (section.mapping() if section else {}) if name not in chosen]
+    if (known := library.others.get(tuple(chosen))) is not None:
+        return known
     before: Checked | None = None
     found = []
     for name in names:
@@ -138,6 +142,7 @@ def _other_profiles(root: Node, chosen: Sequence[str], base: Path, library: Libr
         lay_profile(alone, name)
         after = [*alone.problems, *check(alone.root, base, library, load_engines=False).problems]
         found += [_blamed(problem, name) for problem in after if problem not in before.problems]
+    library.others[tuple(chosen)] = found
     return found
 
 

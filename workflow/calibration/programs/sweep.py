@@ -41,6 +41,7 @@ def write(sizes: list[int]) -> tuple[float, list[StepMark]]:
                     pause = PAUSE * (time.perf_counter() - begin) / CROWDED
                 if pause:
                     time.sleep(pause)
+                    values += 1.0  # as a simulation does: what it writes is not what the caches have of the step before
                 with out.step():
                     out.write("values", values, shape=(count * ranks,), start=(count * rank,))
                 marks.append((count * 8 * ranks, bool(pause), time.process_time()))
@@ -50,10 +51,12 @@ def write(sizes: list[int]) -> tuple[float, list[StepMark]]:
 def read() -> tuple[float, list[StepMark]]:
     """Read this rank's share of each step."""
     marks = [(0, False, time.process_time())]
+    taken: list[object] = []
     opened = time.time()
     with stage.open_reader("data") as stream:
         for step in stream:
-            step.share("values")
+            taken.append(step.share("values"))
+            del taken[:-1]  # one is kept until the next is there, as programs do
             marks.append((step.shape("values")[0] * 8, False, time.process_time()))
     return opened, marks
 

@@ -59,4 +59,7 @@ class CampaignChanges(ResultsPart):
     metrics: list[MetricFacts] = Field(description="those compared; `threshold` is the tolerance")
     changes: list[TrialChange]
     unmatched: list[UnmatchedTrial]
+    unmatched_metrics: dict[str, Literal["base", "new"]] = Field(
+        description="metrics that one campaign alone has; empty where the metrics were chosen"
+    )
     notes: list[str] = Field(description="what to consider when reading these numbers")

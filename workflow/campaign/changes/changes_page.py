@@ -7,7 +7,12 @@ from pathlib import Path
 
 from workflow.campaign.campaign_directory import replace_file
 from workflow.campaign.changes.changes_model import CampaignChanges
-from workflow.campaign.changes.changes_tables import changes_table, difference_table, unmatched_table
+from workflow.campaign.changes.changes_tables import (
+    changes_table,
+    difference_table,
+    unmatched_metrics_text,
+    unmatched_table,
+)
 from workflow.campaign.changes.gate import faults
 from workflow.campaign.file.trials import short_names, trial_text
 from workflow.campaign.results.campaign_page import svg_address
@@ -50,6 +55,7 @@ def make_changes_page(changes: CampaignChanges, picture: ResultsPicture | None) 
         differences=difference_table(changes),
         metrics=[(metric, changes_table(changes, metric)) for metric in changes.metrics],
         unmatched=unmatched_table(changes),
+        unmatched_metrics=unmatched_metrics_text(changes),
         regressed=list(faults(changes, strict=False)),
         picture=picture,
         address="" if picture is None else svg_address(picture.svg),

@@ -8,6 +8,7 @@ from workflow.campaign.results.campaign_tables import metric_text, p_text, param
 from workflow.campaign.results.results_model import MetricFacts
 from workflow.formatting import NOTHING, three_figures
 from workflow.report.show.text_table import Column, Table, make_table, number_column, state_column, text_column
+from workflow.spec.suggest import listing
 
 
 def difference_table(changes: CampaignChanges) -> Table:
@@ -43,6 +44,16 @@ def unmatched_table(changes: CampaignChanges) -> Table:
         *parameter_columns(varied(each.parameters for each in changes.unmatched), lambda each: each.parameters),
     ]
     return make_table(columns, changes.unmatched)
+
+
+def unmatched_metrics_text(changes: CampaignChanges) -> str:
+    """`only old.json has the metric rate`; empty where both have the same."""
+    sides = {"base": changes.base, "new": changes.new}
+    return "; ".join(
+        f"only {source} has the {'metric' if len(names) == 1 else 'metrics'} {listing(names)}"
+        for side, source in sides.items()
+        if (names := [name for name, where in changes.unmatched_metrics.items() if where == side])
+    )
 
 
 def _side(side: SideMedian, metric: MetricFacts) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from workflow.campaign.changes.changes_model import CampaignChanges, TrialChange, UnmatchedTrial
+from workflow.campaign.changes.changes_model import CampaignChanges, TrialChange
 from workflow.campaign.file.trials import short_names, trial_text
 from workflow.campaign.junit import TrialCase
 from workflow.campaign.results.campaign_tables import decision_text, metric_text, p_text, varied
@@ -13,7 +13,7 @@ from workflow.formatting import three_figures
 
 
 def gate_cases(changes: CampaignChanges, strict: bool) -> list[TrialCase]:
-    """A case for each metric of each trial, and for each trial that only one side has; `fault` fails the gate.
+    """A case for each metric of each trial, and for what only one side has; `fault` fails the gate.
 
     A metric has regressed when it is significantly worse, and by more than its tolerance. `strict`: what is undecided
     fails, too, and what only the base has: a gate must not pass because nothing was measured.
@@ -33,7 +33,10 @@ def gate_cases(changes: CampaignChanges, strict: bool) -> list[TrialCase]:
                 skipped=text if undecided else "",
             )
         )
-    cases += [_unmatched_case(each, names, strict) for each in changes.unmatched]
+    for trial in changes.unmatched:
+        cases.append(_unmatched_case(trial_text(trial.parameters, names), "trial", trial.side, strict))
+    for name, side in changes.unmatched_metrics.items():
+        cases.append(_unmatched_case(name, "metric", side, strict))
     return cases
 
 
@@ -62,7 +65,6 @@ def decision_word(change: TrialChange, metric: MetricFacts) -> str:
     return decision_text(change.decision, metric)
 
 
-def _unmatched_case(each: UnmatchedTrial, names: dict[str, str], strict: bool) -> TrialCase:
-    text = "only the base has this trial" if each.side == "base" else "only the new campaign has this trial"
-    missing = strict and each.side == "base"
-    return TrialCase(trial_text(each.parameters, names), fault=text if missing else "", skipped=text)
+def _unmatched_case(name: str, kind: str, side: str, strict: bool) -> TrialCase:
+    text = f"only the {'base' if side == 'base' else 'new campaign'} has this {kind}"
+    return TrialCase(name, fault=text if strict and side == "base" else "", skipped=text)

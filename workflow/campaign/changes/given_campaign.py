@@ -125,7 +125,7 @@ def _to_results(path: Path, rows: Iterable[Mapping[str, Any]]) -> CampaignResult
         values.setdefault((row["metric"], row["trial"]), []).append(float(row["value"]))
     counts = {trial: max(len(v) for (_, of), v in values.items() if of == trial) for trial in parameters}
     return CampaignResults(
-        campaign=path.stem, description="", site="", host="", versions={}, seed=0, started=None, ended=None, load=None,
+        campaign="", description="", site="", host="", versions={}, seed=0, started=None, ended=None, load=None,
         trials=[
             TrialCount(trial=key, parameters=at, is_baseline=False, succeeded=counts[key], failed=0, wanted=counts[key])
             for key, at in parameters.items()

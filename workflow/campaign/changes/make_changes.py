@@ -39,6 +39,8 @@ class _Side:
     """The trials of one campaign by what identifies them in both."""
 
     parameters: Mapping[str, Mapping[str, object]]
+    keys: Mapping[str, str]
+    """Trial → its content key."""
     measured: Mapping[tuple[str, str], TrialResult]
     """Metric and trial → what was measured."""
 
@@ -80,7 +82,8 @@ def make_changes(
         metrics=facts,
         changes=changes,
         unmatched=unmatched,
-        notes=_notes(base, new, changes, asked=bool(metrics)),
+        unmatched_metrics={} if metrics else _unmatched_metrics(base.results, new.results),
+        notes=[_content_note(common, before, after), *_notes(base, new, changes)],
     )
 
 
@@ -91,13 +94,14 @@ def _side(results: CampaignResults, in_texts: bool) -> _Side:
     def shown(parameters: Mapping[str, object]) -> Mapping[str, object]:
         return {names.get(k, k): value_text(v) for k, v in parameters.items()} if in_texts else parameters
 
-    trials, measured = {}, {}
+    trials, keys, measured = {}, {}, {}
     for each in results.results:
         parameters = shown(each.parameters)
         identity = json.dumps(parameters, sort_keys=True)
         trials[identity] = parameters
+        keys[identity] = each.trial
         measured[each.metric, identity] = each
-    return _Side(trials, measured)
+    return _Side(trials, keys, measured)
 
 
 def _metrics(
@@ -172,6 +176,12 @@ def _unmatched(side: Literal["base", "new"], its: _Side, other: _Side) -> Iterat
             yield UnmatchedTrial(side=side, parameters=dict(parameters))
 
 
+def _unmatched_metrics(base: CampaignResults, new: CampaignResults) -> dict[str, Literal["base", "new"]]:
+    before, after = ({each.name for each in side.metrics} for side in (base, new))
+    found: dict[str, Literal["base", "new"]] = dict.fromkeys(sorted(before - after), "base")
+    return found | dict.fromkeys(sorted(after - before), "new")
+
+
 def _nothing_common(base: CampaignResults, new: CampaignResults) -> str:
     """With a trial of each, so that the difference is seen."""
     keys = varied(each.parameters for side in (base, new) for each in side.results)
@@ -201,18 +211,21 @@ def _facts(base: CampaignResults, new: CampaignResults) -> list[FactChange]:
     ]
 
 
-def _notes(base: GivenCampaign, new: GivenCampaign, changes: Sequence[TrialChange], asked: bool) -> list[str]:
+def _content_note(common: Sequence[str], before: _Side, after: _Side) -> str:
+    """Whether the two measured the same thing, by content keys."""
+    different = sum(before.keys[trial] != after.keys[trial] for trial in common)
+    if not different:
+        return "the trials of both have the same content: plan, programs, inputs and versions"
+    of = f"{different} of {plural(len(common), 'trial')}" if different < len(common) else "all trials"
+    return f"the content of {of} differs: plan, programs, inputs or versions"
+
+
+def _notes(base: GivenCampaign, new: GivenCampaign, changes: Sequence[TrialChange]) -> list[str]:
     notes = [
         f"{side.source} is a table: where and with which versions it was measured is not known"
         for side in (base, new)
         if side.is_table
     ]
-    if not asked:
-        for side, other in ((base, new), (new, base)):
-            others = {each.name for each in other.results.metrics}
-            alone = [each.name for each in side.results.metrics if each.name not in others]
-            if alone:
-                notes.append(f"only {side.source} has {plural(len(alone), 'metric')} {listing(alone)}")
     for side in (base, new):
         failed = sum(each.failed for each in side.results.trials)
         if failed:

@@ -57,7 +57,7 @@ class _Pilot:
 
 
 @dataclass(frozen=True)
-class _Running:
+class _Started:
     pilot: str
     place: Place
     expected_end_s: float
@@ -69,7 +69,7 @@ class Packing:
     def __init__(self, requests: Sequence[Request]) -> None:
         self._waiting = WaitingRequests(requests)
         self._pilots: dict[str, _Pilot] = {}
-        self._running: dict[int, _Running] = {}
+        self._running: dict[int, _Started] = {}
         self.reservation: Reservation | None = None
 
     @property
@@ -115,7 +115,7 @@ class Packing:
             self._waiting.remove(start.index)
             self._pilots[start.pilot].free.take(start.place)
             expected_s = self._waiting.requests[start.index].expected_s
-            self._running[start.index] = _Running(start.pilot, start.place, now_s + expected_s)
+            self._running[start.index] = _Started(start.pilot, start.place, now_s + expected_s)
         return start
 
     def end(self, index: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from workflow.campaign.file.campaign_spec import CampaignSpec
 from workflow.campaign.file.figures import FigureName, to_figure_name
@@ -12,6 +13,7 @@ from workflow.campaign.file.trials import Trial, make_trials, settings_of
 from workflow.campaign.planning.content_key import content_key
 from workflow.errors import Problem, SpecError
 from workflow.plan.plan_model import Plan, StagePlan
+from workflow.spec.check import Library
 from workflow.spec.load import Loaded, load_pipeline
 from workflow.spec.overlay import Setting
 from workflow.spec.suggest import did_you_mean, listing
@@ -80,11 +82,11 @@ def plan_campaign(campaign: Campaign, decide: Decide) -> PlannedCampaign:
     refused: list[RefusedTrial] = []
     baselines: dict[str, ReadyTrial] = {}
     without_io = settings_of(campaign.root, ("baseline", "set")) if campaign.spec.baseline is not None else []
-    limit = _deadline(campaign)
+    limit, library = _deadline(campaign), Library(Path(campaign.pipeline).absolute().parent)
     for trial in trials:
-        planned = _planned(campaign, trial, limit, decide)
+        planned = _planned(campaign, trial, limit, decide, library)
         if isinstance(planned, ReadyTrial) and without_io:
-            twin = _planned(campaign, trial.with_settings(without_io), limit, decide)
+            twin = _planned(campaign, trial.with_settings(without_io), limit, decide, library)
             if isinstance(twin, ReadyTrial):
                 baselines.setdefault(twin.key, replace(twin, is_baseline=True))
                 planned = replace(planned, baseline=twin.key)
@@ -108,10 +110,13 @@ def _deadline(campaign: Campaign) -> Setting:
     return Setting("deadlines.run", Node(campaign.spec.deadline, place, place))
 
 
-def _planned(campaign: Campaign, trial: Trial, limit: Setting, decide: Decide) -> ReadyTrial | RefusedTrial:
+def _planned(
+    campaign: Campaign, trial: Trial, limit: Setting, decide: Decide, library: Library
+) -> ReadyTrial | RefusedTrial:
+    settings = [limit, *trial.of_pipeline]
     try:
         loaded = load_pipeline(
-            campaign.pipeline, profiles=trial.profiles, site=campaign.site, settings=[limit, *trial.of_pipeline]
+            campaign.pipeline, profiles=trial.profiles, site=campaign.site, settings=settings, library=library
         )
         plan = decide(loaded, trial.of_site)
     except SpecError as error:

@@ -5,6 +5,7 @@ nodes are used. Pure.
 from __future__ import annotations
 
 import heapq
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -76,6 +77,12 @@ class Timeline:
     def efficiency(self) -> float:
         """The ideal ÷ the makespan; 1 for nothing at all."""
         return self.ideal_s / self.makespan_s if self.makespan_s else 1.0
+
+    @property
+    def most_at_once(self) -> int:
+        """How many repetitions run at the same time, at most."""
+        changes = sorted(change for run in self.runs for change in ((run.start_s, 1), (run.end_s, -1)))
+        return max(itertools.accumulate(change for _, change in changes), default=0)
 
 
 def simulate(

@@ -8,6 +8,7 @@ from typing import TypeVar
 from workflow.campaign.file.trials import short_names, value_text
 from workflow.campaign.planning.planned_trials import PlannedCampaign, ReadyTrial, RefusedTrial
 from workflow.campaign.results.results_model import (
+    CampaignLine,
     CampaignResults,
     CampaignStatus,
     ComparisonResult,
@@ -16,7 +17,7 @@ from workflow.campaign.results.results_model import (
     TrialResult,
 )
 from workflow.campaign.statistics.verdicts import Decision
-from workflow.formatting import NOTHING, duration, rate, size, three_figures
+from workflow.formatting import NOTHING, duration, moment, rate, size, three_figures
 from workflow.report.show.text_table import Column, Table, make_table, number_column, state_column, text_column
 
 R = TypeVar("R")
@@ -27,7 +28,7 @@ def metric_text(value: float | None, unit: str) -> str:
     if value is None:
         return NOTHING
     texts: dict[str, Callable[[float], str]] = {
-        "s": duration,
+        "s": _seconds,
         "B": size,
         "B/s": rate,
         "steps": _count,
@@ -66,6 +67,22 @@ def status_table(status: CampaignStatus) -> Table:
         state_column("state", _count_state),
     ]
     return make_table(columns, status.trials)
+
+
+def campaign_list_table(campaigns: Sequence[CampaignLine]) -> Table:
+    """The campaigns of a folder."""
+    columns: list[Column[CampaignLine]] = [
+        text_column("campaign", lambda each: each.name),
+        state_column("state", lambda each: each.state),
+        number_column("done", lambda each: f"{each.succeeded}/{each.wanted}"),
+        number_column("failed", lambda each: str(each.failed)),
+        number_column("running", lambda each: str(each.running)),
+        number_column("spent", lambda each: duration(each.spent_s)),
+        text_column("last entry", lambda each: moment(each.changed)),
+        text_column("host", lambda each: each.host or NOTHING),
+        text_column("site", lambda each: each.site or NOTHING),
+    ]
+    return make_table(columns, campaigns)
 
 
 def metric_table(results: CampaignResults, metric: MetricFacts) -> Table:
@@ -153,6 +170,11 @@ def _interval(result: TrialResult, unit: str) -> str:
     if result.low is None or result.high is None:
         return "too few" if result.values else NOTHING
     return f"{metric_text(result.low, unit)} … {metric_text(result.high, unit)}"
+
+
+def _seconds(value: float) -> str:
+    """Three figures of short times too: trials differ by parts of a millisecond."""
+    return f"{three_figures(value * 1e3)} ms" if 0 < value < 0.1 else duration(value)
 
 
 def _step_rate(value: float) -> str:

@@ -142,12 +142,12 @@ def _trial_result(trial: ScheduledTrial, metric: MetricFacts, repetitions: Seque
 
 
 def _operations(trials: Sequence[ScheduledTrial], of_trial: Mapping[str, list[Measured]]) -> list[OperationTimes]:
-    """The times of the operations of each stage, by stage; without stages that keep no metrics."""
+    """The times of the operations, by stage as in the pipeline; without stages that keep no metrics."""
     found: dict[str, list[OperationTimes]] = {}
     for trial in trials:
         repetitions = of_trial.get(trial.key, [])
-        names = {to_figure_name(text) for each in repetitions for text in each.figures}
-        for stage in sorted({name.name for name in names if name is not None and name.section == "stages"}):
+        names = (to_figure_name(text) for each in repetitions for text in each.figures)
+        for stage in dict.fromkeys(name.name for name in names if name is not None and name.section == "stages"):
             for operation in get_args(Operation):
                 figure = f"stages.{stage}.{operation}_s"
                 values = [each.figures[figure] for each in repetitions if figure in each.figures]

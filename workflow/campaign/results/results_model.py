@@ -84,6 +84,26 @@ class TrialCount(ResultsPart):
     reason: str = Field("", description="why the last failed repetition failed")
 
 
+class DriverPart(ResultsPart):
+    """The process that runs a campaign."""
+
+    host: str
+    pid: int
+    alive: bool = Field(description="false: it has died, and nobody runs the campaign now")
+
+
+class RunningRepetition(ResultsPart):
+    """A repetition that runs at the moment."""
+
+    trial: str
+    number: int
+    warmup: bool
+    attempt: int
+    run: str = Field(description="name of its run directory below `runs/`")
+    started: float = Field(description="Unix time")
+    place: str = Field(description="its hosts and cores; empty where nothing runs beside it")
+
+
 class CampaignStatus(ResultsPart):
     """How far a campaign is."""
 
@@ -92,11 +112,42 @@ class CampaignStatus(ResultsPart):
     site: str
     spent_s: float = Field(description="time of all repetitions so far, those that failed included")
     trials: list[TrialCount]
+    driver: DriverPart | None = Field(None, description="null: no process runs it now")
+    running: list[RunningRepetition] = Field(default_factory=list, description="at the moment")
 
     @property
     def complete(self) -> bool:
         """Whether every measured repetition of every trial succeeded."""
         return all(trial.succeeded == trial.wanted for trial in self.trials)
+
+
+CampaignState = Literal["running", "complete", "failed", "unfinished", "lost", "unreadable"]
+
+
+class CampaignLine(ResultsPart):
+    """One campaign of `wf campaign list`."""
+
+    name: str
+    state: CampaignState = Field(
+        description="failed: nothing is left to run, but some repetitions failed; unfinished: nobody runs it; lost: "
+        "the process that ran it has died"
+    )
+    reason: str = ""
+    succeeded: int = Field(0, description="measured repetitions")
+    failed: int = 0
+    wanted: int = 0
+    running: int = Field(0, description="repetitions at the moment")
+    spent_s: float = Field(0.0, description="time of all repetitions so far")
+    changed: float | None = Field(None, description="Unix time of the last entry")
+    host: str = Field("", description="of the process that runs it, or ran it last")
+    site: str = ""
+
+
+class CampaignList(ResultsPart):
+    """The campaigns below `campaigns/`, the newest first."""
+
+    campaigns_version: Literal[1] = 1
+    campaigns: list[CampaignLine]
 
 
 class CampaignResults(ResultsPart):

@@ -98,8 +98,8 @@ def ideal_factor(figure: str, ranks_key: str, scaling: Scaling, factor: float) -
     return factor if field in _RATES else None
 
 
-_TIMES = ("wall_s", "compute_s", "io_s")
-_RATES = ("throughput", "transfer_rate", "perceived_throughput")
+_TIMES = ("wall_s", "compute_s", "io_s", "step_s", "load_s")
+_RATES = ("throughput", "transfer_rate", "load_rate", "perceived_throughput")
 
 
 def _follow_each_other(one: Sequence[str], other: Sequence[str]) -> bool:

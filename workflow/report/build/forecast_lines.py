@@ -11,7 +11,7 @@ from workflow.report.build.step_terms import StepTerms, step_terms
 from workflow.report.read.run_records import Records
 from workflow.report.report_model import ForecastLine
 
-# A term that differs by less than this share of the time per step is not worth naming.
+# A term that differs by less than this share of the slowest stage's time per step is not worth naming.
 WORTH_NAMING = 0.1
 
 
@@ -20,6 +20,7 @@ def forecast_lines(forecast: Forecast, records: Records) -> tuple[list[ForecastL
     lines: list[ForecastLine] = []
     terms = {stage.name: step_terms(records, stage.name) for stage in records.plan.stages}
     off: list[tuple[float, str]] = []
+    slowest = max((_median(each.period) or 0.0 for each in terms.values()), default=0.0)
     for stage in forecast.stages:
         seen = terms[stage.name]
         pace = _median(seen.period)
@@ -30,7 +31,7 @@ def forecast_lines(forecast: Forecast, records: Records) -> tuple[list[ForecastL
         off += [
             (abs(part.forecast - part.measured), part.what)
             for part in parts
-            if part.measured is not None and pace and abs(part.forecast - part.measured) > WORTH_NAMING * pace
+            if part.measured is not None and abs(part.forecast - part.measured) > WORTH_NAMING * slowest
         ]
     for stream in forecast.streams:
         if stream.throughput is None:

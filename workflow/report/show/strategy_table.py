@@ -125,14 +125,16 @@ def judged(plan: Plan, stream: str, blocks: str | None, shape: str | None) -> li
 
 
 def _known_blocks(plan: Plan, stream: str, writers: int) -> BlockLayout | None:
-    """The data according to the plan: the largest variable with a shape in numbers, or the bytes of a step."""
+    """The data according to the plan: the largest variable if all shapes are numbers, or the bytes of a step."""
     written = next(end for stage in plan.stages for end in stage.ends if end.stream == stream and end.side == "write")
     shapes: dict[str, Shape] = {}
     for name, variable in written.variables.items():
         lengths = tuple(each for each in variable.shape or () if isinstance(each, int))
         if lengths and all(lengths) and len(lengths) == len(variable.shape or ()):
             shapes[name] = lengths
-    if shapes:
+    # A box beside atoms, of which nobody knows how many there are, says nothing of the data.
+    unknown = any(isinstance(each, str) for variable in written.variables.values() for each in variable.shape or ())
+    if shapes and not unknown:
         name = max(shapes, key=lambda each: prod(shapes[each]))
         try:
             made = blocks_of_shape(shapes[name], writers)

@@ -155,7 +155,7 @@ def end_run(run_dir: str, groups: Iterable[int]) -> None:
     """Kill all that is left of a run whose supervisor has been killed, and write the verdict in its place."""
     end_members(run_dir, groups)
     reason = "the supervisor was killed; its guard ended the stages"
-    write_verdict(run_dir, "failed", 1, reason, _run_time(Path(run_dir, EVENTS)))
+    write_verdict(run_dir, "failed", 1, reason, _run_time(Path(run_dir, EVENTS)), "supervisor_killed")
 
 
 def write_verdict(run_dir: str, state: str, exit_code: int, reason: str, t: float, cause: str = "") -> None:

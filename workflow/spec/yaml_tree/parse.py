@@ -6,6 +6,7 @@ and bounds on depth and size before anything is expanded. Anything unclear is re
 
 from __future__ import annotations
 
+import functools
 import re
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterator
@@ -38,7 +39,7 @@ def read_yaml(path: Path, source: str = "") -> tuple[Node, bytes]:
     """
     source = source or str(path)
     text = _read(path, source)
-    root = parse_yaml(text, source)
+    root = _parsed(text, source)
     if root.value is None:
         raise _refusal(SourcePosition(source), "the file is empty", "`wf init my-first` writes a working one")
     if not isinstance(root.value, dict):
@@ -50,6 +51,12 @@ def read_yaml(path: Path, source: str = "") -> tuple[Node, bytes]:
 def parse_yaml(text: bytes | str, source: str) -> Node:
     """The tree of one YAML document; a null node for an empty one. Raises SpecError with the place."""
     return _Composer(_decoded(text, source) if isinstance(text, bytes) else text, source).document()
+
+
+@functools.lru_cache(maxsize=8)
+def _parsed(text: bytes, source: str) -> Node:
+    """`parse_yaml` of a whole file: the trials of a campaign are all made from one, and trees do not change."""
+    return parse_yaml(text, source)
 
 
 def _read(path: Path, source: str) -> bytes:

@@ -1,0 +1,69 @@
+"""Planning many trials: files that they share are read once, and what is wrong with one trial stays with it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from workflow.api import plan_campaign
+from workflow.spec import check
+from workflow.spec.component_files import load_component
+from workflow.spec.models.component import Component
+
+PIPELINE = """
+wf: 1
+name: many
+stages:
+  sim: {component: gray_scott, with: {size: [8]}}
+  sink: {component: "null"}
+streams:
+  field: {from: sim, to: sink}
+profiles:
+  files: {streams: {"*": {via: bp5}}}
+"""
+
+
+def test_the_trials_share_what_was_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = Counter[str]()
+
+    def counted(name: str, base: Path = Path()) -> Component:
+        read[name] += 1
+        return load_component(name, base)
+
+    monkeypatch.setattr(check, "load_component", counted)
+    (tmp_path / "pipeline.yaml").write_text(PIPELINE)
+    (tmp_path / "campaign.yaml").write_text(
+        "wf: 1\ncampaign: c\npipeline: pipeline.yaml\nmatrix:\n"
+        "  profile: [null, files]\n  stages.sim.with.steps: [1, 2, 3, 4, 5, 6]\n"
+    )
+    planned, _, _ = plan_campaign(tmp_path / "campaign.yaml")
+    assert read == {"gray_scott": 1, "null": 1}
+    steps = [trial.loaded.parameters["sim"]["steps"] for trial in planned.ready]
+    engines = [trial.plan.streams[0].engine for trial in planned.ready]
+    assert steps == [1, 2, 3, 4, 5, 6] * 2 and engines == ["SST"] * 6 + ["BP5"] * 6
+    assert len({trial.key for trial in planned.ready}) == 12
+
+
+def test_a_component_that_is_wrong_spoils_its_own_trial_only(tmp_path: Path) -> None:
+    (tmp_path / "wrong").mkdir()
+    (tmp_path / "wrong/component.yaml").write_text("component: wrong\n")
+    (tmp_path / "pipeline.yaml").write_text(PIPELINE)
+    (tmp_path / "campaign.yaml").write_text(
+        "wf: 1\ncampaign: c\npipeline: pipeline.yaml\n"
+        "matrix: {stages.sink.component: ['null', ./wrong], stages.sim.with.steps: [1, 2]}\n"
+    )
+    planned, _, _ = plan_campaign(tmp_path / "campaign.yaml")
+    assert [trial.trial.parameters["stages.sink.component"] for trial in planned.ready] == ["null", "null"]
+    assert [trial.trial.parameters["stages.sink.component"] for trial in planned.refused] == ["./wrong", "./wrong"]
+
+
+def test_a_changed_pipeline_is_read_again(tmp_path: Path) -> None:
+    (tmp_path / "campaign.yaml").write_text("wf: 1\ncampaign: c\npipeline: pipeline.yaml\n")
+    keys = []
+    for text in (PIPELINE, PIPELINE.replace("[8]", "[9]"), PIPELINE):
+        (tmp_path / "pipeline.yaml").write_text(text)
+        planned, _, _ = plan_campaign(tmp_path / "campaign.yaml")
+        keys.append(planned.ready[0].key)
+    assert keys[0] == keys[2] != keys[1]

@@ -1,0 +1,96 @@
+"""Ends a campaign from outside: through its control file; when its process has died, what is left of its runs."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from workflow.campaign.campaign_directory import RUNS_FOLDER
+from workflow.campaign.execution.adoption import LeftAttempt, adopt, left_attempts
+from workflow.campaign.execution.repetition import to_attempt
+from workflow.campaign.ledger import Attempt, Ledger, RepetitionId, read_history
+from workflow.errors import RunError
+from workflow.formats.lease_file import LEASE_FILE
+from workflow.run.cancellation import REACTION_S
+from workflow.run.control_requests import Control, send_request
+from workflow.run.job_record import read_job
+from workflow.run.lease import LeaseWatch, Liveness, examine_leases, read_lease
+from workflow.run.run_directory import PLAN_FILE, read_filled_plan
+from workflow.submit.job_cancellation import end_job
+
+# For the end of pilots, after that of the runs in them.
+PILOTS_S = 60.0
+_PAUSE_S = 0.1
+
+
+@dataclass(frozen=True)
+class CampaignEnd:
+    """What was done: `driver` is None where no process ran the campaign; the attempts that ended meanwhile."""
+
+    driver: Liveness | None
+    ended: tuple[tuple[RepetitionId, Attempt], ...] = ()
+
+
+def stop_campaign(directory: Path, request: Control) -> CampaignEnd:
+    """End a campaign, and wait until no process runs it; what is left of a dead one is ended and recorded.
+
+    Raises RunError when its process lives and does not end in time, or a run that is left cannot be ended.
+    """
+    (lives,) = examine_leases([directory])
+    before = read_history(directory)
+    if lives.lease is None and not before.open:
+        return CampaignEnd(None)
+    if lives.alive:
+        send_request(directory, request)
+        lives = _await_end(directory, lives, _patience_s(directory, [each.run for each in before.open.values()]))
+        after = read_history(directory)
+        ended = [(identity, after.ended[identity]) for identity, _ in before.open if identity in after.ended]
+        if not lives.alive and read_lease(directory) is None:
+            return CampaignEnd(lives, tuple(ended))
+    return CampaignEnd(lives, tuple(_record_left(directory)))
+
+
+def _patience_s(directory: Path, runs: list[str]) -> float:
+    """How long the end may take: that of the runs at the moment, and of the pilots after them."""
+    found = [directory / RUNS_FOLDER / run for run in runs]
+    stops = [read_filled_plan(run).deadlines.stop for run in found if (run / PLAN_FILE).exists()]
+    return max(stops, default=0.0) + REACTION_S + PILOTS_S
+
+
+def _await_end(directory: Path, lives: Liveness, within_s: float) -> Liveness:
+    """Wait until the process has ended; returns whether it died. Raises RunError when it goes on."""
+    begin = time.monotonic()
+    watch = LeaseWatch(directory, begin)
+    while (lease := read_lease(directory)) is not None:
+        now = time.monotonic()
+        if not (seen := watch.look(now)).alive:
+            return seen
+        if now > begin + within_s:
+            text = f"its process on {lease.host} (process {lease.pid}) has not ended it within {within_s:.0f} s"
+            raise RunError(text, f"wf campaign cancel --now {directory.name}")
+        time.sleep(_PAUSE_S)
+    return Liveness(lives.lease, False)
+
+
+def _record_left(directory: Path) -> list[tuple[RepetitionId, Attempt]]:
+    """End the runs that a dead process has left, and record their ends."""
+    with Ledger(directory) as ledger:
+        ended = []
+        for each, attempt in adopt(left_attempts(ledger.history, directory)):
+            its = attempt or _end_job_of(each)
+            ledger.end(each.identity, its)
+            ended.append((each.identity, its))
+        (directory / LEASE_FILE).unlink(missing_ok=True)
+    return ended
+
+
+def _end_job_of(each: LeftAttempt) -> Attempt:
+    """End a run that is a batch job of its own."""
+    run_dir = each.start.run_dir
+    job = read_job(run_dir)
+    send_request(run_dir, "stop")
+    if job is not None and not end_job(run_dir, job):
+        raise RunError(f"{job.text} was cancelled and has not ended yet", f"look again later: wf status {run_dir}")
+    (again,) = (attempt for _, attempt in adopt([each]))
+    return again or to_attempt(each.start, max(0.0, time.time() - each.start.t))
