@@ -13,6 +13,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable, Generator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -410,7 +411,7 @@ def _plan_campaign(
     """The planned campaign, what to know about it, and its directory."""
     from workflow.campaign.campaign_advice import advise_campaign
     from workflow.campaign.campaign_directory import campaign_to_run, options_note
-    from workflow.campaign.planning.job_allocation import pilot_allocation
+    from workflow.campaign.planning.job_allocation import job_problems
     from workflow.campaign.planning.packed_campaign import needs_jobs
     from workflow.campaign.planning.planned_trials import plan_campaign as plan
 
@@ -420,12 +421,9 @@ def _plan_campaign(
     campaign, where = campaign_to_run(Path(path), None if directory is None else Path(directory), options, as_written)
     planned = plan(campaign, decide)
     problems = [*advise_campaign(planned), *options_note(campaign, options)]
-    if planned.ready and campaign.spec.jobs.mode == "pilots" and needs_jobs(planned, sites.allocation):
-        largest = max(planned.ready, key=lambda trial: trial.nodes)
-        try:
-            pilot_allocation(planned, sites.find(largest.loaded, largest.trial.of_site))
-        except SpecError as error:
-            problems += error.problems
+    if planned.ready and needs_jobs(planned, sites.allocation):
+        trial = planned.ready[0]
+        problems += job_problems(planned, sites.find(trial.loaded, trial.trial.of_site))
     return planned, problems, where
 
 
@@ -457,14 +455,17 @@ def run_campaign(
     Raises:
         SpecError: a trial cannot be planned, this machine lacks what one needs, or the budget is too small; nothing
             was started.
-        RunError: the directory cannot be used.
+        RunError: the directory cannot be used, or a process runs this campaign.
     """
+
     from workflow.campaign.campaign_run import run_planned
+    from workflow.campaign.control.detached_campaign import refuse_running
     from workflow.campaign.execution.ways_to_run import Surroundings
     from workflow.provenance.collect import circumstances
 
     sites, options = _Sites(), _campaign_options(sets, profiles, site)
     planned, machines, where = _checked_campaign(path, directory, options, as_written, sites)
+    refuse_running(where)
     common = circumstances(Path(planned.campaign.pipeline).parent, sys.argv)
     around = Surroundings(sites.allocation, machines, make_plan, common)
     return run_planned(planned, where, around, only_failed=only_failed, show=show, say=say)
@@ -499,7 +500,10 @@ def _checked_campaign(
             asked.add(needs)
             warnings += refuse_missing(trial.loaded, trial.plan, machine)
         if not needs_jobs(planned, sites.allocation):
-            warnings += refuse_allocation(trial.plan, machine, sites.allocation)
+            # Nodes that one repetition leaves are for others.
+            own = sites.allocation.hosts[: trial.plan.nodes]
+            received = replace(sites.allocation, hosts=own)
+            warnings += refuse_allocation(trial.plan, machine, received)
     show_warnings(list(dict.fromkeys(warnings)))
     return planned, machines, where
 
@@ -597,7 +601,7 @@ def forecast_plan(plan: Plan) -> Forecast | None:
 
 
 def calibrate_site(
-    site: str,
+    site: str | os.PathLike[str],
     folder: str | os.PathLike[str],
     *,
     parts: Sequence[MeasuredPart] = (),
@@ -622,7 +626,7 @@ def calibrate_site(
     """
     from workflow.calibration.keep_calibration import measure_and_keep, measuring_place
 
-    place = measuring_place(site, Path(folder).absolute(), make_plan, quick=quick)
+    place = measuring_place(os.fspath(site), Path(folder).absolute(), make_plan, quick=quick)
     return measure_and_keep(place, parts, data, new=new, show=show)
 
 

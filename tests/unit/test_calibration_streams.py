@@ -40,8 +40,8 @@ def test_what_is_measured_depends_on_the_machine() -> None:
     assert [setting.name for setting in transport_settings(place_on(SERIAL, 1))] == ["sst-tcp"]
     files = [setting.name for setting in file_settings(place_on(WITH_MPI, 1), cores=4)]
     assert files == [
-        "bp5", "bp5, async guided", "bp5, 2 writers, 1 aggregators", "bp5, 2 writers, 2 aggregators",
-        "bp5, 4 writers, 1 aggregators", "bp5, 4 writers, 4 aggregators",
+        "bp5", "bp5, async guided", "bp5, 2 writers, 1 aggregator", "bp5, 2 writers, 2 aggregators",
+        "bp5, 4 writers, 1 aggregator", "bp5, 4 writers, 4 aggregators",
     ]  # fmt: skip
     assert len(file_settings(place_on(WITH_MPI, 1, quick=True), cores=64)) == 4
     # Rank 0 would write for all.

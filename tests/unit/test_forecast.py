@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from tests.support.sample_run import make_plan, write_sample
-from workflow.calibration.stage_records import make_records, with_records
+from workflow.calibration.stage_records import find_runs, make_records, with_records
+from workflow.errors import RunError
 from workflow.forecast.calibration_model import (
     Calibration,
     CompressorRates,
@@ -238,3 +239,26 @@ def test_a_stream_with_fewer_steps_than_its_writer(tmp_path: Path) -> None:
     assert forecast.groups[0].limited_by == "stage md"
     assert forecast.stage("saxs").steps_per_step == pytest.approx(0.1)
     assert forecast.stage("saxs").step.median == pytest.approx(10 * forecast.stage("md").step.median)
+
+
+def test_a_pipe_computes_nothing(tmp_path: Path) -> None:
+    plan = make_plan()
+    md, saxs, keep = plan.stages
+    plan = plan.model_copy(
+        update={"stages": [md, saxs, keep.model_copy(update={"added": "pipe", "component": "pipe"})]}
+    )
+    forecast = make_forecast(plan, known(tmp_path))
+    assert forecast.missing == [] and forecast.stage("keep").complete
+    assert [term.name for term in forecast.stage("keep").terms] == ["compute", "read"]
+
+
+def test_all_runs_of_a_campaign_count(tmp_path: Path) -> None:
+    campaign = tmp_path / "campaign"
+    for name in ("a-r1", "a-r2"):
+        write_sample(campaign / "runs" / name)
+    (campaign / "ledger.jsonl").touch()
+    assert [path.name for path in find_runs(campaign)] == ["a-r1", "a-r2"]
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty/ledger.jsonl").touch()
+    with pytest.raises(RunError, match="this campaign has no runs"):
+        find_runs(tmp_path / "empty")

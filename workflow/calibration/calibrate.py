@@ -80,9 +80,9 @@ class Measurement:
             for samples in (*self._transports, *self._files):
                 todo.append((samples.setting.name + again, partial(self._measure_stream, samples)))
         if "compressors" in self._parts:
-            names = compressors_here(self._place.site)
-            todo += [(name, partial(self._measure_compressor, name)) for name in names]
-            if not names:
+            settings = compressors_here(self._place.site)
+            todo += [(name, partial(self._measure_compressor, setting)) for name, setting in settings.items()]
+            if not settings:
                 self.skipped.append("compressors: this ADIOS2 has no operators; that of `make adios2-mpi` has")
         return todo
 
@@ -92,14 +92,14 @@ class Measurement:
     def _measure_stream(self, samples: StreamSamples) -> None:
         measure_stream(samples, self._launches, self._place, self._cores)
 
-    def _measure_compressor(self, name: str) -> None:
+    def _measure_compressor(self, setting: str) -> None:
         if self._data is None:
             file, variable = make_data(self._place)
             data = f"{variable} of {SHIPPED_DATA}"
         else:
             file, variable = self._data.file, self._data.variable
             data = f"{self._data.file.name}:{variable}"
-        self._compressors.append(measure_compressor(name, file, variable, data, self._place))
+        self._compressors.append(measure_compressor(setting, file, variable, data, self._place))
 
     def into(self, old: Calibration) -> Calibration:
         """The calibration with what was measured in place of the same parts of the old one; the other parts stay."""

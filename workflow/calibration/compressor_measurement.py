@@ -34,6 +34,7 @@ stages:
   make:
     command: ["${{{{ wf.python }}}}", -m, {program}, write, "{file}", "{variable}", "{steps}"]
     writes: {{data: {{}}}}
+    place: {{cores_per_rank: {cores}}}
     output: {{compression: {{"*": {compressor}}}}}
   take:
     command: ["${{{{ wf.python }}}}", -m, {program}, read]
@@ -59,11 +60,17 @@ def make_data(place: MeasuringPlace) -> tuple[Path, str]:
     return kept, DATA_VARIABLE
 
 
-def measure_compressor(name: str, file: Path, variable: str, data: str, place: MeasuringPlace) -> CompressorRates:
-    """One run of one setting; `data` names what is compressed. Raises NotMeasuredError, MeasurementEndedError."""
-    steps = QUICK_STEPS if place.quick else STEPS
-    program, compressor = "workflow.calibration.programs.compress", COMPRESSORS[name]
-    pipeline = PIPELINE.format(program=program, file=file, variable=variable, steps=steps, compressor=compressor)
+def measure_compressor(
+    compressor: str, file: Path, variable: str, data: str, place: MeasuringPlace, cores: int = 1
+) -> CompressorRates:
+    """One run of one setting, on as many cores as it has threads; `data` names what is compressed.
+
+    Raises NotMeasuredError, MeasurementEndedError.
+    """
+    pipeline = PIPELINE.format(
+        program="workflow.calibration.programs.compress", file=file, variable=variable,
+        steps=QUICK_STEPS if place.quick else STEPS, compressor=compressor, cores=cores,
+    )  # fmt: skip
     with measured_run(pipeline, place) as run:
         return _rates(run, data)
 

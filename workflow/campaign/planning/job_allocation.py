@@ -26,6 +26,21 @@ def pilot_allocation(planned: PlannedCampaign, site: Site) -> AllocationPlan | N
     return job_allocation(planned.campaign, largest, site)
 
 
+def job_problems(planned: PlannedCampaign, site: Site) -> list[Problem]:
+    """What the site does not take of the jobs of a campaign, whose trials all have this site."""
+    found: list[Problem] = []
+    each = planned.spec.jobs.mode == "each"
+    for trial in planned.ready if each else planned.ready[:1]:
+        try:
+            if each:
+                job_allocation(planned.campaign, trial, site, own_nodes=True)
+            else:
+                pilot_allocation(planned, site)
+        except SpecError as error:
+            found += [problem for problem in error.problems if problem not in found]
+    return found
+
+
 def job_allocation(
     campaign: Campaign, trial: ReadyTrial, site: Site, *, own_nodes: bool = False
 ) -> AllocationPlan | None:

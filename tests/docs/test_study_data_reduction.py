@@ -1,0 +1,79 @@
+"""The study data-reduction: a tiny one runs, and what is predicted follows from what was measured."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tools.data_reduction import FIELDS, SingleMeasurements, inputs, pictures, predict
+from workflow.campaign.results.results_model import CampaignResults
+from workflow.forecast.compression_break_even import break_even_threshold
+
+ROOT = Path(__file__).parents[2]
+CAMPAIGN = ROOT / "examples/campaigns/data-reduction/campaign.yaml"
+MPI_PYTHON = os.environ.get("WF_MPI_PYTHON", "")
+
+
+@pytest.fixture(scope="module")
+def measured() -> tuple[SingleMeasurements, CampaignResults]:
+    return inputs()
+
+
+def test_a_tiny_study_compresses(tmp_path: Path) -> None:
+    if not MPI_PYTHON:
+        pytest.skip("WF_MPI_PYTHON does not name a Python with the ADIOS2 of `make adios2-mpi`")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    for words in (["run", str(CAMPAIGN), "--set", "scale=tiny"], ["report", "data-reduction"]):
+        command = [MPI_PYTHON, "-m", "workflow.cli", "campaign", *words]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stdout + done.stderr
+    report = CampaignResults.model_validate_json((tmp_path / "campaigns/data-reduction/report.json").read_bytes())
+    stored = {
+        str(each.parameters["profile"]): each.median
+        for each in report.results
+        if each.metric == "stored" and each.median
+    }
+    # Small fields are smooth: zfp with an absolute accuracy keeps the least of them.
+    assert set(stored) == {"lz4", "zfp-1e-3"} and stored["zfp-1e-3"] < stored["lz4"]
+
+
+def test_the_page_of_predictions_is_made_of_the_measurements() -> None:
+    command = [sys.executable, "tools/data_reduction.py", "--check"]
+    answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": "."})
+    assert answer.returncode == 0, answer.stderr
+
+
+def test_a_prediction_is_near_or_names_the_term_that_is_off(
+    measured: tuple[SingleMeasurements, CampaignResults],
+) -> None:
+    single, results = measured
+    found = predict(single, results)
+    assert {each.name for each in found} == {each.profile for each in single.compressors} and len(found) == 11
+    for each in found:
+        assert (abs(each.difference) <= 0.2) == (not each.off)
+        # Equation 4 says the same as equation 5.
+        assert (each.predicted < 1) == (break_even_threshold(single.path, each.single) > single.path.file_system)
+    ratios = {each.metric + str(each.value): each.ratio for each in results.comparisons}
+    assert all(each.measured == pytest.approx(ratios["output" + each.name]) for each in found)
+
+
+def test_a_wrong_term_is_named(measured: tuple[SingleMeasurements, CampaignResults]) -> None:
+    single, results = measured
+    changed = json.loads(single.model_dump_json())
+    (zstd,) = (each for each in changed["compressors"] if each["profile"] == "zstd-2")
+    for field in zstd["fields"]:
+        field["compress"]["median"] *= 3
+    assert len(zstd["fields"]) == len(FIELDS)
+    (found,) = (each for each in predict(single.model_validate(changed), results) if each.name == "zstd-2")
+    assert found.off.startswith("T_C: ")
+
+
+def test_the_pictures_have_their_data_beside_them(measured: tuple[SingleMeasurements, CampaignResults]) -> None:
+    for picture in pictures(*measured):
+        file = ROOT / f"docs/pictures/data-reduction-iso-compression-{picture.name}.csv"
+        assert file.read_bytes() == picture.csv() and file.with_suffix(".svg").is_file()

@@ -1,0 +1,320 @@
+"""The study data-reduction: each compressor by itself, and what equation 5 of the paper makes of it.
+
+    python tools/data_reduction.py measure    after `wf calibrate --only memory --only file_system`: single.json
+    python tools/data_reduction.py compare    after `tools/studies.py data-reduction …`: predictions.md and its pictures
+    python tools/data_reduction.py --check    exit 1 when predictions.md is not made of single.json and results.json
+
+The equations are those of workflow/forecast/compression_break_even.py. Titan is the system of the paper's table 1.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+from pydantic import BaseModel, ConfigDict
+
+from tools.studies import PICTURES, STUDIES, read, to_markdown
+from workflow import run_pipeline
+from workflow.api import make_plan
+from workflow.calibration.compressor_measurement import measure_compressor
+from workflow.calibration.keep_calibration import calibration_of, measuring_place
+from workflow.campaign.results.picture_canvas import BLACK, COLOURS, ResultsPicture, new_canvas, set_legend, to_svg
+from workflow.campaign.results.results_model import CampaignResults
+from workflow.forecast.calibration_model import CompressorRates
+from workflow.forecast.compression_break_even import (
+    OutputPath,
+    Reduction,
+    break_even_ratio,
+    break_even_threshold,
+    output_s,
+    reduced_output_s,
+    relative_overhead,
+)
+from workflow.forecast.stream_costs import at_size
+from workflow.formatting import rate, size
+from workflow.report.show.text_table import Column, make_table, number_column, text_column
+
+STUDY = STUDIES / "data-reduction"
+FIELDS = ("U", "V")
+PLAIN = "none"
+CLOSE = 0.2
+"""A predicted Γ that is nearer to the measured one is called confirmed."""
+GIB = 2.0**30
+TITAN = OutputPath(memcpy=6.0 * GIB, file_system=0.055 * GIB, preparation=1 / (4 * GIB))
+"""Table 1 and section 3.1 of the paper."""
+
+
+class SingleCompressor(BaseModel):
+    """One setting of the study on its fields, outside of the campaign."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    profile: str
+    fields: list[CompressorRates]
+
+    @property
+    def reduction(self) -> Reduction:
+        """f_C and T_C of fields of equal size, one after the other."""
+        ratio = sum(each.ratio for each in self.fields) / len(self.fields)
+        return Reduction(ratio, len(self.fields) / sum(1 / each.compress.median for each in self.fields))
+
+
+class SingleMeasurements(BaseModel):
+    """single.json: all that a prediction is made of. Bytes, seconds, bytes per second."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    memcpy: float
+    step_bytes: int
+    write_s: float
+    """Of an uncompressed step of that size: one writer, the copy into the buffer of ADIOS2 included."""
+    compressors: list[SingleCompressor]
+
+    @property
+    def path(self) -> OutputPath:
+        """The terms of equation 5. What is written is first copied: the file system is what remains."""
+        remaining_s = self.write_s - self.step_bytes / self.memcpy
+        return OutputPath(memcpy=self.memcpy, file_system=self.step_bytes / remaining_s)
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """One compressor, predicted and measured."""
+
+    name: str
+    single: Reduction
+    ratio: float
+    """f_C in the campaign."""
+    predicted: float
+    """Γ."""
+    measured: float
+    low: float | None
+    high: float | None
+    off: str
+    """The term that explains a difference of more than CLOSE; empty without one."""
+
+    @property
+    def difference(self) -> float:
+        """Relative to the measurement."""
+        return self.predicted / self.measured - 1
+
+
+def measure() -> None:
+    """Write single.json."""
+    profiles = yaml.safe_load((STUDY / "pipeline.yaml").read_text())["profiles"]
+    calibration = calibration_of()
+    if calibration.memory is None or not calibration.file_system:
+        sys.exit("not calibrated\n  wf calibrate --only memory --only file_system")
+    compressors = []
+    with tempfile.TemporaryDirectory(prefix=".data-reduction-", dir=Path.cwd()) as name:
+        folder = Path(name)
+        # The state in the middle of the run stands for all that it writes.
+        sets = [f"stages.simulation.with.{key}=20" for key in ("steps", "write_every")]
+        run = run_pipeline(STUDY / "pipeline.yaml", profiles=[PLAIN], sets=sets, run_dir=folder / "simulation")
+        file = folder / "simulation/streams/field.bp"
+        step_bytes = (run.streams[0].bytes or 0) // (run.streams[0].steps or 1)
+        place = measuring_place("auto", folder, make_plan, quick=False)
+        for profile, overlay in profiles.items():
+            if not overlay:
+                continue
+            ((_, setting),) = overlay["stages"]["simulation"]["output"]["compression"].items()
+            ((_, parameters),) = setting.items()
+            cores = parameters.get("threads", 1)
+            text = yaml.safe_dump(setting, default_flow_style=True).strip()
+            rates = [measure_compressor(text, file, field, f"{field} of the study", place, cores) for field in FIELDS]
+            compressors.append(SingleCompressor(profile=profile, fields=rates))
+            print(f"{profile}: {compressors[-1].reduction}", flush=True)
+    single = next(rates for rates in calibration.file_system if rates.writers == 1 and rates.async_write == "off")
+    written = at_size(single.points, step_bytes, lambda point: point.write_s)
+    found = SingleMeasurements(
+        memcpy=calibration.memory.median, step_bytes=step_bytes, write_s=written.median, compressors=compressors
+    )
+    (STUDY / "single.json").write_text(found.model_dump_json(indent=1) + "\n")
+
+
+def predict(single: SingleMeasurements, results: CampaignResults) -> list[Prediction]:
+    """Γ by equation 5 of every compressor that both have, and what the campaign measured."""
+    output, stored = _medians(results, "output"), _medians(results, "stored")
+    steps = _steps()
+    step_s = {name: seconds / steps for name, seconds in output.items()}
+    intervals = {str(each.value): each for each in results.comparisons if each.metric == "output"}
+    found = []
+    for each in single.compressors:
+        if each.profile not in output:
+            continue
+        ratio = stored[each.profile] / (single.step_bytes * steps)
+        measured = step_s[each.profile] / step_s[PLAIN]
+        predicted = relative_overhead(single.path, each.reduction)
+        is_off = abs(predicted / measured - 1) > CLOSE
+        compared = intervals[each.profile]
+        found.append(
+            Prediction(
+                each.profile, each.reduction, ratio, predicted, measured, compared.low, compared.high,
+                _term_off(single, each.reduction, ratio, step_s[each.profile], step_s[PLAIN]) if is_off else "",
+            )
+        )  # fmt: skip
+    return found
+
+
+def _term_off(single: SingleMeasurements, alone: Reduction, ratio: float, with_s: float, plain_s: float) -> str:
+    """The term of equation 5 with which the prediction comes nearest when the campaign's value replaces it."""
+    step, path = single.step_bytes, single.path
+    predicted_s = reduced_output_s(step, path, alone)
+    # What compressing took in the campaign, if the file system was as fast as it was alone.
+    compress_s = max(with_s - ratio * step / path.file_system, 1e-9)
+    gamma = {
+        "file system": predicted_s / plain_s,
+        "f_C": relative_overhead(path, Reduction(ratio, alone.throughput)),
+        "T_C": relative_overhead(path, Reduction(alone.ratio, step / compress_s)),
+    }
+    measured = with_s / plain_s
+    worst = min(gamma, key=lambda term: abs(gamma[term] / measured - 1))
+    told = {
+        "file system": f"writing a step: {_seconds(output_s(step, path))} alone, {_seconds(plain_s)} in the campaign",
+        "f_C": f"f_C: {alone.ratio:.3g} alone, {ratio:.3g} in the campaign",
+        "T_C": f"T_C: {rate(alone.throughput)} alone, {rate(step / compress_s)} in the campaign",
+    }
+    return told[worst]
+
+
+def _steps() -> int:
+    """How many states a run writes, the initial one included."""
+    given = yaml.safe_load((STUDY / "pipeline.yaml").read_text())["stages"]["simulation"]["with"]
+    return int(given["steps"]) // int(given["write_every"]) + 1
+
+
+def _medians(results: CampaignResults, metric: str) -> dict[str, float]:
+    return {
+        str(each.parameters["profile"]): each.median
+        for each in results.results
+        if each.metric == metric and each.median is not None
+    }
+
+
+def to_page(single: SingleMeasurements, results: CampaignResults) -> str:
+    """predictions.md."""
+    path, found = single.path, predict(single, results)
+    near = sum(not each.off for each in found)
+    lines = ["# data-reduction: predicted and measured", "<!-- written by tools/data_reduction.py; do not edit -->", ""]
+    lines += [
+        f"Measured alone: memcpy {rate(path.memcpy)}; a step of {size(single.step_bytes)} is written in "
+        f"{_seconds(single.write_s)}, of which the file system has {rate(path.file_system)} (T_FS).",
+        "",
+        f"Γ predicted within {CLOSE * 100:g} % of the measured one: {near} of {len(found)} compressors.",
+        "",
+    ]
+    lines += to_markdown(make_table(COMPARED, found))
+    lines += ["## Break-even", "", "Equation 4: a compressor pays where T_FS is below its threshold.", ""]
+    lines += to_markdown(make_table(_break_even_columns(path), found))
+    return "\n".join(lines).rstrip() + "\n"
+
+
+COMPARED: list[Column[Prediction]] = [
+    text_column("compressor", lambda each: each.name),
+    number_column("f_C alone", lambda each: f"{each.single.ratio:.3g}"),
+    number_column("f_C", lambda each: f"{each.ratio:.3g}"),
+    number_column("T_C", lambda each: rate(each.single.throughput)),
+    number_column("Γ predicted", lambda each: f"{each.predicted:.3g}"),
+    number_column("Γ measured", lambda each: f"{each.measured:.3g}"),
+    number_column("95 % interval", lambda each: _interval(each)),
+    number_column("difference", lambda each: f"{each.difference * 100:+.0f} %"),
+    text_column("term that is off", lambda each: each.off),
+]
+
+
+def _break_even_columns(path: OutputPath) -> list[Column[Prediction]]:
+    return [
+        text_column("compressor", lambda each: each.name),
+        number_column("threshold", lambda each: rate(break_even_threshold(path, each.single))),
+        number_column("f_C needed here at its T_C", lambda each: _needed(path, each.single)),
+        number_column("Γ on Titan", lambda each: f"{relative_overhead(TITAN, each.single):.3g}"),
+    ]
+
+
+def _interval(each: Prediction) -> str:
+    return "too few" if each.low is None or each.high is None else f"{each.low:.3g} … {each.high:.3g}"
+
+
+def _needed(path: OutputPath, reduction: Reduction) -> str:
+    ratio = break_even_ratio(path, reduction.throughput)
+    return f"{ratio:.2f}" if ratio > 0 else "none"
+
+
+def _seconds(value: float) -> str:
+    return f"{value * 1000:.3g} ms"
+
+
+def iso_compression(
+    name: str, title: str, path: OutputPath, shown: Sequence[tuple[str, Reduction, float | None]]
+) -> ResultsPicture:
+    """Figure 5 of the paper: Γ over T_C ÷ T_memcpy, a line for each f_C; the compressors on it, and as measured."""
+    canvas, axes = new_canvas(5.0)
+    relative = [10 ** (-3 + 3 * index / 90) for index in range(91)]
+    data: list[list[str | float | None]] = []
+    for number, ratio in enumerate((1.0, 0.8, 0.6, 0.4, 0.2, 0.0)):
+        gammas = [relative_overhead(path, Reduction(ratio, each * path.memcpy)) for each in relative]
+        axes.plot(relative, gammas, color=BLACK, alpha=0.75 - 0.12 * number, linewidth=1, zorder=1)
+        axes.annotate(f"f_C = {ratio:g}", (relative[-1], gammas[-1]), xytext=(4, -3), textcoords="offset points")
+        data += [[f"f_C = {ratio:g}", x, y, None] for x, y in zip(relative, gammas, strict=True)]
+    axes.axhline(1.0, color=BLACK, linestyle="--", linewidth=1)
+    for number, (label, reduction, measured) in enumerate(shown):
+        x, predicted = reduction.throughput / path.memcpy, relative_overhead(path, reduction)
+        colour, marker = COLOURS[number % len(COLOURS)], "os^vDP"[number // len(COLOURS)]
+        axes.plot(x, predicted, marker, color=colour, label=f"{label} ({reduction.ratio:.2f})")
+        if measured is not None:
+            axes.plot([x, x], [predicted, measured], "-", color=colour, linewidth=1)
+            axes.plot(x, measured, "_", color=colour, markersize=9, markeredgewidth=2)
+        data.append([label, x, predicted, measured])
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlabel("throughput of the compressor ÷ memcpy")
+    axes.set_ylabel("Γ: time of output ÷ time without compression")
+    set_legend(canvas, axes)
+    return ResultsPicture(name, title, to_svg(canvas), ["curve", "throughput", "predicted", "measured"], data)
+
+
+def pictures(single: SingleMeasurements, results: CampaignResults) -> list[ResultsPicture]:
+    """The paper's figure 5 for the machine of the campaign, and the same compressors on Titan's file system."""
+    found = predict(single, results)
+    here = [(each.name, each.single, each.measured) for each in found]
+    return [
+        iso_compression("here", "Γ of the compressors here", single.path, here),
+        iso_compression("titan", "Γ on Titan", TITAN, [(each.name, each.single, None) for each in found]),
+    ]
+
+
+def inputs() -> tuple[SingleMeasurements, CampaignResults]:
+    """The committed measurements."""
+    return SingleMeasurements.model_validate_json((STUDY / "single.json").read_bytes()), read(STUDY)
+
+
+def is_current() -> bool:
+    """Whether predictions.md is what the measurements make."""
+    page = STUDY / "predictions.md"
+    return page.is_file() and page.read_text() == to_page(*inputs())
+
+
+def main(arguments: list[str]) -> None:
+    """Measure, compare or check."""
+    if arguments == ["measure"]:
+        measure()
+    elif arguments == ["compare"]:
+        (STUDY / "predictions.md").write_text(to_page(*inputs()))
+        for picture in pictures(*inputs()):
+            file = PICTURES / f"data-reduction-iso-compression-{picture.name}.svg"
+            file.write_bytes(picture.svg)
+            file.with_suffix(".csv").write_bytes(picture.csv())
+    elif arguments == ["--check"]:
+        if not is_current():
+            sys.exit("predictions.md is not made of single.json and results.json\n  tools/data_reduction.py compare")
+    else:
+        sys.exit(str(__doc__))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
