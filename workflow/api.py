@@ -455,15 +455,17 @@ def run_campaign(
     Raises:
         SpecError: a trial cannot be planned, this machine lacks what one needs, or the budget is too small; nothing
             was started.
-        RunError: the directory cannot be used.
+        RunError: the directory cannot be used, or a process runs this campaign.
     """
 
     from workflow.campaign.campaign_run import run_planned
+    from workflow.campaign.control.detached_campaign import refuse_running
     from workflow.campaign.execution.ways_to_run import Surroundings
     from workflow.provenance.collect import circumstances
 
     sites, options = _Sites(), _campaign_options(sets, profiles, site)
     planned, machines, where = _checked_campaign(path, directory, options, as_written, sites)
+    refuse_running(where)
     common = circumstances(Path(planned.campaign.pipeline).parent, sys.argv)
     around = Surroundings(sites.allocation, machines, make_plan, common)
     return run_planned(planned, where, around, only_failed=only_failed, show=show, say=say)

@@ -17,7 +17,7 @@ PIPELINE = """
 wf: 1
 name: known
 stages:
-  make: {component: synthetic, with: {bytes: 2 MB, steps: %d, compute_time: 20 ms}}
+  make: {component: synthetic, with: {bytes: 2 MB, steps: %d, compute_time: 60 ms}}
   drop: {component: "null"}
 streams:
   data: {from: make, to: drop, via: sst-tcp}
@@ -39,7 +39,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder whose calibration has memory and transports."""
     folder = tmp_path_factory.mktemp("calibrate")
     (folder / "measured").mkdir()
-    (folder / "pipeline.yaml").write_text(PIPELINE % 30)
+    (folder / "pipeline.yaml").write_text(PIPELINE % 15)
     said = wf(folder, "calibrate", "--quick", "--only", "memory", "--only", "transports", "--dir", "measured")
     assert "1/2 memcpy" in said and "2/2 sst-tcp" in said
     return folder
@@ -86,7 +86,7 @@ def test_a_run_is_forecast_from_a_former_one(home: Path) -> None:
     assert "stages.make: its computing time is not known: run it once, then `wf calibrate --from RUN`" in before
     wf(home, "run", "pipeline.yaml", "--run-dir", "former", "-q")
     assert "computing time of 2 stages" in wf(home, "calibrate", "--from", "former")
-    (home / "other.yaml").write_text(PIPELINE % 40)
+    (home / "other.yaml").write_text(PIPELINE % 12)
     plan = wf(home, "plan", "other.yaml")
     assert "limited by stage make" in plan and "not known" not in plan
     assert wf(home, "plan", "other.yaml", "--json").find("forecast") == -1
@@ -94,9 +94,9 @@ def test_a_run_is_forecast_from_a_former_one(home: Path) -> None:
     report = json.loads(wf(home, "report", "next", "--json"))
     lines = {line["what"]: line for line in report["forecast"]}
     pace = lines["time per step of make"]
-    # It sleeps for 20 ms in each step.
-    assert pace["forecast"] >= 0.02 and pace["measured"] >= 0.02
-    assert lines["make: compute"]["forecast"] >= 0.02
+    # It sleeps for 60 ms in each step.
+    assert pace["forecast"] >= 0.06 and pace["measured"] >= 0.06
+    assert lines["make: compute"]["forecast"] >= 0.06
     assert lines["make: write data"]["measured"] > 0
     assert "time per step of make" in wf(home, "report", "next")
     assert "<h2>Forecast</h2>" in (home / "next/report.html").read_text()
