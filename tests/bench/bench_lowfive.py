@@ -10,7 +10,7 @@ in sum. Every value of the first and of the last step is checked, outside of wha
 one dimension into a buffer and copies them from there: `perf` saw the consumer copy as much there as it fetched (24 %
 and 25 % of its samples), and 48 MB from three writers took 11 ms of its CPU time as 3-D blocks, but 6 ms as a 1-D
 array.
-Workload: O. Yildiz et al., "LowFive: In Situ Data Transport for High-Performance Workflows", IPDPS 2023.
+Workload: T. Peterka et al., "LowFive: In Situ Data Transport for High-Performance Workflows", IPDPS 2023.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ def is_fragment(block: Block) -> bool:
 def test_commands_exist(block: Block) -> None:
     if re.search("^(error|warning|note): ", block.text, re.MULTILINE):
         return  # test_docs_messages.py runs it: it may show misspelt commands
-    for line in block.text.splitlines():
+    for line in block.text.replace("\\\n", " ").splitlines():
         for command in line.removeprefix("$ ").partition("#")[0].split(";"):
             words = shlex.split(command)
             if words[:1] != ["wf"]:

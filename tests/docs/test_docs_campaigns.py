@@ -20,7 +20,10 @@ ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "examples/campaigns"
 STUDIES = sorted(path.parent for path in FOLDER.glob("**/campaign.yaml"))
 # What the machine of a study has beyond the ADIOS2 of PyPI.
-SITES = {"data-reduction": ["set.site.operators=[blosc, bzip2, zfp]"]}
+SITES = {
+    "data-reduction": ["set.site.operators=[blosc, bzip2, zfp]"],
+    "in-situ-transport": ["set.site.parallel_adios2=true", "set.site.planes=[tcp, mpi]"],
+}
 STARTER = (ROOT / "examples/00-starter/pipeline.yaml").read_text()
 
 

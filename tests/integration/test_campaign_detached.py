@@ -94,7 +94,7 @@ def test_a_detached_campaign_is_watched_and_cancelled_by_others_and_goes_on(camp
     (listed,) = json.loads(campaign.wf("list", "--json"))["campaigns"]
     assert (listed["state"], listed["running"], listed["wanted"]) == ("running", 1, 4)
     for again in ("--detach", "-q"):
-        assert "runs this campaign" in campaign.wf("run", again, code=2)
+        assert f"(process {lease.pid}) runs this campaign" in campaign.wf("run", again, code=2)
 
     watch, other = watching(campaign), watching(campaign)
     other.send_signal(signal.SIGINT)

@@ -14,6 +14,8 @@ from workflow.calibration.stream_measurement import (
     stream_pipeline,
     transport_settings,
 )
+from workflow.cli.calibration_verbs import PARTS as OFFERED
+from workflow.forecast.calibration_model import PARTS
 from workflow.launch.allocation import Allocation, Host
 from workflow.site.site_model import Site
 
@@ -40,8 +42,8 @@ def test_what_is_measured_depends_on_the_machine() -> None:
     assert [setting.name for setting in transport_settings(place_on(SERIAL, 1))] == ["sst-tcp"]
     files = [setting.name for setting in file_settings(place_on(WITH_MPI, 1), cores=4)]
     assert files == [
-        "bp5", "bp5, async guided", "bp5, 2 writers, 1 aggregators", "bp5, 2 writers, 2 aggregators",
-        "bp5, 4 writers, 1 aggregators", "bp5, 4 writers, 4 aggregators",
+        "bp5", "bp5, async guided", "bp5, 2 writers, 1 aggregator", "bp5, 2 writers, 2 aggregators",
+        "bp5, 4 writers, 1 aggregator", "bp5, 4 writers, 4 aggregators",
     ]  # fmt: skip
     assert len(file_settings(place_on(WITH_MPI, 1, quick=True), cores=64)) == 4
     # Rank 0 would write for all.
@@ -62,3 +64,7 @@ def test_as_many_writers_as_cores(plan_of: Planner) -> None:
     plan = plan_of(text, site=WITH_MPI)
     assert plan.stage("make").ends[0].parameters["NumAggregators"] == "2"
     assert plan.stage("make").placement.cores == [0, 1, 2, 3]
+
+
+def test_the_command_line_offers_every_part() -> None:
+    assert set(OFFERED) == set(PARTS)

@@ -70,11 +70,13 @@ def test_no_parameter_takes_a_path_of_one_form_only() -> None:
         ("read_report", "run"),
         ("steps_table", "run"), ("compare_runs", "a"), ("compare_runs", "b"), ("open_reader", "path"),
         ("open_writer", "path"), ("plan_campaign", "path"), ("plan_campaign", "directory"), ("plan_campaign", "site"),
-            ("run_campaign", "site"), ("run_campaign", "path"), ("run_campaign", "directory"),
+        ("run_campaign", "site"), ("run_campaign", "path"), ("run_campaign", "directory"),
+        ("detach_campaign", "site"), ("detach_campaign", "path"), ("detach_campaign", "directory"),
         ("campaign_status", "campaign"), ("campaign_status", "directory"), ("report_campaign", "campaign"),
         ("report_campaign", "directory"), ("compare_campaigns", "base"), ("compare_campaigns", "new"),
         ("archive_run", "run"), ("archive_run", "archive"), ("archive_campaign", "campaign"),
         ("archive_campaign", "archive"), ("archive_campaign", "directory"),
+        ("calibrate_site", "site"), ("calibrate_site", "folder"),
     }  # fmt: skip
 
 
@@ -123,6 +125,14 @@ def test_files_of_data(form: Form, tmp_path: Path) -> None:
         assert [step.read("x").tolist() for step in reader] == [[0.0, 1.0, 2.0]]
     comparison = compare_runs(form("a.bp"), form(tmp_path / "b.bp"))
     assert comparison.identical and (comparison.a, comparison.b) == ("a.bp", str(tmp_path / "b.bp"))
+
+
+@FORMS
+def test_calibration(form: Form, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    said: list[str] = []
+    kept = workflow.api.calibrate_site(form("./mine.yaml"), form(tmp_path), parts=["memory"], show=said.append)
+    assert kept.file == tmp_path / "config/wf/calibration/local.json" and said == ["  1/1 memcpy"]
 
 
 @FORMS

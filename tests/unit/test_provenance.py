@@ -11,10 +11,10 @@ import pytest
 
 from workflow.api import load_pipeline, make_plan
 from workflow.provenance.collect import LARGEST_READ, circumstances, to_provenance
-from workflow.provenance.file_checksums import checksum
+from workflow.provenance.file_checksums import checksum, unread_bytes
 from workflow.provenance.git_state import start_git_state
 from workflow.provenance.installed_versions import versions_of
-from workflow.provenance.plan_files import files_of
+from workflow.provenance.plan_files import file_records, files_of
 from workflow.provenance.provenance_model import GitState, Provenance
 from workflow.provenance.redaction import (
     REMOVED,
@@ -145,8 +145,9 @@ def test_a_broken_repository_is_no_error(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_checksum_is_read_once_and_again_after_a_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "file"
     file.write_bytes(b"one")
-    assert checksum(file, limit=2) is None
-    assert checksum(file) == hashlib.sha256(b"one").hexdigest() == checksum(file, limit=0)
+    assert unread_bytes(file) == 3
+    assert checksum(file) == hashlib.sha256(b"one").hexdigest()
+    assert unread_bytes(file) == 0
     with monkeypatch.context() as patch:
         patch.setattr(hashlib, "sha256", lambda: pytest.fail("read again"))
         checksum(file)
@@ -201,6 +202,18 @@ def test_every_file_of_a_plan_is_recorded(tmp_path: Path, monkeypatch: pytest.Mo
     assert SECRET not in found.to_json()
     assert {"wf", "python", "os", "adios2", "numpy"} <= set(found.versions)
     assert Provenance.model_validate_json(found.to_json()) == found
+
+
+def test_programs_are_read_first(tmp_path: Path) -> None:
+    for name in ("input", "program", "other"):
+        (tmp_path / name).write_text(f"{name:8}")
+    files = {tmp_path / "input": "input", tmp_path / "program": "program", tmp_path / "other": "input"}
+    records = file_records(files, limit=10)  # type: ignore[arg-type]
+    assert [(Path(each.path).name, each.sha256 is not None) for each in records] == [
+        ("input", False), ("program", True), ("other", False),
+    ]  # fmt: skip
+    checksum(tmp_path / "other")
+    assert [each.sha256 is not None for each in file_records(files, limit=0)] == [False, True, True]  # type: ignore[arg-type]
 
 
 def test_versions_of_another_python_are_read_off_its_folders(tmp_path: Path) -> None:

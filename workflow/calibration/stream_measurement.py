@@ -14,6 +14,7 @@ from itertools import pairwise
 from workflow.calibration.measured_run import MeasuredRun, MeasuringPlace, measured_run
 from workflow.forecast.calibration_model import LaunchCost, StreamPoint, StreamRates
 from workflow.forecast.quartiles import quartiles
+from workflow.formatting import plural
 from workflow.report.read.metrics_file import StepRecord
 from workflow.run.events import StageStarted, read_events
 
@@ -53,8 +54,9 @@ class StreamSetting:
     def name(self) -> str:
         """`sst-tcp between two nodes`, `bp5, 4 writers, 2 aggregators`."""
         parts = [f"{self.via} between two nodes" if self.nodes > 1 else self.via]
-        parts += [f"{self.writers} writers"] if self.writers > 1 else []
-        parts += [f"{self.aggregators} aggregators"] if self.aggregators and self.writers > 1 else []
+        if self.writers > 1:
+            parts.append(plural(self.writers, "writer"))
+            parts += [plural(self.aggregators, "aggregator")] if self.aggregators else []
         parts += [f"async {self.async_write}"] if self.async_write != "off" else []
         return ", ".join(parts)
 

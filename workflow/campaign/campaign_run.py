@@ -11,7 +11,7 @@ from pathlib import Path
 
 from workflow import __version__
 from workflow.campaign.campaign_directory import Schedule, file_checksums, open_directory, prepare, to_schedule
-from workflow.campaign.execution.adoption import adopt, left_attempts
+from workflow.campaign.execution.adoption import LeftAttempt, adopt, left_attempts
 from workflow.campaign.execution.driver_lease import StopRequests, driver_lease
 from workflow.campaign.execution.remaining import EndedRepetition, remaining, repetitions
 from workflow.campaign.execution.ways_to_run import Surroundings, choose_way
@@ -58,10 +58,11 @@ def run_planned(
     with Ledger(directory) as ledger, driver_lease(directory) as driver, StopRequests(directory) as stop:
         schedule = write_schedule(planned, directory)
         place = Workplace(directory, around.allocation, ledger, stop, around.common)
-        for each in _adopted(planned, place):
+        going_on: list[LeftAttempt] = []
+        for each in _adopted(planned, place, going_on):
             if show is not None:
                 show(each)
-        way = choose_way(planned, place, around, driver, say or _say_nothing, only_failed)
+        way = choose_way(planned, place, around, driver, going_on, say or _say_nothing, only_failed)
         with contextlib.closing(way) as ended:
             because = ""
             while True:
@@ -98,12 +99,16 @@ def write_schedule(planned: PlannedCampaign, directory: Path) -> Schedule:
     return schedule
 
 
-def _adopted(planned: PlannedCampaign, place: Workplace) -> Iterator[EndedRepetition]:
-    """Take what a killed campaign has left into the ledger; tell of those that belong to this campaign as it is now."""
+def _adopted(planned: PlannedCampaign, place: Workplace, going_on: list[LeftAttempt]) -> Iterator[EndedRepetition]:
+    """Take what a killed campaign has left into the ledger; tell of those that belong to this campaign as it is now.
+
+    `going_on` gets those that go on.
+    """
     left = left_attempts(place.ledger.history, place.directory)
     known = {each.identity: each for each in repetitions(planned)} if left else {}
     for each, attempt in adopt(left):
         if attempt is None:
+            going_on.append(each)
             continue
         place.end(planned, each.identity, attempt)
         if (its := known.get(each.identity)) is not None:

@@ -23,8 +23,8 @@ def stream_warnings(
     slower = terms.slower if terms is not None else None
     if slower is not None and slower.low > WORTH_SAYING:
         found.append(
-            f"stream {stream.name}: this compressor makes output {slower.median:.2g}× slower here "
-            f"({slower.low:.2g} to {slower.high:.2g}): a faster codec, or none"
+            f"stream {stream.name}: this compressor makes output {_factor(slower.median)}× slower here "
+            f"({_factor(slower.low)} to {_factor(slower.high)}): a faster codec, or none"
         )
     if forecast.bytes is not None and forecast.capacity is not None and pace is not None and pace.low > 0:
         needed = forecast.bytes / pace.median
@@ -44,6 +44,10 @@ def stream_warnings(
             f"{size(room)} of a node; a smaller `queue.limit` takes less"
         )
     return found
+
+
+def _factor(value: float) -> str:
+    return f"{value:.0f}" if value >= 10 else f"{value:.1f}"
 
 
 def calibrated_text(calibration: Calibration) -> str:

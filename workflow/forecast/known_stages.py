@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from workflow.forecast.calibration_model import Calibration, StageRecord
-from workflow.forecast.quartiles import Quartiles, between
+from workflow.forecast.quartiles import NOTHING, Quartiles, between
 from workflow.forecast.stage_identity import is_record_of, stage_identity
 from workflow.formats.sides import Side
 from workflow.formatting import plural, size
@@ -14,6 +14,8 @@ from workflow.plan.plan_model import Plan, StagePlan
 
 # Sizes of steps that differ by less are the same.
 SAME_SIZE = 0.01
+# Stages that wf adds and that compute nothing.
+PASSING_ON = ("pipe", "relay")
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,7 @@ def compute_time(
     what the stage reads.
     """
     if not records:
-        return None
+        return ComputeTime(NOTHING, 0.0, "it passes steps on") if stage.added in PASSING_ON else None
     wanted = _read(stage, records, sizes)
     newest = records[0]
     own = _recorded(newest, "read")

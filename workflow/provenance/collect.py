@@ -17,7 +17,7 @@ from workflow.provenance.provenance_model import Circumstances, Provenance
 from workflow.provenance.redaction import clean_text, clean_words, kept_environment, secret_values
 from workflow.spec.load import Loaded
 
-# A start does not wait for more: some 10 ms. `wf archive` reads the rest.
+# In all: a start does not wait for more than some 10 ms. `wf archive` reads the rest.
 LARGEST_READ = 8 << 20
 
 

@@ -37,20 +37,18 @@ def size_and_time(path: Path) -> tuple[int, float]:
     return sum(each.st_size for each in found), max(each.st_mtime for each in found)
 
 
-def checksum(path: Path, limit: int | None = None) -> str | None:
-    """SHA-256 of a file; of a directory of ADIOS2, of the names and sums of its files.
+def unread_bytes(path: Path) -> int:
+    """How much `checksum` has to read: 0 for what it has read before. Raises OSError."""
+    return sum(version.size for each in _parts(path) if (version := _version(each)) not in _known)
 
-    None where more than `limit` bytes would have to be read. Raises OSError.
-    """
-    parts = [(each, _version(each)) for each in _parts(path)]
-    unread = sum(version.size for _, version in parts if version not in _known)
-    if limit is not None and unread > limit:
-        return None
-    if parts == [(path, parts[0][1])]:
-        return _sum(parts[0][1])
+
+def checksum(path: Path) -> str:
+    """SHA-256 of a file; of a directory of ADIOS2, of the names and sums of its files. Raises OSError."""
+    if not path.is_dir():
+        return _sum(_version(path))
     digest = hashlib.sha256()
-    for each, version in parts:
-        digest.update(f"{each.relative_to(path)}\0{_sum(version)}\n".encode())
+    for each in _parts(path):
+        digest.update(f"{each.relative_to(path)}\0{_sum(_version(each))}\n".encode())
     return digest.hexdigest()
 
 

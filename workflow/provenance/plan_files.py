@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from workflow.plan.plan_model import Plan, StagePlan
-from workflow.provenance.file_checksums import checksum, is_data, size_and_time
+from workflow.provenance.file_checksums import checksum, is_data, size_and_time, unread_bytes
 from workflow.provenance.provenance_model import FileRecord, FileRole
 from workflow.site.site_tree import site_files
 from workflow.spec.config_dirs import find_config
@@ -53,17 +53,21 @@ def program_of(stage: StagePlan) -> Path | None:
     return Path(found) if found is not None and found.startswith("/") else None
 
 
-def file_records(files: dict[Path, FileRole], limit: int | None) -> list[FileRecord]:
-    """The files with their sizes and checksums; without a checksum where more than `limit` bytes would be read."""
-    records = []
-    for path, role in files.items():
+def file_records(files: Mapping[Path, FileRole], limit: int) -> list[FileRecord]:
+    """The files with their sizes and checksums; at most `limit` bytes are read, those of programs first."""
+    records: dict[Path, FileRecord] = {}
+    for path in sorted(files, key=lambda each: files[each] != "program"):
         try:
             size, modified = size_and_time(path)
-            summed = checksum(path, limit)
+            unread = unread_bytes(path)
+            summed = checksum(path) if unread <= limit else None
         except OSError:  # it may be executed, but not read; or it is gone
             continue
-        records.append(FileRecord(role=role, path=str(path), size=size, modified=round(modified, 6), sha256=summed))
-    return records
+        limit -= unread if summed is not None else 0
+        records[path] = FileRecord(
+            role=files[path], path=str(path), size=size, modified=round(modified, 6), sha256=summed
+        )
+    return [records[path] for path in files if path in records]
 
 
 def paths_in(data: Any) -> list[str]:

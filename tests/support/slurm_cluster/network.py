@@ -44,6 +44,9 @@ def make_bridge() -> Bridge:
         if _in_use(network) or not _created(name):
             continue
         bridge = Bridge(name, Addresses(network))
+        # A bridge without an address of its own has the lowest of its cables: when that node's power is cut, the others
+        # would not find this machine for half a minute.
+        _ip("link", "set", name, "address", f"02:00:00:77:66:{number:02x}")
         _ip("address", "add", f"{bridge.addresses.controller}/24", "dev", name)
         _ip("link", "set", name, "up")
         return bridge

@@ -32,7 +32,7 @@ from workflow.site.allocation.scheduler_query import QueryError
 from workflow.site.jobs.job_questions import cancel_job
 from workflow.site.site_model import Site
 from workflow.submit.job_order import JobOrder, job_name
-from workflow.submit.job_watch import JobWatch
+from workflow.submit.job_watch import JobWatch, ask_about
 from workflow.submit.submission import submit_job
 
 OUTPUT_FILE = "supervisor.log"  # that of a job, as JobOrder names it
@@ -55,6 +55,9 @@ class PilotStart(Protocol):
 
     def end_text(self) -> str:
         """How it ended; empty while it has not, as far as is known."""
+
+    def ask_end(self) -> str:
+        """As `end_text`, asked for now: may take as long as the scheduler does."""
 
     def end(self, at_once: bool) -> None:
         """See to it that it ends, `at_once` where it may still wait in a queue."""
@@ -81,6 +84,10 @@ class PilotHere:
         """With the exit code."""
         code = self._process.poll() if self._process is not None else None
         return "" if code is None else f"its workers ended with exit code {code}"
+
+    def ask_end(self) -> str:
+        """The same: nobody is asked."""
+        return self.end_text()
 
     def end(self, at_once: bool) -> None:  # noqa: ARG002 - they have their nodes
         """Wait for the processes, which read the file `end`."""
@@ -124,6 +131,15 @@ class PilotJob:
             return ""
         return self._watch.look().end(time.monotonic()) or ""
 
+    def ask_end(self) -> str:
+        """By the scheduler. No answer is no end."""
+        if self._watch is None:
+            return ""
+        answer = ask_about(self._watch.tracker.job)
+        if answer.word is not None and answer.word.is_ending:
+            return f"{self._watch.tracker.job.text} ended: {answer.word.text}"
+        return f"the scheduler does not know {self._watch.tracker.job.text} any more" if answer.is_absent else ""
+
     def end(self, at_once: bool) -> None:
         """Cancel the job; not where its workers read the file `end`, and end the job as done."""
         job = self._watch.tracker.job if self._watch is not None else None
@@ -147,6 +163,8 @@ class Pilot:
     runs_since: float | None = None
     done: int = 0
     """Repetitions that ended there."""
+    fault: str = ""
+    """Why it is of no use any more, found by `ask_end`."""
 
     def submit(self, order: RepetitionOrder) -> Future[Attempt]:
         """Run a repetition."""
@@ -154,7 +172,7 @@ class Pilot:
 
     def look(self) -> str:
         """Why the pilot is of no use any more; empty while it is, or may be. Sets `allocation` when it is ready."""
-        if text := self.started.end_text():
+        if text := self.fault or self.started.end_text():
             return text + self._said()
         if self.allocation is not None:
             return ""
@@ -169,6 +187,14 @@ class Pilot:
             text = f"its workers did not connect to {', '.join(self.pool.addresses)} within {CONNECT_S:.0f} s"
             return text + self._said()
         return ""
+
+    def judge(self, attempt: Attempt) -> Attempt:
+        """An attempt that did not succeed: it is lost where the pilot ends, which may be known here first.
+
+        Otherwise a pilot whose job was cancelled would let one repetition after the other fail at once.
+        """
+        self.fault = self.fault or self.started.ask_end()
+        return replace(attempt, state="lost", reason=self.fault) if self.fault else attempt
 
     def close(self, lost: bool = False) -> None:
         """End the pilot and its workers. `lost`: they may not be able to read the file `end`."""

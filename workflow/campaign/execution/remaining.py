@@ -13,7 +13,7 @@ MOST_LOSSES = 3
 
 
 @dataclass(frozen=True)
-class Waiting:
+class RepetitionToRun:
     """A repetition that is to run."""
 
     identity: RepetitionId
@@ -34,18 +34,18 @@ class EndedRepetition:
     """Estimate for those that remain, from those that ran."""
 
 
-def repetitions(planned: PlannedCampaign) -> list[Waiting]:
+def repetitions(planned: PlannedCampaign) -> list[RepetitionToRun]:
     """All repetitions in the order in which they run."""
     spec = planned.spec
     schedule = make_schedule(len(planned.ready), spec.repetitions, spec.warmup, spec.order)
     found = []
     for each in schedule:
         trial = planned.ready[each.trial]
-        found.append(Waiting(RepetitionId(trial.key, each.number, each.warmup), each, trial))
+        found.append(RepetitionToRun(RepetitionId(trial.key, each.number, each.warmup), each, trial))
     return found
 
 
-def remaining(planned: PlannedCampaign, history: History, only_failed: bool = False) -> list[Waiting]:
+def remaining(planned: PlannedCampaign, history: History, only_failed: bool = False) -> list[RepetitionToRun]:
     """The repetitions that are not finished: neither succeeded nor failed as often as they may.
 
     `only_failed`: those that failed, whatever the number of their attempts.
@@ -59,7 +59,7 @@ def remaining(planned: PlannedCampaign, history: History, only_failed: bool = Fa
     return left
 
 
-def attempts_left(planned: PlannedCampaign, history: History, each: Waiting, only_failed: bool) -> int:
+def attempts_left(planned: PlannedCampaign, history: History, each: RepetitionToRun, only_failed: bool) -> int:
     """How often a repetition may fail yet, plus one."""
     return planned.spec.retries + 1 - (0 if only_failed else history.failures.get(each.identity, 0))
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from workflow.provenance.provenance_model import Provenance
 from workflow.report.report_files import compute_report
 from workflow.run.control_requests import Control, send_request
 from workflow.run.events import EVENTS_FILE
+from workflow.run.proof.proof_model import PROOF_FILE
 from workflow.run.run_directory import PipelineText, create_run_dir
 from workflow.run.supervisor import supervise
 from workflow.run.written_data import written_data
@@ -96,6 +98,17 @@ def lost_hosts(run_dir: Path) -> list[str]:
     """The hosts that a run has lost."""
     events = read_json_lines(run_dir / EVENTS_FILE).records
     return [str(each.get("host", "")) for each in events if each.get("event") == "node_lost"]
+
+
+def silent_hosts(run_dir: Path, hosts: Sequence[str]) -> list[str]:
+    """The hosts on which no rank answered before the stages were started; none where the placement was not proved."""
+    try:
+        proof = json.loads((run_dir / PROOF_FILE).read_bytes())
+        answered = set(proof["nodes"])
+        refused = proof["state"] == "refused"
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+    return [host for host in hosts if refused and host not in answered]
 
 
 def remove_data(run_dir: Path) -> None:

@@ -19,13 +19,13 @@ from workflow.campaign.execution.pilots import Pilot, Pilots, hosts_of
 from workflow.campaign.execution.remaining import (
     MOST_LOSSES,
     EndedRepetition,
-    Waiting,
+    RepetitionToRun,
     attempts_left,
     is_spent,
     remaining,
     repetitions,
 )
-from workflow.campaign.execution.repetition import StartedAttempt, lost_hosts, place_text
+from workflow.campaign.execution.repetition import StartedAttempt, lost_hosts, place_text, silent_hosts
 from workflow.campaign.execution.worker import DecideOnSite, RepetitionOrder
 from workflow.campaign.execution.workplace import Workplace
 from workflow.campaign.ledger import Attempt
@@ -43,7 +43,7 @@ from workflow.site.site_model import Site
 _LOOK_S = 0.25
 # Pilots that end, one after the other, before any repetition has: then something is wrong with all of them.
 _MOST_BARREN = 3
-# Of the time of a pilot: a longer repetition is tried all the same, as long as the estimate is a guess.
+# Of the time of a pilot, that a repetition is expected to take at most.
 _LARGEST_SHARE = 0.9
 
 
@@ -66,15 +66,16 @@ class SideBySide:
 
 
 @dataclass
-class _Running:
+class _RunningAttempt:
     index: int
-    waiting: Waiting
+    waiting: RepetitionToRun
     start: StartedAttempt
     pilot: str
+    hosts: list[str]
     placed: bool = True
     """Whether the packing holds its place: not after its pilot has gone."""
     settling: bool = False
-    """Whether its worker has gone, and its run is looked up."""
+    """Whether its worker is done, or gone, and it is found out how the run ended."""
     sent: set[Control] = field(default_factory=set)
 
 
@@ -113,7 +114,7 @@ class _Loop:
         self.of_trial: dict[str, list[int]] = {}
         for index, each in enumerate(self.todo):
             self.of_trial.setdefault(each.trial.key, []).append(index)
-        self.running: dict[Future[Attempt], _Running] = {}
+        self.running: dict[Future[Attempt], _RunningAttempt] = {}
         self.settler = ThreadPoolExecutor(1, thread_name_prefix="settle")
         self.barren = 0
         self.left_because = ""
@@ -121,12 +122,15 @@ class _Loop:
         self.began = time.monotonic()
         self.stop_since: float | None = None
 
-    def request(self, each: Waiting) -> Request:
-        """What a repetition asks of a pilot; never more time than one has."""
+    def request(self, each: RepetitionToRun) -> Request:
+        """What a repetition asks of a pilot. A guess, and what another pilot has no more time for, is tried."""
         asked = to_request(
             each.trial, each.repetition, self.planned.spec, self.estimates, share_nodes=self.how.share_nodes
         )
-        most_s = _LARGEST_SHARE * (self.how.time_s - self.how.grace_s)
+        is_guess = self.planned.spec.expected is None and not self.estimates.any_measured
+        if not is_guess and not self.how.renewable:
+            return asked
+        most_s = max(0.0, _LARGEST_SHARE * (self.how.time_s - self.how.grace_s))
         return replace(asked, expected_s=min(asked.expected_s, most_s))
 
     def run(self) -> Iterator[EndedRepetition]:
@@ -162,7 +166,7 @@ class _Loop:
         assert allocation is not None
         site = next(iter(self.how.sites.values()))
         until_s = math.inf if allocation.end_time is None else allocation.end_time - self.how.grace_s
-        if allocation.end_time is None and self.how.time_s < math.inf:
+        if allocation.end_time is None:
             until_s = time.time() + self.how.time_s - self.how.grace_s
         self.packing.add_pilot(pilot.name, len(allocation.hosts), site.usable_cores, until_s)
         if self.how.renewable:
@@ -225,19 +229,20 @@ class _Loop:
         expected = self.planned.spec.expected or 0.0
         return expected * len(self.running), expected * sum(each.waiting.trial.nodes for each in self.running.values())
 
-    def start(self, start: Start, waiting: Waiting) -> None:
+    def start(self, start: Start, waiting: RepetitionToRun) -> None:
         """Give a repetition to the workers of its pilot."""
         pilot, trial = self.how.pilots.alive[start.pilot], waiting.trial
         assert pilot.allocation is not None
         allocation = hosts_of(pilot.allocation, start.place.nodes)
-        where = place_text([host.name for host in allocation.hosts], start.place.cores)
+        hosts = [host.name for host in allocation.hosts]
+        where = place_text(hosts, start.place.cores)
         begun = self.place.begin(waiting, where)
         site = self.how.sites[trial.key]
         order = RepetitionOrder(
             begun, trial.loaded, trial.plan, site, start.place.cores, allocation, self.place.common, self.how.decide
         )
         self.waiting_nodes -= trial.nodes
-        self.running[pilot.submit(order)] = _Running(start.index, waiting, begun, start.pilot)
+        self.running[pilot.submit(order)] = _RunningAttempt(start.index, waiting, begun, start.pilot, hosts)
 
     def settle(self, future: Future[Attempt], fault: str) -> None:
         """The worker of a repetition is gone: find out what became of its run, beside all else."""
@@ -258,7 +263,13 @@ class _Loop:
             return  # its pilot was lost meanwhile
         if (error := future.exception()) is None:
             del self.running[future]
-            yield from self.record(running, future.result())
+            attempt, pilot = future.result(), self.how.pilots.alive.get(running.pilot)
+            if attempt.state == "succeeded" or running.settling or self.stop_since is not None or pilot is None:
+                yield from self.record(running, attempt)
+            else:
+                # Its place stays taken until the pilot was judged.
+                running.settling = True
+                self.running[self.settler.submit(pilot.judge, attempt)] = running
             return
         if running.settling:
             raise error
@@ -268,12 +279,13 @@ class _Loop:
         else:
             self.settle(future, f"its worker was lost ({error})")
 
-    def record(self, running: _Running, attempt: Attempt) -> Iterator[EndedRepetition]:
+    def record(self, running: _RunningAttempt, attempt: Attempt) -> Iterator[EndedRepetition]:
         """Into the ledger; what failed or was lost waits again, as often as it may."""
         index, waiting = running.index, running.waiting
         if running.placed:
-            if attempt.state == "lost":
-                self.lose_nodes(running)
+            if gone := self.gone_hosts(running, attempt):
+                attempt = replace(attempt, state="lost")
+                self.lose_nodes(running.pilot, gone)
             self.packing.end(index)
         self.place.end(self.planned, waiting.identity, attempt)
         pilot = self.how.pilots.alive.get(running.pilot)
@@ -299,16 +311,24 @@ class _Loop:
         indices = range(len(self.todo)) if first else self.of_trial[key]
         self.packing.revise({index: self.request(self.todo[index]).expected_s for index in indices})
 
-    def lose_nodes(self, running: _Running) -> None:
-        """Nodes that a run has lost are not used again."""
-        pilot = self.how.pilots.alive.get(running.pilot)
-        if pilot is None or pilot.allocation is None:
-            return
-        names = [host.name for host in pilot.allocation.hosts]
-        for host in lost_hosts(running.start.run_dir):
-            if host in names:
-                self.packing.lose_node(running.pilot, names.index(host))
-                self.how.pilots.say(f"pilot {running.pilot}: node {host} is lost, and not used again")
+    def gone_hosts(self, running: _RunningAttempt, attempt: Attempt) -> list[str]:
+        """The nodes of which an attempt shows that they are gone.
+
+        A node on which no rank answered is gone where repetitions have succeeded: else the launch line may be wrong.
+        """
+        if attempt.state == "lost":
+            return lost_hosts(running.start.run_dir)
+        if attempt.state == "failed" and self.estimates.any_measured:
+            return silent_hosts(running.start.run_dir, running.hosts)
+        return []
+
+    def lose_nodes(self, name: str, gone: list[str]) -> None:
+        """Nodes that are not used again."""
+        pilot = self.how.pilots.alive.get(name)
+        hosts = [host.name for host in pilot.allocation.hosts] if pilot is not None and pilot.allocation else []
+        for host in set(gone) & set(hosts):
+            self.packing.lose_node(name, hosts.index(host))
+            self.how.pilots.say(f"pilot {name}: node {host} is lost, and not used again")
 
     def pass_on(self, request: Control) -> None:
         """Ask every run to stop. Raises RunError when they do not end."""

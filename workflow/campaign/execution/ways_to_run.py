@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
+import time
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 
+from workflow.campaign.execution.adoption import LeftAttempt
 from workflow.campaign.execution.in_order import execute_in_order
 from workflow.campaign.execution.remaining import EndedRepetition, remaining
 from workflow.campaign.execution.worker import DecideOnSite
@@ -14,6 +17,7 @@ from workflow.campaign.planning.job_allocation import pilot_allocation
 from workflow.campaign.planning.packed_campaign import most_at_once, needs_jobs
 from workflow.campaign.planning.planned_trials import PlannedCampaign
 from workflow.campaign.planning.trial_requests import footprint_of
+from workflow.errors import RunError
 from workflow.launch.allocation import Allocation
 from workflow.provenance.provenance_model import Circumstances
 from workflow.run.lease import Lease
@@ -38,15 +42,25 @@ def choose_way(
     place: Workplace,
     around: Surroundings,
     driver: Lease,
+    going_on: list[LeftAttempt],
     say: Callable[[str], None],
     only_failed: bool,
 ) -> Way:
     """The repetitions as they end; the value in the end says why some are left, if they are.
 
+    `going_on`: jobs of single repetitions that an earlier call has submitted.
+
     Raises RunError where Parsl or PSI/J is needed and missing, SpecError for jobs that the site does not take.
     """
     site = next(iter(around.sites.values()))
-    if needs_jobs(planned, around.allocation):
+    by_jobs = needs_jobs(planned, around.allocation)
+    if by_jobs and planned.spec.jobs.mode == "each":
+        return _each(planned, place, around, site, going_on, say, only_failed)
+    if going_on:
+        names = ", ".join(each.start.run_dir.name for each in going_on)
+        hint = "go on with `jobs: {mode: each}`, or end them: wf cancel RUN"
+        raise RunError(f"repetitions of this campaign run in jobs of their own: {names}", hint)
+    if by_jobs:
         return _by_pilots(planned, place, around, site, driver, say, only_failed)
     # Otherwise cores of a part of a node are counted differently by each repetition.
     share = planned.spec.side_by_side == "cores" and has_all_cores(site)
@@ -69,8 +83,22 @@ def _here(
     hosts = len(around.allocation.hosts)
     pilots = Pilots(place.directory, driver, lambda folder, _: PilotHere(folder), hosts, 1, most, True, say)
     grace_s = max((plan.grace_s for trial in planned.ready if (plan := trial.plan.allocation)), default=0.0)
-    how = SideBySide(pilots, around.sites, around.decide, share, grace_s=grace_s)
+    end = around.allocation.end_time
+    time_s = math.inf if end is None else end - time.time()
+    how = SideBySide(pilots, around.sites, around.decide, share, time_s, grace_s)
     return execute_side_by_side(planned, place, how, only_failed)
+
+
+def _each(
+    planned: PlannedCampaign, place: Workplace, around: Surroundings, site: Site, going_on: list[LeftAttempt],
+    say: Callable[[str], None], only_failed: bool,
+) -> Way:  # fmt: skip
+    from workflow.campaign.execution.job_each import DEFAULT_MOST, JobEach, execute_jobs
+    from workflow.submit.submission import check_submission
+
+    check_submission(planned.ready[0].plan, site, place.directory)
+    most = 1 if planned.spec.side_by_side == "no" else site.submit.max_queued or DEFAULT_MOST
+    return execute_jobs(planned, place, JobEach(around.sites, most, going_on, say), only_failed)
 
 
 def _by_pilots(
@@ -80,8 +108,10 @@ def _by_pilots(
     from workflow.campaign.execution.parsl_workers import require_parsl
     from workflow.campaign.execution.pilots import PilotJob, Pilots
     from workflow.campaign.execution.side_by_side import SideBySide, execute_side_by_side
+    from workflow.submit.submission import check_submission
 
     require_parsl()
+    check_submission(planned.ready[0].plan, site, place.directory)
     jobs, allocation = planned.spec.jobs, pilot_allocation(planned, site)
     assert allocation is not None, "the site has a scheduler"
     share = planned.spec.side_by_side == "cores" and allocation.exclusive

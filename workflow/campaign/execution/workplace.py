@@ -8,7 +8,7 @@ from pathlib import Path
 
 from workflow.campaign.campaign_directory import RUNS_FOLDER
 from workflow.campaign.execution.driver_lease import StopRequests
-from workflow.campaign.execution.remaining import Waiting
+from workflow.campaign.execution.remaining import RepetitionToRun
 from workflow.campaign.execution.repetition import StartedAttempt, remove_data
 from workflow.campaign.ledger import Attempt, Ledger, OpenAttempt, RepetitionId
 from workflow.campaign.planning.planned_trials import PlannedCampaign
@@ -27,7 +27,7 @@ class Workplace:
     common: Circumstances
     """What all its runs are started with: kept in each run directory."""
 
-    def begin(self, each: Waiting, place: str = "") -> StartedAttempt:
+    def begin(self, each: RepetitionToRun, place: str = "") -> StartedAttempt:
         """A new attempt of a repetition, with its line in the ledger."""
         number = self.ledger.history.begin(each.identity)
         name = each.identity.name if number == 1 else f"{each.identity.name}-a{number}"

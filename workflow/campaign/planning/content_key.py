@@ -46,7 +46,7 @@ def key_versions() -> dict[str, str]:
 
 def _sum(path: Path) -> str:
     try:
-        return str(checksum(path))
+        return checksum(path)
     except OSError:  # it may be executed, but not read
         return "unreadable"
 

@@ -30,7 +30,14 @@ class JobWord:
         """`PENDING (Priority)`."""
         return f"{self.state} ({self.reason})" if self.reason else self.state
 
+    @property
+    def is_ending(self) -> bool:
+        """Whether the job has ended, or its processes are being ended: nothing can be started in it any more."""
+        return self.phase == "ended" or any(word in _ENDING for word in self.state.replace(",", " ").split())
 
+
+# Of Slurm, PBS and Flux.
+_ENDING = ("COMPLETING", "E", "CLEANUP")
 Command = list[str]
 
 

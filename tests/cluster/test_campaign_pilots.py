@@ -1,0 +1,142 @@
+"""Campaigns on four isolated nodes: repetitions side by side, and what becomes of them when parts of it die."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.pilot_campaigns import PilotCampaign, overlapping, wait_until
+from tests.support.slurm_cluster import SlurmCluster
+from tests.support.slurm_cluster.cluster import ENDED
+
+pytestmark = pytest.mark.slow
+# Trials of one node and of two.
+MIXED = "site: test-slurm\nmatrix: {stages.one.ranks: [1, 2]}\n"
+ON_NODES = "    place: {ranks_per_node: 1}\n"
+GONE_S = 60.0
+
+
+@pytest.fixture(autouse=True)
+def no_jobs_left(cluster: SlurmCluster) -> Iterator[None]:
+    yield
+    cluster.client("scancel", "--user=root")
+    cluster.wait_for_state("idle", *cluster.hosts)
+
+
+def jobs(cluster: SlurmCluster, *options: str) -> list[int]:
+    return sorted(int(word) for word in cluster.client("squeue", "--noheader", "--format=%A", *options).split())
+
+
+def assert_disjoint(campaign: PilotCampaign, *, cores: bool = False) -> None:
+    """By the proof of their placement: what ran at the same time has shared no node, or no core of one."""
+    pairs = overlapping(campaign.ran_at())
+    assert len(pairs) >= 3, "hardly anything has run side by side"
+    for one, two in pairs:
+        shared = one.cores & two.cores if cores else one.hosts & two.hosts
+        assert not shared, f"{one.run} and {two.run} at the same time on {shared}"
+
+
+@pytest.mark.parametrize("share", ["nodes", "cores"])
+def test_in_a_batch_job(share: str, cluster: SlurmCluster, tmp_path: Path) -> None:
+    ones = "site: test-slurm\nmatrix: {stages.one.env.VALUE: [1, 2]}\n"
+    given, more = (MIXED, ON_NODES) if share == "nodes" else (ones, "")
+    repetitions = 3 if share == "nodes" else 6
+    campaign = PilotCampaign(tmp_path, f"{given}repetitions: {repetitions}\nside_by_side: {share}", more=more)
+    job = cluster.start_job(
+        campaign.argv, tmp_path / "job", "--nodes=4", "--exclusive", f"--chdir={tmp_path}",
+        PYTHONPATH=campaign.environment["PYTHONPATH"],
+    )  # fmt: skip
+    cluster.wait_for_job(job, *ENDED, deadline_s=120)
+    done = cluster.job_done(job, tmp_path / "job")
+    assert done.state == "COMPLETED", done.printed
+    campaign.assert_complete(2 * repetitions)
+    assert_disjoint(campaign, cores=share == "cores")
+    ran = campaign.ran_at()
+    if share == "nodes":
+        assert {len(each.hosts) for each in ran} == {1, 2}
+    else:
+        # Two on one node at the same time.
+        assert any(one.hosts & two.hosts for one, two in overlapping(ran))
+
+
+def test_a_pilot_that_is_cancelled_gives_its_repetitions_back(cluster: SlurmCluster, tmp_path: Path) -> None:
+    campaign = PilotCampaign(
+        tmp_path, f"{MIXED}repetitions: 5\njobs: {{nodes: 2, time: 10 min, count: 2}}", sleep_s=2, more=ON_NODES,
+        variables=cluster.environment,
+    )  # fmt: skip
+    process = campaign.start()
+    campaign.wait_for_ends(2)
+    first = jobs(cluster)
+    assert len(first) == 2
+    cluster.client("scancel", str(first[-1]))
+    said = campaign.finish(process)
+    campaign.assert_complete(10)
+    assert_disjoint(campaign)
+    states = [each["state"] for each in campaign.records("ended")]
+    assert "failed" not in states, said
+    assert f"slurm job {first[-1]} ended" in said
+    # Pilots end by themselves, and nothing of them is left.
+    wait_until(lambda: not jobs(cluster) and not campaign.processes(), "the end of all pilots", GONE_S)
+    assert cluster.job_state(first[0]) == "COMPLETED"
+
+
+def test_a_lost_node_is_not_used_again(cluster: SlurmCluster, tmp_path: Path) -> None:
+    campaign = PilotCampaign(
+        tmp_path, f"{MIXED}repetitions: 5\njobs: {{time: 10 min, nodes: 4}}", sleep_s=3, more=ON_NODES,
+        variables=cluster.environment,
+    )  # fmt: skip
+    process = campaign.start()
+    campaign.wait_for_ends(2)
+    cluster.kill_node("n3")
+    try:
+        said = campaign.finish(process)
+    finally:
+        cluster.restart_node("n3")
+    campaign.assert_complete(10)
+    ended = campaign.records("ended")
+    lost = [each for each in ended if each["state"] == "lost"]
+    assert lost and not [each for each in ended if each["state"] == "failed"], said
+    assert "pilot p1: node n3 is lost, and not used again" in said
+    known = max(each["started"] + each["wall_s"] for each in lost)
+    assert not [each["run"] for each in ended if each["started"] > known and "n3" in each["place"]]
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=lambda number: number.name)
+def test_without_its_driver_all_ends_and_the_next_one_goes_on(
+    number: signal.Signals, cluster: SlurmCluster, tmp_path: Path
+) -> None:
+    campaign = PilotCampaign(
+        tmp_path, f"{MIXED}repetitions: 8\njobs: {{time: 10 min, nodes: 4}}", sleep_s=0.5, more=ON_NODES,
+        variables=cluster.environment,
+    )  # fmt: skip
+    process = campaign.start()
+    campaign.wait_for_ends(8)
+    process.send_signal(number)
+    process.communicate(timeout=GONE_S)
+    assert process.returncode == (130 if number is signal.SIGTERM else -number)
+    wait_until(lambda: not jobs(cluster), "the end of the pilot's job", GONE_S)
+    wait_until(lambda: not campaign.processes(), f"the end of {campaign.processes()}", GONE_S)
+    before = campaign.succeeded()
+    assert 8 <= len(before) < 16
+    campaign.run()
+    campaign.assert_complete(16)
+    # Nothing that had ended has run again: only what was in the middle.
+    assert len(campaign.records("started")) <= 16 + 4
+
+
+def test_a_job_for_each_repetition_is_followed_by_the_next_driver(cluster: SlurmCluster, tmp_path: Path) -> None:
+    campaign = PilotCampaign(
+        tmp_path, f"{MIXED}repetitions: 2\njobs: {{time: 5 min, mode: each}}", sleep_s=2, more=ON_NODES,
+        variables=cluster.environment,
+    )  # fmt: skip
+    process = campaign.start()
+    campaign.wait_for_ends(1)
+    process.kill()
+    process.communicate()
+    campaign.run()
+    campaign.assert_complete(4)
+    assert len(campaign.records("started")) == 4, "a repetition was submitted again"
+    assert all(not one.hosts & two.hosts for one, two in overlapping(campaign.ran_at()))

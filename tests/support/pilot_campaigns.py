@@ -1,0 +1,162 @@
+"""Campaigns whose repetitions run side by side: their files, `wf campaign run`, and what their records prove."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from workflow.core_set import parse_cores
+
+ROOT = Path(__file__).parents[2]
+WITHIN_S = 120.0
+# Each run leaves a line in ran.txt, and the cores on which it may run in a file of its own.
+PIPELINE = """wf: 1
+name: tiny
+deadlines: {{stop: 4 s}}
+stages:
+  one:
+    command: [sh, -c, 'echo "$VALUE" >> "$FOLDER/ran.txt"; sleep {sleep_s}; echo "$VALUE" > result']
+    env: {{VALUE: 0, SLEEP: 0, FOLDER: "${{{{ pipeline.dir }}}}"}}
+    ranks: 1
+{more}"""
+
+
+@dataclass(frozen=True)
+class RanAt:
+    """One repetition that succeeded: when its run went on, and where its ranks were by the proof of the placement."""
+
+    run: str
+    begin: float
+    end: float
+    cores: frozenset[tuple[str, int]]
+
+    @property
+    def hosts(self) -> frozenset[str]:
+        """Its nodes."""
+        return frozenset(host for host, _ in self.cores)
+
+
+class PilotCampaign:
+    """A campaign in a folder. `variables`: those of a cluster's clients."""
+
+    def __init__(
+        self, folder: Path, campaign: str, sleep_s: float | str = 1.0, more: str = "", variables: Mapping[str, str] = {}
+    ) -> None:
+        self.folder, self.variables = folder, variables
+        self.directory = folder / "campaigns" / "tiny"
+        (folder / "pipeline.yaml").write_text(PIPELINE.format(sleep_s=sleep_s, more=more))
+        (folder / "campaign.yaml").write_text(
+            f"wf: 1\ncampaign: tiny\npipeline: pipeline.yaml\nwarmup: 0\nkeep: all\n{campaign}\n"
+        )
+
+    @property
+    def argv(self) -> list[str]:
+        """`wf campaign run`."""
+        return [sys.executable, "-m", "workflow.cli", "campaign", "run", str(self.folder / "campaign.yaml")]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """That of the tests, with this tree."""
+        return {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "120", "NO_COLOR": "1", **self.variables}
+
+    def start(self) -> subprocess.Popen[str]:
+        """Run it in the background."""
+        return subprocess.Popen(
+            self.argv, cwd=self.folder, env=self.environment, text=True, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+        )  # fmt: skip
+
+    def finish(self, process: subprocess.Popen[str], code: int = 0, within_s: float = WITHIN_S) -> str:
+        """Wait for its end; what it printed."""
+        try:
+            said, _ = process.communicate(timeout=within_s)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGTERM)
+            said, _ = process.communicate(timeout=WITHIN_S)
+            raise AssertionError(f"not ended within {within_s} s:\n{said}") from None
+        assert process.returncode == code, f"exit code {process.returncode}\n{said}"
+        assert "Traceback" not in said, said
+        return said
+
+    def run(self) -> str:
+        """Run it to its end; what it printed."""
+        return self.finish(self.start())
+
+    def records(self, event: str) -> list[dict[str, Any]]:
+        """The lines of the ledger of one kind."""
+        path = self.directory / "ledger.jsonl"
+        lines = path.read_text().split("\n")[:-1] if path.exists() else []
+        found = []
+        for line in lines:
+            try:
+                record = json.loads(line)
+            except ValueError:
+                continue  # cut off by a kill
+            if record["event"] == event:
+                found.append(record)
+        return found
+
+    def succeeded(self) -> list[tuple[str, int]]:
+        """Key and number of each repetition that succeeded."""
+        return [(each["key"], each["number"]) for each in self.records("ended") if each["state"] == "succeeded"]
+
+    def assert_complete(self, count: int) -> None:
+        """Every repetition has succeeded once, and has left its result."""
+        done = self.succeeded()
+        assert len(done) == count and len(set(done)) == count, sorted(done)
+        for each in self.records("ended"):
+            if each["state"] == "succeeded":
+                assert (self.directory / "runs" / each["run"] / "stages/one/work/result").read_text()
+
+    def ran_at(self) -> list[RanAt]:
+        """Where and when what succeeded has run."""
+        found = []
+        for each in self.records("ended"):
+            if each["state"] == "succeeded":
+                folder = self.directory / "runs" / each["run"]
+                proof = json.loads((folder / "proof.json").read_text())
+                assert proof["state"] == "proved", proof
+                ranks = [rank for ranks in proof["stages"].values() for rank in ranks]
+                cores = {(rank["host"], core) for rank in ranks for core in parse_cores(rank["cores"])}
+                lines = [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
+                found.append(RanAt(each["run"], lines[0]["t"], lines[-1]["t"], frozenset(cores)))
+        return found
+
+    def wait_for_ends(self, count: int, within_s: float = WITHIN_S) -> None:
+        """Until so many attempts have ended."""
+        wait_until(lambda: len(self.records("ended")) >= count, f"{count} attempts have ended", within_s)
+
+    def processes(self) -> list[str]:
+        """All processes of this machine, its nodes' included, whose command line or environment names the campaign."""
+        found = []
+        mark = os.fsencode(str(self.directory))
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                words = (process / "cmdline").read_bytes()
+                if mark in words or b"WF_RUN_DIR=" + mark in (process / "environ").read_bytes():
+                    found.append(f"{process.name} {words.decode(errors='replace')}")
+            except OSError:  # it has ended
+                continue
+        return found
+
+
+def overlapping(ran: list[RanAt]) -> list[tuple[RanAt, RanAt]]:
+    """Pairs of repetitions that ran at the same time."""
+    return [(one, two) for one, two in itertools.combinations(ran, 2) if one.begin < two.end and two.begin < one.end]
+
+
+def wait_until(condition: Callable[[], bool], what: str, within_s: float = WITHIN_S) -> None:
+    """Wait for a condition. Fails with what it was."""
+    deadline = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < deadline, f"{what}: not within {within_s} s"
+        time.sleep(0.05)

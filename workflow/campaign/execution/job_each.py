@@ -1,0 +1,196 @@
+"""Runs each repetition in a batch job of its own, submitted as by `wf run --detach`; as many at once as may wait."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from workflow.campaign.execution.adoption import REACTION_S, LeftAttempt
+from workflow.campaign.execution.remaining import (
+    MOST_LOSSES,
+    EndedRepetition,
+    RepetitionToRun,
+    attempts_left,
+    is_spent,
+    remaining,
+    repetitions,
+)
+from workflow.campaign.execution.repetition import StartedAttempt, to_attempt
+from workflow.campaign.execution.workplace import Workplace
+from workflow.campaign.planning.job_allocation import job_allocation
+from workflow.campaign.planning.planned_trials import PlannedCampaign
+from workflow.errors import RunError
+from workflow.formatting import duration
+from workflow.provenance.collect import to_provenance
+from workflow.run.control_requests import Control, send_request
+from workflow.run.job_record import JobRecord, read_job
+from workflow.run.lease import LeaseWatch, has_lease
+from workflow.run.run_brief import read_brief
+from workflow.run.run_directory import create_run_dir
+from workflow.site.allocation.scheduler_query import QueryError
+from workflow.site.jobs.job_questions import cancel_job
+from workflow.site.site_model import Site
+from workflow.submit.job_watch import JobWatch, write_job_verdict
+from workflow.submit.submission import submit_run
+
+_LOOK_S = 0.5
+# A job that waits is cancelled by the scheduler, which needs some seconds, and as many until it says so.
+_CANCEL_S = 90.0
+DEFAULT_MOST = 50
+
+
+@dataclass(frozen=True)
+class JobEach:
+    """`sites`: key of a trial → its site; `most` jobs at a time; `left`: those that an earlier call has submitted."""
+
+    sites: Mapping[str, Site]
+    most: int
+    left: list[LeftAttempt]
+    say: Callable[[str], None]
+
+
+@dataclass
+class _SubmittedRepetition:
+    index: int
+    start: StartedAttempt
+    job: JobRecord
+    watch: JobWatch
+    lease: LeaseWatch
+    sent: set[Control] = field(default_factory=set)
+
+
+def execute_jobs(
+    planned: PlannedCampaign, place: Workplace, how: JobEach, only_failed: bool = False
+) -> Generator[EndedRepetition, None, str]:
+    """Run what is not finished, and tell of each attempt that ended. Returns why something is left, if it is.
+
+    A driver that ends otherwise than by a request leaves its jobs: the next one follows them.
+    """
+    loop = _JobLoop(planned, place, how, only_failed)
+    yield from loop.run()
+    return loop.left_because
+
+
+class _JobLoop:
+    """The state of one call."""
+
+    def __init__(self, planned: PlannedCampaign, place: Workplace, how: JobEach, only_failed: bool) -> None:
+        self.planned, self.place, self.how = planned, place, how
+        self.todo = remaining(planned, place.ledger.history, only_failed)
+        self.total = len(repetitions(planned))
+        self.done = self.total - len(self.todo)
+        history = place.ledger.history
+        self.failures_left = {
+            index: attempts_left(planned, history, each, only_failed) for index, each in enumerate(self.todo)
+        }
+        self.losses_left = dict.fromkeys(self.failures_left, MOST_LOSSES)
+        self.running: list[_SubmittedRepetition] = []
+        number = {each.identity: index for index, each in enumerate(self.todo)}
+        for left in how.left:
+            if left.identity in number:
+                self.follow(number[left.identity], left.start)
+        taken = {each.index for each in self.running}
+        self.waiting = [index for index in range(len(self.todo)) if index not in taken]
+        self.left_because = ""
+        self.ended = 0
+        self.began = time.monotonic()
+        self.stop_since: float | None = None
+
+    def run(self) -> Iterator[EndedRepetition]:
+        """Until nothing runs and nothing can start."""
+        while True:
+            stop = self.place.stop.wanted()
+            if stop is not None:
+                self.pass_on(stop)
+            else:
+                self.submit_all()
+            for each in list(self.running):
+                if self.has_ended(each):
+                    yield self.record(each)
+            if not self.running and (stop is not None or self.left_because or not self.waiting):
+                return
+            time.sleep(_LOOK_S)
+
+    def submit_all(self) -> None:
+        """As many as may be in the queue."""
+        while self.waiting and len(self.running) < self.how.most and not self.left_because:
+            index = self.waiting[0]
+            each = self.todo[index]
+            busy = [self.todo[one.index].trial.nodes for one in self.running]
+            expected = self.planned.spec.expected or 0.0
+            promised = (expected * len(busy), expected * sum(busy))
+            if is_spent(self.planned, self.place.ledger.history, each.trial.nodes, promised):
+                self.left_because = "the budget is spent"
+                return
+            self.waiting.pop(0)
+            self.submit(index, each)
+
+    def submit(self, index: int, each: RepetitionToRun) -> None:
+        """One job. Raises RunError when it is refused."""
+        trial, site = each.trial, self.how.sites[each.trial.key]
+        allocation = job_allocation(self.planned.campaign, trial, site, own_nodes=True)
+        plan = trial.plan.model_copy(update={"allocation": allocation})
+        start = self.place.begin(each)
+        provenance = to_provenance(self.place.common, plan, trial.loaded)
+        create_run_dir(plan, trial.loaded, start.run_dir, provenance=provenance, latest=False)
+        job, by_hand = submit_run(plan, site, start.run_dir)
+        self.how.say(f"{start.run_dir.name}: {f'submit its job by: {by_hand}' if by_hand else f'{job.text} submitted'}")
+        self.follow(index, start)
+
+    def follow(self, index: int, start: StartedAttempt) -> None:
+        """Watch a job that was submitted."""
+        job = read_job(start.run_dir)
+        assert job is not None, "a run that goes on without its campaign has a job"
+        watch, lease = JobWatch(start.run_dir, job), LeaseWatch(start.run_dir, time.monotonic())
+        self.running.append(_SubmittedRepetition(index, start, job, watch, lease))
+
+    def has_ended(self, each: _SubmittedRepetition) -> bool:
+        """Whether the run has a verdict; it gets one here when its job has ended without it."""
+        run_dir = each.start.run_dir
+        if read_brief(run_dir).finished is not None:
+            return True
+        lives = each.lease.look(time.monotonic())
+        tracker = each.watch.look(ask=not (has_lease(run_dir) and lives.alive))
+        each.job = tracker.job
+        end = tracker.end(time.monotonic())
+        return end is not None and write_job_verdict(run_dir, end, lives)
+
+    def record(self, each: _SubmittedRepetition) -> EndedRepetition:
+        """Into the ledger; what failed or was lost waits again, as often as it may."""
+        self.running.remove(each)
+        waiting, brief = self.todo[each.index], read_brief(each.start.run_dir)
+        wall_s = brief.t - brief.started.t if brief.t is not None and brief.started is not None else 0.0
+        attempt = to_attempt(each.start, max(0.0, wall_s))
+        self.place.end(self.planned, waiting.identity, attempt)
+        self.failures_left[each.index] -= attempt.state == "failed"
+        self.losses_left[each.index] -= attempt.state == "lost"
+        left = self.failures_left[each.index] > 0 and self.losses_left[each.index] >= 0
+        again = attempt.state in ("failed", "lost") and left
+        if again:
+            self.waiting.append(each.index)
+        self.done += not again and attempt.state != "interrupted"
+        self.ended += 1
+        left_s = (time.monotonic() - self.began) / self.ended * (self.total - self.done)
+        return EndedRepetition(self.done, self.total, waiting.trial, waiting.repetition, attempt, left_s)
+
+    def pass_on(self, request: Control) -> None:
+        """Ask every run to stop, and cancel the jobs that wait. Raises RunError when they do not end."""
+        now = time.monotonic()
+        if self.stop_since is None:
+            self.stop_since = now
+        for each in self.running:
+            if request in each.sent:
+                continue
+            each.sent.add(request)
+            # A job that begins meanwhile reads the request.
+            send_request(each.start.run_dir, request)
+            if not has_lease(each.start.run_dir) and each.job.job:
+                try:
+                    cancel_job(each.job.scheduler, each.job.job)
+                except QueryError as error:
+                    raise RunError(f"{each.job.text} cannot be cancelled: {error}", "try again later") from error
+        if now - self.stop_since > _CANCEL_S + REACTION_S:
+            names = ", ".join(each.start.run_dir.name for each in self.running)
+            text = f"{names}: not stopped within {duration(_CANCEL_S + REACTION_S)}"
+            raise RunError(text, "the next `wf campaign run` follows them")
