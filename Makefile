@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: demo test test-cluster adios2-mpi unit lint types imports mutants wheel bench pictures bless docs clean help
+.PHONY: demo test test-cluster adios2-mpi hdf5-mpi unit lint types imports mutants wheel bench pictures bless docs clean help
 
 help:            ## what there is to make
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 16
@@ -50,6 +50,9 @@ $(VENV)-crate/ready: tests/support/validate_crate.txt
 
 adios2-mpi: $(VENV)-mpi/ready  ## build ADIOS2 with MPI once (about 8 minutes), install it into .venv-mpi
 	@echo "ready: run $(VENV)-mpi/bin/wf, or type . $(VENV)-mpi/bin/activate"
+
+hdf5-mpi: $(VENV)-mpi/ready  ## h5py with MPI against Debian's HDF5 (about two minutes once), into .venv-mpi, for examples/campaigns/h5part
+	$(VENV)-mpi/bin/python tools/h5py_mpi.py --install
 
 unit: $(VENV)/dev  ## the fast tests only
 	$(BIN)/python -m pytest tests/unit tests/specs tests/golden

@@ -72,6 +72,7 @@ repetitions: {count}
 warmup: 0
 metrics: {{time: run.wall_s}}
 """
+MATRIX = "matrix: {{stages.a.env.NUMBER: [{values}]}}\n"
 PARSL = """
 import os, parsl
 from parsl import bash_app
@@ -164,27 +165,36 @@ def long_campaign(top: Path) -> list[Row]:
 
 
 def resume(top: Path) -> list[Row]:
-    """The same command again, when nothing is left to run."""
-    folder = top / "resume"
+    """The same command again, when nothing is left to run: of one trial with many repetitions, and of many trials."""
+    folder, many = top / "resume", top / "trials"
     folder.mkdir()
-    rows = []
-    for count in FINISHED:
-        by_wf("one stage `true`", folder, count)
-        if len(ended(folder)) != count:
-            raise RuntimeError(f"{len(ended(folder))} repetitions have ended, not {count}")
-        times = sorted(by_wf("one stage `true`", folder, count) for _ in range(TURNS))
-        rows.append(
-            {"name": f"`wf campaign run` again, {count} repetitions finished", "value": statistics.median(times),
-             "unit": "s", "target": 2 if count == FINISHED[0] else None, "better": "lower",
-             "detail": f"the whole command; {times[0]:.2f} to {times[-1]:.2f}"}
-        )  # fmt: skip
-    return rows
+    many.mkdir()
+    first, second = FINISHED
+    return [
+        again(f"{first} repetitions", folder, first, 1, target=2),
+        again(f"{second} repetitions", folder, second, 1),
+        again(f"{first} trials of one repetition each", many, 1, first, target=2),
+    ]
 
 
-def by_wf(name: str, folder: Path, count: int = COUNT) -> float:
+def again(what: str, folder: Path, count: int, trials: int, target: float | None = None) -> Row:
+    """A campaign is run to its end, then measured."""
+    by_wf("one stage `true`", folder, count, trials)
+    if len(ended(folder)) != count * trials:
+        raise RuntimeError(f"{len(ended(folder))} repetitions have ended, not {count * trials}")
+    times = sorted(by_wf("one stage `true`", folder, count, trials) for _ in range(TURNS))
+    return {
+        "name": f"`wf campaign run` again, {what} finished", "value": statistics.median(times),
+        "unit": "s", "target": target, "better": "lower",
+        "detail": f"the whole command; {times[0]:.2f} to {times[-1]:.2f}",
+    }  # fmt: skip
+
+
+def by_wf(name: str, folder: Path, count: int = COUNT, trials: int = 1) -> float:
     """Seconds of `wf campaign run`."""
+    matrix = MATRIX.format(values=", ".join(map(str, range(trials)))) if trials > 1 else ""
     (folder / "pipeline.yaml").write_text(PIPELINES[name])
-    (folder / "campaign.yaml").write_text(CAMPAIGN.format(count=count))
+    (folder / "campaign.yaml").write_text(CAMPAIGN.format(count=count) + matrix)
     if not (folder / TEMPLATE).exists():
         (folder / TEMPLATE).symlink_to(folder.parent / TEMPLATE)
     return timed([sys.executable, "-m", "workflow.cli", "campaign", "run", "campaign.yaml", "--quiet"], folder)

@@ -25,7 +25,7 @@ deadlines: {{stop: 4 s}}
 stages:
   one:
     command: [sh, -c, 'echo "$VALUE" >> "$FOLDER/ran.txt"; sleep {sleep_s}; echo "$VALUE" > result']
-    env: {{VALUE: 0, FOLDER: "${{{{ pipeline.dir }}}}"}}
+    env: {{VALUE: 0, SLEEP: 0, FOLDER: "${{{{ pipeline.dir }}}}"}}
     ranks: 1
 {more}"""
 
@@ -49,7 +49,7 @@ class PilotCampaign:
     """A campaign in a folder. `variables`: those of a cluster's clients."""
 
     def __init__(
-        self, folder: Path, campaign: str, sleep_s: float = 1.0, more: str = "", variables: Mapping[str, str] = {}
+        self, folder: Path, campaign: str, sleep_s: float | str = 1.0, more: str = "", variables: Mapping[str, str] = {}
     ) -> None:
         self.folder, self.variables = folder, variables
         self.directory = folder / "campaigns" / "tiny"
@@ -75,14 +75,14 @@ class PilotCampaign:
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
         )  # fmt: skip
 
-    def finish(self, process: subprocess.Popen[str], code: int = 0) -> str:
+    def finish(self, process: subprocess.Popen[str], code: int = 0, within_s: float = WITHIN_S) -> str:
         """Wait for its end; what it printed."""
         try:
-            said, _ = process.communicate(timeout=WITHIN_S)
+            said, _ = process.communicate(timeout=within_s)
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGTERM)
             said, _ = process.communicate(timeout=WITHIN_S)
-            raise AssertionError(f"not ended within {WITHIN_S} s:\n{said}") from None
+            raise AssertionError(f"not ended within {within_s} s:\n{said}") from None
         assert process.returncode == code, f"exit code {process.returncode}\n{said}"
         assert "Traceback" not in said, said
         return said

@@ -14,6 +14,8 @@ from workflow.calibration.stream_measurement import (
     stream_pipeline,
     transport_settings,
 )
+from workflow.cli.calibration_verbs import PARTS as OFFERED
+from workflow.forecast.calibration_model import PARTS
 from workflow.launch.allocation import Allocation, Host
 from workflow.site.site_model import Site
 
@@ -62,3 +64,7 @@ def test_as_many_writers_as_cores(plan_of: Planner) -> None:
     plan = plan_of(text, site=WITH_MPI)
     assert plan.stage("make").ends[0].parameters["NumAggregators"] == "2"
     assert plan.stage("make").placement.cores == [0, 1, 2, 3]
+
+
+def test_the_command_line_offers_every_part() -> None:
+    assert set(OFFERED) == set(PARTS)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.sample_run import make_plan, write_sample
+from tests.support.sample_run import START, make_plan, write_sample
 from workflow.calibration.stage_records import find_runs, make_records, with_records
 from workflow.errors import RunError
 from workflow.forecast.calibration_model import (
@@ -262,3 +263,42 @@ def test_all_runs_of_a_campaign_count(tmp_path: Path) -> None:
     (tmp_path / "empty/ledger.jsonl").touch()
     with pytest.raises(RunError, match="this campaign has no runs"):
         find_runs(tmp_path / "empty")
+
+
+def test_the_cores_of_one_stage_set_the_pace(tmp_path: Path) -> None:
+    calibrated = known(tmp_path)
+    busy = [each.model_copy(update={"cpu_s": 0.5 if each.program == "saxs" else None}) for each in calibrated.stages]
+    forecast = make_forecast(make_plan(), calibrated.model_copy(update={"stages": busy}))
+    assert forecast.groups[0].limited_by == "CPU of stage saxs"
+    assert forecast.groups[0].step.median == pytest.approx(0.5, abs=0.01)
+
+
+def test_the_start_of_a_stage_is_no_cpu_time_of_its_steps(tmp_path: Path) -> None:
+    run_dir = write_sample(tmp_path / "run", saxs_s=0.12)
+    events = (run_dir / "events.jsonl").read_text().splitlines()
+    ended = [json.loads(line) for line in events]
+    for event in ended:
+        if event["event"] == "stage_exited" and event["stage"] == "saxs":
+            event["cpu_s"] = 0.2 + 41 * 0.1  # it opens its first stream after 0.2 s
+    (run_dir / "events.jsonl").write_text("".join(f"{json.dumps(event)}\n" for event in ended))
+    records, _ = make_records([run_dir])
+    saxs = next(each for each in records if each.program == "saxs")
+    assert saxs.cpu_s == pytest.approx(0.1 * 120 / 127, abs=0.002)
+
+
+def test_time_ready_to_run_is_not_computing(tmp_path: Path) -> None:
+    run_dir = write_sample(tmp_path / "run", saxs_s=0.12)
+    alone, _ = make_records([run_dir])
+    # In these 4 s saxs had the CPU for half of the time, and was ready to run in the other half.
+    samples = [
+        {"event": "stage_cpu", "t": START + at, "stage": "saxs", "cpu_s": share, "ready_s": share}
+        for at, share in ((1.5, 0.0), (3.5, 1.0), (5.5, 2.0))
+    ]
+    with (run_dir / "events.jsonl").open("a") as events:
+        events.writelines(f"{json.dumps(sample)}\n" for sample in samples)
+    shared, _ = make_records([run_dir])
+    before, after = (next(each for each in found if each.program == "saxs") for found in (alone, shared))
+    assert after.compute_s.median == pytest.approx(before.compute_s.median / 2, rel=0.1)
+    # Half of the period is CPU time, and of that what belongs to 120 of 127 ms.
+    assert before.cpu_s is None
+    assert after.cpu_s == pytest.approx(0.128 / 2 * 120 / 127, abs=0.005)

@@ -48,7 +48,7 @@ def on_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
         monkeypatch.setattr(machine, "glibc_version", lambda: "2.38" if large else "2.17")
         policy = ["huge_pages", "keep_freed"] if large else ["keep_freed"]
         monkeypatch.setattr(machine, "memory_policy", lambda *_: (policy, f"seen on {name}"))
-        monkeypatch.setattr("workflow.api.__version__", "9.9" if large else "0.1")
+        monkeypatch.setattr("workflow.api.plans.__version__", "9.9" if large else "0.1")
         monkeypatch.delenv("WF_CONFIGS", raising=False)
         return home
 

@@ -130,12 +130,15 @@ def _share_alone(stage: StagePlan, terms: StepTerms) -> float:
 
 
 def _compute_cpu(stage: StagePlan, terms: StepTerms) -> float | None:
-    """CPU time of the computing alone, all ranks: without that of moving data, and not more than its time allows."""
+    """CPU time of the computing alone, all ranks: its share of the working time, and no more than its time allows."""
     if terms.cpu_s is None:
         return None
-    moving = stage.ranks * sum(_mean(values) for values in terms.io.values())
-    most = stage.ranks * max(1, stage.placement.cores_per_rank) * _mean(terms.compute)
-    return max(0.0, min(terms.cpu_s - moving, most))
+    computing = _mean(terms.compute)
+    moving = sum(_mean(values) for values in terms.io.values())
+    if computing + moving <= 0:
+        return 0.0
+    most = stage.ranks * max(1, stage.placement.cores_per_rank) * computing
+    return min(terms.cpu_s * computing / (computing + moving), most)
 
 
 def _mean(values: Sequence[float]) -> float:

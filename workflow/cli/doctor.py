@@ -54,7 +54,7 @@ class Finding:
 
 def examine(loaded: Loaded | None) -> list[Finding]:
     """Examine everything that a run may need, required things first; then what the stages of one pipeline need."""
-    from workflow.api import find_site
+    from workflow.api.plans import find_site
     from workflow.site.load_site import load_site
 
     site = load_site("local") if loaded is None else find_site(loaded)

@@ -130,7 +130,8 @@ def _checked(given: GivenPipeline, strict: bool) -> tuple[Plan, list[Problem]]:
     """
     from dataclasses import replace
 
-    from workflow.api import find_site, make_plan, notes_on
+    from workflow.api import make_plan, notes_on
+    from workflow.api.plans import find_site
     from workflow.preflight import preflight
     from workflow.site.allocation.discover import discover_allocation
 
@@ -174,15 +175,8 @@ def plan(
 
     PIPELINE is the YAML file.
     """
-    from workflow.api import (
-        find_site,
-        forecast_plan,
-        job_notes,
-        make_plan,
-        notes_on,
-        portable_plan,
-        show_warnings,
-    )
+    from workflow.api import forecast_plan, make_plan, notes_on, portable_plan
+    from workflow.api.plans import find_site, job_notes, show_warnings
     from workflow.site.allocation.discover import discover_allocation
 
     check_strategy_options(strategies, blocks, shape)
@@ -246,15 +240,8 @@ def run(given: GivenPipeline, run_dir: Path | None, dry_run: bool, quiet: bool, 
     and a closed terminal stop the run, unless it was started with --detach: see `wf watch` and `wf cancel`. On a site
     with a scheduler, outside of its jobs, the run is submitted as one job, which goes on without this terminal.
     """
-    from workflow.api import (
-        detach_run,
-        find_site,
-        make_plan,
-        refuse_allocation,
-        refuse_missing,
-        show_warnings,
-        start_run,
-    )
+    from workflow.api import detach_run, make_plan, start_run
+    from workflow.api.plans import find_site, refuse_allocation, refuse_missing, show_warnings
     from workflow.site.allocation.discover import discover_allocation
 
     if no_probe:

@@ -24,7 +24,8 @@ def submit_and_follow(
 
     Raises RunError when the job is not accepted.
     """
-    from workflow.api import create_run, job_notes, show_warnings
+    from workflow.api import create_run
+    from workflow.api.plans import job_notes, show_warnings
     from workflow.cli.following import show_to_the_end
     from workflow.run.run_directory import RUNS
     from workflow.submit.submission import check_submission, submit_run
@@ -47,7 +48,7 @@ def _missing_here(loaded: Loaded, plan: Plan, site: Site) -> list[Problem]:
     """What this machine lacks for the stages, as warnings: modules of the job may bring it. Without modules the nodes
     have what the login node has: raises SpecError then.
     """
-    from workflow.api import refuse_missing
+    from workflow.api.plans import refuse_missing
 
     try:
         return refuse_missing(loaded, plan, site)
@@ -59,7 +60,7 @@ def _missing_here(loaded: Loaded, plan: Plan, site: Site) -> list[Problem]:
 
 def print_job_script(plan: Plan, site: Site) -> None:
     """Print the script that `wf run` would submit. Raises RunError where it would submit none."""
-    from workflow.api import job_notes, show_warnings
+    from workflow.api.plans import job_notes, show_warnings
     from workflow.submit.submission import job_script
 
     if plan.allocation is None:

@@ -7,6 +7,7 @@ from workflow.campaign.file.load_campaign import Campaign
 from workflow.campaign.planning.planned_trials import PlannedCampaign, ReadyTrial
 from workflow.errors import Problem, SpecError
 from workflow.plan.job_request import plan_allocation
+from workflow.plan.placement.site_nodes import nodes_needed
 from workflow.plan.plan_model import AllocationPlan
 from workflow.plan.plan_notes import Notes
 from workflow.plan.problems import Problems
@@ -22,7 +23,7 @@ def pilot_allocation(planned: PlannedCampaign, site: Site) -> AllocationPlan | N
 
     Raises SpecError for what the queues of the site do not take, with places in the campaign file.
     """
-    largest = max(planned.ready, key=lambda trial: trial.nodes)
+    largest = max(planned.ready, key=lambda trial: (trial.nodes, _needed(trial)))
     return job_allocation(planned.campaign, largest, site)
 
 
@@ -47,18 +48,23 @@ def job_allocation(
     """The job for one trial. `own_nodes`: it has the nodes of this trial, whatever pilots have. Raises SpecError."""
     notes = Notes(Problems(trial.loaded.origins))
     placements = {stage.name: stage.placement for stage in trial.plan.stages}
-    asked = _laid_over(trial.loaded.spec.allocation, campaign.spec.jobs, own_nodes)
+    jobs = campaign.spec.jobs
+    nodes = trial.nodes if own_nodes or jobs.nodes is None else jobs.nodes
+    asked = _laid_over(trial.loaded.spec.allocation, jobs, nodes)
     found = plan_allocation(asked, site, placements, notes)
     if notes.problems.found:
         raise SpecError([_in_campaign(problem, campaign) for problem in notes.problems.found])
     return found
 
 
-def _laid_over(of_pipeline: AllocationRequest | None, jobs: JobsRequest, own_nodes: bool) -> AllocationRequest:
-    """What `jobs` says, and what the pipeline says besides. The pipeline's nodes are those of one run: not used."""
+def _needed(trial: ReadyTrial) -> int:
+    return nodes_needed(stage.placement for stage in trial.plan.stages)
+
+
+def _laid_over(of_pipeline: AllocationRequest | None, jobs: JobsRequest, nodes: int) -> AllocationRequest:
+    """What `jobs` says, and what the pipeline says besides."""
     base = of_pipeline or AllocationRequest()
     given = {key: getattr(jobs, key) for key in jobs.model_fields_set & set(AllocationRequest.model_fields)}
-    nodes = None if own_nodes else jobs.nodes
     merged: AllocationRequest = base.model_copy(update={**given, "nodes": nodes})
     return merged
 

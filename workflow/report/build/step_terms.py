@@ -43,7 +43,8 @@ def step_terms(records: Records, stage: str) -> StepTerms:
         end: (counts[end], sum(each.bytes or 0 for each in steps) / counts[end])
         for end, steps in metrics.steps_of.items()
     }
-    terms.cpu_s, terms.ready_s = _cpu_per_step(records.cpu.get(stage, []), metrics, terms)
+    ranks = records.plan.stage(stage).ranks
+    terms.cpu_s, terms.ready_s = _cpu_per_step(records.cpu.get(stage, []), metrics, terms, ranks)
     return terms
 
 
@@ -74,13 +75,20 @@ def _terms(metrics: StageMetrics, fastest: EndOfStream) -> StepTerms:
 
 
 def _cpu_per_step(
-    samples: Sequence[CpuSample], metrics: StageMetrics, terms: StepTerms
+    samples: Sequence[CpuSample], metrics: StageMetrics, terms: StepTerms, ranks: int
 ) -> tuple[float | None, float | None]:
-    """(CPU time, time ready to run) per step, from the samples while steps were made."""
+    """(CPU time, time ready to run) per step: from the samples while steps were made, where there are any.
+
+    Of stages that keep metrics only the total at the end is recorded. Their start is imports, which keep a core busy:
+    it is taken off, and how long they were ready to run is not known.
+    """
     first, last = metrics.steps[0].t, metrics.steps[-1].t
     inside = [sample for sample in samples if first <= sample.t <= last]
-    if len(inside) < 2 or not terms.period or inside[-1].t - inside[0].t < SHORTEST_CPU_S:
+    if len(inside) >= 2 and terms.period and inside[-1].t - inside[0].t >= SHORTEST_CPU_S:
+        share = sum(terms.period) / len(terms.period) / (inside[-1].t - inside[0].t)
+        return (inside[-1].cpu_s - inside[0].cpu_s) * share, (inside[-1].ready_s - inside[0].ready_s) * share
+    begun = min((when - took for when, took in metrics.opened.values()), default=None)
+    if len(samples) < 2 or begun is None or last - begun < SHORTEST_CPU_S:
         return None, None
-    period = sum(terms.period) / len(terms.period)
-    share = period / (inside[-1].t - inside[0].t)
-    return (inside[-1].cpu_s - inside[0].cpu_s) * share, (inside[-1].ready_s - inside[0].ready_s) * share
+    start_s = max(0.0, begun - samples[0].t)
+    return max(0.0, samples[-1].cpu_s - ranks * start_s) / terms.steps, None

@@ -1,0 +1,70 @@
+"""What a campaign asks of the batch system, and which nodes it uses no more."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from workflow.api import make_plan
+from workflow.campaign.execution.repetition import place_text, silent_hosts
+from workflow.campaign.file.load_campaign import load_campaign
+from workflow.campaign.planning.job_allocation import job_allocation, job_problems, pilot_allocation
+from workflow.campaign.planning.planned_trials import PlannedCampaign, plan_campaign
+from workflow.site.load_site import load_site
+from workflow.site.site_model import Site
+
+SITES = Path(__file__).parents[1] / "specs/sites"
+PIPELINE = """wf: 1
+name: p
+allocation: {account: mine, walltime: 10 min}
+stages:
+  one: {command: [sh, -c, 'true'], ranks: 1, place: {ranks_per_node: 1}}
+"""
+
+
+@pytest.fixture
+def site() -> Site:
+    return load_site("./queues.yaml", SITES)
+
+
+def planned(folder: Path, site: Site, more: str) -> PlannedCampaign:
+    (folder / "pipeline.yaml").write_text(PIPELINE)
+    (folder / "campaign.yaml").write_text(
+        f"wf: 1\ncampaign: c\npipeline: pipeline.yaml\nmatrix: {{stages.one.ranks: [1, 2]}}\n{more}"
+    )
+    return plan_campaign(load_campaign(folder / "campaign.yaml"), lambda loaded, _: make_plan(loaded, site))
+
+
+def test_a_pilot_has_room_for_the_largest_trial_and_what_jobs_says(tmp_path: Path, site: Site) -> None:
+    job = pilot_allocation(planned(tmp_path, site, "jobs: {time: 20 min}"), site)
+    assert job is not None
+    assert (job.nodes, job.walltime_s, job.account, job.queue) == (2, 1200, "mine", "short")
+
+
+def test_a_job_for_each_has_the_nodes_of_its_trial(tmp_path: Path, site: Site) -> None:
+    campaign = planned(tmp_path, site, "jobs: {nodes: 2, mode: each, account: ours}")
+    jobs = [job_allocation(campaign.campaign, trial, site, own_nodes=True) for trial in campaign.ready]
+    assert [(job.nodes, job.account) for job in jobs if job is not None] == [(1, "ours"), (2, "ours")]
+
+
+def test_what_the_queue_does_not_take_has_its_place_in_the_campaign(tmp_path: Path, site: Site) -> None:
+    (problem,) = job_problems(planned(tmp_path, site, "jobs: {time: 2 h}"), site)
+    assert (problem.line, problem.key) == (5, "jobs.time")
+    assert "`time: 1 h" in problem.hint, problem
+    (problem,) = job_problems(planned(tmp_path, site, "jobs: {nodes: 1}"), site)
+    assert (problem.line, problem.key) == (5, "jobs.nodes")
+    assert "the stages need 2" in problem.message
+
+
+def test_hosts_on_which_no_rank_answered(tmp_path: Path) -> None:
+    assert silent_hosts(tmp_path, ["n1"]) == []
+    for state, silent in (("refused", ["n2"]), ("proved", [])):
+        (tmp_path / "proof.json").write_text(json.dumps({"state": state, "nodes": {"n1": {}}}))
+        assert silent_hosts(tmp_path, ["n1", "n2"]) == silent
+
+
+def test_a_place_in_words() -> None:
+    assert place_text(["n1", "n2"], ()) == "n1, n2"
+    assert place_text(["n1"], (2, 3)) == "n1 cores 2-3"

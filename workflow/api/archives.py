@@ -1,0 +1,70 @@
+"""Archives of runs and campaigns."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from workflow.crate.archive_contents import ArchiveContents
+    from workflow.crate.fill_archive import ArchiveOptions
+
+
+def archive_run(
+    run: str | os.PathLike[str] | None = None,
+    archive: str | os.PathLike[str] | None = None,
+    *,
+    data: bool = False,
+    largest: int | None = None,
+    license: str | None = None,
+) -> tuple[Path, ArchiveContents]:
+    """Write all that repeats a run into one archive, which is a Workflow Run RO-Crate; returns its path and contents.
+
+    Args:
+        run: as for `read_report`.
+        archive: a name that ends in `.zip`, or that of a folder; by default NAME.zip in the current directory.
+        data: with what the stages wrote.
+        largest: bytes; larger inputs and records are left out (default: 100 MiB).
+        license: of the archive, as text or URL.
+
+    Raises:
+        RunError: there is no such run, it goes on, or the archive exists.
+        WfError: rocrate is not installed.
+    """
+    from workflow.crate.archive_run import archive_run as write
+    from workflow.run.run_names import find_run
+
+    directory = find_run(run)
+    target = Path(f"{directory.name}.zip" if archive is None else archive)
+    return target, write(directory, target, _archive_options(data, largest, license))
+
+
+def archive_campaign(
+    campaign: str | os.PathLike[str],
+    archive: str | os.PathLike[str] | None = None,
+    directory: str | os.PathLike[str] | None = None,
+    *,
+    data: bool = False,
+    largest: int | None = None,
+    license: str | None = None,
+) -> tuple[Path, ArchiveContents]:
+    """The same for a campaign, by its file, its directory, or its name below `campaigns/`.
+
+    Raises:
+        RunError: it has not been run, nothing has succeeded, or the archive exists.
+        WfError: rocrate is not installed.
+    """
+    from workflow.campaign.campaign_directory import find_campaign
+    from workflow.crate.archive_campaign import archive_campaign as write
+
+    found, its, schedule = find_campaign(Path(campaign), None if directory is None else Path(directory))
+    target = Path(f"{its.spec.campaign}.zip" if archive is None else archive)
+    return target, write(found, its, schedule, target, _archive_options(data, largest, license))
+
+
+def _archive_options(data: bool, largest: int | None, license: str | None) -> ArchiveOptions:
+    from workflow.crate.archive_contents import DEFAULT_LARGEST
+    from workflow.crate.fill_archive import NO_LICENSE, ArchiveOptions
+
+    return ArchiveOptions(data, DEFAULT_LARGEST if largest is None else largest, license or NO_LICENSE)

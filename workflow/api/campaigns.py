@@ -1,0 +1,309 @@
+"""Campaigns: planned, run, reported, compared."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from workflow.errors import SpecError
+from workflow.spec.load import Loaded
+
+if TYPE_CHECKING:
+    from workflow.campaign.campaign_run import CampaignOutcome, Say, ShowEnded
+    from workflow.campaign.changes.changes_model import CampaignChanges
+    from workflow.campaign.file.campaign_overlay import CampaignOptions
+    from workflow.campaign.planning.packed_campaign import PackedCampaign
+    from workflow.campaign.planning.planned_trials import PlannedCampaign
+    from workflow.campaign.results.results_model import CampaignResults, CampaignStatus
+    from workflow.errors import Problem
+    from workflow.plan.plan_model import Plan
+    from workflow.site.site_model import Site
+    from workflow.spec.overlay import Setting
+from workflow.api.plans import find_site, make_plan, refuse_allocation, refuse_missing, show_warnings
+
+
+def plan_campaign(
+    path: str | os.PathLike[str],
+    directory: str | os.PathLike[str] | None = None,
+    *,
+    sets: Sequence[str] = (),
+    profiles: Sequence[str] = (),
+    site: str | os.PathLike[str] | None = None,
+    as_written: bool = False,
+) -> tuple[PlannedCampaign, list[Problem], PackedCampaign | None]:
+    """The trials of a campaign with their plans, what to know about it as a whole, and how they run; starts nothing.
+
+    Trials that cannot be planned are in `refused`, with the reasons. How they run is None where none can, or where the
+    site does not take the jobs. The arguments are those of `run_campaign`.
+
+    Raises:
+        SpecError: the campaign file is wrong, or gives no trials.
+        RunError: there is no such campaign.
+    """
+    sites, options = _Sites(), _campaign_options(sets, profiles, site)
+    planned, problems, where = _plan_campaign(path, directory, options, as_written, sites)
+    packed = None
+    with contextlib.suppress(SpecError):  # of jobs: it is among the problems
+        packed = _packed(planned, where, sites) if planned.ready else None
+    return planned, problems, packed
+
+
+def _packed(planned: PlannedCampaign, directory: Path, sites: _Sites) -> PackedCampaign:
+    """How the repetitions run, with durations from the ledger where there is one."""
+    from workflow.campaign.execution.ways_to_run import has_all_cores
+    from workflow.campaign.ledger import read_history
+    from workflow.campaign.planning.estimated_duration import EstimatedDurations
+    from workflow.campaign.planning.packed_campaign import pack_campaign, pilots_of
+
+    first = planned.ready[0]
+    site = sites.find(first.loaded, first.trial.of_site)
+    estimates = EstimatedDurations.from_history(read_history(directory), planned.spec.expected, planned.spec.deadline)
+    pilots = pilots_of(planned, sites.allocation, site, all_cores=has_all_cores(site))
+    return pack_campaign(planned, estimates, pilots)
+
+
+def _campaign_options(
+    sets: Sequence[str], profiles: Sequence[str], site: str | os.PathLike[str] | None
+) -> CampaignOptions:
+    from workflow.campaign.file.campaign_overlay import CampaignOptions
+    from workflow.spec.overlay import given_site
+
+    sets, profiles = ([each] if isinstance(each, str) else each for each in (sets, profiles))
+    # They are kept: a path must mean the same from another directory.
+    machine = None if site is None else str(given_site(os.fspath(site)).value)
+    return CampaignOptions(tuple(sets), tuple(profiles), machine)
+
+
+class _Sites:
+    """The sites of the trials of a campaign: each is looked at once, which takes longer than a plan."""
+
+    def __init__(self) -> None:
+        from workflow.site.allocation.discover import discover_allocation
+
+        self.allocation = discover_allocation()
+        self._known: dict[tuple[str, str], Site] = {}
+
+    def find(self, loaded: Loaded, settings: Sequence[Setting] = ()) -> Site:
+        """The site of a trial. All are of pipelines in one folder, so that its name decides, and what varies of it."""
+        key = loaded.spec.site, repr(settings)
+        if key not in self._known:
+            self._known[key] = find_site(loaded, self.allocation, settings)
+        return self._known[key]
+
+
+def _plan_campaign(
+    path: str | os.PathLike[str],
+    directory: str | os.PathLike[str] | None,
+    options: CampaignOptions,
+    as_written: bool,
+    sites: _Sites,
+) -> tuple[PlannedCampaign, list[Problem], Path]:
+    """The planned campaign, what to know about it, and its directory."""
+    from workflow.campaign.campaign_advice import advise_campaign
+    from workflow.campaign.campaign_directory import campaign_to_run, options_note
+    from workflow.campaign.planning.job_allocation import job_problems
+    from workflow.campaign.planning.packed_campaign import needs_jobs
+    from workflow.campaign.planning.planned_trials import plan_campaign as plan
+
+    def decide(loaded: Loaded, settings: Sequence[Setting]) -> Plan:
+        return make_plan(loaded, sites.find(loaded, settings))
+
+    campaign, where = campaign_to_run(Path(path), None if directory is None else Path(directory), options, as_written)
+    planned = plan(campaign, decide)
+    problems = [*advise_campaign(planned), *options_note(campaign, options)]
+    if planned.ready and needs_jobs(planned, sites.allocation):
+        trial = planned.ready[0]
+        problems += job_problems(planned, sites.find(trial.loaded, trial.trial.of_site))
+    return planned, problems, where
+
+
+def run_campaign(
+    path: str | os.PathLike[str],
+    directory: str | os.PathLike[str] | None = None,
+    *,
+    sets: Sequence[str] = (),
+    profiles: Sequence[str] = (),
+    site: str | os.PathLike[str] | None = None,
+    as_written: bool = False,
+    only_failed: bool = False,
+    show: ShowEnded | None = None,
+    say: Say | None = None,
+) -> CampaignOutcome:
+    """Run what is not finished of a campaign, on this machine, the nodes of the job around this process, or in jobs.
+
+    Args:
+        path: the campaign file, or for one that has run its directory or its name below `campaigns/`.
+        directory: where it runs; by default `campaigns/NAME` below the current directory.
+        sets: `KEY=VALUE` each, over keys of the campaign file: `repetitions=20`, `scale=frontier`.
+        profiles: profiles of the pipeline for all trials, after those of the file.
+        site: the machine, by name or by path.
+        as_written: without the options of the last run, which else are kept.
+        only_failed: run again what failed, and nothing else.
+        show: is called with each repetition that ended.
+        say: is called with what happens to pilots and jobs.
+
+    Raises:
+        SpecError: a trial cannot be planned, this machine lacks what one needs, or the budget is too small; nothing
+            was started.
+        RunError: the directory cannot be used, or a process runs this campaign.
+    """
+
+    from workflow.campaign.campaign_run import run_planned
+    from workflow.campaign.control.detached_campaign import refuse_running
+    from workflow.campaign.execution.ways_to_run import Surroundings
+    from workflow.provenance.collect import circumstances
+
+    sites, options = _Sites(), _campaign_options(sets, profiles, site)
+    planned, machines, where = _checked_campaign(path, directory, options, as_written, sites)
+    refuse_running(where)
+    common = circumstances(Path(planned.campaign.pipeline).parent, sys.argv)
+    around = Surroundings(sites.allocation, machines, make_plan, common)
+    return run_planned(planned, where, around, only_failed=only_failed, show=show, say=say)
+
+
+def _checked_campaign(
+    path: str | os.PathLike[str],
+    directory: str | os.PathLike[str] | None,
+    options: CampaignOptions,
+    as_written: bool,
+    sites: _Sites,
+) -> tuple[PlannedCampaign, dict[str, Site], Path]:
+    """The planned campaign that can run here, the sites of its trials by their keys, and its directory.
+
+    Prints warnings. Raises SpecError, RunError.
+    """
+    from workflow.campaign.planning.packed_campaign import needs_jobs
+    from workflow.plan.stage_needs import stage_needs
+    from workflow.plan.topology.implicit_stages import complete_pipeline
+
+    planned, problems, where = _plan_campaign(path, directory, options, as_written, sites)
+    if wrong := [*planned.problems, *(problem for problem in problems if problem.level == "error")]:
+        raise SpecError(wrong)
+    warnings = [problem for problem in problems if problem.level == "warning" or not problem.place]
+    machines = {trial.key: sites.find(trial.loaded, trial.trial.of_site) for trial in planned.ready}
+    asked, by_jobs = set(), needs_jobs(planned, sites.allocation)
+    for trial in planned.ready:
+        machine = machines[trial.key]
+        # Most trials need the same: the answer takes longer than the plan.
+        needs = machine.site, repr(stage_needs(trial.plan, complete_pipeline(trial.loaded)))
+        if needs not in asked:
+            asked.add(needs)
+            warnings += refuse_missing(trial.loaded, trial.plan, machine)
+        if not by_jobs:
+            # Nodes that one repetition leaves are for others.
+            own = sites.allocation.hosts[: trial.plan.nodes]
+            received = replace(sites.allocation, hosts=own)
+            warnings += refuse_allocation(trial.plan, machine, received)
+    show_warnings(list(dict.fromkeys(warnings)))
+    return planned, machines, where
+
+
+def detach_campaign(
+    path: str | os.PathLike[str],
+    directory: str | os.PathLike[str] | None = None,
+    *,
+    sets: Sequence[str] = (),
+    profiles: Sequence[str] = (),
+    site: str | os.PathLike[str] | None = None,
+    as_written: bool = False,
+    only_failed: bool = False,
+) -> tuple[Path, bool]:
+    """Start a campaign as `run_campaign` does, in a process of its own that outlives this one.
+
+    Returns its directory when the process has begun, and whether there was anything left to run.
+
+    Raises:
+        SpecError: as for `run_campaign`.
+        RunError: a process runs the campaign already, or the new one does not begin.
+    """
+    import time
+
+    from workflow.campaign.campaign_directory import open_directory
+    from workflow.campaign.campaign_run import write_schedule
+    from workflow.campaign.control.detached_campaign import refuse_running, start_detached_campaign
+    from workflow.campaign.execution.remaining import remaining
+    from workflow.campaign.ledger import read_history
+
+    begin, options = time.monotonic(), _campaign_options(sets, profiles, site)
+    planned, _, where = _checked_campaign(path, directory, options, as_written, _Sites())
+    planning_s = time.monotonic() - begin
+    refuse_running(where)
+    history = read_history(where)
+    if not history.open and not remaining(planned, history, only_failed):
+        return where, False
+    open_directory(where)
+    write_schedule(planned, where)
+    more = ["--failed"] if only_failed else []
+    return where, start_detached_campaign(planned.campaign, where, planning_s, more) is not None
+
+
+def campaign_status(
+    campaign: str | os.PathLike[str], directory: str | os.PathLike[str] | None = None
+) -> CampaignStatus:
+    """How far a campaign is, and what runs now: by its file, its directory, or its name below `campaigns/`.
+
+    Raises:
+        RunError: it has not been run.
+    """
+    from workflow.campaign.campaign_directory import find_campaign
+    from workflow.campaign.control.campaign_state import read_state
+
+    found, its, schedule = find_campaign(Path(campaign), None if directory is None else Path(directory))
+    return read_state(found, its.spec, schedule)
+
+
+def report_campaign(
+    campaign: str | os.PathLike[str], directory: str | os.PathLike[str] | None = None, *, sets: Sequence[str] = ()
+) -> tuple[CampaignResults, list[Path]]:
+    """What a campaign found so far; writes its table and report, and returns the files too. It is named as above.
+
+    `sets` lays values over its file for this report only: `threshold=0.02`.
+
+    Raises:
+        RunError: it has not been run.
+        WfError: scipy or matplotlib is not installed.
+    """
+    from workflow.campaign.campaign_directory import find_campaign
+    from workflow.campaign.results.campaign_files import write_results
+
+    found, its, schedule = find_campaign(
+        Path(campaign), None if directory is None else Path(directory), _campaign_options(sets, (), None)
+    )
+    return write_results(found, its.spec, schedule)
+
+
+def compare_campaigns(
+    base: str | os.PathLike[str],
+    new: str | os.PathLike[str],
+    *,
+    metrics: Sequence[str] = (),
+    tolerance: float | None = None,
+) -> CampaignChanges:
+    """What changed from one campaign to another: of two machines, dates, or versions of a program.
+
+    Args:
+        base: a campaign's file, directory or name, or its report.json or table.csv.
+        new: what is compared with it, named in the same way.
+        metrics: names of metrics; all that both have where none is given.
+        tolerance: smallest relative difference that counts; by default the threshold of each metric in `new`.
+
+    Raises:
+        RunError: one of them is no campaign, or has not been run.
+        WfError: they have no trial or no metric in common; a metric is not known, or means something else in the two;
+            scipy is not installed.
+    """
+    from workflow.campaign.changes.given_campaign import read_given
+    from workflow.campaign.changes.make_changes import make_changes
+    from workflow.errors import WfError
+    from workflow.installation import install_command
+
+    try:
+        return make_changes(read_given(Path(base)), read_given(Path(new)), metrics, tolerance)
+    except ModuleNotFoundError as error:
+        text = f"comparing campaigns needs {str(error.name).partition('.')[0]}"
+        raise WfError(text, install_command("campaign")) from error

@@ -1,0 +1,167 @@
+"""Runs: created, started, submitted, and read."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Generator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from workflow.spec.load import Loaded, load_pipeline
+
+if TYPE_CHECKING:
+    from workflow.launch.allocation import Allocation
+    from workflow.plan.plan_model import Plan
+    from workflow.report.run_report import RunReport
+    from workflow.run.state import RunState
+    from workflow.site.site_model import Site
+from workflow.api.plans import (
+    find_site,
+    forecast_plan,
+    job_notes,
+    make_plan,
+    refuse_allocation,
+    refuse_missing,
+    show_warnings,
+)
+
+
+def start_run(
+    loaded: Loaded,
+    plan: Plan,
+    run_dir: str | os.PathLike[str] | None = None,
+    allocation: Allocation | None = None,
+) -> tuple[Path, Generator[RunState, None, None]]:
+    """Write the run directory; return it and the states of the run, which starts when the first one is taken.
+
+    From then on it does not wait for the caller: each state taken is the newest. Closing the generator ends the run.
+    It uses the hosts of `allocation`, by default of the batch job that this process is part of, else this machine.
+    """
+    from workflow.run.supervisor import supervise
+    from workflow.site.allocation.discover import discover_allocation
+
+    allocation = allocation or discover_allocation()
+    directory = create_run(loaded, plan, run_dir)
+    return directory, supervise(directory, allocation)
+
+
+def detach_run(loaded: Loaded, plan: Plan, run_dir: str | os.PathLike[str] | None = None) -> Path:
+    """Write the run directory and start its supervisor as a process of its own, which outlives this one.
+
+    Returns the run directory when the supervisor has taken the run. Raises RunError when it does not.
+    """
+    from workflow.run.detached import start_detached
+
+    directory = create_run(loaded, plan, run_dir)
+    start_detached(directory)
+    return directory
+
+
+def create_run(loaded: Loaded, plan: Plan, run_dir: str | os.PathLike[str] | None = None) -> Path:
+    """Write the directory of a run that somebody else is to start, for example a batch job."""
+    from workflow.provenance.collect import circumstances, to_provenance
+    from workflow.run.run_directory import create_run_dir
+
+    provenance = to_provenance(circumstances(loaded.path.parent, sys.argv), plan, loaded)
+    directory = create_run_dir(plan, loaded, None if run_dir is None else Path(run_dir), provenance=provenance)
+    _keep_forecast(plan, directory)
+    return directory
+
+
+def _keep_forecast(plan: Plan, directory: Path) -> None:
+    """The report shows it beside what was measured. No run fails for want of it."""
+    from workflow.errors import WfError
+
+    with contextlib.suppress(WfError, OSError):
+        if (forecast := forecast_plan(plan)) is not None:
+            from workflow.forecast.forecast_model import FORECAST_FILE
+
+            (directory / FORECAST_FILE).write_text(forecast.to_json(), encoding="utf-8")
+
+
+def run_pipeline(
+    path: str | os.PathLike[str],
+    *,
+    profiles: Sequence[str] = (),
+    sets: Sequence[str] = (),
+    via: str | None = None,
+    site: str | os.PathLike[str] | None = None,
+    run_dir: str | os.PathLike[str] | None = None,
+    progress: bool | None = None,
+) -> RunReport:
+    """Run a pipeline to its end and return the report. A failed run is a report too: see `report.run.state`.
+
+    Args:
+        path: the pipeline file.
+        profiles: as for `load_pipeline`, like `sets`, `via` and `site`.
+        run_dir: the run directory to create; by default a new one below `runs/`.
+        progress: whether to show the progress while it runs, redrawn in a notebook and on a terminal, as lines on
+            standard error elsewhere; None: in a notebook and on a terminal only.
+
+    Ctrl-C, or an interrupt of the kernel, stops the run in order: its state is then `interrupted`. On a site with a
+    scheduler, outside of its jobs, the run is submitted as one job, which an interrupt leaves alone.
+
+    Raises:
+        SpecError: the pipeline is wrong, or this machine lacks what it needs; nothing was started.
+        RunError: the run directory cannot be used.
+    """
+    from workflow.report.report_files import write_report
+    from workflow.report.run_report import RunReport
+    from workflow.report.show.live_display import Progress, is_watched
+    from workflow.site.allocation.discover import discover_allocation
+
+    loaded = load_pipeline(path, profiles=profiles, sets=sets, via=via, site=site)
+    allocation = discover_allocation()
+    machine = find_site(loaded, allocation)
+    plan = make_plan(loaded, machine, allocation)
+    shown = is_watched() if progress is None else progress
+    if plan.allocation is not None and allocation.source == "local":
+        return _run_as_job(loaded, plan, machine, run_dir, shown)
+    found = refuse_allocation(plan, machine, allocation)
+    show_warnings([*refuse_missing(loaded, plan, machine), *found])
+    directory, states = start_run(loaded, plan, run_dir, allocation)
+    state = None
+    with contextlib.closing(states), Progress(plan, directory, quiet=not shown) as display:
+        for state in states:
+            display.update(state)
+    return RunReport.of(write_report(directory, state), directory)
+
+
+def _run_as_job(
+    loaded: Loaded, plan: Plan, site: Site, run_dir: str | os.PathLike[str] | None, shown: bool
+) -> RunReport:
+    """Submit a run and follow it to its end. Raises RunError when its job is not accepted."""
+    from workflow.report.report_files import write_report
+    from workflow.report.run_report import RunReport
+    from workflow.report.show.live_display import Progress
+    from workflow.run.run_directory import RUNS
+    from workflow.submit.followed_job import follow_job
+    from workflow.submit.submission import check_submission, submit_run
+
+    check_submission(plan, site, Path(RUNS if run_dir is None else run_dir).absolute())
+    show_warnings(job_notes(plan, site))
+    directory = create_run(loaded, plan, run_dir)
+    job, command = submit_run(plan, site, directory)
+    with Progress(plan, directory, quiet=not shown) as display:
+        display.say(f"submit its job by: {command}" if command else f"{job.text} was submitted")
+        with contextlib.closing(follow_job(directory, plan, job, display.say)) as states:
+            for state in states:
+                if state.started is not None:
+                    display.update(state)
+    return RunReport.of(write_report(directory), directory)
+
+
+def read_report(run: str | os.PathLike[str] | None = None) -> RunReport:
+    """The report of a run: by its path, by its name below `runs/`, or the newest (`latest`), the default.
+
+    Raises:
+        RunError: there is no such run.
+    """
+    from workflow.report.report_files import read_report as read
+    from workflow.report.run_report import RunReport
+    from workflow.run.run_names import find_run
+
+    directory = find_run(run)
+    return RunReport.of(read(directory), directory)
