@@ -126,7 +126,7 @@ def overhead(name: str, top: Path) -> list[Row]:
         "Snakemake": by_snakemake, "Parsl": by_parsl, "HyperQueue": by_hyperqueue
     }  # fmt: skip
     ways |= {peer: way for peer, way in peers.items() if is_installed(peer.lower())}
-    turns = []
+    turns: list[dict[str, float]] = []
     for turn in range(TURNS):
         turns.append({})
         for way, seconds in ways.items():
