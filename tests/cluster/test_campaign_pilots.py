@@ -11,6 +11,7 @@ import pytest
 from tests.support.pilot_campaigns import PilotCampaign, overlapping, wait_until
 from tests.support.slurm_cluster import SlurmCluster
 from tests.support.slurm_cluster.cluster import ENDED
+from workflow.provenance.provenance_model import read_provenance
 
 pytestmark = pytest.mark.slow
 # Trials of one node and of two.
@@ -78,6 +79,11 @@ def test_a_pilot_that_is_cancelled_gives_its_repetitions_back(cluster: SlurmClus
     states = [each["state"] for each in campaign.records("ended")]
     assert "failed" not in states, said
     assert f"slurm job {first[-1]} ended" in said
+    # Each repetition describes the node of its pilot, not the login node, and the command of the campaign.
+    for ran in campaign.ran_at():
+        made = read_provenance(campaign.directory / "runs" / ran.run)
+        assert made is not None and made.host in cluster.hosts and "SLURM_JOB_ID" in made.environment
+        assert "campaign" in made.command
     # Pilots end by themselves, and nothing of them is left.
     wait_until(lambda: not jobs(cluster) and not campaign.processes(), "the end of all pilots", GONE_S)
     assert cluster.job_state(first[0]) == "COMPLETED"

@@ -237,9 +237,9 @@ class _Loop:
         hosts = [host.name for host in allocation.hosts]
         where = place_text(hosts, start.place.cores)
         begun = self.place.begin(waiting, where)
-        site = self.how.sites[trial.key]
+        site, common = self.how.sites[trial.key], pilot.circumstances(self.place.common)
         order = RepetitionOrder(
-            begun, trial.loaded, trial.plan, site, start.place.cores, allocation, self.place.common, self.how.decide
+            begun, trial.loaded, trial.plan, site, start.place.cores, allocation, common, self.how.decide
         )
         self.waiting_nodes -= trial.nodes
         self.running[pilot.submit(order)] = _RunningAttempt(start.index, waiting, begun, start.pilot, hosts)
