@@ -26,11 +26,13 @@ def driver_lease(directory: Path) -> Iterator[Lease]:
     """Hold the lease of a campaign, whose ledger this process has locked: what a driver before it left is replaced."""
     path = directory / LEASE_FILE
     path.unlink(missing_ok=True)
-    with Heartbeat(directory):
-        lease = read_lease(directory)
-        assert lease is not None
-        yield lease
-    path.unlink(missing_ok=True)
+    try:
+        with Heartbeat(directory):
+            lease = read_lease(directory)
+            assert lease is not None
+            yield lease
+    finally:
+        path.unlink(missing_ok=True)
 
 
 class DriverWatch:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -39,16 +40,24 @@ class RepetitionOrder:
 
 
 def run_order(order: RepetitionOrder) -> Attempt:
-    """Run one repetition. What is wrong with it as a whole makes it a failed attempt."""
+    """Run one repetition. What is wrong with it as a whole makes it a failed attempt, whatever it is.
+
+    An exception would reach the driver as the loss of this worker, and the repetition would run again.
+    """
     try:
         with _kept_to(order):
             plan = _plan_on_cores(order) if order.cores else order.plan
             provenance = to_provenance(order.common, plan, order.loaded)
             return run_repetition(order.start, plan, order.loaded, order.allocation, provenance, _nothing)
     except WfError as error:
-        start = order.start
-        reason = "; ".join(problem.message for problem in error.problems)
-        return Attempt("failed", start.number, start.run_dir.name, start.t, 0.0, start.nodes, reason=reason)
+        return _failed(order.start, "; ".join(problem.message for problem in error.problems))
+    except Exception as error:
+        return _failed(order.start, f"{type(error).__name__}: {error}")
+
+
+def _failed(start: StartedAttempt, reason: str) -> Attempt:
+    wall_s = max(0.0, time.time() - start.t)
+    return Attempt("failed", start.number, start.run_dir.name, start.t, wall_s, start.nodes, reason=reason)
 
 
 def _plan_on_cores(order: RepetitionOrder) -> Plan:
