@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,8 @@ from tests.support.pilot_campaigns import PilotCampaign, overlapping, wait_until
 from tests.support.slurm_cluster import SlurmCluster
 from tests.support.slurm_cluster.cluster import ENDED
 from workflow.provenance.provenance_model import read_provenance
+from workflow.run.nodes import node_guard
+from workflow.run.proof import rank_probe
 
 pytestmark = pytest.mark.slow
 # Trials of one node and of two.
@@ -105,9 +108,33 @@ def test_a_lost_node_is_not_used_again(cluster: SlurmCluster, tmp_path: Path) ->
     ended = campaign.records("ended")
     lost = [each for each in ended if each["state"] == "lost"]
     assert lost and not [each for each in ended if each["state"] == "failed"], said
-    assert "pilot p1: node n3 is lost, and not used again" in said
+    assert said.count("pilot p1: node n3 is lost, and not used again") == 1
     known = max(each["started"] + each["wall_s"] for each in lost)
     assert not [each["run"] for each in ended if each["started"] > known and "n3" in each["place"]]
+
+
+def test_a_node_on_which_nothing_starts_is_given_up_before_the_deadline_of_the_start(
+    cluster: SlurmCluster, tmp_path: Path
+) -> None:
+    """As after a power cut while srun starts there, which then waits for minutes."""
+    campaign = PilotCampaign(
+        tmp_path, "site: test-slurm\nrepetitions: 6\njobs: {time: 10 min, nodes: 4}", more=ON_NODES,
+        variables=cluster.environment,
+    )  # fmt: skip
+    os.mkfifo(tmp_path / "hangs")
+    programs = [node_guard.__file__, rank_probe.__file__]
+    for program in programs:
+        assert cluster.run_on("n3", ["mount", "--bind", str(tmp_path / "hangs"), program]).returncode == 0
+    try:
+        said = campaign.run()
+    finally:
+        for program in programs:
+            cluster.run_on("n3", ["umount", "--lazy", program])
+    campaign.assert_complete(6)
+    (lost,) = [each for each in campaign.records("ended") if each["state"] != "succeeded"]
+    assert (lost["state"], lost["place"]) == ("lost", "n3"), said
+    assert lost["reason"] == "no answer of n3 within 20 s, in which others have started"
+    assert said.count("pilot p1: node n3 is lost, and not used again") == 1
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=lambda number: number.name)
