@@ -127,8 +127,10 @@ def to_svg(canvas: Canvas) -> bytes:
     for text in canvas.findobj(Text):
         text.set_parse_math(False)
     stream = io.BytesIO()
-    options = {"svg.fonttype": "none", "svg.hashsalt": "wf", "text.parse_math": False}
-    with matplotlib.rc_context(options), warnings.catch_warnings():
+    with (
+        matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "wf", "text.parse_math": False}),
+        warnings.catch_warnings(),
+    ):
         warnings.simplefilter("ignore")
         canvas.savefig(stream, format="svg", metadata={"Date": None})
     return stream.getvalue()
