@@ -22,7 +22,8 @@ from workflow.campaign.results.campaign_page import make_page
 from workflow.campaign.results.campaign_tables import comparison_table, metric_table
 from workflow.campaign.results.make_results import count_comparisons, keys_together, make_results, make_status
 from workflow.campaign.results.operation_pictures import make_box
-from workflow.campaign.results.picture_canvas import COLOURS
+from workflow.campaign.results.picture_canvas import COLOURS, axis_unit
+from workflow.campaign.results.ratio_picture import ratio_axis
 from workflow.campaign.results.results_pictures import make_pictures
 from workflow.campaign.results.results_table import table_columns, table_rows, write_table
 from workflow.campaign.results.samples import measured
@@ -232,6 +233,54 @@ def test_long_labels_lose_what_they_share_and_stay_different() -> None:
     assert hidden[:2] == ["1: xaaaaaaaaa…bbbbbbbbb", "2: xaaaaaaaaa…bbbbbbbbb"]
 
 
+def test_pictures_of_one_key_and_few_values() -> None:
+    """The name of the key once, one colour, no boxes, the unit once; a logarithmic axis where values differ much."""
+    trials = [each.model_copy(update={"parameters": {"profile": each.key}}) for each in schedule_of().trials]
+    history = history_of(4)
+    for identity, attempt in list(history.ended.items()):
+        rate = (1e9 if identity.key == "sst1" else 2e7) + identity.number
+        figures = {**attempt.figures, "streams.d.throughput": rate, "stages.s.compute_s": 1.0 + identity.number}
+        history.ended[identity] = replace(attempt, figures=figures)
+    names = [each.key for each in trials]
+    spec = spec_of(repetitions=4, matrix={"profile": names}, comparisons=[], metrics={"rate": "streams.d.throughput"})
+    results = make_results(spec, schedule_of().model_copy(update={"trials": trials}), history)
+    pictures = {each.name: each for each in make_pictures(results)}
+    values = pictures["rate-values"].svg.decode()
+    texts = ["".join(each.itertext()) for each in ElementTree.fromstring(values).iter() if each.tag.endswith("}text")]
+    assert [text for text in texts if text in names] == names and texts.count("profile") == 1
+    assert "rate (streams.d.throughput) in GB/s, more is better" in texts
+    assert {"0.02", "0.05", "0.1", "0.2", "0.5", "1"} <= set(texts)
+    assert not any(colour in values for colour in COLOURS[1:-1]) and COLOURS[0] in values
+    assert "every repetition" in pictures["operations-s"].title
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "some"),
+    [
+        (0.98, 1.02, {0.95, 1, 1.05}),
+        (0.85, 1.6, {0.9, 1, 1.5}),
+        (0.56, 9.0, {0.5, 1, 2, 8}),
+        (1e-3, 1.1, {1e-2, 1, 10}),
+    ],
+)
+def test_an_axis_of_ratios_has_room_and_marks_on_both_sides(low: float, high: float, some: set[float]) -> None:
+    low, high = min(low, 1 / 1.1), max(high, 1.1)
+    begin, end, marks = ratio_axis(low, high)
+    assert begin < low * 0.995 and end > high * 1.005 and some <= set(marks)
+    assert min(marks) < 1 < max(marks) and len(marks) < 12
+
+
+@pytest.mark.parametrize(
+    ("unit", "largest", "shown"),
+    [
+        ("s", 3e-5, (1e-6, "µs")), ("s", 0.05, (1e-3, "ms")), ("s", 5.0, (1, "s")), ("B/s", 2e9, (1e9, "GB/s")),
+        ("B", 0.0, (1, "B")), ("1", 2.0, (1, "")), ("steps/s", 2.0, (1, "steps/s")),
+    ],
+)  # fmt: skip
+def test_the_unit_of_an_axis(unit: str, largest: float, shown: tuple[float, str]) -> None:
+    assert axis_unit(unit, largest) == shown
+
+
 def test_keys_that_change_together_are_compared_as_one() -> None:
     trials = [
         ScheduledTrial(key=f"{via}{ranks}", parameters={"streams.d.via": via, "stages.s.ranks": ranks, "size": [size]})
@@ -255,7 +304,9 @@ def test_only_the_tests_that_were_made_are_counted() -> None:
     spec = spec_of(metrics={"time": "run.wall_s", "rate": "streams.d.throughput"})
     results = make_results(spec, schedule_of(), history_of())
     assert len(results.comparisons) == 4 and results.tests == 2
-    assert "correction for\n2 comparisons" in make_page(results, [])
+    page = make_page(results, make_pictures(results))
+    assert "correction for\n2 comparisons" in page
+    assert page.index("pictures/comparisons.svg") < page.index("<h2>Pictures") < page.index("pictures/time-values.svg")
 
 
 def test_operations_have_box_plots_with_quartiles_per_stage() -> None:

@@ -26,6 +26,7 @@ from workflow.forecast.stream_costs import at_size
 from workflow.plan.plan_model import EndPlan, OperatorPlan, Plan
 from workflow.report.read.run_records import read_records
 from workflow.report.report_files import compute_report
+from workflow.report.show.forecast_tables import pace_lines
 
 MEASURED = MeasuringConditions(
     date="2026-11-22T10:00:00+00:00", host="node1", cores=4, wf_version="0.1.0", python="3.11", adios2="2.12.1",
@@ -127,7 +128,7 @@ def test_without_former_runs_it_says_what_is_missing() -> None:
             for name in ("md", "saxs", "keep")
         ),
     ]
-    assert not forecast.groups[0].complete
+    assert not forecast.groups[0].complete and forecast.is_empty and pace_lines(forecast) == []
 
 
 def test_what_was_not_measured_is_missing(tmp_path: Path) -> None:
@@ -201,6 +202,7 @@ def test_the_report_shows_forecast_beside_measurement(tmp_path: Path) -> None:
     forecast = make_forecast(make_plan(), known(tmp_path, saxs_s=0.12))
     assert compute_report(run_dir).forecast == []
     (run_dir / "forecast.json").write_text(forecast.to_json())
+    assert not forecast.is_empty
     report = compute_report(run_dir)
     lines = {line.what: line for line in report.forecast}
     pace = lines["time per step of saxs"]
@@ -210,6 +212,8 @@ def test_the_report_shows_forecast_beside_measurement(tmp_path: Path) -> None:
     assert report.off == "saxs: compute"
     assert lines["saxs: read atoms"].measured == pytest.approx(0.006)
     assert lines["throughput of atoms"].measured == pytest.approx(2.4 * MB / 0.157, rel=0.05)
+    (run_dir / "forecast.json").write_text(make_forecast(make_plan(), calibration()).to_json())
+    assert compute_report(run_dir).forecast == []
     (run_dir / "forecast.json").write_text("{}")
     assert read_records(run_dir).forecast is None
 

@@ -78,6 +78,11 @@ class Forecast(ForecastPart):
         default_factory=list, description="`stream NAME: …`: what the measurements advise against"
     )
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing that a run takes is known."""
+        return not any(stage.terms for stage in self.stages) and all(stream.bytes is None for stream in self.streams)
+
     def stage(self, name: str) -> StageForecast:
         """The stage of that name. Raises KeyError."""
         return {stage.name: stage for stage in self.stages}[name]

@@ -10,7 +10,7 @@ from workflow.campaign.campaign_directory import replace_file
 from workflow.campaign.results.campaign_tables import comparison_table, metric_table, status_table
 from workflow.campaign.results.picture_canvas import ResultsPicture
 from workflow.campaign.results.results_model import CampaignResults, CampaignStatus
-from workflow.campaign.results.results_pictures import make_pictures
+from workflow.campaign.results.results_pictures import COMPARISONS, make_pictures
 from workflow.formatting import moment
 from workflow.report.html.page import TEMPLATES
 from workflow.report.html.section_data import KeyFact
@@ -47,13 +47,15 @@ def make_page(results: CampaignResults, pictures: list[ResultsPicture]) -> str:
         KeyFact("order", f"seed {results.seed}", "seed of the random order"),
         KeyFact("versions", versions, "versions"),
     ]  # fmt: skip
+    drawn = [(picture, svg_address(picture.svg)) for picture in pictures]
     return TEMPLATES.get_template("campaign.html.j2").render(
         results=results,
         key_facts=[fact for fact in facts if fact.value],
         metrics=[(metric, metric_table(results, metric)) for metric in results.metrics],
         comparisons=comparison_table(results),
         trials=status_table(status),
-        pictures=[(picture, svg_address(picture.svg)) for picture in pictures],
+        ratios=[each for each in drawn if each[0].name == COMPARISONS],
+        pictures=[each for each in drawn if each[0].name != COMPARISONS],
     )
 
 

@@ -6,22 +6,21 @@ from collections.abc import Sequence
 from statistics import quantiles
 from typing import TYPE_CHECKING, NamedTuple
 
-from workflow.campaign.file.trials import short_names, trial_text
-from workflow.campaign.results.campaign_tables import varied
 from workflow.campaign.results.picture_canvas import (
     BLACK,
     COLOURS,
     MOST_ROWS,
     PALE,
     ResultsPicture,
+    label_axis,
     label_rows,
-    mark_writer,
     new_canvas,
     set_legend,
     shown_rows,
     to_svg,
 )
 from workflow.campaign.results.results_model import OperationTimes
+from workflow.campaign.results.row_labels import RowLabels
 
 if TYPE_CHECKING:
     from workflow.campaign.results.picture_canvas import Axes
@@ -35,6 +34,8 @@ TRIAL = 0.55
 """Inches."""
 # Tukey 1977: whiskers reach the farthest value within 1.5 times the height of the box.
 WHISKER = 1.5
+FEWEST_IN_BOX = 5
+"""Values; quartiles of fewer say no more than the values themselves."""
 
 
 class Box(NamedTuple):
@@ -57,13 +58,12 @@ def make_box(values: Sequence[float]) -> Box:
 
 def operation_picture(stage: str, times: Sequence[OperationTimes]) -> ResultsPicture:
     """A row of boxes per trial: what a stage did, in seconds of its wall time."""
-    keys = varied(each.parameters for each in times)
-    names = short_names(keys)
+    naming = RowLabels([each.parameters for each in times])
     trials: dict[str, list[OperationTimes]] = {}
     for each in times:
         trials.setdefault(each.trial, []).append(each)
     shown = list(trials.values())[:MOST_ROWS]
-    labels = [trial_text(group[0].parameters, names) for group in shown]
+    labels = [naming.text(group[0].parameters) for group in shown]
     canvas, axes = new_canvas(1.2 + TRIAL * len(shown))
     data: list[list[str | int | float | bool | None]] = []
     for row, group in enumerate(shown):
@@ -73,16 +73,17 @@ def operation_picture(stage: str, times: Sequence[OperationTimes]) -> ResultsPic
             box = make_box(each.values)
             _draw(axes, row + BOX * 1.2 * (position - (len(group) - 1) / 2), box, each)
             data += [[labels[row], each.operation, number, value, *box] for number, value in enumerate(each.values, 1)]
-    label_rows(axes, labels)
+    label_rows(axes, labels, naming.title)
     axes.set_xlim(left=0)
-    axes.xaxis.set_major_formatter(mark_writer("s"))
-    axes.set_xlabel(f"time of {stage}")
+    label_axis(axes.xaxis, f"time of {stage}", "s", max(value for each in times for value in each.values))
     for operation, colour in OPERATIONS.items():
         if any(each.operation == operation for each in times):
             axes.plot([], [], "s", color=colour, label=NAMES[operation])
     set_legend(canvas, axes)
     title = (
         f"{stage}: time for computing, I/O and waiting; median, quartiles, and values within 1.5 times their distance"
+        if any(len(each.values) >= FEWEST_IN_BOX for each in times)
+        else f"{stage}: time for computing, I/O and waiting; every repetition, and the median"
     )
     columns = ["trial", "operation", "number", "value", "low", "first_quartile", "median", "third_quartile", "high"]
     return ResultsPicture(
@@ -92,9 +93,11 @@ def operation_picture(stage: str, times: Sequence[OperationTimes]) -> ResultsPic
 
 def _draw(axes: Axes, height: float, box: Box, times: OperationTimes) -> None:
     colour = OPERATIONS[times.operation]
-    axes.plot([box.low, box.high], [height, height], color=colour, linewidth=1.2)
-    axes.barh(height, box.third - box.first, BOX, box.first, color=colour, edgecolor=colour, linewidth=1)
+    has_box = len(times.values) >= FEWEST_IN_BOX
+    if has_box:
+        axes.plot([box.low, box.high], [height, height], color=colour, linewidth=1.2)
+        axes.barh(height, box.third - box.first, BOX, box.first, color=colour, edgecolor=colour, linewidth=1)
     axes.plot([box.middle, box.middle], [height - BOX / 2, height + BOX / 2], color=BLACK, linewidth=1.5)
     for value in times.values:
-        if not box.low <= value <= box.high:
+        if not has_box or not box.low <= value <= box.high:
             axes.plot(value, height, "o", markersize=3.5, color=colour, fillstyle="none")

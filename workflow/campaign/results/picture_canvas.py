@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import csv
 import io
-import re
+import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from workflow.campaign.results.campaign_tables import metric_text
 from workflow.campaign.results.results_model import MetricFacts
 from workflow.campaign.results.short_labels import short_labels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes as Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure as Canvas
 
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8f9aa8", "#000000")
@@ -32,7 +32,10 @@ LONGEST = 52
 """Letters of a label beside its row: they take about half of the picture."""
 WIDEST = 90
 """Letters below a picture, in one line."""
-_ZEROS = re.compile(r"\.0+(?= )|(?<=\.\d)0(?= )")
+LOGARITHMIC = 20.0
+"""From this ratio of the largest to the smallest value on their axis is logarithmic."""
+TIMES = ((1e-6, "µs"), (1e-3, "ms"))
+PREFIXES = ("", "k", "M", "G", "T", "P")
 DataRow = Sequence[str | int | float | bool | None]
 
 
@@ -65,30 +68,48 @@ def new_canvas(height: float) -> tuple[Canvas, Axes]:
     return canvas, axes
 
 
-def label_rows(axes: Axes, labels: Sequence[str]) -> None:
+def label_rows(axes: Axes, labels: Sequence[str], title: str = "") -> None:
     """A label for each row, the first at the top."""
+    axes.set_ylabel(title)
     axes.set_yticks(range(len(labels)), short_labels(labels, LONGEST))
     axes.set_ylim(len(labels) - 0.4, -0.6)
 
 
-def label_values(axis: Any, metric: MetricFacts) -> None:
-    """An axis of values of a metric: numbers with their units."""
-    axis.set_major_formatter(mark_writer(metric.unit))
-    axis.set_label_text(f"{metric.name} ({metric.of})")
+def label_values(axis: Axis, metric: MetricFacts, largest: float) -> None:
+    """An axis of values of a metric up to `largest`: bare numbers, their unit beside its name."""
+    label_axis(axis, f"{metric.name} ({metric.of})", metric.unit, largest, f", {metric.better} is better")
 
 
-def mark_writer(unit: str) -> Callable[[float, object], str]:
-    """The texts of marks on an axis, without zeros that say nothing: `2 s`, not `2.00 s`."""
-    return lambda value, _: _ZEROS.sub("", metric_text(value, unit))
+def label_axis(axis: Axis, name: str, unit: str, largest: float, more: str = "") -> None:
+    """An axis of values up to `largest`, in a unit of which that is some: `ms`, `GB/s`."""
+    factor, shown = axis_unit(unit, largest)
+    axis.set_major_formatter(lambda value, _: f"{value / factor:.6g}")
+    axis.set_label_text(f"{name}{f' in {shown}' if shown else ''}{more}")
 
 
-def set_logarithmic_values(axes: Axes) -> None:
-    """A logarithmic axis of values; marks at 1, 2 and 5 of each decade."""
+def axis_unit(unit: str, largest: float) -> tuple[float, str]:
+    """(size of the unit, its name) for values up to `largest`; no name for ratios and counts."""
+    if unit == "s":
+        return next(((size, name) for size, name in TIMES if largest < size * 100), (1.0, "s"))
+    if unit in ("B", "B/s"):
+        power = min(max(0, int(math.log10(largest) // 3)), len(PREFIXES) - 1) if largest > 0 else 0
+        return 1000.0**power, PREFIXES[power] + unit
+    return 1.0, "" if unit in ("1", "steps") else unit
+
+
+def is_wide(values: Sequence[float]) -> bool:
+    """Whether values differ by so much that the small ones are seen on a logarithmic axis only."""
+    return min(values) > 0 and max(values) >= LOGARITHMIC * min(values)
+
+
+def set_logarithmic(axis: Axis, values: Sequence[float]) -> None:
+    """A logarithmic axis; marks at 1, 2 and 5 of each decade, at 1 only where there are many."""
     from matplotlib.ticker import LogLocator, NullLocator
 
-    axes.set_yscale("log")
-    axes.yaxis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5)))
-    axes.yaxis.set_minor_locator(NullLocator())
+    (axis.axes.set_xscale if axis.axis_name == "x" else axis.axes.set_yscale)("log")
+    many = min(values) > 0 and max(values) >= 1000 * min(values)
+    axis.set_major_locator(LogLocator(base=10, subs=(1,) if many else (1, 2, 5)))
+    axis.set_minor_locator(NullLocator())
 
 
 def set_ratio_axis(axes: Axes, low: float, high: float, marks: Sequence[float]) -> None:

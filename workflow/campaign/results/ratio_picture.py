@@ -27,6 +27,8 @@ VERDICTS: dict[Decision, str] = {
 MEANINGS = {"faster": "better", "slower": "worse", "same": "the same", "undecided": "undecided"}
 # Of ratios that are all near 1 this much is shown, so that noise does not look like an effect.
 NARROWEST = 1.1
+ROOM = 0.04
+"""On each side, as a share of the axis."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +56,8 @@ def ratio_picture(name: str, title: str, rows: Sequence[RatioRow]) -> ResultsPic
         axes.plot(each.ratio, height, "o", color=VERDICTS[each.decision])
     axes.axvline(1, color=BLACK, linewidth=0.8)
     known = [value for each in shown for value in (each.ratio, each.low, each.high) if value is not None]
-    low, high = min(1 / NARROWEST, *known) / 1.02, max(NARROWEST, *known) * 1.02
-    set_ratio_axis(axes, low, high, _marks(low, high))
+    low, high, marks = ratio_axis(min(1 / NARROWEST, *known), max(NARROWEST, *known))
+    set_ratio_axis(axes, low, high, marks)
     label_rows(axes, [each.label for each in shown])
     axes.set_xlabel("ratio of the medians")
     for decision, colour in VERDICTS.items():
@@ -67,12 +69,20 @@ def ratio_picture(name: str, title: str, rows: Sequence[RatioRow]) -> ResultsPic
     return ResultsPicture(name, title + shown_rows(len(rows), "ratios"), to_svg(canvas), columns, data)
 
 
-def _marks(low: float, high: float) -> list[float]:
-    """Round ratios between two bounds: near 1 in steps of 5 or 10 %, farther away doubled."""
+def ratio_axis(low: float, high: float) -> tuple[float, float, list[float]]:
+    """(begin, end, marks) of an axis for ratios between two bounds, with room beside them and marks on both sides of 1.
+
+    The marks are round: near 1 in steps of 5 or 10 %, farther away doubled.
+    """
+    room = (high / low) ** ROOM
+    low, high = low / room, high * room
     if high / low < 1.5:
         step = 0.05 if high / low < 1.35 else 0.1
-        return [round(1 + step * count, 2) for count in range(-9, 10) if low <= 1 + step * count <= high]
-    if high / low < 5:
-        return [each for each in (0.25, 0.33, 0.5, 0.6, 0.8, 1, 1.25, 1.5, 2, 3, 4) if low <= each <= high]
-    factor = 2 if high / low < 100 else 10
-    return [float(factor) ** power for power in range(-30, 31) if low <= float(factor) ** power <= high]
+        marks = [round(1 + step * count, 2) for count in range(-9, 10)]
+    elif high / low < 5:
+        marks = [0.25, 0.33, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.25, 1.5, 2, 3, 4]
+    else:
+        factor = 2.0 if high / low < 100 else 10.0
+        marks = [factor**power for power in range(-30, 31)]
+        low, high = min(low, 1 / factor), max(high, factor)
+    return low, high, [mark for mark in marks if low <= mark <= high]

@@ -14,18 +14,23 @@ from workflow.campaign.results.picture_canvas import (
     ROW,
     WIDEST,
     ResultsPicture,
+    is_wide,
     label_rows,
     label_values,
     new_canvas,
+    set_logarithmic,
     shown_rows,
     to_svg,
 )
 from workflow.campaign.results.ratio_picture import RatioRow, ratio_picture
 from workflow.campaign.results.results_model import CampaignResults, ComparisonResult, MetricFacts, TrialResult
+from workflow.campaign.results.row_labels import RowLabels
 from workflow.campaign.results.scaling_picture import scaling_picture
 from workflow.campaign.results.short_labels import short_labels
 from workflow.campaign.results.trial_dimensions import find_dimensions
 from workflow.campaign.results.value_colours import ValueColours
+
+COMPARISONS = "comparisons"
 
 
 def make_pictures(results: CampaignResults) -> list[ResultsPicture]:
@@ -45,14 +50,14 @@ def make_pictures(results: CampaignResults) -> list[ResultsPicture]:
         pictures.append(operation_picture(stage, [each for each in results.operations if each.stage == stage]))
     compared = list(_ratio_rows(results))
     title = "comparisons: ratio of the medians with its 95 % interval; the band counts as the same"
-    return [*pictures, *([ratio_picture("comparisons", title, compared)] if compared else [])]
+    return [*pictures, *([ratio_picture(COMPARISONS, title, compared)] if compared else [])]
 
 
 def _values(metric: MetricFacts, rows: Sequence[TrialResult], colours: ValueColours) -> ResultsPicture:
     """Every value of every trial, its median and the interval; outliers are hollow."""
     shown = rows[:MOST_ROWS]
-    names = short_names(varied(each.parameters for each in rows))
-    labels = [trial_text(each.parameters, names) for each in shown]
+    naming = RowLabels([each.parameters for each in rows])
+    labels = [naming.text(each.parameters) for each in shown]
     canvas, axes = new_canvas(0.9 + ROW * len(shown))
     for height, each in enumerate(shown):
         colour = colours.colour(each.parameters)
@@ -63,9 +68,13 @@ def _values(metric: MetricFacts, rows: Sequence[TrialResult], colours: ValueColo
         for value, is_outlier in zip(each.values, each.outliers, strict=True):
             axes.plot(value, height, "o", markersize=4, color=colour, fillstyle="none" if is_outlier else "full")
         axes.plot(each.median or 0.0, height, "|", markersize=15, markeredgewidth=2, color=BLACK)
-    label_rows(axes, labels)
-    axes.set_xlim(left=0)
-    label_values(axes.xaxis, metric)
+    label_rows(axes, labels, naming.title)
+    values = [value for each in shown for value in each.values]
+    if is_wide(values):
+        set_logarithmic(axes.xaxis, values)
+    else:
+        axes.set_xlim(left=0)
+    label_values(axes.xaxis, metric, max(values))
     title = f"{metric.name}: every repetition, the median and its 95 % interval"
     data = [
         [label, number, value, is_outlier, each.median, each.low, each.high]
@@ -101,6 +110,8 @@ def _heat_map(metric: MetricFacts, rows: Sequence[TrialResult]) -> Iterator[Resu
     axes.set_yticks(range(len(down.values)), short_labels(down.values, LONGEST))
     axes.set_xlabel(", ".join(across.keys))
     axes.set_ylabel("\n".join(down.keys))
+    bright = f"{metric.better} ({'bright' if metric.better == 'more' else 'dark'}) is better"
+    axes.set_title(bright, loc="right", fontsize="small")
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
     titles = [", ".join(names[key] for key in each.keys) for each in dimensions]

@@ -12,10 +12,11 @@ from workflow.campaign.results.picture_canvas import (
     WIDEST,
     DataRow,
     ResultsPicture,
+    is_wide,
     label_values,
     new_canvas,
     set_legend,
-    set_logarithmic_values,
+    set_logarithmic,
     to_svg,
 )
 from workflow.campaign.results.results_model import MetricFacts, TrialResult
@@ -110,9 +111,10 @@ def _set_axes(
         axes.minorticks_off()
     shown = short_labels([marks[number] for number in numbers], WIDEST // len(numbers))
     axes.set_xticks(numbers, [f"{number:g}\n{text}".rstrip() for number, text in zip(numbers, shown, strict=True)])
-    if is_logarithmic and is_straight:
-        set_logarithmic_values(axes)
+    medians = [each.median for each in rows if each.median is not None]
+    if is_wide(medians) or (is_logarithmic and is_straight):
+        set_logarithmic(axes.yaxis, medians)
     else:
         axes.set_ylim(bottom=0)
     axes.set_xlabel(", ".join([key, *others.keys]))
-    label_values(axes.yaxis, metric)
+    label_values(axes.yaxis, metric, max(medians))

@@ -31,8 +31,8 @@ class ValueColours:
         self._first: Dimension | None = next(iter([*words, *self.dimensions]), None)
 
     def colour(self, parameters: Parameters) -> str:
-        """The colour of a trial."""
-        if self._first is None:
+        """The colour of a trial; one for all where their labels say the same."""
+        if self._first is None or len(self.dimensions) == 1:
             return COLOURS[0]
         return COLOURS[self._first.values.index(self._first.value(parameters)) % len(COLOURS)]
 

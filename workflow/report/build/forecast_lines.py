@@ -17,6 +17,8 @@ WORTH_NAMING = 0.1
 
 def forecast_lines(forecast: Forecast, records: Records) -> tuple[list[ForecastLine], str]:
     """(time per step of each stage and its terms, throughput of each stream; the term that is off most)."""
+    if forecast.is_empty:
+        return [], ""
     lines: list[ForecastLine] = []
     terms = {stage.name: step_terms(records, stage.name) for stage in records.plan.stages}
     off: list[tuple[float, str]] = []

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from workflow.forecast.forecast_model import Forecast, GroupForecast, StageForecast, StreamForecast, Term
     from workflow.report.report_model import ForecastLine, Report
 
+NOTHING_KNOWN = "nothing is known yet: run it once, then `wf calibrate --from RUN`"
 FORECAST_STAGE_COLUMNS: list[Column[StageForecast]] = [
     text_column("stage", lambda stage: stage.name),
     text_column("per step", lambda stage: " + ".join(term_text(term) for term in stage.terms) or NOTHING),
@@ -33,9 +34,9 @@ def forecast_tables(forecast: Forecast) -> list[Table]:
 
 
 def pace_lines(forecast: Forecast) -> list[str]:
-    """`time per step: 45.1 ms (44.0 to 46.2), limited by stream data`, for each group of stages."""
+    """`time per step: 45.1 ms (44.0 to 46.2), limited by stream data`, for each group of which a part is known."""
     several = len(forecast.groups) > 1
-    return [pace_text(group, named=several) for group in forecast.groups]
+    return [pace_text(group, named=several) for group in forecast.groups if group.complete or group.step.high > 0]
 
 
 def pace_text(group: GroupForecast, *, named: bool) -> str:

@@ -109,9 +109,12 @@ def show_forecast(forecast: Forecast, loaded: Loaded) -> None:
     """What a run of the plan will take, by what was measured on its site."""
     from workflow.plan.plan_notes import located
     from workflow.plan.topology.implicit_stages import complete_pipeline
-    from workflow.report.show.forecast_tables import forecast_tables, pace_lines
+    from workflow.report.show.forecast_tables import NOTHING_KNOWN, forecast_tables, pace_lines
 
     console = make_output()
+    if forecast.is_empty:
+        say(console, f"\nforecast, site {forecast.site}: {NOTHING_KNOWN}")
+        return
     say(console, f"\nforecast, site {forecast.site}: calibrated {forecast.calibrated}", "bold")
     for line in pace_lines(forecast):
         say(console, f"  {line}")
