@@ -11,7 +11,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from workflow.campaign.results.results_model import MetricFacts
 from workflow.campaign.results.short_labels import short_labels
@@ -102,11 +102,12 @@ def is_wide(values: Sequence[float]) -> bool:
     return min(values) > 0 and max(values) >= LOGARITHMIC * min(values)
 
 
-def set_logarithmic(axis: Axis, values: Sequence[float]) -> None:
+def set_logarithmic(axes: Axes, which: Literal["x", "y"], values: Sequence[float]) -> None:
     """A logarithmic axis; marks at 1, 2 and 5 of each decade, at 1 only where there are many."""
     from matplotlib.ticker import LogLocator, NullLocator
 
-    (axis.axes.set_xscale if axis.axis_name == "x" else axis.axes.set_yscale)("log")
+    axis: Axis = axes.xaxis if which == "x" else axes.yaxis
+    (axes.set_xscale if which == "x" else axes.set_yscale)("log")
     many = min(values) > 0 and max(values) >= 1000 * min(values)
     axis.set_major_locator(LogLocator(base=10, subs=(1,) if many else (1, 2, 5)))
     axis.set_minor_locator(NullLocator())

@@ -71,7 +71,7 @@ def _values(metric: MetricFacts, rows: Sequence[TrialResult], colours: ValueColo
     label_rows(axes, labels, naming.title)
     values = [value for each in shown for value in each.values]
     if is_wide(values):
-        set_logarithmic(axes.xaxis, values)
+        set_logarithmic(axes, "x", values)
     else:
         axes.set_xlim(left=0)
     label_values(axes.xaxis, metric, max(values))

@@ -113,7 +113,7 @@ def _set_axes(
     axes.set_xticks(numbers, [f"{number:g}\n{text}".rstrip() for number, text in zip(numbers, shown, strict=True)])
     medians = [each.median for each in rows if each.median is not None]
     if is_wide(medians) or (is_logarithmic and is_straight):
-        set_logarithmic(axes.yaxis, medians)
+        set_logarithmic(axes, "y", medians)
     else:
         axes.set_ylim(bottom=0)
     axes.set_xlabel(", ".join([key, *others.keys]))
