@@ -53,9 +53,9 @@ def planned(folder: Path, more: str = "") -> PlannedCampaign:
 
 
 def test_a_session_ends_although_a_zombie_stays_in_its_group() -> None:
-    process = subprocess.Popen(["sleep", "60"], process_group=0)
+    process = subprocess.Popen(["sleep", "60"], preexec_fn=os.setpgrp)
     # In the same group; its parent, this process, takes no notice of its end.
-    other = subprocess.Popen(["sleep", "60"], process_group=process.pid)
+    other = subprocess.Popen(["sleep", "60"], preexec_fn=lambda: os.setpgid(0, process.pid))
     ending = threading.Thread(target=end_session, args=(process, 5.0, 1.0), daemon=True)
     ending.start()
     ending.join(WITHIN_S)
