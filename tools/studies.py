@@ -62,6 +62,7 @@ def to_page(name: str, results: CampaignResults) -> str:
     lines = [f"# {name}: what was measured", "<!-- written by tools/studies.py; do not edit -->", ""]
     time = f"{_utc(results.started)} to {_utc(results.ended)} UTC"
     lines.append(f"{plural(count, 'repetition')} from {time}; {versions}.\n")
+    lines.append(f"The machine: {_machine(results)}.\n")
     for metric in results.metrics:
         threshold = f"{metric.threshold * 100:g} %"
         lines.append(f"## {metric.name}\n\n`{metric.of}`, {metric.better} is better, threshold {threshold}.\n")
@@ -71,6 +72,13 @@ def to_page(name: str, results: CampaignResults) -> str:
         lines += to_markdown(comparison_table(results))
     lines += [f"- {note}" for note in results.notes]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _machine(results: CampaignResults) -> str:
+    """Its cores, and how busy it was: without that no time means much."""
+    cores = plural(results.cores, "core") if results.cores else "cores not recorded"
+    load = "load not recorded" if results.load is None else f"load average {results.load:.1f}"
+    return f"{cores}; {load}, median over the starts of the repetitions"
 
 
 def _utc(unix_s: float | None) -> str:

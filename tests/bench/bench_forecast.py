@@ -142,7 +142,7 @@ def rows(found: dict[str, list[tuple[float, bool, str]]]) -> list[Row]:
             "median error of the time per step", statistics.median(errors), "%", TARGET_PERCENT, "lower",
             f"{len(every)} trials; {sum(inside for _, inside, _ in every)} inside the forecast's quartiles",
         ),
-        streams.row("largest error", worst[0], "%", detail=worst[2]),
+        streams.row("largest error", worst[0], "%", better="lower", detail=worst[2]),
     ]  # fmt: skip
     return said + [
         streams.measured(f"error, {kind}", [error for error, _, _ in of_kind], "%", better="lower")

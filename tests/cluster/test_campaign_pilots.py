@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,9 @@ import pytest
 from tests.support.pilot_campaigns import PilotCampaign, overlapping, wait_until
 from tests.support.slurm_cluster import SlurmCluster
 from tests.support.slurm_cluster.cluster import ENDED
+from workflow.provenance.provenance_model import read_provenance
+from workflow.run.nodes import node_guard
+from workflow.run.proof import rank_probe
 
 pytestmark = pytest.mark.slow
 # Trials of one node and of two.
@@ -97,6 +101,11 @@ def test_a_pilot_that_is_cancelled_gives_its_repetitions_back(cluster: SlurmClus
     assert_disjoint(campaign)
     assert "failed" not in states(campaign), said
     assert f"slurm job {first[-1]} ended" in said
+    # Each repetition describes the node of its pilot, not the login node, and the command of the campaign.
+    for ran in campaign.ran_at():
+        made = read_provenance(campaign.directory / "runs" / ran.run)
+        assert made is not None and made.host in cluster.hosts and "SLURM_JOB_ID" in made.environment
+        assert "campaign" in made.command
     # Pilots end by themselves, and nothing of them is left.
     wait_until(lambda: not jobs(cluster) and not campaign.processes(), "the end of all pilots", GONE_S)
     assert cluster.job_state(first[0]) == "COMPLETED"
@@ -124,11 +133,35 @@ def test_a_lost_node_is_not_used_again(cluster: SlurmCluster, tmp_path: Path) ->
         cluster.restart_node(node)
     campaign.assert_complete(10)
     assert "failed" not in states(campaign), said
-    assert f"pilot p1: node {node} is lost, and not used again" in said
+    assert said.count(f"pilot p1: node {node} is lost, and not used again") == 1
     lines = campaign.records("started", "ended")
     (lost,) = (number for number, each in enumerate(lines) if each.get("state") == "lost")
     after = [each for each in lines[lost:] if each["event"] == "started"]
     assert after and not [each["run"] for each in after if node in each["place"]]
+
+
+def test_a_node_on_which_nothing_starts_is_given_up_before_the_deadline_of_the_start(
+    cluster: SlurmCluster, tmp_path: Path
+) -> None:
+    """As after a power cut while srun starts there, which then waits for minutes."""
+    campaign = PilotCampaign(
+        tmp_path, "site: test-slurm\nrepetitions: 6\njobs: {time: 10 min, nodes: 4}", sleep_s=1, more=ON_NODES,
+        variables=cluster.environment,
+    )  # fmt: skip
+    os.mkfifo(tmp_path / "hangs")
+    programs = [node_guard.__file__, rank_probe.__file__]
+    for program in programs:
+        assert cluster.run_on("n3", ["mount", "--bind", str(tmp_path / "hangs"), program]).returncode == 0
+    try:
+        said = campaign.run()
+    finally:
+        for program in programs:
+            cluster.run_on("n3", ["umount", "--lazy", program])
+    campaign.assert_complete(6)
+    (lost,) = [each for each in campaign.records("ended") if each["state"] != "succeeded"]
+    assert (lost["state"], lost["place"]) == ("lost", "n3"), said
+    assert lost["reason"] == "no answer of n3 within 20 s, in which others have started"
+    assert said.count("pilot p1: node n3 is lost, and not used again") == 1
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=lambda number: number.name)

@@ -54,6 +54,29 @@ def test_a_changed_input_is_measured_again(tmp_path: Path) -> None:
     assert len(campaign.ran()) == 4
 
 
+def test_a_program_that_changes_during_a_campaign_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    campaign = CampaignFolder(tmp_path, values=1, repetitions=3)
+    program = tmp_path / "program.sh"
+    text = "#!/bin/sh\necho 1 >> $FOLDER/ran.txt\nif [ -e $FOLDER/edit ]; then echo '#' >> $FOLDER/program.sh; fi\n"
+    program.write_text(text)
+    program.chmod(0o755)
+    pipeline = (tmp_path / "pipeline.yaml").read_text()
+    head, tail = pipeline.split("    command:")[0], pipeline.split("\n    env:")[1]
+    (tmp_path / "pipeline.yaml").write_text(f"{head}    command: [./program.sh]\n    env:{tail}")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(RunError, match=r"program\.sh has changed since planning"):
+        run_campaign("campaign.yaml", show=lambda _: program.write_text(f"{text}# between two repetitions\n") and None)
+    assert [each["state"] for each in campaign.records("ended")] == ["succeeded"] and len(campaign.ran()) == 1
+    (tmp_path / "edit").touch()
+    assert "program.sh has changed since planning" in campaign.wf("run", "-q", code=2)
+    last = campaign.records("ended")[-1]
+    assert last["state"] == "interrupted" and "has changed since planning" in last["reason"]
+    assert len(campaign.ran()) == 2 and last["host"]
+    (tmp_path / "edit").unlink()
+    campaign.wf("run", "-q")
+    assert len(campaign.ran()) == 5
+
+
 def test_a_moved_pipeline_has_the_same_keys(tmp_path: Path) -> None:
     (tmp_path / "here").mkdir()
     CampaignFolder(tmp_path / "here", values=2, repetitions=2).wf("run", "-q")

@@ -147,14 +147,17 @@ def test_a_metric_that_is_missing_fails_the_strict_gate_only() -> None:
     assert list(faults(chosen, strict=True)) == [] and not chosen.unmatched_metrics
 
 
-def test_a_trial_without_values_is_undecided() -> None:
+def test_a_trial_without_values_is_undecided_and_fails_the_gate() -> None:
     schedule, history = parts(POINTS)
     for identity in [each for each in history.ended if each.key == "a1"]:
         del history.ended[identity]
     changes = make_changes(given("old", results_of(POINTS)), given("new", make_results(spec_of(), schedule, history)))
     (time, rate) = [each for each in changes.changes if not each.new.count]
     assert time.decision == rate.decision == "undecided" and time.p is None
-    assert any("undecided, no value in the new campaign" in line for line in faults(changes, strict=True))
+    lines = list(faults(changes, strict=False))
+    assert len(lines) == 2 and all("undecided, no value in the new campaign" in line for line in lines)
+    back = make_changes(given("old", make_results(spec_of(), schedule, history)), given("new", results_of(POINTS)))
+    assert list(faults(back, strict=False)) == []
 
 
 def test_repetitions_that_can_decide_nothing_are_told() -> None:

@@ -138,6 +138,39 @@ def test_a_busy_machine_is_told() -> None:
     assert "a load of 7.2 on 2 cores" in note
 
 
+def test_repetitions_that_ran_in_different_ways_are_told() -> None:
+    history = history_of()
+    for identity, attempt in list(history.ended.items()):
+        first = identity.number == 1
+        history.ended[identity] = replace(attempt, place="n1 cores 0" if first else "", host="h" if first else "")
+    (note,) = make_results(spec_of(), schedule_of(), history).notes
+    assert note.startswith("4 of 32 repetitions had a place beside others, and the rest of them ran alone")
+    for identity, attempt in list(history.ended.items()):
+        history.ended[identity] = replace(attempt, place="", host="h" if identity.number == 1 else "k")
+    (note,) = make_results(spec_of(), schedule_of(), history).notes
+    assert note.startswith("the repetitions ran on 2 hosts: k (28), h (4)")
+    for identity, attempt in list(history.ended.items()):
+        history.ended[identity] = replace(attempt, place="n1", host="k")
+    assert make_results(spec_of(), schedule_of(), history).notes == []
+
+
+def test_what_is_as_fast_as_the_baseline_has_no_throughput_and_no_verdict() -> None:
+    schedule = schedule_of()
+    trials = [each.model_copy(update={"baseline": "bp52"}) for each in schedule.trials]
+    schedule = schedule.model_copy(update={"trials": trials})
+    history = history_of()
+    for identity, attempt in list(history.ended.items()):
+        fast = identity == RepetitionId("sst1", 3)
+        figures = {**attempt.figures, "stages.s.bytes_out": 1e9, **({"stages.s.wall_s": 1.0} if fast else {})}
+        history.ended[identity] = replace(attempt, figures=figures)
+    results = make_results(spec_of(metrics={"rate": "stages.s.perceived_throughput"}), schedule, history)
+    found = {each.trial: (len(each.values), each.undefined) for each in results.results}
+    assert found == {"sst1": (7, 1), "bp51": (8, 0), "sst2": (0, 8), "bp52": (4, 4)}
+    assert {each.decision for each in results.comparisons} == {"undecided"} and results.comparisons[0].p is None
+    assert any(note.startswith("rate is undefined in 13 of 24 repetitions of 3 trials") for note in results.notes)
+    assert "lower bounds" in " ".join(results.notes)
+
+
 def test_the_table_has_a_row_per_repetition_and_figure() -> None:
     spec, schedule, history = spec_of(), schedule_of(), history_of()
     keys = ["streams.d.via", "stages.s.ranks"]

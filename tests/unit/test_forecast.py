@@ -10,6 +10,8 @@ import pytest
 
 from tests.support.sample_run import START, make_plan, write_sample
 from workflow.calibration.stage_records import find_runs, make_records, with_records
+from workflow.campaign.campaign_directory import Schedule, ScheduledTrial
+from workflow.campaign.ledger import Attempt, Ledger, RepetitionId
 from workflow.errors import RunError
 from workflow.forecast.calibration_model import (
     Calibration,
@@ -253,16 +255,25 @@ def test_a_pipe_computes_nothing(tmp_path: Path) -> None:
     assert [term.name for term in forecast.stage("keep").terms] == ["compute", "read"]
 
 
-def test_all_runs_of_a_campaign_count(tmp_path: Path) -> None:
-    campaign = tmp_path / "campaign"
-    for name in ("a-r1", "a-r2"):
-        write_sample(campaign / "runs" / name)
-    (campaign / "ledger.jsonl").touch()
-    assert [path.name for path in find_runs(campaign)] == ["a-r1", "a-r2"]
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "empty/ledger.jsonl").touch()
-    with pytest.raises(RunError, match="this campaign has no runs"):
-        find_runs(tmp_path / "empty")
+def test_the_measured_runs_of_a_campaign_count_and_no_failed_run(tmp_path: Path) -> None:
+    trials = [ScheduledTrial(key="a", parameters={})]
+    schedule = Schedule(wf_version="1", site="local", host="h", versions={}, trials=trials)
+    (tmp_path / "schedule.json").write_text(schedule.model_dump_json())
+    with Ledger(tmp_path) as ledger:
+        ledger.end(RepetitionId("a", 1, warmup=True), Attempt("succeeded", 1, "a-w1", 1e9, 2.0))
+        ledger.end(RepetitionId("a", 1), Attempt("succeeded", 2, "a-r1-a2", 1e9, 2.0))
+        ledger.end(RepetitionId("a", 2), Attempt("failed", 1, "a-r2", 1e9, 2.0))
+        ledger.end(RepetitionId("old", 1), Attempt("succeeded", 1, "old-r1", 1e9, 2.0))
+    assert [path.name for path in find_runs(tmp_path)] == ["a-r1-a2"]
+    (tmp_path / "schedule.json").write_text(schedule.model_copy(update={"trials": []}).model_dump_json())
+    with pytest.raises(RunError, match="no measured repetition of this campaign has succeeded"):
+        find_runs(tmp_path)
+    run_dir = write_sample(tmp_path / "single")
+    assert find_runs(run_dir) == [run_dir]
+    events = run_dir / "events.jsonl"
+    events.write_text(events.read_text().replace('"state": "succeeded"', '"state": "failed"'))
+    with pytest.raises(RunError, match="this run has not succeeded"):
+        find_runs(run_dir)
 
 
 def test_the_cores_of_one_stage_set_the_pace(tmp_path: Path) -> None:

@@ -186,7 +186,7 @@ def _checked_campaign(
         raise SpecError(wrong)
     warnings = [problem for problem in problems if problem.level == "warning" or not problem.place]
     machines = {trial.key: sites.find(trial.loaded, trial.trial.of_site) for trial in planned.ready}
-    asked = set()
+    asked, by_jobs = set(), needs_jobs(planned, sites.allocation)
     for trial in planned.ready:
         machine = machines[trial.key]
         # Most trials need the same: the answer takes longer than the plan.
@@ -194,7 +194,7 @@ def _checked_campaign(
         if needs not in asked:
             asked.add(needs)
             warnings += refuse_missing(trial.loaded, trial.plan, machine)
-        if not needs_jobs(planned, sites.allocation):
+        if not by_jobs:
             # Nodes that one repetition leaves are for others.
             own = sites.allocation.hosts[: trial.plan.nodes]
             received = replace(sites.allocation, hosts=own)

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from workflow.campaign.campaign_directory import read_schedule
+from workflow.campaign.ledger import LEDGER_FILE, read_history
 from workflow.errors import RunError, WfError
 from workflow.forecast.calibration_model import Calibration, PortRecord, StageRecord
 from workflow.forecast.known_stages import SAME_SIZE
@@ -15,6 +17,7 @@ from workflow.plan.plan_model import StagePlan
 from workflow.plan.read_plan import read_plan
 from workflow.report.build.step_terms import StepTerms, step_terms
 from workflow.report.read.run_records import read_records
+from workflow.run.run_brief import read_brief
 from workflow.run.run_directory import PLAN_FILE, RUNS
 from workflow.run.run_names import find_run
 
@@ -36,13 +39,30 @@ class _Samples:
 
 
 def find_runs(given: Path) -> list[Path]:
-    """The run of that name or path, or all runs of the campaign in that directory. Raises RunError."""
-    if (given / "ledger.jsonl").is_file():
-        found = sorted(path.parent for path in (given / RUNS).glob(f"*/{PLAN_FILE}"))
+    """The run of that name or path, or the measured runs of the campaign in that directory.
+
+    Of a campaign those that succeeded, of its trials as they are now, without warm-up.
+
+    Raises:
+        RunError: there are none, or the run has not succeeded: its stages may have stopped anywhere.
+    """
+    if (given / LEDGER_FILE).is_file():
+        keys = {trial.key for trial in read_schedule(given).trials}
+        found = [
+            given / RUNS / attempt.run
+            for identity, attempt in read_history(given).ended.items()
+            if attempt.state == "succeeded" and not identity.warmup and identity.key in keys
+        ]
         if not found:
-            raise RunError(f"{given}: this campaign has no runs", "run it first: `wf campaign run`")
-        return found
-    return [find_run(given)]
+            text = "no measured repetition of this campaign has succeeded"
+            raise RunError(f"{given}: {text}", "`wf campaign status` says why; then: `wf campaign run`")
+        return sorted(found)
+    run_dir = find_run(given)
+    finished = read_brief(run_dir).finished
+    if finished is None or finished.state != "succeeded":
+        text = f"{run_dir}: this run has not succeeded, and what its stages took is not known"
+        raise RunError(text, "give one that has: `wf runs`")
+    return [run_dir]
 
 
 def make_records(run_dirs: Sequence[Path]) -> tuple[list[StageRecord], list[str]]:

@@ -5,22 +5,29 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from workflow import __version__
 from workflow.campaign.campaign_directory import Schedule, file_checksums, open_directory, prepare, to_schedule
 from workflow.campaign.execution.adoption import LeftAttempt, adopt, left_attempts
 from workflow.campaign.execution.driver_lease import StopRequests, driver_lease
-from workflow.campaign.execution.remaining import EndedRepetition, is_left, remaining, repetitions
+from workflow.campaign.execution.remaining import (
+    EndedRepetition,
+    RepetitionToRun,
+    is_left,
+    remaining,
+    repetitions,
+)
 from workflow.campaign.execution.ways_to_run import Surroundings, choose_way
 from workflow.campaign.execution.workplace import Workplace
-from workflow.campaign.ledger import Ledger
+from workflow.campaign.ledger import Ledger, RepetitionId
 from workflow.campaign.planning.content_key import key_versions
 from workflow.campaign.planning.planned_trials import PlannedCampaign
 from workflow.campaign.results.make_results import make_status
 from workflow.campaign.results.results_model import CampaignStatus
+from workflow.provenance.provenance_model import read_provenance
 
 ShowEnded = Callable[[EndedRepetition], None]
 Say = Callable[[str], None]
@@ -102,7 +109,7 @@ def write_schedule(planned: PlannedCampaign, directory: Path) -> Schedule:
 def _adopted(planned: PlannedCampaign, place: Workplace, going_on: list[LeftAttempt]) -> Iterator[EndedRepetition]:
     """Take what a killed campaign has left into the ledger; tell of those that belong to this campaign as it is now.
 
-    `going_on` gets those that go on.
+    A run that was started with other files than its key says is not counted. `going_on` gets those that go on.
     """
     left = left_attempts(place.ledger.history, place.directory)
     known = {each.identity: each for each in repetitions(planned)} if left else {}
@@ -111,8 +118,19 @@ def _adopted(planned: PlannedCampaign, place: Workplace, going_on: list[LeftAtte
         if attempt is None:
             going_on.append(each)
             continue
+        if attempt.state == "succeeded" and not _has_files(each, known):
+            attempt = replace(attempt, state="interrupted", reason="its files had changed since planning")
         place.end(planned, each.identity, attempt)
         if (its := known.get(each.identity)) is not None:
             if not is_left(planned, place.ledger.history, its):
                 unfinished.discard(each.identity)
             yield EndedRepetition(len(known) - len(unfinished), len(known), its.trial, its.repetition, attempt, 0.0)
+
+
+def _has_files(left: LeftAttempt, known: Mapping[RepetitionId, RepetitionToRun]) -> bool:
+    """Whether a run was started with the files of its trial, as far as its directory tells."""
+    provenance = read_provenance(left.start.run_dir)
+    if provenance is None or (its := known.get(left.identity)) is None:
+        return True
+    started_with = {Path(record.path): record.sha256 for record in provenance.files if record.sha256 is not None}
+    return all(started_with.get(path, planned) == planned for path, planned in its.trial.files.items())

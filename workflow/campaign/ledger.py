@@ -57,6 +57,8 @@ class Attempt:
     reason: str = ""
     place: str = ""
     """Its hosts and cores, where others ran beside it: `n1 cores 0-1, n2`."""
+    host: str = ""
+    """Where its supervisor ran; empty where that is not known."""
     figures: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -77,7 +79,6 @@ class History:
     ended: dict[RepetitionId, Attempt] = field(default_factory=dict)
     started: dict[RepetitionId, int] = field(default_factory=dict)
     failures: dict[RepetitionId, int] = field(default_factory=dict)
-    losses: dict[RepetitionId, int] = field(default_factory=dict)
     open: dict[tuple[RepetitionId, int], OpenAttempt] = field(default_factory=dict)
     """By repetition and number of the attempt."""
     spent_s: float = 0.0
@@ -98,7 +99,6 @@ class History:
         """An attempt has ended."""
         self.ended[repetition] = attempt
         self.failures[repetition] = self.failures.get(repetition, 0) + (attempt.state == "failed")
-        self.losses[repetition] = self.losses.get(repetition, 0) + (attempt.state == "lost")
         self.open.pop((repetition, attempt.attempt), None)
         self.spent_s += attempt.wall_s
         self.spent_node_s += attempt.wall_s * attempt.nodes

@@ -135,7 +135,7 @@ def run(
     quiet: bool,
     junit: Path | None,
 ) -> None:
-    """Run what is not finished of a campaign, one repetition after the other.
+    """Run what is not finished of a campaign: side by side where there is room, or one by one.
 
     CAMPAIGN is the YAML file; of a campaign that has run also its directory, or its name below campaigns/. What has
     been measured is not run again: a campaign that was stopped or killed goes on, and one whose file has grown runs

@@ -22,8 +22,6 @@ class ArchivedFile:
     path: Path
     size: int
     sha256: str = ""
-    differs: bool = False
-    """Whether it is no longer what the run was started from."""
 
 
 @dataclass(frozen=True)

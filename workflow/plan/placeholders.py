@@ -110,6 +110,8 @@ def names_in(text: str) -> list[str]:
 
 def fill_run_dir(text: str, run_dir: str) -> str:
     """A plan string as what it stands for in this run directory."""
+    if "{{" not in text:  # most strings of a plan; each run fills them all several times
+        return text
     return "".join(part if isinstance(part, str) else _run_dir_only(part, run_dir) for part in parse(text))
 
 

@@ -21,7 +21,8 @@ class FactChange(ResultsPart):
 class SideMedian(ResultsPart):
     """One metric of one trial in one of the two campaigns."""
 
-    count: int = Field(description="measured repetitions that succeeded")
+    count: int = Field(description="measured repetitions that succeeded and have a value")
+    undefined: int = Field(0, description="those that have none because they were not slower than the baseline")
     median: float | None
     low: float | None = Field(description="bounds of the 95 % interval of the median; None below 6 values")
     high: float | None

@@ -15,8 +15,9 @@ from workflow.formatting import three_figures
 def gate_cases(changes: CampaignChanges, strict: bool) -> list[TrialCase]:
     """A case for each metric of each trial, and for what only one side has; `fault` fails the gate.
 
-    A metric has regressed when it is significantly worse, and by more than its tolerance. `strict`: what is undecided
-    fails, too, and what only the base has: a gate must not pass because nothing was measured.
+    A metric has regressed when it is significantly worse, and by more than its tolerance. A metric without a value in
+    the new campaign that has one in the base fails always: a gate must not pass because nothing was measured.
+    `strict`: what is undecided fails, too, and a trial or metric that the new campaign's file leaves out.
     """
     facts = {metric.name: metric for metric in changes.metrics}
     points = [*(each.parameters for each in changes.changes), *(each.parameters for each in changes.unmatched)]
@@ -26,10 +27,11 @@ def gate_cases(changes: CampaignChanges, strict: bool) -> list[TrialCase]:
         metric = facts[change.metric]
         text = change_text(change, metric)
         undecided = change.decision == "undecided"
+        missing = change.base.count > 0 and change.new.count + change.new.undefined == 0
         cases.append(
             TrialCase(
                 f"{trial_text(change.parameters, names)}: {change.metric}",
-                fault=text if change.decision == "slower" or (strict and undecided) else "",
+                fault=text if change.decision == "slower" or missing or (strict and undecided) else "",
                 skipped=text if undecided else "",
             )
         )
@@ -62,6 +64,8 @@ def decision_word(change: TrialChange, metric: MetricFacts) -> str:
     for count, side in ((change.base.count, "the base"), (change.new.count, "the new campaign")):
         if not count:
             return f"undecided, no value in {side}"
+    if change.base.undefined or change.new.undefined:
+        return "undecided, repetitions as fast as the baseline have no value"
     return decision_text(change.decision, metric)
 
 

@@ -138,7 +138,8 @@ def _changes(facts: Sequence[MetricFacts], trials: Sequence[str], before: _Side,
     asked = [(metric, trial) for metric in facts for trial in trials]
     sides = [(before.result(metric.name, trial), after.result(metric.name, trial)) for metric, trial in asked]
     values = [(new.values if new else [], old.values if old else []) for old, new in sides]
-    p_values = [mann_whitney(*pair) if all(pair) else None for pair in values]
+    whole = [bool(old and new and old.is_whole and new.is_whole) for old, new in sides]
+    p_values = [mann_whitney(*pair) if testable else None for pair, testable in zip(values, whole, strict=True)]
     corrected = iter(holm([p for p in p_values if p is not None]))
     found = []
     for (metric, trial), (old, new), pair, p in zip(asked, sides, values, p_values, strict=True):
@@ -167,7 +168,13 @@ def _changes(facts: Sequence[MetricFacts], trials: Sequence[str], before: _Side,
 def _median(result: TrialResult | None) -> SideMedian:
     if result is None:
         return SideMedian(count=0, median=None, low=None, high=None)
-    return SideMedian(count=len(result.values), median=result.median, low=result.low, high=result.high)
+    return SideMedian(
+        count=len(result.values),
+        undefined=result.undefined,
+        median=result.median,
+        low=result.low,
+        high=result.high,
+    )
 
 
 def _unmatched(side: Literal["base", "new"], its: _Side, other: _Side) -> Iterator[UnmatchedTrial]:

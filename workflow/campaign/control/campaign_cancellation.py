@@ -45,9 +45,11 @@ def stop_campaign(directory: Path, request: Control) -> CampaignEnd:
         send_request(directory, request)
         lives = _await_end(directory, lives, _patience_s(directory, [each.run for each in before.open.values()]))
         after = read_history(directory)
-        ended = [(identity, after.ended[identity]) for identity, _ in before.open if identity in after.ended]
-        if not lives.alive and read_lease(directory) is None:
+        known = [identity for identity, number in before.open if (identity, number) not in after.open]
+        ended = [(identity, after.ended[identity]) for identity in known if identity in after.ended]
+        if not lives.alive and read_lease(directory) is None and not after.open:
             return CampaignEnd(lives, tuple(ended))
+        return CampaignEnd(lives, (*ended, *_record_left(directory)))
     return CampaignEnd(lives, tuple(_record_left(directory)))
 
 

@@ -32,20 +32,22 @@ _PAUSE_S = 0.1
 def driver_lease(directory: Path) -> Iterator[Lease]:
     """Hold the lease of a campaign, whose ledger this process has opened: what a driver before it left is removed.
 
-    It stays when this process fails: then runs may be left. Raises RunError when another process renews it.
+    Raises RunError when another process renews it.
     """
     path = directory / LEASE_FILE
     _refuse_second(directory)
     path.unlink(missing_ok=True)
     for keys in (directory / PILOTS_FOLDER).glob(f"*/{KEYS_FOLDER}"):
         shutil.rmtree(keys, ignore_errors=True)
-    with Heartbeat(directory):
-        lease = read_lease(directory)
-        assert lease is not None
-        yield lease
-    left = read_lease(directory)
-    if left is not None and left.is_own:
-        path.unlink(missing_ok=True)
+    try:
+        with Heartbeat(directory):
+            lease = read_lease(directory)
+            assert lease is not None
+            yield lease
+    finally:
+        left = read_lease(directory)
+        if left is not None and left.is_own:
+            path.unlink(missing_ok=True)
 
 
 def _refuse_second(directory: Path) -> None:

@@ -9,7 +9,8 @@ from workflow.campaign.file.trials import Repetition, make_schedule
 from workflow.campaign.ledger import Attempt, History, RepetitionId
 from workflow.campaign.planning.planned_trials import PlannedCampaign, ReadyTrial
 
-# A repetition whose nodes or pilot were lost is no failure of its program, and runs again, so often at most.
+# A repetition whose nodes or pilot were lost is no failure of its program, and runs again, so often at most in
+# one call: a call by hand begins anew.
 MOST_LOSSES = 3
 
 

@@ -85,6 +85,7 @@ def to_attempt(start: StartedAttempt, wall_s: float, load: float | None = None) 
         load=None if load is None else round(load, 2),
         reason=report.run.reason,
         place=start.place,
+        host=report.run.host,
         figures=figures_of(report),
     )
 

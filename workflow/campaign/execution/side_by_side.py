@@ -24,6 +24,7 @@ from workflow.campaign.execution.remaining import (
     remaining,
 )
 from workflow.campaign.execution.repetition import StartedAttempt, lost_hosts, place_text, silent_hosts
+from workflow.campaign.execution.start_watch import ANSWER_S, StartWatch, unanswered
 from workflow.campaign.execution.worker import DecideOnSite, RepetitionOrder
 from workflow.campaign.execution.workplace import Workplace
 from workflow.campaign.ledger import Attempt
@@ -78,6 +79,8 @@ class _RunningAttempt:
     settling: bool = False
     """Whether its worker is done, or gone, and it is found out how the run ended."""
     sent: set[Control] = field(default_factory=set)
+    silent: list[str] = field(default_factory=list)
+    """The nodes that were lost while it started: it was killed."""
 
 
 def execute_side_by_side(
@@ -112,6 +115,7 @@ class _Loop:
         self.running: dict[Future[Attempt], _RunningAttempt] = {}
         self.settler = ThreadPoolExecutor(1, thread_name_prefix="settle")
         self.judge = ThreadPoolExecutor(1, thread_name_prefix="judge")
+        self.starts = StartWatch()
         self.barren = 0
         self.hopeless: RunError | None = None
         self.left_because = ""
@@ -138,6 +142,7 @@ class _Loop:
             if self.hopeless is not None and not any(each.settling for each in self.running.values()):
                 raise self.hopeless
             if stop is None and not self.left_because and self.hopeless is None:
+                self.end_silent()
                 self.start_all()
                 self.balance_pilots()
             elif stop is not None:
@@ -241,12 +246,22 @@ class _Loop:
         hosts = [host.name for host in allocation.hosts]
         where = place_text(hosts, start.place.cores)
         begun = self.place.begin(waiting, where)
-        site = self.how.sites[trial.key]
+        site, common = self.how.sites[trial.key], pilot.circumstances(self.place.common)
         order = RepetitionOrder(
-            begun, trial.loaded, trial.plan, site, start.place.cores, allocation, self.place.common, self.how.decide
+            begun, trial.loaded, trial.plan, site, start.place.cores, allocation, common, self.how.decide
         )
         self.waiting_nodes -= trial.nodes
         self.running[pilot.submit(order)] = _RunningAttempt(start.index, waiting, begun, start.pilot, hosts)
+
+    def end_silent(self) -> None:
+        """Kill the runs that would wait for lost nodes until the deadline of their start."""
+        for running in self.running.values():
+            if running.settling or running.silent:
+                continue
+            if nodes := self.starts.silent_nodes(running.pilot, running.start, running.hosts, time.time()):
+                with contextlib.suppress(RunError):  # the next time
+                    send_request(running.start.run_dir, "kill")
+                    running.silent = nodes
 
     def settle(self, futures: list[Future[Attempt]], fault: str) -> None:
         """The workers of repetitions are gone: find out what became of their runs, beside all else and all at once."""
@@ -290,6 +305,9 @@ class _Loop:
     def record(self, running: _RunningAttempt, attempt: Attempt) -> Iterator[EndedRepetition]:
         """Into the ledger; what failed or was lost waits again, as often as it may."""
         index, waiting = running.index, running.waiting
+        if running.silent and attempt.state == "interrupted" and self.stop_since is None:
+            text = f"no answer of {', '.join(running.silent)} within {ANSWER_S:.0f} s, in which others have started"
+            attempt = replace(attempt, state="lost", reason=text)
         if running.placed:
             if gone := self.gone_hosts(running, attempt):
                 attempt = replace(attempt, state="lost")
@@ -300,6 +318,7 @@ class _Loop:
         if pilot is not None:
             pilot.done += attempt.state != "lost"
         if attempt.state == "succeeded":
+            self.starts.note_success(running.pilot, running.start)
             self.revise(waiting.trial.key, attempt.wall_s)
         if self.attempts.take(index, attempt):
             self.packing.put_back(index)
@@ -318,6 +337,8 @@ class _Loop:
 
         A node on which no rank answered is gone where repetitions have succeeded: else the launch line may be wrong.
         """
+        if attempt.state == "lost" and running.silent:
+            return unanswered(running.start.run_dir, running.hosts)
         if attempt.state == "lost":
             return lost_hosts(running.start.run_dir)
         if attempt.state == "failed" and self.estimates.any_measured:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -14,8 +15,8 @@ from workflow.errors import WfError
 from workflow.launch.allocation import Allocation
 from workflow.launch.host_names import is_same_host
 from workflow.plan.plan_model import Plan
-from workflow.provenance.collect import to_provenance
-from workflow.provenance.provenance_model import Circumstances
+from workflow.provenance.collect import host_circumstances, to_provenance
+from workflow.provenance.provenance_model import Circumstances, HostCircumstances
 from workflow.site.allocation.discover import discover_allocation
 from workflow.site.site_model import Site
 from workflow.spec.load import Loaded
@@ -39,16 +40,24 @@ class RepetitionOrder:
 
 
 def run_order(order: RepetitionOrder) -> Attempt:
-    """Run one repetition. What is wrong with it as a whole makes it a failed attempt."""
+    """Run one repetition. What is wrong with it as a whole makes it a failed attempt, whatever it is.
+
+    An exception would reach the driver as the loss of this worker, and the repetition would run again.
+    """
     try:
         with _kept_to(order):
             plan = _plan_on_cores(order) if order.cores else order.plan
             provenance = to_provenance(order.common, plan, order.loaded)
             return run_repetition(order.start, plan, order.loaded, order.allocation, provenance, _nothing)
     except WfError as error:
-        start = order.start
-        reason = "; ".join(problem.message for problem in error.problems)
-        return Attempt("failed", start.number, start.run_dir.name, start.t, 0.0, start.nodes, reason=reason)
+        return _failed(order.start, "; ".join(problem.message for problem in error.problems))
+    except Exception as error:
+        return _failed(order.start, f"{type(error).__name__}: {error}")
+
+
+def _failed(start: StartedAttempt, reason: str) -> Attempt:
+    wall_s = max(0.0, time.time() - start.t)
+    return Attempt("failed", start.number, start.run_dir.name, start.t, wall_s, start.nodes, reason=reason)
 
 
 def _plan_on_cores(order: RepetitionOrder) -> Plan:
@@ -78,12 +87,12 @@ def _nothing() -> None:
     return
 
 
-def introduce(_: object) -> Allocation:
-    """The first task of a pilot: what it has. What supervisors import is imported meanwhile.
+def introduce(_: object) -> tuple[Allocation, HostCircumstances]:
+    """The first task of a pilot: what it has, and where it is. What supervisors import is imported meanwhile.
 
     Raises WfError where the job does not name its hosts.
     """
     import workflow.run.nodes.node_guards
     import workflow.run.proof.prove  # noqa: F401
 
-    return discover_allocation()
+    return discover_allocation(), host_circumstances()

@@ -152,12 +152,29 @@ def _comparisons(spec: CampaignSpec, root: Node) -> Iterator[Problem]:
 def values_of(spec: CampaignSpec, key: str) -> list[object]:
     """The values that a key takes, in the file's order."""
     given = [*spec.matrix.get(key, []), *spec.zip_.get(key, []), *(p[key] for p in spec.include if key in p)]
-    return [value for index, value in enumerate(given) if not has_value(given[:index], value)]
+    again = set(_given_before(given))
+    return [value for index, value in enumerate(given) if index not in again]
+
+
+def _given_before(values: Sequence[object]) -> list[int]:
+    """The places of values that stand further ahead, too."""
+    seen: set[str] = set()
+    again = []
+    for index, value in enumerate(values):
+        text = _comparable(value)
+        if text in seen:
+            again.append(index)
+        seen.add(text)
+    return again
+
+
+def _comparable(value: object) -> str:
+    return json.dumps(value, sort_keys=True)
 
 
 def same(one: object, other: object) -> bool:
     """Whether two values of YAML are the same: `1` and `true` are not."""
-    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+    return _comparable(one) == _comparable(other)
 
 
 def has_value(values: Sequence[object], value: object) -> bool:
@@ -181,14 +198,13 @@ def _settings(spec: CampaignSpec, root: Node) -> Iterator[Problem]:
             message = f"{length} values, but `{first[0]}` has {first[1]}: `zip` takes the values in pairs"
             yield problem_at(root, ("zip", key), message, "give the same number of values, or use `matrix`")
     for key, values in spec.matrix.items():
-        for index, value in enumerate(values):
-            if has_value(values[:index], value):
-                yield problem_at(root, ("matrix", key, index), f"{shown(value)} is given twice", "remove one of them")
+        for index in _given_before(values):
+            message = f"{shown(values[index])} is given twice"
+            yield problem_at(root, ("matrix", key, index), message, "remove one of them")
     rows = [list(row) for row in zip(*spec.zip_.values(), strict=False)]
-    for index, row in enumerate(rows):
-        if has_value(rows[:index], row):
-            message = f"{', '.join(map(shown, row))} are together twice"
-            yield problem_at(root, ("zip", next(iter(spec.zip_)), index), message, "remove one of them")
+    for index in _given_before(rows):
+        message = f"{', '.join(map(shown, rows[index]))} are together twice"
+        yield problem_at(root, ("zip", next(iter(spec.zip_)), index), message, "remove one of them")
     known = varied_keys(spec)
     for index, point in enumerate(spec.exclude):
         for key in point:

@@ -23,16 +23,30 @@ KEY_LENGTH = 12
 _LEFT_OUT = NOT_NAMES | {"deadlines"}
 
 
-def content_key(plan: Plan, loaded: Loaded) -> str:
-    """The key of a plan: its decisions without paths, its programs and inputs by checksum, and versions.
+def file_sums(plan: Plan, loaded: Loaded) -> dict[Path, str]:
+    """The programs, inputs and Python modules of a plan with their checksums."""
+    # What the pipeline, the site and the description of a component say is in the plan.
+    return {
+        path: _sum(path)
+        for path, role in files_of(plan, loaded).items()
+        if role in ("program", "input") or path.suffix == ".py"
+    }
+
+
+def changed_file(files: Mapping[Path, str]) -> Path | None:
+    """The first of these files that no longer has its checksum; None where all have.
+
+    Files whose size and time are the same are not read again.
+    """
+    return next((path for path, known in files.items() if _sum(path) != known), None)
+
+
+def content_key(plan: Plan, loaded: Loaded, files: Mapping[Path, str]) -> str:
+    """The key of a plan: its decisions without paths, its files (`file_sums`) by checksum, and versions.
 
     A file of the plan that does not exist counts by its name. Hexadecimal digits, `KEY_LENGTH` of them.
     """
-    sums = {}
-    for path, role in files_of(plan, loaded).items():
-        # What the pipeline, the site and the description of a component say is in the plan.
-        if role in ("program", "input") or path.suffix == ".py":
-            sums[str(path)] = f"<{path.name} {_sum(path)}>"
+    sums = {str(path): f"<{path.name} {known}>" for path, known in files.items()}
     data = _without_places(plan.model_dump(mode="json", exclude=_LEFT_OUT), sums, _places(loaded))
     others = [each.versions for each in versions_of_stages(plan)]
     whole = json.dumps([data, sorted(sums.values()), key_versions(), others], sort_keys=True)
@@ -47,6 +61,8 @@ def key_versions() -> dict[str, str]:
 def _sum(path: Path) -> str:
     try:
         return checksum(path)
+    except FileNotFoundError:
+        return "missing"
     except OSError:  # it may be executed, but not read
         return "unreadable"
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from workflow.campaign.file.campaign_spec import CampaignSpec
 from workflow.campaign.file.figures import FigureName, to_figure_name
 from workflow.campaign.file.load_campaign import Campaign
 from workflow.campaign.file.trials import Trial, make_trials, settings_of
-from workflow.campaign.planning.content_key import content_key
+from workflow.campaign.planning.content_key import content_key, file_sums
 from workflow.errors import Problem, SpecError
 from workflow.plan.plan_model import Plan, StagePlan
 from workflow.spec.check import Library
@@ -36,6 +36,8 @@ class ReadyTrial:
     baseline: str = ""
     """The key of the trial without I/O that belongs to it; empty without one."""
     is_baseline: bool = False
+    files: Mapping[Path, str] = field(default_factory=dict)
+    """Its programs, inputs and Python modules → their checksums, which are part of the key."""
 
     @property
     def nodes(self) -> int:
@@ -121,7 +123,8 @@ def _planned(
         plan = decide(loaded, trial.of_site)
     except SpecError as error:
         return RefusedTrial(trial, tuple(_placed(problem, trial, campaign) for problem in error.problems))
-    return ReadyTrial(trial, loaded, plan, content_key(plan, loaded))
+    files = file_sums(plan, loaded)
+    return ReadyTrial(trial, loaded, plan, content_key(plan, loaded, files), files=files)
 
 
 def _placed(problem: Problem, trial: Trial, campaign: Campaign) -> Problem:

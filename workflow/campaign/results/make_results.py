@@ -13,6 +13,7 @@ from workflow.campaign.file.campaign_spec import CampaignSpec, ComparisonRequest
 from workflow.campaign.file.figures import to_figure_name
 from workflow.campaign.file.load_campaign import same, values_of
 from workflow.campaign.ledger import History
+from workflow.campaign.results.mixtures import mixture_notes
 from workflow.campaign.results.results_model import (
     CampaignResults,
     CampaignStatus,
@@ -62,6 +63,7 @@ def make_results(spec: CampaignSpec, schedule: Schedule, history: History) -> Ca
         description=spec.description,
         site=schedule.site,
         host=schedule.host,
+        cores=schedule.cores,
         versions={"wf": schedule.wf_version, **schedule.versions},
         checksums=schedule.checksums,
         seed=spec.order.seed,
@@ -74,7 +76,11 @@ def make_results(spec: CampaignSpec, schedule: Schedule, history: History) -> Ca
         operations=_operations(shown, of_trial),
         scaling=spec.scaling,
         comparisons=_comparisons(spec, shown, facts, results),
-        notes=[*_busy_notes(load, schedule.cores), *_notes(spec, status.trials, results, history)],
+        notes=[
+            *_busy_notes(load, schedule.cores),
+            *mixture_notes(repetitions),
+            *_notes(spec, status.trials, results, history),
+        ],
     )
 
 
@@ -135,6 +141,7 @@ def _trial_result(trial: ScheduledTrial, metric: MetricFacts, repetitions: Seque
         metric=metric.name,
         values=values,
         outliers=outliers(values) if values else [],
+        undefined=sum(metric.of in each.undefined for each in repetitions),
         median=middle,
         low=low,
         high=high,
@@ -163,7 +170,7 @@ def _comparisons(
     spec: CampaignSpec, trials: Sequence[ScheduledTrial], facts: Sequence[MetricFacts], results: Sequence[TrialResult]
 ) -> list[ComparisonResult]:
     """Every comparison that was asked for; the p-values of all of them are corrected together."""
-    values = {(result.trial, result.metric): result.values for result in results}
+    measured_in = {(result.trial, result.metric): result for result in results}
     asked = [
         (metric, pair)
         for request in spec.comparisons
@@ -171,8 +178,14 @@ def _comparisons(
         if request.metrics is None or metric.name in request.metrics
         for pair in make_pairs(spec, request, trials)
     ]
-    sides = [(values[pair.trial.key, metric.name], values[pair.reference.key, metric.name]) for metric, pair in asked]
-    p_values = [mann_whitney(*side) if all(side) else None for side in sides]
+    both = [
+        (measured_in[pair.trial.key, metric.name], measured_in[pair.reference.key, metric.name])
+        for metric, pair in asked
+    ]
+    sides = [(mine.values, other.values) for mine, other in both]
+    p_values = [
+        mann_whitney(mine.values, other.values) if mine.is_whole and other.is_whole else None for mine, other in both
+    ]
     corrected = iter(holm([p for p in p_values if p is not None]))
     found = []
     for (metric, pair), (mine, other), p in zip(asked, sides, p_values, strict=True):
@@ -247,9 +260,21 @@ def _notes(
             f"{plural(marked, 'value')} far from the others of the same trial: marked, and counted all the same"
         )
     for metric in spec.metrics:
+        notes += _undefined_notes(metric, [each for each in results if each.metric == metric])
         without = sum(result.metric == metric and not result.values for result in results)
         if without and not missing:
             notes.append(f"{metric} is not known of {plural(without, 'trial')}")
     if history.unreadable:
         notes.append(f"{plural(history.unreadable, 'line')} of the ledger cannot be read")
     return notes
+
+
+def _undefined_notes(metric: str, results: Sequence[TrialResult]) -> list[str]:
+    """That repetitions as fast as the baseline have no perceived throughput: the fastest are not in the median."""
+    cut = [each for each in results if each.undefined]
+    if not cut:
+        return []
+    undefined = sum(each.undefined for each in cut)
+    count = undefined + sum(len(each.values) for each in cut)
+    text = f"{metric} is undefined in {undefined} of {plural(count, 'repetition')} of {plural(len(cut), 'trial')}"
+    return [f"{text}, which were not slower than without I/O: medians there are lower bounds, and get no verdict"]

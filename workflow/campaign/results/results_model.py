@@ -39,9 +39,19 @@ class TrialResult(ResultsPart):
     metric: str
     values: list[float] = Field(description="of the measured repetitions that succeeded, in their order")
     outliers: list[bool] = Field(description="which of these are far from the others; they are not removed")
+    undefined: int = Field(
+        0,
+        description="repetitions that are not in `values` because they were not slower than the baseline: their "
+        "perceived throughput was higher than the others', `median` is a lower bound, and there is no verdict",
+    )
     median: float | None
     low: float | None = Field(description="bounds of the 95 % interval of the median; None below 6 values")
     high: float | None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether there are values, and none was left out for being what it is: then it can be compared."""
+        return bool(self.values) and not self.undefined
 
 
 class ComparisonResult(ResultsPart):
@@ -158,6 +168,7 @@ class CampaignResults(ResultsPart):
     description: str
     site: str
     host: str
+    cores: int = Field(0, description="that the campaign could use on this host; 0: not known")
     versions: dict[str, str]
     checksums: dict[str, str] = Field(default_factory=dict, description="campaign and pipeline → SHA-256 of the file")
     seed: int

@@ -22,6 +22,8 @@ class Measured:
     attempt: Attempt
     figures: Mapping[str, float]
     """Those of its report, and those computed with the baseline."""
+    undefined: frozenset[str] = frozenset()
+    """Figures that have no value here because the repetition was not slower than the baseline."""
 
 
 def measured(schedule: Schedule, spec: CampaignSpec, history: History) -> list[Measured]:
@@ -32,8 +34,10 @@ def measured(schedule: Schedule, spec: CampaignSpec, history: History) -> list[M
         for identity in all_repetitions(trial.key, spec):
             attempt = history.ended.get(identity)
             if attempt is not None and attempt.state == "succeeded":
-                figures = {**attempt.figures, **_perceived(attempt.figures, quiet)}
-                found.append(Measured(trial, identity.number, identity.warmup, attempt, figures))
+                perceived = _perceived(attempt.figures, quiet)
+                figures = {**attempt.figures, **{name: each for name, each in perceived.items() if each is not None}}
+                undefined = frozenset(name for name, each in perceived.items() if each is None)
+                found.append(Measured(trial, identity.number, identity.warmup, attempt, figures, undefined))
     return found
 
 
@@ -68,15 +72,16 @@ def _baseline_times(trial: ScheduledTrial, spec: CampaignSpec, history: History)
     return {stage: median(values) for stage, values in times.items()}
 
 
-def _perceived(figures: Mapping[str, float], quiet: Mapping[str, float]) -> dict[str, float]:
+def _perceived(figures: Mapping[str, float], quiet: Mapping[str, float]) -> dict[str, float | None]:
     """Perceived throughput of each stage: bytes written ÷ (its time − that without I/O).
 
     Poeschel et al. 2021 (arXiv:2107.06108) define it so; it is a lower bound of the real throughput. None where the
-    difference is not positive.
+    difference is not positive: the throughput was higher than any that the times can tell.
     """
-    found = {}
+    found: dict[str, float | None] = {}
     for stage, time_without in quiet.items():
         count, time = figures.get(f"stages.{stage}.bytes_out"), figures.get(f"stages.{stage}.wall_s")
-        if count and time is not None and time > time_without:
-            found[f"stages.{stage}.{PERCEIVED}"] = count / (time - time_without)
+        if count and time is not None:
+            added_s = time - time_without
+            found[f"stages.{stage}.{PERCEIVED}"] = count / added_s if added_s > 0 else None
     return found
