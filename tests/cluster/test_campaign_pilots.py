@@ -14,6 +14,7 @@ from tests.support.pilot_campaigns import PilotCampaign, overlapping, wait_until
 from tests.support.slurm_cluster import SlurmCluster
 from tests.support.slurm_cluster.cluster import ENDED
 from workflow.provenance.provenance_model import read_provenance
+from workflow.run.job_record import read_job
 from workflow.run.nodes import node_guard
 from workflow.run.proof import rank_probe
 
@@ -40,6 +41,12 @@ def assert_disjoint(campaign: PilotCampaign, *, cores: bool = False) -> None:
     for one, two in overlapping(campaign.ran_at()):
         shared = one.cores & two.cores if cores else one.hosts & two.hosts
         assert not shared, f"{one.run} and {two.run} at the same time on {shared}"
+
+
+def submitted(campaign: PilotCampaign) -> int:
+    """How many jobs of single repetitions the scheduler has taken."""
+    found = [read_job(path.parent) for path in campaign.directory.glob("runs/*/job.json")]
+    return sum(job is not None and job.job != "" for job in found)
 
 
 def states(campaign: PilotCampaign) -> list[str]:
@@ -191,7 +198,8 @@ def test_a_job_for_each_repetition_is_followed_by_the_next_driver(cluster: Slurm
     rest = "repetitions: 2\njobs: {time: 5 min, mode: each}"
     campaign = PilotCampaign(tmp_path, f"{MIXED}{rest}", more=ON_NODES, variables=cluster.environment, held_from=1)
     process = campaign.start()
-    wait_until(lambda: len(list(campaign.directory.glob("runs/*/job.json"))) == 4, "four jobs")
+    # Not in the middle of a submission, of which nobody knows whether it has come to a job.
+    wait_until(lambda: submitted(campaign) == 4, "four jobs")
     process.kill()
     process.communicate()
     # Also the jobs of a trial that the file does not have any more.
