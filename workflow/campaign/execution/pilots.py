@@ -17,7 +17,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
-from workflow.campaign.execution.driver_bound import END_FILE, PILOTS_FOLDER, bound_command, write_driver
+from workflow.campaign.execution.driver_bound import END_FILE, KILLED_S, STOP_S, bound_command, write_driver
+from workflow.campaign.execution.driver_lease import KEYS_FOLDER, PILOTS_FOLDER, WORKERS_LABEL
 from workflow.campaign.execution.parsl_workers import WorkerPool
 from workflow.campaign.execution.worker import RepetitionOrder, introduce, run_order
 from workflow.campaign.ledger import Attempt
@@ -97,6 +98,10 @@ class PilotHere:
                 self._process.wait(_END_S)
                 return
             self._process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(STOP_S + KILLED_S + _END_S)
+                return
+            self._process.kill()
             self._process.wait()
 
 
@@ -208,7 +213,7 @@ class Pilot:
         (self.folder / END_FILE).touch()
         self.started.end(at_once=lost or self.allocation is None)
         self.pool.close()
-        shutil.rmtree(self.folder / "parsl" / "certificates", ignore_errors=True)
+        shutil.rmtree(self.folder / KEYS_FOLDER, ignore_errors=True)
 
     def _said(self) -> str:
         lines = [line for line in last_lines(self.folder / OUTPUT_FILE, _SHOWN_LINES) if line.strip()]
@@ -247,7 +252,7 @@ class Pilots:
                 failed.append(error)
 
         failed: list[RunError] = []
-        pool = WorkerPool("parsl", folder, self.workers, launch, bound, here=self.here)
+        pool = WorkerPool(WORKERS_LABEL, folder, self.workers, launch, bound, here=self.here)
         if failed or not said:
             pool.close()
             raise failed[0] if failed else RunError(f"the workers of {folder} could not be started")
