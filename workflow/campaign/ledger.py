@@ -16,7 +16,9 @@ from typing import Any, Literal
 
 from workflow.errors import RunError
 from workflow.formats.json_lines import read_json_lines
+from workflow.run.lease import Lease, read_lease
 
+CAMPAIGNS = "campaigns"
 LEDGER_FILE = "ledger.jsonl"
 LEDGER_VERSION = 1
 # lost: its nodes, its job or its pilot ended, which is no failure of its programs.
@@ -58,6 +60,8 @@ class Attempt:
     host: str = ""
     """Where its supervisor ran; empty where that is not known."""
     figures: Mapping[str, float] = field(default_factory=dict)
+    figure_problems: Mapping[str, str] = field(default_factory=dict)
+    """Stage → what is wrong with its own figures."""
 
 
 @dataclass(frozen=True)
@@ -146,6 +150,13 @@ def take_record(history: History, record: Mapping[str, Any]) -> tuple[Repetition
     return None
 
 
+def runs_already(directory: Path, lease: Lease | None) -> RunError:
+    """That a process runs this campaign: the holder of `lease`, or one that has not written it yet."""
+    who = "another process" if lease is None else f"a process on {lease.host} (process {lease.pid})"
+    name = directory.name if directory.parent == Path(CAMPAIGNS).absolute() else os.path.relpath(directory)
+    return RunError(f"{who} runs this campaign", f"wf campaign watch {name}, or wf campaign cancel {name}")
+
+
 class Ledger:
     """The ledger of the one process that runs the campaign. A context manager: others are refused meanwhile."""
 
@@ -156,8 +167,7 @@ class Ledger:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             os.close(self._file)
-            text = f"another process runs this campaign: {directory} is locked"
-            raise RunError(text, "wait for it, or give another --dir") from error
+            raise runs_already(directory, read_lease(directory)) from error
         self._end_last_line()
         self.history = read_history(directory)
         self._write({"event": "campaign", "ledger_version": LEDGER_VERSION})
