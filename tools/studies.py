@@ -2,10 +2,11 @@
 
     python tools/studies.py async-io campaigns/async-io    after `wf campaign run` and `wf campaign report`
     python tools/studies.py adios-at-scale/appending campaigns/adios-appending    of a study of several campaigns
-    python tools/studies.py --check                        exit 1 when a page is not made of its results.json
+    python tools/studies.py --check                        exit 1 when a page or picture is not made of its results
+    python tools/studies.py --rewrite                      all pages and the pictures that are there, from results.json
 
 The first copies report.json to examples/campaigns/NAME/results.json and writes results.md beside it, and the
-pictures into docs/pictures.
+pictures into docs/pictures, each with its data as CSV. Pictures that no page shows may be removed, both files.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from workflow.campaign.results.campaign_tables import comparison_table, metric_table
+from workflow.campaign.results.picture_canvas import ResultsPicture
 from workflow.campaign.results.results_model import CampaignResults
 from workflow.campaign.results.results_pictures import make_pictures
 from workflow.formatting import plural
@@ -27,21 +29,21 @@ PICTURES = ROOT / "docs" / "pictures"
 
 def main(arguments: list[str]) -> None:
     """Write one study's pages, or check all."""
+    studies = [path.parent for path in sorted(STUDIES.glob("**/results.json"))]
     if arguments == ["--check"]:
-        stale = [path.parent.name for path in sorted(STUDIES.glob("**/results.json")) if not is_current(path.parent)]
+        stale = [file for study in studies for file in stale_files(study)]
         if stale:
-            sys.exit(
-                f"results.md is not made of results.json: {', '.join(stale)}\n  run tools/studies.py NAME DIRECTORY"
-            )
+            sys.exit(f"not made of results.json: {', '.join(stale)}\n  run tools/studies.py --rewrite")
+        return
+    if arguments == ["--rewrite"]:
+        for study in studies:
+            write(study, kept_pictures(study))
         return
     if len(arguments) != 2:
         sys.exit(str(__doc__))
     study = STUDIES / arguments[0]
     (study / "results.json").write_text((Path(arguments[1]) / "report.json").read_text())
-    results = read(study)
-    (study / "results.md").write_text(to_page(study.name, results))
-    for picture in make_pictures(results):
-        (PICTURES / f"{arguments[0].replace('/', '-')}-{picture.name}.svg").write_bytes(picture.svg)
+    write(study, make_pictures(read(study)))
 
 
 def read(study: Path) -> CampaignResults:
@@ -49,10 +51,53 @@ def read(study: Path) -> CampaignResults:
     return CampaignResults.model_validate_json((study / "results.json").read_bytes())
 
 
+def write(study: Path, pictures: list[ResultsPicture]) -> None:
+    """The page and these pictures of a study's results."""
+    (study / "results.md").write_text(to_page(study.name, read(study)))
+    for picture in pictures:
+        file = picture_file(study, picture.name)
+        file.write_bytes(picture.svg)
+        file.with_suffix(".csv").write_bytes(picture.csv())
+
+
 def is_current(study: Path) -> bool:
     """Whether the page is what its results make."""
     page = study / "results.md"
     return page.is_file() and page.read_text() == to_page(study.name, read(study))
+
+
+def stale_files(study: Path) -> list[str]:
+    """What is not as its results make it: the page, and the data of the pictures. Versions of matplotlib draw SVGs
+    differently."""
+    found = [] if is_current(study) else [study / "results.md"]
+    for picture in kept_pictures(study):
+        data = picture_file(study, picture.name).with_suffix(".csv")
+        if not data.is_file() or data.read_bytes() != picture.csv():
+            found.append(data)
+    return [str(path.relative_to(ROOT)) for path in found]
+
+
+def kept_pictures(study: Path) -> list[ResultsPicture]:
+    """The pictures of a study that are in docs/pictures; of a metric or stage that has none there nothing is drawn."""
+    results = read(study)
+
+    def has(pattern: str) -> bool:
+        file = picture_file(study, pattern)
+        return any(file.parent.glob(file.name))
+
+    kept = results.model_copy(
+        update={
+            "metrics": [metric for metric in results.metrics if has(f"{metric.name}-*")],
+            "operations": [each for each in results.operations if has(f"operations-{each.stage}")],
+            "comparisons": results.comparisons if has("comparisons") else [],
+        }
+    )
+    return [picture for picture in make_pictures(kept) if has(picture.name)]
+
+
+def picture_file(study: Path, name: str) -> Path:
+    """The SVG of a study's picture."""
+    return PICTURES / f"{'-'.join(study.relative_to(STUDIES).parts)}-{name}.svg"
 
 
 def to_page(name: str, results: CampaignResults) -> str:

@@ -33,11 +33,11 @@ def jobs(cluster: SlurmCluster) -> list[str]:
 def test_cancel_ends_the_jobs_of_a_detached_campaign(mode: str, cluster: SlurmCluster, tmp_path: Path) -> None:
     campaign = PilotCampaign(
         tmp_path, f"site: test-slurm\nrepetitions: 4\nmatrix: {{stages.one.env.VALUE: [1, 2]}}\n"
-        f"jobs: {{time: 10 min, mode: {mode}, count: 2}}", sleep_s=3, variables=cluster.environment,
+        f"jobs: {{time: 10 min, mode: {mode}, count: 2}}", variables=cluster.environment, held_from=2,
     )  # fmt: skip
     wf(campaign, "run", "--detach")
     campaign.wait_for_ends(1)
-    wait_until(lambda: len(campaign.records("started")) > len(campaign.records("ended")), "another one runs")
+    wait_until(lambda: bool(campaign.held()), "another one runs")
     assert "runs now:" in wf(campaign, "status")
     wf(campaign, "cancel")
     assert read_lease(campaign.directory) is None
@@ -45,6 +45,7 @@ def test_cancel_ends_the_jobs_of_a_detached_campaign(mode: str, cluster: SlurmCl
     wait_until(lambda: not jobs(cluster) and not campaign.processes(), "the end of all jobs", GONE_S)
     before = campaign.succeeded()
     assert 1 <= len(before) < 8 and "failed" not in {each["state"] for each in campaign.records("ended")}
+    campaign.let_go()
     wf(campaign, "run", "-q")
     campaign.assert_complete(8)
     assert campaign.succeeded()[: len(before)] == before

@@ -37,6 +37,8 @@ def test_bin_packing_alone_sends_atoms_to_other_nodes(cluster: SlurmCluster, tmp
         loaded = read_report(run_dir).stream("atoms").readers[0].bytes
         assert loaded is not None and loaded > 11 * 32000 * 28
         crossed[strategy] = moved / loaded
-    # LAMMPS's own messages and the index of each step cross always.
-    assert crossed["binpacking"] > crossed["hostname:binpacking"] + 0.3, crossed
-    assert abs(crossed["hyperslab"] - crossed["hostname:binpacking"]) < 0.2, crossed
+    # LAMMPS's own messages and the index of each step cross always, in all three alike: about as much as the atoms. Of
+    # these bin packing sends one half to other nodes, hyperslabs 1 %; the bounds leave 2 MB to all else that crosses.
+    by_bin_packing = crossed["binpacking"] - crossed["hostname:binpacking"]
+    by_hyperslab = crossed["hyperslab"] - crossed["hostname:binpacking"]
+    assert by_bin_packing > 0.25 and by_hyperslab < by_bin_packing / 2, crossed

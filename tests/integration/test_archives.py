@@ -164,7 +164,8 @@ def test_no_secret_reaches_a_run_or_an_archive(project: Path, tmp_path: Path, mo
     wf(tmp_path, "run", "-q", "--set", "stages.note.env.SIZE=3", str(project / "pipes/pipeline.yaml"))
     run = tmp_path / "runs/latest"
     recorded = json.loads((run / "provenance.json").read_text())
-    assert recorded["git"]["remote"] == "https://example.org/project.git" and recorded["git"]["dirty"]
+    # None: on a busy machine git may not answer within the deadline of a start.
+    assert recorded["git"]["remote"] == "https://example.org/project.git" and recorded["git"]["dirty"] in (True, None)
     assert recorded["environment"]["SLURM_JWT"] == "<removed>" and "GITHUB_TOKEN" not in recorded["environment"]
     assert recorded["environment"]["FI_MIRROR"] == "https://example.org/x"
     # What a stage prints is the user's own; the archive leaves it out.

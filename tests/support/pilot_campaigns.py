@@ -9,7 +9,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,16 +19,23 @@ from workflow.core_set import parse_cores
 
 ROOT = Path(__file__).parents[2]
 WITHIN_S = 120.0
-# Each run leaves a line in ran.txt, and the cores on which it may run in a file of its own.
+# Each run leaves a line in ran.txt, and waits for the file `go` if it is to be held.
 PIPELINE = """wf: 1
 name: tiny
 deadlines: {{stop: 4 s}}
 stages:
   one:
-    command: [sh, -c, 'echo "$VALUE" >> "$FOLDER/ran.txt"; sleep {sleep_s}; echo "$VALUE" > result']
+    command: [sh, -c, 'echo "$VALUE" >> "$FOLDER/ran.txt"; sleep {sleep_s}; {hold} echo "$VALUE" > result']
     env: {{VALUE: 0, SLEEP: 0, FOLDER: "${{{{ pipeline.dir }}}}"}}
     ranks: 1
 {more}"""
+
+
+# By the name of the run directory, …-r03 or …-r03-a2.
+HOLD = (
+    'n=${{WF_RUN_DIR##*-r0}}; if test "${{n%%-*}}" -ge {number}; then : > held; '
+    'while test ! -e "$FOLDER/go"; do sleep 0.05; done; fi;'
+)
 
 
 @dataclass(frozen=True)
@@ -46,15 +54,30 @@ class RanAt:
 
 
 class PilotCampaign:
-    """A campaign in a folder. `variables`: those of a cluster's clients."""
+    """A campaign in a folder. `variables`: those of a cluster's clients.
+
+    `held_from`: repetitions from this number on, of each trial, end only after `let_go`. At most 9 repetitions.
+    """
 
     def __init__(
-        self, folder: Path, campaign: str, sleep_s: float | str = 1.0, more: str = "", variables: Mapping[str, str] = {}
+        self,
+        folder: Path,
+        campaign: str,
+        sleep_s: float | str = 0.0,
+        more: str = "",
+        variables: Mapping[str, str] = {},
+        held_from: int = 10,
     ) -> None:
         self.folder, self.variables = folder, variables
         self.directory = folder / "campaigns" / "tiny"
-        (folder / "pipeline.yaml").write_text(PIPELINE.format(sleep_s=sleep_s, more=more))
-        (folder / "campaign.yaml").write_text(
+        (folder / "pipeline.yaml").write_text(
+            PIPELINE.format(sleep_s=sleep_s, more=more, hold=HOLD.format(number=held_from))
+        )
+        self.write(campaign)
+
+    def write(self, campaign: str) -> None:
+        """The campaign file."""
+        (self.folder / "campaign.yaml").write_text(
             f"wf: 1\ncampaign: tiny\npipeline: pipeline.yaml\nwarmup: 0\nkeep: all\n{campaign}\n"
         )
 
@@ -91,8 +114,8 @@ class PilotCampaign:
         """Run it to its end; what it printed."""
         return self.finish(self.start())
 
-    def records(self, event: str) -> list[dict[str, Any]]:
-        """The lines of the ledger of one kind."""
+    def records(self, *events: str) -> list[dict[str, Any]]:
+        """The lines of the ledger of these kinds."""
         path = self.directory / "ledger.jsonl"
         lines = path.read_text().split("\n")[:-1] if path.exists() else []
         found = []
@@ -101,9 +124,28 @@ class PilotCampaign:
                 record = json.loads(line)
             except ValueError:
                 continue  # cut off by a kill
-            if record["event"] == event:
+            if record["event"] in events:
                 found.append(record)
         return found
+
+    def held(self) -> list[dict[str, Any]]:
+        """The attempts that are held now: the lines with which they started."""
+        ended = {each["run"] for each in self.records("ended")}
+        mark = "stages/one/work/held"
+        return [
+            each
+            for each in self.records("started")
+            if each["run"] not in ended and (self.directory / "runs" / each["run"] / mark).exists()
+        ]
+
+    def let_go(self) -> None:
+        """Nothing is held any more."""
+        (self.folder / "go").touch()
+
+    def assert_not_again(self, done: Sequence[tuple[str, int]]) -> None:
+        """These repetitions have started once."""
+        started = Counter((each["key"], each["number"]) for each in self.records("started"))
+        assert {started[each] for each in done} == {1}, started
 
     def succeeded(self) -> list[tuple[str, int]]:
         """Key and number of each repetition that succeeded."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -85,3 +87,20 @@ def test_a_second_writer_is_refused(tmp_path: Path) -> None:
         Ledger(tmp_path)
     with Ledger(tmp_path):
         pass
+
+
+@pytest.mark.parametrize(("number", "refused"), [(errno.ENOLCK, False), (errno.ENOSYS, False), (errno.EIO, True)])
+def test_a_file_system_without_locks_is_no_other_process(
+    number: int, refused: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("fcntl.flock", fail)
+    if refused:
+        with pytest.raises(RunError, match=f"cannot lock .*{LEDGER_FILE}: {os.strerror(number)}"):
+            Ledger(tmp_path)
+    else:
+        with Ledger(tmp_path) as ledger:
+            ledger.end(FIRST, attempt())
+        assert read_history(tmp_path).ended == {FIRST: attempt()}

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from workflow.api import load_pipeline, make_plan
+from workflow.provenance import git_state
 from workflow.provenance.collect import LARGEST_READ, circumstances, to_provenance
 from workflow.provenance.file_checksums import checksum, unread_bytes
 from workflow.provenance.git_state import start_git_state
@@ -27,18 +28,24 @@ from workflow.provenance.redaction import (
 )
 
 SECRET = "hunter2-and-more"
+GIT_DEADLINE_S = 60.0  # of a busy machine
 
 
 @pytest.mark.parametrize(
     "name",
     ["GITHUB_TOKEN", "apiKey", "db-password", "PGPASSWORD", "MY_SECRET", "AWS_SECRET_ACCESS_KEY", "SLURM_JWT",
-     "OMPI_MCA_orte_credentials", "PBS_AUTH_METHOD", "SSH_PRIVATE", "--api-key", "CONDA_PASSPHRASE"],
+     "OMPI_MCA_orte_credentials", "PBS_AUTH_METHOD", "SSH_PRIVATE", "--api-key", "CONDA_PASSPHRASE",
+     "WF_DB_PASS", "MPI_PASS", "SSHPASS", "GH_PAT", "PAT", "GH_PAT_2"],
 )  # fmt: skip
 def test_names_of_secrets(name: str) -> None:
     assert is_secret_name(name)
 
 
-@pytest.mark.parametrize("name", ["PATH", "OMP_NUM_THREADS", "SLURM_JOB_ID", "FI_PROVIDER", "UCX_TLS", "LC_ALL"])
+@pytest.mark.parametrize(
+    "name",
+    ["PATH", "LD_LIBRARY_PATH", "PATTERN", "PASSIVE", "FI_PASSTHROUGH", "BYPASS", "OMP_NUM_THREADS", "SLURM_JOB_ID",
+     "FI_PROVIDER", "UCX_TLS", "LC_ALL"],
+)  # fmt: skip
 def test_names_of_no_secrets(name: str) -> None:
     assert not is_secret_name(name)
 
@@ -89,6 +96,28 @@ def test_command_lines_lose_their_secrets() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("word", "clean"),
+    [
+        (f"--set=stages.one.env.API_KEY={SECRET} x, y", "--set=stages.one.env.API_KEY="),
+        (f"stages.x.env={{SIZE: 3, API_KEY: {SECRET}}}", "stages.x.env={SIZE: 3, API_KEY: "),
+        (f'stages.x.env={{"API_KEY":"a,{SECRET}"}}', 'stages.x.env={"API_KEY":'),
+        (f"stages.x.command=[p, --token, {SECRET}]", "stages.x.command=[p, --token, "),
+        (f"stages.x.command=[p, '--token', '{SECRET}']", "stages.x.command=[p, '--token', '"),
+        (f"stages.x.command=[p, --token={SECRET}]", "stages.x.command=[p, --token="),
+        (f"p --db-pass {SECRET}", "p --db-pass "),
+        (f"Authorization: Bearer {SECRET}", "Authorization: "),
+    ],
+)
+def test_words_of_a_command_line_lose_secrets_inside(word: str, clean: str) -> None:
+    assert clean_words(["--set", word, "-q"]) == ["--set", clean + REMOVED, "-q"]
+
+
+def test_words_without_secrets_stay() -> None:
+    words = ["--set=stages.sim.ranks=2", "x.env={A: 1, B: [2, 3]}", "x.command=[p, --tokens, -q]", "/data/key/a.yaml"]
+    assert clean_words(words) == words
+
+
 def git(folder: Path, *words: str) -> str:
     identity = {f"GIT_{who}_{what}": "x@y" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
     clean = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
@@ -103,7 +132,8 @@ def state_of(folder: Path) -> GitState | None:
     return start_git_state(folder)()
 
 
-def test_git_state(tmp_path: Path) -> None:
+def test_git_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(git_state, "DEADLINE_S", GIT_DEADLINE_S)
     top, folder = tmp_path / "repo", tmp_path / "repo/deep/er"
     folder.mkdir(parents=True)
     assert state_of(folder) is None
@@ -134,6 +164,7 @@ def test_git_state(tmp_path: Path) -> None:
 
 
 def test_a_broken_repository_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(git_state, "DEADLINE_S", GIT_DEADLINE_S)
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git/HEAD").write_text("4b825dc642cb6eb9a060e54bf8d69288fbee4904\n")
     found = state_of(tmp_path)

@@ -13,7 +13,13 @@ from workflow import __version__
 from workflow.campaign.campaign_directory import Schedule, file_checksums, open_directory, prepare, to_schedule
 from workflow.campaign.execution.adoption import LeftAttempt, adopt, left_attempts
 from workflow.campaign.execution.driver_lease import StopRequests, driver_lease
-from workflow.campaign.execution.remaining import EndedRepetition, RepetitionToRun, remaining, repetitions
+from workflow.campaign.execution.remaining import (
+    EndedRepetition,
+    RepetitionToRun,
+    is_left,
+    remaining,
+    repetitions,
+)
 from workflow.campaign.execution.ways_to_run import Surroundings, choose_way
 from workflow.campaign.execution.workplace import Workplace
 from workflow.campaign.ledger import Ledger, RepetitionId
@@ -107,6 +113,7 @@ def _adopted(planned: PlannedCampaign, place: Workplace, going_on: list[LeftAtte
     """
     left = left_attempts(place.ledger.history, place.directory)
     known = {each.identity: each for each in repetitions(planned)} if left else {}
+    unfinished = {each.identity for each in remaining(planned, place.ledger.history)} if left else set()
     for each, attempt in adopt(left):
         if attempt is None:
             going_on.append(each)
@@ -115,8 +122,9 @@ def _adopted(planned: PlannedCampaign, place: Workplace, going_on: list[LeftAtte
             attempt = replace(attempt, state="interrupted", reason="its files had changed since planning")
         place.end(planned, each.identity, attempt)
         if (its := known.get(each.identity)) is not None:
-            done = len(known) - len(remaining(planned, place.ledger.history))
-            yield EndedRepetition(done, len(known), its.trial, its.repetition, attempt, 0.0)
+            if not is_left(planned, place.ledger.history, its):
+                unfinished.discard(each.identity)
+            yield EndedRepetition(len(known) - len(unfinished), len(known), its.trial, its.repetition, attempt, 0.0)
 
 
 def _has_files(left: LeftAttempt, known: Mapping[RepetitionId, RepetitionToRun]) -> bool:

@@ -6,6 +6,7 @@ length.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -21,6 +22,7 @@ from workflow.run.lease import Lease, read_lease
 CAMPAIGNS = "campaigns"
 LEDGER_FILE = "ledger.jsonl"
 LEDGER_VERSION = 1
+NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
 # lost: its nodes, its job or its pilot ended, which is no failure of its programs.
 RunEnd = Literal["succeeded", "failed", "interrupted", "lost"]
 
@@ -166,8 +168,12 @@ class Ledger:
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            os.close(self._file)
-            raise runs_already(directory, read_lease(directory)) from error
+            # Where the file system has no locks, as Lustre mounted without them, the driver's lease keeps others away.
+            if error.errno not in NO_LOCKS:
+                os.close(self._file)
+                if error.errno not in (errno.EWOULDBLOCK, errno.EAGAIN):
+                    raise RunError(f"cannot lock {path}: {error.strerror}", "give another --dir") from error
+                raise runs_already(directory, read_lease(directory)) from error
         self._end_last_line()
         self.history = read_history(directory)
         self._write({"event": "campaign", "ledger_version": LEDGER_VERSION})

@@ -13,8 +13,7 @@ from pathlib import Path
 from workflow.crate.archive_contents import ArchiveContents, ArchivedFile, LeftOut
 from workflow.errors import RunError
 
-# Only what people write is searched for secrets, not large data.
-_LARGEST_SEARCHED = 16 << 20
+_BLOCK = 1 << 20
 # Dates of a zip file begin in 1980.
 _FIRST_DATE = (1980, 1, 1, 0, 0, 0)
 
@@ -33,7 +32,7 @@ def add_files(
             if largest is not None and length > largest:
                 contents.left_out.append(LeftOut(str(path), length, "it is larger than --largest"))
                 continue
-            digest, hidden = _read(path, length, secrets)
+            digest, hidden = _read(path, secrets)
         except OSError as error:
             contents.left_out.append(LeftOut(str(path), None, f"it cannot be read: {error.strerror}"))
             continue
@@ -80,16 +79,19 @@ def write_archive(contents: ArchiveContents, target: Path) -> None:
             temporary.unlink(missing_ok=True)
 
 
-def _read(path: Path, length: int, secrets: Mapping[str, str]) -> tuple[str, str]:
-    """(SHA-256, the variable whose value stands in the file)."""
-    if length <= _LARGEST_SEARCHED:
-        data = path.read_bytes()
-        hidden = next((name for value, name in secrets.items() if value.encode() in data), "")
-        return hashlib.sha256(data).hexdigest(), hidden
-    digest = hashlib.sha256()
+def _read(path: Path, secrets: Mapping[str, str]) -> tuple[str, str]:
+    """(SHA-256, the variable whose value stands in the file); the former is empty where the latter is not."""
+    searched = {os.fsencode(value): name for value, name in secrets.items()}
+    overlap = max(map(len, searched), default=1) - 1  # a value may begin in one block and end in the next
+    digest, before = hashlib.sha256(), b""
     with path.open("rb") as file:
-        while block := file.read(1 << 20):
+        while block := file.read(_BLOCK):
             digest.update(block)
+            text = before + block
+            for value, name in searched.items():
+                if value in text:
+                    return "", name
+            before = text[max(0, len(text) - overlap) :]
     return digest.hexdigest(), ""
 
 
@@ -104,7 +106,7 @@ def _write_zip(contents: ArchiveContents, target: Path) -> None:
             info.compress_type = zipfile.ZIP_DEFLATED
             info.file_size = found.st_size
             with each.path.open("rb") as source, archive.open(info, "w") as into:
-                shutil.copyfileobj(source, into, 1 << 20)
+                shutil.copyfileobj(source, into, _BLOCK)
 
 
 def _write_folder(contents: ArchiveContents, target: Path) -> None:

@@ -13,7 +13,7 @@ from workflow.plan.plan_model import Plan
 from workflow.provenance.git_state import start_git_state
 from workflow.provenance.installed_versions import versions, versions_of_stages
 from workflow.provenance.plan_files import file_records, files_of
-from workflow.provenance.provenance_model import Circumstances, Provenance
+from workflow.provenance.provenance_model import Circumstances, HostCircumstances, Provenance
 from workflow.provenance.redaction import clean_text, clean_words, kept_environment, secret_values
 from workflow.spec.load import Loaded
 
@@ -28,17 +28,24 @@ def circumstances(folder: Path, argv: Sequence[str]) -> Circumstances:
     """
     git = start_git_state(folder)
     secrets = secret_values(os.environ)
-    environment = kept_environment(os.environ)
     return Circumstances(
-        host=platform.node(),
-        user=_user(),
+        **dict(host_circumstances()),
         command=clean_words(argv, secrets),
         directory=clean_text(str(Path.cwd()), secrets),
+        git=git(),
+    )
+
+
+def host_circumstances() -> HostCircumstances:
+    """What this process finds here: host, versions, modules, environment."""
+    environment = kept_environment(os.environ)
+    return HostCircumstances(
+        host=platform.node(),
+        user=_user(),
         python=sys.executable,
         versions=versions(),
         modules=[module for module in environment.get("LOADEDMODULES", "").split(":") if module],
         environment=environment,
-        git=git(),
     )
 
 

@@ -13,7 +13,8 @@ from workflow.provenance.redaction import clean_url
 
 DEADLINE_S = 3.0
 _REFS = "ref: "
-# Nothing that a repository configures is executed, and its index stays as it is.
+# No monitor, external diff or text conversion that a repository configures is executed, and its index stays as it is.
+# Its clean filters are, as in every `git diff`: without them all files of Git LFS would differ.
 _DIFF = ("git", "-c", "core.fsmonitor=false", "diff", "HEAD", "--no-ext-diff", "--no-textconv", "--no-color", "--", ".")
 
 

@@ -53,23 +53,35 @@ class StagePython(ProvenancePart):
     versions: dict[str, str] = Field(description="found in the folders of its packages; it was not started")
 
 
-class Circumstances(ProvenancePart):
-    """What all runs that one process makes from a pipeline's folder have in common."""
+class HostCircumstances(ProvenancePart):
+    """What a process that makes runs finds on its host.
 
-    host: str = Field(description="where the run directory was made; where the run was is in events.jsonl")
+    A run that waits for a batch job of its own is made where it was submitted, on a login node: so are these. The
+    repetitions of a campaign in a pilot are made on its first node.
+    """
+
+    host: str = Field(
+        description="where the run directory was made: for a batch job of its own, where it was submitted; "
+        "where the run was is in events.jsonl"
+    )
     user: str
-    command: list[str] = Field(description="the command line of wf, or of the script that uses it")
-    directory: str = Field(description="working directory of that command")
     python: str
     versions: dict[str, str] = Field(
-        description="wf, python, os, adios2, numpy, mpi4py and mpi, as far as they are known"
+        description="wf, python, os, adios2, numpy, mpi4py and mpi, as far as they are known on `host`"
     )
-    git: GitState | None = Field(None, description="null: the pipeline is in no repository")
-    modules: list[str] = Field(default_factory=list, description="environment modules that were loaded")
+    modules: list[str] = Field(default_factory=list, description="environment modules that were loaded on `host`")
     environment: dict[str, str] = Field(
         default_factory=dict,
-        description="variables that may change what a run does; `<removed>` in place of what may be a secret",
+        description="variables on `host` that may change what a run does; `<removed>` in place of what may be a secret",
     )
+
+
+class Circumstances(HostCircumstances):
+    """What all runs that one process makes from a pipeline's folder have in common."""
+
+    command: list[str] = Field(description="the command line of wf, or of the script that uses it")
+    directory: str = Field(description="working directory of that command")
+    git: GitState | None = Field(None, description="null: the pipeline is in no repository")
 
 
 class Provenance(Circumstances):

@@ -8,10 +8,16 @@ from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 REMOVED = "<removed>"
-# Words of a name, in any case: GITHUB_TOKEN, apiKey, db-password.
+# Words of a name, in any case: GITHUB_TOKEN, apiKey, db-password, SSHPASS, GH_PAT; not PASSIVE, BYPASS, PATH.
 _SECRET_NAME = re.compile(
-    r"TOKEN|SECRET|PASSW|PASSPHRASE|PASSCODE|PWD|CREDENTIAL|CRED$|AUTH|COOKIE|JWT|KEY|PRIVATE|SIGNATURE|CERT|BEARER",
+    r"TOKEN|SECRET|PASSW|PASSPHRASE|PASSCODE|(?<!BY)(?<!COM)PASS(?![A-Z])|(?:^|[_-])PAT(?![A-Z])|PWD|CREDENTIAL|CRED$"
+    r"|AUTH|COOKIE|JWT|KEY|PRIVATE|SIGNATURE|CERT|BEARER",
     re.IGNORECASE,
+)
+# What stands before a value inside of a word: `NAME=`, `NAME: `, `"NAME":`, and `--name ` or `--name, ` of a list.
+_BEFORE_VALUE = re.compile(
+    r"""(?P<name>[A-Za-z_][\w-]*)["']?\s*[=:](?!//)\s*"""
+    r"""|(?<![\w-])(?P<option>--?[A-Za-z][\w-]*)["']?(?:\s*,\s*|\s+)["']?(?=[^-\s])"""
 )
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"<>]+")
 # A shorter value (`1`, `yes`) is found in texts that have nothing to do with it.
@@ -39,7 +45,7 @@ def is_secret_name(name: str) -> bool:
 def secret_values(environ: Mapping[str, str]) -> dict[str, str]:
     """Value → the variable of the environment that holds it, of those that may be secrets.
 
-    Short values, and paths of files that there are, are none.
+    Values of less than 8 characters, and paths of files that there are, are none.
     """
     found = {}
     for name, value in environ.items():
@@ -72,18 +78,17 @@ def clean_text(text: str, secrets: Iterable[str] = ()) -> str:
 
 
 def clean_words(words: Sequence[str], secrets: Iterable[str] = ()) -> list[str]:
-    """A command line without secrets: values of `KEY=VALUE` and `--key VALUE` where the key's name tells, and URLs."""
+    """A command line without these secrets, credentials of URLs, and values whose name or option tells.
+
+    Of a word such as `x.env={API_KEY: …, SIZE: 3}` all is removed from the first such value on: quotes and commas do
+    not tell reliably where it ends.
+    """
     cleaned: list[str] = []
     hidden = False
     for word in words:
-        name, equals, _ = word.partition("=")
-        if equals and is_secret_name(name.rpartition(".")[2]):
-            cleaned.append(f"{name}={REMOVED}")
-        elif hidden and not word.startswith("-"):
-            cleaned.append(REMOVED)
-        else:
-            cleaned.append(clean_text(word, secrets))
-        hidden = word.startswith("-") and not equals and is_secret_name(word)
+        its = REMOVED if hidden and not word.startswith("-") else _without_values(clean_text(word, secrets))
+        cleaned.append(its)
+        hidden = word.startswith("-") and "=" not in word and is_secret_name(word)
     return cleaned
 
 
@@ -94,6 +99,13 @@ def kept_environment(environ: Mapping[str, str]) -> dict[str, str]:
     return {
         name: REMOVED if is_secret_name(name) else clean_text(value, secrets) for name, value in sorted(kept.items())
     }
+
+
+def _without_values(word: str) -> str:
+    for found in _BEFORE_VALUE.finditer(word):
+        if is_secret_name(found["name"] or found["option"]):
+            return word[: found.end()] + REMOVED
+    return word
 
 
 def _password(value: str) -> str:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from workflow.campaign.campaign_directory import RUNS_FOLDER
 from workflow.campaign.execution.adoption import LeftAttempt, adopt, left_attempts
+from workflow.campaign.execution.driver_lease import driver_lease
 from workflow.campaign.execution.repetition import to_attempt
 from workflow.campaign.ledger import Attempt, Ledger, RepetitionId, read_history
 from workflow.errors import RunError
-from workflow.formats.lease_file import LEASE_FILE
 from workflow.run.cancellation import REACTION_S
 from workflow.run.control_requests import Control, send_request
 from workflow.run.job_record import read_job
@@ -45,9 +45,11 @@ def stop_campaign(directory: Path, request: Control) -> CampaignEnd:
         send_request(directory, request)
         lives = _await_end(directory, lives, _patience_s(directory, [each.run for each in before.open.values()]))
         after = read_history(directory)
-        ended = [(identity, after.ended[identity]) for identity, _ in before.open if identity in after.ended]
-        if not lives.alive and read_lease(directory) is None:
+        known = [identity for identity, number in before.open if (identity, number) not in after.open]
+        ended = [(identity, after.ended[identity]) for identity in known if identity in after.ended]
+        if not lives.alive and read_lease(directory) is None and not after.open:
             return CampaignEnd(lives, tuple(ended))
+        return CampaignEnd(lives, (*ended, *_record_left(directory)))
     return CampaignEnd(lives, tuple(_record_left(directory)))
 
 
@@ -75,13 +77,12 @@ def _await_end(directory: Path, lives: Liveness, within_s: float) -> Liveness:
 
 def _record_left(directory: Path) -> list[tuple[RepetitionId, Attempt]]:
     """End the runs that a dead process has left, and record their ends."""
-    with Ledger(directory) as ledger:
+    with Ledger(directory) as ledger, driver_lease(directory):
         ended = []
         for each, attempt in adopt(left_attempts(ledger.history, directory)):
             its = attempt or _end_job_of(each)
             ledger.end(each.identity, its)
             ended.append((each.identity, its))
-        (directory / LEASE_FILE).unlink(missing_ok=True)
     return ended
 
 

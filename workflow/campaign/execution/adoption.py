@@ -15,7 +15,7 @@ from workflow.campaign.campaign_directory import RUNS_FOLDER
 from workflow.campaign.execution.repetition import StartedAttempt, to_attempt
 from workflow.campaign.ledger import Attempt, History, OpenAttempt, RepetitionId
 from workflow.errors import EXIT_INTERRUPTED, RunError
-from workflow.plan.plan_model import Plan
+from workflow.run.cancellation import REACTION_S
 from workflow.run.control_requests import send_request
 from workflow.run.job_record import read_job
 from workflow.run.late_verdict import write_late_verdict
@@ -24,8 +24,6 @@ from workflow.run.processes.process_reaper import end_members
 from workflow.run.run_brief import read_brief
 from workflow.run.run_directory import PLAN_FILE, read_filled_plan
 
-# A supervisor reads requests each second, and writes the verdict after the stop.
-REACTION_S = 15.0
 _PAUSE_S = 0.1
 NEVER_BEGAN = "the campaign was killed before this run began"
 
@@ -50,7 +48,7 @@ def left_attempts(history: History, directory: Path) -> list[LeftAttempt]:
 def adopt(left: list[LeftAttempt]) -> Iterator[tuple[LeftAttempt, Attempt | None]]:
     """How each attempt ended; None for one that goes on. Those that run on, and should not, are ended: all at once.
 
-    Raises RunError when a run does not end, or its verdict cannot be written.
+    Raises RunError in the end, for those that did not end, or whose verdict cannot be written; they are left out.
     """
     open_runs = [each for each in left if _has_plan(each) and read_brief(each.start.run_dir).finished is None]
     leases = examine_leases([each.start.run_dir for each in open_runs])
@@ -60,10 +58,16 @@ def adopt(left: list[LeftAttempt]) -> Iterator[tuple[LeftAttempt, Attempt | None
             goes_on.append(each)
         elif lives.alive:
             send_request(each.start.run_dir, "stop")
+    begin, stubborn = time.monotonic(), dict[Path, RunError]()
     for each, lives in zip(open_runs, leases, strict=True):
         if each not in goes_on:
-            _settle(each.start.run_dir, lives)
+            try:
+                _settle(each.start.run_dir, lives, begin)
+            except RunError as error:
+                stubborn[each.start.run_dir] = error
     for each in left:
+        if each.start.run_dir in stubborn:
+            continue
         if each in goes_on:
             yield each, None
         elif not _has_plan(each):
@@ -71,6 +75,9 @@ def adopt(left: list[LeftAttempt]) -> Iterator[tuple[LeftAttempt, Attempt | None
         else:
             end = read_brief(each.start.run_dir).t or each.start.t
             yield each, to_attempt(each.start, max(0.0, end - each.start.t))
+    if stubborn:
+        texts = "; ".join(str(error) for error in stubborn.values())
+        raise RunError(texts, f"wf cancel --now {next(iter(stubborn))}")
 
 
 def settle_run(run_dir: Path) -> None:
@@ -79,12 +86,13 @@ def settle_run(run_dir: Path) -> None:
         (lives,) = examine_leases([run_dir])
         if lives.alive:
             send_request(run_dir, "stop")
-        _settle(run_dir, lives)
+        _settle(run_dir, lives, time.monotonic())
 
 
-def _settle(run_dir: Path, lives: Liveness) -> None:
+def _settle(run_dir: Path, lives: Liveness, begin: float) -> None:
+    """`begin`: when it was asked to stop, if it lives."""
     if lives.alive:
-        lives = _await_end(run_dir, read_filled_plan(run_dir))
+        lives = _await_end(run_dir, begin + read_filled_plan(run_dir).deadlines.stop + REACTION_S)
     if read_brief(run_dir).finished is not None:
         return
     if lives.lease is not None:
@@ -96,9 +104,8 @@ def _settle(run_dir: Path, lives: Liveness) -> None:
         raise RunError(f"cannot write the verdict of {run_dir}: {error.strerror}") from error
 
 
-def _await_end(run_dir: Path, plan: Plan) -> Liveness:
+def _await_end(run_dir: Path, deadline: float) -> Liveness:
     """Wait for the end of a run that was asked to stop. Raises RunError when it does not come."""
-    deadline = time.monotonic() + plan.deadlines.stop + REACTION_S
     while read_brief(run_dir).finished is None:
         if time.monotonic() > deadline:
             break

@@ -18,14 +18,15 @@ from pathlib import Path
 
 from workflow.campaign.execution.driver_lease import DriverWatch
 from workflow.run.lease import Lease
+from workflow.run.processes.process_reaper import living_groups
 
-PILOTS_FOLDER = "pilots"
 DRIVER_FILE = "driver.json"
 END_FILE = "end"
 # So long may the supervisors among its processes take to stop their runs.
 STOP_S = 45.0
+# And so long until the system has removed what was killed: longer only for what is stuck in the kernel.
+KILLED_S = 5.0
 _PAUSE_S = 0.25
-_NOTHING = 0
 
 
 def bound_command(folder: Path) -> list[str]:
@@ -46,25 +47,37 @@ def main(arguments: list[str]) -> int:
     asked: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: asked.append(number))
     process = subprocess.Popen(command, start_new_session=True)
-    while process.poll() is None:
-        lost = watch.is_lost()
-        if lost or asked or (folder / END_FILE).exists():
-            _end_session(process)
-            return 1 if lost else 0
+    code: int | None = None
+    while code is None:
         time.sleep(_PAUSE_S)
-    return max(process.returncode, 1) if process.returncode else 0
+        if watch.is_lost():
+            code = 1
+        elif asked or (folder / END_FILE).exists():
+            code = 0
+        elif (ended := process.poll()) is not None:
+            code = max(ended, 1) if ended else 0
+    # Also when the command has ended by itself: a killed manager leaves its workers.
+    end_session(process)
+    return code
 
 
-def _end_session(process: subprocess.Popen[bytes]) -> None:
-    """End the command and all that it has started. Supervisors among them stop their runs in order."""
-    deadline = time.monotonic() + STOP_S
-    number: int = signal.SIGTERM
-    with contextlib.suppress(ProcessLookupError):  # all have ended
-        while True:
-            os.killpg(process.pid, number)
-            number = signal.SIGKILL if time.monotonic() > deadline else _NOTHING
-            process.poll()
-            time.sleep(_PAUSE_S)
+def end_session(process: subprocess.Popen[bytes], stop_s: float = STOP_S, killed_s: float = KILLED_S) -> None:
+    """End the command and all that it has started. Supervisors among them stop their runs in order.
+
+    Returns after `stop_s` + `killed_s` at the latest: a process that has ended stays in its group until its parent,
+    who may be anybody, takes notice.
+    """
+    begin = time.monotonic()
+    _signal(process.pid, signal.SIGTERM)
+    while (process.poll() is None or living_groups([process.pid])) and time.monotonic() - begin < stop_s + killed_s:
+        if time.monotonic() - begin > stop_s:
+            _signal(process.pid, signal.SIGKILL)
+        time.sleep(_PAUSE_S)
+
+
+def _signal(group: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(group, number)
 
 
 if __name__ == "__main__":

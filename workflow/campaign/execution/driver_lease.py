@@ -7,32 +7,64 @@ other hosts know when it has died. `control.jsonl` takes requests from any host.
 from __future__ import annotations
 
 import contextlib
+import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 
+from workflow.errors import RunError
 from workflow.formats.lease_file import LEASE_FILE
 from workflow.run.control_requests import Control, ControlRequests
-from workflow.run.lease import Heartbeat, Lease, LeaseWatch, read_lease
+from workflow.run.lease import Heartbeat, Lease, LeaseWatch, examine_leases, read_lease
 from workflow.run.processes.signals import Signals
 
 # How often the files are read.
 LOOK_S = 1.0
+PILOTS_FOLDER = "pilots"
+WORKERS_LABEL = "parsl"
+# Where the workers of a pilot keep the keys of their connections, below its folder.
+KEYS_FOLDER = f"{WORKERS_LABEL}/certificates"
+_PAUSE_S = 0.1
 
 
 @contextlib.contextmanager
 def driver_lease(directory: Path) -> Iterator[Lease]:
-    """Hold the lease of a campaign, whose ledger this process has locked: what a driver before it left is replaced."""
+    """Hold the lease of a campaign, whose ledger this process has opened: what a driver before it left is removed.
+
+    Raises RunError when another process renews it.
+    """
     path = directory / LEASE_FILE
+    _refuse_second(directory)
     path.unlink(missing_ok=True)
+    for keys in (directory / PILOTS_FOLDER).glob(f"*/{KEYS_FOLDER}"):
+        shutil.rmtree(keys, ignore_errors=True)
     try:
         with Heartbeat(directory):
             lease = read_lease(directory)
             assert lease is not None
             yield lease
     finally:
-        path.unlink(missing_ok=True)
+        left = read_lease(directory)
+        if left is not None and left.is_own:
+            path.unlink(missing_ok=True)
+
+
+def _refuse_second(directory: Path) -> None:
+    """Raises RunError when a process renews the lease. A lock does not tell on every file system, nor of other hosts.
+
+    One whose process lives, but does not renew it, is no driver any more.
+    """
+    (lives,) = examine_leases([directory])
+    first = lives.lease
+    if not lives.alive or first is None or first.is_own:
+        return
+    watch = LeaseWatch(directory, time.monotonic())
+    while (seen := watch.look(time.monotonic())).alive and seen.lease is not None:
+        if seen.lease != first:
+            text = f"another process runs this campaign: process {seen.lease.pid} on {seen.lease.host}"
+            raise RunError(text, "wait for it, or give another --dir")
+        time.sleep(_PAUSE_S)
 
 
 class DriverWatch:

@@ -6,28 +6,29 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from workflow.campaign.execution.adoption import REACTION_S, LeftAttempt
+from workflow.campaign.execution.adoption import LeftAttempt
 from workflow.campaign.execution.remaining import (
-    MOST_LOSSES,
+    AttemptsLeft,
     EndedRepetition,
     RepetitionToRun,
-    attempts_left,
     is_spent,
     remaining,
     repetitions,
 )
 from workflow.campaign.execution.repetition import StartedAttempt, to_attempt
 from workflow.campaign.execution.workplace import Workplace
+from workflow.campaign.ledger import RepetitionId
 from workflow.campaign.planning.job_allocation import job_allocation
 from workflow.campaign.planning.planned_trials import PlannedCampaign
 from workflow.errors import RunError
 from workflow.formatting import duration
 from workflow.provenance.collect import to_provenance
+from workflow.run.cancellation import REACTION_S
 from workflow.run.control_requests import Control, send_request
 from workflow.run.job_record import JobRecord, read_job
 from workflow.run.lease import LeaseWatch, has_lease
 from workflow.run.run_brief import read_brief
-from workflow.run.run_directory import create_run_dir
+from workflow.run.run_directory import create_run_dir, read_filled_plan
 from workflow.site.allocation.scheduler_query import QueryError
 from workflow.site.jobs.job_questions import cancel_job
 from workflow.site.site_model import Site
@@ -52,7 +53,9 @@ class JobEach:
 
 @dataclass
 class _SubmittedRepetition:
-    index: int
+    index: int | None
+    """Among those to run; None for one that the campaign does not have any more."""
+    identity: RepetitionId
     start: StartedAttempt
     job: JobRecord
     watch: JobWatch
@@ -78,22 +81,17 @@ class _JobLoop:
     def __init__(self, planned: PlannedCampaign, place: Workplace, how: JobEach, only_failed: bool) -> None:
         self.planned, self.place, self.how = planned, place, how
         self.todo = remaining(planned, place.ledger.history, only_failed)
-        self.total = len(repetitions(planned))
-        self.done = self.total - len(self.todo)
-        history = place.ledger.history
-        self.failures_left = {
-            index: attempts_left(planned, history, each, only_failed) for index, each in enumerate(self.todo)
-        }
-        self.losses_left = dict.fromkeys(self.failures_left, MOST_LOSSES)
+        submitted = {each.identity for each in how.left} - {each.identity for each in self.todo}
+        self.todo += [each for each in repetitions(planned) if each.identity in submitted]
+        self.attempts = AttemptsLeft(planned, place.ledger.history, self.todo, only_failed)
         self.running: list[_SubmittedRepetition] = []
         number = {each.identity: index for index, each in enumerate(self.todo)}
         for left in how.left:
-            if left.identity in number:
-                self.follow(number[left.identity], left.start)
+            # Also those of trials that the file does not have any more: nobody else waits for their jobs.
+            self.follow(number.get(left.identity), left.identity, left.start)
         taken = {each.index for each in self.running}
         self.waiting = [index for index in range(len(self.todo)) if index not in taken]
         self.left_because = ""
-        self.ended = 0
         self.began = time.monotonic()
         self.stop_since: float | None = None
 
@@ -107,7 +105,7 @@ class _JobLoop:
                 self.submit_all()
             for each in list(self.running):
                 if self.has_ended(each):
-                    yield self.record(each)
+                    yield from self.record(each)
             if not self.running and (stop is not None or self.left_because or not self.waiting):
                 return
             time.sleep(_LOOK_S)
@@ -117,7 +115,7 @@ class _JobLoop:
         while self.waiting and len(self.running) < self.how.most and not self.left_because:
             index = self.waiting[0]
             each = self.todo[index]
-            busy = [self.todo[one.index].trial.nodes for one in self.running]
+            busy = [one.start.nodes for one in self.running]
             expected = self.planned.spec.expected or 0.0
             promised = (expected * len(busy), expected * sum(busy))
             if is_spent(self.planned, self.place.ledger.history, each.trial.nodes, promised):
@@ -136,14 +134,14 @@ class _JobLoop:
         create_run_dir(plan, trial.loaded, start.run_dir, provenance=provenance, latest=False)
         job, by_hand = submit_run(plan, site, start.run_dir)
         self.how.say(f"{start.run_dir.name}: {f'submit its job by: {by_hand}' if by_hand else f'{job.text} submitted'}")
-        self.follow(index, start)
+        self.follow(index, each.identity, start)
 
-    def follow(self, index: int, start: StartedAttempt) -> None:
+    def follow(self, index: int | None, identity: RepetitionId, start: StartedAttempt) -> None:
         """Watch a job that was submitted."""
         job = read_job(start.run_dir)
         assert job is not None, "a run that goes on without its campaign has a job"
         watch, lease = JobWatch(start.run_dir, job), LeaseWatch(start.run_dir, time.monotonic())
-        self.running.append(_SubmittedRepetition(index, start, job, watch, lease))
+        self.running.append(_SubmittedRepetition(index, identity, start, job, watch, lease))
 
     def has_ended(self, each: _SubmittedRepetition) -> bool:
         """Whether the run has a verdict; it gets one here when its job has ended without it."""
@@ -156,23 +154,19 @@ class _JobLoop:
         end = tracker.end(time.monotonic())
         return end is not None and write_job_verdict(run_dir, end, lives)
 
-    def record(self, each: _SubmittedRepetition) -> EndedRepetition:
+    def record(self, each: _SubmittedRepetition) -> Iterator[EndedRepetition]:
         """Into the ledger; what failed or was lost waits again, as often as it may."""
         self.running.remove(each)
-        waiting, brief = self.todo[each.index], read_brief(each.start.run_dir)
+        brief = read_brief(each.start.run_dir)
         wall_s = brief.t - brief.started.t if brief.t is not None and brief.started is not None else 0.0
         attempt = to_attempt(each.start, max(0.0, wall_s))
-        self.place.end(self.planned, waiting.identity, attempt)
-        self.failures_left[each.index] -= attempt.state == "failed"
-        self.losses_left[each.index] -= attempt.state == "lost"
-        left = self.failures_left[each.index] > 0 and self.losses_left[each.index] >= 0
-        again = attempt.state in ("failed", "lost") and left
-        if again:
+        self.place.end(self.planned, each.identity, attempt)
+        if each.index is None:
+            self.how.say(f"{attempt.run}, a job of a trial that is no part of the campaign any more: {attempt.state}")
+            return
+        if self.attempts.take(each.index, attempt):
             self.waiting.append(each.index)
-        self.done += not again and attempt.state != "interrupted"
-        self.ended += 1
-        left_s = (time.monotonic() - self.began) / self.ended * (self.total - self.done)
-        return EndedRepetition(self.done, self.total, waiting.trial, waiting.repetition, attempt, left_s)
+        yield self.attempts.tell(each.index, attempt, time.monotonic() - self.began)
 
     def pass_on(self, request: Control) -> None:
         """Ask every run to stop, and cancel the jobs that wait. Raises RunError when they do not end."""
@@ -190,7 +184,9 @@ class _JobLoop:
                     cancel_job(each.job.scheduler, each.job.job)
                 except QueryError as error:
                     raise RunError(f"{each.job.text} cannot be cancelled: {error}", "try again later") from error
-        if now - self.stop_since > _CANCEL_S + REACTION_S:
+        stops = [read_filled_plan(each.start.run_dir).deadlines.stop for each in self.running]
+        longest_s = max([_CANCEL_S, *stops]) + REACTION_S
+        if now - self.stop_since > longest_s:
             names = ", ".join(each.start.run_dir.name for each in self.running)
-            text = f"{names}: not stopped within {duration(_CANCEL_S + REACTION_S)}"
+            text = f"{names}: not stopped within {duration(longest_s)}"
             raise RunError(text, "the next `wf campaign run` follows them")

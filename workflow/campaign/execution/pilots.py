@@ -17,7 +17,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
-from workflow.campaign.execution.driver_bound import END_FILE, PILOTS_FOLDER, bound_command, write_driver
+from workflow.campaign.execution.driver_bound import END_FILE, KILLED_S, STOP_S, bound_command, write_driver
+from workflow.campaign.execution.driver_lease import KEYS_FOLDER, PILOTS_FOLDER, WORKERS_LABEL
 from workflow.campaign.execution.parsl_workers import WorkerPool
 from workflow.campaign.execution.worker import RepetitionOrder, introduce, run_order
 from workflow.campaign.ledger import Attempt
@@ -25,6 +26,7 @@ from workflow.errors import RunError
 from workflow.formatting import duration, plural
 from workflow.launch.allocation import Allocation
 from workflow.plan.plan_model import AllocationPlan
+from workflow.provenance.provenance_model import Circumstances, HostCircumstances
 from workflow.run.job_record import JobRecord
 from workflow.run.lease import Lease
 from workflow.run.observe.sst_log import last_lines
@@ -96,6 +98,10 @@ class PilotHere:
                 self._process.wait(_END_S)
                 return
             self._process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(STOP_S + KILLED_S + _END_S)
+                return
+            self._process.kill()
             self._process.wait()
 
 
@@ -157,9 +163,11 @@ class Pilot:
     folder: Path
     started: PilotStart
     pool: WorkerPool
-    greeting: Future[Allocation]
+    greeting: Future[tuple[Allocation, HostCircumstances]]
     allocation: Allocation | None = None
     """What it has, once its workers have answered."""
+    host_circumstances: HostCircumstances | None = None
+    """Where they are, from then on."""
     runs_since: float | None = None
     done: int = 0
     """Repetitions that ended there."""
@@ -182,11 +190,15 @@ class Pilot:
         if self.greeting.done():
             if (error := self.greeting.exception()) is not None:
                 return f"its workers failed: {error}" + self._said()
-            self.allocation = self.greeting.result()
+            self.allocation, self.host_circumstances = self.greeting.result()
         elif self.runs_since is not None and now - self.runs_since > CONNECT_S:
             text = f"its workers did not connect to {', '.join(self.pool.addresses)} within {CONNECT_S:.0f} s"
             return text + self._said()
         return ""
+
+    def circumstances(self, of_driver: Circumstances) -> Circumstances:
+        """Those of its repetitions: made on its host, for the command of the driver. It has introduced itself."""
+        return of_driver.model_copy(update=dict(self.host_circumstances or {}))
 
     def judge(self, attempt: Attempt) -> Attempt:
         """An attempt that did not succeed: it is lost where the pilot ends, which may be known here first.
@@ -201,7 +213,7 @@ class Pilot:
         (self.folder / END_FILE).touch()
         self.started.end(at_once=lost or self.allocation is None)
         self.pool.close()
-        shutil.rmtree(self.folder / "parsl" / "certificates", ignore_errors=True)
+        shutil.rmtree(self.folder / KEYS_FOLDER, ignore_errors=True)
 
     def _said(self) -> str:
         lines = [line for line in last_lines(self.folder / OUTPUT_FILE, _SHOWN_LINES) if line.strip()]
@@ -240,7 +252,7 @@ class Pilots:
                 failed.append(error)
 
         failed: list[RunError] = []
-        pool = WorkerPool("parsl", folder, self.workers, launch, bound, here=self.here)
+        pool = WorkerPool(WORKERS_LABEL, folder, self.workers, launch, bound, here=self.here)
         if failed or not said:
             pool.close()
             raise failed[0] if failed else RunError(f"the workers of {folder} could not be started")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from workflow.campaign.file.trials import Repetition, make_schedule
@@ -51,13 +52,44 @@ def remaining(planned: PlannedCampaign, history: History, only_failed: bool = Fa
 
     `only_failed`: those that failed, whatever the number of their attempts.
     """
-    left = []
-    for each in repetitions(planned):
-        failures = history.failures.get(each.identity, 0)
-        wanted = failures > 0 if only_failed else failures <= planned.spec.retries
-        if wanted and not history.succeeded(each.identity):
-            left.append(each)
-    return left
+    return [each for each in repetitions(planned) if is_left(planned, history, each, only_failed)]
+
+
+def is_left(planned: PlannedCampaign, history: History, each: RepetitionToRun, only_failed: bool = False) -> bool:
+    """Whether a repetition is one of those."""
+    failures = history.failures.get(each.identity, 0)
+    wanted = failures > 0 if only_failed else failures <= planned.spec.retries
+    return wanted and not history.succeeded(each.identity)
+
+
+class AttemptsLeft:
+    """How often each repetition of a call may run yet, and how many need no further attempt."""
+
+    def __init__(
+        self, planned: PlannedCampaign, history: History, todo: Sequence[RepetitionToRun], only_failed: bool
+    ) -> None:
+        self._todo = todo
+        self._failures = [attempts_left(planned, history, each, only_failed) for each in todo]
+        self._losses = [MOST_LOSSES for _ in todo]
+        self._total = len(repetitions(planned))
+        self._done = self._total - len(todo)
+        self._ended = 0
+
+    def take(self, index: int, attempt: Attempt) -> bool:
+        """Count an attempt that ended; returns whether its repetition waits again."""
+        self._failures[index] -= attempt.state == "failed"
+        self._losses[index] -= attempt.state == "lost"
+        may = self._failures[index] > 0 and self._losses[index] >= 0
+        again = attempt.state in ("failed", "lost") and may
+        self._done += not again and attempt.state != "interrupted"
+        self._ended += 1
+        return again
+
+    def tell(self, index: int, attempt: Attempt, passed_s: float) -> EndedRepetition:
+        """What to show of an attempt that `take` has counted, `passed_s` after the begin of the call."""
+        left_s = passed_s / self._ended * (self._total - self._done)
+        each = self._todo[index]
+        return EndedRepetition(self._done, self._total, each.trial, each.repetition, attempt, left_s)
 
 
 def attempts_left(planned: PlannedCampaign, history: History, each: RepetitionToRun, only_failed: bool) -> int:

@@ -13,19 +13,18 @@ from collections.abc import Generator, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 
-from workflow.campaign.execution.adoption import REACTION_S, LeftAttempt, adopt
+from workflow.campaign.execution.adoption import LeftAttempt, adopt
 from workflow.campaign.execution.parsl_workers import is_of_all_workers
 from workflow.campaign.execution.pilots import Pilot, Pilots, hosts_of
 from workflow.campaign.execution.remaining import (
-    MOST_LOSSES,
+    AttemptsLeft,
     EndedRepetition,
     RepetitionToRun,
-    attempts_left,
     is_spent,
     remaining,
-    repetitions,
 )
 from workflow.campaign.execution.repetition import StartedAttempt, lost_hosts, place_text, silent_hosts
+from workflow.campaign.execution.start_watch import ANSWER_S, StartWatch, unanswered
 from workflow.campaign.execution.worker import DecideOnSite, RepetitionOrder
 from workflow.campaign.execution.workplace import Workplace
 from workflow.campaign.ledger import Attempt
@@ -36,6 +35,7 @@ from workflow.campaign.planning.trial_requests import to_request
 from workflow.campaign.planning.waiting_requests import Request
 from workflow.errors import RunError
 from workflow.formatting import duration, plural
+from workflow.run.cancellation import REACTION_S
 from workflow.run.control_requests import Control, send_request
 from workflow.site.site_model import Site
 
@@ -43,6 +43,8 @@ from workflow.site.site_model import Site
 _LOOK_S = 0.25
 # Pilots that end, one after the other, before any repetition has: then something is wrong with all of them.
 _MOST_BARREN = 3
+# The same where there is one pilot only, whose workers had answered.
+_MOST_BARREN_HERE = 2
 # Of the time of a pilot, that a repetition is expected to take at most.
 _LARGEST_SHARE = 0.9
 
@@ -77,6 +79,8 @@ class _RunningAttempt:
     settling: bool = False
     """Whether its worker is done, or gone, and it is found out how the run ended."""
     sent: set[Control] = field(default_factory=set)
+    silent: list[str] = field(default_factory=list)
+    """The nodes that were lost while it started: it was killed."""
 
 
 def execute_side_by_side(
@@ -89,7 +93,7 @@ def execute_side_by_side(
     loop = _Loop(planned, place, how, only_failed)
     try:
         yield from loop.run()
-        return loop.left_because
+        return "; ".join([*([loop.left_because] if loop.left_because else []), *loop.stubborn])
     finally:
         loop.close()
 
@@ -100,25 +104,22 @@ class _Loop:
     def __init__(self, planned: PlannedCampaign, place: Workplace, how: SideBySide, only_failed: bool) -> None:
         self.planned, self.place, self.how, self.only_failed = planned, place, how, only_failed
         self.todo = remaining(planned, place.ledger.history, only_failed)
-        self.total = len(repetitions(planned))
-        self.done = self.total - len(self.todo)
         spec = planned.spec
         self.estimates = EstimatedDurations.from_history(place.ledger.history, spec.expected, spec.deadline)
         self.packing = Packing([self.request(each) for each in self.todo])
-        self.failures_left = {
-            index: attempts_left(planned, place.ledger.history, each, only_failed)
-            for index, each in enumerate(self.todo)
-        }
-        self.losses_left = dict.fromkeys(self.failures_left, MOST_LOSSES)
+        self.attempts = AttemptsLeft(planned, place.ledger.history, self.todo, only_failed)
         self.waiting_nodes = sum(each.trial.nodes for each in self.todo)
         self.of_trial: dict[str, list[int]] = {}
         for index, each in enumerate(self.todo):
             self.of_trial.setdefault(each.trial.key, []).append(index)
         self.running: dict[Future[Attempt], _RunningAttempt] = {}
         self.settler = ThreadPoolExecutor(1, thread_name_prefix="settle")
+        self.judge = ThreadPoolExecutor(1, thread_name_prefix="judge")
+        self.starts = StartWatch()
         self.barren = 0
+        self.hopeless: RunError | None = None
         self.left_because = ""
-        self.ended = 0
+        self.stubborn: list[str] = []
         self.began = time.monotonic()
         self.stop_since: float | None = None
 
@@ -138,7 +139,10 @@ class _Loop:
         while True:
             stop = self.place.stop.wanted()
             self.look_at_pilots()
-            if stop is None and not self.left_because:
+            if self.hopeless is not None and not any(each.settling for each in self.running.values()):
+                raise self.hopeless
+            if stop is None and not self.left_because and self.hopeless is None:
+                self.end_silent()
                 self.start_all()
                 self.balance_pilots()
             elif stop is not None:
@@ -180,18 +184,19 @@ class _Loop:
             self.packing.remove_pilot(pilot.name)
         self.how.pilots.say(f"pilot {pilot.name} is lost: {fault}")
         self.how.pilots.end(pilot.name, lost=True)
-        for future, running in list(self.running.items()):
-            if running.pilot == pilot.name:
-                running.placed = False
-                if not running.settling and not (future.done() and future.exception() is None):
-                    self.settle(future, fault)
+        gone = [(future, running) for future, running in self.running.items() if running.pilot == pilot.name]
+        for _, running in gone:
+            running.placed = False
+        is_open = [future for future, running in gone if not running.settling and not _has_result(future)]
+        self.settle(is_open, fault)
         self.count_barren(pilot, fault)
 
     def count_barren(self, pilot: Pilot, fault: str) -> None:
-        """Raises RunError when pilots end one after the other without a repetition that ended."""
+        """Give up when pilots end one after the other without a repetition that ended."""
         self.barren = 0 if pilot.done else self.barren + 1
-        if self.barren >= (_MOST_BARREN if self.how.renewable else 1):
-            raise RunError(f"no repetition could run: {fault}", f"see {pilot.folder}")
+        most = _MOST_BARREN if self.how.renewable else _MOST_BARREN_HERE if pilot.allocation is not None else 1
+        if self.barren >= most:
+            self.hopeless = RunError(f"no repetition could run: {fault}", f"see {pilot.folder}")
 
     def balance_pilots(self) -> None:
         """Ask for pilots while work waits, and end those that have none."""
@@ -203,9 +208,13 @@ class _Loop:
                 pilots.say(f"pilot {pilot.name}: ended, nothing that waits fits there")
                 if self.packing.waiting:
                     self.count_barren(pilot, "what waits does not fit on a pilot, or in its time")
-        if not self.packing.waiting:
+        if not self.packing.waiting or self.hopeless is not None:
             return
-        if how.renewable or not pilots.alive:
+        if not how.renewable and not pilots.alive and (self.running or self.stubborn):
+            # What the pilot before has left may still use its nodes.
+            if not self.running:
+                self.left_because = "their nodes are used by what was left of a pilot"
+        elif how.renewable or not pilots.alive:
             busy = sum(each.waiting.trial.nodes for each in self.running.values())
             wanted = min(pilots.most, math.ceil((busy + self.waiting_nodes) / pilots.nodes))
             while len(pilots.alive) < wanted:
@@ -237,25 +246,33 @@ class _Loop:
         hosts = [host.name for host in allocation.hosts]
         where = place_text(hosts, start.place.cores)
         begun = self.place.begin(waiting, where)
-        site = self.how.sites[trial.key]
+        site, common = self.how.sites[trial.key], pilot.circumstances(self.place.common)
         order = RepetitionOrder(
-            begun, trial.loaded, trial.plan, site, start.place.cores, allocation, self.place.common, self.how.decide
+            begun, trial.loaded, trial.plan, site, start.place.cores, allocation, common, self.how.decide
         )
         self.waiting_nodes -= trial.nodes
         self.running[pilot.submit(order)] = _RunningAttempt(start.index, waiting, begun, start.pilot, hosts)
 
-    def settle(self, future: Future[Attempt], fault: str) -> None:
-        """The worker of a repetition is gone: find out what became of its run, beside all else."""
-        running = self.running.pop(future)
-        running.settling = True
-        left = LeftAttempt(running.waiting.identity, running.start)
+    def end_silent(self) -> None:
+        """Kill the runs that would wait for lost nodes until the deadline of their start."""
+        for running in self.running.values():
+            if running.settling or running.silent:
+                continue
+            if nodes := self.starts.silent_nodes(running.pilot, running.start, running.hosts, time.time()):
+                with contextlib.suppress(RunError):  # the next time
+                    send_request(running.start.run_dir, "kill")
+                    running.silent = nodes
 
-        def look_up() -> Attempt:
-            attempt = next(adopt([left]))[1]
-            assert attempt is not None
-            return attempt if attempt.state == "succeeded" else replace(attempt, state="lost", reason=fault)
-
-        self.running[self.settler.submit(look_up)] = running
+    def settle(self, futures: list[Future[Attempt]], fault: str) -> None:
+        """The workers of repetitions are gone: find out what became of their runs, beside all else and all at once."""
+        ends: dict[LeftAttempt, Future[Attempt]] = {}
+        for future in futures:
+            running = self.running.pop(future)
+            running.settling = True
+            end = ends[LeftAttempt(running.waiting.identity, running.start)] = Future()
+            self.running[end] = running
+        if ends:
+            self.settler.submit(_look_up, ends, fault)
 
     def take_end(self, future: Future[Attempt]) -> Iterator[EndedRepetition]:
         """An attempt has ended, or its worker has."""
@@ -269,19 +286,28 @@ class _Loop:
             else:
                 # Its place stays taken until the pilot was judged.
                 running.settling = True
-                self.running[self.settler.submit(pilot.judge, attempt)] = running
+                self.running[self.judge.submit(pilot.judge, attempt)] = running
             return
         if running.settling:
-            raise error
+            if not isinstance(error, RunError):
+                raise error
+            # It keeps its place, and has no end in the ledger: the next call looks at it again.
+            del self.running[future]
+            if str(error) not in self.stubborn:
+                self.stubborn.append(str(error))
+            return
         pilot = self.how.pilots.alive.get(running.pilot)
         if pilot is not None and is_of_all_workers(error):
             self.lose_pilot(pilot, f"its workers are not heard of any more ({error})")
         else:
-            self.settle(future, f"its worker was lost ({error})")
+            self.settle([future], f"its worker was lost ({error})")
 
     def record(self, running: _RunningAttempt, attempt: Attempt) -> Iterator[EndedRepetition]:
         """Into the ledger; what failed or was lost waits again, as often as it may."""
         index, waiting = running.index, running.waiting
+        if running.silent and attempt.state == "interrupted" and self.stop_since is None:
+            text = f"no answer of {', '.join(running.silent)} within {ANSWER_S:.0f} s, in which others have started"
+            attempt = replace(attempt, state="lost", reason=text)
         if running.placed:
             if gone := self.gone_hosts(running, attempt):
                 attempt = replace(attempt, state="lost")
@@ -291,18 +317,13 @@ class _Loop:
         pilot = self.how.pilots.alive.get(running.pilot)
         if pilot is not None:
             pilot.done += attempt.state != "lost"
-        self.failures_left[index] -= attempt.state == "failed"
-        self.losses_left[index] -= attempt.state == "lost"
         if attempt.state == "succeeded":
+            self.starts.note_success(running.pilot, running.start)
             self.revise(waiting.trial.key, attempt.wall_s)
-        again = attempt.state in ("failed", "lost") and self.failures_left[index] > 0 and self.losses_left[index] >= 0
-        if again:
+        if self.attempts.take(index, attempt):
             self.packing.put_back(index)
             self.waiting_nodes += waiting.trial.nodes
-        self.done += not again and attempt.state != "interrupted"
-        self.ended += 1
-        left_s = (time.monotonic() - self.began) / self.ended * (self.total - self.done)
-        yield EndedRepetition(self.done, self.total, waiting.trial, waiting.repetition, attempt, left_s)
+        yield self.attempts.tell(index, attempt, time.monotonic() - self.began)
 
     def revise(self, key: str, wall_s: float) -> None:
         """A better estimate of a trial; the first of all is one of all trials."""
@@ -316,6 +337,8 @@ class _Loop:
 
         A node on which no rank answered is gone where repetitions have succeeded: else the launch line may be wrong.
         """
+        if attempt.state == "lost" and running.silent:
+            return unanswered(running.start.run_dir, running.hosts)
         if attempt.state == "lost":
             return lost_hosts(running.start.run_dir)
         if attempt.state == "failed" and self.estimates.any_measured:
@@ -340,10 +363,11 @@ class _Loop:
                 with contextlib.suppress(RunError):  # its directory is not there yet: the next time
                     send_request(running.start.run_dir, request)
                     running.sent.add(request)
-        plans = [each.waiting.trial.plan for each in self.running.values()]
-        longest_s = max((plan.deadlines.stop for plan in plans), default=0.0) + 2 * REACTION_S
-        if now - self.stop_since > longest_s:
-            names = ", ".join(each.start.run_dir.name for each in self.running.values())
+        # Those that are settled have a deadline of their own.
+        late = [each for each in self.running.values() if not each.settling]
+        longest_s = max((each.waiting.trial.plan.deadlines.stop for each in late), default=0.0) + 2 * REACTION_S
+        if late and now - self.stop_since > longest_s:
+            names = ", ".join(each.start.run_dir.name for each in late)
             text = f"{names}: not stopped within {duration(longest_s)}"
             raise RunError(text, "the next `wf campaign run` looks for what became of them")
 
@@ -351,3 +375,21 @@ class _Loop:
         """End all pilots."""
         self.how.pilots.close()
         self.settler.shutdown(wait=False, cancel_futures=True)
+        self.judge.shutdown(wait=False, cancel_futures=True)
+
+
+def _has_result(future: Future[Attempt]) -> bool:
+    return future.done() and future.exception() is None
+
+
+def _look_up(ends: Mapping[LeftAttempt, Future[Attempt]], fault: str) -> None:
+    """What has become of attempts whose workers are gone. Those that cannot be ended get the exception."""
+    try:
+        for left, attempt in adopt(list(ends)):
+            assert attempt is not None, "a repetition of a pilot is no job of its own"
+            succeeded = attempt.state == "succeeded"
+            ends[left].set_result(attempt if succeeded else replace(attempt, state="lost", reason=fault))
+    except Exception as error:  # whatever it is, the loop must get it
+        for end in ends.values():
+            if not end.done():
+                end.set_exception(error)

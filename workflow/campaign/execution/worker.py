@@ -15,8 +15,8 @@ from workflow.errors import WfError
 from workflow.launch.allocation import Allocation
 from workflow.launch.host_names import is_same_host
 from workflow.plan.plan_model import Plan
-from workflow.provenance.collect import to_provenance
-from workflow.provenance.provenance_model import Circumstances
+from workflow.provenance.collect import host_circumstances, to_provenance
+from workflow.provenance.provenance_model import Circumstances, HostCircumstances
 from workflow.site.allocation.discover import discover_allocation
 from workflow.site.site_model import Site
 from workflow.spec.load import Loaded
@@ -87,12 +87,12 @@ def _nothing() -> None:
     return
 
 
-def introduce(_: object) -> Allocation:
-    """The first task of a pilot: what it has. What supervisors import is imported meanwhile.
+def introduce(_: object) -> tuple[Allocation, HostCircumstances]:
+    """The first task of a pilot: what it has, and where it is. What supervisors import is imported meanwhile.
 
     Raises WfError where the job does not name its hosts.
     """
     import workflow.run.nodes.node_guards
     import workflow.run.proof.prove  # noqa: F401
 
-    return discover_allocation()
+    return discover_allocation(), host_circumstances()

@@ -19,7 +19,7 @@ def all_requests(planned: PlannedCampaign, estimates: EstimatedDurations, *, sha
     found = []
     for each in schedule:
         footprint, expected_s = footprints[each.trial], estimates.of(planned.ready[each.trial].key)
-        found.append(Request(footprint.nodes, footprint.cores_per_node, expected_s, block_of(each, spec)))
+        found.append(Request(footprint.nodes, footprint.cores_per_node, expected_s, schedule_block(each, spec)))
     return found
 
 
@@ -28,7 +28,7 @@ def to_request(
 ) -> Request:
     """The request for one repetition. `share_nodes`: it needs only its cores, and others run on its nodes."""
     footprint = footprint_of(trial.plan, share_nodes=share_nodes)
-    return Request(footprint.nodes, footprint.cores_per_node, estimates.of(trial.key), block_of(repetition, spec))
+    return Request(footprint.nodes, footprint.cores_per_node, estimates.of(trial.key), schedule_block(repetition, spec))
 
 
 def footprint_of(plan: Plan, *, share_nodes: bool) -> Footprint:
@@ -43,7 +43,7 @@ def footprint_of(plan: Plan, *, share_nodes: bool) -> Footprint:
     return Footprint(plan.nodes, cores if cores < plan.node.cores - len(plan.node.reserved) else None)
 
 
-def block_of(repetition: Repetition, spec: CampaignSpec) -> int:
+def schedule_block(repetition: Repetition, spec: CampaignSpec) -> int:
     """The block of a repetition: one repetition of each trial; in the order of the file, all of one trial."""
     if spec.order.by == "file":
         return repetition.trial

@@ -22,6 +22,7 @@ PROC = Path("/proc")
 EVENTS = "events.jsonl"
 _SHARED = b"/dev/shm/mpich_shm_"
 _GONE_S = 3.0
+_READ_BYTES = 65536
 
 
 def find_members(named_as: str, groups: Iterable[int] = (), by: str = RUN_VARIABLE) -> set[int]:
@@ -138,9 +139,15 @@ def _names(environment: str, variable: bytes) -> list[bytes]:
 
 
 def _read(path: str) -> bytes:
-    # All processes of the machine are looked at: a Path for each takes longer than to read it.
-    with open(path, "rb") as file:  # noqa: PTH123
-        return file.read()
+    # All processes of the machine are looked at: a file object for each takes as long as to read it.
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        text = b""
+        while part := os.read(descriptor, _READ_BYTES):
+            text += part
+        return text
+    finally:
+        os.close(descriptor)
 
 
 def _exists(pid: int) -> bool:

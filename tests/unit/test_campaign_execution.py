@@ -1,0 +1,140 @@
+"""How a campaign ends what was left: by a driver, in a pilot, in a run that nobody follows."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from workflow.api import make_plan
+from workflow.campaign.execution import adoption
+from workflow.campaign.execution.adoption import LeftAttempt, adopt
+from workflow.campaign.execution.driver_bound import bound_command, end_session, write_driver
+from workflow.campaign.execution.driver_lease import KEYS_FOLDER, PILOTS_FOLDER, driver_lease
+from workflow.campaign.execution.remaining import MOST_LOSSES, AttemptsLeft, remaining
+from workflow.campaign.execution.repetition import StartedAttempt
+from workflow.campaign.file.load_campaign import load_campaign
+from workflow.campaign.ledger import Attempt, History, RunEnd
+from workflow.campaign.planning.planned_trials import PlannedCampaign, plan_campaign
+from workflow.errors import RunError
+from workflow.run.lease import Heartbeat, read_lease
+from workflow.run.processes.process_reaper import living_groups
+from workflow.run.run_directory import create_run_dir
+
+WITHIN_S = 30.0
+HOLD_LEASE = """import sys, pathlib
+from workflow.run.lease import Heartbeat
+with Heartbeat(pathlib.Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + WITHIN_S
+    while not condition():
+        assert time.monotonic() < deadline, f"{what}: not within {WITHIN_S} s"
+        time.sleep(0.02)
+
+
+def planned(folder: Path, more: str = "") -> PlannedCampaign:
+    (folder / "pipeline.yaml").write_text(
+        "wf: 1\nname: p\noversubscribe: true\ndeadlines: {stop: 0.2 s}\nstages: {one: {command: [sh, -c, 'true']}}\n"
+    )
+    (folder / "campaign.yaml").write_text(f"wf: 1\ncampaign: c\npipeline: pipeline.yaml\nwarmup: 0\n{more}\n")
+    return plan_campaign(load_campaign(folder / "campaign.yaml"), lambda loaded, _: make_plan(loaded))
+
+
+def test_a_session_ends_although_a_zombie_stays_in_its_group() -> None:
+    process = subprocess.Popen(["sleep", "60"], preexec_fn=os.setpgrp)
+    # In the same group; its parent, this process, takes no notice of its end.
+    other = subprocess.Popen(["sleep", "60"], preexec_fn=lambda: os.setpgid(0, process.pid))
+    ending = threading.Thread(target=end_session, args=(process, 5.0, 1.0), daemon=True)
+    ending.start()
+    ending.join(WITHIN_S)
+    try:
+        assert not ending.is_alive(), "it waits for a zombie"
+        assert process.returncode == -signal.SIGTERM and not living_groups([process.pid])
+        assert Path(f"/proc/{other.pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    finally:
+        other.wait()
+
+
+def test_a_session_that_does_not_stop_is_killed(tmp_path: Path) -> None:
+    script = f"trap '' TERM; touch {tmp_path}/ready; while :; do sleep 0.1; done"
+    process = subprocess.Popen(["sh", "-c", script], start_new_session=True)
+    wait_until((tmp_path / "ready").exists, "the command ignores SIGTERM")
+    end_session(process, stop_s=0.3, killed_s=WITHIN_S)
+    assert process.returncode == -signal.SIGKILL and not living_groups([process.pid])
+
+
+def test_what_a_bound_command_leaves_ends_with_it(tmp_path: Path) -> None:
+    folder = tmp_path / PILOTS_FOLDER / "p1"
+    folder.mkdir(parents=True)
+    with driver_lease(tmp_path) as driver:
+        write_driver(folder, driver)
+        command = ["sh", "-c", f"sleep 60 & echo $! $$ > {tmp_path}/ids; exit 3"]
+        done = subprocess.run([*bound_command(folder), *command], timeout=WITHIN_S, check=False)
+    assert done.returncode == 3
+    left, session = (int(word) for word in (tmp_path / "ids").read_text().split())
+    assert not living_groups([session]), f"process {left} was left"
+
+
+def test_a_driver_that_lives_is_refused_and_one_that_died_is_replaced(tmp_path: Path) -> None:
+    keys = tmp_path / PILOTS_FOLDER / "p1" / KEYS_FOLDER
+    keys.mkdir(parents=True)
+    (keys / "server.key_secret").touch()
+    other = subprocess.Popen(
+        [sys.executable, "-c", HOLD_LEASE, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert other.stdout is not None and other.stdout.readline() == "held\n"
+        with pytest.raises(RunError, match=f"another process runs this campaign: process {other.pid} on"):
+            driver_lease(tmp_path).__enter__()
+        lease = read_lease(tmp_path)
+        assert lease is not None and lease.pid == other.pid and keys.exists()
+    finally:
+        other.kill()
+        other.communicate()
+    with driver_lease(tmp_path) as own:
+        assert own.pid == os.getpid() and not keys.exists()
+    assert read_lease(tmp_path) is None
+
+
+def test_a_run_that_does_not_end_does_not_keep_the_others_from_the_ledger(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(adoption, "REACTION_S", 0.2)
+    campaign = planned(tmp_path, "repetitions: 2")
+    left = []
+    for each in remaining(campaign, History()):
+        run_dir = tmp_path / each.identity.name
+        create_run_dir(each.trial.plan, each.trial.loaded, run_dir, latest=False)
+        left.append(LeftAttempt(each.identity, StartedAttempt(run_dir, 1, 1, time.time())))
+    ended = []
+    with Heartbeat(left[0].start.run_dir), pytest.raises(RunError, match=left[0].start.run_dir.name):
+        for each_left, attempt in adopt(left):
+            assert attempt is not None
+            ended.append((each_left, attempt.state))
+    assert ended == [(left[1], "interrupted")]
+
+
+def test_failures_and_losses_are_counted_apart(tmp_path: Path) -> None:
+    campaign = planned(tmp_path, "repetitions: 2\nretries: 1")
+    todo = remaining(campaign, History())
+    attempts = AttemptsLeft(campaign, History(), todo, only_failed=False)
+
+    def take(index: int, state: RunEnd) -> bool:
+        return attempts.take(index, Attempt(state, 1, "run", 1e9, 2.0))
+
+    assert [take(0, "failed"), take(0, "failed")] == [True, False]
+    assert [take(1, "lost") for _ in range(MOST_LOSSES + 1)] == [True] * MOST_LOSSES + [False]
+    told = attempts.tell(1, Attempt("lost", 1, "run", 1e9, 2.0), 12.0)
+    assert (told.done, told.total, told.left_s) == (2, 2, 0.0)
