@@ -58,7 +58,7 @@ def plural(count: int, noun: str) -> str:
 
 def node_hours(hours: float) -> str:
     """`1 node-hour`, `256 node-hours`."""
-    shown = f"{hours:,.4g}"
+    shown = f"{hours:,.0f}" if hours >= 100 else f"{hours:.3g}"
     return f"{shown} node-hour{'' if shown == '1' else 's'}"
 
 

@@ -130,6 +130,24 @@ def test_a_difference_within_noise_is_undecided_and_fails_the_strict_gate_only()
     assert "fewer than 6 repetitions a side allow no verdict" in changes.notes
 
 
+def test_what_is_undecided_but_no_worse_passes_the_strict_gate() -> None:
+    """The whole interval is within the tolerance, or better."""
+    better = changes_of(POINTS)
+    first = better.changes[0].model_copy(update={"decision": "undecided", "ratio": 0.7, "low": 0.5, "high": 1.04})
+    changes = better.model_copy(update={"changes": [first]})
+    assert list(faults(changes, strict=True)) == []
+    worse = changes.model_copy(update={"changes": [first.model_copy(update={"high": 1.06})]})
+    (line,) = faults(worse, strict=True)
+    assert "ratio 0.70 (0.50 … 1.06)" in line
+    rate = better.changes[-1].model_copy(update={"decision": "undecided", "ratio": 1.3, "low": 0.96, "high": 1.9})
+    assert list(faults(better.model_copy(update={"changes": [rate]}), strict=True)) == []
+
+
+def test_a_campaign_compared_with_itself_is_told() -> None:
+    one = given("old", results_of(POINTS))
+    assert "both sides are the same campaign" in make_changes(one, one).notes
+
+
 def test_a_trial_that_is_missing_fails_the_strict_gate_only() -> None:
     changes = changes_of({("sst", 1): 10.0, ("sst", 2): 6.0, ("sst", 8): 1.0})
     assert list(faults(changes, strict=False)) == []

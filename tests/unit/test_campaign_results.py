@@ -18,13 +18,15 @@ from workflow.campaign.file.figures import figures_of, to_figure_name
 from workflow.campaign.junit import TrialCase, to_junit
 from workflow.campaign.ledger import Attempt, History, Ledger, RepetitionId
 from workflow.campaign.results.campaign_files import write_results
+from workflow.campaign.results.campaign_page import make_page
 from workflow.campaign.results.campaign_tables import comparison_table, metric_table
-from workflow.campaign.results.make_results import count_comparisons, make_results, make_status
+from workflow.campaign.results.make_results import count_comparisons, keys_together, make_results, make_status
 from workflow.campaign.results.operation_pictures import make_box
 from workflow.campaign.results.picture_canvas import COLOURS
 from workflow.campaign.results.results_pictures import make_pictures
 from workflow.campaign.results.results_table import table_columns, table_rows, write_table
 from workflow.campaign.results.samples import measured
+from workflow.campaign.results.short_labels import short_labels
 from workflow.campaign.results.trial_dimensions import find_dimensions, find_scaling, ideal_factor
 from workflow.campaign.results.value_colours import ValueColours
 from workflow.errors import WfError
@@ -201,6 +203,61 @@ def test_pictures_have_their_data_and_equal_results_give_equal_bytes() -> None:
     assert ideal["via=sst", 1.0] == pytest.approx(10.045) and ideal["via=sst", 2.0] == pytest.approx(10.045 / 2)
 
 
+@pytest.mark.filterwarnings("error")
+def test_values_of_any_length_and_with_any_letter_can_be_drawn() -> None:
+    """Two `$` begin a formula in matplotlib; a label longer than the picture leaves it no room."""
+    values = {"sst": "$SCRATCH/a_{1$", "bp5": f"$SCRATCH/{'very/' * 60}long_{{2$"}
+    trials = [
+        each.model_copy(update={"parameters": {**each.parameters, "streams.d.via": values[each.key[:3]]}})
+        for each in schedule_of().trials
+    ]
+    schedule = schedule_of().model_copy(update={"trials": trials})
+    spec = spec_of(matrix={"streams.d.via": list(values.values()), "stages.s.ranks": [1, 2]})
+    pictures = {each.name: each for each in make_pictures(make_results(spec, schedule, history_of()))}
+    assert set(pictures) == {"time-values", "time-by-ranks", "time-map", "comparisons"}
+    for picture in pictures.values():
+        texts = ["".join(each.itertext()) for each in ElementTree.fromstring(picture.svg).iter() if "text" in each.tag]
+        assert max(map(len, texts)) <= 100, picture.name
+    assert all(b"$SCRATCH/a_{1$" in pictures[name].svg for name in ("time-values", "time-by-ranks", "time-map"))
+    assert str(pictures["time-values"].rows[-1][0]).count("very/") == 60
+
+
+def test_long_labels_lose_what_they_share_and_stay_different() -> None:
+    assert short_labels(["a", "b" * 9], 9) == ["a", "b" * 9]
+    lists = [f"a=[{'1, ' * 30}{end}] b=2" for end in (3, 4)]
+    assert short_labels(lists, 24) == ["a=[1, 1,…, 1, 1, 3] b=2", "a=[1, 1,…, 1, 1, 4] b=2"]
+    ends = short_labels([f"x{'a' * 40}1{'b' * 40}z", f"y{'a' * 40}2{'b' * 40}w"], 20)
+    assert ends == ["xaaaaaaaaa…bbbbbbbbz", "yaaaaaaaaa…bbbbbbbbw"]
+    hidden = short_labels([f"x{'a' * 40}{middle}{'b' * 40}" for middle in ("1", "2")] + ["y" * 99], 20)
+    assert hidden[:2] == ["1: xaaaaaaaaa…bbbbbbbbb", "2: xaaaaaaaaa…bbbbbbbbb"]
+
+
+def test_keys_that_change_together_are_compared_as_one() -> None:
+    trials = [
+        ScheduledTrial(key=f"{via}{ranks}", parameters={"streams.d.via": via, "stages.s.ranks": ranks, "size": [size]})
+        for via, ranks in TIMES
+        for size in [32 if ranks == 1 else 40]
+    ]
+    schedule = schedule_of().model_copy(update={"trials": trials})
+    zipped = {"stages.s.ranks": [1, 2], "size": [[32], [40]]}
+    spec = spec_of(matrix={"streams.d.via": ["sst", "bp5"]}, zip=zipped, comparisons=[{"vary": "stages.s.ranks"}])
+    found = make_results(spec, schedule, history_of()).comparisons
+    assert [(each.at, each.value, each.against) for each in found] == [
+        ({"streams.d.via": "sst"}, 2, 1), ({"streams.d.via": "bp5"}, 2, 1),
+    ]  # fmt: skip
+    assert [each.ratio for each in found] == pytest.approx([0.6, 6.1 / 20])
+    # Of one value of `size` there are two of the ranks: these are not one with it.
+    mixed = spec_of(matrix={}, zip={"ranks": [1, 2, 4], "size": [8, 8, 9]})
+    assert keys_together(mixed, "ranks") == {"ranks", "size"} and keys_together(mixed, "size") == {"size"}
+
+
+def test_only_the_tests_that_were_made_are_counted() -> None:
+    spec = spec_of(metrics={"time": "run.wall_s", "rate": "streams.d.throughput"})
+    results = make_results(spec, schedule_of(), history_of())
+    assert len(results.comparisons) == 4 and results.tests == 2
+    assert "correction for\n2 comparisons" in make_page(results, [])
+
+
 def test_operations_have_box_plots_with_quartiles_per_stage() -> None:
     history = history_of()
     for number, (identity, attempt) in enumerate(history.ended.items()):
@@ -223,6 +280,7 @@ def test_a_box_leaves_out_what_is_far_away() -> None:
 
 
 WEAK = [{"stages.s.ranks": ranks, "stages.s.with.size": [32 * ranks, 8]} for ranks in (1, 2, 4)]
+CUBE = [{"stages.s.ranks": ranks, "stages.s.with.size": [edge]} for ranks, edge in ((1, 32), (2, 40), (4, 51))]
 ODD = [{"stages.s.ranks": ranks, "stages.s.with.size": 2 + ranks} for ranks in (1, 2, 4)]
 PLACED = [{"stages.s.ranks": ranks, "streams.d.via": via} for ranks in (1, 2) for via in ("sst", "bp5")]
 
@@ -231,6 +289,7 @@ PLACED = [{"stages.s.ranks": ranks, "streams.d.via": via} for ranks in (1, 2) fo
     ("points", "stated", "scaling"),
     [
         (WEAK, None, "weak"),
+        (CUBE, None, "weak"),
         (ODD, None, "none"),
         (PLACED, None, "strong"),
         (PLACED, "weak", "weak"),

@@ -51,6 +51,6 @@ def test_the_others() -> None:
     assert (formatting.plural(1, "step"), formatting.plural(2, "step")) == ("1 step", "2 steps")
 
 
-@pytest.mark.parametrize(("hours", "text"), [(1, "1 node-hour"), (0.5, "0.5 node-hours"), (1234.4, "1,234 node-hours")])
+@pytest.mark.parametrize(("hours", "text"), [(1, "1 node-hour"), (0.5, "0.5 node-hours"), (4613.4, "4,613 node-hours")])
 def test_node_hours(hours: float, text: str) -> None:
     assert formatting.node_hours(hours) == text

@@ -11,7 +11,7 @@ from workflow.campaign.results.make_results import count_comparisons
 from workflow.campaign.statistics.median_interval import FEWEST, FEWEST_INTERPOLATED
 from workflow.campaign.statistics.significance import ALPHA, repetitions_needed, smallest_p
 from workflow.errors import Problem, Severity
-from workflow.formatting import duration, plural
+from workflow.formatting import duration, node_hours, plural
 from workflow.spec.validation_messages import problem_at
 from workflow.spec.yaml_tree.node import Node
 
@@ -50,7 +50,7 @@ def budget_problems(planned: PlannedCampaign) -> list[Problem]:
         message = f"{runs} take {duration(cost.time_s)}, more than {duration(budget.time)}"
         found.append(problem_at(root, ("budget", "time"), message, hint))
     if cost.node_hours is not None and budget.node_hours is not None and cost.node_hours > budget.node_hours:
-        message = f"all repetitions take {cost.node_hours:.3g} node-hours, more than {budget.node_hours:g}"
+        message = f"all repetitions take {node_hours(cost.node_hours)}, more than {budget.node_hours:g}"
         found.append(problem_at(root, ("budget", "node_hours"), message, hint))
     if cost.time_s is None and (budget.time is not None or budget.node_hours is not None):
         message = "how long a repetition takes is not known: the campaign stops when the budget is spent"
@@ -69,15 +69,15 @@ def repetition_advice(planned: PlannedCampaign) -> list[Problem]:
     ]
     found = []
     if count < FEWEST:
-        message = f"{plural(count, 'repetition')} of a trial allow no interval of its median"
+        message = f"no interval of a median with {plural(count, 'repetition')} of a trial"
         hint = f"`repetitions: {FEWEST_INTERPOLATED}` or more; {FEWEST} are the fewest"
         found.append(_at_repetitions(root, message, hint))
     comparisons = count_comparisons(spec, trials)
     if comparisons and smallest_p(count, count) * comparisons > ALPHA:
         needed = max(repetitions_needed(comparisons), FEWEST)
         message = (
-            f"{plural(count, 'repetition')} of a trial cannot show a difference: the report makes "
-            f"{plural(comparisons, 'comparison')}, and p is at least {smallest_p(count, count):.2g} each"
+            f"no difference can be shown with {plural(count, 'repetition')} of a trial: the report makes "
+            f"{plural(comparisons, 'comparison')}, and p of each is {smallest_p(count, count):.2g} or more"
         )
         found.append(_at_repetitions(root, message, f"`repetitions: {needed}` or more, or fewer comparisons"))
     return found
@@ -86,6 +86,8 @@ def repetition_advice(planned: PlannedCampaign) -> list[Problem]:
 def empty_comparisons(planned: PlannedCampaign) -> list[Problem]:
     """Comparisons for which no two trials differ in that key only."""
     trials = [ScheduledTrial(key=each.key, parameters=dict(each.trial.parameters)) for each in planned.ready]
+    if planned.refused:  # their messages say why; which pairs they leave is not known
+        return []
     found = []
     for index, request in enumerate(planned.spec.comparisons):
         alone: CampaignSpec = planned.spec.model_copy(update={"comparisons": [request]})

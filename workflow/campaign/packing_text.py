@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from workflow.campaign.file.campaign_spec import CampaignSpec
 from workflow.campaign.planning.packed_campaign import PackedCampaign
-from workflow.formatting import duration, plural
+from workflow.formatting import duration, node_hours, plural
 
 _KNOWN = {"expected": "as expected in the file", "measured": "by what has been measured"}
 
@@ -29,7 +29,7 @@ def _job_each(packed: PackedCampaign, spec: CampaignSpec) -> list[str]:
     text = "each runs in a batch job of its own, as many at once as the queue runs"
     if packed.known_by == "deadline":
         return [text, *_time(packed, spec, 1)]
-    return [text, f"cost: {packed.node_s / 3600:.3g} node-hours, {_KNOWN[packed.known_by]}"]
+    return [text, f"cost: {node_hours(packed.node_s / 3600)}, {_KNOWN[packed.known_by]}"]
 
 
 def _side_by_side(packed: PackedCampaign, at_once: int) -> str:
@@ -60,7 +60,7 @@ def _time(packed: PackedCampaign, spec: CampaignSpec, at_once: int) -> list[str]
         return [f"time: not known; at most {duration(spec.deadline)} a run. `expected: 20 s` in the file states it"]
     timeline = packed.timeline
     queue = ", besides the time in the queue" if packed.pilots.in_jobs else ""
-    cost = f"cost: {packed.node_s / 3600:.3g} node-hours, {_KNOWN[packed.known_by]}"
+    cost = f"cost: {node_hours(packed.node_s / 3600)}, {_KNOWN[packed.known_by]}"
     lines = [f"time: {duration(timeline.makespan_s)}{queue}, {cost}"]
     if at_once > 1:
         percent = f"{100 * timeline.efficiency:.0f} %"

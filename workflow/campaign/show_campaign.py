@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -118,6 +119,7 @@ def show_status(status: CampaignStatus) -> None:
     """How far a campaign is."""
     console = make_output()
     say(console, f"{status.campaign}: site {status.site}, {duration(status.spent_s)} spent", "bold")
+    _say_options(console, status.options)
     say(console, driver_text(status))
     draw_table(console, status_table(status))
     names = trial_names(status)
@@ -206,14 +208,20 @@ def show_results(results: CampaignResults) -> None:
     """Medians, intervals and comparisons."""
     console = make_output()
     say(console, f"{results.campaign}: site {results.site}, {moment(results.started)}", "bold")
+    _say_options(console, results.options)
     for metric in results.metrics:
         say(console, f"\n{metric.name} ({metric.of}, {metric.better} is better)", "bold")
         draw_table(console, metric_table(results, metric))
     if results.comparisons:
-        count = plural(len(results.comparisons), "comparison")
+        count = plural(results.tests, "comparison")
         say(console, f"\ncomparisons: ratio of the medians; p of Mann–Whitney, corrected for {count} (Holm)", "bold")
         draw_table(console, comparison_table(results))
     show_messages(to_notes(results.notes), console)
+
+
+def _say_options(console: Console | PlainOutput, options: list[str]) -> None:
+    if options:
+        say(console, f"with the options of its last run: {shlex.join(options)}")
 
 
 def write_plan_junit(path: Path, planned: PlannedCampaign) -> None:

@@ -29,7 +29,7 @@ def show_changes(changes: CampaignChanges) -> None:
     if differences.rows:
         say(console, "\nwhat differs", "bold")
         draw_table(console, differences)
-    count = plural(len(changes.changes), "ratio")
+    count = plural(changes.tests, "ratio")
     for metric in changes.metrics:
         tolerance = f"tolerance {metric.threshold * 100:g} %"
         say(console, f"\n{metric.name} ({metric.of}, {metric.better} is better, {tolerance})", "bold")

@@ -64,3 +64,8 @@ class CampaignChanges(ResultsPart):
         description="metrics that one campaign alone has; empty where the metrics were chosen"
     )
     notes: list[str] = Field(description="what to consider when reading these numbers")
+
+    @property
+    def tests(self) -> int:
+        """How many p-values were corrected together: those of metrics with values on both sides."""
+        return sum(each.p is not None for each in self.changes)

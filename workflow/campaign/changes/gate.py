@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from workflow.campaign.changes.changes_model import CampaignChanges, TrialChange
 from workflow.campaign.file.trials import short_names, trial_text
 from workflow.campaign.junit import TrialCase
-from workflow.campaign.results.campaign_tables import decision_text, metric_text, p_text, varied
+from workflow.campaign.results.campaign_tables import decision_text, metric_text, p_text, ratio_interval, varied
 from workflow.campaign.results.results_model import MetricFacts
 from workflow.formatting import three_figures
 
@@ -17,7 +17,8 @@ def gate_cases(changes: CampaignChanges, strict: bool) -> list[TrialCase]:
 
     A metric has regressed when it is significantly worse, and by more than its tolerance. A metric without a value in
     the new campaign that has one in the base fails always: a gate must not pass because nothing was measured.
-    `strict`: what is undecided fails, too, and a trial or metric that the new campaign's file leaves out.
+    `strict`: what is undecided fails, too, unless its whole interval is within the tolerance or better; and a trial or
+    metric that the new campaign's file leaves out.
     """
     facts = {metric.name: metric for metric in changes.metrics}
     points = [*(each.parameters for each in changes.changes), *(each.parameters for each in changes.unmatched)]
@@ -31,7 +32,9 @@ def gate_cases(changes: CampaignChanges, strict: bool) -> list[TrialCase]:
         cases.append(
             TrialCase(
                 f"{trial_text(change.parameters, names)}: {change.metric}",
-                fault=text if change.decision == "slower" or missing or (strict and undecided) else "",
+                fault=text
+                if change.decision == "slower" or missing or (strict and undecided and not _is_no_worse(change, metric))
+                else "",
                 skipped=text if undecided else "",
             )
         )
@@ -55,8 +58,19 @@ def change_text(change: TrialChange, metric: MetricFacts) -> str:
     word = decision_word(change, metric)
     if change.ratio is None:
         return f"{before} → {after}: {word}"
-    interval = "" if change.low is None or change.high is None else f" ({change.low:.3g} … {change.high:.3g})"
+    interval = (
+        ""
+        if change.low is None or change.high is None
+        else f" ({ratio_interval(change.ratio, change.low, change.high)})"
+    )
     return f"{before} → {after}, ratio {three_figures(change.ratio)}{interval}, p {p_text(change.corrected_p)}: {word}"
+
+
+def _is_no_worse(change: TrialChange, metric: MetricFacts) -> bool:
+    """Whether the whole interval excludes a regression beyond the tolerance."""
+    if change.low is None or change.high is None or change.base.undefined or change.new.undefined:
+        return False
+    return change.low >= 1 / (1 + metric.threshold) if metric.better == "more" else change.high <= 1 + metric.threshold
 
 
 def decision_word(change: TrialChange, metric: MetricFacts) -> str:

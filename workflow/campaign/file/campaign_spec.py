@@ -96,7 +96,10 @@ MetricOrText = Annotated[Metric, BeforeValidator(_figure), _OrText()]
 class ComparisonRequest(Spec):
     """A comparison between the trials that differ in one key only."""
 
-    vary: str = Field(description="a key of the matrix, of `zip` or of `include`", examples=["streams.field.via"])
+    vary: str = Field(
+        description="a key of the matrix, of `zip` or of `include`; keys of `zip` that change with it are one with it",
+        examples=["streams.field.via"],
+    )
     against: Any = Field(None, description="the value with which each other value is compared (default: the first)")
     metrics: list[Name] | None = Field(None, min_length=1, description="names of metrics (default: all)")
 

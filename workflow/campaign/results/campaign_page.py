@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import shlex
 from pathlib import Path
 
 from workflow.campaign.campaign_directory import replace_file
@@ -42,6 +43,7 @@ def make_page(results: CampaignResults, pictures: list[ResultsPicture]) -> str:
         KeyFact("site", results.site, "site"), KeyFact("host", results.host, "host"),
         KeyFact("started", moment(results.started), "started"), KeyFact("ended", moment(results.ended), "ended"),
         KeyFact("load", "" if results.load is None else f"{results.load:.1f}", "median load average"),
+        KeyFact("options", shlex.join(results.options), "of the command line, kept from the last run"),
         KeyFact("order", f"seed {results.seed}", "seed of the random order"),
         KeyFact("versions", versions, "versions"),
     ]  # fmt: skip

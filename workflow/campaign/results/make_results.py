@@ -40,11 +40,13 @@ BUSY = 2.0
 
 @dataclass(frozen=True)
 class Pair:
-    """Two trials that differ in one key."""
+    """Two trials that differ in one key, or in keys that change together."""
 
     vary: str
     value: object
     against: object
+    at: Mapping[str, object]
+    """The keys that both have in common."""
     trial: ScheduledTrial
     reference: ScheduledTrial
 
@@ -77,6 +79,7 @@ def make_results(spec: CampaignSpec, schedule: Schedule, history: History) -> Ca
         results=results,
         operations=_operations(shown, of_trial),
         scaling=spec.scaling,
+        options=schedule.options.arguments,
         comparisons=_comparisons(spec, shown, facts, results),
         notes=[
             *_busy_notes(load, schedule.cores),
@@ -89,7 +92,13 @@ def make_results(spec: CampaignSpec, schedule: Schedule, history: History) -> Ca
 def make_status(spec: CampaignSpec, schedule: Schedule, history: History) -> CampaignStatus:
     """How far a campaign is; without statistics."""
     counts = [_count(trial, spec, history) for trial in schedule.trials]
-    return CampaignStatus(campaign=spec.campaign, site=schedule.site, spent_s=history.spent_s, trials=counts)
+    return CampaignStatus(
+        campaign=spec.campaign,
+        site=schedule.site,
+        spent_s=history.spent_s,
+        trials=counts,
+        options=schedule.options.arguments,
+    )
 
 
 def metric_facts(spec: CampaignSpec) -> list[MetricFacts]:
@@ -108,18 +117,23 @@ def metric_facts(spec: CampaignSpec) -> list[MetricFacts]:
 
 
 def make_pairs(spec: CampaignSpec, request: ComparisonRequest, trials: Sequence[ScheduledTrial]) -> list[Pair]:
-    """The pairs of trials that a comparison asks for, in the order of the trials."""
+    """The pairs of trials that a comparison asks for, in the order of the trials.
+
+    Keys of `zip` whose values follow from that of the key which varies are one with it.
+    """
+    together = keys_together(spec, request.vary)
     against = values_of(spec, request.vary)[0] if request.against is None else request.against
     groups: dict[str, list[ScheduledTrial]] = {}
     for trial in trials:
         if request.vary in trial.parameters:
-            groups.setdefault(json.dumps(_others(trial.parameters, request.vary), sort_keys=True), []).append(trial)
+            groups.setdefault(json.dumps(_others(trial.parameters, together), sort_keys=True), []).append(trial)
     pairs = []
     for group in groups.values():
         reference = next((each for each in group if same(each.parameters[request.vary], against)), None)
         for trial in group if reference is not None else []:
             if reference is not None and trial is not reference:
-                pairs.append(Pair(request.vary, trial.parameters[request.vary], against, trial, reference))
+                at = _others(trial.parameters, together)
+                pairs.append(Pair(request.vary, trial.parameters[request.vary], against, at, trial, reference))
     return pairs
 
 
@@ -130,8 +144,19 @@ def count_comparisons(spec: CampaignSpec, trials: Sequence[ScheduledTrial]) -> i
     )
 
 
-def _others(parameters: Mapping[str, object], key: str) -> dict[str, object]:
-    return {name: value for name, value in parameters.items() if name != key}
+def keys_together(spec: CampaignSpec, key: str) -> frozenset[str]:
+    """A key, and those of `zip` that have one value for each of its values: they cannot be told apart."""
+    found = {key}
+    mine = spec.zip_.get(key, [])
+    for other, values in spec.zip_.items():
+        rows = list(zip(mine, values, strict=False))
+        if rows and all(same(value, second) for one, value in rows for two, second in rows if same(one, two)):
+            found.add(other)
+    return frozenset(found)
+
+
+def _others(parameters: Mapping[str, object], keys: frozenset[str]) -> dict[str, object]:
+    return {name: value for name, value in parameters.items() if name not in keys}
 
 
 def _trial_result(trial: ScheduledTrial, metric: MetricFacts, repetitions: Sequence[Measured]) -> TrialResult:
@@ -202,7 +227,7 @@ def _comparisons(
                 vary=pair.vary,
                 value=pair.value,
                 against=pair.against,
-                at=_others(pair.trial.parameters, pair.vary),
+                at=dict(pair.at),
                 count=len(mine),
                 count_against=len(other),
                 ratio=ratio.ratio,
@@ -259,7 +284,7 @@ def _notes(
     if failed:
         notes.append(f"{plural(failed, 'repetition')} failed and are not in any figure: `wf campaign status` says why")
     if spec.repetitions < FEWEST:
-        notes.append(f"{plural(spec.repetitions, 'repetition')} of a trial allow no interval: it needs {FEWEST}")
+        notes.append(f"{plural(spec.repetitions, 'repetition')} of a trial: no interval, it needs {FEWEST}")
     marked = sum(sum(result.outliers) for result in results)
     if marked:
         notes.append(

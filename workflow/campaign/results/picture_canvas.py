@@ -8,12 +8,14 @@ from __future__ import annotations
 import csv
 import io
 import re
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from workflow.campaign.results.campaign_tables import metric_text
 from workflow.campaign.results.results_model import MetricFacts
+from workflow.campaign.results.short_labels import short_labels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes as Axes
@@ -26,6 +28,10 @@ WIDTH = 8.0
 """Inches."""
 ROW = 0.34
 MOST_ROWS = 60
+LONGEST = 52
+"""Letters of a label beside its row: they take about half of the picture."""
+WIDEST = 90
+"""Letters below a picture, in one line."""
 _ZEROS = re.compile(r"\.0+(?= )|(?<=\.\d)0(?= )")
 DataRow = Sequence[str | int | float | bool | None]
 
@@ -61,7 +67,7 @@ def new_canvas(height: float) -> tuple[Canvas, Axes]:
 
 def label_rows(axes: Axes, labels: Sequence[str]) -> None:
     """A label for each row, the first at the top."""
-    axes.set_yticks(range(len(labels)), labels)
+    axes.set_yticks(range(len(labels)), short_labels(labels, LONGEST))
     axes.set_ylim(len(labels) - 0.4, -0.6)
 
 
@@ -98,6 +104,7 @@ def set_ratio_axis(axes: Axes, low: float, high: float, marks: Sequence[float]) 
 def set_legend(canvas: Canvas, axes: Axes) -> None:
     """Name what is drawn, below the picture: beside the lines there is not always room."""
     handles, labels = axes.get_legend_handles_labels()
+    labels = short_labels(labels, WIDEST)
     longest = max((len(label) for label in labels), default=0)
     columns = max(1, min(len(labels), int(110 / (longest + 6))))
     canvas.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False)
@@ -109,10 +116,21 @@ def shown_rows(count: int, of: str) -> str:
 
 
 def to_svg(canvas: Canvas) -> bytes:
-    """With texts as texts, and without a date or random names."""
-    import matplotlib
+    """With texts as texts, and without a date or random names.
 
+    A `$` in a value is no formula, and what matplotlib warns of (too little room, letters that its font lacks) the user
+    of a report can do nothing about: the page and the data are whole without it.
+    """
+    import matplotlib
+    from matplotlib.text import Text
+
+    for text in canvas.findobj(Text):
+        text.set_parse_math(False)
     stream = io.BytesIO()
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "wf"}):
+    with (
+        matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "wf", "text.parse_math": False}),
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("ignore")
         canvas.savefig(stream, format="svg", metadata={"Date": None})
     return stream.getvalue()

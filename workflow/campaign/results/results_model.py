@@ -55,7 +55,7 @@ class TrialResult(ResultsPart):
 
 
 class ComparisonResult(ResultsPart):
-    """One metric of two trials that differ in one key."""
+    """One metric of two trials that differ in one key, or in keys of `zip` that change together."""
 
     metric: str
     vary: str
@@ -122,6 +122,7 @@ class CampaignStatus(ResultsPart):
     site: str
     spent_s: float = Field(description="time of all repetitions so far, those that failed included")
     trials: list[TrialCount]
+    options: list[str] = Field(default_factory=list, description="of the command line, kept from the last run")
     driver: DriverPart | None = Field(None, description="null: no process runs it now")
     running: list[RunningRepetition] = Field(default_factory=list, description="at the moment")
 
@@ -180,5 +181,11 @@ class CampaignResults(ResultsPart):
     results: list[TrialResult]
     operations: list[OperationTimes] = Field(default_factory=list, description="what the stages did with their time")
     scaling: Scaling | None = Field(None, description="as the campaign file states it")
+    options: list[str] = Field(default_factory=list, description="of the command line, kept from the last run")
     comparisons: list[ComparisonResult]
     notes: list[str] = Field(description="what to consider when reading these numbers")
+
+    @property
+    def tests(self) -> int:
+        """How many p-values were corrected together: those of comparisons with values on both sides."""
+        return sum(each.p is not None for each in self.comparisons)

@@ -9,8 +9,10 @@ from workflow.campaign.results.campaign_tables import metric_text, varied
 from workflow.campaign.results.operation_pictures import operation_picture
 from workflow.campaign.results.picture_canvas import (
     BLACK,
+    LONGEST,
     MOST_ROWS,
     ROW,
+    WIDEST,
     ResultsPicture,
     label_rows,
     label_values,
@@ -21,6 +23,7 @@ from workflow.campaign.results.picture_canvas import (
 from workflow.campaign.results.ratio_picture import RatioRow, ratio_picture
 from workflow.campaign.results.results_model import CampaignResults, ComparisonResult, MetricFacts, TrialResult
 from workflow.campaign.results.scaling_picture import scaling_picture
+from workflow.campaign.results.short_labels import short_labels
 from workflow.campaign.results.trial_dimensions import find_dimensions
 from workflow.campaign.results.value_colours import ValueColours
 
@@ -94,8 +97,8 @@ def _heat_map(metric: MetricFacts, rows: Sequence[TrialResult]) -> Iterator[Resu
         for x, value in enumerate(line):
             text = metric_text(None if value != value else value, metric.unit)
             axes.text(x, y, text, ha="center", va="center", color="white" if value < middle else "black")
-    axes.set_xticks(range(len(across.values)), across.values)
-    axes.set_yticks(range(len(down.values)), down.values)
+    axes.set_xticks(range(len(across.values)), short_labels(across.values, WIDEST // len(across.values)))
+    axes.set_yticks(range(len(down.values)), short_labels(down.values, LONGEST))
     axes.set_xlabel(", ".join(across.keys))
     axes.set_ylabel("\n".join(down.keys))
     axes.tick_params(length=0)

@@ -9,6 +9,7 @@ from workflow.campaign.file.campaign_spec import Scaling
 from workflow.campaign.file.trials import short_names
 from workflow.campaign.results.picture_canvas import (
     BLACK,
+    WIDEST,
     DataRow,
     ResultsPicture,
     label_values,
@@ -18,6 +19,7 @@ from workflow.campaign.results.picture_canvas import (
     to_svg,
 )
 from workflow.campaign.results.results_model import MetricFacts, TrialResult
+from workflow.campaign.results.short_labels import short_labels
 from workflow.campaign.results.trial_dimensions import (
     Dimension,
     find_scaling,
@@ -106,7 +108,8 @@ def _set_axes(
     if is_logarithmic:
         axes.set_xscale("log", base=2)
         axes.minorticks_off()
-    axes.set_xticks(numbers, [f"{number:g}\n{marks[number]}".rstrip() for number in numbers])
+    shown = short_labels([marks[number] for number in numbers], WIDEST // len(numbers))
+    axes.set_xticks(numbers, [f"{number:g}\n{text}".rstrip() for number, text in zip(numbers, shown, strict=True)])
     if is_logarithmic and is_straight:
         set_logarithmic_values(axes)
     else:

@@ -63,8 +63,9 @@ def is_ranks(key: str) -> bool:
 def find_scaling(dimension: Dimension, points: Sequence[Parameters], stated: Scaling | None) -> Scaling:
     """How the work grows with the ranks: as the campaign file says, or by the keys that vary with them.
 
-    weak: a parameter of the component or of its environment grows in proportion to the ranks. strong: none varies with
-    them. Where one grows otherwise there is no ideal: `none`.
+    weak: a parameter of the component or of its environment grows in proportion to the ranks: a number, the product of
+    a list, or the square or cube that one number is the edge of. strong: none varies with them. Where one grows
+    otherwise there is no ideal: `none`.
     """
     ranks = number_key(dimension, points)
     if ranks is None or not is_ranks(ranks):
@@ -74,12 +75,25 @@ def find_scaling(dimension: Dimension, points: Sequence[Parameters], stated: Sca
     sizes = [key for key in dimension.keys if ".with." in key or ".env." in key]
     if not sizes:
         return "strong"
+    grows = any(
+        _grows_with(dimension, ranks, key, power, points)
+        for key in sizes
+        for power in ((1, 2, 3) if all(_is_edge(point[key]) for point in points) else (1,))
+    )
+    return "weak" if grows else "none"
+
+
+def _grows_with(dimension: Dimension, ranks: str, key: str, power: int, points: Sequence[Parameters]) -> bool:
+    """Whether this power of a parameter is proportional to the ranks, as well as whole numbers allow."""
     first = points[0]
-    for point in points:
-        factor = dimension.number(point, ranks) / dimension.number(first, ranks)
-        if not any(math.isclose(_amount(point[key]), factor * _amount(first[key]), rel_tol=0.1) for key in sizes):
-            return "none"
-    return "weak"
+    return all(
+        math.isclose(
+            _amount(point[key]) ** power,
+            dimension.number(point, ranks) / dimension.number(first, ranks) * _amount(first[key]) ** power,
+            rel_tol=0.1,
+        )
+        for point in points
+    )
 
 
 def ideal_factor(figure: str, ranks_key: str, scaling: Scaling, factor: float) -> float | None:
@@ -108,6 +122,11 @@ def _follow_each_other(one: Sequence[str], other: Sequence[str]) -> bool:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_edge(value: object) -> bool:
+    """A list of one number: a square or a cube where a program takes one number for all sides."""
+    return isinstance(value, list) and len(value) == 1
 
 
 def _amount(value: object) -> float:

@@ -1,0 +1,56 @@
+"""Labels of a picture, no longer than there is room for. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+CUT = "…"
+FEWEST = 8
+"""Letters on each side of what all labels share that are kept: they say what the rest belongs to."""
+
+
+def short_labels(labels: Sequence[str], most: int) -> list[str]:
+    """Labels of at most about `most` letters: what all have in common goes first, then the middle of each.
+
+    Short ones stay as they are. Those that the cut would make equal get their numbers in the list.
+    """
+    if all(len(each) <= most for each in labels):
+        return list(labels)
+    rest = _without_common(labels, most) if len(set(labels)) > 1 else list(labels)
+    cut = [cut_middle(each, most) for each in rest]
+    count = Counter(cut)
+    whole = Counter(labels)
+    return [
+        f"{number}: {short}" if count[short] > whole[label] else short
+        for number, (short, label) in enumerate(zip(cut, labels, strict=True), 1)
+    ]
+
+
+def _without_common(labels: Sequence[str], most: int) -> list[str]:
+    """Each label with as much of the beginning and the end that all share as there is room for."""
+    head = _common(labels)
+    tail = min(_common([each[::-1] for each in labels]), min(len(each) for each in labels) - head)
+    room = max(2 * FEWEST, most - max(len(each) - head - tail for each in labels))
+    after = min(tail, max(room // 2, room - head))
+    return [
+        cut_middle(each[:head], room - after)
+        + each[head : len(each) - tail]
+        + cut_middle(each[len(each) - tail :], after)
+        for each in labels
+    ]
+
+
+def _common(labels: Sequence[str]) -> int:
+    """How many letters all begin with."""
+    first, last = min(labels), max(labels)
+    return next((at for at, pair in enumerate(zip(first, last, strict=False)) if pair[0] != pair[1]), len(first))
+
+
+def cut_middle(text: str, most: int) -> str:
+    """At most so many letters, those at both ends."""
+    if len(text) <= most:
+        return text
+    front = (most - len(CUT) + 1) // 2
+    back = most - len(CUT) - front
+    return text[:front].rstrip() + CUT + text[len(text) - back :].lstrip()
