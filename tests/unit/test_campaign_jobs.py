@@ -12,6 +12,7 @@ from workflow.campaign.execution.repetition import place_text, silent_hosts
 from workflow.campaign.file.load_campaign import load_campaign
 from workflow.campaign.planning.job_allocation import job_allocation, job_problems, pilot_allocation
 from workflow.campaign.planning.planned_trials import PlannedCampaign, plan_campaign
+from workflow.run.proof.probe_launch import LOOKING_NODES
 from workflow.site.load_site import load_site
 from workflow.site.site_model import Site
 
@@ -60,9 +61,14 @@ def test_what_the_queue_does_not_take_has_its_place_in_the_campaign(tmp_path: Pa
 
 def test_hosts_on_which_no_rank_answered(tmp_path: Path) -> None:
     assert silent_hosts(tmp_path, ["n1"]) == []
-    for state, silent in (("refused", ["n2"]), ("proved", [])):
-        (tmp_path / "proof.json").write_text(json.dumps({"state": state, "nodes": {"n1": {}}}))
-        assert silent_hosts(tmp_path, ["n1", "n2"]) == silent
+    for state, silent in (("refused", ["n2", "n3"]), ("proved", [])):
+        proof = {"state": state, "nodes": {"n1": {}, "n3": {}}, "directory": [{"host": "n1"}]}
+        (tmp_path / "proof.json").write_text(json.dumps(proof))
+        assert silent_hosts(tmp_path, ["n1", "n2", "n3"]) == silent
+    # Of many nodes only some look at the directory.
+    (tmp_path / "proof.json").write_text(json.dumps({**proof, "state": "refused"}))
+    many = [f"n{number}" for number in range(1, LOOKING_NODES + 2)]
+    assert silent_hosts(tmp_path, many) == [host for host in many if host not in ("n1", "n3")]
 
 
 def test_a_place_in_words() -> None:

@@ -307,3 +307,23 @@ def test_job_that_is_ended_by_its_scheduler_stops_in_seconds() -> None:
         run.tick(t)
     numbers = [(t, number) for t, _, number in run.signals]
     assert numbers == [(5, signal.SIGINT), (8, signal.SIGTERM), (13, signal.SIGKILL)]
+
+
+BEFORE_SAXS = ("failed", "saxs", "node n2 was lost (no sign of life for 10 s) before saxs was started")
+
+
+def test_a_node_that_is_lost_while_the_placement_is_proved_ends_the_run_at_once() -> None:
+    run = Run(spread(chain("sst")), proves=True).feed(lost(12, 7))
+    assert run.state.stopping is None, "nothing is to run there"
+    run.feed(lost(13, 1))
+    assert run.started == []
+    assert (verdict_of(run), run.verdict.cause, run.verdict.t) == (BEFORE_SAXS, "node_lost", 13)
+
+
+def test_no_stage_is_started_on_a_node_that_was_lost_before() -> None:
+    run = Run(spread(chain("after"))).feed(lost(12, 1))
+    assert run.state.stopping is None, "md does not need it"
+    run.feed(StreamClosed(20, "atoms", "md", "write", 5, True), StageExited(20, "md", 0, None))
+    assert run.status("md") == "succeeded"
+    assert run.started == ["md"]
+    assert (verdict_of(run), run.verdict.cause) == (BEFORE_SAXS, "node_lost")

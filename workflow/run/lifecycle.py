@@ -190,9 +190,12 @@ def _ask_scheduler(turn: _Turn) -> None:
 
 
 def _check_nodes(turn: _Turn, events: Sequence[Event]) -> None:
-    """Stop the run when a node is lost on which a stage runs, whatever has failed until now: it is the cause."""
+    """Stop the run when a node is lost on which a stage runs, or is about to, whatever has failed until now: it is the
+    cause."""
     if not any(isinstance(event, NodeLost) for event in events):
         return
+    if turn.state.proving:
+        _refuse_lost(turn, list(turn.state.stages))
     lost = causing_losses(turn.state)
     if lost and turn.state.stopping is None:
         reason, culprit = loss_reason(turn.state, lost)
@@ -266,11 +269,26 @@ def _start_ready(turn: _Turn, events: Sequence[Event]) -> None:
     begins = any(isinstance(event, RunStarted | ProofTaken) for event in events) and not turn.state.proving
     if turn.state.failing is not None or not (begins or turn.succeeded):
         return
-    for plan in turn.state.plan.stages:
-        ready = all(turn.state.stages[name].status == "succeeded" for name in plan.starts_after)
-        if ready and turn.state.stages[plan.name].status == "waiting":
-            turn.state = with_stage(turn.state, plan.name, status="starting")
-            turn.actions.append(StartStage(plan.name))
+    ready = [
+        plan.name
+        for plan in turn.state.plan.stages
+        if turn.state.stages[plan.name].status == "waiting"
+        and all(turn.state.stages[name].status == "succeeded" for name in plan.starts_after)
+    ]
+    if _refuse_lost(turn, ready):
+        return
+    for name in ready:
+        turn.state = with_stage(turn.state, name, status="starting")
+        turn.actions.append(StartStage(name))
+
+
+def _refuse_lost(turn: _Turn, names: Sequence[str]) -> bool:
+    """Stop the run where one of these stages would be started on a lost node: launchers wait there for minutes."""
+    for name in names:
+        if turn.state.stopping is None and (lost := turn.state.lost_nodes(name)):
+            turn.decide(StopRequested(turn.t, f"{loss_text(lost)} before {name} was started", name, "node_lost"))
+            return True
+    return False
 
 
 def _check_reports(turn: _Turn, events: Sequence[Event]) -> None:
@@ -283,7 +301,7 @@ def _check_reports(turn: _Turn, events: Sequence[Event]) -> None:
 def _check_deadlock(turn: _Turn) -> None:
     """Stop the run when stages wait for each other and none can continue."""
     state = turn.state
-    if state.failing is not None or state.settles is None or turn.t < state.settles:
+    if state.failing is not None or state.stopping is not None or state.settles is None or turn.t < state.settles:
         return
     failure = failure_by_deadlock(state, turn.t)
     turn.state = replace(state, settles=next_settled(state, turn.t))

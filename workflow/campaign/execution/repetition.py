@@ -23,6 +23,7 @@ from workflow.report.report_files import compute_report
 from workflow.report.report_model import Report
 from workflow.run.control_requests import Control, send_request
 from workflow.run.events import EVENTS_FILE
+from workflow.run.proof.probe_launch import LOOKING_NODES
 from workflow.run.proof.proof_model import PROOF_FILE
 from workflow.run.run_directory import PipelineText, create_run_dir
 from workflow.run.supervisor import supervise
@@ -121,10 +122,15 @@ def lost_hosts(run_dir: Path) -> list[str]:
 
 
 def silent_hosts(run_dir: Path, hosts: Sequence[str]) -> list[str]:
-    """The hosts on which no rank answered before the stages were started; none where the placement was not proved."""
+    """The hosts on which no rank answered before the stages were started; none where the placement was not proved.
+
+    A node that is lost meanwhile may have answered, and not said any more how it sees the run's directory.
+    """
     try:
         proof = json.loads((run_dir / PROOF_FILE).read_bytes())
         answered = set(proof["nodes"])
+        if len(hosts) <= LOOKING_NODES:
+            answered &= {each["host"] for each in proof["directory"]}
         refused = proof["state"] == "refused"
     except (OSError, ValueError, KeyError, TypeError):
         return []
