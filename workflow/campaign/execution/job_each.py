@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from workflow.campaign.execution.adoption import LeftAttempt
 from workflow.campaign.execution.remaining import (
@@ -160,6 +160,8 @@ class _JobLoop:
         brief = read_brief(each.start.run_dir)
         wall_s = brief.t - brief.started.t if brief.t is not None and brief.started is not None else 0.0
         attempt = to_attempt(each.start, max(0.0, wall_s))
+        if each.sent and attempt.state == "failed" and not has_lease(each.start.run_dir):
+            attempt = replace(attempt, state="interrupted")  # cancelled while it waited
         self.place.end(self.planned, each.identity, attempt)
         if each.index is None:
             self.how.say(f"{attempt.run}, a job of a trial that is no part of the campaign any more: {attempt.state}")
