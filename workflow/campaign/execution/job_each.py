@@ -61,6 +61,8 @@ class _SubmittedRepetition:
     watch: JobWatch
     lease: LeaseWatch
     sent: set[Control] = field(default_factory=set)
+    cancelled: bool = False
+    """Its job was cancelled while it waited, or had just begun: no fault of its programs."""
 
 
 def execute_jobs(
@@ -160,8 +162,8 @@ class _JobLoop:
         brief = read_brief(each.start.run_dir)
         wall_s = brief.t - brief.started.t if brief.t is not None and brief.started is not None else 0.0
         attempt = to_attempt(each.start, max(0.0, wall_s))
-        if each.sent and attempt.state == "failed" and not has_lease(each.start.run_dir):
-            attempt = replace(attempt, state="interrupted")  # cancelled while it waited
+        if each.cancelled and attempt.state == "failed":
+            attempt = replace(attempt, state="interrupted")
         self.place.end(self.planned, each.identity, attempt)
         if each.index is None:
             self.how.say(f"{attempt.run}, a job of a trial that is no part of the campaign any more: {attempt.state}")
@@ -182,6 +184,7 @@ class _JobLoop:
             # A job that begins meanwhile reads the request.
             send_request(each.start.run_dir, request)
             if not has_lease(each.start.run_dir) and each.job.job:
+                each.cancelled = True
                 try:
                     cancel_job(each.job.scheduler, each.job.job)
                 except QueryError as error:
