@@ -52,7 +52,7 @@ def test_the_first_campaign_can_decide_something(tmp_path: Path) -> None:
     assert not planned.refused and not problems
     (tmp_path / "campaign.yaml").write_text(first_campaign().replace("repetitions: 8", "repetitions: 3"))
     planned, problems, _ = plan_campaign(tmp_path / "campaign.yaml")
-    assert ["cannot show a difference" in problem.message for problem in problems] == [False, True]
+    assert ["no difference can be shown" in problem.message for problem in problems] == [False, True]
 
 
 def test_the_smallest_p_of_the_explanation() -> None:

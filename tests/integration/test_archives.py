@@ -36,12 +36,15 @@ parameters:
 reads:
   field: {any: true}
 """
-PROGRAM = """from pathlib import Path
+PROGRAM = """import sys
+from pathlib import Path
 from workflow import stage
 from workflow.component_program import arguments
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from counting import count_of
 table = Path(arguments(__file__).table).read_text()
 with stage.open_reader("field") as steps:
-    count = sum(1 for _ in steps)
+    count = count_of(steps)
 Path("count").write_text(f"{count} {table}")
 """
 CAMPAIGN = """wf: 1
@@ -61,6 +64,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     files = {
         "pipes/pipeline.yaml": PIPELINE, "pipes/deck.in": "deck\n", "data/table.txt": "7\n",
         "pipes/counter/component.yaml": COMPONENT, "pipes/counter/program.py": PROGRAM,
+        "pipes/counting.py": "from numbers_ import ONE\n\n\ndef count_of(steps):\n    return sum(ONE for _ in steps)\n",
+        "pipes/numbers_/__init__.py": "ONE = 1\n", "pipes/unused.py": "",
         "bin/note": "#!/bin/sh\necho note $SIZE\n", "studies/campaign.yaml": CAMPAIGN,
         "studies/own.yaml": "site: own\nsummary: mine\nextends: local\n",
     }  # fmt: skip
@@ -93,10 +98,13 @@ def test_a_campaign_is_repeated_from_its_archive(project: Path, tmp_path: Path) 
     folder = unpacked(target, tmp_path / "elsewhere")
     command = repeat_command(folder)
     assert command == ["wf", "campaign", "run", "source/studies/campaign.yaml"]
+    assert (folder / "source/pipes/numbers_/__init__.py").is_file() and not (folder / "source/pipes/unused.py").exists()
     wf(folder, *command[1:], "-q")
     again = json.loads(wf(folder, "campaign", "status", "small", "--json"))
     assert [(trial["trial"], trial["succeeded"]) for trial in again["trials"]] == [(key, 1) for key in keys]
     assert "SIZE" in wf(folder, "campaign", "report", "records")
+    with pytest.raises(RunError, match=r"records of an archive[^$]*wf campaign run .*source/studies/campaign.yaml"):
+        run_campaign(folder / "records")
     graph = entities_of(folder)
     assert [graph[f"#trial-{key}"]["actionStatus"][-21:] for key in keys] == ["CompletedActionStatus"] * 2
     assert graph["#parameter-stages.note.env.SIZE"]["@type"] == "FormalParameter"
@@ -214,6 +222,6 @@ def test_a_campaign_directory_that_was_moved_is_archived_all_the_same(project: P
     report_campaign("moved")
     archive_campaign("moved", "folder")
     assert {path.name for path in Path("folder/source/pipes").iterdir()} == {
-        "campaign.yaml", "pipeline.yaml", "counter", "deck.in",
+        "campaign.yaml", "pipeline.yaml", "counter", "deck.in", "counting.py", "numbers_",
     }  # fmt: skip
     assert repeat_command(Path("folder")) == ["wf", "campaign", "run", "source/pipes/campaign.yaml"]

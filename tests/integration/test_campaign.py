@@ -89,10 +89,15 @@ def test_a_moved_pipeline_has_the_same_keys(tmp_path: Path) -> None:
 def test_what_fails_is_tried_again_and_does_not_stop_the_others(tmp_path: Path) -> None:
     campaign = CampaignFolder(tmp_path, values=3, repetitions=2, more="retries: 2\n")
     (tmp_path / "fail-2").touch()
+    pipeline = (tmp_path / "pipeline.yaml").read_text()
+    fails = """test ! -e "$FOLDER/fail-$VALUE" || { echo "no $VALUE today" >&2; exit 1; }"""
+    (tmp_path / "pipeline.yaml").write_text(pipeline.replace('test ! -e "$FOLDER/fail-$VALUE"', fails))
     said = campaign.wf("run", code=1)
     assert "4 of 6 repetitions succeeded, 2 failed" in said
     assert Counter(campaign.ran()) == {"1": 2, "2": 6, "3": 2}
-    assert "attempt 3: failed" in said and "exit code 1" in said
+    run = next(each["run"] for each in campaign.records("ended") if each["attempt"] == 3)
+    assert "attempt 3: failed" in said and f"one ended with exit code 1: no 2 today (runs/{run})" in said
+    assert "exit code 1: no 2 today (runs/" in campaign.wf("status")
     campaign.wf("run", code=1)
     assert len(campaign.ran()) == 10
     (tmp_path / "fail-2").unlink()
@@ -123,7 +128,8 @@ def test_two_processes_do_not_run_one_campaign(tmp_path: Path) -> None:
     campaign.directory.mkdir(parents=True)
     (campaign.directory / "schedule.json").touch()
     with Ledger(campaign.directory):
-        assert "another process runs this campaign" in campaign.wf("run", code=2)
+        said = campaign.wf("run", code=2)
+    assert "another process runs this campaign\n  wf campaign watch tiny, or wf campaign cancel tiny" in said
     assert campaign.ran() == []
 
 
@@ -199,6 +205,11 @@ def test_a_campaign_keeps_its_options(tmp_path: Path, monkeypatch: pytest.Monkey
     assert results.metrics[0].threshold == 0.5 and [len(each.values) for each in results.results] == [3, 3, 3]
     assert run_campaign("campaign.yaml", as_written=True).status.complete
     assert Counter(campaign.ran())["1"] == 5
+    monkeypatch.chdir(campaign.directory)
+    assert run_campaign("../../campaign.yaml", ".", sets=["repetitions=1"]).status.complete
+    planned, _, _ = plan_campaign("../../campaign.yaml", ".")
+    assert planned.campaign.options.sets == ("repetitions=1",), "also of a file that is not below"
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "campaign.yaml").unlink()
     with pytest.raises(RunError, match=r"not there any more: campaign\.yaml"):
         run_campaign("tiny")
@@ -277,6 +288,27 @@ def test_perceived_throughput_is_bytes_over_the_time_that_writing_adds(
         times, counts = figures("source", "wall_s", trial=trial), figures("source", "bytes_out", trial=trial)
         expected = [count / (time - middle) for time, count in zip(times, counts, strict=True) if time > middle]
         assert result.values == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "one: figures.json is not JSON"),
+        ('{"fom": NaN}', "one: figures.json: no number: fom"),
+        ('{"from": 1}', "did you mean `from`?"),
+        ("", "one wrote no figures.json"),
+    ],
+)
+def test_why_a_figure_of_a_program_is_not_known(text: str, said: str, tmp_path: Path) -> None:
+    metrics = "metrics: {fom: {of: stages.one.figures.fom, better: more}}\n"
+    campaign = CampaignFolder(tmp_path, values=1, repetitions=1, more=metrics)
+    (tmp_path / "text").write_text(text)
+    pipeline = (tmp_path / "pipeline.yaml").read_text()
+    command = next(line for line in pipeline.splitlines() if "command:" in line)
+    write = '[sh, -c, "test ! -s $FOLDER/text || cp $FOLDER/text figures.json"]'
+    (tmp_path / "pipeline.yaml").write_text(pipeline.replace(command, f"    command: {write}"))
+    results, _ = report_campaign(run_campaign(tmp_path / "campaign.yaml", campaign.directory).directory)
+    assert f"fom is not known of 1 trial: {said}" in results.notes
 
 
 def test_figures_that_the_program_measured(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import yaml
 
 from tests.support.pipelines import ROOT
 from workflow import run_campaign
+from workflow.api import plan_campaign
 from workflow.compare.compare_runs import compare_runs
 
 FOLDER = ROOT / "examples/campaigns"
@@ -26,6 +27,14 @@ def test_a_repetition_of_every_trial_succeeds(study: Path, tmp_path: Path) -> No
     outcome = run_campaign(study / "campaign.yaml", tmp_path / "campaign", sets=["scale=tiny"])
     assert outcome.status.complete, outcome.status
     assert {(trial.succeeded, trial.failed) for trial in outcome.status.trials} == {(1, 0)}
+
+
+@pytest.mark.parametrize("study", STUDIES, ids=lambda path: path.relative_to(FOLDER).as_posix())
+def test_the_largest_scale_is_planned_for_a_large_machine(study: Path) -> None:
+    sets = ["scale=cluster", "set.site.operators=[blosc, bzip2, zfp]"]
+    planned, problems, _ = plan_campaign(study / "campaign.yaml", sets=sets, site="frontier", as_written=True)
+    assert planned.ready and not planned.problems
+    assert [problem for problem in problems if problem.level == "error"] == []
 
 
 def test_the_tracers_are_the_same_in_the_simulation_and_beside_it(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def test_a_newer_ledger_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_second_writer_is_refused(tmp_path: Path) -> None:
-    with Ledger(tmp_path), pytest.raises(RunError, match="another process runs this campaign"):
+    with Ledger(tmp_path), pytest.raises(RunError, match=r"another process runs this campaign\n  wf campaign watch"):
         Ledger(tmp_path)
     with Ledger(tmp_path):
         pass

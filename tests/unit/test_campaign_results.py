@@ -83,7 +83,7 @@ def test_a_failed_repetition_is_in_no_figure() -> None:
     assert len(results.results[0].values) == 7
     assert any("1 repetition failed" in note for note in results.notes)
     status = make_status(spec_of(), schedule_of(), history)
-    assert (status.trials[0].succeeded, status.trials[0].failed, status.trials[0].reason) == (7, 1, "why")
+    assert (status.trials[0].succeeded, status.trials[0].failed, status.trials[0].reason) == (7, 1, "why (runs/r)")
     assert not status.complete
 
 

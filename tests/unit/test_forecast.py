@@ -259,7 +259,9 @@ def test_a_pipe_computes_nothing(tmp_path: Path) -> None:
     assert [term.name for term in forecast.stage("keep").terms] == ["compute", "read"]
 
 
-def test_the_measured_runs_of_a_campaign_count_and_no_failed_run(tmp_path: Path) -> None:
+def test_the_measured_runs_of_a_campaign_count_and_no_failed_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     trials = [ScheduledTrial(key="a", parameters={})]
     schedule = Schedule(wf_version="1", site="local", host="h", versions={}, trials=trials)
     (tmp_path / "schedule.json").write_text(schedule.model_dump_json())
@@ -269,6 +271,10 @@ def test_the_measured_runs_of_a_campaign_count_and_no_failed_run(tmp_path: Path)
         ledger.end(RepetitionId("a", 2), Attempt("failed", 1, "a-r2", 1e9, 2.0))
         ledger.end(RepetitionId("old", 1), Attempt("succeeded", 1, "old-r1", 1e9, 2.0))
     assert [path.name for path in find_runs(tmp_path)] == ["a-r1-a2"]
+    monkeypatch.chdir(tmp_path)
+    Path("campaigns").mkdir()
+    Path("campaigns/small").symlink_to(tmp_path)
+    assert [path.name for path in find_runs(Path("small"))] == ["a-r1-a2"]
     (tmp_path / "schedule.json").write_text(schedule.model_copy(update={"trials": []}).model_dump_json())
     with pytest.raises(RunError, match="no measured repetition of this campaign has succeeded"):
         find_runs(tmp_path)
@@ -278,6 +284,18 @@ def test_the_measured_runs_of_a_campaign_count_and_no_failed_run(tmp_path: Path)
     events.write_text(events.read_text().replace('"state": "succeeded"', '"state": "failed"'))
     with pytest.raises(RunError, match="this run has not succeeded"):
         find_runs(run_dir)
+
+
+def test_a_file_of_a_program_s_own_is_no_stream(tmp_path: Path) -> None:
+    run_dir = write_sample(tmp_path / "run")
+    metrics = run_dir / "stages/keep/metrics.jsonl"
+    lines = metrics.read_text().splitlines()
+    read = next(line for line in lines if '"kind": "step"' in line)
+    own = read.replace(json.loads(read)["stream"], "out.bp.partial").replace('"side": "read"', '"side": "write"')
+    metrics.write_text("\n".join([*lines, own, ""]))
+    records, _ = make_records([run_dir])
+    keep = next(each for each in records if each.program == "keep")
+    assert [port.side for port in keep.ports] == ["read"]
 
 
 def test_the_cores_of_one_stage_set_the_pace(tmp_path: Path) -> None:

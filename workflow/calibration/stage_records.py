@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from workflow.campaign.campaign_directory import read_schedule
-from workflow.campaign.ledger import LEDGER_FILE, read_history
+from workflow.campaign.ledger import CAMPAIGNS, LEDGER_FILE, read_history
 from workflow.errors import RunError, WfError
 from workflow.forecast.calibration_model import Calibration, PortRecord, StageRecord
 from workflow.forecast.known_stages import SAME_SIZE
@@ -19,7 +19,7 @@ from workflow.report.build.step_terms import StepTerms, step_terms
 from workflow.report.read.run_records import read_records
 from workflow.run.run_brief import read_brief
 from workflow.run.run_directory import PLAN_FILE, RUNS
-from workflow.run.run_names import find_run
+from workflow.run.run_names import find_run, is_run
 
 # Less than this of its time ready to run without the CPU, and a stage is said to have had the CPU for itself.
 LITTLE_WAITING = 0.05
@@ -39,13 +39,15 @@ class _Samples:
 
 
 def find_runs(given: Path) -> list[Path]:
-    """The run of that name or path, or the measured runs of the campaign in that directory.
+    """The run of that name or path, or the measured runs of the campaign of that name or in that directory.
 
     Of a campaign those that succeeded, of its trials as they are now, without warm-up.
 
     Raises:
         RunError: there are none, or the run has not succeeded: its stages may have stopped anywhere.
     """
+    if not (given / LEDGER_FILE).is_file() and Path(CAMPAIGNS, given, LEDGER_FILE).is_file() and not is_run(str(given)):
+        given = Path(CAMPAIGNS, given)
     if (given / LEDGER_FILE).is_file():
         keys = {trial.key for trial in read_schedule(given).trials}
         found = [
@@ -127,10 +129,15 @@ def _add(found: list[_Samples], stage: StagePlan, terms: StepTerms, written: Map
 
 
 def _ports(stage: StagePlan, terms: StepTerms, written: Mapping[str, float]) -> list[PortRecord]:
-    """What each port moves; `written`: bytes of a step of each stream whose writer records them."""
+    """What each port moves; `written`: bytes of a step of each stream whose writer records them.
+
+    A program may also write files of its own, which are no streams of the pipeline.
+    """
     ports = {(end.stream, end.side): end.port for end in stage.ends}
     found = []
     for (stream, side), (steps, size) in terms.moved.items():
+        if (stream, side) not in ports:
+            continue
         whole = written.get(stream)
         share = size / whole if side == "read" and whole and size else 1.0
         found.append(PortRecord(port=ports[stream, side], side=side, bytes_per_step=size, share=share, steps=steps))

@@ -14,14 +14,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from workflow.campaign.file.campaign_overlay import NO_OPTIONS, CampaignOptions
 from workflow.campaign.file.load_campaign import Campaign, load_campaign
-from workflow.campaign.ledger import LEDGER_FILE
+from workflow.campaign.ledger import CAMPAIGNS, LEDGER_FILE
 from workflow.campaign.planning.planned_trials import PlannedCampaign
 from workflow.errors import Problem, RunError, to_message
 from workflow.spec.config_dirs import is_path
 from workflow.spec.suggest import did_you_mean, listing, shortened
 from workflow.spec.user_paths import exists
 
-CAMPAIGNS = "campaigns"
 CAMPAIGN_FILE = "campaign.yaml"
 SCHEDULE_FILE = "schedule.json"
 RUNS_FOLDER = "runs"
@@ -187,10 +186,24 @@ def campaign_to_run(
     if found is None and (given.is_file() or is_path(str(given))):
         return campaign_of_file(given, directory, options, as_written)
     found = found or _known_directory(given)
+    _refuse_archived(found)
     file = Path(os.path.relpath(found / read_schedule(found).file))
     if not file.is_file():
         raise RunError(f"the file of this campaign is not there any more: {file}", "name it: wf campaign run FILE")
     return campaign_of_file(file, found, options, as_written)
+
+
+def _refuse_archived(directory: Path) -> None:
+    """Raises RunError for the records of an archive: they stay what was measured."""
+    archive = directory.parent
+    if not exists(archive / "ro-crate-metadata.json"):
+        return
+    written = (directory / CAMPAIGN_FILE).read_bytes()
+    found = (each for each in sorted((archive / "source").rglob("*.yaml")) if each.read_bytes() == written)
+    file = next(found, None)
+    hint = "see the README.md there" if file is None else f"wf campaign run {os.path.relpath(file)}"
+    text = f"{os.path.relpath(directory)} holds the records of an archive, which are not changed"
+    raise RunError(text, f"repeat the campaign in a directory of its own: {hint}")
 
 
 def campaign_of_file(
@@ -208,7 +221,7 @@ def campaign_of_file(
         last = read_schedule(found)
     except RunError:  # of another version, or empty: a run writes it anew
         return campaign, found
-    is_same = Path(os.path.normpath(found / last.file)) == campaign.path
+    is_same = os.path.normpath(found / last.file) == os.path.normpath(campaign.path)
     if not is_same or not last.options:
         return campaign, found
     return load_campaign(file, last.options.and_later(options)), found

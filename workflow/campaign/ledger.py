@@ -17,7 +17,9 @@ from typing import Any, Literal
 
 from workflow.errors import RunError
 from workflow.formats.json_lines import read_json_lines
+from workflow.run.lease import Lease, read_lease
 
+CAMPAIGNS = "campaigns"
 LEDGER_FILE = "ledger.jsonl"
 LEDGER_VERSION = 1
 NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
@@ -60,6 +62,8 @@ class Attempt:
     host: str = ""
     """Where its supervisor ran; empty where that is not known."""
     figures: Mapping[str, float] = field(default_factory=dict)
+    figure_problems: Mapping[str, str] = field(default_factory=dict)
+    """Stage → what is wrong with its own figures."""
 
 
 @dataclass(frozen=True)
@@ -148,6 +152,13 @@ def take_record(history: History, record: Mapping[str, Any]) -> tuple[Repetition
     return None
 
 
+def runs_already(directory: Path, lease: Lease | None) -> RunError:
+    """That a process runs this campaign: the holder of `lease`, or one that has not written it yet."""
+    who = "another process" if lease is None else f"a process on {lease.host} (process {lease.pid})"
+    name = directory.name if directory.parent == Path(CAMPAIGNS).absolute() else os.path.relpath(directory)
+    return RunError(f"{who} runs this campaign", f"wf campaign watch {name}, or wf campaign cancel {name}")
+
+
 class Ledger:
     """The ledger of the one process that runs the campaign. A context manager: others are refused meanwhile."""
 
@@ -162,8 +173,7 @@ class Ledger:
                 os.close(self._file)
                 if error.errno not in (errno.EWOULDBLOCK, errno.EAGAIN):
                     raise RunError(f"cannot lock {path}: {error.strerror}", "give another --dir") from error
-                text = f"another process runs this campaign: {directory} is locked"
-                raise RunError(text, "wait for it, or give another --dir") from error
+                raise runs_already(directory, read_lease(directory)) from error
         self._end_last_line()
         self.history = read_history(directory)
         self._write({"event": "campaign", "ledger_version": LEDGER_VERSION})

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from workflow.campaign.campaign_advice import expected_cost
-from workflow.campaign.campaign_directory import replace_file
+from workflow.campaign.campaign_directory import RUNS_FOLDER, replace_file
 from workflow.campaign.campaign_run import CampaignOutcome
 from workflow.campaign.control.campaign_cancellation import CampaignEnd
 from workflow.campaign.control.campaign_state import state_of
@@ -82,7 +82,7 @@ class ProgressLines:
         colour = "" if attempt.state == "succeeded" else COLOURS[attempt.state]
         say(self._console, f"{line}: {attempt.state}, {duration(attempt.wall_s)}{left}", colour)
         if attempt.reason:
-            say(self._console, f"  {attempt.reason}")
+            say(self._console, f"  {attempt.reason} ({RUNS_FOLDER}/{attempt.run})")
 
     def tell(self, text: str) -> None:
         """Print what happened to a pilot or a job."""
@@ -111,7 +111,8 @@ def show_end(outcome: CampaignOutcome) -> None:
         say(console, f"{plural(outcome.left, 'run')} left: {outcome.left_because}{more}")
     elif failed:
         say(console, "`--failed` runs again what failed")
-    say(console, f"  next: wf campaign report {where}")
+    goes_on = outcome.left and (outcome.interrupted or not _counts(status)[0])
+    say(console, f"  next: wf campaign {'run' if goes_on else 'report'} {where}")
 
 
 def show_status(status: CampaignStatus) -> None:

@@ -40,7 +40,7 @@ PARTS = ("memory", "transports", "launch", "file_system", "compressors")
     "source",
     metavar="RUN",
     type=click.Path(path_type=Path),
-    help="Measure nothing; keep what the stages of a run, or of a campaign's directory, took",
+    help="Measure nothing; keep what the stages of a run, or of a campaign, took: by its name or directory",
 )
 @click.option("--show", is_flag=True, help="Measure nothing; show what is known of the site")
 @click.option("--new", is_flag=True, help="Forget what was measured before, and what --from has kept")

@@ -9,10 +9,12 @@ from typing import Any
 
 from workflow.plan.plan_model import Plan, StagePlan
 from workflow.provenance.file_checksums import checksum, is_data, size_and_time, unread_bytes
+from workflow.provenance.imported_modules import imported_modules
 from workflow.provenance.provenance_model import FileRecord, FileRole
 from workflow.site.site_tree import site_files
 from workflow.spec.config_dirs import find_config
 from workflow.spec.load import Loaded
+from workflow.spec.shipped import SHIPPED
 
 # Their texts are for people, or name the pipeline file, which has a role of its own.
 NOT_NAMES = {"pipeline_file", "reasons", "advice"}
@@ -37,6 +39,11 @@ def files_of(plan: Plan, loaded: Loaded) -> dict[Path, FileRole]:
     for text in paths_in(plan.model_dump(mode="json", exclude=NOT_NAMES)):
         if (named := _named(text)) is not None:
             found.setdefault(named, "input")
+    with_wf = SHIPPED / "components"
+    own = [path for path in found if path.suffix == ".py" and not path.is_relative_to(with_wf)]
+    folders = [folder.parent for folder in loaded.component_dirs.values() if not folder.is_relative_to(with_wf)]
+    for module in imported_modules(own, [loaded.path.parent, *folders]):
+        found.setdefault(module, "module")
     return found
 
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-FileRole = Literal["pipeline", "site", "preset", "component", "program", "input"]
+FileRole = Literal["pipeline", "site", "preset", "component", "program", "input", "module"]
 PROVENANCE_FILE = "provenance.json"
 
 
@@ -35,6 +35,7 @@ class FileRecord(ProvenancePart):
 
     role: FileRole = Field(
         description="preset: an engine's file; program: what a stage starts; input: any other file that the plan names"
+        "; module: Python that programs import from beside them or the pipeline"
     )
     path: str
     size: int = Field(description="bytes; of a directory of ADIOS2, those of all its files")

@@ -17,6 +17,7 @@ from workflow.spec.models.engine import Engine
 from workflow.spec.models.pipeline import PipelineSpec, StageSpec
 from workflow.spec.origins import Origins
 from workflow.spec.overlay import Overlaid, Setting, given_site, lay_profile, overlay
+from workflow.spec.validation_messages import problem_at
 from workflow.spec.yaml_tree.node import Node, plain
 from workflow.spec.yaml_tree.parse import read_yaml
 
@@ -83,6 +84,8 @@ def load_pipeline(
     checked = check(overlaid.root, base, library)
     problems = [*overlaid.problems, *checked.problems, *_other_profiles(root, profiles, base, library)]
     if problems or checked.spec is None:
+        if (mistaken := _campaign_given(root)) is not None:
+            raise SpecError([mistaken])
         raise SpecError(_distinct(problems))
     return Loaded(
         spec=checked.spec,
@@ -97,6 +100,14 @@ def load_pipeline(
         origins=Origins(overlaid.root),
         options=_options(profiles, [*(_text(each) for each in settings), *sets], via, site),
     )
+
+
+def _campaign_given(root: Node) -> Problem | None:
+    """A campaign file where a pipeline file is expected: one message in place of many."""
+    if root.child("campaign") is None or root.child("stages") is not None:
+        return None
+    hint = "`wf campaign plan` plans a campaign, `wf campaign run` runs it"
+    return problem_at(root, ("campaign",), "this is a campaign file, not a pipeline file", hint, at_key=True)
 
 
 def _text(setting: Setting) -> str:

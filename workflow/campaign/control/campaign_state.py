@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from workflow.campaign.campaign_directory import CAMPAIGNS, SCHEDULE_FILE, Schedule, find_campaign
+from workflow.campaign.campaign_directory import SCHEDULE_FILE, Schedule, find_campaign
 from workflow.campaign.file.campaign_spec import CampaignSpec
-from workflow.campaign.ledger import LEDGER_FILE, History, read_history
+from workflow.campaign.ledger import CAMPAIGNS, LEDGER_FILE, History, read_history
 from workflow.campaign.results.make_results import make_status
 from workflow.campaign.results.results_model import (
     CampaignLine,

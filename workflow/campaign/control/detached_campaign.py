@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from workflow.campaign.file.load_campaign import Campaign
+from workflow.campaign.ledger import runs_already
 from workflow.errors import RunError
 from workflow.formats.lease_file import LEASE_FILE
 from workflow.run.detached import said_at_the_end, start_process
@@ -22,9 +23,7 @@ def refuse_running(directory: Path) -> None:
     """Raises RunError where a process runs this campaign."""
     (lives,) = examine_leases([directory])
     if lives.alive and lives.lease is not None:
-        where = f"{lives.lease.host} (process {lives.lease.pid})"
-        text = f"a process on {where} runs this campaign"
-        raise RunError(text, f"wf campaign watch {directory.name}, or wf campaign cancel {directory.name}")
+        raise runs_already(directory, lives.lease)
 
 
 def start_detached_campaign(

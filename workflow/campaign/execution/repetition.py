@@ -18,7 +18,9 @@ from workflow.formats.json_lines import read_json_lines
 from workflow.launch.allocation import Allocation
 from workflow.plan.plan_model import Plan
 from workflow.provenance.provenance_model import Provenance
+from workflow.report.read.own_figures import read_own_figures
 from workflow.report.report_files import compute_report
+from workflow.report.report_model import Report
 from workflow.run.control_requests import Control, send_request
 from workflow.run.events import EVENTS_FILE
 from workflow.run.proof.probe_launch import LOOKING_NODES
@@ -31,6 +33,9 @@ from workflow.run.written_data import written_data
 FROM_OUTSIDE = frozenset(
     {"node_lost", "preempted", "time_limit", "cancelled", "end_of_allocation", "requeued", "supervisor_killed"}
 )
+
+# Of what a stage said, in characters.
+_LONGEST_LINE = 200
 
 
 @dataclass(frozen=True)
@@ -84,11 +89,25 @@ def to_attempt(start: StartedAttempt, wall_s: float, load: float | None = None) 
         wall_s=round(wall_s, 6),
         nodes=start.nodes,
         load=None if load is None else round(load, 2),
-        reason=report.run.reason,
+        reason=_reason(report),
         place=start.place,
         host=report.run.host,
         figures=figures_of(report),
+        figure_problems=_figure_problems(start.run_dir, report),
     )
+
+
+def _figure_problems(run_dir: Path, report: Report) -> dict[str, str]:
+    """Stage → what is wrong with the figures that its program measured."""
+    read = {each.name: read_own_figures(run_dir / "stages" / each.name / "work")[1] for each in report.stages}
+    return {stage: problem for stage, problem in read.items() if problem}
+
+
+def _reason(report: Report) -> str:
+    """Why a run ended, with the last thing that a stage which failed said."""
+    reason = report.run.reason
+    said = next((line.strip() for each in report.stages for line in reversed(each.last_lines) if line.strip()), "")
+    return f"{reason}: {said[:_LONGEST_LINE]}" if reason and said and said not in reason else reason
 
 
 def place_text(hosts: list[str], cores: tuple[int, ...]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 from workflow.campaign.file.campaign_spec import CampaignSpec
 from workflow.campaign.file.figures import FigureName, to_figure_name
 from workflow.campaign.file.load_campaign import Campaign
-from workflow.campaign.file.trials import Trial, make_trials, settings_of
+from workflow.campaign.file.trials import Trial, make_trials, settings_of, short_names, trial_text
 from workflow.campaign.planning.content_key import content_key, file_sums
 from workflow.errors import Problem, SpecError
 from workflow.plan.plan_model import Plan, StagePlan
@@ -20,6 +21,8 @@ from workflow.spec.suggest import did_you_mean, listing
 from workflow.spec.validation_messages import problem_at
 from workflow.spec.yaml_tree.node import KeyPath, Node
 
+# As in hints: `--set KEY=VALUE`.
+_SET = re.compile(r"--set ([\w.-]+)=([^`\s]*)")
 Decide = Callable[[Loaded, Sequence[Setting]], Plan]
 """A loaded pipeline and what a trial lays over its site → the plan."""
 
@@ -128,7 +131,11 @@ def _planned(
 
 
 def _placed(problem: Problem, trial: Trial, campaign: Campaign) -> Problem:
-    """A problem of `--site` or `--profile` has the place where the campaign names the site or the profile."""
+    """A problem of a trial, with hints that `wf campaign` takes.
+
+    That of `--site` or `--profile` has the place where the campaign names the site or the profile.
+    """
+    problem = replace(problem, hint=_SET.sub(lambda found: _campaign_set(found, campaign.spec), problem.hint))
     option, _, name = problem.source.partition(" ")
     if option == "--site" and (site := campaign.root.child("site")) is not None:
         place: tuple[str, int, int] = site.place
@@ -141,19 +148,31 @@ def _placed(problem: Problem, trial: Trial, campaign: Campaign) -> Problem:
     return replace(problem, source=place[0], line=place[1], column=place[2])
 
 
+def _campaign_set(found: re.Match[str], spec: CampaignSpec) -> str:
+    """`--set KEY=VALUE` of a pipeline, as an option of a campaign: keys that vary get another list of values."""
+    key, value = found.groups()
+    section = "matrix" if key in spec.matrix else "zip" if key in spec.zip_ else ""
+    return f"--set '{section}.{key}=[{value}, …]'" if section else f"--set set.{key}={value}"
+
+
 def _twins(ready: list[ReadyTrial]) -> list[Problem]:
-    """Trials whose plans are equal although their values differ: something that varies has no effect there."""
+    """Trials whose plans are equal although their values differ: something that varies has no effect there.
+
+    One message for each value, with the first pair of trials.
+    """
     seen: dict[str, Trial] = {}
-    found = []
+    names = short_names(list(dict.fromkeys(key for each in ready for key in each.trial.parameters)))
+    found: dict[tuple[str, int, int], Problem] = {}
     for each in ready:
         if (first := seen.setdefault(each.key, each.trial)) is not each.trial:
             keys = [key for key, value in each.trial.parameters.items() if first.parameters.get(key) != value]
-            message = f"two trials run the same: {', '.join(keys)} changes nothing here"
+            both = " and ".join(f"`{trial_text(trial.parameters, names)}`" for trial in (first, each.trial))
+            message = f"{both} run the same: {', '.join(keys)} changes nothing there"
             hint = "leave one of them out with `exclude`"
             varied = next((item for item in each.trial.settings if item.key == keys[0]), None) if keys else None
             place = varied.value.place if varied is not None else each.trial.place
-            found.append(Problem(*place, "", message, hint))
-    return found
+            found.setdefault(place, Problem(*place, "", message, hint))
+    return list(found.values())
 
 
 def _unknown_figures(campaign: Campaign, ready: list[ReadyTrial]) -> list[Problem]:

@@ -13,6 +13,7 @@ from workflow.campaign.file.campaign_spec import CampaignSpec, ComparisonRequest
 from workflow.campaign.file.figures import to_figure_name
 from workflow.campaign.file.load_campaign import same, values_of
 from workflow.campaign.ledger import History
+from workflow.campaign.results.missing_figures import why_unknown
 from workflow.campaign.results.mixtures import mixture_notes
 from workflow.campaign.results.results_model import (
     CampaignResults,
@@ -31,6 +32,7 @@ from workflow.campaign.statistics.outliers import outliers
 from workflow.campaign.statistics.significance import holm, mann_whitney
 from workflow.campaign.statistics.verdicts import Decision, decide
 from workflow.formatting import plural
+from workflow.run.run_directory import RUNS
 
 BUSY = 2.0
 """Load average per core above which the report says so."""
@@ -82,7 +84,7 @@ def make_results(spec: CampaignSpec, schedule: Schedule, history: History) -> Ca
         notes=[
             *_busy_notes(load, schedule.cores),
             *mixture_notes(repetitions),
-            *_notes(spec, status.trials, results, history),
+            *_notes(spec, status.trials, results, history, repetitions),
         ],
     )
 
@@ -247,7 +249,7 @@ def _count(trial: ScheduledTrial, spec: CampaignSpec, history: History) -> Trial
             continue
         succeeded += attempt.state == "succeeded"
         if attempt.state == "failed":
-            failed, reason = failed + 1, attempt.reason
+            failed, reason = failed + 1, f"{attempt.reason} ({RUNS}/{attempt.run})"
     return TrialCount(
         trial=trial.key,
         parameters=trial.parameters,
@@ -268,7 +270,11 @@ def _busy_notes(load: float | None, cores: int) -> list[str]:
 
 
 def _notes(
-    spec: CampaignSpec, counts: Sequence[TrialCount], results: Sequence[TrialResult], history: History
+    spec: CampaignSpec,
+    counts: Sequence[TrialCount],
+    results: Sequence[TrialResult],
+    history: History,
+    repetitions: Sequence[Measured],
 ) -> list[str]:
     notes = []
     missing = sum(count.wanted - count.succeeded - count.failed for count in counts)
@@ -288,7 +294,8 @@ def _notes(
         notes += _undefined_notes(metric, [each for each in results if each.metric == metric])
         without = sum(result.metric == metric and not result.values for result in results)
         if without and not missing:
-            notes.append(f"{metric} is not known of {plural(without, 'trial')}")
+            why = why_unknown(spec.metrics[metric].of, repetitions)
+            notes.append(f"{metric} is not known of {plural(without, 'trial')}{why and f': {why}'}")
     if history.unreadable:
         notes.append(f"{plural(history.unreadable, 'line')} of the ledger cannot be read")
     return notes
