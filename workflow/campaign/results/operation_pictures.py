@@ -72,7 +72,8 @@ def operation_picture(stage: str, times: Sequence[OperationTimes]) -> ResultsPic
         for position, each in enumerate(group):
             box = make_box(each.values)
             _draw(axes, row + BOX * 1.2 * (position - (len(group) - 1) / 2), box, each)
-            data += [[labels[row], each.operation, number, value, *box] for number, value in enumerate(each.values, 1)]
+            label = naming.whole(each.parameters)
+            data += [[label, each.operation, number, value, *box] for number, value in enumerate(each.values, 1)]
     label_rows(axes, labels, naming.title)
     axes.set_xlim(left=0)
     label_axis(axes.xaxis, f"time of {stage}", "s", max(value for each in times for value in each.values))

@@ -77,8 +77,8 @@ def _values(metric: MetricFacts, rows: Sequence[TrialResult], colours: ValueColo
     label_values(axes.xaxis, metric, max(values))
     title = f"{metric.name}: every repetition, the median and its 95 % interval"
     data = [
-        [label, number, value, is_outlier, each.median, each.low, each.high]
-        for label, each in zip(labels, shown, strict=True)
+        [naming.whole(each.parameters), number, value, is_outlier, each.median, each.low, each.high]
+        for each in shown
         for number, (value, is_outlier) in enumerate(zip(each.values, each.outliers, strict=True), 1)
     ]
     columns = ["trial", "number", "value", "outlier", "median", "low", "high"]

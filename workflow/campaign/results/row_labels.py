@@ -27,3 +27,7 @@ class RowLabels:
         """The label of a trial."""
         shown = {key: parameters[key] for key in self._keys if key in parameters}
         return value_text(next(iter(shown.values()))) if self.title and shown else trial_text(shown, self._names)
+
+    def whole(self, parameters: Parameters) -> str:
+        """With all its keys, for the data beside the picture."""
+        return trial_text(parameters, self._names)
