@@ -22,6 +22,21 @@ stages:
 """
 
 
+def ledger_records(directory: Path, *events: str) -> list[dict[str, Any]]:
+    """The lines of a campaign's ledger of these kinds."""
+    path = directory / "ledger.jsonl"
+    lines = path.read_text().split("\n")[:-1] if path.exists() else []
+    found = []
+    for line in lines:
+        try:
+            record = json.loads(line)
+        except ValueError:
+            continue  # cut off by a kill
+        if record["event"] in events:
+            found.append(record)
+    return found
+
+
 class CampaignFolder:
     """The files, and what they lead to."""
 
@@ -66,14 +81,4 @@ class CampaignFolder:
 
     def records(self, event: str) -> list[dict[str, Any]]:
         """The lines of the ledger of one kind."""
-        path = self.directory / "ledger.jsonl"
-        lines = path.read_text().split("\n")[:-1] if path.exists() else []
-        found = []
-        for line in lines:
-            try:
-                record = json.loads(line)
-            except ValueError:
-                continue  # cut off by a kill
-            if record["event"] == event:
-                found.append(record)
-        return found
+        return ledger_records(self.directory, event)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.support.campaigns import ledger_records
 from workflow.core_set import parse_cores
 
 ROOT = Path(__file__).parents[2]
@@ -116,17 +117,7 @@ class PilotCampaign:
 
     def records(self, *events: str) -> list[dict[str, Any]]:
         """The lines of the ledger of these kinds."""
-        path = self.directory / "ledger.jsonl"
-        lines = path.read_text().split("\n")[:-1] if path.exists() else []
-        found = []
-        for line in lines:
-            try:
-                record = json.loads(line)
-            except ValueError:
-                continue  # cut off by a kill
-            if record["event"] in events:
-                found.append(record)
-        return found
+        return ledger_records(self.directory, *events)
 
     def held(self) -> list[dict[str, Any]]:
         """The attempts that are held now: the lines with which they started."""

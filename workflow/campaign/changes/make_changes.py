@@ -24,9 +24,8 @@ from workflow.campaign.results.campaign_tables import varied
 from workflow.campaign.results.results_model import CampaignResults, MetricFacts, TrialResult
 from workflow.campaign.results.results_table import column_names
 from workflow.campaign.statistics.median_interval import FEWEST
-from workflow.campaign.statistics.median_ratio import MedianRatio, median_ratio
-from workflow.campaign.statistics.significance import ALPHA, holm, mann_whitney, repetitions_needed, smallest_p
-from workflow.campaign.statistics.verdicts import Decision, decide
+from workflow.campaign.statistics.significance import ALPHA, repetitions_needed, smallest_p
+from workflow.campaign.statistics.verdicts import TwoSamples, decide_together
 from workflow.errors import WfError
 from workflow.formatting import moment, plural
 from workflow.spec.suggest import did_you_mean, listing
@@ -137,29 +136,28 @@ def _changes(facts: Sequence[MetricFacts], trials: Sequence[str], before: _Side,
     """Every metric of every trial; the p-values of all are corrected together."""
     asked = [(metric, trial) for metric in facts for trial in trials]
     sides = [(before.result(metric.name, trial), after.result(metric.name, trial)) for metric, trial in asked]
-    values = [(new.values if new else [], old.values if old else []) for old, new in sides]
-    whole = [bool(old and new and old.is_whole and new.is_whole) for old, new in sides]
-    p_values = [mann_whitney(*pair) if testable else None for pair, testable in zip(values, whole, strict=True)]
-    corrected = iter(holm([p for p in p_values if p is not None]))
+    pairs = [
+        TwoSamples(
+            new.values if new else [],
+            old.values if old else [],
+            bool(old and new and old.is_whole and new.is_whole),
+            metric.threshold,
+            metric.better,
+        )
+        for (metric, _), (old, new) in zip(asked, sides, strict=True)
+    ]
     found = []
-    for (metric, trial), (old, new), pair, p in zip(asked, sides, values, p_values, strict=True):
-        corrected_p = None if p is None else next(corrected)
-        ratio = median_ratio(*pair) if all(pair) else MedianRatio(None, None, None)
-        decision: Decision = "undecided"
-        if corrected_p is not None:
-            decision = decide(ratio, corrected_p, metric.threshold, metric.better)
+    for (metric, trial), (old, new), verdict in zip(asked, sides, decide_together(pairs), strict=True):
         found.append(
             TrialChange(
                 parameters=dict(after.parameters[trial]),
                 metric=metric.name,
                 base=_median(old),
                 new=_median(new),
-                ratio=ratio.ratio,
-                low=ratio.low,
-                high=ratio.high,
-                p=p,
-                corrected_p=corrected_p,
-                decision=decision,
+                **verdict.ratio._asdict(),
+                p=verdict.p,
+                corrected_p=verdict.corrected_p,
+                decision=verdict.decision,
             )
         )
     return found

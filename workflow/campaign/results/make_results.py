@@ -27,10 +27,8 @@ from workflow.campaign.results.results_model import (
 )
 from workflow.campaign.results.samples import Measured, all_repetitions, by_trial, measured
 from workflow.campaign.statistics.median_interval import FEWEST, median_interval
-from workflow.campaign.statistics.median_ratio import MedianRatio, median_ratio
 from workflow.campaign.statistics.outliers import outliers
-from workflow.campaign.statistics.significance import holm, mann_whitney
-from workflow.campaign.statistics.verdicts import Decision, decide
+from workflow.campaign.statistics.verdicts import TwoSamples, decide_together
 from workflow.formatting import plural
 from workflow.run.run_directory import RUNS
 
@@ -209,18 +207,12 @@ def _comparisons(
         (measured_in[pair.trial.key, metric.name], measured_in[pair.reference.key, metric.name])
         for metric, pair in asked
     ]
-    sides = [(mine.values, other.values) for mine, other in both]
-    p_values = [
-        mann_whitney(mine.values, other.values) if mine.is_whole and other.is_whole else None for mine, other in both
+    samples = [
+        TwoSamples(mine.values, other.values, mine.is_whole and other.is_whole, metric.threshold, metric.better)
+        for (metric, _), (mine, other) in zip(asked, both, strict=True)
     ]
-    corrected = iter(holm([p for p in p_values if p is not None]))
     found = []
-    for (metric, pair), (mine, other), p in zip(asked, sides, p_values, strict=True):
-        corrected_p = None if p is None else next(corrected)
-        ratio = median_ratio(mine, other) if mine and other else MedianRatio(None, None, None)
-        decision: Decision = "undecided"
-        if corrected_p is not None:
-            decision = decide(ratio, corrected_p, metric.threshold, metric.better)
+    for (metric, pair), (mine, other), verdict in zip(asked, both, decide_together(samples), strict=True):
         found.append(
             ComparisonResult(
                 metric=metric.name,
@@ -228,14 +220,12 @@ def _comparisons(
                 value=pair.value,
                 against=pair.against,
                 at=dict(pair.at),
-                count=len(mine),
-                count_against=len(other),
-                ratio=ratio.ratio,
-                low=ratio.low,
-                high=ratio.high,
-                p=p,
-                corrected_p=corrected_p,
-                decision=decision,
+                count=len(mine.values),
+                count_against=len(other.values),
+                **verdict.ratio._asdict(),
+                p=verdict.p,
+                corrected_p=verdict.corrected_p,
+                decision=verdict.decision,
             )
         )
     return found

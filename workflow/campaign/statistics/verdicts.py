@@ -1,14 +1,50 @@
-"""What a comparison says: better, worse, the same within the threshold, or undecided."""
+"""What comparisons say: better, worse, the same within the threshold, or undecided."""
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
 
 from workflow.campaign.file.campaign_spec import Better
-from workflow.campaign.statistics.median_ratio import MedianRatio
-from workflow.campaign.statistics.significance import ALPHA
+from workflow.campaign.statistics.median_ratio import MedianRatio, median_ratio
+from workflow.campaign.statistics.significance import ALPHA, holm, mann_whitney
 
 Decision = Literal["faster", "slower", "same", "undecided"]
+
+
+class TwoSamples(NamedTuple):
+    """Values and those that they are compared with, which may be empty; `testable`: nothing is left out of either."""
+
+    values: Sequence[float]
+    reference: Sequence[float]
+    testable: bool
+    threshold: float
+    better: Better
+
+
+class PairVerdict(NamedTuple):
+    """What two samples say; None where they were not tested."""
+
+    ratio: MedianRatio
+    p: float | None
+    corrected_p: float | None
+    decision: Decision
+
+
+def decide_together(pairs: Sequence[TwoSamples]) -> list[PairVerdict]:
+    """The verdict on each pair; the p-values of all that are testable are corrected together."""
+    p_values = [mann_whitney(pair.values, pair.reference) if pair.testable else None for pair in pairs]
+    corrected = iter(holm([p for p in p_values if p is not None]))
+    found = []
+    for pair, p in zip(pairs, p_values, strict=True):
+        corrected_p = None if p is None else next(corrected)
+        both = pair.values and pair.reference
+        ratio = median_ratio(pair.values, pair.reference) if both else MedianRatio(None, None, None)
+        decision: Decision = "undecided"
+        if corrected_p is not None:
+            decision = decide(ratio, corrected_p, pair.threshold, pair.better)
+        found.append(PairVerdict(ratio, p, corrected_p, decision))
+    return found
 
 
 def decide(ratio: MedianRatio, corrected_p: float, threshold: float, better: Better) -> Decision:
