@@ -184,10 +184,13 @@ def test_launcher_that_does_not_start_is_refused_with_its_words(job: Job) -> Non
 
 
 def test_rank_that_binds_itself_anew_is_a_warning(job: Job) -> None:
-    """As OpenMP runtimes do; each rank waits until the supervisor has warned of both, at most a minute."""
+    """As OpenMP runtimes do; each rank waits until the supervisor has warned of both, at most a minute.
+
+    The words it waits for are written in two pieces: the events have the command itself too.
+    """
     wait = (
         "import os, pathlib, time; os.sched_setaffinity(0, {0, 1}); end = time.monotonic() + 60\n"
-        "while pathlib.Path(os.environ['WF_RUN_DIR'], 'events.jsonl').read_text().count('bound it anew') < 2:\n"
+        "while pathlib.Path(os.environ['WF_RUN_DIR'], 'events.jsonl').read_text().count('bound it ' + 'anew') < 2:\n"
         "    assert time.monotonic() < end; time.sleep(0.1)"
     )
     argv = job.argv()
