@@ -30,6 +30,7 @@ from workflow.cli.completion import (
     complete_stage,
     script,
 )
+from workflow.cli.look_verb import look
 from workflow.cli.options import (
     GivenPipeline,
     check_portable_option,
@@ -401,6 +402,7 @@ def compare(run_a: Path, run_b: Path, tolerance: float, as_json: bool) -> None:
     sys.exit(result.exit_code)
 
 
+wf.add_command(look)
 campaign.add_command(archive_of_campaign)
 wf.add_command(campaign)
 wf.add_command(archive)
