@@ -12,8 +12,9 @@ import pytest
 from adios2 import Stream
 from numpy.typing import NDArray
 from playwright.sync_api import Page
-from tests.support.browser import PageOpener
 
+from tests.support.accessibility import grave_violations
+from tests.support.browser import PageOpener
 from workflow.api import look_at, run_pipeline
 
 Array = NDArray[Any]
@@ -193,7 +194,9 @@ def test_planes_of_two_gray_scott_runs_and_their_difference(
     np.testing.assert_array_equal(looker.drawn()["y"], [step["mean"].item() for step in of_one])
 
 
-def test_a_thinned_page_says_so_reaches_no_network_and_needs_no_mouse(runs: dict[str, Path], open_page: PageOpener, tmp_path: Path) -> None:
+def test_a_page_says_what_is_thinned_reaches_no_network_and_needs_no_mouse(
+    runs: dict[str, Path], open_page: PageOpener, tmp_path: Path
+) -> None:
     written = look_at(runs["one"] / "field.bp", page=tmp_path / "small.html", limit=20_000)
     looker = Looker(open_page(tmp_path / "small.html", width=400))
     looker.choose(variable="V")
@@ -205,6 +208,7 @@ def test_a_thinned_page_says_so_reaches_no_network_and_needs_no_mouse(runs: dict
         tuple(slice(None, None, n) for n in strides)
     ]
     np.testing.assert_array_equal(looker.drawn()["z"], values[values.shape[0] // 2])
+    assert grave_violations(looker.page) == []
     # The page itself forbids it, whatever a script would try.
     refused = looker.page.evaluate("fetch('https://example.org/').then(() => 'answered', (error) => 'refused')")
     assert refused == "refused"
@@ -217,4 +221,6 @@ def test_a_thinned_page_says_so_reaches_no_network_and_needs_no_mouse(runs: dict
             break
         looker.page.keyboard.press("Tab")
     looker.do(lambda: looker.page.keyboard.press("ArrowRight"))
-    assert "step 1" in looker.state() and "step 1 (2 of 4)" == looker.page.locator("#step").get_attribute("aria-valuetext")
+    assert (
+        "step 1" in looker.state() and looker.page.locator("#step").get_attribute("aria-valuetext") == "step 1 (2 of 4)"
+    )

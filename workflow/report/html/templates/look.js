@@ -93,10 +93,11 @@ function coordinate(file, view, run, index, axis, name) {
   const at = other ? other.taken.indexOf(view.taken[index]) : -1;
   const values = at < 0 ? null : numbers(other, run, at, 0);
   if (values === null || ![length, length + 1].includes(values.length)) {
-    return {values: cells, label: view.strides.length > 1 ? `cell along axis ${axis}` : "index"};
+    return {values: cells, label: view.strides.length > 1 ? `cell along axis ${axis}` : "index", unit: "cell"};
   }
   const centres = values.length > length;
-  return {values: cells.map((cell) => centres ? (values[cell] + values[cell + 1]) / 2 : values[cell]), label: label(other.columns[0])};
+  const found = cells.map((cell) => centres ? (values[cell] + values[cell + 1]) / 2 : values[cell]);
+  return {values: found, label: label(other.columns[0]), unit: other.columns[0].unit};
 }
 
 // ---- What the controls say.
@@ -190,7 +191,8 @@ function curve(x, y, text) {
 function map(x, y, cells, text) {
   const [rows, columns] = cells.shape;
   const z = Array.from({length: rows}, (_, row) => cells.values.subarray(row * columns, (row + 1) * columns));
-  return {kind: "map", x: x.values, y: y.values, z, xLabel: x.label, yLabel: y.label, zLabel: text, about: about(cells.values)};
+  return {kind: "map", x: x.values, y: y.values, z, xLabel: x.label, yLabel: y.label, zLabel: text, about: about(cells.values),
+    undistorted: Boolean(x.unit) && x.unit === y.unit};
 }
 
 function arrayPanels(file, view, index) {
@@ -317,15 +319,15 @@ function figureOf(panel) {
 function mapFigure(panel, layout, logarithmic) {
   const z = logarithmic ? panel.z.map((row) => Array.from(row, (value) => value > 0 ? Math.log10(value) : null)) : panel.z;
   const trace = {type: "heatmap", x: panel.x, y: panel.y, z, colorscale: panel.difference ? DIFFERENCES : "Viridis",
-    colorbar: {title: {text: logarithmic ? `log₁₀ of ${panel.zLabel}` : panel.zLabel, side: "right"}, thickness: 14, outlinewidth: 0}};
+    colorbar: {title: {text: logarithmic ? `log₁₀ of ${panel.zLabel}` : panel.zLabel, side: "top"}, orientation: "h", y: -0.17, yanchor: "top", len: 280, lenmode: "pixels", thickness: 12, outlinewidth: 0}};
   const found = panel.range ?? (({low, high}) => [low, high])(statistics(panel.z.flatMap((row) => Array.from(row))));
   let [low, high] = logarithmic ? logRange(found) : found;
   if (panel.difference) { high = Math.max(Math.abs(low), Math.abs(high)) || 1; low = -high; }
   Object.assign(trace, {zmin: low, zmax: high});
   const [width, height] = [panel.x, panel.y].map((each) => Math.abs(each[each.length - 1] - each[0]));
-  if (panel.xLabel.startsWith("cell") && panel.yLabel.startsWith("cell") && width < 4 * height && height < 4 * width) {
-    Object.assign(layout.yaxis, {scaleanchor: "x", constrain: "domain"});
-    layout.xaxis.constrain = "domain";
+  if (panel.undistorted && width < 4 * height && height < 4 * width) {
+    Object.assign(layout.yaxis, {scaleanchor: "x", constrain: "domain", constraintoward: "top"});
+    Object.assign(layout.xaxis, {constrain: "domain"});
   }
   return {traces: [trace], layout};
 }
