@@ -91,7 +91,7 @@ pictures: $(VENV)/dev  ## draw docs/pictures from what `make bench` measured las
 	$(BIN)/python tests/bench/pictures.py
 
 bless: $(VENV)/dev  ## rewrite the golden files after a change that is meant
-	$(BIN)/python -m pytest tests/golden tests/specs --bless
+	$(BIN)/python -m pytest $$(grep -rl 'bless: bool' tests --include='test_*.py') --bless
 
 docs: $(VENV)/dev  ## rewrite the generated reference pages
 	$(BIN)/python tools/reference.py

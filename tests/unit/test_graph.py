@@ -66,6 +66,7 @@ def check_drawing(graph: PipelineGraph, direction: Direction) -> DrawnPipeline:
     wanted += [(f"stage {stage.name}", f"file {file}") for stage in graph.stages for file in stage.writes]
     wanted += [(f"file {file}", f"stage {stage.name}") for stage in graph.stages for file in stage.reads]
     assert sorted(drawn.joins) == sorted(wanted)
+    assert len(set(drawn.tips)) == len(drawn.tips), "two arrows end at the same point"
     along = 1 if direction == "down" else 0
     box_of = {figure.key: figure.box for figure in drawn.figures}
     assert all(box_of[one][along + 2] < box_of[other][along] for one, other in drawn.joins), "an arrow points back"
