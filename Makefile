@@ -77,7 +77,7 @@ mutants: $(VENV)/dev  ## change the code at one place at a time and see that a t
 # What we compare ourselves with, apart from us: its dependencies are not ours.
 $(VENV)-peers/ready: Makefile
 	$(PYTHON) -m venv $(VENV)-peers
-	$(VENV)-peers/bin/python -m pip --disable-pip-version-check install --quiet parsl==2026.10.26 snakemake==9.27.1 hyperqueue==0.27.0
+	$(VENV)-peers/bin/python -m pip --disable-pip-version-check install --quiet parsl==2026.10.26 snakemake==9.27.1 hyperqueue==0.27.0 muscle3==0.11.0
 	@touch $@
 
 bench: $(VENV)/dev $(VENV)-mpi/ready $(VENV)-peers/ready  ## measure, and write docs/benchmarks.md and its pictures; some alone: BENCH='transports lowfive', short: BENCH=--quick
