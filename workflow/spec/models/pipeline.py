@@ -351,8 +351,8 @@ class PipelineSpec(Spec):
     )
     expect: Expectations = Field(
         default_factory=dict,
-        description='of the run as a whole: figure of the report → condition, for example `{wall_s: "< 10 min"}`; `wf run` '
-        "exits with 3 if one is not kept",
+        description='of the run as a whole: figure of the report → condition, `{wall_s: "< 10 min"}`; where one is not '
+        "kept, `wf run` exits with 3",
     )
     profiles: dict[Name, dict[str, Any]] = Field(
         default_factory=dict, description="named overlays, chosen with --profile; `*` stands for every name"
