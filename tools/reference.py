@@ -47,7 +47,7 @@ EXIT_CODES = f"""## Exit codes
 |---|---|
 | {EXIT_OK} | it worked; of a run: *succeeded* |
 | {EXIT_RUN_FAILED} | a run failed, or is lost; a campaign is not complete; data differ; \
-something could not be ended |
+something could not be ended or removed |
 | {EXIT_BAD_INPUT} | bad input: the command line, a file, this machine; nothing was started |
 | {EXIT_VIOLATED} | [an expectation](../how-to/performance-gate.md#a-gate-for-a-single-run) was not kept: of a run \
 that succeeded, or of a campaign that is complete |
@@ -217,7 +217,7 @@ def json_page() -> str:
     """What `--json` prints: every field of every document, from the models."""
     from workflow.campaign.changes.changes_model import CampaignChanges
     from workflow.campaign.results.results_model import CampaignList, CampaignResults, CampaignStatus
-    from workflow.cli.json_output import CheckResult, ComponentList, RunList, SiteList
+    from workflow.cli.json_output import CheckResult, CleanResult, ComponentList, RunList, SiteList
     from workflow.compare.comparison import Comparison
     from workflow.forecast.calibration_model import Calibration
     from workflow.forecast.forecast_model import Forecast
@@ -226,6 +226,7 @@ def json_page() -> str:
     documents: list[tuple[str, type[BaseModel]]] = [
         ("wf check --json", CheckResult), ("wf components --json", ComponentList),
         ("wf sites --json", SiteList), ("wf runs --json", RunList),
+        ("wf clean --json", CleanResult),
         ("wf compare --json", Comparison),
         ("wf calibrate --show --json, calibration/SITE.json", Calibration), ("forecast.json of a run", Forecast),
         ("wf campaign status --json", CampaignStatus), ("wf campaign list --json", CampaignList),

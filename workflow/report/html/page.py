@@ -13,6 +13,7 @@ from workflow.errors import EXIT_VIOLATED
 from workflow.formatting import duration, moment, percent, plural
 from workflow.report.html.node_map_chart import node_drawings
 from workflow.report.html.pictures import embed_pictures
+from workflow.report.html.pipeline_drawing import pipeline_drawing
 from workflow.report.html.section_data import (
     KeyFact,
     environment_facts,
@@ -93,6 +94,7 @@ def make_html(records: Records, report: Report) -> str:
         expectation_table=expectation_table(report, "page"),
         expectations=expectations_text(report),
         is_violated=report.run.exit_code == EXIT_VIOLATED,
+        drawing=pipeline_drawing(records.plan),
         stage_faults=find_stage_faults(report),
         plural=plural,
         legend=make_legend(report),
