@@ -20,6 +20,9 @@ $(VENV)/dev: pyproject.toml constraints.txt | $(VENV)/laptop
 	@# example 03 is built and run by the tests
 	@command -v g++ >/dev/null || { echo "installing g++"; apt-get update -qq && apt-get install -qq -y g++; } \
 	    || { echo "make test needs g++: install it (Debian: apt-get install g++)"; exit 1; }
+	@# the pages are opened in a browser by the tests
+	@command -v chromium >/dev/null || { echo "installing chromium"; apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium; } \
+	    || { echo "make test needs Chromium: install it (Debian: apt-get install chromium)"; exit 1; }
 	$(PIP) install --quiet --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 

@@ -31,6 +31,8 @@ extensions = ["myst_parser"]
 myst_heading_anchors = 6
 # A block without a language is no program.
 highlight_language = "text"
+# `--profile` in a sentence is no dash.
+smartquotes = False
 nitpicky = True
 
 html_theme = "furo"

@@ -39,7 +39,7 @@ EXIT_CODES = f"""## Exit codes
 |---|---|
 | {EXIT_OK} | it worked; of a run: *succeeded* |
 | {EXIT_RUN_FAILED} | a run failed, or is lost; a campaign is not complete, or its gate failed; data differ; \
-something could not be ended |
+something could not be ended or removed |
 | {EXIT_BAD_INPUT} | bad input: the command line, a file, this machine; nothing was started |
 | {EXIT_STOPPED} | the run was stopped in order before [the job ends](../how-to/when-a-node-dies.md) |
 | {EXIT_INTERRUPTED} | interrupted: Ctrl-C, `wf cancel`, or the job was cancelled |
@@ -189,7 +189,7 @@ def json_page() -> str:
     """What `--json` prints: every field of every document, from the models."""
     from workflow.campaign.changes.changes_model import CampaignChanges
     from workflow.campaign.results.results_model import CampaignList, CampaignResults, CampaignStatus
-    from workflow.cli.json_output import CheckResult, ComponentList, RunList, SiteList
+    from workflow.cli.json_output import CheckResult, CleanResult, ComponentList, RunList, SiteList
     from workflow.compare.comparison import Comparison
     from workflow.forecast.calibration_model import Calibration
     from workflow.forecast.forecast_model import Forecast
@@ -198,6 +198,7 @@ def json_page() -> str:
     documents: list[tuple[str, type[BaseModel]]] = [
         ("wf check --json", CheckResult), ("wf components --json", ComponentList),
         ("wf sites --json", SiteList), ("wf runs --json", RunList),
+        ("wf clean --json", CleanResult),
         ("wf compare --json", Comparison),
         ("wf calibrate --show --json, calibration/SITE.json", Calibration), ("forecast.json of a run", Forecast),
         ("wf campaign status --json", CampaignStatus), ("wf campaign list --json", CampaignList),

@@ -22,6 +22,7 @@ from workflow import __version__
 from workflow.cli.archive_verbs import archive, archive_of_campaign
 from workflow.cli.calibration_verbs import calibrate
 from workflow.cli.campaign_verbs import campaign
+from workflow.cli.clean_verb import clean
 from workflow.cli.completion import (
     complete_component,
     complete_example,
@@ -30,6 +31,7 @@ from workflow.cli.completion import (
     complete_stage,
     script,
 )
+from workflow.cli.graph_verb import graph
 from workflow.cli.options import (
     GivenPipeline,
     check_portable_option,
@@ -223,6 +225,9 @@ def plan(
             show_warnings(job_notes(decided, site))
 
 
+wf.add_command(graph)
+
+
 @wf.command()
 @pipeline_options
 @click.option(
@@ -316,6 +321,7 @@ def status(run: Path | None, as_json: bool) -> None:
 
 wf.add_command(cancel)
 wf.add_command(runs)
+wf.add_command(clean)
 
 
 @wf.command()

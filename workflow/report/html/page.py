@@ -12,6 +12,7 @@ from workflow import __version__
 from workflow.formatting import duration, moment, percent, plural
 from workflow.report.html.node_map_chart import node_drawings
 from workflow.report.html.pictures import embed_pictures
+from workflow.report.html.pipeline_drawing import pipeline_drawing
 from workflow.report.html.section_data import (
     KeyFact,
     environment_facts,
@@ -88,6 +89,7 @@ def make_html(records: Records, report: Report) -> str:
         sign=SIGNS[report.run.state],
         key_facts=key_facts(report),
         fault=fault_text(report),
+        drawing=pipeline_drawing(records.plan),
         stage_faults=find_stage_faults(report),
         plural=plural,
         legend=make_legend(report),

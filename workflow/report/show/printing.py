@@ -125,6 +125,13 @@ def show_forecast(forecast: Forecast, loaded: Loaded) -> None:
     show_messages([*warnings, *located([*forecast.missing, *forecast.notes], origins)], console)
 
 
+def show_lines(lines: Sequence[str]) -> None:
+    """Lines that are drawn: none is folded."""
+    console = make_output()
+    for line in lines:
+        say(console, line)
+
+
 def show_strategies(plan: Plan, stream: str, blocks: str | None, shape: str | None) -> None:
     """What each strategy of distribution would cost, for every reader of this stream. Raises WfError."""
     from workflow.report.show.strategy_table import MEANING, strategies_tables

@@ -1,0 +1,1 @@
+"""Pages in a real browser. A package, so that its browser ends with its last test: see `browser` in conftest.py."""

@@ -1,0 +1,50 @@
+"""The pages of runs and campaigns as a browser shows them: wide and narrow, light and dark, and to a screen reader."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.support.accessibility import grave_violations
+from tests.support.browser import PageOpener
+from tests.support.sample_run import make_events, make_plan, simulate, write_run
+from workflow.campaign.results.campaign_page import make_page
+from workflow.campaign.results.results_model import CampaignResults
+from workflow.campaign.results.results_pictures import make_pictures
+from workflow.report.report_files import write_report
+
+ROOT = Path(__file__).parents[2]
+PAGES = ["run", "failed", "campaign"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page for each of PAGES: of a recorded run with pictures, of one that failed, of a study."""
+    folder = tmp_path_factory.mktemp("pages")
+    run = folder / "of-run"
+    shutil.copytree(ROOT / "tests/recorded-reports/gray-scott", run)
+    (run / "pictures").mkdir()
+    shutil.copy(ROOT / "examples/02-gray-scott/slices.png", run / "pictures")
+    metrics = simulate(3, 0.05, 0.05, 0.01)
+    argv = ["/opt/software/linux-debian12-zen3/gcc-12.2.0/python-3.11.2-cdtkhz3/bin/python", "-m", "analysis", "--all"]
+    plan = make_plan(component=None, program=argv * 2)
+    failed = write_run(folder / "of-failed", plan, make_events(metrics, "failed", "saxs", "it ended"), metrics)
+    (failed / "stages/saxs/stderr.log").write_text("Traceback\nValueError: no atoms\n" * 10)
+    for name, run_dir in (("run", run), ("failed", failed)):
+        write_report(run_dir)
+        shutil.copy(run_dir / "report.html", folder / f"{name}.html")
+    study = json.loads((ROOT / "examples/campaigns/coupled-pipeline/results.json").read_text())
+    results = CampaignResults.model_validate(study)
+    (folder / "campaign.html").write_text(make_page(results, make_pictures(results)))
+    return folder
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_axe_finds_nothing_serious(name: str, folder: Path, open_page: PageOpener) -> None:
+    for width in (1400, 400):
+        for dark in (False, True):
+            page = open_page(folder / f"{name}.html", width, dark=dark)
+            assert grave_violations(page) == [], f"{width} px, {'dark' if dark else 'light'}"
