@@ -39,6 +39,7 @@ html_theme = "furo"
 html_title = f"wf {__version__}"
 html_static_path = ["_site/static"]
 html_css_files = ["site.css"]
+html_js_files = [("site.js", {"defer": "defer"})]
 html_search_scorer = str(Path(__file__).parent / "_site" / "scorer.js")
 html_copy_source = False
 html_show_copyright = False

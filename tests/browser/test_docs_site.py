@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote, urlsplit
 
 import pytest
+
+from tests.support.accessibility import grave_violations
 from tests.support.browser import TIMEOUT_MS
 
 if TYPE_CHECKING:
@@ -137,12 +139,9 @@ def test_a_reader_finds_by_search(question: str, address: str, window: Page) -> 
     assert QUESTIONS[question] in pages[:FIRST], pages[:10]
 
 
-def test_pages_fit_narrow_windows(address: str, window: Page) -> None:
+@pytest.mark.parametrize("name", NARROW)
+def test_a_page_fits_a_narrow_window_and_can_be_read_by_all(name: str, address: str, window: Page) -> None:
     window.set_viewport_size({"width": 400, "height": 800})
-    too_wide = {}
-    for name in NARROW:
-        window.goto(f"{address}{name}.html")
-        width = window.evaluate("document.documentElement.scrollWidth")
-        if width > 400:
-            too_wide[name] = width
-    assert not too_wide
+    window.goto(f"{address}{name}.html")
+    assert window.evaluate("document.documentElement.scrollWidth") <= 400
+    assert grave_violations(window) == []
