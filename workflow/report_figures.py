@@ -1,13 +1,14 @@
-"""The figures of a run's report that a campaign can measure: their units, and which direction is better. Pure."""
+"""The figures of a run's report that pipelines expect and campaigns measure: units, and which direction is better.
+
+The only list: names as in the report, `workflow.report.build.figure_values` has their values.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from workflow.campaign.file.campaign_spec import Better
-from workflow.report.report_model import Report, StagePart, StreamPart
-
+Better = Literal["less", "more"]
 SECTIONS = ("run", "stages", "streams")
 
 
@@ -15,7 +16,7 @@ class Figure(NamedTuple):
     """What a field of the report measures."""
 
     unit: str
-    """s, B, B/s, steps, steps/s, 1; empty: not known."""
+    """s, B, B/s, steps, steps/s, 1 (a share); empty: not known."""
     better: Better
     own_program: bool = True
     """Whether it is known also for programs that do not use `workflow.stage`."""
@@ -28,6 +29,9 @@ STAGE: Mapping[str, Figure] = {
     "compute_s": Figure("s", "less", own_program=False),
     "io_s": Figure("s", "less", own_program=False),
     "wait_s": Figure("s", "less", own_program=False),
+    "compute_share": Figure("1", "more", own_program=False),
+    "io_share": Figure("1", "less", own_program=False),
+    "wait_share": Figure("1", "less", own_program=False),
     "cpu_s": Figure("s", "less"),
     "steps_in": Figure("steps", "more"),
     "steps_out": Figure("steps", "more"),
@@ -41,17 +45,20 @@ STREAM: Mapping[str, Figure] = {
     "transfer_rate": Figure("B/s", "more", own_program=False),
     "io_s": Figure("s", "less", own_program=False),
     "wait_s": Figure("s", "less", own_program=False),
+    "idle": Figure("1", "less", own_program=False),
     "load_s": Figure("s", "less", own_program=False),
     "load_rate": Figure("B/s", "more", own_program=False),
     "steps": Figure("steps", "more"),
+    "dropped": Figure("steps", "less"),
     "bytes": Figure("B", "more"),
     "stored": Figure("B", "less"),
     "longest_queue": Figure("steps", "less"),
 }
-# Those of the program's own `figures.json`: `stages.NAME.figures.X`. Unit and direction are given with the metric.
+FIGURES: Mapping[str, Mapping[str, Figure]] = {"run": RUN, "stages": STAGE, "streams": STREAM}
+# Those of the program's own `figures.json`: `stages.NAME.figures.X`. Their units are not known.
 OWN = "figures."
+# Computed from two runs, those of a campaign: bytes written ÷ (time of the stage − its time without I/O).
 PERCEIVED = "perceived_throughput"
-# Computed from two runs: bytes written ÷ (time of the stage − its time without I/O).
 WITH_BASELINE: Mapping[str, Figure] = {PERCEIVED: Figure("B/s", "more", own_program=False)}
 STAGE_FIGURES: Mapping[str, Figure] = {**STAGE, **WITH_BASELINE}
 
@@ -79,8 +86,8 @@ class FigureName(NamedTuple):
 
 
 def fields_of(section: str) -> Mapping[str, Figure]:
-    """The fields of a section: `run`, `stages` or `streams`. Raises KeyError."""
-    return {"run": RUN, "stages": STAGE_FIGURES, "streams": STREAM}[section]
+    """The fields that a campaign may name of a section: `run`, `stages` or `streams`. Raises KeyError."""
+    return STAGE_FIGURES if section == "stages" else FIGURES[section]
 
 
 def to_figure_name(text: str) -> FigureName | None:
@@ -93,35 +100,3 @@ def to_figure_name(text: str) -> FigureName | None:
     if section not in SECTIONS or not field or (section == "run") != (not name):
         return None
     return FigureName(section, name, field)
-
-
-def figures_of(report: Report) -> dict[str, float]:
-    """All figures of a run that are known, by name."""
-    found: dict[str, float | None] = {f"run.{field}": getattr(report.run, field) for field in RUN}
-    for stage in report.stages:
-        found |= {f"stages.{stage.name}.{field}": _stage_figure(stage, field) for field in STAGE}
-        found |= {f"stages.{stage.name}.{OWN}{name}": value for name, value in stage.figures.items()}
-    for stream in report.streams:
-        found |= {f"streams.{stream.name}.{field}": _stream_figure(stream, field) for field in STREAM}
-    return {name: value for name, value in found.items() if value is not None}
-
-
-def _stage_figure(stage: StagePart, field: str) -> float | None:
-    """A field of the report, or what follows from two of them."""
-    if field == "step_rate":
-        return stage.steps_out / stage.wall_s if stage.steps_out and stage.wall_s else None
-    if field == "step_s":
-        parts, steps = (stage.compute_s, stage.io_s, stage.wait_s), max(stage.steps_out or 0, stage.steps_in or 0)
-        return sum(part or 0.0 for part in parts) / steps if steps and stage.compute_s is not None else None
-    value: float | None = getattr(stage, field)
-    return value
-
-
-def _stream_figure(stream: StreamPart, field: str) -> float | None:
-    """A field of the report; of loading, that of the slowest of its readers."""
-    if field == "load_s":
-        return max((each.io_s for each in stream.readers if each.io_s is not None), default=None)
-    if field == "load_rate":
-        return min((each.transfer_rate for each in stream.readers if each.transfer_rate is not None), default=None)
-    value: float | None = getattr(stream, field)
-    return value
