@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: demo test test-cluster adios2-mpi hdf5-mpi unit lint types imports mutants wheel bench pictures bless docs clean help
+.PHONY: demo test test-cluster adios2-mpi hdf5-mpi unit lint types imports mutants wheel bench pictures bless docs docs-site clean help
 
 help:            ## what there is to make
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 16
@@ -95,6 +95,10 @@ bless: $(VENV)/dev  ## rewrite the golden files after a change that is meant
 
 docs: $(VENV)/dev  ## rewrite the generated reference pages
 	$(BIN)/python tools/reference.py
+
+docs-site: $(VENV)/dev  ## the documentation as a site: build/site/index.html; warnings are errors (Python 3.11 or newer)
+	$(BIN)/python -m sphinx -b html -W --keep-going -E -q -c docs -d build/site-pages . build/site
+	@echo "the site: $(CURDIR)/build/site/index.html"
 
 clean:           ## remove what make made
 	rm -rf $(VENV) $(VENV)-mpi $(VENV)-crate $(VENV)-peers dist build .mypy_cache .ruff_cache .pytest_cache
