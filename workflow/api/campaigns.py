@@ -260,7 +260,9 @@ def campaign_status(
 def report_campaign(
     campaign: str | os.PathLike[str], directory: str | os.PathLike[str] | None = None, *, sets: Sequence[str] = ()
 ) -> tuple[CampaignResults, list[Path]]:
-    """What a campaign found so far; writes its table and report, and returns the files too. It is named as above.
+    """What a campaign found so far; writes its table and report, and returns these files, too.
+
+    The campaign is named as for `campaign_status`.
 
     `sets` lays values over its file for this report only: `threshold=0.02`.
 
