@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,7 @@ def check_drawing(graph: PipelineGraph, direction: Direction) -> DrawnPipeline:
     wanted += [(f"stage {stage.name}", f"file {file}") for stage in graph.stages for file in stage.writes]
     wanted += [(f"file {file}", f"stage {stage.name}") for stage in graph.stages for file in stage.reads]
     assert sorted(drawn.joins) == sorted(wanted)
+    assert len(set(drawn.tips)) == len(drawn.tips), "two arrows end at the same point"
     along = 1 if direction == "down" else 0
     box_of = {figure.key: figure.box for figure in drawn.figures}
     assert all(box_of[one][along + 2] < box_of[other][along] for one, other in drawn.joins), "an arrow points back"
@@ -101,6 +103,21 @@ def test_examples_and_studies(pipeline: str, bless: bool, monkeypatch: pytest.Mo
             golden.write_text(text, encoding="utf-8")
         assert golden.is_file(), f"no {golden.name}: run with --bless, then read it"
         assert text == golden.read_text(encoding="utf-8")
+
+
+def test_the_picture_of_the_readme_is_that_of_its_pipeline(bless: bool, tmp_path: Path) -> None:
+    found = re.search(
+        r"^```yaml\n(.*?)^```", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    )
+    assert found
+    (tmp_path / "pipeline.yaml").write_text(found[1], encoding="utf-8")
+    (tmp_path / "in.shock").touch()
+    plan = make_plan(load_pipeline(tmp_path / "pipeline.yaml"), LAPTOP, python="/env/bin/python", wf_version="0")
+    svg = make_svg(make_shapes(make_pipeline_graph(plan), "right"))
+    picture = ROOT / "docs/pictures/pipeline.svg"
+    if bless:
+        picture.write_text(svg, encoding="utf-8")
+    assert svg == picture.read_text(encoding="utf-8"), "run with --bless, then look at it"
 
 
 def test_nothing_is_kept_of_pipelines_that_are_gone() -> None:

@@ -241,10 +241,11 @@ wf.add_command(graph)
 def run(given: GivenPipeline, run_dir: Path | None, dry_run: bool, quiet: bool, detach: bool, no_probe: bool) -> None:
     """Run a pipeline, show its progress, and wait for its end.
 
-    PIPELINE is the YAML file. Exits with 0 when the run succeeded, 1 when it failed, 2 when it could not start, and
-    130 when it was interrupted, and 75 when it was stopped in order because its allocation was about to end. Ctrl-C
-    and a closed terminal stop the run, unless it was started with --detach: see `wf watch` and `wf cancel`. On a site
-    with a scheduler, outside of its jobs, the run is submitted as one job, which goes on without this terminal.
+    PIPELINE is the YAML file. Exits with 0 when the run succeeded, 1 when it failed, 2 when it could not start, 3 when
+    it succeeded and did not keep what the file expects (`expect`), 130 when it was interrupted, and 75 when it was
+    stopped in order because its allocation was about to end. Ctrl-C and a closed terminal stop the run, unless it was
+    started with --detach: see `wf watch` and `wf cancel`. On a site with a scheduler, outside of its jobs, the run is
+    submitted as one job, which goes on without this terminal.
     """
     from workflow.api import detach_run, make_plan, start_run
     from workflow.api.plans import find_site, refuse_allocation, refuse_missing, show_warnings
@@ -282,6 +283,7 @@ def run(given: GivenPipeline, run_dir: Path | None, dry_run: bool, quiet: bool, 
             progress.update(state)
             # The first stages are starting now: import meanwhile what only the end needs.
             from workflow.report.html.page import compile_templates
+            from workflow.report.read.expectations_file import keep_expectations
             from workflow.report.report_files import write_report
             from workflow.report.show.printing import show_end
 
@@ -290,6 +292,7 @@ def run(given: GivenPipeline, run_dir: Path | None, dry_run: bool, quiet: bool, 
             for state in states:
                 progress.update(state)
     report = write_report(directory, state)
+    keep_expectations(directory, report)
     show_end(report, directory)
     sys.exit(report.run.exit_code)
 
@@ -365,7 +368,13 @@ def logs(stage: str | None, run: Path | None, lines: int, follow: bool, raw: boo
 @wf.command()
 @run_argument
 @json_option("Print the report as JSON")
-def report(run: Path | None, as_json: bool) -> None:
+@click.option(
+    "--junit",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write the verdict and each expectation as test cases: JUnit's XML",
+)
+def report(run: Path | None, as_json: bool, junit: Path | None) -> None:
     """Show what a run did; write report.html and report.json.
 
     RUN is the name of a run below runs/, a path, or `latest` (default: the newest run).
@@ -375,6 +384,10 @@ def report(run: Path | None, as_json: bool) -> None:
 
     directory = find_run(run)
     result = write_report(directory)
+    if junit is not None:
+        from workflow.cli.run_junit import write_run_junit
+
+        write_run_junit(junit, result)
     if as_json:
         click.echo(result.to_json(), nl=False)
         return
