@@ -120,6 +120,34 @@ def test_the_picture_of_the_readme_is_that_of_its_pipeline(bless: bool, tmp_path
     assert svg == picture.read_text(encoding="utf-8"), "run with --bless, then look at it"
 
 
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("page", ["docs/tutorial.md", "docs/how-to/taps-and-pipes.md"])
+def test_the_docs_show_what_is_drawn(page: str, bless: bool, tmp_path: Path) -> None:
+    """Of the last pipeline before it, at first the starter."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    pipelines = [(ROOT / "examples/00-starter/pipeline.yaml").read_text(encoding="utf-8")]
+    drawn: list[list[str]] = []
+
+    def redrawn(found: re.Match[str]) -> str:
+        language, block = found.groups()
+        if language == "yaml" and block.startswith("# pipeline"):
+            pipelines.append(block)
+        if language != "console" or not block.startswith("$ wf graph "):
+            return found[0]
+        (tmp_path / "pipeline.yaml").write_text(pipelines[-1], encoding="utf-8")
+        plan = make_plan(load_pipeline(tmp_path / "pipeline.yaml"), LAPTOP, python="python", wf_version="0")
+        drawn.append(graph_lines(make_pipeline_graph(plan)))
+        return "\n".join(["```console", block.splitlines()[0], *drawn[-1], "```"])
+
+    shown = BLOCK.sub(redrawn, text)
+    if bless:
+        (ROOT / page).write_text(shown, encoding="utf-8")
+    assert drawn
+    assert (ROOT / page).read_text(encoding="utf-8") == shown
+
+
 def test_nothing_is_kept_of_pipelines_that_are_gone() -> None:
     expected = {f"{golden_name(pipeline)}.{suffix}" for pipeline in PIPELINES for suffix in ("json", "txt", "mmd")}
     assert {path.name for path in GOLDEN.iterdir()} == expected
