@@ -17,6 +17,8 @@ from click.testing import CliRunner
 
 from tests.support.drawings import DrawnPipeline, overlaps, read_rails, read_svg
 from tests.support.planner import Planner
+from tests.support.sample_run import make_end, make_stage
+from tests.support.sample_run import make_plan as sample_plan
 from workflow.cli.main import wf
 from workflow.plan.make import make_plan
 from workflow.report.graph.graph_mermaid import make_mermaid
@@ -26,6 +28,7 @@ from workflow.report.graph.graph_svg import make_svg
 from workflow.report.graph.graph_text import graph_lines
 from workflow.report.graph.layered_layout import spread
 from workflow.report.graph.pipeline_graph import GraphStage, GraphStream, PipelineGraph, make_pipeline_graph
+from workflow.report.html.pipeline_drawing import MOST_STAGES, pipeline_drawing
 from workflow.site.launcher_tables import launcher_options
 from workflow.site.site_model import Site
 from workflow.spec.load import load_pipeline
@@ -284,3 +287,19 @@ def test_the_verb_writes_what_the_suffix_names(tmp_path: Path, monkeypatch: pyte
     assert "a.jpg" in graph("-o", "a.jpg", code=2)
     assert "did you mean" in graph("--set", "stages.sim.rank=2", code=2)
     assert "cannot write" in graph("-o", "missing/a.svg", code=2)
+
+
+def test_the_report_has_a_drawing_for_wide_and_one_for_narrow_windows() -> None:
+    plan = sample_plan()
+    drawing = pipeline_drawing(plan)
+    assert drawing is not None and drawing.narrow is not None
+    assert "xmlns" not in drawing.wide, "a page of a report has no address in it"
+    assert drawing.wide.count('class="arrow"') == drawing.narrow.count('class="arrow"') == 4
+    names = [f"keep{number}" for number in range(MOST_STAGES)]
+    sinks = [make_stage(name, "sink", [make_end("pattern", "read")]) for name in names]
+    fan = plan.streams[1].model_copy(update={"readers": names[:8]})
+    wide = plan.model_copy(update={"stages": [*plan.stages[:2], *sinks[:8]], "streams": [plan.streams[0], fan]})
+    drawing = pipeline_drawing(wide)
+    assert drawing is not None and drawing.narrow is None, "from left to right is narrower, too"
+    assert pipeline_drawing(plan.model_copy(update={"stages": [*plan.stages, *sinks]})) is None
+    assert pipeline_drawing(plan.model_copy(update={"streams": []})) is None
