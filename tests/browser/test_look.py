@@ -221,6 +221,6 @@ def test_a_page_says_what_is_thinned_reaches_no_network_and_needs_no_mouse(
             break
         looker.page.keyboard.press("Tab")
     looker.do(lambda: looker.page.keyboard.press("ArrowRight"))
-    assert (
-        "step 1" in looker.state() and looker.page.locator("#step").get_attribute("aria-valuetext") == "step 1 (2 of 4)"
-    )
+    # Of the four steps the page has every second one.
+    assert "step 2" in looker.state()
+    assert looker.page.locator("#step").get_attribute("aria-valuetext") == "step 2 (2 of 2)"
