@@ -13,6 +13,7 @@ from typing import Any
 import click
 from pydantic import BaseModel
 
+from tools.api_reference import python_page, stage_page
 from workflow.errors import (
     EXIT_BAD_INPUT,
     EXIT_INTERRUPTED,
@@ -106,6 +107,8 @@ def pages() -> dict[str, str]:
         "commands.md": commands_page(),
         "json.md": json_page(),
         "report.md": report_page(),
+        "python.md": python_page(MADE),
+        "stage.md": stage_page(MADE),
     }
 
 

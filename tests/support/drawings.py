@@ -22,12 +22,13 @@ class DrawnFigure(NamedTuple):
 
 
 class DrawnPipeline(NamedTuple):
-    """An SVG, read back. `joins`: what the ends of each arrow lie on; those of streams first."""
+    """An SVG, read back. `joins`: what the ends of each arrow lie on; `tips`: where it points; `dashed`: of `joins`."""
 
     title: str
     size: tuple[float, float]
     figures: list[DrawnFigure]
     joins: list[Join]
+    tips: list[tuple[float, float]]
     dashed: list[Join]
 
 
@@ -38,7 +39,7 @@ def read_svg(text: str) -> DrawnPipeline:
     title, about = root.findtext(f"{SVG}title"), root.findtext(f"{SVG}desc")
     assert title and about
     figures = [_figure(group) for group in root.iter(f"{SVG}g") if group.attrib["class"] != "arrow"]
-    joins, dashed = [], []
+    joins, tips, dashed = [], [], []
     for group in root.iter(f"{SVG}g"):
         if group.attrib["class"] == "arrow":
             curve = group.find(f"{SVG}path[1]")
@@ -48,9 +49,10 @@ def read_svg(text: str) -> DrawnPipeline:
             tip = points[-1] if head is None else _points(head.attrib["d"])[0]
             join = _at(figures, points[0]), _at(figures, tip)
             joins.append(join)
+            tips.append(tip)
             dashed += [join] if "dashed" in curve.attrib["class"] else []
     width, height = map(float, root.attrib["viewBox"].split()[2:])
-    return DrawnPipeline(title, (width, height), figures, joins, dashed)
+    return DrawnPipeline(title, (width, height), figures, joins, tips, dashed)
 
 
 def _figure(group: ElementTree.Element) -> DrawnFigure:

@@ -22,7 +22,7 @@ from workflow.cli.cleaning import Removal, remove
 from workflow.cli.main import wf
 from workflow.formats.lease_file import LEASE_FILE
 from workflow.report.read.removable_runs import Criteria, find_runs, why_they_stay
-from workflow.run import run_brief, run_removal
+from workflow.run import run_removal
 from workflow.run.lease import Heartbeat, Lease
 from workflow.run.run_directory import PLAN_FILE
 from workflow.run.run_removal import look_into, remove_run
@@ -67,6 +67,7 @@ def test_the_newest_stay_the_others_go_and_nothing_else_is_touched(tmp_path: Pat
     data.mkdir()
     (data / "precious.bp").write_text("kept")
     (runs[0] / "linked").symlink_to(data)
+    (runs[1] / "dangling").symlink_to(tmp_path / "nowhere")
     Path("runs/latest").symlink_to("r0")
     Path("runs/notes.txt").write_text("mine")
     (Path("runs/no-run") / "streams").mkdir(parents=True)
@@ -126,6 +127,7 @@ def test_what_has_no_verdict_or_may_be_written_stays(tmp_path: Path) -> None:
     assert set(stays) == {"unfinished", "submitted", "lost", "alive", "writing", "link"}
     assert "`wf cancel lost`" in stays["lost"]
     assert "may still write" in stays["writing"]
+    assert "a link to a run elsewhere" in stays["link"]
     assert names() == before
     assert (tmp_path / "elsewhere/target" / PLAN_FILE).exists()
 
@@ -188,13 +190,13 @@ def test_an_interrupted_removal_leaves_each_run_whole_or_gone(at: str, monkeypat
 
         def interrupted(path: Path, *_: Any) -> None:
             if path.name.startswith(".removed-"):
-                (path / PLAN_FILE).unlink() if at == "removal" else None
+                (path / "events.jsonl").unlink() if at == "removal" else None
                 raise KeyboardInterrupt
 
         if at == "removal":
             patched.setattr(shutil, "rmtree", interrupted)
         else:
-            patched.setattr(run_removal, "read_brief", _interrupting(run_brief.read_brief, interrupted))
+            patched.setattr(run_removal, "look_into", _interrupting(look_into, interrupted))
         result = CliRunner().invoke(wf, ["clean", "--keep", "0", "--yes"])
         assert isinstance(result.exception, KeyboardInterrupt) or result.exit_code == 1
     whole = {name for name in names() if not name.startswith(".") and name != "latest"}

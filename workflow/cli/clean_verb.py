@@ -12,7 +12,6 @@ import click
 from workflow.cli.completion import complete_run
 from workflow.cli.options import json_option
 from workflow.errors import EXIT_OK, EXIT_RUN_FAILED, RunError, to_message
-from workflow.formatting import plural
 
 if TYPE_CHECKING:
     from workflow.cli.cleaning import Removal
@@ -109,8 +108,8 @@ def _say_end(removal: Removal, agreed: bool, failed: dict[Path, str]) -> None:
     if failed:
         show_errors([to_message("error", f"{path.name}: {reason}") for path, reason in failed.items()])
     if agreed:
-        gone = sum(run.directory not in failed for run in removal.chosen)
-        click.echo(f"removed {plural(gone, 'run')}")
+        gone = [run.directory for run in removal.chosen] + [rest.directory for rest in removal.rests]
+        click.echo(f"removed {sum(path not in failed for path in gone)} of {len(gone)}")
     elif not removal.is_empty:
         click.echo("nothing was removed")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,16 +41,19 @@ class Removal:
     @property
     def text(self) -> str:
         """`3 of 8 runs, 1.24 GB`."""
-        rests = f" and what is left of {plural(len(self.rests), 'removed run')}" if self.rests else ""
+        parts = [f"{len(self.chosen)} of {plural(len(self.found), 'run')}"] if self.chosen else []
+        parts += [f"what is left of {plural(len(self.rests), 'removed run')}"] if self.rests else []
         total = sum(run.size for run in self.chosen) + sum(rest.size for rest in self.rests)
-        return f"{len(self.chosen)} of {plural(len(self.found), 'run')}{rests}, {size(total)}"
+        return f"{' and '.join(parts)}, {size(total)}"
 
 
 def show_removal(removal: Removal) -> None:
-    """A line for each run to be removed, how much it is in all, and which runs cannot be removed."""
+    """A line for each run to be removed, how much it is in all, and why the others stay."""
     show_table(removal_table(removal.chosen))
-    click.echo(f"to remove: {removal.text}" if not removal.is_empty else f"nothing to remove: {removal.text}")
+    click.echo(f"to remove: {removal.text}" if not removal.is_empty else "nothing to remove")
     stay = [f"{run.directory.name} stays: {run.must_stay}" for run in removal.found if run.must_stay]
+    others = Counter(why for run, why in zip(removal.found, removal.stays, strict=True) if why and not run.must_stay)
+    stay += [f"{plural(count, 'run')} {'stays' if count == 1 else 'stay'}: {why}" for why, count in others.items()]
     show_messages([to_message("note", text) for text in stay])
 
 
@@ -72,9 +76,7 @@ def remove(removal: Removal) -> dict[Path, str]:
         for rest in removal.rests:
             failed |= {rest.directory: reason} if (reason := remove_rest(rest.directory)) else {}
     except KeyboardInterrupt:
-        click.echo(
-            f"removed {plural(gone, 'run')}; what is left of the next one goes with the next `wf clean`", err=True
-        )
+        click.echo(f"removed {plural(gone, 'run')} of {len(removal.chosen)}; `wf clean` goes on there", err=True)
         raise
     finally:
         repair_latest()

@@ -15,8 +15,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from workflow.run.lease import may_be_written
-from workflow.run.run_brief import read_brief
 from workflow.run.run_directory import LATEST, RUNS, point_latest
 from workflow.run.run_names import known_runs
 
@@ -78,11 +76,12 @@ def _walk(directory: Path) -> Iterator[os.stat_result]:
 
 
 def remove_run(run_dir: Path, listed: RunContents) -> str:
-    """Remove a run that has a verdict and is as it was when it was listed. Returns why it stays; empty when it is gone.
+    """Remove a run that is as it was when it was listed. Returns why it stays; empty when it is gone.
 
-    Interrupted before anything of it is removed, it is where it was.
+    Whoever works on a run changes it: a supervisor renews its lease. Interrupted before anything of it is removed, the
+    run is where it was.
     """
-    if (changed := _since_listed(run_dir, listed)) or (changed := _worked_on(run_dir)):
+    if changed := _since_listed(run_dir, listed):
         return changed
     away = run_dir.with_name(f".removed-{secrets.token_hex(4)}-{run_dir.name[:_LONGEST]}")
     try:
@@ -91,7 +90,7 @@ def remove_run(run_dir: Path, listed: RunContents) -> str:
         return f"it cannot be renamed: {error.strerror}"
     try:
         # Nobody finds it by its name any more: what has come until now is all that may have come.
-        changed = _since_listed(away, listed) or _worked_on(away)
+        changed = _since_listed(away, listed)
     except BaseException:
         away.rename(run_dir)
         raise
@@ -106,10 +105,6 @@ def _since_listed(directory: Path, listed: RunContents) -> str:
     if now is None or (now.device, now.inode) != (listed.device, listed.inode):
         return "it is not the directory that was listed"
     return "" if now == listed else "it has changed since it was listed"
-
-
-def _worked_on(run_dir: Path) -> str:
-    return "somebody works on it" if read_brief(run_dir).finished is None or may_be_written(run_dir) else ""
 
 
 def remove_rest(rest: Path) -> str:

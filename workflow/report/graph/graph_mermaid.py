@@ -39,7 +39,11 @@ def _lines(graph: PipelineGraph) -> Iterator[str]:
     for stage in graph.stages:
         yield from _files(stage, number[stage.name])
     yield from (f"class {own} added" for own in (number[each.name] for each in graph.stages if each.added))
+    roles = {"stream"} | {stage.kind for stage in graph.stages}
+    roles |= {"file"} if any(stage.reads or stage.writes for stage in graph.stages) else set()
     for role, (inside, edge) in LIGHT.roles.items():
+        if role not in roles:
+            continue
         # The page shows through a stream, so that its words have the colour of the page's.
         looks = "fill:none,stroke:none" if role == "stream" else f"fill:{inside},stroke:{edge},color:{LIGHT.text}"
         yield f"classDef {role} {looks}"

@@ -146,20 +146,12 @@ def _middles(rows: _Rows, gap: float) -> list[float]:
     """The middle of each node across the flow."""
     middle = [0.0] * len(rows.sizes)
     apart = {index: rows.sizes[index].across / 2 for row in rows.rows for index in row}
-    for sweep in range(2 * _SWEEPS):
+    # The last sweep is one along the flow: a chain is straight.
+    for sweep in range(_SWEEPS + 1):
         down = sweep % 2 == 0
+        neighbours = rows.before if down else rows.behind
         for row in rows.rows if down else rows.rows[::-1]:
-            near = [
-                [*rows.before[index], *rows.behind[index]]
-                if sweep >= _SWEEPS
-                else rows.before[index]
-                if down
-                else rows.behind[index]
-                for index in row
-            ]
-            wanted = [
-                _mean([middle[each] for each in own], middle[index]) for index, own in zip(row, near, strict=True)
-            ]
+            wanted = [_mean([middle[each] for each in neighbours[index]], middle[index]) for index in row]
             weights = [_STRAIGHT if rows.sizes[index].along == 0 else 1.0 for index in row]
             gaps = [apart[one] + gap + apart[other] for one, other in pairwise(row)]
             for index, place in zip(row, spread(wanted, weights, gaps), strict=True):

@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from workflow.formatting import plural
+from workflow.formatting import duration
 from workflow.report.read.run_list import list_runs
 from workflow.report.report_model import RunLine, RunVerdict
 from workflow.run.lease import may_be_written
@@ -83,9 +83,9 @@ def why_they_stay(runs: Sequence[FoundRun], criteria: Criteria, now: float) -> l
 
 def _unwanted(run: FoundRun, place: int, criteria: Criteria, now: float) -> str:
     if place < criteria.keep:
-        return "the newest stays" if criteria.keep == 1 else f"the newest {plural(criteria.keep, 'run')} stay"
+        return "the newest" if criteria.keep == 1 else f"among the newest {criteria.keep}"
     if run.line.state not in criteria.states:
-        return f"it has {run.line.state}" if run.line.state in ("succeeded", "failed") else f"it was {run.line.state}"
+        return f"state {run.line.state}"
     if criteria.older_than_s and (run.ended is None or now - run.ended < criteria.older_than_s):
-        return "it is not old enough"
+        return f"ended less than {duration(criteria.older_than_s)} ago"
     return ""
