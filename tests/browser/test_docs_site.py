@@ -37,6 +37,8 @@ QUESTIONS = {
     "run_pipeline": "docs/reference/python",
     "compression": "docs/how-to/policies",
     "hangs": "docs/how-to/when-it-hangs",
+    "out of memory": "docs/how-to/when-it-hangs",
+    "python api": "docs/reference/python",
     "install": "README",
     "openpmd": "docs/how-to/openpmd",
 }
