@@ -112,6 +112,12 @@ def read_size(_context: click.Context, _option: click.Parameter, text: str | Non
         raise click.BadParameter(str(error)) from error
 
 
+def wide_option(function: F) -> F:
+    """`--wide`, of the verbs that print tables."""
+    about = "Show all columns of the tables, however narrow the terminal is"
+    return click.option("--wide", is_flag=True, help=about)(function)
+
+
 def strategy_options(function: F) -> F:
     """The options of `wf plan` that compare strategies."""
     for decorate in (
