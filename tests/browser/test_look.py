@@ -143,6 +143,11 @@ def test_a_shock_run_step_by_step(runs: dict[str, Path], open_page: PageOpener, 
     z, velocity = atoms[2]["position"][:, 2], atoms[2]["velocity"][:, 2]
     every = np.concatenate([step["position"][:, 2] for step in atoms])
     np.testing.assert_array_equal(looker.drawn()["y"], counts(z, every, 100))
+    looker.press("End")  # the atom that has gone farthest is in the last bin
+    farthest = np.argmax([step["position"][:, 2].max() for step in atoms])
+    looker.press(*["ArrowLeft"] * (3 - int(farthest)))
+    np.testing.assert_array_equal(looker.drawn()["y"], counts(atoms[farthest]["position"][:, 2], every, 100))
+    looker.press("Home", "ArrowRight", "ArrowRight")
     looker.choose(form="points of two", against="velocity z")
     np.testing.assert_array_equal(looker.drawn()["x"], z)
     np.testing.assert_array_equal(looker.drawn()["y"], velocity)

@@ -63,6 +63,11 @@ def test_particles_are_one_entry_with_all_that_stands_beside_their_position(
     assert [column.label for column in found] == columns
 
 
+def test_a_species_and_a_variable_of_one_name_are_two_entries() -> None:
+    found, _ = make_views([contents(position=(9, 3), particles=())], range(3))
+    assert [each.name for each in found] == ["particles (particles)", "particles"]
+
+
 def test_a_curve_over_x_is_no_particle() -> None:
     assert find_species({"x": (9,), "y": (9,)}) == {}
 
