@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.chains import make_plan, make_stage, write_run
+from tests.support.waiting import wait_until
 from workflow.launch.allocation import Allocation, Host
 from workflow.launch.process_spec import ProcessSpec, make_process
 from workflow.plan.launch_requests import Received, stage_request
@@ -29,7 +30,6 @@ from workflow.run.processes.stage_processes import Crew
 from workflow.run.run_directory import read_filled_plan
 from workflow.site.launcher_tables import launcher_options
 
-DEADLINE_S = 30.0
 SLEEPER = [sys.executable, "-c", "import time; time.sleep(300)"]
 MPIEXEC = str(Path(sys.executable).parent / "mpiexec")
 # Stands for the ssh with which mpiexec reaches other nodes: the name of the node is all that they have of their own.
@@ -39,13 +39,6 @@ host=$1; shift
 SLURMD_NODENAME=$host exec sh -c "$*"
 """
 CLEAN_SSH = SSH.replace("SLURMD_NODENAME=$host exec", 'exec env -i "PATH=$PATH" "HOME=$HOME"')
-
-
-def wait_until(happened: Callable[[], bool], what: str, deadline_s: float = DEADLINE_S) -> None:
-    deadline = time.monotonic() + deadline_s
-    while not happened():
-        assert time.monotonic() < deadline, f"{what} did not happen within {deadline_s} s"
-        time.sleep(0.02)
 
 
 def write_lease(run_dir: Path, beat: int) -> None:
