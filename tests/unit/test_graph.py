@@ -17,6 +17,8 @@ from click.testing import CliRunner
 
 from tests.support.drawings import DrawnPipeline, overlaps, read_rails, read_svg
 from tests.support.planner import Planner
+from tests.support.sample_run import make_end, make_stage
+from tests.support.sample_run import make_plan as sample_plan
 from workflow.cli.main import wf
 from workflow.plan.make import make_plan
 from workflow.report.graph.graph_mermaid import make_mermaid
@@ -26,6 +28,7 @@ from workflow.report.graph.graph_svg import make_svg
 from workflow.report.graph.graph_text import graph_lines
 from workflow.report.graph.layered_layout import spread
 from workflow.report.graph.pipeline_graph import GraphStage, GraphStream, PipelineGraph, make_pipeline_graph
+from workflow.report.html.pipeline_drawing import MOST_STAGES, pipeline_drawing
 from workflow.site.launcher_tables import launcher_options
 from workflow.site.site_model import Site
 from workflow.spec.load import load_pipeline
@@ -118,6 +121,34 @@ def test_the_picture_of_the_readme_is_that_of_its_pipeline(bless: bool, tmp_path
     if bless:
         picture.write_text(svg, encoding="utf-8")
     assert svg == picture.read_text(encoding="utf-8"), "run with --bless, then look at it"
+
+
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("page", ["docs/tutorial.md", "docs/how-to/taps-and-pipes.md"])
+def test_the_docs_show_what_is_drawn(page: str, bless: bool, tmp_path: Path) -> None:
+    """Of the last pipeline before it, at first the starter."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    pipelines = [(ROOT / "examples/00-starter/pipeline.yaml").read_text(encoding="utf-8")]
+    drawn: list[list[str]] = []
+
+    def redrawn(found: re.Match[str]) -> str:
+        language, block = found.groups()
+        if language == "yaml" and block.startswith("# pipeline"):
+            pipelines.append(block)
+        if language != "console" or not block.startswith("$ wf graph "):
+            return found[0]
+        (tmp_path / "pipeline.yaml").write_text(pipelines[-1], encoding="utf-8")
+        plan = make_plan(load_pipeline(tmp_path / "pipeline.yaml"), LAPTOP, python="python", wf_version="0")
+        drawn.append(graph_lines(make_pipeline_graph(plan)))
+        return "\n".join(["```console", block.splitlines()[0], *drawn[-1], "```"])
+
+    shown = BLOCK.sub(redrawn, text)
+    if bless:
+        (ROOT / page).write_text(shown, encoding="utf-8")
+    assert drawn
+    assert (ROOT / page).read_text(encoding="utf-8") == shown
 
 
 def test_nothing_is_kept_of_pipelines_that_are_gone() -> None:
@@ -256,3 +287,19 @@ def test_the_verb_writes_what_the_suffix_names(tmp_path: Path, monkeypatch: pyte
     assert "a.jpg" in graph("-o", "a.jpg", code=2)
     assert "did you mean" in graph("--set", "stages.sim.rank=2", code=2)
     assert "cannot write" in graph("-o", "missing/a.svg", code=2)
+
+
+def test_the_report_has_a_drawing_for_wide_and_one_for_narrow_windows() -> None:
+    plan = sample_plan()
+    drawing = pipeline_drawing(plan)
+    assert drawing is not None and drawing.narrow is not None
+    assert "xmlns" not in drawing.wide, "a page of a report has no address in it"
+    assert drawing.wide.count('class="arrow"') == drawing.narrow.count('class="arrow"') == 4
+    names = [f"keep{number}" for number in range(MOST_STAGES)]
+    sinks = [make_stage(name, "sink", [make_end("pattern", "read")]) for name in names]
+    fan = plan.streams[1].model_copy(update={"readers": names[:8]})
+    wide = plan.model_copy(update={"stages": [*plan.stages[:2], *sinks[:8]], "streams": [plan.streams[0], fan]})
+    drawing = pipeline_drawing(wide)
+    assert drawing is not None and drawing.narrow is None, "from left to right is narrower, too"
+    assert pipeline_drawing(plan.model_copy(update={"stages": [*plan.stages, *sinks]})) is None
+    assert pipeline_drawing(plan.model_copy(update={"streams": []})) is None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from graphlib import TopologicalSorter
 from pathlib import PurePath
 from typing import Any, Literal
 
@@ -51,7 +50,7 @@ class GraphStream:
 
 @dataclass(frozen=True)
 class PipelineGraph:
-    """What is drawn. Stages stand after those that they read from, otherwise in the order of the plan."""
+    """What is drawn. Stages stand after those that they read from, as soon after them as possible."""
 
     pipeline: str
     stages: tuple[GraphStage, ...]
@@ -78,7 +77,12 @@ def make_pipeline_graph(plan: Plan) -> PipelineGraph:
     for stream in plan.streams:
         for reader in stream.readers:
             writers[reader].append(stream.writer)
-    order = list(TopologicalSorter(writers).static_order())
+    order: dict[str, int] = {}
+    while len(order) < len(stages):
+        ready = [name for name in stages if name not in order and all(writer in order for writer in writers[name])]
+        # Of several the first of the plan.
+        following = max(ready, key=lambda name: max((order[writer] for writer in writers[name]), default=-1))
+        order[following] = len(order)
     return PipelineGraph(
         plan.pipeline,
         tuple(_to_stage(stages[name]) for name in order),
