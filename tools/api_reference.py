@@ -188,7 +188,7 @@ def python_page(made: str) -> str:
         ("Errors, of `workflow.errors`", named(errors, "WfError", "SpecError", "RunError", "Problem")),
     ]  # fmt: skip
     introduction = f"{to_markdown(inspect.getdoc(api) or '')}\n\n{PYTHON_RULES.format(short=short)}\n"
-    return api_page("`workflow`: calls for notebooks and scripts", made, introduction, groups)
+    return api_page("`workflow`: the Python API, for notebooks and scripts", made, introduction, groups)
 
 
 def stage_page(made: str) -> str:

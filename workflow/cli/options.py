@@ -102,6 +102,12 @@ def json_option(about: str) -> Callable[[F], F]:
     return click.option("--json", "as_json", is_flag=True, help=about)
 
 
+def wide_option(function: F) -> F:
+    """`--wide`, of the verbs that print tables."""
+    about = "Show all columns of the tables, however narrow the terminal is"
+    return click.option("--wide", is_flag=True, help=about)(function)
+
+
 def strategy_options(function: F) -> F:
     """The options of `wf plan` that compare strategies."""
     for decorate in (
