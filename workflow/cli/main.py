@@ -32,6 +32,7 @@ from workflow.cli.completion import (
     script,
 )
 from workflow.cli.graph_verb import graph
+from workflow.cli.look_verb import look
 from workflow.cli.options import (
     GivenPipeline,
     check_portable_option,
@@ -432,6 +433,7 @@ def compare(run_a: Path, run_b: Path, tolerance: float, as_json: bool, wide: boo
     sys.exit(result.exit_code)
 
 
+wf.add_command(look)
 campaign.add_command(archive_of_campaign)
 wf.add_command(campaign)
 wf.add_command(archive)
