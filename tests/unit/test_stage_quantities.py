@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import adios2
 import numpy as np
 import pytest
 
+from workflow import stage
+from workflow.formats.stage_file import StageSettings, StreamEnd
+from workflow.stage import settings
 from workflow.stage.data.quantities import label_of, unit_of
 
 MOMENTUM = "/data/particles/electrons/momentum/x"
@@ -36,3 +41,33 @@ OPENPMD: dict[str, Any] = {
 )
 def test_what_attributes_say(variable: str, attributes: dict[str, Any], label: str, unit: str) -> None:
     assert (label_of(variable, attributes), unit_of(variable, attributes)) == (label, unit)
+
+
+def test_units_of_the_pipeline_reach_files_and_readers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, units = str(tmp_path / "field.bp"), {"T": "K", "v": "m/s", "absent": "s"}
+    write = StreamEnd("field", "field", "write", "BP5", path, units=units)
+    monkeypatch.setattr(settings, "_current", StageSettings(ends=(write,)))
+    with stage.open_writer("field") as out:
+        out.attribute("unit", "km/s", variable="v")
+        with out.step():
+            for name in ("T", "v", "w"):
+                out.write(name, np.arange(3.0))
+    with adios2.FileReader(path) as file:
+        found = {name: info["Value"].strip('"') for name, info in file.available_attributes().items()}
+    assert found == {"T/unit": "K", "v/unit": "km/s"}, "what the program itself says comes first"
+
+    # A program that does not use workflow.stage writes no units: its readers know them all the same.
+    read = StreamEnd("field", "field", "read", "BP5", path, units={"w": "eV", "T": "mK"}, open_timeout_s=0.0)
+    monkeypatch.setattr(settings, "_current", StageSettings(ends=(read,)))
+    copied: dict[str, Any] = {}
+
+    class Copy:
+        def attribute(self, name: str, value: Any) -> None:
+            copied[name] = str(value)
+
+    with stage.open_reader("field") as field:
+        for step in field:
+            assert [step.unit(name) for name in ("T", "v", "w")] == ["K", "km/s", "eV"]
+            assert step.attributes("w") == {"unit": "eV"} and step.label("w") == "w"
+            step.copy_attributes_to(Copy())
+    assert copied == {"T/unit": "K", "v/unit": "km/s", "w/unit": "eV"}
