@@ -99,8 +99,8 @@ class Shown(NamedTuple):
     value: str
     x: str
     time: Scaled
-    vertical: str = ""
-    horizontal: str = ""
+    vertical: str = INDEX.name
+    horizontal: str = INDEX.name
 
 
 def in_readable_units(panel: Panel, names: Names) -> Shown:
@@ -232,8 +232,7 @@ def draw_images(figure: Figure, cell: SubplotSpec, shown: Shown, args: SimpleNam
         axes.locator_params(axis="x", prune="upper" if column < number - 1 else None)  # labels would overlap
         if number > 1:
             axes.set_title(shown.time.moment(panel.shots[index].time))
-        if panel.extent is not None:
-            axes.set(xlabel=shown.horizontal, ylabel="" if column else shown.vertical)
+        axes.set(xlabel=shown.horizontal, ylabel="" if column else shown.vertical)
     figure.colorbar(scale, ax=row, label=shown.value, pad=0.02, aspect=14, extend=beyond(panel, args))
 
 
@@ -251,7 +250,7 @@ def height_of(panel: Panel, args: SimpleNamespace, width: float) -> float:
         ratio = abs((top - bottom) / (right - left))
     else:
         ratio = panel.shots[-1].values.shape[0] / panel.shots[-1].values.shape[1]
-    labels = 0.35 + 2 * GAP + 0.2 * (panel.extent is not None) + 0.2 * (images_of(panel, args) > 1)
+    labels = 0.55 + 2 * GAP + 0.2 * (images_of(panel, args) > 1)
     return float(np.clip((width - 1.4) / images_of(panel, args) * ratio, 0.6, 6.0)) + labels
 
 
