@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: demo test test-cluster adios2-mpi hdf5-mpi unit lint types imports mutants wheel bench pictures bless docs clean help
+.PHONY: demo test test-cluster adios2-mpi hdf5-mpi unit lint types imports mutants wheel bench pictures bless docs docs-site clean help
 
 help:            ## what there is to make
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 16
@@ -80,7 +80,7 @@ mutants: $(VENV)/dev  ## change the code at one place at a time and see that a t
 # What we compare ourselves with, apart from us: its dependencies are not ours.
 $(VENV)-peers/ready: Makefile
 	$(PYTHON) -m venv $(VENV)-peers
-	$(VENV)-peers/bin/python -m pip --disable-pip-version-check install --quiet parsl==2026.10.26 snakemake==9.27.1 hyperqueue==0.27.0
+	$(VENV)-peers/bin/python -m pip --disable-pip-version-check install --quiet parsl==2026.10.26 snakemake==9.27.1 hyperqueue==0.27.0 muscle3==0.11.0
 	@touch $@
 
 bench: $(VENV)/dev $(VENV)-mpi/ready $(VENV)-peers/ready  ## measure, and write docs/benchmarks.md and its pictures; some alone: BENCH='transports lowfive', short: BENCH=--quick
@@ -91,10 +91,14 @@ pictures: $(VENV)/dev  ## draw docs/pictures from what `make bench` measured las
 	$(BIN)/python tests/bench/pictures.py
 
 bless: $(VENV)/dev  ## rewrite the golden files after a change that is meant
-	$(BIN)/python -m pytest tests/golden tests/specs --bless
+	$(BIN)/python -m pytest $$(grep -rl 'bless: bool' tests --include='test_*.py') --bless
 
 docs: $(VENV)/dev  ## rewrite the generated reference pages
 	$(BIN)/python tools/reference.py
+
+docs-site: $(VENV)/dev  ## the documentation as a site: build/site/index.html; warnings are errors (Python 3.11 or newer)
+	$(BIN)/python -m sphinx -b html -W --keep-going -E -q -c docs -d build/site-pages . build/site
+	@echo "the site: $(CURDIR)/build/site/index.html"
 
 clean:           ## remove what make made
 	rm -rf $(VENV) $(VENV)-mpi $(VENV)-crate $(VENV)-peers dist build .mypy_cache .ruff_cache .pytest_cache

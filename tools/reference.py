@@ -13,7 +13,17 @@ from typing import Any
 import click
 from pydantic import BaseModel
 
-from workflow.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_OK, EXIT_RUN_FAILED, EXIT_STOPPED
+from tools.api_reference import python_page, stage_page
+from workflow.errors import (
+    EXIT_BAD_INPUT,
+    EXIT_INTERRUPTED,
+    EXIT_OK,
+    EXIT_REGRESSED,
+    EXIT_RUN_FAILED,
+    EXIT_STOPPED,
+    EXIT_UNDECIDED,
+    EXIT_VIOLATED,
+)
 from workflow.spec.models.engine import EngineParameter
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -37,16 +47,30 @@ EXIT_CODES = f"""## Exit codes
 | code | meaning |
 |---|---|
 | {EXIT_OK} | it worked; of a run: *succeeded* |
-| {EXIT_RUN_FAILED} | a run failed, or is lost; a campaign is not complete, or its gate failed; data differ; \
-something could not be ended |
+| {EXIT_RUN_FAILED} | a run failed, or is lost; a campaign is not complete; data differ; \
+something could not be ended or removed |
 | {EXIT_BAD_INPUT} | bad input: the command line, a file, this machine; nothing was started |
+| {EXIT_VIOLATED} | [an expectation](../how-to/performance-gate.md#a-gate-for-a-single-run) was not kept: of a run \
+that succeeded, or of a campaign that is complete |
+| {EXIT_REGRESSED} | the gate of a campaign: a metric has regressed, or is not measured any more |
+| {EXIT_UNDECIDED} | the gate of a campaign with `--strict`: nothing has regressed, and a metric is undecided, or a \
+trial is missing |
 | {EXIT_STOPPED} | the run was stopped in order before [the job ends](../how-to/when-a-node-dies.md) |
 | {EXIT_INTERRUPTED} | interrupted: Ctrl-C, `wf cancel`, or the job was cancelled |
 """
+EXPECT_RULES = """`FIGURE: CONDITION`, in `expect` of a stage, of a stream, or at the top of the file for the run as
+a whole. A condition is an operator (`<`, `<=`, `==`, `>=`, `>`) and a quantity with its unit: `"> 1 GB/s"`, in quotes
+because `>` has a meaning in YAML. A number alone means `==`, which only counts and sizes can have. Figures are those
+that [campaigns measure](campaign.md#figures); shares are written in percent. `figures: {NAME: CONDITION}` of a stage is
+about the numbers in the `figures.json` that its program wrote. `null`, in a profile or by `--set`, removes an
+expectation. [How-to](../how-to/performance-gate.md#a-gate-for-a-single-run).
+"""
 FIGURE_RULES = """What `metrics` may name: fields of [the report](report.md) of a run; `step_rate`, its `steps_out`
-divided by its `wall_s`; `step_s`, its `compute_s`, `io_s` and `wait_s` together, divided by its steps; `load_s` and
-`load_rate`, the `io_s` and the `transfer_rate` of the slowest reader of the stream; and `perceived_throughput`, which
-needs a `baseline`. Those that are not known of every program need `workflow.stage` in it, as all components have.
+divided by its `wall_s`; `step_s`, its `compute_s`, `io_s` and `wait_s` together, divided by its steps; `compute_share`,
+`io_share` and `wait_share`, these divided by its `wall_s`; `load_s` and `load_rate`, the `io_s` and the `transfer_rate`
+of the slowest reader of the stream; `dropped`, the steps that the reader which dropped most did not read; and
+`perceived_throughput`, which needs a `baseline`. Those that are not known of every program need `workflow.stage` in it,
+as all components have.
 `stages.NAME.figures.X` is the number `X` in the `figures.json` that the program of the stage wrote into its working
 directory.
 """
@@ -83,22 +107,32 @@ def pages() -> dict[str, str]:
         "commands.md": commands_page(),
         "json.md": json_page(),
         "report.md": report_page(),
+        "python.md": python_page(MADE),
+        "stage.md": stage_page(MADE),
     }
 
 
 def pipeline_page() -> str:
-    """Every key of the pipeline file, a table per part."""
+    """Every key of the pipeline file, a table per part; then the figures that `expect` may name."""
+    from workflow.report_figures import RUN, STAGE, STREAM
+    from workflow.spec.expectations import condition_example
     from workflow.spec.models.pipeline import PipelineSpec
 
     lines = ["# The pipeline file", MADE]
     lines.append("Unknown keys are refused. Durations and sizes carry units: `10 min`, `30 s`, `2 GiB`, `16 MB`.\n")
-    return "\n".join([*lines, *_keys(PipelineSpec)])
+    lines += [*_keys(PipelineSpec), "## Expectations", "", EXPECT_RULES]
+    lines.append("| `expect` of | figure | for example | known of every program |\n|---|---|---|---|")
+    for owner, figures in (("the run", RUN), ("a stage", STAGE), ("a stream", STREAM)):
+        for name, figure in figures.items():
+            known = "yes" if figure.own_program else "no"
+            lines.append(f"| {owner} | `{name}` | `{condition_example(figure)}` | {known} |")
+    return "\n".join([*lines, ""])
 
 
 def campaign_page() -> str:
     """Every key of the campaign file, and every figure that it can measure."""
     from workflow.campaign.file.campaign_spec import CampaignSpec
-    from workflow.campaign.file.figures import RUN, STAGE_FIGURES, STREAM
+    from workflow.report_figures import RUN, STAGE_FIGURES, STREAM
 
     lines = ["# The campaign file", MADE, CAMPAIGN_RULES, *_keys(CampaignSpec), "## Figures", "", FIGURE_RULES]
     lines.append("| figure | unit | better | known of every program |\n|---|---|---|---|")
@@ -186,7 +220,7 @@ def json_page() -> str:
     """What `--json` prints: every field of every document, from the models."""
     from workflow.campaign.changes.changes_model import CampaignChanges
     from workflow.campaign.results.results_model import CampaignList, CampaignResults, CampaignStatus
-    from workflow.cli.json_output import CheckResult, ComponentList, RunList, SiteList
+    from workflow.cli.json_output import CheckResult, CleanResult, ComponentList, RunList, SiteList
     from workflow.compare.comparison import Comparison
     from workflow.forecast.calibration_model import Calibration
     from workflow.forecast.forecast_model import Forecast
@@ -195,6 +229,7 @@ def json_page() -> str:
     documents: list[tuple[str, type[BaseModel]]] = [
         ("wf check --json", CheckResult), ("wf components --json", ComponentList),
         ("wf sites --json", SiteList), ("wf runs --json", RunList),
+        ("wf clean --json", CleanResult),
         ("wf compare --json", Comparison),
         ("wf calibrate --show --json, calibration/SITE.json", Calibration), ("forecast.json of a run", Forecast),
         ("wf campaign status --json", CampaignStatus), ("wf campaign list --json", CampaignList),

@@ -13,6 +13,9 @@ from typing import Literal
 EXIT_OK = 0
 EXIT_RUN_FAILED = 1
 EXIT_BAD_INPUT = 2
+EXIT_VIOLATED = 3
+EXIT_REGRESSED = 4
+EXIT_UNDECIDED = 5
 # As EX_TEMPFAIL of sysexits.h: nothing is wrong, but there was not enough time. Batch systems know it as "try again".
 EXIT_STOPPED = 75
 EXIT_INTERRUPTED = 130

@@ -5,14 +5,16 @@ First `wf calibrate` measures memory, transports and files. Then each pipeline r
 file. After that the same pipelines run in other ways: by every transport that this ADIOS2 has, with another queue, with
 compression, written asynchronously. `forecast.json` of each run, made before it started, is compared with the time per
 step that its stages recorded. The error is |forecast ÷ measured − 1| of the writer's time per step; "inside" counts
-trials whose measured median lies between the quartiles of the forecast. Takes the Python that WF_MPI_PYTHON names,
-else this one.
+trials whose measured median lies between the quartiles of the forecast. Then the trials of three studies
+(examples/campaigns), each once, one after the other: what is not known of a trial is calibrated from its run, and every
+other one is forecast before it starts. Takes the Python that WF_MPI_PYTHON names, else this one.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -23,6 +25,8 @@ from typing import Any
 
 from tests.bench import streams
 from tests.bench.streams import Row
+from workflow.campaign.file.load_campaign import load_campaign
+from workflow.campaign.file.trials import make_trials
 
 TARGET_PERCENT = 15
 PIPELINES = {
@@ -33,6 +37,8 @@ PIPELINES = {
         "gray_scott", "{size: [64], steps: 300, write_every: 3}", "histogram", "{variable: V, range: [0.0, 1.0]}",
     ),
 }  # fmt: skip
+# A study, and the stage whose time per step is forecast.
+STUDIES = {"async-io": "simulation", "coupled-pipeline": "md", "adios-at-scale/asynchronous": "simulation"}
 TEXT = """
 wf: 1
 name: forecast
@@ -45,6 +51,10 @@ streams:
   %s
 %s
 """
+
+
+Judged = tuple[float, bool, str]
+"""The error in percent, whether the measurement is inside the forecast's quartiles, and both in words."""
 
 
 @dataclass(frozen=True)
@@ -121,33 +131,67 @@ def measure() -> list[Row]:
             # The data of the last one, which is a simulation's.
             data = f"former-{len(PIPELINES) - 1}/streams/data.bp:U"
             wf(folder, "calibrate", "--only", "compressors", "--data", data, *quick)
-        found: dict[str, list[tuple[float, bool, str]]] = {}
+        found: dict[str, list[Judged]] = {}
         for number, trial in enumerate(trials(streams.planes())):
             report = run(folder, trial, f"run-{number}")
             line = next(each for each in report["forecast"] if each["what"] == "time per step of make")
-            inside = line["low"] <= line["measured"] <= line["high"]
-            said = f"{trial.name}: forecast {line['forecast'] * 1e3:.1f} ms, measured {line['measured'] * 1e3:.1f} ms"
-            print(f"{100 * line['difference']:+6.1f} %  {said}  {report['off']}", file=sys.stderr, flush=True)
-            found.setdefault(trial.kind, []).append((abs(100 * line["difference"]), inside, said))
-    return rows(found)
+            found.setdefault(trial.kind, []).append(judged(line, trial.name))
+        return rows(found, study_errors(folder))
 
 
-def rows(found: dict[str, list[tuple[float, bool, str]]]) -> list[Row]:
-    """The median error over all trials, and by kind."""
+def study_errors(folder: Path) -> dict[str, list[Judged]]:
+    """Of each study, the trials of which every stage was known."""
+    found: dict[str, list[Judged]] = {}
+    for study, stage in STUDIES.items():
+        campaign = streams.ROOT / "examples/campaigns" / study
+        for number, trial in enumerate(make_trials(load_campaign(campaign / "campaign.yaml"))):
+            name = f"{study.replace('/', '-')}-{number}"
+            values = [f"--set={key}={json.dumps(value)}" for key, value in trial.parameters.items()]
+            wf(folder, "run", str(campaign / "pipeline.yaml"), *values, "--run-dir", name, "-q")
+            report = json.loads(wf(folder, "report", name, "--json"))
+            lines = (each for each in report["forecast"] if each["what"] == f"time per step of {stage}")
+            line = next(lines, None)
+            if line is None or not line["complete"]:
+                wf(folder, "calibrate", "--from", name)
+            else:
+                said = ", ".join([study, *map(str, trial.parameters.values())])
+                found.setdefault(study, []).append(judged(line, said))
+            # The data of all trials are more than memory holds.
+            shutil.rmtree(folder / name)
+    return found
+
+
+def judged(line: dict[str, Any], name: str) -> Judged:
+    """The error in percent, whether the measurement is inside the forecast's quartiles, and both in words."""
+    said = f"{name}: forecast {line['forecast'] * 1e3:.1f} ms, measured {line['measured'] * 1e3:.1f} ms"
+    print(f"{100 * line['difference']:+6.1f} %  {said}", file=sys.stderr, flush=True)
+    return abs(100 * line["difference"]), line["low"] <= line["measured"] <= line["high"], said
+
+
+def rows(found: dict[str, list[Judged]], of_studies: dict[str, list[Judged]]) -> list[Row]:
+    """The median error over all trials, and by kind; then the same of the studies."""
+    said = [*summary("", found), *(kind_row(kind, each) for kind, each in found.items())]
+    said += summary(" over the studies", of_studies)
+    return said + [kind_row(study, each) for study, each in of_studies.items()]
+
+
+def summary(of: str, found: dict[str, list[Judged]]) -> list[Row]:
+    """The median and the largest error."""
     every = [each for kind in found.values() for each in kind]
-    errors = [error for error, _, _ in every]
     worst = max(every)
-    said = [
+    inside = sum(each[1] for each in every)
+    return [
         streams.row(
-            "median error of the time per step", statistics.median(errors), "%", TARGET_PERCENT, "lower",
-            f"{len(every)} trials; {sum(inside for _, inside, _ in every)} inside the forecast's quartiles",
+            f"median error of the time per step{of}", statistics.median(error for error, _, _ in every), "%",
+            TARGET_PERCENT, "lower", f"{len(every)} trials; {inside} inside the forecast's quartiles",
         ),
-        streams.row("largest error", worst[0], "%", better="lower", detail=worst[2]),
+        streams.row(f"largest error{of}", worst[0], "%", better="lower", detail=worst[2]),
     ]  # fmt: skip
-    return said + [
-        streams.measured(f"error, {kind}", [error for error, _, _ in of_kind], "%", better="lower")
-        for kind, of_kind in found.items()
-    ]
+
+
+def kind_row(kind: str, found: list[Judged]) -> Row:
+    """The errors of one kind of trials."""
+    return streams.measured(f"error, {kind}", [error for error, _, _ in found], "%", better="lower")
 
 
 if __name__ == "__main__":

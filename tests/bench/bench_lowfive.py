@@ -10,12 +10,17 @@ in sum. Every value of the first and of the last step is checked, outside of wha
 one dimension into a buffer and copies them from there: `perf` saw the consumer copy as much there as it fetched (24 %
 and 25 % of its samples), and 48 MB from three writers took 11 ms of its CPU time as 3-D blocks, but 6 ms as a 1-D
 array.
+Beside it MUSCLE3, where it is installed: three producers and a consumer that exchange its own messages (msgpack over
+TCP), a process each, whose model has no part of an array for each of several consumers.
 Workload: T. Peterka et al., "LowFive: In Situ Data Transport for High-Performance Workflows", IPDPS 2023.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import tempfile
 import time
 from collections.abc import Callable
 from itertools import pairwise
@@ -26,6 +31,8 @@ from tests.bench import streams
 from tests.bench.streams import Row
 
 SHAPES = [(3, 1), (6, 2)]
+PEERS = os.environ.get("WF_PEERS_PYTHON", "")
+MUSCLE3 = "messages of MUSCLE3"
 EDGE, PARTICLES = 100, 1_000_000
 WARM, STEPS = 4, 20
 PIPELINE = """
@@ -204,6 +211,19 @@ def messages_s(shape: tuple[int, int]) -> float:
     return streams.median(streams.alone(__file__, "messages", settings, ranks=sum(shape), env=env))
 
 
+def muscle3_s() -> float:
+    """Median seconds per step by MUSCLE3's messages from three producers to a consumer."""
+    with tempfile.TemporaryDirectory() as folder:
+        argv = [PEERS, str(Path(__file__).with_name("muscle3_messages.py")), str(STEPS)]
+        subprocess.run(argv, cwd=folder, check=True, capture_output=True, timeout=streams.TIMEOUT_S)
+        return streams.median(json.loads((Path(folder) / "times.json").read_text()))
+
+
+def has_muscle3() -> bool:
+    """Whether the peers' Python has it."""
+    return bool(PEERS) and subprocess.run([PEERS, "-c", "import libmuscle"], capture_output=True).returncode == 0
+
+
 # the page
 
 
@@ -224,6 +244,8 @@ def compare(shape: tuple[int, int], cores: int) -> list[Row]:
         "file, after (bp5)": lambda: coupled_s(shape, "via: bp5"),
         "plain MPI": lambda: messages_s(shape),
     }
+    if shape == (3, 1) and has_muscle3():
+        ways[MUSCLE3] = muscle3_s
     seconds = streams.take_turns(ways, streams.repetitions(5))
     name = f"{shape[0]}→{shape[1]}"
     crowd = f"{sum(shape)} ranks on {cores} cores" if sum(shape) > cores else ""

@@ -1,15 +1,21 @@
-"""Every code block of the documentation is checked: pipelines by `wf check`, commands by `wf VERB --help`.
+"""Every code block of the documentation is checked: pipelines by `wf check`, commands by the command line itself.
 
-A block that is only a part says so in its first line (`# fragment`), so that nothing is skipped in silence.
+A block that is only a part says so in its first line (`# fragment`), so that nothing is skipped in silence. Links
+between pages and their anchors are checked in the site (tests/browser/test_docs_site.py).
 """
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
+import subprocess
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import urlsplit
+from xml.etree import ElementTree
 
 import click
 import pytest
@@ -18,8 +24,17 @@ from click.testing import CliRunner
 from workflow.cli.main import wf
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")])
-BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+FOLDERS = ("docs", "examples", "tests")
+PAGES = sorted([*ROOT.glob("*.md"), *(page for folder in FOLDERS for page in (ROOT / folder).rglob("*.md"))])
+BLOCK = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^ *```", re.MULTILINE)
+INLINE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
+# A block in another language would be read by nobody.
+LANGUAGES = {"console", "yaml", "python", "json", "xml", "sh", "text", ""}
+# Programs of consoles that are neither ours nor looked into.
+ELSEWHERE = {
+    ".", "bpls", "cd", "cp", "du", "eval", "git", "grep", "ls", "mkdir", "module", "salloc", "srun",
+}  # fmt: skip
 
 
 class Block(NamedTuple):
@@ -31,9 +46,10 @@ class Block(NamedTuple):
 
 def blocks() -> Iterator[Block]:
     for page in PAGES:
-        text = page.read_text()
+        text = page.read_text(encoding="utf-8")
         for match in BLOCK.finditer(text):
-            yield Block(str(page.relative_to(ROOT)), text.count("\n", 0, match.start()) + 1, match[1], match[2])
+            line = text.count("\n", 0, match.start()) + 1
+            yield Block(str(page.relative_to(ROOT)), line, match[2], textwrap.dedent(match[3]))
 
 
 ALL = list(blocks())
@@ -48,26 +64,73 @@ def is_fragment(block: Block) -> bool:
     return block.text.lstrip().startswith("# fragment")
 
 
+def commands(block: Block) -> Iterator[list[str]]:
+    """The words of each command of a console."""
+    for line in block.text.replace("\\\n", " ").splitlines():
+        if line.startswith("$ "):
+            for command in re.split(r" && |; ", line[2:].partition(" #")[0]):
+                yield shlex.split(command)
+
+
+def check_wf(words: list[str]) -> None:
+    """The verb exists, and has these options. Words after it that are no options may be anything."""
+    command, verb = " ".join(words), wf.commands.get(words[1])
+    place = 2
+    while isinstance(verb, click.Group) and place < len(words):
+        verb, place = verb.commands.get(words[place]), place + 1
+    assert verb is not None, f"no such verb: {command}"
+    known = {option for each in verb.params for option in [*each.opts, *each.secondary_opts]} | {"--help"}
+    used = {word.partition("=")[0] for word in words[place:] if re.match("--?[a-z]", word)}
+    assert used <= known, f"`{command}` has no {used - known}"
+
+
+def check_program(words: list[str]) -> None:
+    """A target of make, an extra of the package, a script of ours: whatever is named exists."""
+    program = words[0]
+    if program == "make":
+        folder = Path(words[words.index("-C") + 1]) if "-C" in words else Path()
+        makefile = (ROOT / folder / "Makefile").read_text()
+        targets = [word for word in words[1:] if "=" not in word and word not in ("-C", str(folder))]
+        assert all(re.search(rf"^{re.escape(each)}:", makefile, re.MULTILINE) for each in targets), words
+    elif program.startswith("pip"):
+        extras = {each for word in words for found in re.findall(r"\[([\w,]+)\]", word) for each in found.split(",")}
+        project = (ROOT / "pyproject.toml").read_text()
+        assert all(re.search(rf"^{each} = \[", project, re.MULTILINE) for each in extras), words
+    elif program.startswith("python"):
+        scripts = [word.removeprefix("CHECKOUT/") for word in words if word.endswith(".py")]
+        assert all((ROOT / each).is_file() for each in scripts), words
+    else:
+        assert program in ELSEWHERE, f"{program}: which program is this?"
+
+
+def test_every_block_is_found() -> None:
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        assert len(FENCE.findall(text)) == 2 * len(BLOCK.findall(text)), f"{page}: a block does not end, or has options"
+    assert {block.language for block in ALL} <= LANGUAGES
+    assert all(block.text.startswith("$ ") for block in ALL if block.language == "console")
+
+
 @pytest.mark.parametrize("block", of("console"))
 def test_commands_exist(block: Block) -> None:
+    # test_docs_messages.py runs what ends with a message: it may show misspelt commands.
     if re.search("^(error|warning|note): ", block.text, re.MULTILINE):
-        return  # test_docs_messages.py runs it: it may show misspelt commands
-    for line in block.text.replace("\\\n", " ").splitlines():
-        for command in line.removeprefix("$ ").partition("#")[0].split(";"):
-            words = shlex.split(command)
-            if words[:1] != ["wf"]:
-                continue
-            verb = wf.commands.get(words[1])
-            if isinstance(verb, click.Group):
-                words = words[1:]
-                verb = verb.commands.get(words[1])
-            assert verb is not None, f"no such verb: {command}"
-            if isinstance(verb, click.Group):
-                verb = verb.commands.get(words[2])
-                assert verb is not None, f"no such verb: {command}"
-            known = {option for parameter in verb.params for option in [*parameter.opts, *parameter.secondary_opts]}
-            used = {word.partition("=")[0] for word in words[2:] if word.startswith("-")}
-            assert used <= known, f"{command}: wf {words[1]} has no {used - known}"
+        return
+    for words in commands(block):
+        if words[0].rpartition("/")[2] == "wf":
+            check_wf(words)
+        else:
+            check_program(words)
+
+
+def test_commands_in_sentences_exist() -> None:
+    for page in PAGES:
+        for span in INLINE.findall(BLOCK.sub("", page.read_text(encoding="utf-8"))):
+            words = re.split(" [>|] ", span)[0].replace("…", "").split()
+            if words[:1] == ["wf"] and re.match("[a-z]", "".join(words[1:])):
+                check_wf(words)
+            elif words[:1] == ["make"] and span != "make install-python":  # LAMMPS has that one
+                check_program(words)
 
 
 @pytest.mark.parametrize("block", of("yaml"))
@@ -92,10 +155,25 @@ def test_python_compiles(block: Block) -> None:
     compile(block.text, f"{block.page}:{block.line}", "exec")
 
 
+@pytest.mark.parametrize("block", of("json", "xml", "sh"))
+def test_other_blocks_are_well_formed(block: Block) -> None:
+    if block.language == "json":
+        json.loads(block.text)
+    elif block.language == "xml":
+        ElementTree.fromstring(block.text)
+    else:
+        checked = subprocess.run(["bash", "-n"], input=block.text, capture_output=True, text=True)
+        assert checked.returncode == 0, checked.stderr
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
-        if not target.startswith("http"):
+    """To a file, where the link is one of ours; of others only the form is looked at, because tests have no network."""
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+        address = urlsplit(target)
+        if address.scheme:
+            assert address.scheme == "https" and "." in address.netloc and " " not in target, f"{page}: {target}"
+        else:
             assert (page.parent / target).exists(), f"{page}: {target}"
 
 
@@ -103,13 +181,6 @@ def test_readme_links_every_page() -> None:
     linked = set(re.findall(r"\]\((docs/[^)#]+\.md)", (ROOT / "README.md").read_text()))
     pages = {str(page.relative_to(ROOT)) for page in (ROOT / "docs").rglob("*.md") if page.parent.name != "decisions"}
     assert pages == {page for page in linked if "decisions" not in page}
-
-
-def test_anchors_of_the_reference_exist() -> None:
-    for page in PAGES:
-        for target, anchor in re.findall(r"\]\(([^)#:]*reference/[^)#]+\.md)#([^)]+)\)", page.read_text()):
-            headings = re.findall(r"^#+ (.*)$", (page.parent / target).read_text(), re.MULTILINE)
-            assert anchor in {heading.lower().replace(" ", "-") for heading in headings}, f"{page}: {target}#{anchor}"
 
 
 def test_every_verb_is_in_the_reference() -> None:

@@ -32,7 +32,9 @@ def test_a_campaign_grows_without_running_what_is_there(tmp_path: Path) -> None:
     campaign = CampaignFolder(tmp_path, values=2, repetitions=2)
     campaign.wf("run", "-q")
     campaign.write(values=3, repetitions=3)
+    assert "4 of them are finished; for the other 5:" in campaign.wf("plan")
     campaign.wf("run", "-q")
+    assert "all of them are finished: nothing is left to run" in campaign.wf("plan")
     assert Counter(campaign.ran()) == {"1": 3, "2": 3, "3": 3}
     campaign.write(values=2, repetitions=2)
     assert "4/4" not in campaign.wf("run", "-q")

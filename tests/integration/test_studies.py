@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -22,8 +24,8 @@ STUDIES = sorted(
 )
 
 
-# The others need an ADIOS2 with MPI or more compressors; tests/docs/test_study_*.py run them.
-HERE = [path for path in STUDIES if path.name not in ("data-reduction", "h5part")]
+# The others need an ADIOS2 with MPI or more compressors; tests/docs/test_study_*.py run two of them.
+HERE = [path for path in STUDIES if path.name not in ("data-reduction", "h5part", "in-situ-transport")]
 
 
 @pytest.mark.parametrize("study", HERE, ids=lambda path: path.relative_to(FOLDER).as_posix())
@@ -31,6 +33,25 @@ def test_a_repetition_of_every_trial_succeeds(study: Path, tmp_path: Path) -> No
     outcome = run_campaign(study / "campaign.yaml", tmp_path / "campaign", sets=["scale=tiny"])
     assert outcome.status.complete, outcome.status
     assert {(trial.succeeded, trial.failed) for trial in outcome.status.trials} == {(1, 0)}
+
+
+def test_all_ways_of_in_situ_transport_bring_all_values(mpi_python: str, tmp_path: Path) -> None:
+    """Its programs check each value, and end with an error otherwise."""
+    command = [mpi_python, "-m", "workflow.cli", "campaign"]
+    for words in (
+        ["run", str(FOLDER / "in-situ-transport/campaign.yaml"), "--set", "scale=tiny"],
+        ["report", "in-situ-transport"],
+    ):
+        done = subprocess.run(
+            [*command, *words], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True,
+            text=True, timeout=120,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+    report = json.loads((tmp_path / "campaigns/in-situ-transport/report.json").read_bytes())
+    measured = {
+        each["parameters"]["profile"]: each["median"] for each in report["results"] if each["metric"] == "transport"
+    }
+    assert measured.keys() == {"memory", "file-live", "file-after", "messages"} and all(measured.values()), measured
 
 
 @pytest.mark.parametrize("study", STUDIES, ids=lambda path: path.relative_to(FOLDER).as_posix())

@@ -152,17 +152,7 @@ class PilotCampaign:
 
     def ran_at(self) -> list[RanAt]:
         """Where and when what succeeded has run."""
-        found = []
-        for each in self.records("ended"):
-            if each["state"] == "succeeded":
-                folder = self.directory / "runs" / each["run"]
-                proof = json.loads((folder / "proof.json").read_text())
-                assert proof["state"] == "proved", proof
-                ranks = [rank for ranks in proof["stages"].values() for rank in ranks]
-                cores = {(rank["host"], core) for rank in ranks for core in parse_cores(rank["cores"])}
-                lines = [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
-                found.append(RanAt(each["run"], lines[0]["t"], lines[-1]["t"], frozenset(cores)))
-        return found
+        return ran_at(self.directory)
 
     def wait_for_ends(self, count: int, within_s: float = WITHIN_S) -> None:
         """Until so many attempts have ended."""
@@ -180,6 +170,21 @@ class PilotCampaign:
             except OSError:  # it has ended
                 continue
         return found
+
+
+def ran_at(directory: Path) -> list[RanAt]:
+    """Where and when the repetitions of a campaign that succeeded have run, by the proof of their placement."""
+    found = []
+    for each in ledger_records(directory, "ended"):
+        if each["state"] == "succeeded":
+            folder = directory / "runs" / each["run"]
+            proof = json.loads((folder / "proof.json").read_text())
+            assert proof["state"] == "proved", proof
+            ranks = [rank for ranks in proof["stages"].values() for rank in ranks]
+            cores = {(rank["host"], core) for rank in ranks for core in parse_cores(rank["cores"])}
+            lines = [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
+            found.append(RanAt(each["run"], lines[0]["t"], lines[-1]["t"], frozenset(cores)))
+    return found
 
 
 def overlapping(ran: list[RanAt]) -> list[tuple[RanAt, RanAt]]:

@@ -294,7 +294,7 @@ def test_the_gate_on_the_command_line(folder: Path, compare: Compare) -> None:
     plain = compare("old.json new.json")
     assert plain.exit_code == 0 and "2 ratios" not in plain.stdout and "slower" in plain.stdout
     failed = compare("old.json new.json --gate --junit gate.xml -o page.html")
-    assert failed.exit_code == 1
+    assert failed.exit_code == 4
     assert "error: via=sst ranks=2: time: 6.03 s → 9.04 s, ratio 1.50" in failed.stderr
     assert "gate failed: 2 of 6 cases" in failed.stderr
     root = ElementTree.parse(folder / "gate.xml").getroot()
@@ -306,12 +306,18 @@ def test_the_gate_on_the_command_line(folder: Path, compare: Compare) -> None:
     assert (folder / "page.svg").exists() and (folder / "page.csv").exists()
     assert compare("old.json new.json --gate --tolerance 60%").exit_code == 0
     assert compare("old.json old.json --strict").exit_code == 0
+    fewer = dict(list(POINTS.items())[1:])
+    (folder / "fewer.json").write_text(results_of(fewer).model_dump_json())
+    assert compare("old.json fewer.json --gate").exit_code == 0
+    undecided = compare("old.json fewer.json --strict")
+    assert undecided.exit_code == 5 and "only the base has this trial" in undecided.stderr
+    assert compare("old.json new.json --strict").exit_code == 4, "one has regressed, whatever else is undecided"
 
 
 @pytest.mark.usefixtures("folder")
 def test_json_is_the_whole_comparison(compare: Compare) -> None:
     done = compare("old.json new.json --json --gate")
-    assert done.exit_code == 1
+    assert done.exit_code == 4
     changes = CampaignChanges.model_validate_json(done.stdout)
     assert changes == compare_campaigns("old.json", "new.json")
 

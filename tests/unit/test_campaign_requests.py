@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from workflow.campaign.execution.remaining import repetitions
 from workflow.campaign.file.load_campaign import load_campaign
 from workflow.campaign.ledger import Attempt, History, RepetitionId, RunEnd
 from workflow.campaign.packing_text import packing_lines
@@ -17,6 +18,7 @@ from workflow.campaign.planning.packed_campaign import PilotsOfCampaign, pack_ca
 from workflow.campaign.planning.planned_trials import PlannedCampaign, plan_campaign
 from workflow.campaign.planning.simulated_packing import PilotSize
 from workflow.campaign.planning.trial_requests import all_requests, footprint_of
+from workflow.formatting import duration
 from workflow.launch.allocation import Allocation, Host
 from workflow.plan.make import make_plan
 from workflow.plan.plan_model import Plan
@@ -161,6 +163,22 @@ def test_the_plan_says_how_many_run_at_once_and_why_not_more(
     for trial, wall_s in measured.items():
         estimates.add(of_campaign.ready[trial].key, wall_s)
     assert packing_lines(pack_campaign(of_campaign, estimates, pilots), of_campaign.spec) == lines
+
+
+def test_the_plan_counts_what_is_left(tmp_path: Path) -> None:
+    of_campaign = planned(tmp_path)
+    spec, pilots = of_campaign.spec, PilotsOfCampaign(PilotSize(1, CORES), one_at_a_time=True)
+    estimates = EstimatedDurations(10.0, 600.0)
+    every = [each.identity for each in repetitions(of_campaign)]
+    for count, lines in (
+        (1, [f"1 of them is finished; for the other {len(every) - 1}:", "they run one at a time on this machine"]),
+        (3, [f"3 of them are finished; for the other {len(every) - 3}:", "they run one at a time on this machine"]),
+        (len(every), ["all of them are finished: nothing is left to run"]),
+    ):
+        packed = pack_campaign(of_campaign, estimates, pilots, set(every[:count]))
+        assert [line.split(", so")[0] for line in packing_lines(packed, spec)[:2]] == lines
+        if count == 3:
+            assert f"time: {duration((len(every) - 3) * 10.0)}, " in packing_lines(packed, spec)[-1]
 
 
 def test_without_any_estimate_no_time_is_stated(tmp_path: Path) -> None:

@@ -14,8 +14,7 @@ import pytest
 from tests.support.sample_run import write_sample
 from workflow.campaign.campaign_directory import Schedule, ScheduledTrial
 from workflow.campaign.file.campaign_spec import CampaignSpec, Scaling
-from workflow.campaign.file.figures import figures_of, to_figure_name
-from workflow.campaign.junit import TrialCase, to_junit
+from workflow.campaign.junit import JUnitCase, to_junit
 from workflow.campaign.ledger import Attempt, History, Ledger, RepetitionId
 from workflow.campaign.results.campaign_files import write_results
 from workflow.campaign.results.campaign_page import make_page
@@ -31,7 +30,9 @@ from workflow.campaign.results.short_labels import short_labels
 from workflow.campaign.results.trial_dimensions import find_dimensions, find_scaling, ideal_factor
 from workflow.campaign.results.value_colours import ValueColours
 from workflow.errors import WfError
+from workflow.report.build.figure_values import figures_of
 from workflow.report.report_files import compute_report
+from workflow.report_figures import to_figure_name
 
 TIMES = {("sst", 1): 10.0, ("sst", 2): 6.0, ("bp5", 1): 20.0, ("bp5", 2): 6.1}
 
@@ -409,7 +410,7 @@ def test_all_figures_of_a_report_have_a_name_a_unit_and_a_direction(tmp_path: Pa
 
 
 def test_junit_counts_its_cases() -> None:
-    cases = [TrialCase("a=1", 1.5), TrialCase("a=2", fault="line 1\nline 2"), TrialCase("a=3", skipped="later")]
+    cases = [JUnitCase("a=1", 1.5), JUnitCase("a=2", fault="line 1\nline 2"), JUnitCase("a=3", skipped="later")]
     root = ElementTree.fromstring(to_junit("c", cases))
     assert [root.get(name) for name in ("tests", "failures", "skipped", "time")] == ["3", "1", "1", "1.500"]
     (failure,) = root.iter("failure")

@@ -1,8 +1,9 @@
 """The functions for notebooks and scripts; the command line uses them too.
 
->>> from workflow import load_pipeline, make_plan, run_pipeline
->>> plan = make_plan(load_pipeline("pipeline.yaml", via="bp5"))   # no process, no file written
->>> report = run_pipeline("pipeline.yaml")                        # runs it, returns the report
+    from workflow import load_pipeline, make_plan, run_pipeline
+
+    plan = make_plan(load_pipeline("pipeline.yaml", via="bp5"))  # no process, no file written
+    report = run_pipeline("pipeline.yaml")  # runs it, returns the report
 
 Paths are given as text or as any path object.
 """

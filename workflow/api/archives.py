@@ -49,7 +49,9 @@ def archive_campaign(
     largest: int | None = None,
     license: str | None = None,
 ) -> tuple[Path, ArchiveContents]:
-    """The same for a campaign, by its file, its directory, or its name below `campaigns/`.
+    """Write all that repeats a campaign into one archive; returns its path and contents.
+
+    The campaign is named by its file, its directory, or its name below `campaigns/`; the rest is as for `archive_run`.
 
     Raises:
         RunError: it has not been run, nothing has succeeded, or the archive exists.

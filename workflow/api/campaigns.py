@@ -54,7 +54,8 @@ def plan_campaign(
 
 
 def _packed(planned: PlannedCampaign, directory: Path, sites: _Sites) -> PackedCampaign:
-    """How the repetitions run, with durations from the ledger where there is one."""
+    """How those repetitions run that are not finished, with durations from the ledger where there is one."""
+    from workflow.campaign.execution.remaining import is_left, repetitions
     from workflow.campaign.execution.ways_to_run import has_all_cores
     from workflow.campaign.ledger import read_history
     from workflow.campaign.planning.estimated_duration import EstimatedDurations
@@ -62,9 +63,11 @@ def _packed(planned: PlannedCampaign, directory: Path, sites: _Sites) -> PackedC
 
     first = planned.ready[0]
     site = sites.find(first.loaded, first.trial.of_site)
-    estimates = EstimatedDurations.from_history(read_history(directory), planned.spec.expected, planned.spec.deadline)
+    history = read_history(directory)
+    finished = {each.identity for each in repetitions(planned) if not is_left(planned, history, each)}
+    estimates = EstimatedDurations.from_history(history, planned.spec.expected, planned.spec.deadline)
     pilots = pilots_of(planned, sites.allocation, site, all_cores=has_all_cores(site))
-    return pack_campaign(planned, estimates, pilots)
+    return pack_campaign(planned, estimates, pilots, finished)
 
 
 def _campaign_options(
@@ -260,7 +263,9 @@ def campaign_status(
 def report_campaign(
     campaign: str | os.PathLike[str], directory: str | os.PathLike[str] | None = None, *, sets: Sequence[str] = ()
 ) -> tuple[CampaignResults, list[Path]]:
-    """What a campaign found so far; writes its table and report, and returns the files too. It is named as above.
+    """What a campaign found so far; writes its table and report, and returns these files, too.
+
+    The campaign is named as for `campaign_status`.
 
     `sets` lays values over its file for this report only: `threshold=0.02`.
 

@@ -107,6 +107,7 @@ def run_pipeline(
         SpecError: the pipeline is wrong, or this machine lacks what it needs; nothing was started.
         RunError: the run directory cannot be used.
     """
+    from workflow.report.read.expectations_file import keep_expectations
     from workflow.report.report_files import write_report
     from workflow.report.run_report import RunReport
     from workflow.report.show.live_display import Progress, is_watched
@@ -126,7 +127,9 @@ def run_pipeline(
     with contextlib.closing(states), Progress(plan, directory, quiet=not shown) as display:
         for state in states:
             display.update(state)
-    return RunReport.of(write_report(directory, state), directory)
+    report = write_report(directory, state)
+    keep_expectations(directory, report)
+    return RunReport.of(report, directory)
 
 
 def _run_as_job(

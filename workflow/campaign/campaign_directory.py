@@ -17,6 +17,7 @@ from workflow.campaign.file.load_campaign import Campaign, load_campaign
 from workflow.campaign.ledger import CAMPAIGNS, LEDGER_FILE
 from workflow.campaign.planning.planned_trials import PlannedCampaign
 from workflow.errors import Problem, RunError, to_message
+from workflow.plan.plan_model import ExpectationPlan
 from workflow.spec.config_dirs import is_path
 from workflow.spec.suggest import did_you_mean, listing, shortened
 from workflow.spec.user_paths import exists
@@ -40,6 +41,9 @@ class ScheduledTrial(SchedulePart):
     baseline: str = Field("", description="key of the trial without I/O that belongs to it")
     is_baseline: bool = False
     nodes: int = 1
+    expectations: list[ExpectationPlan] = Field(
+        default_factory=list, description="of its pipeline; baselines have none"
+    )
 
 
 class Schedule(SchedulePart):
@@ -89,6 +93,7 @@ def to_schedule(
             baseline=each.baseline,
             is_baseline=each.is_baseline,
             nodes=each.nodes,
+            expectations=[] if each.is_baseline else each.plan.expectations,
         )
         for each in planned.ready
     ]

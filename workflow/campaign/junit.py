@@ -1,4 +1,4 @@
-"""JUnit's XML, which CI systems show: a test case per trial."""
+"""JUnit's XML, which CI systems show: a test case per trial, metric or expectation."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import NamedTuple
 from xml.etree import ElementTree
 
 
-class TrialCase(NamedTuple):
-    """A trial as a test case; `fault` is why it failed, empty where it did not, `skipped` why it has no result."""
+class JUnitCase(NamedTuple):
+    """A test case; `fault` is why it failed, empty where it did not, `skipped` why it has no result."""
 
     name: str
     time_s: float = 0.0
@@ -16,7 +16,7 @@ class TrialCase(NamedTuple):
     skipped: str = ""
 
 
-def to_junit(suite: str, cases: Iterable[TrialCase]) -> bytes:
+def to_junit(suite: str, cases: Iterable[JUnitCase]) -> bytes:
     """The XML text."""
     listed = list(cases)
     faults, skipped = sum(bool(each.fault) for each in listed), sum(bool(each.skipped) for each in listed)

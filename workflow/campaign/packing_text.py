@@ -10,7 +10,14 @@ _KNOWN = {"expected": "as expected in the file", "measured": "by what has been m
 
 
 def packing_lines(packed: PackedCampaign, spec: CampaignSpec) -> list[str]:
-    """A line or two on side by side or not, and one on time and cost."""
+    """What is left, a line or two on side by side or not, and one on time and cost."""
+    if not packed.left:
+        return ["all of them are finished: nothing is left to run"]
+    done = f"{packed.finished} of them {'is' if packed.finished == 1 else 'are'} finished; for the other {packed.left}:"
+    return [*([done] if packed.finished else []), *_of_those_left(packed, spec)]
+
+
+def _of_those_left(packed: PackedCampaign, spec: CampaignSpec) -> list[str]:
     if packed.pilots.job_each:
         return _job_each(packed, spec)
     at_once = packed.timeline.most_at_once

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,15 +17,17 @@ from workflow.campaign.control.campaign_state import state_of
 from workflow.campaign.control.campaign_watch import WatchedEnd
 from workflow.campaign.execution.remaining import EndedRepetition
 from workflow.campaign.file.trials import Repetition, short_names, trial_text
-from workflow.campaign.junit import TrialCase, to_junit
+from workflow.campaign.junit import JUnitCase, to_junit
 from workflow.campaign.ledger import Attempt, RepetitionId
 from workflow.campaign.packing_text import packing_lines
 from workflow.campaign.planning.packed_campaign import PackedCampaign
 from workflow.campaign.planning.planned_trials import PlannedCampaign, ReadyTrial, RefusedTrial
 from workflow.campaign.results.campaign_tables import comparison_table, metric_table, plan_table, status_table, varied
 from workflow.campaign.results.results_model import CampaignResults, CampaignStatus, RunningRepetition, TrialCount
-from workflow.errors import Problem, RunError, to_message, to_notes
+from workflow.campaign.violation_messages import violation_lines, violation_messages, violation_text
+from workflow.errors import EXIT_OK, Problem, RunError, to_message, to_notes
 from workflow.formatting import duration, moment, plural
+from workflow.plan.plan_model import ExpectationPlan
 from workflow.report.show.plain_output import PlainOutput
 from workflow.report.show.printing import show_messages
 from workflow.report.show.rich_terminal import COLOURS, draw_table, make_output, say
@@ -64,25 +66,37 @@ class ProgressLines:
     def __call__(self, ended: EndedRepetition) -> None:
         """Print the line of one that this process has run."""
         name, repetition = _name(ended.trial), ended.repetition
-        self._print(ended.done, ended.total, name, repetition, ended.attempt, ended.left_s)
+        expected = [] if ended.trial.is_baseline or repetition.warmup else ended.trial.plan.expectations
+        self._print(ended.done, ended.total, name, repetition, ended.attempt, ended.left_s, expected)
 
     def show_watched(self, ended: WatchedEnd, names: Mapping[str, str]) -> None:
         """Print the line of one that another process has run; `names`: of the trials, by their keys."""
         name, identity = names[ended.trial.key], ended.identity
-        self._print(ended.done, ended.total, name, identity, ended.attempt, ended.left_s)
+        expected = [] if identity.warmup else ended.trial.expectations
+        self._print(ended.done, ended.total, name, identity, ended.attempt, ended.left_s, expected)
 
     def _print(
-        self, done: int, total: int, name: str, which: Repetition | RepetitionId, attempt: Attempt, left_s: float
+        self,
+        done: int,
+        total: int,
+        name: str,
+        which: Repetition | RepetitionId,
+        attempt: Attempt,
+        left_s: float,
+        expected: Sequence[ExpectationPlan],
     ) -> None:
         if self._console is None:
             return
         again = f", attempt {attempt.attempt}" if attempt.attempt > 1 else ""
         left = f", {duration(left_s)} left" if left_s else ""
         line = f"[{done:{len(str(total))}}/{total}] {name}, {_kind(which.warmup)} {which.number}{again}"
-        colour = "" if attempt.state == "succeeded" else COLOURS[attempt.state]
+        violated = violation_lines(expected, attempt)
+        colour = COLOURS["violated"] if violated else "" if attempt.state == "succeeded" else COLOURS[attempt.state]
         say(self._console, f"{line}: {attempt.state}, {duration(attempt.wall_s)}{left}", colour)
         if attempt.reason:
             say(self._console, f"  {attempt.reason} ({RUNS_FOLDER}/{attempt.run})")
+        for line in violated:
+            say(self._console, f"  {line} ({RUNS_FOLDER}/{attempt.run})")
 
     def tell(self, text: str) -> None:
         """Print what happened to a pilot or a job."""
@@ -97,13 +111,14 @@ def _kind(warmup: bool) -> str:
 def show_end(outcome: CampaignOutcome) -> None:
     """The last lines of `wf campaign run`."""
     status = outcome.status
-    console = make_output(stderr=not status.complete)
+    console = make_output(stderr=status.exit_code != EXIT_OK)
     failed = _counts(status)[1]
     _say_counts(console, status)
     where = os.path.relpath(outcome.directory)
     for count in status.trials:
         if count.reason:
             say(console, f"  {_label(count, status)}: {count.reason}")
+    show_messages(violation_messages(status, trial_names(status)), console)
     if outcome.interrupted:
         say(console, "interrupted: the same command goes on from here")
     elif outcome.left:
@@ -130,6 +145,7 @@ def show_status(status: CampaignStatus) -> None:
     for count in status.trials:
         if count.reason:
             show_messages([to_message("error", f"{_label(count, status)}: {count.reason}")], console)
+    show_messages(violation_messages(status, trial_names(status)), console)
 
 
 def show_now(status: CampaignStatus) -> None:
@@ -145,9 +161,10 @@ def show_now(status: CampaignStatus) -> None:
 
 def show_left(status: CampaignStatus, directory: Path) -> None:
     """How a campaign has ended that another process ran, and how to go on."""
-    console = make_output(stderr=not status.complete)
+    console = make_output(stderr=status.exit_code != EXIT_OK)
     where = os.path.relpath(directory)
     _say_counts(console, status)
+    show_messages(violation_messages(status, trial_names(status)), console)
     state = state_of(status)
     if state == "failed":
         say(console, f"`wf campaign run {where} --failed` runs again what failed")
@@ -180,7 +197,9 @@ def _say_counts(console: Console | PlainOutput, status: CampaignStatus) -> None:
     succeeded, failed, wanted = _counts(status)
     text = f"{status.campaign}: {succeeded} of {plural(wanted, 'repetition')} succeeded"
     text += f", {failed} failed" if failed else ""
-    say(console, f"{text}, {duration(status.spent_s)} in all", COLOURS["succeeded" if status.complete else "failed"])
+    text += f", {status.violated} violated an expectation" if status.violated else ""
+    colour = COLOURS["succeeded" if status.exit_code == EXIT_OK else "failed"]
+    say(console, f"{text}, {duration(status.spent_s)} in all", colour)
 
 
 def driver_text(status: CampaignStatus) -> str:
@@ -232,16 +251,24 @@ def write_plan_junit(path: Path, planned: PlannedCampaign) -> None:
     for each in trials:
         fault = "" if isinstance(each, ReadyTrial) else "\n".join(str(problem) for problem in each.problems)
         kind = " without I/O" if isinstance(each, ReadyTrial) and each.is_baseline else ""
-        cases.append(TrialCase(trial_text(each.trial.parameters, names) + kind, fault=fault))
+        cases.append(JUnitCase(trial_text(each.trial.parameters, names) + kind, fault=fault))
     _write(path, to_junit(planned.spec.campaign, cases))
 
 
 def write_status_junit(path: Path, status: CampaignStatus) -> None:
-    """Trials as test cases: those with a failed repetition failed. Raises RunError when the file cannot be written."""
+    """Trials as test cases: those with a repetition that failed, or violated an expectation, failed.
+
+    Raises RunError when the file cannot be written.
+    """
     cases = []
     for count in status.trials:
         skipped = "" if count.succeeded + count.failed == count.wanted else f"{count.succeeded} of {count.wanted} ran"
-        cases.append(TrialCase(_label(count, status), fault=count.reason if count.failed else "", skipped=skipped))
+        fault = (
+            count.reason
+            if count.failed
+            else "\n".join(violation_text(each, count.succeeded) for each in count.violations)
+        )
+        cases.append(JUnitCase(_label(count, status), fault=fault, skipped=skipped))
     _write(path, to_junit(status.campaign, cases))
 
 

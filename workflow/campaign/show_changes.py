@@ -14,7 +14,7 @@ from workflow.campaign.changes.changes_tables import (
 )
 from workflow.campaign.changes.gate import faults, gate_cases
 from workflow.campaign.junit import to_junit
-from workflow.errors import RunError, WfError, to_message, to_notes
+from workflow.errors import EXIT_OK, EXIT_REGRESSED, EXIT_UNDECIDED, RunError, WfError, to_message, to_notes
 from workflow.formatting import plural
 from workflow.installation import install_command
 from workflow.report.show.printing import show_messages
@@ -53,18 +53,18 @@ def write_changes(path: Path, changes: CampaignChanges) -> list[Path]:
         raise WfError(f"the page needs {str(error.name).partition('.')[0]}", install_command("campaign")) from error
 
 
-def show_gate(changes: CampaignChanges, strict: bool, quiet: bool = False) -> bool:
-    """The result of the gate, and why it failed; returns whether it passed. `quiet`: only why it failed."""
+def show_gate(changes: CampaignChanges, strict: bool, quiet: bool = False) -> int:
+    """The result of the gate, and why it failed; returns the exit code. `quiet`: only why it failed."""
     found = list(faults(changes, strict))
     if quiet and not found:
-        return True
+        return EXIT_OK
     console = make_output(stderr=bool(found))
     if not found:
         say(console, f"gate passed: {plural(len(changes.changes), 'ratio')}, none regressed", COLOURS["succeeded"])
-        return True
+        return EXIT_OK
     show_messages([to_message("error", text) for text in found], console)
     say(console, f"gate failed: {len(found)} of {plural(len(gate_cases(changes, strict)), 'case')}", COLOURS["failed"])
-    return False
+    return EXIT_REGRESSED if any(faults(changes, strict=False)) else EXIT_UNDECIDED
 
 
 def write_changes_junit(path: Path, changes: CampaignChanges, strict: bool) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from workflow.cli.following import leave_or_cancel
-from workflow.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_RUN_FAILED
+from workflow.errors import EXIT_INTERRUPTED
 
 
 def show_campaign_to_the_end(name: Path, directory: Path | None, quiet: bool) -> int:
@@ -34,7 +34,7 @@ def show_campaign_to_the_end(name: Path, directory: Path | None, quiet: bool) ->
     show_left(status, found)
     if status.driver is not None:
         click.echo(driver_text(status), err=True)
-    return EXIT_OK if status.complete else EXIT_RUN_FAILED
+    return status.exit_code
 
 
 def cancel_campaign(name: Path, directory: Path | None, now: bool = False) -> None:

@@ -15,7 +15,7 @@ import click
 from workflow.cli.completion import complete_campaign, complete_site
 from workflow.cli.options import json_option
 from workflow.cli.verb_group import VerbGroup
-from workflow.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_RUN_FAILED, RunError, SpecError
+from workflow.errors import EXIT_INTERRUPTED, RunError, SpecError
 
 if TYPE_CHECKING:
     from workflow.campaign.planning.planned_trials import PlannedCampaign
@@ -140,8 +140,9 @@ def run(
     CAMPAIGN is the YAML file; of a campaign that has run also its directory, or its name below campaigns/. What has
     been measured is not run again: a campaign that was stopped or killed goes on, and one whose file has grown runs
     only what is new. It keeps its options: they need not be given again. Exits with 0 when all repetitions succeeded,
-    1 when some failed or the budget was spent, 2 when a trial cannot run, and 130 when it was interrupted. Ctrl-C ends
-    it in order, unless it was started with --detach: see `wf campaign watch` and `wf campaign cancel`.
+    1 when some failed or the budget was spent, 2 when a trial cannot run, 3 when all succeeded and some did not keep
+    what the pipeline expects, and 130 when it was interrupted. Ctrl-C ends it in order, unless it was started with
+    --detach: see `wf campaign watch` and `wf campaign cancel`.
     """
     if detach:
         if junit is not None:
@@ -156,7 +157,7 @@ def run(
     if junit is not None:
         write_status_junit(junit, outcome.status)
     show_end(outcome)
-    sys.exit(EXIT_INTERRUPTED if outcome.interrupted else EXIT_OK if outcome.status.complete else EXIT_RUN_FAILED)
+    sys.exit(EXIT_INTERRUPTED if outcome.interrupted else outcome.status.exit_code)
 
 
 def _detach(file: Path, options: GivenOptions, directory: Path | None, failed: bool) -> None:
@@ -184,8 +185,9 @@ def campaign_argument(function: F) -> F:
 def watch(name: Path, directory: Path | None, quiet: bool) -> None:
     """Show the progress of a campaign until its end, from any host that sees its directory.
 
-    CAMPAIGN is its file, its directory, or its name below campaigns/. Exits with 0 when all repetitions succeeded, else
-    with 1. Ending `wf campaign watch` does not end the campaign; Ctrl-C on a terminal asks.
+    CAMPAIGN is its file, its directory, or its name below campaigns/. Exits with 0 when all repetitions succeeded, 3
+    when some of these did not keep what the pipeline expects, else 1. Ending `wf campaign watch` does not end the
+    campaign; Ctrl-C on a terminal asks.
     """
     from workflow.cli.campaign_following import show_campaign_to_the_end
 
@@ -292,8 +294,10 @@ def to_share(_context: click.Context, _option: click.Parameter, given: str | Non
 @click.argument("new", type=click.Path(path_type=Path))
 @click.option("--metric", "metrics", multiple=True, metavar="NAME", help="Compare this metric; may be repeated")
 @click.option("--tolerance", callback=to_share, metavar="SHARE", help="Smallest difference that counts: 5%, 0.05")
-@click.option("--gate", is_flag=True, help="Exit with 1 when a metric has regressed")
-@click.option("--strict", is_flag=True, help="As --gate; also when a metric is undecided, or NEW lacks a trial of BASE")
+@click.option("--gate", is_flag=True, help="Exit with 4 when a metric has regressed")
+@click.option(
+    "--strict", is_flag=True, help="As --gate; exit with 5 when a metric is undecided, or NEW lacks a trial of BASE"
+)
 @click.option(
     "--junit", type=click.Path(path_type=Path), metavar="FILE", help="Write each metric of each trial as a test case"
 )
@@ -318,7 +322,8 @@ def compare(
     from elsewhere. Trials are matched by the values that vary. A metric has regressed when it is significantly worse
     and by more than the tolerance, which is the metric's threshold unless it is given.
 
-    Exits with 0, with --gate with 1 when a metric has regressed, and with 2 when there is nothing to compare.
+    Exits with 0, and with 2 when there is nothing to compare; with --gate with 4 when a metric has regressed, and with
+    --strict with 5 when none has, and one is undecided.
     """
     from workflow.api import compare_campaigns
     from workflow.campaign.show_changes import show_changes, show_gate, write_changes, write_changes_junit
@@ -333,8 +338,8 @@ def compare(
     if output is not None:
         for path in write_changes(output, found):
             click.echo(path, err=as_json)
-    if (gate or strict) and not show_gate(found, strict, quiet=as_json):
-        sys.exit(EXIT_RUN_FAILED)
+    if gate or strict:
+        sys.exit(show_gate(found, strict, quiet=as_json))
 
 
 @campaign.command()

@@ -1,11 +1,11 @@
-"""What `--json` of `wf check`, `components`, `sites` and `runs` prints, as models (docs/reference/json.md).
+"""What `--json` of `wf check`, `components`, `sites`, `runs` and `clean` prints, as models (docs/reference/json.md).
 
 `wf status` and `wf report` print a `Report`, `wf compare` a `Comparison`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -13,7 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from workflow.errors import Problem, Severity
 from workflow.plan.plan_model import Plan
-from workflow.report.report_model import RunLine
+from workflow.report.read.removable_runs import FoundRun
+from workflow.report.report_model import RunLine, RunVerdict
 from workflow.site.known_sites import KnownSite
 from workflow.spec.models.component import Component
 
@@ -141,3 +142,45 @@ class RunList(JsonDocument):
 
     runs_version: Literal[1] = 1
     runs: list[RunLine]
+
+
+class CleanedRun(JsonDocument):
+    """A run, and what becomes of it."""
+
+    name: str = Field(description="name of the run directory")
+    directory: str
+    state: RunVerdict
+    bytes: int = Field(description="on disk; 0 where they cannot be counted")
+    action: Literal["removed", "would_remove", "stays"]
+    reason: str = Field("", description="why it stays")
+
+
+class CleanResult(JsonDocument):
+    """The runs that were looked at, the newest first."""
+
+    clean_version: Literal[1] = 1
+    removed_bytes: int = Field(description="of all runs that were removed")
+    runs: list[CleanedRun]
+
+    @classmethod
+    def of(
+        cls, found: Sequence[FoundRun], stays: Sequence[str], failed: Mapping[Path, str], dry_run: bool
+    ) -> CleanResult:
+        """The result; `failed`: why runs could not be removed."""
+        runs = []
+        for run, why in zip(found, stays, strict=True):
+            reason = why or failed.get(run.directory, "")
+            action: Literal["removed", "would_remove", "stays"]
+            action = "stays" if reason else "would_remove" if dry_run else "removed"
+            own = str(run.directory)
+            runs.append(
+                CleanedRun(
+                    name=run.line.name,
+                    directory=own,
+                    state=run.line.state,
+                    bytes=run.size,
+                    action=action,
+                    reason=reason,
+                )
+            )
+        return cls(removed_bytes=sum(run.bytes for run in runs if run.action == "removed"), runs=runs)

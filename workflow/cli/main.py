@@ -22,6 +22,7 @@ from workflow import __version__
 from workflow.cli.archive_verbs import archive, archive_of_campaign
 from workflow.cli.calibration_verbs import calibrate
 from workflow.cli.campaign_verbs import campaign
+from workflow.cli.clean_verb import clean
 from workflow.cli.completion import (
     complete_component,
     complete_example,
@@ -30,6 +31,7 @@ from workflow.cli.completion import (
     complete_stage,
     script,
 )
+from workflow.cli.graph_verb import graph
 from workflow.cli.options import (
     GivenPipeline,
     check_portable_option,
@@ -223,6 +225,9 @@ def plan(
             show_warnings(job_notes(decided, site))
 
 
+wf.add_command(graph)
+
+
 @wf.command()
 @pipeline_options
 @click.option(
@@ -235,10 +240,11 @@ def plan(
 def run(given: GivenPipeline, run_dir: Path | None, dry_run: bool, quiet: bool, detach: bool, no_probe: bool) -> None:
     """Run a pipeline, show its progress, and wait for its end.
 
-    PIPELINE is the YAML file. Exits with 0 when the run succeeded, 1 when it failed, 2 when it could not start, and
-    130 when it was interrupted, and 75 when it was stopped in order because its allocation was about to end. Ctrl-C
-    and a closed terminal stop the run, unless it was started with --detach: see `wf watch` and `wf cancel`. On a site
-    with a scheduler, outside of its jobs, the run is submitted as one job, which goes on without this terminal.
+    PIPELINE is the YAML file. Exits with 0 when the run succeeded, 1 when it failed, 2 when it could not start, 3 when
+    it succeeded and did not keep what the file expects (`expect`), 130 when it was interrupted, and 75 when it was
+    stopped in order because its allocation was about to end. Ctrl-C and a closed terminal stop the run, unless it was
+    started with --detach: see `wf watch` and `wf cancel`. On a site with a scheduler, outside of its jobs, the run is
+    submitted as one job, which goes on without this terminal.
     """
     from workflow.api import detach_run, make_plan, start_run
     from workflow.api.plans import find_site, refuse_allocation, refuse_missing, show_warnings
@@ -276,6 +282,7 @@ def run(given: GivenPipeline, run_dir: Path | None, dry_run: bool, quiet: bool, 
             progress.update(state)
             # The first stages are starting now: import meanwhile what only the end needs.
             from workflow.report.html.page import compile_templates
+            from workflow.report.read.expectations_file import keep_expectations
             from workflow.report.report_files import write_report
             from workflow.report.show.printing import show_end
 
@@ -284,6 +291,7 @@ def run(given: GivenPipeline, run_dir: Path | None, dry_run: bool, quiet: bool, 
             for state in states:
                 progress.update(state)
     report = write_report(directory, state)
+    keep_expectations(directory, report)
     show_end(report, directory)
     sys.exit(report.run.exit_code)
 
@@ -316,6 +324,7 @@ def status(run: Path | None, as_json: bool) -> None:
 
 wf.add_command(cancel)
 wf.add_command(runs)
+wf.add_command(clean)
 
 
 @wf.command()
@@ -358,7 +367,13 @@ def logs(stage: str | None, run: Path | None, lines: int, follow: bool, raw: boo
 @wf.command()
 @run_argument
 @json_option("Print the report as JSON")
-def report(run: Path | None, as_json: bool) -> None:
+@click.option(
+    "--junit",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write the verdict and each expectation as test cases: JUnit's XML",
+)
+def report(run: Path | None, as_json: bool, junit: Path | None) -> None:
     """Show what a run did; write report.html and report.json.
 
     RUN is the name of a run below runs/, a path, or `latest` (default: the newest run).
@@ -368,6 +383,10 @@ def report(run: Path | None, as_json: bool) -> None:
 
     directory = find_run(run)
     result = write_report(directory)
+    if junit is not None:
+        from workflow.cli.run_junit import write_run_junit
+
+        write_run_junit(junit, result)
     if as_json:
         click.echo(result.to_json(), nl=False)
         return

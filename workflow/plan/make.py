@@ -15,6 +15,7 @@ from workflow.plan.advice import advise
 from workflow.plan.job_request import plan_allocation
 from workflow.plan.placement.cores import place_stages
 from workflow.plan.placement.site_nodes import node_plan, nodes_needed
+from workflow.plan.plan_expectations import plan_expectations
 from workflow.plan.plan_model import EndPlan, Plan
 from workflow.plan.plan_notes import Notes
 from workflow.plan.problems import Problems
@@ -123,8 +124,9 @@ def make_plan(
     estimates = estimate_streams(joined, contracts, ends, declared, placements, site, notes)
     check_outputs(stages, declared, problems)
     group_plans = [to_group_plan(group, declared, placements, site_launch(python, site), problems) for group in groups]
-    problems.raise_any()
     streams = [to_stream_plan(stream, decided[name], estimates[name]) for name, stream in joined.items()]
+    expectations = plan_expectations(spec, stages, streams, problems)
+    problems.raise_any()
     advise(stages, streams, joined, declared, mentioned, site, notes)
     return Plan(
         wf_version=wf_version,
@@ -140,6 +142,7 @@ def make_plan(
         deadlines=spec.deadlines,
         allocation=allocation,
         proof=spec.proof,
+        expectations=expectations,
         reasons=notes.reasons,
         advice=notes.advice,
     )

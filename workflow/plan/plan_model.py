@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from workflow.formats.sides import Side
 from workflow.launch.launchers import known_launcher
+from workflow.spec.expectations import Comparator
 from workflow.spec.models.config_dialect import Dialect
 from workflow.spec.models.pipeline import Deadlines, ProofPolicy, Queue, StopSignal, TypeAndShape
 from workflow.sst_transports import Transport
@@ -195,6 +196,20 @@ class StreamPlan(PlanPart):
     keep: bool
 
 
+class ExpectationPlan(PlanPart):
+    """What a figure of the report has to be, and where that was written."""
+
+    figure: str = Field(description="`streams.field.throughput`, as in campaigns")
+    comparator: Comparator
+    value: float = Field(description="in the figure's unit: s, B, B/s, steps, steps/s, or 1 for shares")
+    unit: str = Field(description="of the figure; empty: one of the program's own, whose unit is not known")
+    expected: str = Field(description="as it was written: `> 1 GB/s`")
+    key: str = Field(description="of the pipeline file")
+    source: str = Field(description="the file, or the option")
+    line: int = Field(description="from 1, like `column`; 0: an option")
+    column: int
+
+
 class AllocationPlan(PlanPart):
     """The job that is asked of the scheduler when wf submits this run."""
 
@@ -230,6 +245,9 @@ class Plan(PlanPart):
     groups: list[GroupPlan] = Field(default_factory=list, description="stages that share a launch line")
     deadlines: Deadlines
     allocation: AllocationPlan | None = Field(None, description="None: the site has no scheduler")
+    expectations: list[ExpectationPlan] = Field(
+        default_factory=list, description="compared with the report when the run has succeeded"
+    )
     proof: ProofPolicy = Field("strict", description="what a placement that differs from the plan does to the run")
     reasons: dict[str, str] = Field(default_factory=dict, description="key → why it has its value")
     advice: list[str] = Field(default_factory=list, description="what a careful colleague would mention")

@@ -41,7 +41,9 @@ _PLACEHOLDERS = {
 # Facts of the site on which the memory policy depends.
 _OF_MEMORY = {"memory_per_node", "memory_policy", "glibc", "cores_per_node"}
 # Versions and texts for people, which change without any decision; and facts of the site.
-_LEFT_OUT = ("plan_version", "wf_version", "reasons", "advice", "node", "launch_options")
+_LEFT_OUT = dict.fromkeys(("plan_version", "wf_version", "reasons", "advice", "node", "launch_options"), True)
+# A comment in the file moves the places of all that follows.
+_PLACES = {"expectations": {"__all__": {"source", "line", "column"}}}
 
 
 def portable_plan(loaded: Loaded, site: Site, stated: Collection[str]) -> str:
@@ -57,7 +59,7 @@ def portable_plan(loaded: Loaded, site: Site, stated: Collection[str]) -> str:
     moved = _moved(loaded)
     machine = site if "launcher_path" in stated else site.model_copy(update={"launcher_path": _LAUNCHER})
     plan = make_plan(moved, machine, python=_PYTHON, wf_version="")
-    found = plan.model_dump(mode="json", exclude=set(_LEFT_OUT))
+    found = plan.model_dump(mode="json", exclude={**_LEFT_OUT, **_PLACES})
     if not _OF_MEMORY.issubset(stated):
         _hide_memory(found["stages"], complete_pipeline(moved))
     whole = {"portable_plan": PORTABLE_PLAN_VERSION, **found}

@@ -17,6 +17,10 @@ class Problems:
         """A mistake at `key`, e.g. `streams.atoms.queue`."""
         self._add(Problem(*self._origins.place(key), self._origins.written(key), message, hint))
 
+    def place(self, key: str) -> tuple[str, int, int]:
+        """(source, line, column) of a key's value."""
+        return self._origins.place(key)
+
     def written(self, key: str) -> str:
         """The key to name in a message: the one that the user wrote, for a key of a stage or stream that wf added."""
         return self._origins.written(key)

@@ -17,7 +17,7 @@ from workflow.spec.load import Loaded
 from workflow.spec.shipped import SHIPPED
 
 # Their texts are for people, or name the pipeline file, which has a role of its own.
-NOT_NAMES = {"pipeline_file", "reasons", "advice"}
+NOT_NAMES = {"pipeline_file", "reasons", "advice", "expectations"}
 
 
 def files_of(plan: Plan, loaded: Loaded) -> dict[Path, FileRole]:

@@ -21,6 +21,7 @@ RunVerdict = Literal[
 # stage without metrics: computing and moving data are not told apart there.
 Activity = Literal["open", "compute", "io", "wait", "other", "cpu", "ready"]
 StageVerdict = Literal["waiting", "starting", "running", "stopping", "ended", "succeeded", "failed", "stopped"]
+ExpectationState = Literal["kept", "violated", "not_measured", "not_checked"]
 
 
 class ReportPart(BaseModel):
@@ -217,6 +218,21 @@ class StreamPart(ReportPart):
     readers: list[ReaderPart] = Field(default_factory=list)
 
 
+class ExpectationPart(ReportPart):
+    """One expectation of the pipeline file, and what the run measured."""
+
+    figure: str = Field(description="`streams.field.throughput`, as in campaigns")
+    expected: str = Field(description="the condition as it was written: `> 1 GB/s`")
+    limit: float = Field(description="its quantity, in `unit`")
+    unit: str = Field(description="of the figure: s, B, B/s, steps, steps/s, 1 for shares; empty: not known")
+    measured: float | None = Field(None, description="None: the run did not measure it, which keeps no expectation")
+    state: ExpectationState = Field(
+        description="not_checked: the run goes on, or did not succeed; then only its verdict counts"
+    )
+    key: str = Field(description="of the pipeline file")
+    place: str = Field(description="where it is written: `pipeline.yaml:14:9`, or the option")
+
+
 class ForecastLine(ReportPart):
     """One figure of the forecast that was made before the run, and what it came to."""
 
@@ -239,6 +255,9 @@ class Report(ReportPart):
     streams: list[StreamPart]
     forecast: list[ForecastLine] = Field(
         default_factory=list, description="empty: none was made, because the site was not calibrated"
+    )
+    expectations: list[ExpectationPart] = Field(
+        default_factory=list, description="in the order of the pipeline file; one that is not kept makes `exit_code` 3"
     )
     off: str = Field("", description="the term of the forecast that differs most from what was measured")
     notes: list[str] = Field(default_factory=list, description="what to consider when reading these numbers")

@@ -196,6 +196,18 @@ def lost_lease(run_dir: Path) -> Liveness:
     return Liveness(read_lease(run_dir), False, _age_s(run_dir))
 
 
+def may_be_written(run_dir: Path) -> bool:
+    """Whether the supervisor of a run that has a verdict may still write its report.
+
+    The process of a notebook lives on when its runs have ended: after LONG_AGO_S without a heartbeat it has.
+    """
+    if not has_lease(run_dir):
+        return False
+    lease = read_lease(run_dir)
+    ended = lease is not None and has_process(lease) is False
+    return not ended and _age_s(run_dir) <= LONG_AGO_S
+
+
 def _at_once(run_dir: Path, seen: Liveness) -> Liveness | None:
     """What one look at a lease tells for certain; None where its beat has to be watched."""
     if seen.lease is None:

@@ -65,7 +65,7 @@ def create_run_dir(
     try:
         _fill(directory, plan, source, provenance)
         if run_dir is None:
-            _point_latest(directory.parent, directory)
+            point_latest(directory.parent, directory)
     except (OSError, RunError) as error:
         _remove(directory, itself=not existed)
         if isinstance(error, RunError):
@@ -75,7 +75,7 @@ def create_run_dir(
         # `wf status` without an argument means this run too. It is a convenience: not worth failing for.
         with contextlib.suppress(OSError, RunError):
             Path(RUNS).mkdir(exist_ok=True)
-            _point_latest(Path(RUNS).absolute(), directory)
+            point_latest(Path(RUNS).absolute(), directory)
     return directory
 
 
@@ -226,7 +226,8 @@ def _write(path: Path, data: bytes) -> None:
     temporary.replace(path)
 
 
-def _point_latest(runs: Path, directory: Path) -> None:
+def point_latest(runs: Path, directory: Path) -> None:
+    """Let `latest` of a folder of runs point to a run. Raises OSError, and RunError where a directory has that name."""
     # A process may create several runs at the same time, in threads.
     link, temporary = runs / LATEST, runs / f".{LATEST}.{os.getpid()}.{secrets.token_hex(8)}"
     if link.is_dir() and not link.is_symlink():

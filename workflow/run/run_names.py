@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -16,8 +17,13 @@ ALIKE = 0.9
 
 def known_runs() -> list[str]:
     """Names of the runs below `runs/`, the oldest first."""
-    found = [path.parent for path in Path(RUNS).glob(f"*/{PLAN_FILE}") if path.parent.name != LATEST]
-    return [path.name for path in sorted(found, key=lambda path: ((path / PLAN_FILE).stat().st_mtime, path.name))]
+    found = []
+    for plan in Path(RUNS).glob(f"*/{PLAN_FILE}"):
+        # What is left of a removed run has a name with a dot; one that is being removed may go at any moment.
+        if plan.parent.name != LATEST and not plan.parent.name.startswith("."):
+            with contextlib.suppress(OSError):
+                found.append((plan.stat().st_mtime, plan.parent.name))
+    return [name for _, name in sorted(found)]
 
 
 def find_run(run: str | os.PathLike[str] | None = None) -> Path:

@@ -10,10 +10,12 @@ from typing import Any
 from pydantic import BaseModel
 
 from workflow.errors import Problem, SpecError, WfError
+from workflow.report_figures import FIGURES
 from workflow.spec.component_files import component_dir, load_component, suggestion
 from workflow.spec.component_parameters import check_parameters, parameters_model
 from workflow.spec.config_dirs import find_config, is_path, known_configs
 from workflow.spec.engine_presets import known_engines, load_engine
+from workflow.spec.expectations import expectation_problems
 from workflow.spec.implicit_names import RELAY, SST, added_by_wf, implicit_stage_problems
 from workflow.spec.models.component import Component
 from workflow.spec.models.engine import Engine
@@ -103,11 +105,21 @@ def check(root: Node, base: Path, library: Library, *, load_engines: bool = True
     wrong = {problem.key for problem in checked.problems}
     references = reference_problems(root, by_stage, added, base)
     checked.problems += [each for each in references if each.key not in wrong]
+    checked.problems = [_with_expect(each) for each in checked.problems] + list(expectation_problems(root))
     checked.problems += [problem for problems in library.broken.values() for problem in problems]
     _check_site(root, base, checked)
     for named, model in (("stages", StageSpec), ("streams", StreamSpec)):
         checked.problems = _with_misplaced_keys(root, named, keys_of(model), checked.problems)
     return checked
+
+
+def _with_expect(problem: Problem) -> Problem:
+    """A figure of the report that stands beside `expect`: with the hint that it belongs there."""
+    place, _, field = problem.key.rpartition(".")
+    section = "run" if not place else place.partition(".")[0] if place.count(".") == 1 else ""
+    if problem.message != "unknown key" or field not in FIGURES.get(section, {}):
+        return problem
+    return replace(problem, hint="a figure of the report: write it under `expect`")
 
 
 def _with_misplaced_keys(root: Node, named: str, keys: Iterable[str], problems: list[Problem]) -> list[Problem]:

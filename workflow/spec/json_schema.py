@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from workflow.report_figures import FIGURES
 from workflow.spec.component_files import known_components, load_component
 from workflow.spec.component_parameters import json_schema
 from workflow.spec.engine_presets import known_engines, load_engine
+from workflow.spec.expectations import OWN_KEY, condition_example
 from workflow.spec.models.component import Component
 from workflow.spec.models.engine import Engine, EngineParameter
 from workflow.spec.models.pipeline import PipelineSpec, StreamSpec
@@ -27,6 +29,7 @@ def pipeline_schema() -> dict[str, Any]:
     tidy(schema)
     _type_stages(schema["$defs"], {name: load_component(name) for name in known_components()})
     _type_streams(schema["$defs"], {via: load_engine(via) for via in known_engines()})
+    _type_expectations(schema)
     schema["properties"]["profiles"] = _profiles(schema)
     return {"$schema": DRAFT, **schema, "title": "wf pipeline"}
 
@@ -88,6 +91,23 @@ def _type_streams(definitions: dict[str, Any], engines: dict[str, Engine]) -> No
                 "then": {"properties": {"parameters": {"$ref": f"#/$defs/parameters-{via}"}, "coupling": couplings}},
             }
         )
+
+
+def _type_expectations(schema: dict[str, Any]) -> None:
+    """`expect` of the run, of stages and of streams: the figures that each has."""
+    parts = {"run": schema, "stages": schema["$defs"]["StageSpec"], "streams": schema["$defs"]["StreamSpec"]}
+    condition: dict[str, Any] = {"type": ["string", "number", "null"]}
+    for section, part in parts.items():
+        about = part["properties"]["expect"]["description"]
+        figures = {
+            name: {**condition, "examples": [condition_example(figure)]} for name, figure in FIGURES[section].items()
+        }
+        if section == "stages":
+            own = "of the numbers in the program's figures.json, by name"
+            figures[OWN_KEY] = {"type": ["object", "null"], "description": own, "additionalProperties": condition}
+        part["properties"]["expect"] = {
+            "type": "object", "description": about, "properties": figures, "additionalProperties": False,
+        }  # fmt: skip
 
 
 def _parameter(parameter: EngineParameter) -> dict[str, Any]:

@@ -152,8 +152,9 @@ def read_set(text: str, example: str = _EXAMPLE) -> Setting | Problem:
     if not equals or not _is_key(key):
         return Problem(place.source, 0, 0, "", "expected KEY=VALUE", f"for example `--set {example}`")
     try:
-        # Nothing after the `=` is an empty string; null is written `null`.
-        value = parse_yaml(value_text, place.source) if value_text else Node("", place)
+        # Nothing after the `=` is an empty string; null is written `null`. In one line `>` begins no text of several.
+        is_text = not value_text or value_text[0] in ">|"
+        value = Node(value_text, place) if is_text else parse_yaml(value_text, place.source)
     except SpecError as error:
         message = f"the value is not valid YAML: {error.problems[0].message}"
         return Problem(place.source, 0, 0, "", message, error.problems[0].hint)

@@ -3,11 +3,11 @@
     from workflow import stage
 
     with stage.open_reader("atoms") as atoms, stage.open_writer("pattern") as out:
-        for step in atoms:                                   # raises when the writer dies or sends no step in time
+        for step in atoms:  # raises when the writer dies or sends no step in time
             start, count = stage.block(step.shape("position")[0])
             local = step.read("position", start=(start, 0), count=(count, 3))
             with out.step():
-                out.write("time", step.read("time"))         # a scalar: rank 0's value
+                out.write("time", step.read("time"))  # a scalar: rank 0's value
                 out.write("local", local, shape=step.shape("position"), start=(start, 0))
 
 In a run the pipeline decides which streams these are (through the file that the environment variable WF_STAGE names).

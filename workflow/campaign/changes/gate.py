@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 from workflow.campaign.changes.changes_model import CampaignChanges, TrialChange
 from workflow.campaign.file.trials import short_names, trial_text
-from workflow.campaign.junit import TrialCase
+from workflow.campaign.junit import JUnitCase
 from workflow.campaign.results.campaign_tables import decision_text, metric_text, p_text, ratio_interval, varied
 from workflow.campaign.results.results_model import MetricFacts
 from workflow.formatting import three_figures
 
 
-def gate_cases(changes: CampaignChanges, strict: bool) -> list[TrialCase]:
+def gate_cases(changes: CampaignChanges, strict: bool) -> list[JUnitCase]:
     """A case for each metric of each trial, and for what only one side has; `fault` fails the gate.
 
     A metric has regressed when it is significantly worse, and by more than its tolerance. A metric without a value in
@@ -30,7 +30,7 @@ def gate_cases(changes: CampaignChanges, strict: bool) -> list[TrialCase]:
         undecided = change.decision == "undecided"
         missing = change.base.count > 0 and change.new.count + change.new.undefined == 0
         cases.append(
-            TrialCase(
+            JUnitCase(
                 f"{trial_text(change.parameters, names)}: {change.metric}",
                 fault=text
                 if change.decision == "slower" or missing or (strict and undecided and not _is_no_worse(change, metric))
@@ -83,6 +83,6 @@ def decision_word(change: TrialChange, metric: MetricFacts) -> str:
     return decision_text(change.decision, metric)
 
 
-def _unmatched_case(name: str, kind: str, side: str, strict: bool) -> TrialCase:
+def _unmatched_case(name: str, kind: str, side: str, strict: bool) -> JUnitCase:
     text = f"only the {'base' if side == 'base' else 'new campaign'} has this {kind}"
-    return TrialCase(name, fault=text if strict and side == "base" else "", skipped=text)
+    return JUnitCase(name, fault=text if strict and side == "base" else "", skipped=text)

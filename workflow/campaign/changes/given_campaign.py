@@ -12,7 +12,6 @@ from typing import Any
 from pydantic import ValidationError
 
 from workflow.campaign.campaign_directory import SCHEDULE_FILE, find_campaign
-from workflow.campaign.file.figures import FigureName
 from workflow.campaign.ledger import read_history
 from workflow.campaign.results.make_results import make_results
 from workflow.campaign.results.results_model import CampaignResults, MetricFacts, TrialCount, TrialResult
@@ -20,6 +19,7 @@ from workflow.campaign.results.results_table import FIRST, LAST, read_table
 from workflow.campaign.statistics.median_interval import median_interval
 from workflow.campaign.statistics.outliers import outliers
 from workflow.errors import RunError
+from workflow.report_figures import FigureName
 from workflow.spec.suggest import shortened
 from workflow.spec.user_paths import exists
 

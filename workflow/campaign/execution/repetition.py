@@ -11,13 +11,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from workflow.campaign.file.figures import figures_of
 from workflow.campaign.ledger import Attempt, RunEnd
 from workflow.core_set import format_cores
 from workflow.formats.json_lines import read_json_lines
 from workflow.launch.allocation import Allocation
 from workflow.plan.plan_model import Plan
 from workflow.provenance.provenance_model import Provenance
+from workflow.report.build.figure_values import figures_of
+from workflow.report.read.expectations_file import keep_expectations
 from workflow.report.read.own_figures import read_own_figures
 from workflow.report.report_files import compute_report
 from workflow.report.report_model import Report
@@ -76,6 +77,7 @@ def run_repetition(
 def to_attempt(start: StartedAttempt, wall_s: float, load: float | None = None) -> Attempt:
     """What a run that ended is in the ledger, from its directory."""
     report = compute_report(start.run_dir)
+    keep_expectations(start.run_dir, report)
     state: RunEnd = "interrupted"
     if report.run.state == "succeeded":
         state = "succeeded"

@@ -11,12 +11,12 @@ from pydantic import BeforeValidator, Field, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
+from workflow.report_figures import Better
 from workflow.spec.models.allocation_request import AllocationRequest
 from workflow.spec.models.pipeline import Name
 from workflow.spec.models.strict import Spec
 from workflow.spec.models.units import Duration
 
-Better = Literal["less", "more"]
 Scaling = Literal["strong", "weak", "none"]
 Values = Annotated[list[Any], Field(min_length=1)]
 _SETTINGS = "keys of the pipeline, as `--set` takes them, or `site.KEY`, with their values"

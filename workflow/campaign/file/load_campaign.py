@@ -10,8 +10,8 @@ from pathlib import Path
 
 from workflow.campaign.file.campaign_overlay import NO_OPTIONS, CampaignOptions, lay_options, lay_scale, scale_names
 from workflow.campaign.file.campaign_spec import CampaignSpec
-from workflow.campaign.file.figures import WITH_BASELINE, FigureName, fields_of, to_figure_name
 from workflow.errors import Problem, SpecError
+from workflow.report_figures import WITH_BASELINE, FigureName, fields_of, to_figure_name
 from workflow.spec.config_dirs import is_path
 from workflow.spec.suggest import did_you_mean, listing
 from workflow.spec.validation_messages import problem_at, shown, validated

@@ -19,7 +19,7 @@ from workflow.provenance.plan_files import NOT_NAMES, files_of
 from workflow.spec.load import Loaded
 
 KEY_LENGTH = 12
-# Texts for people and limits in time: they change no measured figure.
+# Texts for people, limits in time, and what is expected: they change no measured figure.
 _LEFT_OUT = NOT_NAMES | {"deadlines"}
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from workflow.campaign.ledger import RepetitionId
 from workflow.campaign.planning.estimated_duration import EstimatedDurations
 from workflow.campaign.planning.free_nodes import Footprint
 from workflow.campaign.planning.job_allocation import pilot_allocation
@@ -38,7 +39,7 @@ class PilotsOfCampaign:
 
 @dataclass(frozen=True)
 class PackedCampaign:
-    """All repetitions of a campaign, as they would run from the beginning."""
+    """The repetitions of a campaign that are not finished, as they would run from now on."""
 
     pilots: PilotsOfCampaign
     timeline: Timeline
@@ -48,6 +49,9 @@ class PackedCampaign:
     """Where the estimates are from; measured: at least those of one trial."""
     most_if_shared: int
     """How many would run at once if they shared nodes."""
+    finished: int = 0
+    """Repetitions that need not run."""
+    left: int = 0
 
 
 def needs_jobs(planned: PlannedCampaign, allocation: Allocation) -> bool:
@@ -80,10 +84,15 @@ def pilots_of(planned: PlannedCampaign, allocation: Allocation, site: Site, *, a
     )
 
 
-def pack_campaign(planned: PlannedCampaign, estimates: EstimatedDurations, pilots: PilotsOfCampaign) -> PackedCampaign:
-    """The campaign on pilots of which each is replaced when it ends."""
+def pack_campaign(
+    planned: PlannedCampaign,
+    estimates: EstimatedDurations,
+    pilots: PilotsOfCampaign,
+    finished: Collection[RepetitionId] = (),
+) -> PackedCampaign:
+    """The campaign, without what is finished, on pilots of which each is replaced when it ends."""
     size, count = pilots.size, 1 if pilots.one_at_a_time else pilots.count
-    requests = all_requests(planned, estimates, share_nodes=pilots.share_nodes)
+    requests = all_requests(planned, estimates, share_nodes=pilots.share_nodes, finished=finished)
     known_by = _known_by(planned, estimates)
     if known_by == "deadline":
         # A guess is no reason not to try.
@@ -100,6 +109,8 @@ def pack_campaign(planned: PlannedCampaign, estimates: EstimatedDurations, pilot
         node_s=timeline.pilot_node_s if idle_counts else node_s,
         known_by=known_by,
         most_if_shared=min(len(requests), count * most_at_once(shared, size.nodes, len(size.cores))),
+        finished=len(finished),
+        left=len(requests),
     )
 
 

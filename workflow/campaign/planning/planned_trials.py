@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from workflow.campaign.file.campaign_spec import CampaignSpec
-from workflow.campaign.file.figures import FigureName, to_figure_name
 from workflow.campaign.file.load_campaign import Campaign
 from workflow.campaign.file.trials import Trial, make_trials, settings_of, short_names, trial_text
 from workflow.campaign.planning.content_key import content_key, file_sums
 from workflow.errors import Problem, SpecError
 from workflow.plan.plan_model import Plan, StagePlan
+from workflow.report_figures import FigureName, to_figure_name
 from workflow.spec.check import Library
 from workflow.spec.load import Loaded, load_pipeline
 from workflow.spec.overlay import Setting

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from workflow.campaign.file.campaign_spec import CampaignSpec
 from workflow.campaign.file.trials import Repetition, make_schedule
+from workflow.campaign.ledger import RepetitionId
 from workflow.campaign.planning.estimated_duration import EstimatedDurations
 from workflow.campaign.planning.free_nodes import Footprint
 from workflow.campaign.planning.planned_trials import PlannedCampaign, ReadyTrial
@@ -11,14 +14,23 @@ from workflow.campaign.planning.waiting_requests import Request
 from workflow.plan.plan_model import Plan
 
 
-def all_requests(planned: PlannedCampaign, estimates: EstimatedDurations, *, share_nodes: bool) -> list[Request]:
-    """One request for each repetition of the campaign, in the order of its schedule."""
+def all_requests(
+    planned: PlannedCampaign,
+    estimates: EstimatedDurations,
+    *,
+    share_nodes: bool,
+    finished: Collection[RepetitionId] = (),
+) -> list[Request]:
+    """One request for each repetition of the campaign that is not finished, in the order of its schedule."""
     spec = planned.spec
     schedule = make_schedule(len(planned.ready), spec.repetitions, spec.warmup, spec.order)
     footprints = [footprint_of(trial.plan, share_nodes=share_nodes) for trial in planned.ready]
     found = []
     for each in schedule:
-        footprint, expected_s = footprints[each.trial], estimates.of(planned.ready[each.trial].key)
+        key = planned.ready[each.trial].key
+        if RepetitionId(key, each.number, each.warmup) in finished:
+            continue
+        footprint, expected_s = footprints[each.trial], estimates.of(key)
         found.append(Request(footprint.nodes, footprint.cores_per_node, expected_s, schedule_block(each, spec)))
     return found
 

@@ -64,6 +64,7 @@ def status_table(status: CampaignStatus) -> Table:
         *parameter_columns(keys, lambda each: each.parameters),
         number_column("done", lambda each: f"{each.succeeded}/{each.wanted}"),
         number_column("failed", lambda each: str(each.failed)),
+        *([number_column("violated", lambda each: str(each.violated))] if status.violated else []),
         state_column("state", _count_state),
     ]
     return make_table(columns, status.trials)
@@ -162,7 +163,7 @@ def _plan_state(trial: ReadyTrial | RefusedTrial) -> str:
 
 def _count_state(count: TrialCount) -> str:
     if count.succeeded == count.wanted:
-        return "succeeded"
+        return "violated" if count.violated else "succeeded"
     return "failed" if count.failed else "unfinished" if count.succeeded else "waiting"
 
 

@@ -10,9 +10,8 @@ from typing import get_args
 
 from workflow.campaign.campaign_directory import Schedule, ScheduledTrial
 from workflow.campaign.file.campaign_spec import CampaignSpec, ComparisonRequest
-from workflow.campaign.file.figures import to_figure_name
 from workflow.campaign.file.load_campaign import same, values_of
-from workflow.campaign.ledger import History
+from workflow.campaign.ledger import Attempt, History
 from workflow.campaign.results.missing_figures import why_unknown
 from workflow.campaign.results.mixtures import mixture_notes
 from workflow.campaign.results.results_model import (
@@ -26,10 +25,12 @@ from workflow.campaign.results.results_model import (
     TrialResult,
 )
 from workflow.campaign.results.samples import Measured, all_repetitions, by_trial, measured
+from workflow.campaign.results.trial_violations import trial_violations
 from workflow.campaign.statistics.median_interval import FEWEST, median_interval
 from workflow.campaign.statistics.outliers import outliers
 from workflow.campaign.statistics.verdicts import TwoSamples, decide_together
 from workflow.formatting import plural
+from workflow.report_figures import to_figure_name
 from workflow.run.run_directory import RUNS
 
 BUSY = 2.0
@@ -232,21 +233,24 @@ def _comparisons(
 
 
 def _count(trial: ScheduledTrial, spec: CampaignSpec, history: History) -> TrialCount:
-    succeeded, failed, reason = 0, 0, ""
+    succeeded, failed, reason = list[Attempt](), 0, ""
     for identity in all_repetitions(trial.key, spec):
         attempt = history.ended.get(identity)
         if identity.warmup or attempt is None:
             continue
-        succeeded += attempt.state == "succeeded"
+        succeeded += [attempt] if attempt.state == "succeeded" else []
         if attempt.state == "failed":
             failed, reason = failed + 1, f"{attempt.reason} ({RUNS}/{attempt.run})"
+    violated, violations = trial_violations(trial.expectations, succeeded)
     return TrialCount(
         trial=trial.key,
         parameters=trial.parameters,
         is_baseline=trial.is_baseline,
-        succeeded=succeeded,
+        succeeded=len(succeeded),
         failed=failed,
         wanted=spec.repetitions,
+        violated=violated,
+        violations=violations,
         reason=reason,
     )
 
@@ -273,6 +277,9 @@ def _notes(
         notes.append(f"still to run: {missing} of {plural(sum(count.wanted for count in counts), 'repetition')}")
     if failed:
         notes.append(f"{plural(failed, 'repetition')} failed and are not in any figure: `wf campaign status` says why")
+    if violated := sum(count.violated for count in counts):
+        text = f"{plural(violated, 'repetition')} did not keep an expectation of the pipeline"
+        notes.append(f"{text}, and are in all figures: `wf campaign status` says why")
     if spec.repetitions < FEWEST:
         notes.append(f"{plural(spec.repetitions, 'repetition')} of a trial: no interval, it needs {FEWEST}")
     marked = sum(sum(result.outliers) for result in results)

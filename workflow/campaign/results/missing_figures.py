@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from workflow.campaign.file.figures import OWN, to_figure_name
 from workflow.campaign.results.samples import Measured
+from workflow.report_figures import OWN, to_figure_name
 from workflow.spec.suggest import did_you_mean, listing
 
 

@@ -9,8 +9,10 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from workflow.campaign.file.campaign_spec import Better, Scaling
+from workflow.campaign.file.campaign_spec import Scaling
 from workflow.campaign.statistics.verdicts import Decision
+from workflow.errors import EXIT_OK, EXIT_RUN_FAILED, EXIT_VIOLATED
+from workflow.report_figures import Better
 
 Operation = Literal["compute", "io", "wait"]
 
@@ -82,6 +84,20 @@ class OperationTimes(ResultsPart):
     values: list[float] = Field(description="of the measured repetitions that succeeded, in their order")
 
 
+class TrialViolation(ResultsPart):
+    """An expectation of the pipeline that repetitions of a trial have not kept."""
+
+    key: str = Field(description="of the pipeline file")
+    place: str = Field(description="where it is written: `pipeline.yaml:14:9`, or the option")
+    figure: str
+    expected: str = Field(description="the condition as it was written: `> 1 GB/s`")
+    limit: float = Field(description="its quantity, in `unit`")
+    unit: str
+    count: int = Field(description="measured repetitions that have not kept it")
+    worst: float | None = Field(description="what the one measured that is farthest from it; None: nothing")
+    run: str = Field(description="that one's run directory below `runs/`")
+
+
 class TrialCount(ResultsPart):
     """How far a trial is."""
 
@@ -91,6 +107,8 @@ class TrialCount(ResultsPart):
     succeeded: int = Field(description="measured repetitions")
     failed: int
     wanted: int
+    violated: int = Field(0, description="of those that succeeded: how many have not kept an expectation")
+    violations: list[TrialViolation] = Field(default_factory=list)
     reason: str = Field("", description="why the last failed repetition failed")
 
 
@@ -130,6 +148,16 @@ class CampaignStatus(ResultsPart):
     def complete(self) -> bool:
         """Whether every measured repetition of every trial succeeded."""
         return all(trial.succeeded == trial.wanted for trial in self.trials)
+
+    @property
+    def violated(self) -> int:
+        """How many measured repetitions have not kept an expectation of the pipeline."""
+        return sum(trial.violated for trial in self.trials)
+
+    @property
+    def exit_code(self) -> int:
+        """Of the verbs that run the campaign, or follow it to its end."""
+        return EXIT_RUN_FAILED if not self.complete else EXIT_VIOLATED if self.violated else EXIT_OK
 
 
 CampaignState = Literal["running", "complete", "failed", "unfinished", "lost", "unreadable"]

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from workflow.campaign.campaign_directory import replace_file
-from workflow.campaign.file.figures import to_figure_name
 from workflow.campaign.file.trials import short_names, value_text
 from workflow.campaign.results.results_model import MetricFacts
 from workflow.campaign.results.samples import Measured
 from workflow.errors import WfError
 from workflow.installation import install_command
+from workflow.report_figures import to_figure_name
 
 Cell = str | int | float | bool
 FIRST = ("trial", "baseline")

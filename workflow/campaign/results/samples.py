@@ -8,8 +8,8 @@ from statistics import median
 
 from workflow.campaign.campaign_directory import Schedule, ScheduledTrial
 from workflow.campaign.file.campaign_spec import CampaignSpec
-from workflow.campaign.file.figures import PERCEIVED, to_figure_name
 from workflow.campaign.ledger import Attempt, History, RepetitionId
+from workflow.report_figures import PERCEIVED, to_figure_name
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from workflow.campaign.file.campaign_spec import Better
 from workflow.campaign.statistics.median_ratio import MedianRatio, median_ratio
 from workflow.campaign.statistics.significance import ALPHA, holm, mann_whitney
+from workflow.report_figures import Better
 
 Decision = Literal["faster", "slower", "same", "undecided"]
 

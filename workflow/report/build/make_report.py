@@ -6,6 +6,7 @@ import re
 
 from workflow.errors import EXIT_RUN_FAILED
 from workflow.report.build.bottleneck import Limit, run_limit
+from workflow.report.build.judge_expectations import with_expectations
 from workflow.report.build.notes import make_notes, unfinished_files
 from workflow.report.build.stage_figures import busy_s, make_stage
 from workflow.report.build.stream_figures import make_stream
@@ -30,7 +31,7 @@ def make_report(records: Records) -> Report:
         from workflow.report.build.forecast_lines import forecast_lines
 
         forecast, off = forecast_lines(records.forecast, records)
-    return Report(
+    report = Report(
         run=_make_run(records, stages),
         stages=stages,
         streams=streams,
@@ -40,6 +41,7 @@ def make_report(records: Records) -> Report:
         unfinished_files=unfinished_files(records),
         warnings=present_warnings(records.state),
     )
+    return with_expectations(report, records.plan.expectations, records.judged)
 
 
 def _last_lines(records: Records, stage: str) -> list[str]:

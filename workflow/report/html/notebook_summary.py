@@ -10,6 +10,7 @@ from pathlib import Path
 from workflow.formatting import moment
 from workflow.report.html.page import SIGNS, TEMPLATES
 from workflow.report.report_model import Report
+from workflow.report.show.expectation_table import expectation_table
 from workflow.report.show.run_summary import compression_lines, fault_text, last_lines, limit_lines, summary
 from workflow.report.show.stage_table import stage_table
 from workflow.report.show.stream_table import stream_table
@@ -19,13 +20,15 @@ from workflow.run.stream_rates import THROUGHPUT
 STATE_COLOURS = {
     "succeeded": "#2a9d4a", "failed": "#d9363e", "lost": "#d9363e", "interrupted": "#bf8700", "stopped": "#bf8700",
     "running": "#128a9e", "submitted": "#128a9e", "unfinished": "#128a9e",
+    "kept": "#2a9d4a", "violated": "#d9363e", "not measured": "#d9363e",
 }  # fmt: skip
 
 
 def make_summary_html(report: Report, run_dir: Path) -> str:
     """The verdict, its reason, the stages and the streams; a link to report.html where that exists."""
     page = run_dir / "report.html"
-    tables = [table for table in (stage_table(report, "terminal"), stream_table(report, "terminal")) if table.rows]
+    made = [make(report, "terminal") for make in (stage_table, stream_table, expectation_table)]
+    tables = [table for table in made if table.rows]
     measured = any(stream.throughput for stream in report.streams)
     return TEMPLATES.get_template("notebook_summary.html.j2").render(
         run=report.run,

@@ -9,9 +9,11 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemBytecodeCache, FileSystemLoader, StrictUndefined
 
 from workflow import __version__
+from workflow.errors import EXIT_VIOLATED
 from workflow.formatting import duration, moment, percent, plural
 from workflow.report.html.node_map_chart import node_drawings
 from workflow.report.html.pictures import embed_pictures
+from workflow.report.html.pipeline_drawing import pipeline_drawing
 from workflow.report.html.section_data import (
     KeyFact,
     environment_facts,
@@ -25,6 +27,7 @@ from workflow.report.html.section_data import (
 from workflow.report.read.proof_file import read_proof
 from workflow.report.read.run_records import Records
 from workflow.report.report_model import Report
+from workflow.report.show.expectation_table import expectation_table, expectations_text
 from workflow.report.show.forecast_tables import measured_table, off_text
 from workflow.report.show.node_map import has_node_map, node_count_text
 from workflow.report.show.placement_tables import placement_tables
@@ -88,6 +91,10 @@ def make_html(records: Records, report: Report) -> str:
         sign=SIGNS[report.run.state],
         key_facts=key_facts(report),
         fault=fault_text(report),
+        expectation_table=expectation_table(report, "page"),
+        expectations=expectations_text(report),
+        is_violated=report.run.exit_code == EXIT_VIOLATED,
+        drawing=pipeline_drawing(records.plan),
         stage_faults=find_stage_faults(report),
         plural=plural,
         legend=make_legend(report),

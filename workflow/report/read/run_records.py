@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from workflow.errors import RunError
 from workflow.plan.plan_model import Plan
+from workflow.report.read.expectations_file import read_expectations
 from workflow.report.read.metrics_file import StageMetrics, read_metrics
 from workflow.report.read.own_figures import read_own_figures
 from workflow.report.read.partial_files import PartialFile, find_partial_files
@@ -18,6 +19,7 @@ from workflow.run.state_reducer import fold
 
 if TYPE_CHECKING:
     from workflow.forecast.forecast_model import Forecast
+    from workflow.report.report_model import ExpectationPart
 
 
 class CpuSample(NamedTuple):
@@ -35,7 +37,7 @@ class Records:
     `seen` holds (when, steps so far) of each end as the supervisor saw it, a few times a second at most; `cpu` the
     samples of the CPU time of a stage, from its start on; `own_figures` what programs measured themselves, and
     `figure_problems` what is wrong with their files; `partial` the files that were not finished, of a run with a
-    verdict.
+    verdict; `judged` what was found of its expectations when it ended, where that was kept.
     """
 
     run_dir: Path
@@ -48,6 +50,7 @@ class Records:
     own_figures: dict[str, dict[str, float]] = field(default_factory=dict)
     figure_problems: dict[str, str] = field(default_factory=dict)
     forecast: Forecast | None = None
+    judged: list[ExpectationPart] | None = None
 
 
 def read_records(run_dir: Path, state: RunState | None = None) -> Records:
@@ -72,7 +75,8 @@ def read_records(run_dir: Path, state: RunState | None = None) -> Records:
     own = {name: figures for name, (figures, _) in read.items() if figures}
     wrong = {name: problem for name, (_, problem) in read.items() if problem}
     cpu = _cpu_samples(events)
-    return Records(run_dir, plan, state, seen, metrics, cpu, partial, own, wrong, _forecast(run_dir))
+    judged = read_expectations(run_dir) if plan.expectations else None
+    return Records(run_dir, plan, state, seen, metrics, cpu, partial, own, wrong, _forecast(run_dir), judged)
 
 
 def _forecast(run_dir: Path) -> Forecast | None:

@@ -8,7 +8,10 @@ from typing import TextIO
 
 from workflow.report.show.text_table import Table
 
-ASCII = str.maketrans({"→": "->", "…": "...", "·": "-", "÷": "/", "×": "x", "–": "-", "✓": "+", "✗": "x", "Å": "A"})
+ASCII = str.maketrans(
+    {"→": "->", "…": "...", "·": "-", "÷": "/", "×": "x", "–": "-", "✓": "+", "✗": "x", "Å": "A"}
+    | dict.fromkeys("┌┐└┘├┤┬┴┼", "+") | {"│": "|", "─": "-", "╎": ":", "╌": "-", "►": ">"}
+)  # fmt: skip
 
 
 GAP = 2

@@ -12,6 +12,7 @@ from workflow.formatting import NOTHING, plural, size
 from workflow.launch.launchers import launch_line
 from workflow.plan.launch_requests import Received, group_request, node_names, stage_request
 from workflow.plan.plan_model import RUN_DIR, EndPlan, OperatorPlan, Plan, StagePlan, StreamPlan
+from workflow.report.show.expectation_table import planned_expectation_table
 from workflow.report.show.node_map import has_node_map
 from workflow.report.show.stream_table import engine_text
 from workflow.report.show.text_table import Column, Table, make_table, number_column, text_column
@@ -110,7 +111,7 @@ def plan_tables(plan: Plan) -> list[Table]:
     """All tables of `wf plan`, in order; one without rows is not shown. A node map replaces that of the cores."""
     return [
         plan_stage_table(plan), added_table(plan), plan_stream_table(plan), end_table(plan), transport_table(plan),
-        environment_table(plan), *([] if has_node_map(plan) else [nodes_table(plan)]),
+        environment_table(plan), planned_expectation_table(plan), *([] if has_node_map(plan) else [nodes_table(plan)]),
     ]  # fmt: skip
 
 

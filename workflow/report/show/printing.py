@@ -11,9 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workflow.errors import Problem, to_message, to_notes
+from workflow.errors import EXIT_OK, EXIT_VIOLATED, Problem, to_message, to_notes
 from workflow.formatting import moment, plural
 from workflow.messages import WIDEST, message_lines, read_sources
+from workflow.report.show.expectation_table import expectation_messages, expectation_table
 from workflow.report.show.rich_terminal import COLOURS, draw_table, make_output, say, say_parts
 from workflow.report.show.run_summary import (
     compression_lines,
@@ -48,6 +49,7 @@ def show_report(report: Report, console: Console | PlainOutput | None = None) ->
     _show_fault(report, console)
     draw_table(console, stage_table(report, "terminal"))
     _show_streams(console, report, "terminal")
+    draw_table(console, expectation_table(report, "terminal"))
     for line in (*limit_lines(report), *compression_lines(report)):
         say(console, line, "dim")
     _show_measured(console, report)
@@ -65,21 +67,23 @@ def show_status(report: Report, console: Console | PlainOutput | None = None) ->
     show_messages([to_message("warning", text) for text in report.warnings if run.state == "running"], console)
     draw_table(console, stage_table(report, "status"))
     _show_streams(console, report, "status")
+    draw_table(console, expectation_table(report, "status"))
     show_messages(to_notes(report.unfinished_files), console)
 
 
 def show_end(report: Report, run_dir: Path, console: Console | PlainOutput | None = None) -> None:
     """The last lines of `wf run`: the verdict, its reason, and where the results are."""
-    bad = report.run.state != "succeeded"
+    bad = report.run.exit_code != EXIT_OK
     console = console or make_output(stderr=bad)
-    say(console, f"{report.run.name}: {report.run.state} ({summary(report)})", COLOURS.get(report.run.state, ""))
+    colour = COLOURS.get("violated" if report.run.exit_code == EXIT_VIOLATED else report.run.state, "")
+    say(console, f"{report.run.name}: {report.run.state} ({summary(report)})", colour)
     _show_fault(report, console)
     for path in result_paths(run_dir):
         say(console, f"  {path}")
 
 
 def _show_fault(report: Report, console: Console | PlainOutput) -> None:
-    show_messages(fault_messages(report), console)
+    show_messages([*fault_messages(report), *expectation_messages(report)], console)
     for line, style in last_lines(report):
         say(console, line, style)
 
@@ -123,6 +127,13 @@ def show_forecast(forecast: Forecast, loaded: Loaded) -> None:
     origins = complete_pipeline(loaded).origins
     warnings = [replace(each, level="warning") for each in located(forecast.warnings, origins)]
     show_messages([*warnings, *located([*forecast.missing, *forecast.notes], origins)], console)
+
+
+def show_lines(lines: Sequence[str]) -> None:
+    """Lines that are drawn: none is folded."""
+    console = make_output()
+    for line in lines:
+        say(console, line)
 
 
 def show_strategies(plan: Plan, stream: str, blocks: str | None, shape: str | None) -> None:

@@ -23,6 +23,7 @@ COLOURS = {
     "succeeded": "green", "failed": "bold red", "lost": "bold red", "interrupted": "yellow", "stopped": "yellow",
     "running": "cyan", "submitted": "cyan", "waiting": "dim", "ok": "green", "missing": "bold red",
     "error": "bold red", "warning": "bold yellow", "note": "cyan", "place": "bold", "margin": "dim",
+    "kept": "green", "violated": "bold red", "not measured": "bold red", "not checked": "dim",
 }  # fmt: skip
 NARROWEST_FOLD = 30
 NOTEBOOK_WIDTH = 100

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from workflow.errors import Problem, Severity, to_message
 from workflow.formatting import duration, percent, plural, size
+from workflow.report.show.expectation_table import expectations_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,6 +28,7 @@ def summary(report: Report) -> str:
         parts.append(total_text(report))
     if run.limited_by:
         parts.append(f"limited by {run.limited_by}" + (f", overlap {percent(run.overlap)}" if run.overlap else ""))
+    parts += [text] if (text := expectations_text(report)) else []
     return ", ".join(parts)
 
 

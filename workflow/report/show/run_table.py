@@ -1,10 +1,13 @@
-"""The table of `wf runs`. Pure."""
+"""The tables of `wf runs` and `wf clean`. Pure."""
 
 from __future__ import annotations
 
-from workflow.formatting import NOTHING, duration, moment
+from collections.abc import Sequence
+
+from workflow.formatting import NOTHING, duration, moment, size
+from workflow.report.read.removable_runs import FoundRun
 from workflow.report.report_model import RunLine
-from workflow.report.show.text_table import Column, Table, make_table, state_column, text_column
+from workflow.report.show.text_table import Column, Table, make_table, number_column, state_column, text_column
 
 RUN_COLUMNS: list[Column[RunLine]] = [
     text_column("run", lambda run: run.name),
@@ -15,7 +18,19 @@ RUN_COLUMNS: list[Column[RunLine]] = [
     text_column("site", lambda run: run.site or NOTHING),
 ]
 
+REMOVAL_COLUMNS: list[Column[FoundRun]] = [
+    text_column("run", lambda run: run.line.name),
+    state_column("state", lambda run: run.line.state),
+    text_column("ended", lambda run: moment(run.ended)),
+    number_column("on disk", lambda run: size(run.size)),
+]
+
 
 def run_table(runs: list[RunLine]) -> Table:
     """A line for each run."""
     return make_table(RUN_COLUMNS, runs)
+
+
+def removal_table(runs: Sequence[FoundRun]) -> Table:
+    """A line for each run to be removed, with what it holds on disk."""
+    return make_table(REMOVAL_COLUMNS, runs)

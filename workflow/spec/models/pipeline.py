@@ -25,6 +25,8 @@ ComponentName = Annotated[str, StringConstraints(pattern=r"^([A-Za-z][A-Za-z0-9_
 # The site is chosen by where wf runs.
 AUTO_SITE = "auto"
 Scalar = bool | int | float | str
+# Figure of the report → condition, of which workflow.spec.expectations knows all.
+Expectations = dict[str, Any]
 # Who reads which of the writer's blocks (workflow.distribution).
 ProofPolicy = Literal["strict", "warn", "off"]
 ReadStrategy = Literal[
@@ -187,6 +189,10 @@ class StageSpec(Spec):
         default_factory=Memory,
         description="memory policy of its processes; by default on, where the site can, for stages with streams",
     )
+    expect: Expectations = Field(
+        default_factory=dict,
+        description="figure of its report → condition, `{steps: 41}`; where one is not kept, `wf run` exits with 3",
+    )
     stop_signal: StopSignal | None = Field(
         None,
         description="signal that it gets when the run is stopped before its allocation ends: for a program that writes "
@@ -287,6 +293,10 @@ class StreamSpec(Spec):
         default_factory=dict, description="engine parameters, checked against the engine's list"
     )
     variables: dict[str, Variable] = Field(default_factory=dict, description="contract that both ends must meet")
+    expect: Expectations = Field(
+        default_factory=dict,
+        description="figure of its report → condition, `{steps: 41}`; where one is not kept, `wf run` exits with 3",
+    )
     tap: dict[Name, Tap] = Field(default_factory=dict, description="additional readers, which never slow the others")
 
     @property
@@ -348,6 +358,11 @@ class PipelineSpec(Spec):
         "strict",
         description="on several nodes: whether ranks run where the plan says and live streams cross, before the stages "
         "start. strict: a difference ends the run; warn: it is a warning; off: not examined",
+    )
+    expect: Expectations = Field(
+        default_factory=dict,
+        description='of the run as a whole: figure of the report → condition, `{wall_s: "< 10 min"}`; where one is not '
+        "kept, `wf run` exits with 3",
     )
     profiles: dict[Name, dict[str, Any]] = Field(
         default_factory=dict, description="named overlays, chosen with --profile; `*` stands for every name"

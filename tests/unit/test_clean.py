@@ -1,0 +1,249 @@
+"""`wf clean` removes what it listed and nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.support.sample_run import make_events, make_plan, simulate, write_lines, write_run
+from workflow.cli.cleaning import Removal, remove
+from workflow.cli.main import wf
+from workflow.formats.lease_file import LEASE_FILE
+from workflow.report.read.removable_runs import Criteria, find_runs, why_they_stay
+from workflow.run import run_removal
+from workflow.run.lease import Heartbeat, Lease
+from workflow.run.run_directory import PLAN_FILE
+from workflow.run.run_removal import look_into, remove_run
+
+ROOT = Path(__file__).parents[2]
+METRICS = simulate(1, 0.01, 0.01, 0.01)
+LONG_AGO = time.time() - 1e6
+
+
+def make_run(name: str, number: int, state: str = "succeeded", folder: Path = Path("runs")) -> Path:
+    """A run that has ended, the older the smaller its number."""
+    run = write_run(folder / name, make_plan(), make_events(METRICS, state), METRICS)
+    (run / "streams").mkdir()
+    (run / "streams/atoms.bp").write_bytes(bytes(100_000))
+    os.utime(run / PLAN_FILE, (LONG_AGO + number, LONG_AGO + number))
+    return run.absolute()
+
+
+def clean(*options: str, code: int = 0) -> Result:
+    result = CliRunner().invoke(wf, ["clean", *options])
+    found = result.exit_code if result.exception is None or isinstance(result.exception, SystemExit) else 2
+    assert found == code, f"{result.output}\n{result.exception}"
+    return result
+
+
+def removed(result: Result) -> set[str]:
+    return {run["name"] for run in json.loads(result.stdout)["runs"] if run["action"] == "removed"}
+
+
+def names() -> set[str]:
+    return {path.name for path in Path("runs").iterdir()}
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_the_newest_stay_the_others_go_and_nothing_else_is_touched(tmp_path: Path) -> None:
+    runs = [make_run(f"r{number}", number) for number in range(8)]
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "precious.bp").write_text("kept")
+    (runs[0] / "linked").symlink_to(data)
+    (runs[1] / "dangling").symlink_to(tmp_path / "nowhere")
+    Path("runs/latest").symlink_to("r0")
+    Path("runs/notes.txt").write_text("mine")
+    (Path("runs/no-run") / "streams").mkdir(parents=True)
+    listed = clean("--dry-run")
+    assert [line.split()[0] for line in listed.stdout.splitlines() if line.startswith("r")] == ["run", "r2", "r1", "r0"]
+    assert "to remove: 3 of 8 runs" in listed.stdout
+    assert "nothing was removed" in listed.stdout
+    refused = clean(code=2)
+    assert "to remove: 3 of 8 runs" in refused.stdout
+    assert "--yes" in str(refused.exception)
+    assert len(names()) == 11
+    result = json.loads(clean("--json", "--yes").stdout)
+    gone = {run["name"]: run["bytes"] for run in result["runs"] if run["action"] == "removed"}
+    assert set(gone) == {"r0", "r1", "r2"}
+    assert sum(gone.values()) == result["removed_bytes"] >= 3 * 100_000
+    assert names() == {"r3", "r4", "r5", "r6", "r7", "latest", "notes.txt", "no-run"}
+    assert (data / "precious.bp").read_text() == "kept"
+    assert Path("runs/latest").resolve() == runs[7], "the link of the newest run led nowhere"
+    clean("--keep", "0", "--yes")
+    assert names() == {"notes.txt", "no-run"}
+    assert "nothing to remove" in clean("--yes").stdout
+
+
+def test_states_ages_and_names_choose() -> None:
+    for number, state in enumerate(("failed", "succeeded", "interrupted", "failed")):
+        make_run(f"r{number}", number, state)
+    events = Path("runs/r3/events.jsonl").read_text().splitlines()
+    last = json.loads(events[-1])
+    Path("runs/r3/events.jsonl").write_text("\n".join([*events[:-1], json.dumps(last | {"t": time.time()})]) + "\n")
+    assert removed(clean("--json", "--yes", "--keep", "0", "--state", "failed", "--older-than", "7d")) == {"r0"}
+    assert removed(clean("--json", "--yes", "r1", "runs/r2")) == {"r1", "r2"}
+    assert "did you mean `failed`" in clean("--state", "faild", code=2).stderr
+    assert "there is no run" in str(clean("--yes", "r1", code=2).exception)
+    assert names() == {"r3"}
+
+
+def test_what_has_no_verdict_or_may_be_written_stays(tmp_path: Path) -> None:
+    """Only its verdict makes a run one that can be removed; its lease can forbid it."""
+    for name in ("unfinished", "submitted", "lost", "alive", "writing"):
+        run = make_run(name, 1)
+        if name != "writing":
+            write_lines(run / "events.jsonl", make_events(METRICS)[:-1])
+    (tmp_path / "runs/unfinished/events.jsonl").unlink()
+    (tmp_path / "runs/submitted/events.jsonl").unlink()
+    (tmp_path / "runs/submitted/job.json").write_text(json.dumps({"scheduler": "slurm", "name": "x", "job": "12"}))
+    (tmp_path / "runs/lost" / LEASE_FILE).write_text(json.dumps(asdict(Lease("n1", 1, 0, "", "", 0))))
+    os.utime(tmp_path / "runs/lost" / LEASE_FILE, (LONG_AGO, LONG_AGO))
+    (tmp_path / "elsewhere").mkdir()
+    make_run("target", 1, folder=tmp_path / "elsewhere")
+    Path("runs/link").symlink_to(tmp_path / "elsewhere/target")
+    before = names()
+    with Heartbeat(tmp_path / "runs/alive"), Heartbeat(tmp_path / "runs/writing"):
+        result = clean("--keep", "0", "--json", "--yes")
+        for name, why in {"alive": "it is running; `wf cancel alive` ends it", "link": "a link"}.items():
+            assert why in str(clean(name, "--yes", code=2).exception)
+    stays = {run["name"]: run["reason"] for run in json.loads(result.stdout)["runs"] if run["action"] == "stays"}
+    assert set(stays) == {"unfinished", "submitted", "lost", "alive", "writing", "link"}
+    assert "`wf cancel lost`" in stays["lost"]
+    assert "may still write" in stays["writing"]
+    assert "a link to a run elsewhere" in stays["link"]
+    assert names() == before
+    assert (tmp_path / "elsewhere/target" / PLAN_FILE).exists()
+
+
+def test_repetitions_of_a_campaign_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = make_run("key-r1", 1, folder=tmp_path / "campaigns/study/runs")
+    (tmp_path / "campaigns/study/ledger.jsonl").write_text("")
+    assert "a repetition of a campaign" in str(clean(str(run), "--yes", code=2).exception)
+    monkeypatch.chdir(tmp_path / "campaigns/study")
+    assert "nothing to remove" in clean("--keep", "0", "--yes").stdout
+    assert run.exists()
+
+
+def found(*runs: Path) -> Removal:
+    listed = find_runs(runs, "ledger.jsonl")
+    return Removal(listed, why_they_stay(listed, Criteria(0), time.time()), [])
+
+
+def test_what_changes_after_it_was_listed_stays() -> None:
+    runs = {name: make_run(name, 1) for name in ("file", "deep", "other", "alive", "same", "gone")}
+    removal = found(*runs.values())
+    assert len(removal.chosen) == len(runs)
+    (runs["file"] / "notes.txt").write_text("what I saw")
+    (runs["deep"] / "stages/md/more").mkdir()
+    runs["other"].rename("moved")
+    make_run("other", 1)
+    (runs["alive"] / LEASE_FILE).write_text(json.dumps(asdict(Lease("n1", 1, 0))))
+    shutil.rmtree(runs["gone"])
+    new = make_run("new", 2)
+    failed = {path.name: reason for path, reason in remove(removal).items()}
+    assert set(failed) == {"file", "deep", "other", "alive", "gone"}
+    assert failed["file"] == failed["deep"] == "it has changed since it was listed"
+    assert failed["other"] == "it is not the directory that was listed"
+    assert names() == {"file", "deep", "other", "alive", "new"}
+    assert (runs["file"] / "notes.txt").read_text() == "what I saw"
+    assert new.exists()
+
+
+def test_a_run_that_changes_while_it_is_renamed_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the look and the rename, somebody writes: shown by a rename that does so."""
+    run = make_run("r", 1)
+    rename, listed = Path.rename, look_into(run)
+    assert listed is not None
+
+    def rename_late(self: Path, target: Path) -> Path:
+        if self == run:
+            (run / "late.txt").write_text("late")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", rename_late)
+    assert remove_run(run, listed) == "it has changed since it was listed"
+    assert (run / "late.txt").exists()
+
+
+@pytest.mark.parametrize("at", ["look", "removal"])
+def test_an_interrupted_removal_leaves_each_run_whole_or_gone(at: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = [make_run(f"r{number}", number) for number in range(3)]
+    Path("runs/latest").symlink_to("r0")
+    with monkeypatch.context() as patched:
+
+        def interrupted(path: Path, *_: Any) -> None:
+            if path.name.startswith(".removed-"):
+                (path / "events.jsonl").unlink() if at == "removal" else None
+                raise KeyboardInterrupt
+
+        if at == "removal":
+            patched.setattr(shutil, "rmtree", interrupted)
+        else:
+            patched.setattr(run_removal, "look_into", _interrupting(look_into, interrupted))
+        result = CliRunner().invoke(wf, ["clean", "--keep", "0", "--yes"])
+        assert isinstance(result.exception, KeyboardInterrupt) or result.exit_code == 1
+    whole = {name for name in names() if not name.startswith(".") and name != "latest"}
+    assert whole == ({"r1", "r2"} if at == "removal" else {"r0", "r1", "r2"})
+    assert all((Path("runs") / name / "streams/atoms.bp").exists() for name in whole)
+    assert Path("runs/latest").resolve() == runs[2 if at == "removal" else 0]
+    listed = CliRunner().invoke(wf, ["runs", "--json"])
+    assert {run["name"] for run in json.loads(listed.stdout)["runs"]} == whole, "the rest of a run is no run"
+    said = clean("--yes").stdout
+    assert ("what is left of 1 removed run" in said) == (at == "removal")
+    assert names() == {*whole, "latest"}
+
+
+def _interrupting(function: Any, interrupt: Any) -> Any:
+    def wrapped(path: Path) -> Any:
+        interrupt(path)
+        return function(path)
+
+    return wrapped
+
+
+def test_it_asks_on_a_terminal_and_removes_only_what_it_listed(tmp_path: Path) -> None:
+    for number in range(3):
+        make_run(f"r{number}", number)
+    for answer, left in (("n", {"r0", "r1", "r2"}), ("y", {"r2", "new", "late"})):
+        control, terminal = pty.openpty()
+        env = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "100", "NO_COLOR": "1"}
+        command = [sys.executable, "-m", "workflow.cli", "clean", "--keep", "1"]
+        process = subprocess.Popen(command, cwd=tmp_path, env=env, stdin=terminal, stdout=terminal, stderr=terminal)
+        os.close(terminal)
+        said = read_until(control, "Remove 2 of 3 runs")
+        assert "r0" in said
+        if answer == "y":
+            make_run("new", 5)
+            make_run("late", -5)
+        os.write(control, f"{answer}\n".encode())
+        said = read_until(control, "removed")
+        assert process.wait(timeout=60) == 0
+        os.close(control)
+        assert ("nothing was removed" in said) == (answer == "n")
+        assert names() == left
+
+
+def read_until(control: int, text: str) -> str:
+    said, deadline = "", time.monotonic() + 60
+    while text not in said:
+        ready, _, _ = select.select([control], [], [], max(0.0, deadline - time.monotonic()))
+        assert ready, f"no `{text}` within a minute: {said}"
+        said += os.read(control, 65536).decode()
+    return said

@@ -1,0 +1,111 @@
+"""`wf graph`: the pipeline as a drawing."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from workflow.cli.options import GivenPipeline, pipeline_options
+from workflow.errors import WfError
+
+if TYPE_CHECKING:
+    from workflow.report.graph.graph_shapes import Direction
+    from workflow.report.graph.pipeline_graph import PipelineGraph
+
+Form = Literal["text", "svg", "png", "mermaid"]
+SUFFIXES: dict[str, Form] = {".svg": "svg", ".png": "png", ".mmd": "mermaid", ".mermaid": "mermaid", ".txt": "text"}
+
+
+@click.command()
+@pipeline_options
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "svg", "png", "mermaid"]),
+    help="What is drawn (default: by the suffix of FILE, else text)",
+)
+@click.option("--output", "-o", type=click.Path(path_type=Path), metavar="FILE", help="Write it there")
+@click.option(
+    "--direction",
+    type=click.Choice(["down", "right"]),
+    default="down",
+    show_default=True,
+    help="Where the data flow; a drawing in text goes down",
+)
+def graph(given: GivenPipeline, form: Form | None, output: Path | None, direction: Direction) -> None:
+    """Draw a pipeline: its stages, streams and files; start nothing.
+
+    PIPELINE is the YAML file. What is drawn is the plan: the stages that wf adds are in it, transports and queues are
+    those that a run would have. A dashed arrow is a stream whose reader starts after its writer; a dashed outline a
+    stage that wf adds. Mermaid's text is drawn by GitHub and GitLab in Markdown.
+    """
+    from workflow.api import make_plan
+    from workflow.api.plans import find_site
+    from workflow.report.graph.pipeline_graph import make_pipeline_graph
+    from workflow.site.allocation.discover import discover_allocation
+
+    chosen = form or _form_of(output)
+    if chosen == "png" and output is None and sys.stdout.isatty():
+        raise click.UsageError("a PNG is no text for a terminal: add `--output FILE.png`")
+    loaded = given.load()
+    allocation = discover_allocation()
+    drawn = make_pipeline_graph(make_plan(loaded, find_site(loaded, allocation), allocation))
+    if output is not None:
+        _write(output, _to_bytes(drawn, chosen, direction))
+    elif chosen == "png":
+        click.echo(_to_bytes(drawn, chosen, direction), nl=False)
+    elif chosen == "text":
+        from workflow.report.show.printing import show_lines
+
+        show_lines(_text(drawn))
+    else:
+        click.echo(_to_bytes(drawn, chosen, direction).decode(), nl=False)
+
+
+def _form_of(output: Path | None) -> Form:
+    if output is None:
+        return "text"
+    form = SUFFIXES.get(output.suffix.lower())
+    if form is None:
+        raise click.UsageError(
+            f"which format is {output}? Add `--format`, or one of these suffixes: {', '.join(SUFFIXES)}"
+        )
+    return form
+
+
+def _to_bytes(drawn: PipelineGraph, form: Form, direction: Direction) -> bytes:
+    """The drawing as a file. Raises WfError where a library is missing."""
+    if form == "text":
+        return ("\n".join(_text(drawn)) + "\n").encode()
+    if form == "mermaid":
+        from workflow.report.graph.graph_mermaid import make_mermaid
+
+        return make_mermaid(drawn, direction).encode()
+    from workflow.report.graph.graph_shapes import make_shapes
+
+    shapes = make_shapes(drawn, direction)
+    if form == "png":
+        from workflow.report.graph.graph_png import make_png
+
+        return make_png(shapes)
+    from workflow.report.graph.graph_svg import make_svg
+
+    return make_svg(shapes).encode()
+
+
+def _text(drawn: PipelineGraph) -> list[str]:
+    import shutil
+
+    from workflow.report.graph.graph_text import graph_lines
+
+    return graph_lines(drawn, shutil.get_terminal_size().columns)
+
+
+def _write(output: Path, data: bytes) -> None:
+    try:
+        output.write_bytes(data)
+    except OSError as error:
+        raise WfError(f"cannot write {output}: {error.strerror}", "name another file: `--output FILE`") from error

@@ -1,0 +1,91 @@
+"""Which runs `wf clean` may remove, and why the others stay.
+
+Only a run with a verdict is removed, when nobody works on it any more, and never a repetition of a campaign.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from workflow.formatting import duration
+from workflow.report.read.run_list import list_runs
+from workflow.report.report_model import RunLine, RunVerdict
+from workflow.run.lease import may_be_written
+from workflow.run.run_removal import RunContents, look_into
+
+ENDED: tuple[RunVerdict, ...] = ("succeeded", "failed", "interrupted", "stopped")
+"""The states of runs that have a verdict."""
+# Of the others, by state.
+_NOT_ENDED: dict[RunVerdict, str] = {
+    "running": "it is running; `wf cancel {name}` ends it",
+    "submitted": "its job has not started; `wf cancel {name}` cancels it",
+    "lost": "processes of it may be left; `wf cancel {name}` ends them",
+    "unfinished": "nobody has started it, or it starts just now; `wf cancel {name}` gives it a verdict",
+}
+
+
+@dataclass(frozen=True)
+class FoundRun:
+    """A run as it was found. `must_stay`: why it cannot be removed; empty: it can. `ended`: Unix seconds."""
+
+    directory: Path
+    line: RunLine
+    contents: RunContents | None
+    ended: float | None
+    must_stay: str
+
+    @property
+    def size(self) -> int:
+        """Bytes on disk; 0 where they cannot be counted."""
+        return self.contents.size if self.contents is not None else 0
+
+
+@dataclass(frozen=True)
+class Criteria:
+    """Which of the runs that can be removed are meant: not the newest `keep`, and so old, and in these states."""
+
+    keep: int
+    older_than_s: float = 0.0
+    states: Collection[RunVerdict] = ENDED
+
+
+def find_runs(run_dirs: Sequence[Path], campaign_file: str) -> list[FoundRun]:
+    """These runs, in this order. Takes up to ten seconds where a supervisor on another host may be dead.
+
+    Args:
+        campaign_file: a folder that has it above `runs/` is that of a campaign.
+    """
+    return [_find(run_dir, line, campaign_file) for run_dir, line in zip(run_dirs, list_runs(run_dirs), strict=True)]
+
+
+def _find(run_dir: Path, line: RunLine, campaign_file: str) -> FoundRun:
+    contents = look_into(run_dir)
+    ended = None if line.started is None or line.wall_s is None else line.started + line.wall_s
+    if run_dir.is_symlink():
+        stays = "it is a link to a run elsewhere"
+    elif (run_dir.resolve().parents[1] / campaign_file).exists():
+        stays = "it is a repetition of a campaign"
+    elif line.state not in ENDED:
+        stays = _NOT_ENDED[line.state].format(name=run_dir.name)
+    elif may_be_written(run_dir):
+        stays = "its supervisor may still write the report"
+    else:
+        stays = "" if contents is not None else "not all of it can be read"
+    return FoundRun(run_dir, line, contents, ended, stays)
+
+
+def why_they_stay(runs: Sequence[FoundRun], criteria: Criteria, now: float) -> list[str]:
+    """Of each run, the newest first, why it stays; empty: it is to be removed. Pure. `now`: Unix seconds."""
+    return [run.must_stay or _unwanted(run, place, criteria, now) for place, run in enumerate(runs)]
+
+
+def _unwanted(run: FoundRun, place: int, criteria: Criteria, now: float) -> str:
+    if place < criteria.keep:
+        return "the newest" if criteria.keep == 1 else f"among the newest {criteria.keep}"
+    if run.line.state not in criteria.states:
+        return f"state {run.line.state}"
+    if criteria.older_than_s and (run.ended is None or now - run.ended < criteria.older_than_s):
+        return f"ended less than {duration(criteria.older_than_s)} ago"
+    return ""

@@ -1,0 +1,139 @@
+"""Removes run directories. Each is renamed first: whenever the removal is interrupted, a run is whole or gone.
+
+What is left of one that was renamed is `.removed-ID-NAME` beside it, which the next removal finds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+import shutil
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from workflow.run.run_directory import LATEST, RUNS, point_latest
+from workflow.run.run_names import known_runs
+
+_BLOCK = 512  # the unit of st_blocks
+_LONGEST = 200
+_REST = re.compile(r"\.removed-[0-9a-f]{8}-.+")
+
+
+@dataclass(frozen=True)
+class Rest:
+    """What is left of a run whose removal was interrupted: where, and how many bytes on disk."""
+
+    directory: Path
+    size: int
+
+
+@dataclass(frozen=True)
+class RunContents:
+    """Which directory it is, and what is in it: another one of the same name, or a file more, makes a difference.
+
+    `size`: bytes on disk; links are not followed, and what has several names counts once. `newest`: the last
+    modification, in ns.
+    """
+
+    device: int
+    inode: int
+    entries: int
+    size: int
+    newest: int
+
+
+def look_into(directory: Path) -> RunContents | None:
+    """What a directory holds now; None for a link, for no directory, and where not all of it can be read."""
+    try:
+        top = directory.lstat()
+        if not stat.S_ISDIR(top.st_mode):
+            return None
+        entries, size, newest = 0, top.st_blocks * _BLOCK, top.st_mtime_ns
+        linked: set[tuple[int, int]] = set()
+        for found in _walk(directory):
+            entries += 1
+            newest = max(newest, found.st_mtime_ns)
+            if found.st_nlink == 1 or stat.S_ISDIR(found.st_mode) or (found.st_dev, found.st_ino) not in linked:
+                size += found.st_blocks * _BLOCK
+                linked.add((found.st_dev, found.st_ino))
+    except OSError:
+        return None
+    return RunContents(top.st_dev, top.st_ino, entries, size, newest)
+
+
+def _walk(directory: Path) -> Iterator[os.stat_result]:
+    waiting = [os.fspath(directory)]
+    while waiting:
+        with os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                yield entry.stat(follow_symlinks=False)
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)
+
+
+def remove_run(run_dir: Path, listed: RunContents) -> str:
+    """Remove a run that is as it was when it was listed. Returns why it stays; empty when it is gone.
+
+    Whoever works on a run changes it: a supervisor renews its lease. Interrupted before anything of it is removed, the
+    run is where it was.
+    """
+    if changed := _since_listed(run_dir, listed):
+        return changed
+    away = run_dir.with_name(f".removed-{secrets.token_hex(4)}-{run_dir.name[:_LONGEST]}")
+    try:
+        run_dir.rename(away)
+    except OSError as error:
+        return f"it cannot be renamed: {error.strerror}"
+    try:
+        # Nobody finds it by its name any more: what has come until now is all that may have come.
+        changed = _since_listed(away, listed)
+    except BaseException:
+        away.rename(run_dir)
+        raise
+    if changed:
+        away.rename(run_dir)
+        return changed
+    return remove_rest(away)
+
+
+def _since_listed(directory: Path, listed: RunContents) -> str:
+    now = look_into(directory)
+    if now is None or (now.device, now.inode) != (listed.device, listed.inode):
+        return "it is not the directory that was listed"
+    return "" if now == listed else "it has changed since it was listed"
+
+
+def remove_rest(rest: Path) -> str:
+    """Remove what is left of a run that was renamed. Returns why it could not be; empty when it is gone."""
+    try:
+        shutil.rmtree(rest)
+    except FileNotFoundError:
+        return remove_rest(rest) if rest.exists() else ""  # somebody else removes it, too
+    except OSError as error:
+        return f"what is left of it is {rest}: {error.strerror}: {error.filename}"
+    return ""
+
+
+def find_rests(folder: Path) -> list[Rest]:
+    """What is left in a folder of runs whose removal was interrupted."""
+    rests = []
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if _REST.fullmatch(entry.name) and (contents := look_into(Path(entry.path))):
+                rests.append(Rest(Path(entry.path), contents.size))
+    return rests
+
+
+def repair_latest() -> None:
+    """Where the run that `runs/latest` pointed to is gone, let it point to the newest one; without any it goes, too."""
+    link = Path(RUNS).absolute() / LATEST
+    if not link.is_symlink() or link.exists():
+        return
+    if left := known_runs():
+        point_latest(link.parent, link.parent / left[-1])
+    else:
+        link.unlink(missing_ok=True)

@@ -1,0 +1,192 @@
+"""`expect:`, what the report of a run has to show: an operator and a quantity for each figure, checked when it is read.
+
+The figures are those that campaigns measure (`workflow.report_figures`). Works on the tree, so that all mistakes show,
+each at its own key.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Literal, NamedTuple, cast
+
+from workflow.errors import Problem
+from workflow.report_figures import FIGURES, OWN, WITH_BASELINE, Figure
+from workflow.spec.models.pipeline import PipelineSpec
+from workflow.spec.models.units import BYTES, SECONDS
+from workflow.spec.suggest import did_you_mean, listing, shortened
+from workflow.spec.validation_messages import problem_at, shown
+from workflow.spec.yaml_tree.node import KeyPath, Node, plain
+
+Comparator = Literal["<", "<=", "==", ">=", ">"]
+COMPARATORS: Mapping[Comparator, Callable[[float, float], bool]] = {
+    "<": operator.lt, "<=": operator.le, "==": operator.eq, ">=": operator.ge, ">": operator.gt,
+}  # fmt: skip
+_MEANT = {"=": "==", "=>": ">=", "=<": "<=", "≥": ">=", "≤": "<=", "===": "==", ">>": ">", "<<": "<"}
+_CONDITION = re.compile(r"\s*([^\w\s.+-]*)\s*([-+]?[0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]+)?)\s*([^\s\d].*?)?\s*")
+# Of the program's own figures: `figures: {NAME: CONDITION}` of a stage.
+OWN_KEY = OWN.removesuffix(".")
+_ONE = {"run": "the run", "stages": "a stage", "streams": "a stream"}
+
+
+class _Kind(NamedTuple):
+    """What figures of one unit are; `units`: as a condition may write it → its value in that unit."""
+
+    what: str
+    example: str
+    units: Mapping[str, float]
+    exact: bool
+    """Whether a value can be expected exactly: counts can, what a clock measures cannot."""
+
+    @property
+    def hint(self) -> str:
+        """What to type."""
+        return f"for example `{self.example}`" if self.example.isdigit() else f'for example `"{self.example}"`'
+
+
+_KINDS: Mapping[str, _Kind] = {
+    "s": _Kind("a time", "< 10 min", {"": 1, **SECONDS}, exact=False),
+    "B": _Kind("a size", "< 2 GiB", {"": 1, **BYTES}, exact=True),
+    "B/s": _Kind("a rate", "> 1 GB/s", {"": 1, **{f"{unit}/s": size for unit, size in BYTES.items()}}, exact=False),
+    "steps": _Kind("a number of steps", "41", {"": 1, "step": 1, "steps": 1}, exact=True),
+    "steps/s": _Kind("a rate of steps", "> 5 steps/s", {"": 1, "steps/s": 1}, exact=False),
+    "1": _Kind("a share", "> 60 %", {"": 1, "%": 0.01}, exact=False),
+    "": _Kind("a number", "< 1e-6", {"": 1}, exact=True),
+}
+
+
+class Condition(NamedTuple):
+    """What is expected of a figure; `value` in the figure's unit, `text` in the user's."""
+
+    comparator: Comparator
+    value: float
+    text: str
+
+
+class Expectation(NamedTuple):
+    """One condition; `figure` is its name as in campaigns, `key` its place in the file."""
+
+    figure: str
+    key: str
+    condition: Condition
+
+
+def expectations_of(spec: PipelineSpec) -> Iterator[Expectation]:
+    """All expectations of a checked pipeline, in the order of the file: the run, stages, streams."""
+    yield from _conditions("run", "run.", "expect", spec.expect)
+    for name, stage in spec.stages.items():
+        yield from _conditions("stages", f"stages.{name}.", f"stages.{name}.expect", stage.expect)
+    for name, stream in spec.streams.items():
+        yield from _conditions("streams", f"streams.{name}.", f"streams.{name}.expect", stream.expect)
+
+
+def _conditions(section: str, begin: str, key: str, given: Mapping[str, Any]) -> Iterator[Expectation]:
+    for field, value in given.items():
+        if section == "stages" and field == OWN_KEY:
+            own = value or {}
+            for name, each in own.items():
+                if each is not None:
+                    yield Expectation(f"{begin}{OWN}{name}", f"{key}.{OWN}{name}", to_condition(each, ""))
+        elif value is not None:
+            condition = to_condition(value, FIGURES[section][field].unit)
+            yield Expectation(f"{begin}{field}", f"{key}.{field}", condition)
+
+
+def expectation_problems(root: Node) -> Iterator[Problem]:
+    """Figures that there are not, and conditions that cannot be read."""
+    yield from _problems_in(root, "run", ())
+    for section in ("stages", "streams"):
+        part = root.child(section)
+        for name in part.mapping() if part is not None else ():
+            yield from _problems_in(root, section, (section, name))
+
+
+def _problems_in(root: Node, section: str, at: KeyPath) -> Iterator[Problem]:
+    node: Node | None = root
+    for part in (*at, "expect"):
+        node = node.child(str(part)) if node is not None else None
+    for field, child in node.mapping().items() if node is not None else ():
+        path = (*at, "expect", field)
+        if section == "stages" and field == OWN_KEY:
+            yield from _own_problems(root, child, path)
+        elif field not in FIGURES[section]:
+            yield problem_at(root, path, f"{_ONE[section]} has no figure `{shortened(field)}`",
+                             _figure_hint(field, section), at_key=True)  # fmt: skip
+        else:
+            yield from _condition_problems(root, child, path, FIGURES[section][field])
+
+
+def _own_problems(root: Node, node: Node, path: KeyPath) -> Iterator[Problem]:
+    if node.value is not None and not isinstance(node.value, dict):
+        hint = 'names of the program\'s figures.json, for example `figures: {residual: "< 1e-6"}`'
+        yield problem_at(root, path, f"expected a mapping (`key: value` lines), got {shown(plain(node))}", hint)
+    for name, child in node.mapping().items():
+        yield from _condition_problems(root, child, (*path, name), Figure("", "less"))
+
+
+def _condition_problems(root: Node, node: Node, path: KeyPath, figure: Figure) -> Iterator[Problem]:
+    if node.value is None:
+        return  # an overlay has removed it
+    try:
+        to_condition(plain(node), figure.unit)
+    except ValueError as error:
+        message, _, hint = str(error).partition("; ")
+        yield problem_at(root, path, message, hint)
+
+
+def _figure_hint(field: str, section: str) -> str:
+    """Where the figure is, a similar one, or those there are."""
+    if field in WITH_BASELINE:
+        return "it needs a run without I/O too: a campaign with a `baseline` measures it"
+    others = [_ONE[each] for each, fields in FIGURES.items() if each != section and field in fields]
+    known = f"known here: {listing(FIGURES[section], 20)}"
+    if others:
+        return f"it is a figure of {' and of '.join(others)}; {known}"
+    return did_you_mean(field, FIGURES[section]) or known
+
+
+def to_condition(given: Any, unit: str) -> Condition:
+    """`> 1 GB/s`, `41`, or a number → the condition on a figure of that unit.
+
+    Raises:
+        ValueError: it is none; what follows `; ` in its text is what to type.
+    """
+    kind = _KINDS[unit]
+    found = None if isinstance(given, bool) else _CONDITION.fullmatch(str(given))
+    if found is None or not isinstance(given, str | int | float):
+        hint = f"{kind.hint}; operators: {', '.join(COMPARATORS)}"
+        raise ValueError(f"expected an operator and {kind.what}, got {shown(given)}; {hint}")
+    sign, number, written = found[1], found[2], found[3] or ""
+    quantity = f"{number} {written}".rstrip()
+    if sign and sign not in COMPARATORS:
+        hint = f'did you mean `"{_MEANT[sign]} {quantity}"`?' if sign in _MEANT else f"one of {', '.join(COMPARATORS)}"
+        raise ValueError(f"there is no operator `{shortened(sign)}`; {hint}")
+    if written not in kind.units:
+        raise ValueError("; ".join(_wrong_unit(number, written, kind)))
+    value = float(number) * kind.units[written]
+    if not math.isfinite(value) or (unit and value < 0):
+        raise ValueError(f"{kind.what} cannot be {quantity}; {kind.hint}")
+    if unit == "1" and value > 1:
+        raise ValueError(f'a share is at most 100 %, got {shown(given)}; did you mean `"{sign or ">="} {number} %"`?')
+    if not kind.exact and sign in ("", "=="):
+        noun = kind.what.removeprefix("a ")
+        raise ValueError(f"a measured {noun} is never exactly {quantity}; put <, <=, >= or > before it: {kind.hint}")
+    return Condition(cast("Comparator", sign or "=="), value, f"{sign or '=='} {quantity}")
+
+
+def _wrong_unit(number: str, written: str, kind: _Kind) -> tuple[str, str]:
+    """Message and hint."""
+    other = next((each.what for each in _KINDS.values() if written in each.units), "")
+    message = f"expected {kind.what}, got {other}: {number} {written}"
+    if near := next((unit for unit in kind.units if unit.lower() == written.lower()), ""):
+        return f"there is no unit `{shortened(written)}`", f"did you mean `{near}`?"
+    units = [unit for unit in kind.units if unit]
+    message = message if other else f"there is no unit `{shortened(written)}` of {kind.what}"
+    return message, kind.hint + (f"; units: {', '.join(units)}" if units else "")
+
+
+def condition_example(figure: Figure) -> str:
+    """A condition on this figure, for people and editors; of counts the number alone."""
+    return _KINDS[figure.unit].example
