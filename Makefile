@@ -97,7 +97,7 @@ docs: $(VENV)/dev  ## rewrite the generated reference pages
 	$(BIN)/python tools/reference.py
 
 docs-site: $(VENV)/dev  ## the documentation as a site: build/site/index.html; warnings are errors (Python 3.11 or newer)
-	$(BIN)/python -m sphinx -b html -W --keep-going -E -q -c docs -d build/site-pages . build/site
+	$(BIN)/python -m sphinx -b html -W --keep-going -E -q -j auto -c docs -d build/site-pages . build/site
 	@echo "the site: $(CURDIR)/build/site/index.html"
 
 clean:           ## remove what make made

@@ -183,12 +183,12 @@ def python_page(made: str) -> str:
             api, "plan_campaign", "run_campaign", "detach_campaign", "campaign_status", "report_campaign",
             "compare_campaigns",
         )),
-        ("Archives", named(api, "archive_run", "archive_campaign")),
+        ("Archives, and what they hold", named(api, "archive_run", "archive_campaign", "look_at")),
         ("Calibration", named(api, "calibrate_site")),
         ("Errors, of `workflow.errors`", named(errors, "WfError", "SpecError", "RunError", "Problem")),
     ]  # fmt: skip
     introduction = f"{to_markdown(inspect.getdoc(api) or '')}\n\n{PYTHON_RULES.format(short=short)}\n"
-    return api_page("`workflow`: calls for notebooks and scripts", made, introduction, groups)
+    return api_page("`workflow`: the Python API, for notebooks and scripts", made, introduction, groups)
 
 
 def stage_page(made: str) -> str:

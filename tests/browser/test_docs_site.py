@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 # As in the Makefile.
-BUILD = [sys.executable, "-m", "sphinx", "-b", "html", "-W", "--keep-going", "-E", "-q", "-c", "docs"]
+BUILD = [sys.executable, "-m", "sphinx", "-b", "html", "-W", "--keep-going", "-E", "-q", "-j", "auto", "-c", "docs"]
 # What a new reader types → the page that answers it.
 QUESTIONS = {
     "slurm": "docs/how-to/run-on-your-cluster",
@@ -37,6 +37,8 @@ QUESTIONS = {
     "run_pipeline": "docs/reference/python",
     "compression": "docs/how-to/policies",
     "hangs": "docs/how-to/when-it-hangs",
+    "out of memory": "docs/how-to/when-it-hangs",
+    "python api": "docs/reference/python",
     "install": "README",
     "openpmd": "docs/how-to/openpmd",
 }
