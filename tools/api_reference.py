@@ -183,7 +183,7 @@ def python_page(made: str) -> str:
             api, "plan_campaign", "run_campaign", "detach_campaign", "campaign_status", "report_campaign",
             "compare_campaigns",
         )),
-        ("Archives", named(api, "archive_run", "archive_campaign")),
+        ("Archives, and what they hold", named(api, "archive_run", "archive_campaign", "look_at")),
         ("Calibration", named(api, "calibrate_site")),
         ("Errors, of `workflow.errors`", named(errors, "WfError", "SpecError", "RunError", "Problem")),
     ]  # fmt: skip

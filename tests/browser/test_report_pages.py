@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Browser
 
 from tests.support.accessibility import grave_violations
 from tests.support.browser import PageOpener
@@ -48,3 +49,34 @@ def test_axe_finds_nothing_serious(name: str, folder: Path, open_page: PageOpene
         for dark in (False, True):
             page = open_page(folder / f"{name}.html", width, dark=dark)
             assert grave_violations(page) == [], f"{width} px, {'dark' if dark else 'light'}"
+
+
+def test_pictures_of_steps_have_a_slider_and_keys(folder: Path, open_page: PageOpener, browser: Browser) -> None:
+    run = folder / "with-frames"
+    shutil.copytree(ROOT / "tests/recorded-reports/gray-scott", run)
+    (run / "pictures/frames").mkdir(parents=True)
+    for step in range(12):
+        shutil.copy(ROOT / "examples/02-gray-scott/summary.png", run / f"pictures/frames/step{step:05d}.png")
+    write_report(run)
+    page = open_page(run / "report.html")
+    assert grave_violations(page) == []
+
+    def shown() -> list[str]:
+        return [
+            str(name) for name in page.locator(".series img:visible").evaluate_all("all => all.map(each => each.alt)")
+        ]
+
+    assert shown() == ["pictures/frames/step00000.png"]
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    assert shown() == ["pictures/frames/step00002.png"]
+    page.locator(".series input").press("End")
+    page.keyboard.press("ArrowLeft")
+    assert shown() == ["pictures/frames/step00010.png"]
+    assert page.locator(".series output").inner_text() == "pictures/frames/step00010.png (11 of 12)"
+    # Without JavaScript all are there, side by side.
+    context = browser.new_context(java_script_enabled=False)
+    plain = context.new_page()
+    plain.goto((run / "report.html").as_uri())
+    assert plain.locator(".series img:visible").count() == 12 and plain.locator(".series input").count() == 0
+    context.close()

@@ -77,6 +77,7 @@ def test_no_parameter_takes_a_path_of_one_form_only() -> None:
         ("archive_run", "run"), ("archive_run", "archive"), ("archive_campaign", "campaign"),
         ("archive_campaign", "archive"), ("archive_campaign", "directory"),
         ("calibrate_site", "site"), ("calibrate_site", "folder"),
+        ("look_at", "run"), ("look_at", "other"), ("look_at", "page"),
     }  # fmt: skip
 
 

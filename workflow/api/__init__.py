@@ -10,7 +10,7 @@ Paths are given as text or as any path object.
 
 from __future__ import annotations
 
-from workflow.api.archives import archive_campaign, archive_run
+from workflow.api.archives import archive_campaign, archive_run, look_at
 from workflow.api.calibrations import calibrate_site
 from workflow.api.campaigns import (
     campaign_status,
@@ -36,6 +36,7 @@ __all__ = [
     "detach_run",
     "forecast_plan",
     "load_pipeline",
+    "look_at",
     "make_plan",
     "notes_on",
     "plan_campaign",

@@ -1,4 +1,4 @@
-"""Archives of runs and campaigns."""
+"""Archives of runs and campaigns, and what is seen of archived data."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from workflow.crate.archive_contents import ArchiveContents
     from workflow.crate.fill_archive import ArchiveOptions
+    from workflow.look.write_look import WrittenPage
 
 
 def archive_run(
@@ -63,6 +64,32 @@ def archive_campaign(
     found, its, schedule = find_campaign(Path(campaign), None if directory is None else Path(directory))
     target = Path(f"{its.spec.campaign}.zip" if archive is None else archive)
     return target, write(found, its, schedule, target, _archive_options(data, largest, license))
+
+
+def look_at(
+    run: str | os.PathLike[str] | None = None,
+    other: str | os.PathLike[str] | None = None,
+    page: str | os.PathLike[str] | None = None,
+    *,
+    limit: int | None = None,
+) -> WrittenPage:
+    """Write a page that draws what a run archived, or two runs side by side; returns its path and what it holds.
+
+    Args:
+        run: as for `read_report`; or an archive of a run, a folder, or a BP or HDF5 file.
+        other: the second one; the page shows their difference.
+        page: by default NAME.html in the current directory.
+        limit: bytes of numbers that the page carries (default: 20 MB); what exceeds them is thinned.
+
+    Raises:
+        RunError: there is no such run, it has no data, or the page cannot be written.
+        WfError: it is no run and no data, or a library is not installed: plotly, numpy, adios2, h5py.
+    """
+    from workflow.look.write_look import DEFAULT_LIMIT, write_look
+    from workflow.run.run_directory import LATEST
+
+    given = [Path(LATEST if run is None else run), *([] if other is None else [Path(other)])]
+    return write_look(given, None if page is None else Path(page), DEFAULT_LIMIT if limit is None else limit)
 
 
 def _archive_options(data: bool, largest: int | None, license: str | None) -> ArchiveOptions:

@@ -39,9 +39,11 @@ if TYPE_CHECKING:
 MOST_SHOWN = 20
 
 
-def show_plan(planned: PlannedCampaign, packed: PackedCampaign | None, messages: list[Problem]) -> None:
+def show_plan(
+    planned: PlannedCampaign, packed: PackedCampaign | None, messages: list[Problem], wide: bool = False
+) -> None:
     """The trials of a campaign, how they run and what they cost."""
-    console = make_output()
+    console = make_output(wide=wide)
     spec, cost = planned.spec, expected_cost(planned)
     trials = sum(not each.is_baseline for each in planned.ready) + len(planned.refused)
     without_io = len(planned.ready) + len(planned.refused) - trials
@@ -130,9 +132,9 @@ def show_end(outcome: CampaignOutcome) -> None:
     say(console, f"  next: wf campaign {'run' if goes_on else 'report'} {where}")
 
 
-def show_status(status: CampaignStatus) -> None:
+def show_status(status: CampaignStatus, wide: bool = False) -> None:
     """How far a campaign is."""
-    console = make_output()
+    console = make_output(wide=wide)
     say(console, f"{status.campaign}: site {status.site}, {duration(status.spent_s)} spent", "bold")
     _say_options(console, status.options)
     say(console, driver_text(status))
@@ -223,9 +225,9 @@ def _running_text(each: RunningRepetition, names: Mapping[str, str]) -> str:
     return f"runs now: {name}, {_kind(each.warmup)} {each.number}, for {since}{place}"
 
 
-def show_results(results: CampaignResults) -> None:
+def show_results(results: CampaignResults, wide: bool = False) -> None:
     """Medians, intervals and comparisons."""
-    console = make_output()
+    console = make_output(wide=wide)
     say(console, f"{results.campaign}: site {results.site}, {moment(results.started)}", "bold")
     _say_options(console, results.options)
     for metric in results.metrics:

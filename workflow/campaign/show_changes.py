@@ -21,9 +21,9 @@ from workflow.report.show.printing import show_messages
 from workflow.report.show.rich_terminal import COLOURS, draw_table, make_output, say
 
 
-def show_changes(changes: CampaignChanges) -> None:
+def show_changes(changes: CampaignChanges, wide: bool = False) -> None:
     """What differs, a table per metric, and the trials that one side alone has."""
-    console = make_output()
+    console = make_output(wide=wide)
     say(console, f"{changes.base} (base) and {changes.new} (new)", "bold")
     differences = difference_table(changes)
     if differences.rows:

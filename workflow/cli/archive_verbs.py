@@ -8,22 +8,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from workflow.cli.options import run_argument
+from workflow.cli.options import read_size, run_argument
 
 if TYPE_CHECKING:
     from workflow.crate.archive_contents import ArchiveContents
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-def read_size(_context: click.Context, _option: click.Parameter, text: str | None) -> int | None:
-    """Bytes of a size with its unit: `2 GiB`."""
-    from workflow.spec.models.units import to_bytes
-
-    try:
-        return None if text is None else int(text) if text.isdecimal() else int(to_bytes(text))
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from error
 
 
 def archive_options(function: F) -> F:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from workflow.cli.completion import complete_campaign, complete_site
-from workflow.cli.options import json_option
+from workflow.cli.options import json_option, wide_option
 from workflow.cli.verb_group import VerbGroup
 from workflow.errors import EXIT_INTERRUPTED, RunError, SpecError
 
@@ -95,7 +95,8 @@ def junit_option(function: F) -> F:
 @overlay_options
 @directory_option
 @junit_option
-def plan(file: Path, options: GivenOptions, directory: Path | None, junit: Path | None) -> None:
+@wide_option
+def plan(file: Path, options: GivenOptions, directory: Path | None, junit: Path | None, wide: bool) -> None:
     """List the trials of a campaign, what they cost, and which cannot run; start nothing.
 
     CAMPAIGN is the YAML file; of a campaign that has run also its directory, or its name below campaigns/. Exits with
@@ -107,7 +108,7 @@ def plan(file: Path, options: GivenOptions, directory: Path | None, junit: Path 
     planned, problems, packed = plan_campaign(file, directory, **vars(options))
     if junit is not None:
         write_plan_junit(junit, planned)
-    show_plan(planned, packed, [problem for problem in problems if problem.level != "error"])
+    show_plan(planned, packed, [problem for problem in problems if problem.level != "error"], wide)
     refuse(planned, problems)
 
 
@@ -214,7 +215,8 @@ def cancel(name: Path, directory: Path | None, now: bool) -> None:
     "--lines", "-n", type=click.IntRange(min=1), default=20, show_default=True, help="How many of the newest campaigns"
 )
 @json_option("Print the campaigns as JSON")
-def list_all(lines: int, as_json: bool) -> None:
+@wide_option
+def list_all(lines: int, as_json: bool, wide: bool) -> None:
     """List the campaigns below campaigns/, the newest first.
 
     A campaign is `lost` when the process that ran it has died; `wf campaign run` goes on.
@@ -223,6 +225,7 @@ def list_all(lines: int, as_json: bool) -> None:
     from workflow.campaign.results.campaign_tables import campaign_list_table
     from workflow.campaign.results.results_model import CampaignList
     from workflow.report.show.printing import show_table
+    from workflow.report.show.rich_terminal import make_output
 
     found = list_campaigns(list(reversed(known_campaigns()[-lines:])))
     if as_json:
@@ -230,14 +233,15 @@ def list_all(lines: int, as_json: bool) -> None:
     elif not found:
         raise RunError("no campaigns here: there is none below campaigns/", "start one: wf campaign run FILE")
     else:
-        show_table(campaign_list_table(found))
+        show_table(campaign_list_table(found), make_output(wide=wide))
 
 
 @campaign.command()
 @campaign_argument
 @directory_option
 @json_option("Print the counts as JSON")
-def status(name: Path, directory: Path | None, as_json: bool) -> None:
+@wide_option
+def status(name: Path, directory: Path | None, as_json: bool, wide: bool) -> None:
     """Show how far a campaign is, who runs it, and what runs at the moment.
 
     CAMPAIGN is its file, its directory, or its name below campaigns/.
@@ -249,7 +253,7 @@ def status(name: Path, directory: Path | None, as_json: bool) -> None:
     if as_json:
         click.echo(found.model_dump_json(indent=2))
     else:
-        show_status(found)
+        show_status(found, wide)
 
 
 @campaign.command()
@@ -257,7 +261,8 @@ def status(name: Path, directory: Path | None, as_json: bool) -> None:
 @set_option
 @directory_option
 @json_option("Print the results as JSON")
-def report(name: Path, sets: tuple[str, ...], directory: Path | None, as_json: bool) -> None:
+@wide_option
+def report(name: Path, sets: tuple[str, ...], directory: Path | None, as_json: bool, wide: bool) -> None:
     """Show medians, intervals and comparisons; write table.csv, report.json and report.html.
 
     CAMPAIGN is its file, its directory, or its name below campaigns/. `--set` changes this report only.
@@ -269,7 +274,7 @@ def report(name: Path, sets: tuple[str, ...], directory: Path | None, as_json: b
     if as_json:
         click.echo(results.model_dump_json(indent=2))
         return
-    show_results(results)
+    show_results(results, wide)
     for path in written:
         click.echo(path)
 
@@ -305,6 +310,7 @@ def to_share(_context: click.Context, _option: click.Parameter, given: str | Non
     "--output", "-o", type=click.Path(path_type=Path), metavar="FILE.html", help="Write a page; FILE.svg and .csv too"
 )
 @json_option("Print the comparison as JSON")
+@wide_option
 def compare(
     base: Path,
     new: Path,
@@ -315,6 +321,7 @@ def compare(
     junit: Path | None,
     output: Path | None,
     as_json: bool,
+    wide: bool,
 ) -> None:
     """Compare two campaigns: two machines, dates, or versions of a program.
 
@@ -332,7 +339,7 @@ def compare(
     if as_json:
         click.echo(found.model_dump_json(indent=2))
     else:
-        show_changes(found)
+        show_changes(found, wide)
     if junit is not None:
         write_changes_junit(junit, found, strict)
     if output is not None:

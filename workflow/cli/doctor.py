@@ -74,12 +74,12 @@ def examine(loaded: Loaded | None) -> list[Finding]:
 def show_findings(findings: Sequence[Finding]) -> None:
     """Print the findings, one a row, then how to get what is missing."""
     from workflow.report.show.printing import show_messages, show_table
-    from workflow.report.show.text_table import make_table, state_column, text_column
+    from workflow.report.show.text_table import make_table, prose_column, state_column, text_column
 
     columns: list[Column[Finding]] = [
         text_column("what", lambda finding: finding.name),
         state_column("state", lambda finding: finding.state),
-        text_column("found", lambda finding: finding.detail),
+        prose_column("found", lambda finding: finding.detail),
     ]
     show_table(make_table(columns, findings))
     click.echo("")

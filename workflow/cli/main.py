@@ -32,6 +32,7 @@ from workflow.cli.completion import (
     script,
 )
 from workflow.cli.graph_verb import graph
+from workflow.cli.look_verb import look
 from workflow.cli.options import (
     GivenPipeline,
     check_portable_option,
@@ -40,6 +41,7 @@ from workflow.cli.options import (
     pipeline_options,
     run_argument,
     strategy_options,
+    wide_option,
 )
 from workflow.cli.run_verbs import cancel, runs, watch
 from workflow.cli.site_verbs import site, sites
@@ -163,6 +165,7 @@ def _checked(given: GivenPipeline, strict: bool) -> tuple[Plan, list[Problem]]:
 )
 @click.option("--job-script", is_flag=True, help="Print the script that `wf run` would submit as a batch job")
 @strategy_options
+@wide_option
 def plan(
     given: GivenPipeline,
     as_json: bool,
@@ -172,6 +175,7 @@ def plan(
     strategies: str | None,
     blocks: str | None,
     shape: str | None,
+    wide: bool,
 ) -> None:
     """Show what a run would start, and how; start nothing.
 
@@ -205,14 +209,17 @@ def plan(
     elif strategies:
         from workflow.report.show.printing import show_strategies
 
-        show_strategies(decided, strategies, blocks, shape)
+        show_strategies(decided, strategies, blocks, shape, wide)
     elif as_json:
         click.echo(decided.to_json(), nl=False)
     else:
         from workflow.report.show.printing import show_forecast, show_messages, show_plan
+        from workflow.report.show.rich_terminal import make_output
 
-        show_plan(decided)
-        show_messages(notes_on(decided, loaded))
+        console = make_output(wide=wide)
+
+        show_plan(decided, console)
+        show_messages(notes_on(decided, loaded), console)
         try:
             forecast = forecast_plan(decided)
         except WfError as error:
@@ -220,7 +227,7 @@ def plan(
             show_messages([replace(problem, level="warning") for problem in error.problems])
         else:
             if forecast is not None:
-                show_forecast(forecast, loaded)
+                show_forecast(forecast, loaded, console)
         if allocation.source == "local":
             show_warnings(job_notes(decided, site))
 
@@ -302,13 +309,15 @@ wf.add_command(watch)
 @wf.command()
 @run_argument
 @json_option("Print the report so far as JSON")
-def status(run: Path | None, as_json: bool) -> None:
+@wide_option
+def status(run: Path | None, as_json: bool, wide: bool) -> None:
     """Show how far a run is: its stages and streams.
 
     RUN is the name of a run below runs/, a path, or `latest` (default: the newest run).
     """
     from workflow.report.report_files import compute_report
     from workflow.report.show.printing import show_status
+    from workflow.report.show.rich_terminal import make_output
     from workflow.run.run_names import find_run
 
     result = compute_report(run_dir := find_run(run))
@@ -319,7 +328,7 @@ def status(run: Path | None, as_json: bool) -> None:
     if as_json:
         click.echo(result.to_json(), nl=False)
     else:
-        show_status(result)
+        show_status(result, make_output(wide=wide))
 
 
 wf.add_command(cancel)
@@ -367,13 +376,14 @@ def logs(stage: str | None, run: Path | None, lines: int, follow: bool, raw: boo
 @wf.command()
 @run_argument
 @json_option("Print the report as JSON")
+@wide_option
 @click.option(
     "--junit",
     type=click.Path(path_type=Path),
     metavar="FILE",
     help="Write the verdict and each expectation as test cases: JUnit's XML",
 )
-def report(run: Path | None, as_json: bool, junit: Path | None) -> None:
+def report(run: Path | None, as_json: bool, wide: bool, junit: Path | None) -> None:
     """Show what a run did; write report.html and report.json.
 
     RUN is the name of a run below runs/, a path, or `latest` (default: the newest run).
@@ -391,8 +401,9 @@ def report(run: Path | None, as_json: bool, junit: Path | None) -> None:
         click.echo(result.to_json(), nl=False)
         return
     from workflow.report.show.printing import show_report
+    from workflow.report.show.rich_terminal import make_output
 
-    show_report(result)
+    show_report(result, make_output(wide=wide))
     if (directory / "report.html").exists():
         click.echo(directory / "report.html")
 
@@ -402,7 +413,8 @@ def report(run: Path | None, as_json: bool, junit: Path | None) -> None:
 @click.argument("run_b", type=click.Path(path_type=Path), shell_complete=complete_run)
 @click.option("--tolerance", default=0.0, show_default=True, help="Largest relative difference of equal values")
 @json_option("Print the comparison as JSON")
-def compare(run_a: Path, run_b: Path, tolerance: float, as_json: bool) -> None:
+@wide_option
+def compare(run_a: Path, run_b: Path, tolerance: float, as_json: bool, wide: bool) -> None:
     """Compare the data of two runs or of two files.
 
     RUN_A and RUN_B are two runs (the name below runs/, a path, or `latest`), or two BP or HDF5 files. Exits with 0
@@ -415,11 +427,13 @@ def compare(run_a: Path, run_b: Path, tolerance: float, as_json: bool) -> None:
         click.echo(result.model_dump_json(indent=2))
     else:
         from workflow.report.show.printing import show_comparison
+        from workflow.report.show.rich_terminal import make_output
 
-        show_comparison(result)
+        show_comparison(result, make_output(wide=wide))
     sys.exit(result.exit_code)
 
 
+wf.add_command(look)
 campaign.add_command(archive_of_campaign)
 wf.add_command(campaign)
 wf.add_command(archive)
@@ -428,13 +442,15 @@ wf.add_command(archive)
 @wf.command()
 @click.argument("name", required=False, shell_complete=complete_component)
 @json_option("Print the components as JSON")
-def components(name: str | None, as_json: bool) -> None:
+@wide_option
+def components(name: str | None, as_json: bool, wide: bool) -> None:
     """List the components, or describe one.
 
     NAME is a component: show its parameters, what it reads and what it writes.
     """
     from workflow.report.show.component_tables import component_table
     from workflow.report.show.printing import show_component, show_table
+    from workflow.report.show.rich_terminal import make_output
     from workflow.spec.component_files import known_components, load_component
 
     found = [load_component(each) for each in ([name] if name else known_components())]
@@ -443,9 +459,9 @@ def components(name: str | None, as_json: bool) -> None:
 
         click.echo(ComponentList(components=found).to_json(), nl=False)
     elif name:
-        show_component(found[0])
+        show_component(found[0], make_output(wide=wide))
     else:
-        show_table(component_table(found))
+        show_table(component_table(found), make_output(wide=wide))
 
 
 wf.add_command(sites)

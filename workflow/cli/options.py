@@ -102,6 +102,22 @@ def json_option(about: str) -> Callable[[F], F]:
     return click.option("--json", "as_json", is_flag=True, help=about)
 
 
+def read_size(_context: click.Context, _option: click.Parameter, text: str | None) -> int | None:
+    """Bytes of a size with its unit: `2 GiB`."""
+    from workflow.spec.models.units import to_bytes
+
+    try:
+        return None if text is None else int(text) if text.isdecimal() else int(to_bytes(text))
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+
+
+def wide_option(function: F) -> F:
+    """`--wide`, of the verbs that print tables."""
+    about = "Show all columns of the tables, however narrow the terminal is"
+    return click.option("--wide", is_flag=True, help=about)(function)
+
+
 def strategy_options(function: F) -> F:
     """The options of `wf plan` that compare strategies."""
     for decorate in (

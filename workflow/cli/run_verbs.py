@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from workflow.cli.options import json_option, run_argument
+from workflow.cli.options import json_option, run_argument, wide_option
 from workflow.errors import RunError
 
 
@@ -46,13 +46,15 @@ def cancel(run: Path | None, now: bool) -> None:
     "--lines", "-n", type=click.IntRange(min=1), default=20, show_default=True, help="How many of the newest runs"
 )
 @json_option("Print the runs as JSON")
-def runs(lines: int, as_json: bool) -> None:
+@wide_option
+def runs(lines: int, as_json: bool, wide: bool) -> None:
     """List the runs below runs/, the newest first.
 
     A run is `lost` when its supervisor has died without a verdict.
     """
     from workflow.report.read.run_list import list_runs
     from workflow.report.show.printing import show_table
+    from workflow.report.show.rich_terminal import make_output
     from workflow.report.show.run_table import run_table
     from workflow.run.run_directory import RUNS
     from workflow.run.run_names import known_runs
@@ -65,4 +67,4 @@ def runs(lines: int, as_json: bool) -> None:
     elif not found:
         raise RunError(f"no runs here: there is none below {RUNS}/", "start one: wf run PIPELINE")
     else:
-        show_table(run_table(found))
+        show_table(run_table(found), make_output(wide=wide))

@@ -10,7 +10,7 @@ import click
 
 from workflow import __version__
 from workflow.cli.completion import complete_site
-from workflow.cli.options import json_option
+from workflow.cli.options import json_option, wide_option
 from workflow.cli.verb_group import VerbGroup
 from workflow.errors import SpecError, WfError, to_message
 
@@ -18,12 +18,14 @@ from workflow.errors import SpecError, WfError, to_message
 @click.command()
 @click.argument("name", required=False, shell_complete=complete_site)
 @json_option("Print the sites as JSON")
-def sites(name: str | None, as_json: bool) -> None:
+@wide_option
+def sites(name: str | None, as_json: bool, wide: bool) -> None:
     """List the sites that have a file here, or describe one.
 
     NAME is a site: show its node, its queues and its workarounds. The column `here` marks what this machine is.
     """
     from workflow.report.show.printing import show_table
+    from workflow.report.show.rich_terminal import make_output
     from workflow.report.show.site_tables import fact_lines, queue_table, site_table, workaround_table
     from workflow.site.known_sites import known_sites
     from workflow.spec.config_dirs import no_config
@@ -37,7 +39,7 @@ def sites(name: str | None, as_json: bool) -> None:
         click.echo(SiteList.of(found).to_json(), nl=False)
         return
     if name is None:
-        show_table(site_table(found))
+        show_table(site_table(found), make_output(wide=wide))
         return
     (site,) = found
     if site.file is None:
@@ -48,7 +50,7 @@ def sites(name: str | None, as_json: bool) -> None:
     for table in (queue_table(site.file.queues), workaround_table(site.file.workarounds)):
         if table.rows:
             click.echo("")
-            show_table(table)
+            show_table(table, make_output(wide=wide))
 
 
 @click.group(cls=VerbGroup)

@@ -52,7 +52,7 @@ def compare_runs(a: str | os.PathLike[str], b: str | os.PathLike[str], tolerance
     comparison = Comparison(
         a=str(a), b=str(b), tolerance=tolerance, only_a=only_a, only_b=only_b,
         files=[compare_files(name, left, right, tolerance) for name, left, right in pairs],
-        notes=[note for name, run in ((a, one), (b, other)) for note in _incomplete(name, run)],
+        notes=[note for name, run in ((a, one), (b, other)) for note in incomplete_notes(name, run)],
     )  # fmt: skip
     if is_data(one) and comparison.unreadable:
         raise RunError(comparison.unreadable[0].message)
@@ -204,7 +204,7 @@ def _side(given: Path) -> Path:
     return given if is_data(given) else find_run(given)
 
 
-def _incomplete(name: Path, run: Path) -> Iterator[str]:
+def incomplete_notes(name: Path, run: Path) -> Iterator[str]:
     """A note for a run that did not succeed: it may have left half of its data."""
     if not (run / EVENTS_FILE).exists():
         return

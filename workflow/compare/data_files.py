@@ -19,7 +19,7 @@ from workflow.run.observe.bp_index import missing_part
 if TYPE_CHECKING:
     from workflow.stage import Array, Reader, Shape, Step
 
-HDF5_SUFFIXES = (".h5", ".hdf5")
+HDF5_SUFFIXES = (".h5", ".hdf5", ".h5part", ".h5block")
 BP_SUFFIXES = (".bp", ".bp4", ".bp5")
 # The standard fixes the path of an iteration: `basePath` is `/data/%T/`. HDF5 has no leading slash.
 _ITERATION = re.compile(r"(/?data/)(\d+)/(.+)")
@@ -142,9 +142,9 @@ def _check_whole(path: Path) -> None:
         raise RunError(f"{last}: {problem}")
 
 
-def _engine(path: Path) -> str | None:
+def _engine(path: Path) -> str:
     if not path.is_dir():
-        return None if path.suffix.lower() in HDF5_SUFFIXES else "BP3"
+        return "HDF5" if path.suffix.lower() in HDF5_SUFFIXES else "BP3"
     # BP4 has no file of meta-metadata; both have names in .bp.
     return "BP5" if (path / "mmd.0").exists() else "BP4"
 

@@ -1,8 +1,8 @@
 """HDF5 files through h5py, in the layout of ADIOS2's HDF5 engine, which the ADIOS2 from PyPI lacks.
 
 One group `Step0`, `Step1`, … for each step with one dataset per variable; `position/unit` is the attribute `unit`
-of every dataset `position`; other attributes belong to the file and keep their last value. Any other HDF5 file is read
-as one step.
+of every dataset `position`; other attributes belong to the file and keep their last value. The groups `Step#0`, … of
+H5Part are steps too; any other HDF5 file is read as one step.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from workflow.stage.ranks.communicator import own_communicator
 from workflow.stage.stage_errors import StageError
 from workflow.stage.stream_engines import ByteCounter, StepStatus
 
-_STEP = re.compile(r"Step(\d+)")
+# H5Part calls them `Step#0`.
+_STEP = re.compile(r"Step#?(\d+)")
 
 
 class Hdf5ReadEngine:
@@ -28,8 +29,8 @@ class Hdf5ReadEngine:
 
     def __init__(self, end: StreamEnd) -> None:
         self._h5py, self._file = _open(end, "r")
-        found = [name for name in self._file if _STEP.fullmatch(name)]
-        groups = [self._file[name] for name in sorted(found, key=lambda name: int(name[4:]))]
+        found = {int(match[1]): name for name in self._file if (match := _STEP.fullmatch(name))}
+        groups = [self._file[found[number]] for number in sorted(found)]
         self._left = iter(groups if groups or "NumSteps" in self._file.attrs else [self._file])
         self._sets: dict[str, Any] = {}
         self._groups: dict[str, Any] = {}

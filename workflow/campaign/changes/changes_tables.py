@@ -28,10 +28,10 @@ def changes_table(changes: CampaignChanges, metric: MetricFacts) -> Table:
         *parameter_columns(varied(each.parameters for each in rows), lambda each: each.parameters),
         number_column("base", lambda each: _side(each.base, metric)),
         number_column("new", lambda each: _side(each.new, metric)),
-        number_column("n", lambda each: f"{each.base.count}, {each.new.count}"),
+        number_column("n", lambda each: f"{each.base.count}, {each.new.count}", gives_way=2),
         number_column("ratio", lambda each: NOTHING if each.ratio is None else three_figures(each.ratio)),
-        number_column("95 % interval", lambda each: ratio_interval(each.ratio, each.low, each.high)),
-        number_column("p", lambda each: p_text(each.corrected_p)),
+        number_column("95 % interval", lambda each: ratio_interval(each.ratio, each.low, each.high), gives_way=3),
+        number_column("p", lambda each: p_text(each.corrected_p), gives_way=1),
         state_column("verdict", lambda each: decision_word(each, metric)),
     ]
     return make_table(columns, rows)

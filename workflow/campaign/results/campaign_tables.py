@@ -18,7 +18,15 @@ from workflow.campaign.results.results_model import (
 )
 from workflow.campaign.statistics.verdicts import Decision
 from workflow.formatting import NOTHING, duration, moment, rate, size, three_figures
-from workflow.report.show.text_table import Column, Table, make_table, number_column, state_column, text_column
+from workflow.report.show.text_table import (
+    Column,
+    Table,
+    make_table,
+    number_column,
+    prose_column,
+    state_column,
+    text_column,
+)
 
 R = TypeVar("R")
 
@@ -46,11 +54,13 @@ def plan_table(planned: PlannedCampaign) -> Table:
     keys = varied(each.trial.parameters for each in trials)
     each_one = planned.spec.repetitions + planned.spec.warmup
     columns: list[Column[ReadyTrial | RefusedTrial]] = [
-        text_column("trial", lambda each: each.key if isinstance(each, ReadyTrial) else NOTHING),
+        text_column("trial", lambda each: each.key if isinstance(each, ReadyTrial) else NOTHING, gives_way=1),
         *parameter_columns(keys, lambda each: each.trial.parameters),
-        number_column("stages", lambda each: str(len(each.plan.stages)) if isinstance(each, ReadyTrial) else NOTHING),
-        number_column("nodes", lambda each: str(each.nodes) if isinstance(each, ReadyTrial) else NOTHING),
-        number_column("runs", lambda each: str(each_one) if isinstance(each, ReadyTrial) else "0"),
+        number_column(
+            "stages", lambda each: str(len(each.plan.stages)) if isinstance(each, ReadyTrial) else NOTHING, gives_way=2
+        ),
+        number_column("nodes", lambda each: str(each.nodes) if isinstance(each, ReadyTrial) else NOTHING, gives_way=3),
+        number_column("runs", lambda each: str(each_one) if isinstance(each, ReadyTrial) else "0", gives_way=4),
         state_column("state", _plan_state),
     ]
     return make_table(columns, trials)
@@ -60,7 +70,7 @@ def status_table(status: CampaignStatus) -> Table:
     """How far each trial is."""
     keys = varied(each.parameters for each in status.trials)
     columns: list[Column[TrialCount]] = [
-        text_column("trial", lambda each: each.trial),
+        text_column("trial", lambda each: each.trial, gives_way=1),
         *parameter_columns(keys, lambda each: each.parameters),
         number_column("done", lambda each: f"{each.succeeded}/{each.wanted}"),
         number_column("failed", lambda each: str(each.failed)),
@@ -77,11 +87,11 @@ def campaign_list_table(campaigns: Sequence[CampaignLine]) -> Table:
         state_column("state", lambda each: each.state),
         number_column("done", lambda each: f"{each.succeeded}/{each.wanted}"),
         number_column("failed", lambda each: str(each.failed)),
-        number_column("running", lambda each: str(each.running)),
-        number_column("spent", lambda each: duration(each.spent_s)),
-        text_column("last entry", lambda each: moment(each.changed)),
-        text_column("host", lambda each: each.host or NOTHING),
-        text_column("site", lambda each: each.site or NOTHING),
+        number_column("running", lambda each: str(each.running), gives_way=5),
+        number_column("spent", lambda each: duration(each.spent_s), gives_way=4),
+        text_column("last entry", lambda each: moment(each.changed), gives_way=3),
+        text_column("host", lambda each: each.host or NOTHING, gives_way=2),
+        text_column("site", lambda each: each.site or NOTHING, gives_way=1),
     ]
     return make_table(columns, campaigns)
 
@@ -93,12 +103,12 @@ def metric_table(results: CampaignResults, metric: MetricFacts) -> Table:
     unit = metric.unit
     columns: list[Column[TrialResult]] = [
         *parameter_columns(keys, lambda each: each.parameters),
-        number_column("n", lambda each: str(len(each.values))),
+        number_column("n", lambda each: str(len(each.values)), gives_way=4),
         number_column("median", lambda each: metric_text(each.median, unit)),
         number_column("95 % interval", lambda each: _interval(each, unit)),
-        number_column("smallest", lambda each: metric_text(min(each.values, default=None), unit)),
-        number_column("largest", lambda each: metric_text(max(each.values, default=None), unit)),
-        number_column("outliers", lambda each: str(sum(each.outliers)) if any(each.outliers) else ""),
+        number_column("smallest", lambda each: metric_text(min(each.values, default=None), unit), gives_way=2),
+        number_column("largest", lambda each: metric_text(max(each.values, default=None), unit), gives_way=1),
+        number_column("outliers", lambda each: str(sum(each.outliers)) if any(each.outliers) else "", gives_way=3),
     ]
     return make_table(columns, rows)
 
@@ -109,11 +119,11 @@ def comparison_table(results: CampaignResults) -> Table:
     facts = {metric.name: metric for metric in results.metrics}
     columns: list[Column[ComparisonResult]] = [
         text_column("metric", lambda each: each.metric),
-        text_column("compared", lambda each: f"{value_text(each.value)} with {value_text(each.against)}"),
+        prose_column("compared", lambda each: f"{value_text(each.value)} with {value_text(each.against)}"),
         *parameter_columns(keys, lambda each: each.at),
         number_column("ratio", lambda each: NOTHING if each.ratio is None else three_figures(each.ratio)),
-        number_column("95 % interval", lambda each: ratio_interval(each.ratio, each.low, each.high)),
-        number_column("p", lambda each: p_text(each.corrected_p)),
+        number_column("95 % interval", lambda each: ratio_interval(each.ratio, each.low, each.high), gives_way=2),
+        number_column("p", lambda each: p_text(each.corrected_p), gives_way=1),
         state_column("verdict", lambda each: decision_text(each.decision, facts[each.metric])),
     ]
     return make_table(columns, results.comparisons)

@@ -84,7 +84,6 @@ def compile_templates() -> None:
 
 def make_html(records: Records, report: Report) -> str:
     """The page for this report; pictures are read from the run directory."""
-    pictures, picture_count = embed_pictures(records.run_dir)
     return TEMPLATES.get_template("page.html.j2").render(
         run=report.run,
         report_version=report.report_version,
@@ -106,8 +105,7 @@ def make_html(records: Records, report: Report) -> str:
         limit_lines=limit_lines(report),
         stream_cards=make_stream_cards(records, report),
         compression=compression_lines(report),
-        pictures=pictures,
-        picture_count=picture_count,
+        pictures=embed_pictures(records.run_dir),
         node_drawings=node_drawings(records.plan) if has_node_map(records.plan) else [],
         node_count=node_count_text(records.plan),
         stage_table=stage_table(report, "page"),

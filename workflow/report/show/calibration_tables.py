@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from workflow.formatting import NOTHING, plural, rate, size, three_figures
-from workflow.report.show.text_table import Column, Table, make_table, number_column, text_column
+from workflow.report.show.text_table import Column, Table, make_table, number_column, prose_column, text_column
 
 if TYPE_CHECKING:
     from workflow.forecast.calibration_model import (
@@ -39,7 +39,7 @@ STREAM_COLUMNS: list[Column[MeasuredStreamRow]] = [
 ]
 COMPRESSOR_COLUMNS: list[Column[CompressorRates]] = [
     text_column("compressor", lambda each: compressor_text(each)),
-    text_column("data", lambda each: f"{each.data}, {size(each.bytes)}"),
+    prose_column("data", lambda each: f"{each.data}, {size(each.bytes)}"),
     number_column("ratio", lambda each: f"{each.ratio:.3f}"),
     number_column("compress, per core", lambda each: rate_text(each.compress)),
     number_column("decompress, per core", lambda each: rate_text(each.decompress)),
@@ -52,11 +52,13 @@ LAUNCH_COLUMNS: list[Column[LaunchCost]] = [
 ]
 STAGE_COLUMNS: list[Column[StageRecord]] = [
     text_column("stage", lambda each: each.program),
-    text_column("with", lambda each: ", ".join(f"{key}: {value}" for key, value in each.parameters.items()) or NOTHING),
+    prose_column(
+        "with", lambda each: ", ".join(f"{key}: {value}" for key, value in each.parameters.items()) or NOTHING
+    ),
     number_column("ranks", lambda each: str(each.ranks)),
     number_column("computes, per step", lambda each: time_text(each.compute_s)),
     number_column("CPU", lambda each: NOTHING if each.cpu_s is None else short_time(each.cpu_s)),
-    text_column("moves, per step", lambda each: ports_text(each)),
+    prose_column("moves, per step", lambda each: ports_text(each)),
     text_column("from", lambda each: each.run),
 ]
 

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from workflow.formatting import NOTHING
-from workflow.report.show.text_table import Column, Table, make_table, text_column
+from workflow.report.show.text_table import Column, Table, make_table, prose_column, text_column
 from workflow.spec.models.component import Component, Parameter, Port, PortVariable
 
 COMPONENT_COLUMNS: list[Column[Component]] = [
     text_column("component", lambda component: component.component),
-    text_column("kind", lambda component: component.kind),
+    text_column("kind", lambda component: component.kind, gives_way=1),
     text_column("reads", lambda component: ", ".join(component.reads) or NOTHING),
     text_column("writes", lambda component: ", ".join(component.writes) or NOTHING),
-    text_column("what it does", lambda component: component.summary),
+    prose_column("what it does", lambda component: component.summary),
 ]
 
 
@@ -29,7 +29,7 @@ PARAMETER_COLUMNS: list[Column[ParameterRow]] = [
     text_column("parameter", lambda row: row.name),
     text_column("type", lambda row: type_text(row.parameter)),
     text_column("default", lambda row: default_text(row.parameter)),
-    text_column("what it is", lambda row: row.parameter.help + unit_text(row.parameter.unit)),
+    prose_column("what it is", lambda row: row.parameter.help + unit_text(row.parameter.unit)),
 ]
 
 
@@ -47,7 +47,7 @@ PORT_COLUMNS: list[Column[PortRow]] = [
     text_column("variable", lambda row: row.name),
     text_column("type", lambda row: (row.variable and row.variable.type) or "any"),
     text_column("shape", lambda row: shape_text(row.variable)),
-    text_column("what it is", lambda row: row.help if row.variable is None else variable_text(row.variable)),
+    prose_column("what it is", lambda row: row.help if row.variable is None else variable_text(row.variable)),
 ]
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from workflow.compare.comparison import Comparison, Difference
 from workflow.formatting import NOTHING
-from workflow.report.show.text_table import Column, Table, make_table, number_column, text_column
+from workflow.report.show.text_table import Column, Table, make_table, number_column, prose_column, text_column
 
 
 class DifferenceRow(NamedTuple):
@@ -29,13 +29,17 @@ def amount_text(amount: float | None) -> str:
 DIFFERENCE_COLUMNS: list[Column[DifferenceRow]] = [
     text_column("file", lambda row: row.path),
     text_column("variable", lambda row: row.found.name or NOTHING),
-    number_column("step", lambda row: step_text(row.found)),
+    number_column("step", lambda row: step_text(row.found), gives_way=4),
     text_column("what", lambda row: row.found.what),
-    text_column("A and B", lambda row: row.found.message),
-    text_column("at", lambda row: f"[{', '.join(map(str, row.found.where))}]" if row.found.where else NOTHING),
-    number_column("values", lambda row: f"{row.found.values} of {row.found.of}" if row.found.of else NOTHING),
+    prose_column("A and B", lambda row: row.found.message),
+    text_column(
+        "at", lambda row: f"[{', '.join(map(str, row.found.where))}]" if row.found.where else NOTHING, gives_way=2
+    ),
+    number_column(
+        "values", lambda row: f"{row.found.values} of {row.found.of}" if row.found.of else NOTHING, gives_way=1
+    ),
     number_column("largest", lambda row: amount_text(row.found.max_abs)),
-    number_column("relative", lambda row: amount_text(row.found.max_rel)),
+    number_column("relative", lambda row: amount_text(row.found.max_rel), gives_way=3),
 ]
 
 

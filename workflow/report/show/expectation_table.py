@@ -47,15 +47,20 @@ def state_text(each: ExpectationPart) -> str:
 PLANNED_COLUMNS: list[Column[ExpectationPlan]] = [
     text_column("expected of", lambda each: each.figure),
     text_column("condition", lambda each: each.expected),
-    text_column("written at", lambda each: f"{each.source}:{each.line}:{each.column}" if each.line else each.source),
+    text_column("written at", lambda each: place_text(each), gives_way=1),
 ]
 EXPECTATION_COLUMNS: list[Column[ExpectationPart]] = [
     text_column("expected of", lambda each: each.figure, EVERYWHERE),
     text_column("condition", lambda each: each.expected, EVERYWHERE),
     text_column("measured", measured_text, EVERYWHERE),
     state_column("state", state_text, EVERYWHERE),
-    text_column("written at", lambda each: each.place, EVERYWHERE),
+    text_column("written at", lambda each: each.place, EVERYWHERE, gives_way=1),
 ]
+
+
+def place_text(each: ExpectationPlan) -> str:
+    """`pipeline.yaml:14:9`, or the option."""
+    return f"{each.source}:{each.line}:{each.column}" if each.line else each.source
 
 
 def planned_expectation_table(plan: Plan) -> Table:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from workflow.formatting import NOTHING, size
 from workflow.report.show.calibration_tables import rate_text, short_time, time_text
-from workflow.report.show.text_table import Column, Table, make_table, number_column, text_column
+from workflow.report.show.text_table import Column, Table, make_table, number_column, prose_column, text_column
 
 if TYPE_CHECKING:
     from workflow.forecast.forecast_model import Forecast, GroupForecast, StageForecast, StreamForecast, Term
@@ -15,16 +15,18 @@ if TYPE_CHECKING:
 NOTHING_KNOWN = "nothing is known yet: run it once, then `wf calibrate --from RUN`"
 FORECAST_STAGE_COLUMNS: list[Column[StageForecast]] = [
     text_column("stage", lambda stage: stage.name),
-    text_column("per step", lambda stage: " + ".join(term_text(term) for term in stage.terms) or NOTHING),
+    prose_column("per step", lambda stage: " + ".join(term_text(term) for term in stage.terms) or NOTHING),
     number_column("works", lambda stage: at_least(time_text(stage.work), stage.complete)),
-    number_column("CPU", lambda stage: NOTHING if stage.cpu is None else short_time(stage.cpu.median)),
+    number_column("CPU", lambda stage: NOTHING if stage.cpu is None else short_time(stage.cpu.median), gives_way=1),
 ]
 FORECAST_STREAM_COLUMNS: list[Column[StreamForecast]] = [
     text_column("stream", lambda stream: stream.name),
     number_column("step", lambda stream: size(stream.bytes)),
     number_column("throughput", lambda stream: NOTHING if stream.throughput is None else rate_text(stream.throughput)),
-    number_column("at most", lambda stream: NOTHING if stream.capacity is None else rate_text(stream.capacity)),
-    number_column("queue, on a node", lambda stream: size(stream.queue_memory)),
+    number_column(
+        "at most", lambda stream: NOTHING if stream.capacity is None else rate_text(stream.capacity), gives_way=2
+    ),
+    number_column("queue, on a node", lambda stream: size(stream.queue_memory), gives_way=1),
 ]
 
 
@@ -63,10 +65,10 @@ def _value(line: ForecastLine, value: float | None) -> str:
 
 
 MEASURED_COLUMNS: list[Column[ForecastLine]] = [
-    text_column("forecast of", lambda line: line.what),
+    prose_column("forecast of", lambda line: line.what),
     number_column("forecast", lambda line: at_least(_value(line, line.forecast), line.complete)),
-    number_column("from", lambda line: _value(line, line.low)),
-    number_column("to", lambda line: _value(line, line.high)),
+    number_column("from", lambda line: _value(line, line.low), gives_way=1),
+    number_column("to", lambda line: _value(line, line.high), gives_way=2),
     number_column("measured", lambda line: _value(line, line.measured)),
     number_column("difference", lambda line: NOTHING if line.difference is None else f"{line.difference * 100:+.0f} %"),
 ]

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import os
+import textwrap
+from itertools import zip_longest
 from typing import TextIO
 
-from workflow.report.show.text_table import Table
+from workflow.report.show.text_table import GAP, PROSE_WIDTH, Heading, Table
 
 ASCII = str.maketrans(
     {"→": "->", "…": "...", "·": "-", "÷": "/", "×": "x", "–": "-", "✓": "+", "✗": "x", "Å": "A"}
     | dict.fromkeys("┌┐└┘├┤┬┴┼", "+") | {"│": "|", "─": "-", "╎": ":", "╌": "-", "►": ">"}
 )  # fmt: skip
-
-
-GAP = 2
 
 
 class PlainOutput:
@@ -28,16 +27,25 @@ class PlainOutput:
         print_plain(self._stream, line)
 
     def draw(self, table: Table) -> None:
-        """Print a table with aligned columns, after an empty line."""
-        lines = [[heading.title for heading in table.head], *table.rows]
-        widths = [max(len(line[column]) for line in lines) for column in range(len(table.head))]
+        """Print a table with aligned columns, after an empty line; prose is wrapped."""
+        lines = [[[heading.title] for heading in table.head]]
+        lines += [[_wrapped(*each) for each in zip(table.head, row, strict=True)] for row in table.rows]
+        widths = [max(len(part) for line in lines for part in line[column]) for column in range(len(table.head))]
         self.say("")
         for line in lines:
-            cells = (
-                cell.rjust(width) if heading.content == "number" else cell.ljust(width)
-                for cell, width, heading in zip(line, widths, table.head, strict=True)
-            )
-            self.say((" " * GAP).join(cells).rstrip())
+            for parts in zip_longest(*line, fillvalue=""):
+                cells = (
+                    part.rjust(width) if heading.content == "number" else part.ljust(width)
+                    for part, width, heading in zip(parts, widths, table.head, strict=True)
+                )
+                self.say((" " * GAP).join(cells).rstrip())
+
+
+def _wrapped(heading: Heading, cell: str) -> list[str]:
+    """A cell in lines; only prose has several. Words stay whole: paths and settings are copied."""
+    if heading.content != "prose":
+        return [cell]
+    return textwrap.wrap(cell, PROSE_WIDTH, break_long_words=False, break_on_hyphens=False) or [""]
 
 
 def to_encoding(encoding: str, line: str) -> str:

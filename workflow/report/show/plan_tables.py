@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from itertools import pairwise
+from pathlib import Path
 from typing import NamedTuple
 
 from workflow.formats.step_files import is_numbered
@@ -15,25 +16,27 @@ from workflow.plan.plan_model import RUN_DIR, EndPlan, OperatorPlan, Plan, Stage
 from workflow.report.show.expectation_table import planned_expectation_table
 from workflow.report.show.node_map import has_node_map
 from workflow.report.show.stream_table import engine_text
-from workflow.report.show.text_table import Column, Table, make_table, number_column, text_column
+from workflow.report.show.text_table import Column, Table, make_table, number_column, prose_column, text_column
+from workflow.spec.suggest import shortened
 
+LONGEST_PROGRAM = 40
 PLAN_STAGE_COLUMNS: list[Column[StagePlan]] = [
     text_column("stage", lambda stage: stage.name),
-    text_column("kind", lambda stage: f"{stage.kind} ({stage.added})" if stage.added else stage.kind),
-    text_column("program", lambda stage: stage.component or shlex.join(stage.program)),
+    text_column("kind", lambda stage: f"{stage.kind} ({stage.added})" if stage.added else stage.kind, gives_way=2),
+    prose_column("program", lambda stage: program_text(stage)),
     number_column("ranks", lambda stage: str(stage.ranks)),
-    text_column("nodes", lambda stage: ranges_text(stage.placement.nodes)),
-    text_column("cores", lambda stage: cores_text(stage.placement.cores)),
-    text_column("starts", lambda stage: f"after {', '.join(stage.starts_after)}" if stage.starts_after else "at once"),
+    text_column("nodes", lambda stage: ranges_text(stage.placement.nodes), gives_way=1),
+    text_column("cores", lambda stage: cores_text(stage.placement.cores), gives_way=4),
+    text_column("starts", lambda stage: start_text(stage), gives_way=3),
 ]
 
 PLAN_STREAM_COLUMNS: list[Column[StreamPlan]] = [
     text_column("stream", lambda stream: stream.name),
     text_column("from, to", lambda stream: f"{stream.writer} → {', '.join(stream.readers)}"),
     text_column("engine", lambda stream: engine_text(stream)),
-    text_column("coupling", lambda stream: stream.coupling),
-    text_column("queue", lambda stream: queue_text(stream)),
-    text_column("path", lambda stream: path_text(stream)),
+    text_column("coupling", lambda stream: stream.coupling, gives_way=2),
+    prose_column("queue", lambda stream: queue_text(stream), gives_way=3),
+    text_column("path", lambda stream: path_text(stream), gives_way=1),
 ]
 
 
@@ -47,7 +50,7 @@ class EndRow(NamedTuple):
 END_COLUMNS: list[Column[EndRow]] = [
     text_column("stream", lambda row: row.end.stream),
     text_column("end", lambda row: f"{row.stage} {row.end.side}s"),
-    text_column("engine parameters", lambda row: parameters_text(row.end)),
+    prose_column("engine parameters", lambda row: parameters_text(row.end)),
 ]
 
 
@@ -61,7 +64,7 @@ class TransportRow(NamedTuple):
 TRANSPORT_COLUMNS: list[Column[TransportRow]] = [
     text_column("stream", lambda row: row.stream.name),
     text_column("transport", lambda row: row.stream.transport or NOTHING),
-    text_column("because", lambda row: row.reason),
+    prose_column("because", lambda row: row.reason),
 ]
 
 
@@ -74,23 +77,16 @@ class AddedRow(NamedTuple):
 
 ADDED_COLUMNS: list[Column[AddedRow]] = [
     text_column("added", lambda row: row.stage),
-    text_column("because", lambda row: row.reason),
+    prose_column("because", lambda row: row.reason),
 ]
 
 
-class EnvironmentRow(NamedTuple):
+class SettingOfStages(NamedTuple):
     """An environment variable that wf sets, and why."""
 
     stages: list[str]
     setting: str
     reason: str
-
-
-ENVIRONMENT_COLUMNS: list[Column[EnvironmentRow]] = [
-    text_column("stages", lambda row: ", ".join(row.stages)),
-    text_column("environment", lambda row: row.setting),
-    text_column("because", lambda row: row.reason),
-]
 
 
 class NodesRow(NamedTuple):
@@ -103,7 +99,7 @@ class NodesRow(NamedTuple):
 
 NODES_COLUMNS: list[Column[NodesRow]] = [
     text_column("nodes", lambda row: ranges_text([(row.first, row.end)])),
-    text_column("cores", lambda row: "; ".join(f"{s.name}: {cores_text(s.placement.cores)}" for s in row.stages)),
+    prose_column("cores", lambda row: "; ".join(f"{s.name}: {cores_text(s.placement.cores)}" for s in row.stages)),
 ]
 
 
@@ -111,7 +107,7 @@ def plan_tables(plan: Plan) -> list[Table]:
     """All tables of `wf plan`, in order; one without rows is not shown. A node map replaces that of the cores."""
     return [
         plan_stage_table(plan), added_table(plan), plan_stream_table(plan), end_table(plan), transport_table(plan),
-        environment_table(plan), planned_expectation_table(plan), *([] if has_node_map(plan) else [nodes_table(plan)]),
+        planned_expectation_table(plan), *([] if has_node_map(plan) else [nodes_table(plan)]),
     ]  # fmt: skip
 
 
@@ -149,7 +145,7 @@ def transport_table(plan: Plan) -> Table:
     return make_table(TRANSPORT_COLUMNS, [row for row in rows if row.reason])
 
 
-def environment_table(plan: Plan) -> Table:
+def environment_settings(plan: Plan) -> list[SettingOfStages]:
     """The environment variables of the stages that were set for a reason of their own."""
     stages: dict[tuple[str, str], list[str]] = {}
     for stage in plan.stages:
@@ -157,7 +153,7 @@ def environment_table(plan: Plan) -> Table:
             reason = plan.reasons.get(f"stages.{stage.name}.env.{name}")
             if reason and name not in ("SstVerbose", "OMP_NUM_THREADS"):
                 stages.setdefault((f"{name}={value}", reason), []).append(stage.name)
-    return make_table(ENVIRONMENT_COLUMNS, [EnvironmentRow(names, *key) for key, names in stages.items()])
+    return [SettingOfStages(names, *key) for key, names in stages.items()]
 
 
 def nodes_table(plan: Plan) -> Table:
@@ -172,6 +168,17 @@ def nodes_table(plan: Plan) -> Table:
 
 def _runs_on(stage: StagePlan, node: int) -> bool:
     return any(low <= node < high for low, high in stage.placement.nodes)
+
+
+def program_text(stage: StagePlan) -> str:
+    """The component, or the first words of the command without their folders; the launch lines have all of it."""
+    words = (Path(word).name if word.startswith("/") else word for word in stage.program)
+    return stage.component or shortened(shlex.join(words), LONGEST_PROGRAM)
+
+
+def start_text(stage: StagePlan) -> str:
+    """`at once`, or `after sim`."""
+    return f"after {', '.join(stage.starts_after)}" if stage.starts_after else "at once"
 
 
 def launch_lines(plan: Plan) -> list[tuple[str, list[str]]]:

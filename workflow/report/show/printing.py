@@ -15,7 +15,7 @@ from workflow.errors import EXIT_OK, EXIT_VIOLATED, Problem, to_message, to_note
 from workflow.formatting import moment, plural
 from workflow.messages import WIDEST, message_lines, read_sources
 from workflow.report.show.expectation_table import expectation_messages, expectation_table
-from workflow.report.show.rich_terminal import COLOURS, draw_table, make_output, say, say_parts
+from workflow.report.show.rich_terminal import COLOURS, draw_table, make_output, say, say_parts, say_prose
 from workflow.report.show.run_summary import (
     compression_lines,
     fault_messages,
@@ -51,7 +51,7 @@ def show_report(report: Report, console: Console | PlainOutput | None = None) ->
     _show_streams(console, report, "terminal")
     draw_table(console, expectation_table(report, "terminal"))
     for line in (*limit_lines(report), *compression_lines(report)):
-        say(console, line, "dim")
+        say(console, line, "dim", wrap=True)
     _show_measured(console, report)
     show_messages(to_notes([*report.unfinished_files, *report.notes]), console)
 
@@ -91,13 +91,18 @@ def _show_fault(report: Report, console: Console | PlainOutput) -> None:
 def show_plan(plan: Plan, console: Console | PlainOutput | None = None) -> None:
     """Everything that was decided, for people; `wf plan --json` has all of it."""
     from workflow.report.show.node_map import has_node_map, job_text, node_map
-    from workflow.report.show.plan_tables import launch_lines, plan_tables
+    from workflow.report.show.plan_tables import environment_settings, launch_lines, plan_tables
 
     console = console or make_output()
     stages, streams = plural(len(plan.stages), "stage"), plural(len(plan.streams), "stream")
     say(console, f"{plan.pipeline}: {stages}, {streams}, site {plan.site}", "bold")
     for table in plan_tables(plan):
         draw_table(console, table)
+    if settings := environment_settings(plan):
+        say(console, "\nenvironment", "bold")
+    for each in settings:
+        say(console, f"  {', '.join(each.stages)}: {each.setting}")
+        say_prose(console, each.reason, indent=4)
     if has_node_map(plan):
         say(console, "\nnode map", "bold")
         for line in node_map(plan):
@@ -109,13 +114,12 @@ def show_plan(plan: Plan, console: Console | PlainOutput | None = None) -> None:
         say(console, f"  {names}: {shlex.join(argv)}")
 
 
-def show_forecast(forecast: Forecast, loaded: Loaded) -> None:
+def show_forecast(forecast: Forecast, loaded: Loaded, console: Console | PlainOutput) -> None:
     """What a run of the plan will take, by what was measured on its site."""
     from workflow.plan.plan_notes import located
     from workflow.plan.topology.implicit_stages import complete_pipeline
     from workflow.report.show.forecast_tables import NOTHING_KNOWN, forecast_tables, pace_lines
 
-    console = make_output()
     if forecast.is_empty:
         say(console, f"\nforecast, site {forecast.site}: {NOTHING_KNOWN}")
         return
@@ -136,11 +140,11 @@ def show_lines(lines: Sequence[str]) -> None:
         say(console, line)
 
 
-def show_strategies(plan: Plan, stream: str, blocks: str | None, shape: str | None) -> None:
+def show_strategies(plan: Plan, stream: str, blocks: str | None, shape: str | None, wide: bool = False) -> None:
     """What each strategy of distribution would cost, for every reader of this stream. Raises WfError."""
     from workflow.report.show.strategy_table import MEANING, strategies_tables
 
-    console = make_output()
+    console = make_output(wide=wide)
     for lines, table in strategies_tables(plan, stream, blocks, shape):
         say(console, "\n".join(lines))
         draw_table(console, table)
@@ -154,7 +158,8 @@ def show_messages(problems: Sequence[Problem], console: Console | PlainOutput | 
     console = console or make_output()
     width = getattr(console, "width", WIDEST)  # a pipe has none
     for line in message_lines(problems, read_sources(problems), width):
-        say_parts(console, line)
+        # The statement is prose; excerpts and what to type stay whole.
+        say_parts(console, line, wrap=line[0].style in ("error", "warning", "note"))
 
 
 def show_errors(problems: Sequence[Problem]) -> None:

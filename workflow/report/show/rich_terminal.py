@@ -8,10 +8,14 @@ from __future__ import annotations
 import io
 import os
 import sys
+import textwrap
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from workflow.report.show.plain_output import GAP, PlainOutput, to_encoding
+from workflow.formatting import plural
+from workflow.messages import WIDEST
+from workflow.report.show.plain_output import PlainOutput, to_encoding
+from workflow.report.show.text_table import GAP, NARROWEST_PROSE, column_widths, narrowed, total_width
 
 if TYPE_CHECKING:
     from rich.console import Console as Console
@@ -25,7 +29,8 @@ COLOURS = {
     "error": "bold red", "warning": "bold yellow", "note": "cyan", "place": "bold", "margin": "dim",
     "kept": "green", "violated": "bold red", "not measured": "bold red", "not checked": "dim",
 }  # fmt: skip
-NARROWEST_FOLD = 30
+# `--wide`: wider than any table.
+UNLIMITED = 10_000
 NOTEBOOK_WIDTH = 100
 # The colours of a terminal that can be read on white and on black, in the order of their numbers.
 NOTEBOOK_COLOURS = [
@@ -35,20 +40,25 @@ NOTEBOOK_COLOURS = [
 PRE = '<pre style="margin:0;line-height:1.4;white-space:pre;overflow-x:auto">{code}</pre>'
 
 
-def make_output(stderr: bool = False) -> Console | PlainOutput:
-    """Standard output or error: a terminal by Rich, which takes 25 ms to load, or a pipe without it."""
+def make_output(stderr: bool = False, wide: bool = False) -> Console | PlainOutput:
+    """Standard output or error: a terminal by Rich, which takes 25 ms to load, or a pipe without it.
+
+    `wide`: tables have all their columns, even if the terminal is narrower.
+    """
     stream = sys.stderr if stderr else sys.stdout
-    return make_console(stderr) if stream.isatty() or os.environ.get("FORCE_COLOR") else PlainOutput(stream)
+    is_terminal = stream.isatty() or os.environ.get("FORCE_COLOR")
+    return make_console(stderr, wide) if is_terminal else PlainOutput(stream)
 
 
-def make_console(stderr: bool = False) -> Console:
+def make_console(stderr: bool = False, wide: bool = False) -> Console:
     """The terminal. Characters that it cannot show come out as `?`."""
     from rich.console import Console
 
     stream = sys.stderr if stderr else sys.stdout
     if hasattr(stream, "reconfigure"):
         stream.reconfigure(errors="replace")
-    return Console(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=False)
+    width = UNLIMITED if wide else None
+    return Console(stderr=stderr, width=width, highlight=False, markup=False, emoji=False, soft_wrap=False)
 
 
 def make_live(console: Console) -> Live:
@@ -78,44 +88,32 @@ def take_recorded(console: Console) -> tuple[str, str]:
 
 
 def draw_table(console: Console | PlainOutput, table: Table) -> None:
-    """A table where it fits; in a narrow terminal a block per row."""
+    """A table; in a terminal that is too narrow, without its less important columns, and a line that says so."""
     if not table.rows:
         return
     if isinstance(console, PlainOutput):
         console.draw(table)
         return
-    widths = [
-        max(len(title), *(len(row[column]) for row in table.rows)) for column, (title, _) in enumerate(table.head)
-    ]
-    # The widest column may be folded, the others may not.
-    widths.sort()
-    widths[-1] = min(widths[-1], NARROWEST_FOLD)
-    if sum(widths) + GAP * (len(widths) - 1) > console.width:
-        _draw_blocks(console, table)
-        return
     from rich import box
     from rich.table import Table as RichTable
 
+    table, left_out = narrowed(table, console.width)
     drawn = RichTable(
         box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, GAP - 1, 0, 0), header_style="dim"
     )
-    for title, kind in table.head:
-        drawn.add_column(
-            title, justify="right" if kind == "number" else "left", overflow="fold", no_wrap=kind == "number"
-        )
+    widths = column_widths(table, console.width)
+    # Rich makes what it can of a terminal that is too narrow even for that.
+    fits = total_width(widths) <= console.width
+    for heading, width in zip(table.head, widths, strict=True):
+        justify: Literal["left", "right"] = "right" if heading.content == "number" else "left"
+        drawn.add_column(heading.title, justify=justify, overflow="fold", width=width if fits else None)
     for row in table.rows:
-        drawn.add_row(*(_cell(console, cell, kind) for (_, kind), cell in zip(table.head, row, strict=True)))
+        drawn.add_row(*(_cell(console, cell, each.content) for each, cell in zip(table.head, row, strict=True)))
     console.print()
     console.print(drawn)
-
-
-def _draw_blocks(console: Console, table: Table) -> None:
-    room = max(len(title) for title, _ in table.head) + 2
-    for row in table.rows:
-        say(console, f"\n{row[0]}", "bold")
-        for (title, kind), cell in list(zip(table.head, row, strict=True))[1:]:
-            if cell:
-                say(console, f"  {title:<{room}}{cell}", COLOURS.get(cell, "") if kind == "state" else "")
+    if left_out:
+        count = plural(len(left_out), "more column")
+        say(console, f"`--wide` shows {count}: {', '.join(left_out)}", "dim", wrap=True)
 
 
 def make_grids(console: Console, *blocks: Sequence[tuple[str, ...]]) -> Any:
@@ -138,15 +136,22 @@ def _cell(console: Console, cell: str, kind: Content) -> Any:
     return Text(to_encoding(console.encoding, cell), style=COLOURS.get(cell, "") if kind == "state" else "")
 
 
-def say_parts(console: Console | PlainOutput, parts: Sequence[tuple[str, str]]) -> None:
-    """One line of (text, key of `COLOURS` or ``)."""
+def say_parts(console: Console | PlainOutput, parts: Sequence[tuple[str, str]], wrap: bool = False) -> None:
+    """One line of (text, key of `COLOURS` or ``); only prose is wrapped."""
     if isinstance(console, PlainOutput):
         console.say("".join(text for text, _ in parts))
         return
     from rich.text import Text
 
     line = Text.assemble(*((to_encoding(console.encoding, text), COLOURS.get(style, "")) for text, style in parts))
-    console.print(line, soft_wrap=True)
+    console.print(line, soft_wrap=not wrap, width=min(console.width, WIDEST) if wrap else None)
+
+
+def say_prose(console: Console | PlainOutput, text: str, indent: int) -> None:
+    """A paragraph, also into a pipe."""
+    width = min(getattr(console, "width", WIDEST), WIDEST)
+    for line in textwrap.wrap(text, max(width - indent, NARROWEST_PROSE), break_on_hyphens=False):
+        say(console, " " * indent + line)
 
 
 def say(console: Console | PlainOutput, line: str, style: str = "", wrap: bool = False) -> None:
@@ -154,4 +159,5 @@ def say(console: Console | PlainOutput, line: str, style: str = "", wrap: bool =
     if isinstance(console, PlainOutput):
         console.say(line)
         return
-    console.print(to_encoding(console.encoding, line), style=style or None, soft_wrap=not wrap)
+    width = min(console.width, WIDEST) if wrap else None
+    console.print(to_encoding(console.encoding, line), style=style or None, soft_wrap=not wrap, width=width)

@@ -12,10 +12,10 @@ from workflow.report.show.text_table import Column, Table, make_table, number_co
 RUN_COLUMNS: list[Column[RunLine]] = [
     text_column("run", lambda run: run.name),
     state_column("state", lambda run: run.state),
-    text_column("started", lambda run: moment(run.started)),
+    text_column("started", lambda run: moment(run.started), gives_way=3),
     text_column("duration", lambda run: duration(run.wall_s)),
-    text_column("where", lambda run: ", ".join(each for each in (run.host, run.job) if each) or NOTHING),
-    text_column("site", lambda run: run.site or NOTHING),
+    text_column("where", lambda run: ", ".join(each for each in (run.host, run.job) if each) or NOTHING, gives_way=2),
+    text_column("site", lambda run: run.site or NOTHING, gives_way=1),
 ]
 
 REMOVAL_COLUMNS: list[Column[FoundRun]] = [

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from workflow.core_set import format_cores
 from workflow.formatting import NOTHING, duration, plural, size
-from workflow.report.show.text_table import Column, Table, make_table, text_column
+from workflow.report.show.text_table import Column, Table, make_table, prose_column, text_column
 from workflow.site.known_sites import KnownSite
 from workflow.site.queue_model import SiteQueue, Workaround
 from workflow.site.site_model import SiteFile
@@ -18,10 +18,10 @@ SITE_COLUMNS: list[Column[KnownSite]] = [
     text_column("site", lambda site: site.name),
     text_column("here", lambda site: "yes" if site.is_here else ""),
     text_column("nodes × cores", lambda site: nodes_text(site.file)),
-    text_column("GPUs", lambda site: str(site.file.gpus_per_node or NOTHING) if site.file else NOTHING),
-    text_column("scheduler", lambda site: (site.file and site.file.scheduler) or NOTHING),
-    text_column("what it is", lambda site: site.file.summary if site.file else "its file is wrong"),
-    text_column("file", lambda site: file_text(site.files[0])),
+    text_column("GPUs", lambda site: str(site.file.gpus_per_node or NOTHING) if site.file else NOTHING, gives_way=2),
+    text_column("scheduler", lambda site: (site.file and site.file.scheduler) or NOTHING, gives_way=3),
+    prose_column("what it is", lambda site: site.file.summary if site.file else "its file is wrong"),
+    text_column("file", lambda site: file_text(site.files[0]), gives_way=1),
 ]
 
 
@@ -36,17 +36,17 @@ QUEUE_COLUMNS: list[Column[QueueRow]] = [
     text_column("queue", lambda row: row.name + (" (default)" if row.queue.default else "")),
     text_column("nodes", lambda row: f"{row.queue.nodes[0]} to {row.queue.nodes[1]}" if row.queue.nodes else NOTHING),
     text_column("walltime", lambda row: limits_text(row.queue)),
-    text_column("note", lambda row: note_text(row.queue)),
+    prose_column("note", lambda row: note_text(row.queue)),
 ]
 _STAGES = {
     "always": "all stages", "mpi": "stages of several ranks", "stream": "stages with SST",
     "symptom": "not set: for those who see it",
 }  # fmt: skip
 WORKAROUND_COLUMNS: list[Column[Workaround]] = [
-    text_column("workaround", lambda each: " ".join(f"{key}={value}" for key, value in each.env.items())),
+    prose_column("workaround", lambda each: " ".join(f"{key}={value}" for key, value in each.env.items())),
     text_column("for", lambda each: _STAGES[each.when]),
-    text_column("why", lambda each: each.reason),
-    text_column("source", lambda each: each.source or NOTHING),
+    prose_column("why", lambda each: each.reason),
+    prose_column("source", lambda each: each.source or NOTHING),
 ]
 
 

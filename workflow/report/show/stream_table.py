@@ -65,15 +65,15 @@ STREAM_COLUMNS: list[Column[StreamRow]] = [
     text_column("stream", lambda row: row.stream.name, EVERYWHERE),
     text_column("from, to", lambda row: f"{row.stream.writer} → {row.reader.stage}", EVERYWHERE),
     text_column("engine", once(lambda stream: f"{engine_text(stream)}, {stream.coupling}"), PAGE),
-    text_column("engine", once(engine_text), ("terminal", "status")),
-    number_column("written", once(lambda stream: number(stream.steps)), EVERYWHERE),
+    text_column("engine", once(engine_text), ("terminal", "status"), gives_way=1),
+    number_column("written", once(lambda stream: number(stream.steps)), EVERYWHERE, gives_way=2),
     number_column("read", lambda row: steps_read(row.reader), EVERYWHERE),
-    number_column("data", once(data_text), EVERYWHERE),
+    number_column("data", once(data_text), EVERYWHERE, gives_way=3),
     number_column("throughput", once(lambda stream: rate(stream.throughput)), EVERYWHERE),
     number_column("transfer rate, written", once(lambda stream: rate(stream.transfer_rate)), PAGE),
     number_column("transfer rate, read", lambda row: rate(row.reader.transfer_rate), PAGE),
     number_column("writer waits", once(lambda stream: percent(stream.idle)), PAGE),
-    text_column("limited by", once(limit_text), EVERYWHERE),
+    text_column("limited by", once(limit_text), EVERYWHERE, gives_way=4),
 ]
 
 

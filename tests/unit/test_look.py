@@ -1,0 +1,131 @@
+"""What `wf look` takes from files: the variables, what fits into the page, and what the page says of it. Pure."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from workflow.look.look_model import (
+    Carried,
+    DataView,
+    FileContents,
+    FileView,
+    StepTime,
+    Thinning,
+    VariableLabel,
+    ViewColumn,
+)
+from workflow.look.look_page import make_look_page, to_model
+from workflow.look.thinning import carried_bytes, ordinal, thin, thinning_text, whole
+from workflow.look.views import find_species, make_views
+from workflow.stage import Shape
+
+
+def contents(steps: int = 3, **shapes: Shape) -> FileContents:
+    """A file in which each variable has the same shape in all steps. `__` stands for a slash."""
+    named = {name.replace("__", "/"): shape for name, shape in shapes.items()}
+    return FileContents(
+        tuple(StepTime(number) for number in range(steps)),
+        dict.fromkeys(named, "float64"),
+        {name: (shape,) * steps for name, shape in named.items()},
+    )
+
+
+def view(kind: str, *extent: int, steps: int = 3, columns: int = 1) -> DataView:
+    named = tuple(ViewColumn(f"c{column}", "v", None) for column in range(columns))
+    return DataView("v", kind, named, ((extent,) * steps,))  # type: ignore[arg-type]
+
+
+def test_each_variable_is_drawn_by_its_dimensions() -> None:
+    found, left_out = make_views(
+        [contents(mean=(), pdf=(30,), plane=(4, 5), V=(8, 8, 8), E=(8, 8, 8, 3), five=(1,) * 5)], range(3)
+    )
+    assert {each.name: each.kind for each in found} == {
+        "mean": "scalar", "pdf": "line", "plane": "image", "V": "volume", "E": "volume",
+    }  # fmt: skip
+    assert [column.label for column in found[0].columns] == ["x", "y", "z"]
+    assert left_out == {"five": "5 dimensions"}
+
+
+@pytest.mark.parametrize(
+    ("shapes", "columns"),
+    [
+        ({"position": (9, 3), "id": (9,), "box": (2, 3)}, ["id", "position x", "position y", "position z"]),
+        ({"e/position/x": (9,), "e/position/y": (9,), "e/w": (9,), "rho": (9,)}, ["position x", "position y", "w"]),
+        ({"x": (9,), "y": (9,), "z": (9,), "px": (9,), "n": (4,)}, ["px", "x", "y", "z"]),
+    ],
+)  # fmt: skip
+def test_particles_are_one_entry_with_all_that_stands_beside_their_position(
+    shapes: dict[str, Shape], columns: list[str]
+) -> None:
+    ((_, found),) = find_species(shapes).items()
+    assert [column.label for column in found] == columns
+
+
+def test_a_curve_over_x_is_no_particle() -> None:
+    assert find_species({"x": (9,), "y": (9,)}) == {}
+
+
+def test_two_runs_are_one_entry_also_where_one_of_them_lacks_it() -> None:
+    short = FileContents((StepTime(0),), {"a": "float32"}, {"a": ((5,),)})
+    (a, b), _ = make_views([short, contents(2, a=(5,), b=(7,))], (0, 1))
+    assert a.extents == (((5,), None), ((5,), (5,)))
+    assert b.extents == ((None, None), ((7,), (7,)))
+
+
+def test_what_fits_is_not_thinned() -> None:
+    assert thin([view("volume", 32, 32, 32)], 3 * 32**3 * 8) == [Thinning(1, (1, 1, 1), 8)]
+
+
+@pytest.mark.parametrize(
+    "kind, extent", [("line", (10_000,)), ("image", (400, 700)), ("volume", (100, 4, 100)), ("particles", (50_000,))]
+)
+@pytest.mark.parametrize("limit", [3_000_000, 300_000, 5_000])
+def test_the_page_never_carries_more_than_its_limit(kind: str, extent: Shape, limit: int) -> None:
+    views = [view(kind, *extent, steps=200), view("scalar", steps=200)]
+    large, small = thin(views, limit)
+    assert large is not None and small == whole(views[1]), "what is small is not thinned for the sake of what is large"
+    assert carried_bytes(views[0], large) + carried_bytes(views[1], small) <= limit
+    finer = Thinning(large.every, tuple(max(1, n - 1) for n in large.strides), 4)
+    assert finer.strides == large.strides or carried_bytes(views[0], finer) > limit // 3, "thinned more than is needed"
+
+
+def test_a_view_that_cannot_be_thinned_enough_is_left_out() -> None:
+    assert thin([view("volume", 100, 100, 100)], 1000) == [None]
+
+
+def test_what_was_thinned_is_said() -> None:
+    assert thinning_text(view("volume", 9, 9, 9), Thinning(1, (1, 1, 1), 8)) == ""
+    assert thinning_text(view("volume", 90, 90, 90, steps=41), Thinning(3, (2, 2, 2), 4)) == (
+        "every 3rd step (14 of 41), every 2nd cell along each axis, numbers with 7 digits"
+    )
+    assert (
+        thinning_text(view("volume", 90, 9, 90), Thinning(1, (4, 1, 3), 8))
+        == "every 4th cell along axis 0 and every 3rd cell along axis 2"
+    )
+    assert thinning_text(view("particles", 900), Thinning(1, (22,), 8)) == "every 22nd particle"
+    assert [ordinal(n) for n in (2, 3, 11, 12, 23, 101)] == ["2nd", "3rd", "11th", "12th", "23rd", "101st"]
+
+
+def page_file(name: str = "pdf") -> FileView:
+    shown = DataView(name, "line", (ViewColumn(name, name),), (((2,), (2,)),))
+    labels = {name: VariableLabel("probability", "1/Å")}
+    carried = {name: ((Carried(("AAAA", None), 0.0, 1.0),),)}
+    return FileView("a.bp", (0, 10), ((0.0, None),), "ps", labels, (shown,), {name: whole(shown)}, carried)
+
+
+def test_the_model_names_steps_units_and_numbers() -> None:
+    (file,) = to_model(["run"], [page_file()])["files"]
+    assert file["steps"] == [0, 10] and file["times"] == [[0.0, None]] and file["timeUnit"] == "ps"
+    (pdf,) = file["views"]
+    assert pdf["columns"] == [{"name": "pdf", "label": "probability", "unit": "1/Å"}]
+    assert pdf["runs"] == [{"extents": [[2], [2]], "columns": [{"values": ("AAAA", None), "low": 0.0, "high": 1.0}]}]
+
+
+def test_names_cannot_become_part_of_the_page() -> None:
+    evil = "</script><script>alert(1)</script>"
+    page = make_look_page([evil], [page_file(evil)], [evil], "let Plotly;")
+    assert "<script>alert" not in page
+    model = page.partition('id="model">')[2].partition("</script>")[0]
+    assert json.loads(model)["files"][0]["views"][0]["name"] == evil

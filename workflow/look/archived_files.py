@@ -1,0 +1,103 @@
+"""What is looked at: the files of data of a run, of an archive of one, of any folder, or one file."""
+
+from __future__ import annotations
+
+import zipfile
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+from workflow.compare.compare_runs import incomplete_notes
+from workflow.compare.data_files import HDF5_SUFFIXES, find_data, is_data
+from workflow.crate.archive_contents import RECORDS
+from workflow.errors import RunError, WfError
+from workflow.formats.step_files import newest_step_file
+from workflow.run.observe.bp_index import read_index
+from workflow.run.run_names import find_run, is_run
+from workflow.spec.suggest import shortened
+from workflow.spec.user_paths import path_mistake
+
+HINT = "wf look RUN, or wf look FILE.bp"
+_NOT_CLOSED = "its writer has not closed it"
+
+
+@dataclass(frozen=True)
+class LookedAt:
+    """The files of one run, by the path that they have in it; `notes`: what to consider."""
+
+    name: str
+    files: dict[str, Path]
+    notes: list[str] = field(default_factory=list)
+
+
+def find_files(given: Path, scratch: Path) -> LookedAt:
+    """The files of a run (by path, by name, or `latest`), an archive of one, a folder, or a BP or HDF5 file.
+
+    An archive is unpacked into `scratch`. Files that are still written are left out, with a note.
+
+    Raises:
+        WfError: it is none of these. RunError: there is no such run, no file of data, or each is still written.
+    """
+    if mistake := path_mistake(given):
+        raise WfError(f"{shortened(str(given))}: {mistake}", HINT)
+    if is_data(given):
+        return _without_open_files(given, LookedAt(given.name, {given.name: given}))
+    if given.is_file():
+        return LookedAt(given.stem, _unpack(given, scratch))
+    if given.is_dir() and not is_run(str(given)):
+        return _without_open_files(given, LookedAt(given.name, _some_data(given)))
+    run = find_run(given)
+    return _without_open_files(run, LookedAt(run.name, _some_data(run), list(incomplete_notes(given, run))))
+
+
+def _some_data(folder: Path) -> dict[str, Path]:
+    found = find_data(_records(folder))
+    if found:
+        return found
+    if partial := sorted(folder.rglob("*.partial")):
+        raise RunError(f"{partial[0].name}: {_NOT_CLOSED}", _look_again(folder))
+    if is_run(str(folder)):
+        raise RunError(
+            f"{folder.name} has no file of data: its streams left none, and no sink wrote one",
+            "add a sink, `keep: {component: archive}`, with a stream to it; or run it by files: `--via bp5`",
+        )
+    raise RunError(f"{folder} is no run, and there is no BP and no HDF5 file in it", "the runs here: wf runs")
+
+
+def _records(folder: Path) -> Path:
+    """The run directory in an unpacked archive; any other folder itself."""
+    return folder / RECORDS if not is_run(str(folder)) and (folder / RECORDS).is_dir() else folder
+
+
+def _without_open_files(given: Path, found: LookedAt) -> LookedAt:
+    written = [name for name, path in found.files.items() if is_open(path)]
+    if len(written) == len(found.files):
+        raise RunError(f"{', '.join(written)}: {_NOT_CLOSED}", _look_again(given))
+    notes = [f"{name} is left out: {_NOT_CLOSED}" for name in written]
+    files = {name: path for name, path in found.files.items() if name not in written}
+    return LookedAt(found.name, files, [*found.notes, *notes])
+
+
+def _look_again(given: Path) -> str:
+    return f"if it is still being written, look again when it has ended{': wf status' if is_run(str(given)) else ''}"
+
+
+def is_open(path: Path) -> bool:
+    """Whether a writer has this BP file open, or died with it open; False for HDF5, which says so when it is opened."""
+    if not path.is_dir():
+        return False
+    index = read_index((newest_step_file(path) or path) / "md.idx")
+    return index is not None and index.active
+
+
+def _unpack(archive: Path, scratch: Path) -> dict[str, Path]:
+    """The files of data of an archive, unpacked."""
+    if not zipfile.is_zipfile(archive):
+        raise WfError(f"{archive}: neither a run, an archive of one, nor a BP or HDF5 file", HINT)
+    with zipfile.ZipFile(archive) as opened:
+        names = [PurePosixPath(name) for name in opened.namelist()]
+        folders = {name.parent for name in names if name.name == "md.idx"}
+        chosen = [name for name in names if name.suffix.lower() in HDF5_SUFFIXES or name.parent in folders]
+        opened.extractall(scratch, [str(name) for name in chosen])
+    if not chosen:
+        raise RunError(f"{archive} holds no data of its run", "archive it with its data: wf archive RUN --data")
+    return find_data(_records(scratch))

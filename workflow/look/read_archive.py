@@ -1,0 +1,140 @@
+"""Reads archived files: first what they hold, then the numbers that the page carries."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from workflow.compare.array_difference import boxes
+from workflow.compare.data_files import DataStep, VariableKind, open_data
+from workflow.errors import RunError
+from workflow.look.look_model import Carried, DataView, FileContents, StepTime, Thinning, VariableLabel, ViewColumn
+from workflow.look.thinning import kept_extent
+from workflow.stage import Array, Shape
+
+
+def read_contents(path: Path) -> FileContents:
+    """The steps of a file, and type and shape of its variables in each. Reads no arrays.
+
+    Raises:
+        RunError: the file cannot be read. WfError: a library that it takes is not installed.
+    """
+    marks: list[StepTime] = []
+    types: dict[str, str] = {}
+    shapes: dict[str, list[Shape | None]] = {}
+    attributes: dict[str, Any] = {}
+    with open_data(path) as steps:
+        for index, step in enumerate(steps):
+            kinds = step.kinds()
+            attributes = step.attributes()
+            marks.append(StepTime(index if step.iteration is None else step.iteration, _time(step, kinds, attributes)))
+            for name, kind in kinds.items():
+                types.setdefault(name, kind.type)
+                shapes.setdefault(name, [None] * index).append(kind.shape)
+            for name in shapes.keys() - kinds.keys():
+                shapes[name].append(None)
+    labels = {name: _label(name, attributes) for name in types}
+    unit = labels.get("time", VariableLabel()).unit
+    return FileContents(tuple(marks), types, {name: tuple(each) for name, each in shapes.items()}, labels, unit)
+
+
+def read_numbers(
+    path: Path, run: int, steps: Sequence[int], views: Sequence[DataView], thinned: Mapping[str, Thinning]
+) -> tuple[dict[str, tuple[Carried, ...]], list[str]]:
+    """DataView → what is carried of each of its columns, of the file of one run; and the views that could not be read.
+
+    `steps`: the numbers of the steps of all runs; `run`: which of the runs this is.
+
+    Raises:
+        RunError: the file cannot be read.
+    """
+    taken = {view.name: range(0, len(steps), thinned[view.name].every) for view in views}
+    found = {view.name: [_Column(len(taken[view.name])) for _ in view.columns] for view in views}
+    failed: dict[str, str] = {}
+    place = {number: index for index, number in enumerate(steps)}
+    with open_data(path) as opened:
+        for count, step in enumerate(opened):
+            kinds = step.kinds()
+            index = place[count if step.iteration is None else step.iteration]
+            for view in views:
+                if view.name in failed or index not in taken[view.name] or view.extents[run][index] is None:
+                    continue
+                try:
+                    arrays = _read_view(step, kinds, view, thinned[view.name])
+                except RunError as error:
+                    failed[view.name] = f"{view.name}: {error.message}"
+                    continue
+                for column, values in zip(found[view.name], arrays, strict=True):
+                    column.add(taken[view.name].index(index), values, thinned[view.name].item_bytes)
+    carried = {
+        name: tuple(column.carried() for column in columns) for name, columns in found.items() if name not in failed
+    }
+    return carried, list(failed.values())
+
+
+class _Column:
+    """The numbers of a column, as they come."""
+
+    def __init__(self, steps: int) -> None:
+        self._values: list[str | None] = [None] * steps
+        self._low, self._high = np.inf, -np.inf
+
+    def add(self, place: int, values: Array, item_bytes: int) -> None:
+        real = np.abs(values) if values.dtype.kind == "c" else values
+        with np.errstate(over="ignore"):
+            floats = np.ascontiguousarray(real, dtype=f"<f{item_bytes}")
+        self._values[place] = base64.b64encode(floats.tobytes()).decode("ascii")
+        finite = floats[np.isfinite(floats)]
+        if finite.size:
+            self._low, self._high = min(self._low, float(finite.min())), max(self._high, float(finite.max()))
+
+    def carried(self) -> Carried:
+        known = self._low <= self._high
+        return Carried(tuple(self._values), self._low if known else None, self._high if known else None)
+
+
+def _read_view(step: DataStep, kinds: Mapping[str, VariableKind], view: DataView, thinning: Thinning) -> list[Array]:
+    """The columns of a view in one step."""
+    arrays: dict[str, Array] = {}
+    for column in view.columns:
+        if column.variable not in arrays:
+            arrays[column.variable] = read_thinned(step, kinds[column.variable], column, thinning.strides)
+    return [_element(arrays[column.variable], column) for column in view.columns]
+
+
+def read_thinned(step: DataStep, kind: VariableKind, column: ViewColumn, strides: Shape) -> Array:
+    """Every n-th value along each of the first axes, and the last axis of a variable whole; box by box."""
+    strides = (*strides, 1) if column.element is not None else strides
+    taken = np.empty(kept_extent(kind.shape, strides), np.dtype(kind.type))
+    for start, count in boxes(kind.shape, kind.type):
+        # The first value of the box that is taken, along each axis.
+        first = [-begin % stride for begin, stride in zip(start, strides, strict=True)]
+        if any(skip >= length for skip, length in zip(first, count, strict=True)):
+            continue
+        values = np.asarray(step.read(column.variable, start, count))
+        values = values[tuple(slice(skip, None, stride) for skip, stride in zip(first, strides, strict=True))]
+        corner = [(begin + skip) // stride for begin, skip, stride in zip(start, first, strides, strict=True)]
+        taken[tuple(slice(low, low + length) for low, length in zip(corner, values.shape, strict=True))] = values
+    return taken
+
+
+def _element(array: Array, column: ViewColumn) -> Array:
+    return array if column.element is None else array[..., column.element]
+
+
+def _time(step: DataStep, kinds: Mapping[str, VariableKind], attributes: Mapping[str, Any]) -> float | None:
+    """The time of a step: its variable `time`, or the attribute of its openPMD iteration."""
+    kind = kinds.get("time")
+    if kind is not None and not kind.shape and kind.type != "string":
+        return float(step.read("time", (), ()))
+    paths = (f"{slash}data{number}/time" for slash in ("/", "") for number in (f"/{step.iteration}", ""))
+    given = next((attributes[path] for path in paths if path in attributes), None)
+    return float(given) if isinstance(given, int | float) else None
+
+
+def _label(name: str, attributes: Mapping[str, Any]) -> VariableLabel:
+    return VariableLabel(str(attributes.get(f"{name}/long_name", "")), str(attributes.get(f"{name}/unit", "")))

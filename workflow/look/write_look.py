@@ -1,0 +1,75 @@
+"""`wf look`: reads what was archived and writes the page. The libraries that this takes are imported when needed."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple
+
+from workflow.compare.data_files import BP_SUFFIXES, HDF5_SUFFIXES
+from workflow.errors import RunError, WfError
+from workflow.installation import install_command
+
+DEFAULT_LIMIT = 20_000_000
+"""Bytes of numbers that a page carries."""
+
+
+class WrittenPage(NamedTuple):
+    """The page, what it holds in a few words, what was thinned, and what else to consider."""
+
+    path: Path
+    summary: str
+    thinned: list[str]
+    notes: list[str]
+
+
+def write_look(given: Sequence[Path], page: Path | None = None, limit: int = DEFAULT_LIMIT) -> WrittenPage:
+    """Write the page for one run or two, as `find_files` finds them; by default NAME.html in the current directory.
+
+    Raises:
+        WfError: not a run and no data, or a library is missing.
+        RunError: there are no data, or the page cannot be written.
+    """
+    try:
+        library = library_text()
+        from workflow.look.archived_files import find_files
+        from workflow.look.look_page import make_look_page, summary, thinned_lines
+        from workflow.look.read_files import read_files
+    except ModuleNotFoundError as error:
+        raise WfError(f"the page needs {str(error.name).partition('.')[0]}", install_command("look")) from error
+
+    with ExitStack() as stack:
+        runs = [find_files(path, Path(stack.enter_context(tempfile.TemporaryDirectory()))) for path in given]
+        notes = [note for run in runs for note in run.notes]
+        files, left_out = read_files([run.files for run in runs], limit)
+    names = [run.name for run in runs]
+    if len(set(names)) < len(names):
+        names = [str(path) for path in given]
+    target = page or Path(f"{'-and-'.join(map(_without_suffix, (run.name for run in runs)))}.html")
+    notes += left_out
+    _write(target, make_look_page(names, files, notes, library))
+    return WrittenPage(target, summary(files), thinned_lines(files), notes)
+
+
+def library_text() -> str:
+    """Plotly's JavaScript, from its Python package."""
+    from plotly.offline import get_plotlyjs
+
+    return str(get_plotlyjs())
+
+
+def _without_suffix(name: str) -> str:
+    return Path(name).stem if Path(name).suffix in (*BP_SUFFIXES, *HDF5_SUFFIXES) else name
+
+
+def _write(page: Path, text: str) -> None:
+    temporary = page.with_name(f".{page.name}.{os.getpid()}")
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(page)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise RunError(f"cannot write {page}: {error.strerror}", "name another file: `-o FILE.html`") from error
