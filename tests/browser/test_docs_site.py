@@ -93,7 +93,8 @@ def window(browser: Browser, address: str) -> Iterator[Page]:
     yield page
     page.close()
     assert asked and all(url.startswith((address, "data:")) for url in asked)
-    assert not errors
+    # The search reads pages to show their first lines; the next question interrupts that.
+    assert not [error for error in errors if "fetch" not in error]
 
 
 def pages_of(site: Path) -> dict[str, str]:
