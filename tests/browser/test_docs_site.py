@@ -21,6 +21,7 @@ from tests.support.browser import TIMEOUT_MS
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
+pytestmark = pytest.mark.skipif(sys.version_info < (3, 11), reason="MyST-Parser needs Python 3.11")
 ROOT = Path(__file__).parents[2]
 # As in the Makefile.
 BUILD = [sys.executable, "-m", "sphinx", "-b", "html", "-W", "--keep-going", "-E", "-q", "-j", "auto", "-c", "docs"]
