@@ -185,6 +185,13 @@ def test_readme_links_every_page() -> None:
     assert pages == {page for page in linked if "decisions" not in page}
 
 
+@pytest.mark.parametrize("folder", ["examples", "examples/campaigns"])
+def test_overviews_link_every_example_and_study(folder: str) -> None:
+    overview = (ROOT / folder / "README.md").read_text(encoding="utf-8")
+    pages = {page.parent.name for page in (ROOT / folder).glob("*/README.md")}
+    assert pages and set(re.findall(r"\]\(([\w-]+)/README\.md\)", overview)) == pages
+
+
 def test_every_verb_is_in_the_reference() -> None:
     text = (ROOT / "docs/reference/commands.md").read_text()
     assert all(f"## wf {name}\n" in text for name in wf.commands)
