@@ -40,8 +40,7 @@ def entry(level: str, name: str, each: Any, anchors: dict[str, str]) -> list[str
     lines = [f"{level} {name}", ""]
     if shown := signature(name, each):
         lines += ["```text", shown, "```", ""]
-    known = {key: value for key, value in anchors.items() if key != name}
-    lines += [linked(to_markdown(inspect.getdoc(each) or ""), known, name), ""]
+    lines += [linked(to_markdown(inspect.getdoc(each) or ""), anchors, name, own_names(name, each)), ""]
     for method, function in methods(each) if inspect.isclass(each) else ():
         lines += entry(level + "#", f"{name}.{method}", function, anchors)
     return lines
@@ -73,7 +72,10 @@ def signature(name: str, each: Any) -> str:
         if parameter.kind is parameter.KEYWORD_ONLY and not keywords_begin:
             parameters.append("*")
             keywords_begin = True
-        parameters.append(str(parameter.replace(annotation=_Written(parameter.annotation))))
+        shown = parameter.replace(annotation=_Written(parameter.annotation))
+        if inspect.isroutine(parameter.default):
+            shown = shown.replace(default=_Written(parameter.default.__name__))
+        parameters.append(str(shown))
     returns = "" if inspect.isclass(each) else f" -> {_Written(found.return_annotation)!r}"
     line = f"{name}({', '.join(parameters)}){returns}"
     if len(line) <= LINE:
@@ -81,8 +83,14 @@ def signature(name: str, each: Any) -> str:
     return "\n".join([f"{name}(", *(f"    {parameter}," for parameter in parameters), f"){returns}"])
 
 
+def own_names(name: str, each: Any) -> set[str]:
+    """What a word in backquotes means first in the text of an object: its parameters or fields, and itself."""
+    called = inspect.isfunction(each) or hasattr(each, "_fields")
+    return {name.rpartition(".")[2], *(inspect.signature(each).parameters if called else ())}
+
+
 class _Written:
-    """An annotation as it is written in the source, without the quotes of text."""
+    """An annotation or a default as it is written in the source."""
 
     def __init__(self, annotation: Any) -> None:
         self._text = annotation.__forward_arg__ if isinstance(annotation, typing.ForwardRef) else str(annotation)
@@ -135,13 +143,13 @@ def _items(section: str) -> list[str]:
     return items
 
 
-def linked(text: str, anchors: dict[str, str], within: str) -> str:
-    """The text with links from names in backquotes to their headings; not in code. `within`: its own name."""
+def linked(text: str, anchors: dict[str, str], within: str, own: set[str]) -> str:
+    """The text with links from names in backquotes to their headings; not in code, and not of its `own` names."""
     owner = within.partition(".")[0]
 
     def to_link(match: re.Match[str]) -> str:
         name = match[1]
-        target = anchors.get(f"{owner}.{name}") or anchors.get(name)
+        target = None if name in own else anchors.get(f"{owner}.{name}") or anchors.get(name)
         return f"[`{name}`](#{target})" if target else match[0]
 
     blocks = re.split(r"(```.*?```)", text, flags=re.DOTALL)

@@ -11,6 +11,7 @@ Pure but for `read_lines`, which reads a source again for its excerpt.
 from __future__ import annotations
 
 import re
+import textwrap
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -42,15 +43,17 @@ MessageLine = tuple[StyledText, ...]
 
 
 def message_lines(
-    problems: Sequence[Problem], sources: Mapping[str, Sequence[str]], width: int = WIDEST
+    problems: Sequence[Problem], sources: Mapping[str, Sequence[str]], width: int = WIDEST, *, wrap: bool = False
 ) -> list[MessageLine]:
     """Messages as lines of parts.
 
     Args:
         sources: source → its lines; a message on any other source has no excerpt.
-        width: columns of the terminal. Only excerpts are cut to it: paths and commands stay whole.
+        width: columns of the terminal. Excerpts are cut to it; paths and commands stay whole.
+        wrap: whether what is wrong is wrapped between its words, too.
     """
-    return [line for problem in problems for line in _one_message(problem, sources.get(problem.source), width)]
+    found = (_one_message(problem, sources.get(problem.source), width, wrap) for problem in problems)
+    return [line for lines in found for line in lines]
 
 
 def to_text(problems: Sequence[Problem], sources: Mapping[str, Sequence[str]] | None = None) -> str:
@@ -122,19 +125,32 @@ def extent(line: str, column: int) -> int:
     return max(end.start() if end is not None else len(text), 1)
 
 
-def _one_message(problem: Problem, lines: Sequence[str] | None, width: int) -> Iterator[MessageLine]:
+def _one_message(problem: Problem, lines: Sequence[str] | None, width: int, wrap: bool) -> Iterator[MessageLine]:
     place = problem.place
     if len(place) > LONGEST_PLACE:
         place = place[: LONGEST_PLACE - 1] + "…"
     head = [StyledText(f"{problem.level}:", problem.level), StyledText(" ")]
     head += [StyledText(f"{_printable(place)}:", "place"), StyledText(" ")] if place else []
     first, *more = problem.statement.split("\n")
-    yield (*head, StyledText(_printable(first)))
+    taken = sum(_columns(part.text) for part in head)
+    first, *rest = _wrapped(_printable(first), width, taken) if wrap else [_printable(first)]
+    yield (*head, StyledText(first))
+    yield from ((StyledText(line),) for line in rest)
     yield from ((StyledText(f"  {_printable(line)}"),) for line in more)
     if lines is not None and 0 < problem.line <= len(lines):
         yield from excerpt(lines[problem.line - 1], problem.line, problem.column, width, problem.level)
     for line in problem.hint.split("\n") if problem.hint else []:
         yield (StyledText(f"  {_printable(line)}"),)
+
+
+def _wrapped(text: str, width: int, taken: int) -> list[str]:
+    """Lines of whole words; `taken` columns of the first one are used. The others are indented, as no hint is."""
+    columns = min(max(width, NARROWEST), WIDEST)
+    begin = " " * (taken % columns)
+    lines = textwrap.wrap(
+        text, columns, initial_indent=begin, subsequent_indent=_TAB, break_long_words=False, break_on_hyphens=False
+    )
+    return [lines[0][len(begin) :], *lines[1:]] if lines else [text]
 
 
 def _quoted(text: str) -> int:

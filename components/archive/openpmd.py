@@ -17,8 +17,8 @@ import numpy as np
 
 from components.archive.particles import AXES, ParticleComponent, find_species, species_name
 from components.archive.tree import DatasetSource, Described, Tree
-from components.archive.units import Unit, to_unit
 from workflow import __version__
+from workflow.physical_units import Unit, to_unit
 from workflow.stage import Shape
 
 MESHES, PARTICLES = "meshes/", "particles/"

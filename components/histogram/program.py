@@ -11,11 +11,14 @@ import numpy.typing as npt
 
 from workflow import stage
 from workflow.component_program import arguments
+from workflow.physical_units import inverse
 
 if TYPE_CHECKING:
     from mpi4py.MPI import Intracomm
 
 PASSED_ON = ("step", "timestep", "time")  # scalars that identify a step
+OPENPMD_TIME = "/data/time"  # openPMD programs have it as an attribute
+MOMENTS = ("min", "max", "mean", "std")
 
 Floats = npt.NDArray[np.float64]
 
@@ -78,16 +81,20 @@ def read_share(step: stage.Step, name: str) -> Floats:
 
 
 def write_attributes(out: stage.Writer, step: stage.Step, variable: str) -> None:
-    """Set attributes: the name of the field, labels, and the unit of the field if it has one."""
+    """Set attributes: the name of the field, labels, and the units of the field and of the time if they have one."""
     out.attribute("of", variable)
-    field = step.attributes(variable)
-    out.attribute("long_name", str(field.get("long_name", variable)), variable="edges")
+    label, unit = step.label(variable), step.unit(variable)
+    out.attribute("long_name", label, variable="edges")
     out.attribute("long_name", "probability density", variable="pdf")
-    for name in ("min", "max", "mean", "std"):
-        out.attribute("long_name", f"{name} of {field.get('long_name', variable)}", variable=name)
-    if "unit" in field:
-        for name in ("edges", "min", "max", "mean", "std"):
-            out.attribute("unit", field["unit"], variable=name)
+    for name in MOMENTS:
+        out.attribute("long_name", f"{name} of {label}", variable=name)
+    if unit:
+        out.attribute("unit", inverse(unit), variable="pdf")
+        for name in ("edges", *MOMENTS):
+            out.attribute("unit", unit, variable=name)
+    for name in PASSED_ON:
+        if known := step.unit(name) or (step.unit(OPENPMD_TIME) if name == "time" else ""):
+            out.attribute("unit", known, variable=name)
 
 
 def count_values(values: Floats, args: SimpleNamespace, comm: Intracomm | None) -> dict[str, Any]:
@@ -107,16 +114,16 @@ def count_values(values: Floats, args: SimpleNamespace, comm: Intracomm | None) 
         "counts": counts,
         "edges": edges,
         "pdf": counts / (max(inside, 1) * np.diff(edges)),
-        **{name: float(getattr(found, name)) for name in ("min", "max", "mean", "std")},
+        **{name: float(getattr(found, name)) for name in MOMENTS},
         "outside": np.int64(found.number - inside),
         "invalid": np.int64(sum(number for _, number in parts)),
     }
 
 
 def step_scalars(step: stage.Step) -> dict[str, Any]:
-    """Scalars that identify this step. openPMD programs store the time as an attribute."""
+    """Scalars that identify this step."""
     found: dict[str, Any] = {name: step.read(name) for name in PASSED_ON if name in step}
-    time = step.attributes().get("/data/time")
+    time = step.attributes().get(OPENPMD_TIME)
     if time is not None:
         found.setdefault("time", np.float64(time))
     return found

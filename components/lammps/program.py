@@ -21,11 +21,12 @@ from workflow import stage
 from workflow.component_program import arguments
 
 Floats = npt.NDArray[np.float64]
-LENGTHS = {"position": "angstrom", "box": "angstrom"}
-UNITS = {
-    "metal": {**LENGTHS, "velocity": "angstrom/ps", "time": "ps"},
-    "real": {**LENGTHS, "velocity": "angstrom/fs", "time": "fs"},
-}
+# Length, velocity and time by style (https://docs.lammps.org/units.html); `lj` has reduced units.
+STYLES = {
+    "metal": ("angstrom", "angstrom/ps", "ps"), "real": ("angstrom", "angstrom/fs", "fs"), "si": ("m", "m/s", "s"),
+    "cgs": ("cm", "cm/s", "s"), "electron": ("Bohr", "Bohr/atu", "fs"), "micro": ("um", "um/us", "us"),
+    "nano": ("nm", "nm/ns", "ns"), "lj": ("sigma", "sigma/tau", "tau"),
+}  # fmt: skip
 
 
 def make_command_line(args: SimpleNamespace, script: Path) -> list[str]:
@@ -153,8 +154,11 @@ def describe(lmp: Any, out: Any, species: list[str]) -> None:
     out.attribute("periodic", np.array(read_box(lmp)[1], dtype=np.int32))
     style = str(lmp.extract_global("units"))
     out.attribute("units", style)
-    for variable, unit in UNITS.get(style, {}).items():
-        out.attribute("unit", unit, variable=variable)
+    if style in STYLES:
+        length, velocity, time = STYLES[style]
+        units = {"position": length, "box": length, "velocity": velocity, "time": time}
+        for variable, unit in units.items():
+            out.attribute("unit", unit, variable=variable)
     out.attribute("lammps", int(lmp.version()))
 
 

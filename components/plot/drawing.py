@@ -18,9 +18,13 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.gridspec import SubplotSpec
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+from components.plot.labels import Quantity, Scaled
 
 Floats = npt.NDArray[np.float64]
 
+GAP = 0.09  # inches above and below a panel: twice that between the label of an axis and the title under it
 KEPT = 256  # steps of a variable kept for the summary; of more steps every second one is dropped
 STYLE: Any = {
     "font.size": 9, "axes.titlesize": 9, "figure.titlesize": 11, "axes.spines.top": False, "axes.spines.right": False,
@@ -37,18 +41,26 @@ class Shot(NamedTuple):
     x: Floats
 
 
+INDEX = Quantity("index")
+
+
 @dataclass
 class Panel:
-    """One variable and the steps kept of it. `extent` is (left, right, bottom, top) of images with coordinates."""
+    """One variable and the steps kept of it. `extent` is (left, right, bottom, top) of images with coordinates.
+
+    `x` is the quantity along 1-D variables, `factor` what all values have been multiplied by for a readable unit.
+    """
 
     name: str
-    label: str
+    quantity: Quantity
     dimensions: int
+    x: Quantity = INDEX
     shots: list[Shot] = field(default_factory=list)
     low: float = np.inf
     high: float = -np.inf
     extent: tuple[float, float, float, float] | None = None
     stride: int = 1
+    factor: float = 1.0
 
     def add(self, shot: Shot) -> None:
         """Keep a step; the newest is always kept, older ones evenly."""
@@ -68,18 +80,53 @@ class Panel:
 
 
 class Names(NamedTuple):
-    """Labels of the axes; `moment` formats a point in time, as in `time {:g} ps`."""
+    """The quantities that all panels share: the time of the steps, x of 1-D variables, the coordinates of images.
 
+    `time_variable`: where the time of a step is read; "": its index.
+    """
+
+    time_variable: str
+    time: Quantity
+    x: Quantity
+    vertical: Quantity = INDEX
+    horizontal: Quantity = INDEX
+
+
+class Shown(NamedTuple):
+    """A panel in readable units, with the labels of its axes."""
+
+    panel: Panel
+    value: str
     x: str
-    time: str
-    moment: str
-    vertical: str
-    horizontal: str
+    time: Scaled
+    vertical: str = INDEX.name
+    horizontal: str = INDEX.name
+
+
+def in_readable_units(panel: Panel, names: Names) -> Shown:
+    """The panel as it is drawn."""
+    value = panel.quantity.scaled(max(abs(panel.low), abs(panel.high)))
+    x = panel.x.scaled(max((float(np.abs(shot.x).max()) for shot in panel.shots if shot.x.size), default=0.0))
+    time = names.time.scaled(max(abs(shot.time) for shot in panel.shots))
+    shots = panel.shots
+    if (value.factor, x.factor, time.factor) != (1.0, 1.0, 1.0):
+        shots = [
+            Shot(each.step, each.time * time.factor, each.values * value.factor, each.x * x.factor) for each in shots
+        ]
+    found = replace(
+        panel, shots=shots, low=panel.low * value.factor, high=panel.high * value.factor, factor=value.factor
+    )
+    if panel.extent is None:
+        return Shown(found, value.label, x.label, time)
+    left, right, bottom, top = panel.extent
+    across, up = names.horizontal.scaled(max(abs(left), abs(right))), names.vertical.scaled(max(abs(bottom), abs(top)))
+    found.extent = (left * across.factor, right * across.factor, bottom * up.factor, top * up.factor)
+    return Shown(found, value.label, x.label, time, up.label, across.label)
 
 
 def limits(panel: Panel, args: SimpleNamespace) -> tuple[float, float]:
     """Smallest and largest value to show: `range`, else those of the data; positive with `log`."""
-    low, high = args.range or (panel.low, panel.high)
+    low, high = [each * panel.factor for each in args.range] if args.range else (panel.low, panel.high)
     if not np.isfinite([low, high]).all():
         low, high = (1.0, 10.0) if args.log else (0.0, 1.0)
     if args.log:
@@ -126,8 +173,9 @@ def draw_map(axes: Axes, panel: Panel, scale: ScalarMappable) -> None:
     axes.set_xlim(min(column[0] for column in columns), max(column[-1] for column in columns))
 
 
-def draw_curves(figure: Figure, axes: Axes, panel: Panel, args: SimpleNamespace, names: Names) -> None:
+def draw_curves(figure: Figure, axes: Axes, shown: Shown, args: SimpleNamespace) -> None:
     """One curve per step, or steps where x has the edges of bins; the colour is the time."""
+    panel = shown.panel
     first, last = panel.shots[0].time, panel.shots[-1].time
     # The light end of the colour map is hard to see on white.
     scale = ScalarMappable(Normalize(first, last + 0.15 * (last - first)), args.colormap)
@@ -137,43 +185,45 @@ def draw_curves(figure: Figure, axes: Axes, panel: Panel, args: SimpleNamespace,
             axes.stairs(values, shot.x, color=scale.to_rgba(np.array(shot.time)), baseline=None, linewidth=1.2)
         else:
             axes.plot(shot.x, values, color=scale.to_rgba(np.array(shot.time)))
-    axes.set_ylabel(panel.label)
+    axes.set_ylabel(shown.value)
     if args.log:
         low, high = limits(panel, args)
         axes.set(yscale="log", ylim=(low, high * 1.5))
     if len(panel.shots) > 1:
-        figure.colorbar(scale, ax=axes, label=names.time, pad=0.02).ax.set_ylim(first, last)
+        figure.colorbar(scale, ax=axes, label=shown.time.label, pad=0.02).ax.set_ylim(first, last)
 
 
-def draw_lines(figure: Figure, cell: SubplotSpec, panel: Panel, args: SimpleNamespace, names: Names) -> None:
+def draw_lines(figure: Figure, cell: SubplotSpec, shown: Shown, args: SimpleNamespace) -> None:
     """A 1-D variable over the steps."""
-    axes = figure.add_subplot(cell)
-    axes.set_xlabel(names.x)
+    axes, panel = figure.add_subplot(cell), shown.panel
+    axes.set_xlabel(shown.x)
     if args.lines == "curves" or len(panel.shots) == 1:
-        draw_curves(figure, axes, panel, args, names)
+        draw_curves(figure, axes, shown, args)
         return
     scale = colours(panel, args)
     draw_map(axes, panel, scale)
-    axes.set_ylabel(names.time)
-    figure.colorbar(scale, ax=axes, label=panel.label, pad=0.02, extend=beyond(panel, args))
+    axes.set_ylabel(shown.time.label)
+    figure.colorbar(scale, ax=axes, label=shown.value, pad=0.02, extend=beyond(panel, args))
 
 
-def draw_scalar(figure: Figure, cell: SubplotSpec, panel: Panel, names: Names) -> None:
+def draw_scalar(figure: Figure, cell: SubplotSpec, shown: Shown) -> None:
     """A scalar over the steps; never logarithmic, as `log` is meant for the arrays."""
-    axes = figure.add_subplot(cell)
-    axes.plot([shot.time for shot in panel.shots], [float(shot.values) for shot in panel.shots], "o-", markersize=2.5)
-    axes.set(xlabel=names.time, ylabel=panel.label)
+    axes, shots = figure.add_subplot(cell), shown.panel.shots
+    axes.plot([shot.time for shot in shots], [float(shot.values) for shot in shots], "o-", markersize=2.5)
+    axes.set(xlabel=shown.time.label, ylabel=shown.value)
 
 
-def draw_images(figure: Figure, cell: SubplotSpec, panel: Panel, args: SimpleNamespace, names: Names) -> None:
+def draw_images(figure: Figure, cell: SubplotSpec, shown: Shown, args: SimpleNamespace) -> None:
     """Snapshots of a 2-D variable, or of the slice of a 3-D one, side by side with one colour scale."""
-    scale, number = colours(panel, args), shown(panel, args)
+    panel = shown.panel
+    scale, number = colours(panel, args), images_of(panel, args)
     last = len(panel.shots) - 1
     chosen = [round(i * last / (number - 1)) for i in range(number)] if number > 1 else [last]
     places = cell.subgridspec(1, number)
-    style: dict[str, Any] = {"norm": scale.norm, "cmap": scale.cmap, "interpolation": "nearest", "extent": panel.extent}
-    for column, index in enumerate(chosen):
-        axes = figure.add_subplot(places[0, column])
+    # Blocks where values are much larger than pixels, else smooth: no row or column of values is left out.
+    style: dict[str, Any] = {"norm": scale.norm, "cmap": scale.cmap, "interpolation": "auto", "extent": panel.extent}
+    row = [figure.add_subplot(places[0, column]) for column in range(number)]
+    for column, (axes, index) in enumerate(zip(row, chosen, strict=True)):
         axes.imshow(panel.shots[index].values, **style)
         axes.set_facecolor(scale.cmap(0.0))  # values without a logarithm
         axes.spines[:].set_visible(False)
@@ -181,13 +231,12 @@ def draw_images(figure: Figure, cell: SubplotSpec, panel: Panel, args: SimpleNam
         axes.locator_params(nbins=4)
         axes.locator_params(axis="x", prune="upper" if column < number - 1 else None)  # labels would overlap
         if number > 1:
-            axes.set_title(names.moment.format(panel.shots[index].time))
-        if panel.extent is not None:
-            axes.set(xlabel=names.horizontal, ylabel="" if column else names.vertical)
-    figure.colorbar(scale, ax=axes, label=panel.label, pad=0.04, aspect=14, extend=beyond(panel, args))
+            axes.set_title(shown.time.moment(panel.shots[index].time))
+        axes.set(xlabel=shown.horizontal, ylabel="" if column else shown.vertical)
+    figure.colorbar(scale, ax=row, label=shown.value, pad=0.02, aspect=14, extend=beyond(panel, args))
 
 
-def shown(panel: Panel, args: SimpleNamespace) -> int:
+def images_of(panel: Panel, args: SimpleNamespace) -> int:
     """How many images of a panel stand side by side."""
     return min(int(args.snapshots), len(panel.shots)) if panel.dimensions > 1 else 1
 
@@ -201,24 +250,27 @@ def height_of(panel: Panel, args: SimpleNamespace, width: float) -> float:
         ratio = abs((top - bottom) / (right - left))
     else:
         ratio = panel.shots[-1].values.shape[0] / panel.shots[-1].values.shape[1]
-    labels = 0.35 + 0.2 * (panel.extent is not None) + 0.2 * (shown(panel, args) > 1)
-    return float(np.clip((width - 1.4) / shown(panel, args) * ratio, 0.6, 6.0)) + labels
+    labels = 0.55 + 2 * GAP + 0.2 * (images_of(panel, args) > 1)
+    return float(np.clip((width - 1.4) / images_of(panel, args) * ratio, 0.6, 6.0)) + labels
 
 
 def draw(panels: list[Panel], args: SimpleNamespace, names: Names, title: str, path: Path) -> None:
     """Draw all panels, one below the other, to a file; under a temporary name until it is complete."""
-    width = 7.2 if any(panel.dimensions < 2 or shown(panel, args) > 2 for panel in panels) else 4.6
+    drawn = [in_readable_units(panel, names) for panel in panels]
+    panels = [each.panel for each in drawn]
+    width = 7.2 if any(panel.dimensions < 2 or images_of(panel, args) > 2 for panel in panels) else 4.6
     heights = [height_of(panel, args, width) for panel in panels]
     with pyplot.rc_context(STYLE):
-        figure = pyplot.figure(figsize=(width, sum(heights) + (0.3 if title else 0.0)), layout="constrained")
+        layout = ConstrainedLayoutEngine(h_pad=GAP)
+        figure = pyplot.figure(figsize=(width, sum(heights) + (0.3 if title else 0.0)), layout=layout)
         cells = figure.add_gridspec(len(panels), 1, height_ratios=heights)
-        for row, panel in enumerate(panels):
-            if panel.dimensions == 0:
-                draw_scalar(figure, cells[row], panel, names)
-            elif panel.dimensions == 1:
-                draw_lines(figure, cells[row], panel, args, names)
+        for row, each in enumerate(drawn):
+            if each.panel.dimensions == 0:
+                draw_scalar(figure, cells[row], each)
+            elif each.panel.dimensions == 1:
+                draw_lines(figure, cells[row], each, args)
             else:
-                draw_images(figure, cells[row], panel, args, names)
+                draw_images(figure, cells[row], each, args)
         figure.suptitle(title)
         temporary = path.with_name(f".{path.name}")
         figure.savefig(temporary, format="png")

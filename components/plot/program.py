@@ -2,7 +2,8 @@
 
 A scalar is drawn as a curve over the steps, a 1-D variable as a map (or curves) over the steps, a 2-D variable as an
 image, a 3-D variable as the image of a slice through the middle; only that slice is read.
-Labels come from the attributes `<variable>/long_name` and `<variable>/unit` where the stream has them.
+Labels are the variables' names and units as `Step.label` and `Step.unit` know them: from attributes of the stream, from
+the pipeline file, or of openPMD data from unitSI and unitDimension.
 """
 
 from __future__ import annotations
@@ -16,33 +17,18 @@ import numpy as np
 # This file is started by path: make the module beside it importable by its full name.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from components.plot.drawing import Floats, Names, Panel, Shot, draw, edges_of
+from components.plot.drawing import INDEX, Floats, Names, Panel, Shot, draw, edges_of
+from components.plot.labels import Quantity, quantity, time_variable
 from workflow import stage
 from workflow.component_program import arguments
 
-UNITS = {"angstrom": "Å", "1/angstrom": "Å⁻¹", "angstrom^-1": "Å⁻¹", "angstrom/ps": "Å/ps"}
-
-
-def text_and_unit(name: str, step: stage.Step) -> tuple[str, str]:
-    """Label and unit of a variable from its attributes; its name and "" where it has none."""
-    attributes = step.attributes(name)
-    unit = str(attributes.get("unit", ""))
-    return str(attributes.get("long_name", name)), UNITS.get(unit, unit)
-
-
-def label_of(name: str, step: stage.Step) -> str:
-    """`long_name (unit)`."""
-    text, unit = text_and_unit(name, step)
-    return f"{text} ({unit})" if unit else text
-
 
 def make_names(step: stage.Step, args: SimpleNamespace) -> Names:
-    """The labels of the axes."""
-    vertical, horizontal = (label_of(name, step) for name in args.axes) if args.axes else ("", "")
-    x, time = label_of(args.x, step) if args.x else "index", label_of(args.time, step) if args.time else "step"
-    text, unit = text_and_unit(args.time, step) if args.time else ("step", "")
-    moment = f"{text} {{:g}} {unit}".rstrip()
-    return Names(x, time, moment, vertical, horizontal)
+    """The quantities along the axes that all panels share."""
+    variable = time_variable(step, args.time)
+    time = quantity(step, variable) if variable else Quantity("step")
+    x = quantity(step, args.x) if args.x else INDEX
+    return Names(variable, time, x, *(quantity(step, name) for name in args.axes))
 
 
 def chosen_panels(step: stage.Step, args: SimpleNamespace) -> list[Panel]:
@@ -56,7 +42,7 @@ def chosen_panels(step: stage.Step, args: SimpleNamespace) -> list[Panel]:
     bad = [name for name in names if known[name].type == "string" or len(known[name].shape) > 3]
     if bad:
         raise SystemExit(f"plot: {', '.join(bad)} cannot be drawn: only numbers with at most 3 dimensions can")
-    return [Panel(name, label_of(name, step), len(known[name].shape)) for name in names]
+    return [Panel(name, quantity(step, name), len(known[name].shape)) for name in names]
 
 
 def read_floats(step: stage.Step, name: str) -> Floats:
@@ -82,16 +68,16 @@ def read_extent(step: stage.Step, args: SimpleNamespace) -> tuple[float, float, 
     return float(horizontal[0]), float(horizontal[-1]), float(vertical[0]), float(vertical[-1])
 
 
-def read_step(step: stage.Step, panels: list[Panel], args: SimpleNamespace) -> None:
+def read_step(step: stage.Step, panels: list[Panel], args: SimpleNamespace, names: Names) -> None:
     """Add one step to the panels."""
-    time = float(step.read(args.time)) if args.time else float(step.index)
+    time = float(step.read(names.time_variable)) if names.time_variable else float(step.index)
     x = read_floats(step, args.x) if args.x else np.empty(0)
     extent = read_extent(step, args)
     for panel in panels:
         values = read_values(step, panel, args)
         fits = values.ndim == 1 and x.size - values.size in (0, 1)
         panel.add(Shot(step.index, time, values, x if fits else np.arange(values.size, dtype=np.float64)))
-        panel.extent = extent
+        panel.x, panel.extent = names.x if fits else INDEX, extent
 
 
 def main() -> None:
@@ -107,9 +93,10 @@ def main() -> None:
         for step in stream:
             if not panels:
                 panels, names = chosen_panels(step, args), make_names(step, args)
-            read_step(step, panels, args)
+            read_step(step, panels, args, names)
             if args.frames and step.index < args.max_frames:
-                title = f"{args.title}   {names.moment.format(panels[0].shots[-1].time)}".strip()
+                time = names.time.scaled(abs(panels[0].shots[-1].time))
+                title = f"{args.title}   {time.moment(panels[0].shots[-1].time * time.factor)}".strip()
                 draw([panel.newest() for panel in panels], args, names, title, frames / f"step{step.index:05d}.png")
     if panels:
         draw(panels, args, names, args.title, picture)

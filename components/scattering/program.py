@@ -22,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from components.scattering.amplitude import AtomsError, Complexes, amplitude, form_factors, intensity
 from components.scattering.powder import shell_average, shell_centres, shell_sums
 from components.scattering.qgrid import Box, Floats, QGrid, line, plane, too_coarse, volume
+from components.scattering.resolution import pixel_positions, smeared
 from workflow import stage
 from workflow.component_program import arguments
 
@@ -63,7 +64,8 @@ def make_grids(args: SimpleNamespace, box: Box) -> dict[str, QGrid]:
         grids["line"] = line(box, np.array(args.line_from), np.array(args.line_to), args.line_points)
     if "slice" in args.outputs:
         horizontal, vertical = ("xyz".index(axis) for axis in args.slice_plane)
-        counts = (args.slice_points[1], args.slice_points[0])
+        # With a resolution these are pixels, which do not decide where intensities are computed.
+        counts = (0, 0) if args.slice_resolution else (args.slice_points[1], args.slice_points[0])
         grids["slice"] = plane(box, args.slice_q_max or args.q_max, counts, (vertical, horizontal), args.slice_at)
     if {"powder", "grid"} & set(args.outputs):
         grids["volume"] = volume(box, args.q_max, tuple(args.grid))
@@ -121,6 +123,9 @@ def total(values: Any) -> Any:
 
 def make_results(args: SimpleNamespace, view: View, amplitudes: Complexes, atoms: int) -> Iterator[Result]:
     """The variables computed from one view. Collective."""
+    if view.name == "slice" and args.slice_resolution:
+        yield from recorded_slice(args, view, intensity(amplitudes, atoms))
+        return
     mine = intensity(amplitudes[view.start : view.start + view.count], atoms)
     output = "grid" if view.name == "volume" else view.name
     if output in args.outputs:
@@ -132,6 +137,17 @@ def make_results(args: SimpleNamespace, view: View, amplitudes: Complexes, atoms
         yield "powder_q", shell_centres(args.q_max, args.powder_shells), {}
         yield "powder_intensity", shell_average(sums, weights), {}
         yield "powder_weight", weights, {}
+
+
+def recorded_slice(args: SimpleNamespace, view: View, whole: Floats) -> Iterator[Result]:
+    """The plane as an instrument of finite resolution records it; `whole`: the intensities on the plane's grid."""
+    q_max, sigma = args.slice_q_max or args.q_max, args.slice_resolution
+    columns, rows = (pixel_positions(q_max, pixels, sigma) for pixels in args.slice_points)
+    start, count = stage.block(rows.size)
+    mine = smeared(whole, view.grid, sigma, rows[start : start + count], columns)
+    yield "slice_vertical", rows, {}
+    yield "slice_horizontal", columns, {}
+    yield "slice_intensity", mine, {"shape": (rows.size, columns.size), "start": (start, 0)}
 
 
 def describe(out: Any, args: SimpleNamespace, species: list[str], time_unit: str) -> None:
@@ -179,7 +195,7 @@ def compute_patterns(args: SimpleNamespace) -> None:
         for step in reader:
             if not views:
                 species, views = prepare(args, step)
-                describe(out, args, species, str(step.attributes().get("time/unit", "")))
+                describe(out, args, species, step.unit("time"))
             positions, types, atoms = read_atoms(step)
             marks = {name: step.read(name) for name in ("timestep", "time") if name in step.names()}
             results: list[Result] = []

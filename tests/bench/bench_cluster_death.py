@@ -21,7 +21,7 @@ from tests.bench.streams import Row
 from tests.support.cluster_runs import RunSeen, look
 from tests.support.slurm_cluster import SlurmCluster
 from tests.support.slurm_cluster.cluster import ENDED
-from tests.support.slurm_cluster.waiting import wait_until
+from tests.support.waiting import wait_until
 
 # Stages take nodes in the order of the file, and the supervisor is on the first one.
 PIPELINE = """

@@ -33,7 +33,16 @@ COLOURS = {
     "raw": "#999999", "workflow.stage": "#0072b2", "pipe": "#d55e00",
     "off": "#999999", "guided": "#0072b2", "naive": "#56b4e9",
 }  # fmt: skip
-LABELS = {"zfp 1e-2": (-14, 26), "zfp 1e-3": (6, 13)}  # points from the mark, where two are close
+# What a curve is called in a legend, where its name in the figures is short.
+LEGENDS = {
+    "tcp by default": "tcp, ADIOS2's defaults", "tcp": "tcp, as wf plans it", "ucx": "ucx, as wf plans it",
+    "rdma": "rdma, as wf plans it", "without": "without the memory policy", "with": "with the memory policy",
+    "raw": "adios2 alone",
+}  # fmt: skip
+# Curves that lie on one another are told apart by these.
+MARKERS = {"reader always slower, block": ("s", "--"), "reader always slower, discard": ("^", "-")}
+# Points from the mark to its label, and which part of the label is there.
+LABELS = {"zfp 1e-2": ((0, 8), "left"), "zfp 1e-3": ((0, -15), "center"), "none": ((0, 8), "center")}
 
 Rows = list[dict[str, Any]]
 
@@ -70,7 +79,7 @@ def transports(rows: Rows) -> Any:
     }  # fmt: skip
     figure, axes = pyplot.subplots(figsize=(6.4, 3.2))
     _grouped(axes, bars)
-    axes.set(ylabel="GB/s", title="64 MB steps from one rank to another: the memory policy")
+    axes.set(ylabel="GB/s", title="64 MB steps from one rank to another: what the memory policy gains")
     axes.legend()
     return figure
 
@@ -118,13 +127,14 @@ def compression(rows: Rows) -> Any:
         kind = row["curve"].split()[0]
         colour = {"none": "#999999", "blosc": "#0072b2", "zfp": "#d55e00", "bzip2": "#009e73"}[kind]
         axes.errorbar(row["x"], row["value"], yerr=_error(row), fmt="o", color=colour, capsize=3)
-        place = LABELS.get(row["curve"], (7, 5))
-        axes.annotate(row["curve"], (row["x"], row["value"]), place, textcoords="offset points", color=colour)
+        place, part = LABELS.get(row["curve"], ((8, -3.5), "left"))
+        at = (row["x"], row["value"])
+        axes.annotate(row["curve"], at, place, textcoords="offset points", color=colour, horizontalalignment=part)
     axes.set(
         yscale="log", xlim=(0, 1.15), xlabel="size on disk ÷ size of the data", ylabel="GB/s of data written",
         title="A smooth float32 field, written by one rank: speed against size",
     )  # fmt: skip
-    axes.set_ylim(top=3 * max(row["value"] for row in rows))
+    axes.set_ylim(top=2 * max(row["value"] for row in rows))
     return figure
 
 
@@ -134,11 +144,13 @@ def queue(rows: Rows) -> Any:
     _curves(left, rows)
     left.set(xlabel="queue limit (steps)", ylabel="ms that a step holds the writer", title="What the writer waits")
     dropped = [{**row, "value": row["lost"], "low": row["lost"], "high": row["lost"]} for row in rows]
-    _curves(right, [row for row in dropped if row["curve"] != "reader always slower, block"])
-    right.set(xlabel="queue limit (steps)", ylabel="% of the steps", title="What is dropped", ylim=(-4, 100))
+    _curves(right, dropped)
+    right.set(xlabel="queue limit (steps)", ylabel="% of the steps", title="What is dropped", ylim=(0, 100))
+    left.set_ylim(bottom=0)
     for axes in (left, right):
         axes.set_xticks(sorted({row["x"] for row in rows}))
-    left.legend(loc="lower center", bbox_to_anchor=(1.1, 1.1), ncols=3)
+    figure.legend(*left.get_legend_handles_labels(), loc="lower center", bbox_to_anchor=(0.5, 0.98), ncols=3)
+    figure.tight_layout()
     return figure
 
 
@@ -181,9 +193,10 @@ def _curves(axes: Axes, rows: Rows) -> None:
     for name in dict.fromkeys(row["curve"] for row in rows):
         own = sorted((row for row in rows if row["curve"] == name), key=lambda row: float(row["x"]))
         low, high = ([abs(row["value"] - row[end]) for row in own] for end in ("low", "high"))
+        marker, line = MARKERS.get(name, ("o", "-"))
         axes.errorbar(
-            [row["x"] for row in own], [row["value"] for row in own], yerr=[low, high], fmt="o-", markersize=4,
-            capsize=2.5, label=name, color=COLOURS[name],
+            [row["x"] for row in own], [row["value"] for row in own], yerr=[low, high], marker=marker, linestyle=line,
+            markersize=4, capsize=2.5, label=LEGENDS.get(name, name), color=COLOURS[name], clip_on=False, zorder=3,
         )  # fmt: skip
 
 
@@ -202,7 +215,8 @@ def _grouped(axes: Axes, bars: dict[str, dict[str, dict[str, Any]]]) -> None:
         places = [place + (number - (len(kinds) - 1) / 2) * width for place, _ in own]
         values = [row["value"] for _, row in own]
         errors = [[abs(row["value"] - row[end]) for _, row in own] for end in ("low", "high")]
-        axes.bar(places, values, width * 0.92, yerr=errors, label=kind, color=COLOURS[kind], capsize=3)
+        label = LEGENDS.get(kind, kind)
+        axes.bar(places, values, width * 0.92, yerr=errors, label=label, color=COLOURS[kind], capsize=3)
     axes.set_xticks(range(len(bars)), list(bars))
     axes.grid(axis="x", visible=False)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import http.server
+import posixpath
 import re
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from tests.support.browser import TIMEOUT_MS
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
+pytestmark = pytest.mark.skipif(sys.version_info < (3, 11), reason="MyST-Parser needs Python 3.11")
 ROOT = Path(__file__).parents[2]
 # As in the Makefile.
 BUILD = [sys.executable, "-m", "sphinx", "-b", "html", "-W", "--keep-going", "-E", "-q", "-j", "auto", "-c", "docs"]
@@ -93,7 +95,8 @@ def window(browser: Browser, address: str) -> Iterator[Page]:
     yield page
     page.close()
     assert asked and all(url.startswith((address, "data:")) for url in asked)
-    assert not errors
+    # The search reads pages to show their first lines; the next question interrupts that.
+    assert not [error for error in errors if "fetch" not in error]
 
 
 def pages_of(site: Path) -> dict[str, str]:
@@ -110,6 +113,7 @@ def test_every_page_is_in_the_site(site: Path) -> None:
 
 def test_links_lead_to_files_and_anchors(site: Path) -> None:
     pages = pages_of(site)
+    files = {path.relative_to(site).as_posix() for path in site.rglob("*") if path.is_file()}
     anchors = {name: set(re.findall(r'\bid="([^"]*)"', text)) for name, text in pages.items()}
     dead = []
     for name, text in pages.items():
@@ -117,13 +121,11 @@ def test_links_lead_to_files_and_anchors(site: Path) -> None:
             parts = urlsplit(link)
             if parts.scheme or parts.netloc:
                 continue
-            target = (site / name).parent / unquote(parts.path) if parts.path else site / name
-            found = target.resolve().relative_to(site.resolve()).as_posix()
-            # Sphinx gives search results and the top of a page by names that are no ids.
-            missing = parts.fragment and found in anchors and parts.fragment not in anchors[found]
-            if not target.is_file() or missing:
+            path = posixpath.join(posixpath.dirname(name), unquote(parts.path)) if parts.path else name
+            target = posixpath.normpath(path)
+            if target not in files or (parts.fragment and parts.fragment not in anchors.get(target, {parts.fragment})):
                 dead.append(f"{name}: {link}")
-    assert not dead
+    assert len(files) > 100 and not dead
 
 
 def test_nothing_is_loaded_from_another_host(site: Path) -> None:

@@ -30,8 +30,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (run / "pictures").mkdir()
     shutil.copy(ROOT / "examples/02-gray-scott/slices.png", run / "pictures")
     metrics = simulate(3, 0.05, 0.05, 0.01)
-    argv = ["/opt/software/linux-debian12-zen3/gcc-12.2.0/python-3.11.2-cdtkhz3/bin/python", "-m", "analysis", "--all"]
-    plan = make_plan(component=None, program=argv * 2)
+    # A path in which no browser breaks a line by itself.
+    argv = [f"/lustre/{'x' * 90}/bin/python", "-m", "analysis", "--all", "/scratch/" + "y" * 120]
+    plan = make_plan(component=None, program=argv)
     failed = write_run(folder / "of-failed", plan, make_events(metrics, "failed", "saxs", "it ended"), metrics)
     (failed / "stages/saxs/stderr.log").write_text("Traceback\nValueError: no atoms\n" * 10)
     for name, run_dir in (("run", run), ("failed", failed)):
@@ -49,6 +50,16 @@ def test_axe_finds_nothing_serious(name: str, folder: Path, open_page: PageOpene
         for dark in (False, True):
             page = open_page(folder / f"{name}.html", width, dark=dark)
             assert grave_violations(page) == [], f"{width} px, {'dark' if dark else 'light'}"
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_no_column_is_out_of_sight(name: str, folder: Path, open_page: PageOpener) -> None:
+    widths = "all => all.map(each => [each.scrollWidth, each.clientWidth])"
+    for width in (1400, 400):
+        page = open_page(folder / f"{name}.html", width)
+        boxes = page.locator("html, .scroll").evaluate_all(widths)
+        assert len(boxes) > 2
+        assert all(inside <= seen for inside, seen in boxes), f"{width} px: {boxes}"
 
 
 def test_pictures_of_steps_have_a_slider_and_keys(folder: Path, open_page: PageOpener, browser: Browser) -> None:

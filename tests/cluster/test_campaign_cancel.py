@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.pilot_campaigns import PilotCampaign, wait_until
+from tests.support.pilot_campaigns import PilotCampaign
 from tests.support.slurm_cluster import SlurmCluster
+from tests.support.waiting import wait_until
 from workflow.run.lease import read_lease
 
 pytestmark = pytest.mark.slow

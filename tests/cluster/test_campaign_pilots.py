@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.pilot_campaigns import PilotCampaign, overlapping, wait_until
+from tests.support.pilot_campaigns import PilotCampaign, overlapping
 from tests.support.slurm_cluster import SlurmCluster
 from tests.support.slurm_cluster.cluster import ENDED
+from tests.support.waiting import wait_until
 from workflow.provenance.provenance_model import read_provenance
 from workflow.run.job_record import read_job
 from workflow.run.nodes import node_guard

@@ -13,7 +13,7 @@ import pytest
 from tests.support.slurm_cluster import ClusterSettings, SlurmCluster
 from tests.support.slurm_cluster.network import cables
 from tests.support.slurm_cluster.node import processes_in
-from tests.support.slurm_cluster.waiting import wait_until
+from tests.support.waiting import wait_until
 
 Start = Callable[[ClusterSettings], SlurmCluster]
 # A task with a child in a session of its own, which a signal to the process group does not reach.

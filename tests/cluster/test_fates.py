@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.packed_runs import MPI_PYTHON
 from tests.support.slurm_cluster import ClusterSettings, SlurmCluster
-from tests.support.slurm_cluster.waiting import wait_until
+from tests.support.waiting import wait_until
 from workflow.report.report_files import compute_report
 from workflow.run.events import read_events
 

@@ -6,8 +6,7 @@ import json
 import os
 import shlex
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import pytest
 
 from tests.support.packed_runs import MPI_PYTHON
 from tests.support.slurm_cluster import JobDone, SlurmCluster
+from tests.support.waiting import wait_until
 from workflow.run.events import NodeRanks, NodeSeen, NodesUnwatched, ProofTaken, RunFinished, StageStarted, read_events
 
 ROOT = Path(__file__).parents[2]
@@ -264,13 +264,6 @@ def test_transport_that_does_not_cross_is_refused(job: Job) -> None:
     ), text
     (atoms,) = (each for each in job.proof["streams"] if each["stream"] == "atoms")
     assert (atoms["seconds"], atoms["taken"]) == (None, "ucx")
-
-
-def wait_until(happened: Callable[[], bool], what: str, deadline_s: float) -> None:
-    deadline = time.monotonic() + deadline_s
-    while not happened():
-        assert time.monotonic() < deadline, f"{what} did not happen within {deadline_s} s"
-        time.sleep(0.1)
 
 
 def test_nothing_is_left_on_any_node_when_the_supervisor_is_killed(job: Job) -> None:

@@ -16,6 +16,7 @@ import pytest
 
 from tests.support.chains import ROOT
 from tests.support.slurm_cluster import ClusterSettings, SlurmCluster
+from tests.support.waiting import wait_until
 
 PIPELINE = """
 wf: 1
@@ -83,13 +84,6 @@ def submitted(cluster: SlurmCluster, tmp_path: Path) -> Iterator[Submitted]:
     yield Submitted(cluster, tmp_path)
     cluster.client("scancel", "--user=root")
     cluster.wait_for_state("idle", *cluster.hosts)
-
-
-def wait_until(condition: Callable[[], bool], what: str, within_s: float = WITHIN_S) -> None:
-    deadline = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < deadline, f"{what}: not within {within_s} s"
-        time.sleep(0.1)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP])

@@ -7,13 +7,14 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.chains import ROOT
+from tests.support.waiting import wait_until
 from workflow.run.processes.process_reaper import end_members, find_members
 
 HEAD = "wf: 1\nname: contract\noversubscribe: true\ndeadlines: {start: 60 s, stop: 5 s}\n"
@@ -132,10 +133,3 @@ class RunContract:
 def wf(*argv: str) -> list[str]:
     """A command line of wf."""
     return [sys.executable, "-m", "workflow.cli", *argv]
-
-
-def wait_until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + WITHIN_S
-    while not condition():
-        assert time.monotonic() < deadline, f"{what}: not within {WITHIN_S} s"
-        time.sleep(0.05)

@@ -35,6 +35,8 @@ LANGUAGES = {"console", "yaml", "python", "json", "xml", "sh", "text", ""}
 ELSEWHERE = {
     ".", "bpls", "cd", "cp", "du", "eval", "git", "grep", "ls", "mkdir", "module", "salloc", "srun",
 }  # fmt: skip
+# Written by the reader of a page.
+OWN_SCRIPTS = {"spectrum/program.py"}
 
 
 class Block(NamedTuple):
@@ -97,7 +99,7 @@ def check_program(words: list[str]) -> None:
         project = (ROOT / "pyproject.toml").read_text()
         assert all(re.search(rf"^{each} = \[", project, re.MULTILINE) for each in extras), words
     elif program.startswith("python"):
-        scripts = [word.removeprefix("CHECKOUT/") for word in words if word.endswith(".py")]
+        scripts = [word.removeprefix("CHECKOUT/") for word in words if word.endswith(".py") and word not in OWN_SCRIPTS]
         assert all((ROOT / each).is_file() for each in scripts), words
     else:
         assert program in ELSEWHERE, f"{program}: which program is this?"
@@ -181,6 +183,13 @@ def test_readme_links_every_page() -> None:
     linked = set(re.findall(r"\]\((docs/[^)#]+\.md)", (ROOT / "README.md").read_text()))
     pages = {str(page.relative_to(ROOT)) for page in (ROOT / "docs").rglob("*.md") if page.parent.name != "decisions"}
     assert pages == {page for page in linked if "decisions" not in page}
+
+
+@pytest.mark.parametrize("folder", ["examples", "examples/campaigns"])
+def test_overviews_link_every_example_and_study(folder: str) -> None:
+    overview = (ROOT / folder / "README.md").read_text(encoding="utf-8")
+    pages = {page.parent.name for page in (ROOT / folder).glob("*/README.md")}
+    assert pages and set(re.findall(r"\]\(([\w-]+)/README\.md\)", overview)) == pages
 
 
 def test_every_verb_is_in_the_reference() -> None:

@@ -6,7 +6,7 @@ import queue
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import pytest
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager, start_new_kernel
 
+from tests.support.waiting import wait_until
 from workflow.run.processes.process_reaper import find_members
 
 ROOT = Path(__file__).parents[2]
@@ -70,13 +71,6 @@ def reply_to(client: BlockingKernelClient, question: str) -> dict[str, Any]:
         reply: dict[str, Any] = client.get_shell_msg(timeout=LONGEST_S)
         if reply["parent_header"]["msg_id"] == question:
             return reply
-
-
-def wait_until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + LONGEST_S
-    while not condition():
-        assert time.monotonic() < deadline, f"{what}: not within {LONGEST_S} s"
-        time.sleep(0.01)
 
 
 def data_of(cell: Any) -> list[dict[str, str]]:

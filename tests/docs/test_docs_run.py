@@ -11,7 +11,6 @@ import yaml
 from workflow import run_pipeline
 from workflow.plan.make import make_plan
 from workflow.site.load_site import load_site
-from workflow.spec.component_files import load_component_file
 from workflow.spec.load import load_pipeline
 from workflow.stage import open_reader
 
@@ -63,13 +62,22 @@ def test_pipes_and_taps_run_as_written(tmp_path: Path, monkeypatch: pytest.Monke
         assert len(list(archive)) == 3  # steps 0, 5 and 10 of 11
 
 
-def test_component_fragment_is_a_component(tmp_path: Path) -> None:
-    (text,) = blocks("docs/how-to/own-component.md", "yaml", "fragment: a component")
-    folder = tmp_path / "spectrum"
+def test_own_component_runs_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    page, folder = "docs/how-to/own-component.md", tmp_path / "spectrum"
+    (description,) = blocks(page, "yaml", "fragment: a component")
+    (program,) = blocks(page, "python", "program: spectrum/program.py")
+    (pipeline,) = blocks(page, "yaml", "fragment: pipeline.yaml")
     folder.mkdir()
-    (folder / "component.yaml").write_text(text)
-    (folder / "program.py").write_text("")
-    assert load_component_file(folder / "component.yaml").kind == "analysis"
+    (folder / "component.yaml").write_text(description)
+    (folder / "program.py").write_text(program)
+    (tmp_path / "pipeline.yaml").write_text(pipeline)
+    report = run_pipeline("pipeline.yaml", run_dir="run", sets=["oversubscribe=true"])
+    assert report.run.state == "succeeded", report.run.reason
+    with open_reader(path=str(tmp_path / "run" / "spectrum.bp")) as archive:
+        powers = [step.read("power") for step in archive]
+    assert [len(power) for power in powers] == [16] * 11
+    assert all(power[0] > power[-1] >= 0 for power in powers), "more power in long waves"
 
 
 def test_tutorial_fragment_fits_the_starter(tmp_path: Path) -> None:

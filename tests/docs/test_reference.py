@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
+
+import workflow
+from workflow import api, stage
 
 ROOT = Path(__file__).parents[2]
 
@@ -12,3 +16,11 @@ ROOT = Path(__file__).parents[2]
 def test_reference_is_up_to_date() -> None:
     answer = subprocess.run([sys.executable, "tools/reference.py", "--check"], cwd=ROOT, capture_output=True, text=True)
     assert answer.returncode == 0, answer.stderr
+
+
+def test_everything_that_programs_import_is_in_the_reference() -> None:
+    for page, names in (("stage.md", stage.__all__), ("python.md", {*api.__all__, *workflow.__all__})):
+        text = (ROOT / "docs/reference" / page).read_text(encoding="utf-8")
+        headings = set(re.findall(r"^### (\w+)$", text, re.MULTILINE))
+        # Types in signatures are explained at the head of the page.
+        assert set(names) - headings - {"Array", "Shape", "__version__"} == set()

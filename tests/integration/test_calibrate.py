@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.pilot_campaigns import wait_until
+from tests.support.waiting import wait_until
 
 COMMAND = [sys.executable, "-m", "workflow.cli", "calibrate"]
 # It computes for much longer than 2 MB take on a busy machine.

@@ -6,13 +6,13 @@ import json
 import os
 import signal
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.support.campaigns import CampaignFolder
+from tests.support.waiting import wait_until
 from workflow.api import campaign_status
 from workflow.campaign.control.campaign_state import known_campaigns, list_campaigns
 from workflow.campaign.results.results_model import CampaignLine, CampaignStatus, DriverPart
@@ -47,13 +47,6 @@ def campaign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Campai
     for run in folder.directory.glob("runs/*"):
         end_members(str(run))
     assert not any(left.values()), f"processes were left: {left}"
-
-
-def wait_until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + WITHIN_S
-    while not condition():
-        assert time.monotonic() < deadline, f"{what}: not within {WITHIN_S} s"
-        time.sleep(0.05)
 
 
 def status(campaign: CampaignFolder) -> CampaignStatus:

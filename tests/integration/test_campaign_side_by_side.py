@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.pilot_campaigns import PilotCampaign, wait_until
+from tests.support.pilot_campaigns import PilotCampaign
+from tests.support.waiting import wait_until
 from workflow.run.lease import Lease, read_lease
 
 ONE_CORE = len(os.sched_getaffinity(0)) < 2

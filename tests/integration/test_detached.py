@@ -10,13 +10,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.chains import ROOT
+from tests.support.waiting import wait_until
 from workflow.errors import RunError
 from workflow.run import detached
 from workflow.run.detached import start_detached
@@ -68,13 +69,6 @@ def wf(home: Path, *argv: str, code: int = 0) -> str:
 
 def latest(home: Path) -> Path:
     return (home / "runs/latest").resolve()
-
-
-def wait_until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + WITHIN_S
-    while not condition():
-        assert time.monotonic() < deadline, f"{what}: not within {WITHIN_S} s"
-        time.sleep(0.02)
 
 
 def moves(run: Path) -> bool:

@@ -39,7 +39,18 @@ timestep 0.002
 run 150
 """
 LAMMPS = ["--script", "in.crystal", "--variables", "seed=4711", "--run_steps", "50", "--dump_every", "50"]
-SCATTERING = ["--outputs", "grid", "powder", "--q_max", "6.2", "--powder_shells", "60"]
+SCATTERING = [
+    "--outputs",
+    "grid",
+    "powder",
+    "slice",
+    "--q_max",
+    "6.2",
+    "--powder_shells",
+    "60",
+    "--slice_resolution",
+    "0.1",
+]
 
 
 def start(component: str, *arguments: str, cwd: Path, ranks: int = 1) -> None:
@@ -125,6 +136,15 @@ def test_powder_peaks_lie_where_bragg_says(pattern: dict[str, Any]) -> None:
     assert np.nanmax(powder[between]) < 0.02 * np.nanmax(powder[q > 2.0])
 
 
+def test_the_detector_shows_its_reflections_at_its_resolution(pattern: dict[str, Any]) -> None:
+    rows, columns, seen = (pattern[f"slice_{name}"] for name in ("vertical", "horizontal", "intensity"))
+    q = 2 * 2 * np.pi / LATTICE  # (200), above and right of the origin
+    box = (abs(rows[:, None]) < 0.8) & (abs(columns[None, :] - q) < 0.8)
+    spot = np.where(box, seen, 0.0)
+    assert columns @ spot.sum(axis=0) / spot.sum() == pytest.approx(q, abs=0.02)
+    assert rows**2 @ spot.sum(axis=1) / spot.sum() == pytest.approx(0.1**2, rel=0.1)
+
+
 def test_finufft_agrees_with_the_direct_sum_on_the_atoms_of_lammps(folder: Path, pattern: dict[str, Any]) -> None:
     atoms = read_step(folder / "atoms.bp", 1)
     lengths = atoms["box"][1] - atoms["box"][0]
@@ -156,5 +176,5 @@ def test_the_number_of_ranks_changes_the_last_digits_only(folder: Path, pattern:
     np.testing.assert_array_equal(np.sort(read_step(folder / atoms, 1)["id"]), np.arange(1, 4 * CELLS**3 + 1))
     start("scattering", *SCATTERING, "--read", f"atoms={atoms}", "--write", f"pattern={here}", cwd=folder, ranks=ranks)
     several = read_step(folder / here, 1)
-    for name in ("grid_intensity", "powder_intensity"):
+    for name in ("grid_intensity", "powder_intensity", "slice_intensity"):
         assert np.nanmax(np.abs(several[name] - pattern[name])) <= 1e-8 * np.nanmax(pattern[name]), name

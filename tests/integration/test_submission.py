@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ import pytest
 
 from tests.support.chains import ROOT
 from tests.support.fake_schedulers import FakeScheduler
+from tests.support.waiting import wait_until
 from workflow.errors import EXIT_STOPPED
 from workflow.run.events import RunFinished
 from workflow.run.job_record import JobRecord, read_job
@@ -104,13 +105,6 @@ def login(tmp_path: Path) -> Iterator[Login]:
     yield Login(tmp_path)
     for run in (tmp_path / "runs").glob("small-*"):
         end_members(str(run))
-
-
-def wait_until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + WITHIN_S
-    while not condition():
-        assert time.monotonic() < deadline, f"{what}: not within {WITHIN_S} s"
-        time.sleep(0.05)
 
 
 def has_opened(run: Path) -> bool:

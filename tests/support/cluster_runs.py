@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.support.packed_runs import MPI_PYTHON
 from tests.support.slurm_cluster import SlurmCluster
 from tests.support.slurm_cluster.cluster import ENDED
-from tests.support.slurm_cluster.waiting import wait_until
+from tests.support.waiting import wait_until
 from workflow.core_set import parse_cores
 
 ROOT = Path(__file__).parents[2]

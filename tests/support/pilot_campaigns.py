@@ -8,14 +8,14 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tests.support.campaigns import ledger_records
+from tests.support.waiting import wait_until
 from workflow.core_set import parse_cores
 
 ROOT = Path(__file__).parents[2]
@@ -190,11 +190,3 @@ def ran_at(directory: Path) -> list[RanAt]:
 def overlapping(ran: list[RanAt]) -> list[tuple[RanAt, RanAt]]:
     """Pairs of repetitions that ran at the same time."""
     return [(one, two) for one, two in itertools.combinations(ran, 2) if one.begin < two.end and two.begin < one.end]
-
-
-def wait_until(condition: Callable[[], bool], what: str, within_s: float = WITHIN_S) -> None:
-    """Wait for a condition. Fails with what it was."""
-    deadline = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < deadline, f"{what}: not within {within_s} s"
-        time.sleep(0.05)

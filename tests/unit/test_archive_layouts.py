@@ -11,7 +11,6 @@ from components.archive.h5part import H5Part
 from components.archive.openpmd import OpenPMD
 from components.archive.particles import find_species
 from components.archive.tree import DatasetSource, Described
-from components.archive.units import to_unit
 from workflow.stage import Info
 
 ATOMS = {"position": (5, 3), "velocity": (5, 3), "id": (5,), "box": (2, 3)}
@@ -20,32 +19,6 @@ ATOMS = {"position": (5, 3), "velocity": (5, 3), "id": (5,), "box": (2, 3)}
 def step(arrays: dict[str, tuple[int, ...]], index: int = 0, **more: Any) -> Described:
     infos = {name: Info("float64", shape) for name, shape in arrays.items()}
     return Described(index, index, infos, more.get("scalars", {}), more.get("attributes", {}))
-
-
-@pytest.mark.parametrize(
-    ("text", "si", "powers"),
-    [
-        ("angstrom", 1e-10, (1, 0, 0, 0, 0, 0, 0)),
-        ("Å", 1e-10, (1, 0, 0, 0, 0, 0, 0)),
-        ("angstrom/ps", 1e2, (1, 0, -1, 0, 0, 0, 0)),
-        ("1/Å", 1e10, (-1, 0, 0, 0, 0, 0, 0)),
-        ("kg*m/s^2", 1.0, (1, 1, -2, 0, 0, 0, 0)),
-        ("kg m s^-1", 1.0, (1, 1, -1, 0, 0, 0, 0)),
-        ("V/m", 1.0, (1, 1, -3, -1, 0, 0, 0)),
-        ("eV", 1.602176634e-19, (2, 1, -2, 0, 0, 0, 0)),
-        ("1", 1.0, (0, 0, 0, 0, 0, 0, 0)),
-    ],
-)
-def test_units(text: str, si: float, powers: tuple[int, ...]) -> None:
-    unit = to_unit(text)
-    assert unit is not None
-    assert unit.si == pytest.approx(si)
-    assert unit.powers == powers
-
-
-@pytest.mark.parametrize("text", ["", "e.u./atom", "furlong", "m//s", "m^", "sigma"])
-def test_unknown_units_are_not_guessed(text: str) -> None:
-    assert to_unit(text) is None
 
 
 def test_what_lies_beside_a_position_is_of_the_same_species() -> None:

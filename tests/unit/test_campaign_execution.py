@@ -8,11 +8,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.support.waiting import wait_until
 from workflow.api import make_plan
 from workflow.campaign.execution import adoption
 from workflow.campaign.execution.adoption import LeftAttempt, adopt
@@ -35,13 +35,6 @@ with Heartbeat(pathlib.Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()
 """
-
-
-def wait_until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + WITHIN_S
-    while not condition():
-        assert time.monotonic() < deadline, f"{what}: not within {WITHIN_S} s"
-        time.sleep(0.02)
 
 
 def planned(folder: Path, more: str = "") -> PlannedCampaign:

@@ -111,7 +111,7 @@ def test_a_file_that_is_wrong_is_no_error(text: str, words: str, capfd: pytest.C
     [
         (["run", "p.yaml", "--profile", "p"], "post-hoc"),
         (["run", "p.yaml", "--set", "stages.sim.ra"], "stages.sim.ranks="),
-        (["lo"], "logs"),
+        (["log"], "logs"),
     ],
 )
 def test_bash(words: list[str], reply: str, here: Path) -> None:

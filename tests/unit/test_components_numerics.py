@@ -12,6 +12,7 @@ import pytest
 from components.gray_scott.program import Field, check_stable, grid_shape, uniform
 from components.histogram.program import combined, count_values, make_edges, moments
 from components.plot.drawing import KEPT, Panel, Shot, edges_of, limits
+from components.plot.labels import Quantity
 from components.synthetic.program import grid_content, particle_content
 
 Floats = npt.NDArray[np.float64]
@@ -121,7 +122,7 @@ def test_edges_lie_between_the_centres() -> None:
 
 
 def test_a_panel_keeps_few_steps_evenly_and_always_the_newest() -> None:
-    panel = Panel("v", "v", 0)
+    panel = Panel("v", Quantity("v"), 0)
     for step in range(5 * KEPT + 3):
         panel.add(Shot(step, float(step), np.array(float(step)), np.empty(0)))
     kept = [shot.step for shot in panel.shots]
@@ -144,7 +145,7 @@ def test_a_panel_keeps_few_steps_evenly_and_always_the_newest() -> None:
     ],
 )
 def test_limits_can_always_be_drawn(low: float, high: float, log: bool, expected: tuple[float, float]) -> None:
-    panel = Panel("v", "v", 1, low=low, high=high)
+    panel = Panel("v", Quantity("v"), 1, low=low, high=high)
     assert limits(panel, SimpleNamespace(range=None, log=log, decades=6)) == pytest.approx(expected)
 
 

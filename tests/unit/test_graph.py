@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import random
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from tests.support.planner import Planner
 from tests.support.sample_run import make_end, make_stage
 from tests.support.sample_run import make_plan as sample_plan
 from workflow.cli.main import wf
+from workflow.errors import WfError
 from workflow.plan.make import make_plan
 from workflow.report.graph.graph_mermaid import make_mermaid
 from workflow.report.graph.graph_png import make_png
@@ -263,6 +265,10 @@ def test_a_png_is_drawn_with_the_size_of_the_svg(monkeypatch: pytest.MonkeyPatch
     assert png.startswith(b"\x89PNG")
     width, height = (int.from_bytes(png[start : start + 4], "big") for start in (16, 20))
     assert [width, height] == pytest.approx([2 * shapes.width, 2 * shapes.height], abs=2)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(WfError, match="a PNG needs matplotlib") as refused:
+        make_png(shapes)
+    assert "pip install" in refused.value.hint and "--format svg" in refused.value.hint
 
 
 def test_the_verb_writes_what_the_suffix_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -299,4 +300,17 @@ def test_every_terminal_shows_it(tmp_path: Path, width: int, encoding: str) -> N
     show_messages([problem], Console(file=file, width=width))
     file.flush()
     text = raw.getvalue().decode(encoding)
-    assert "is wrong" in text and "write `x`" in text and "^" in text
+    assert re.search(r"is\s+wrong", text) and "write `x`" in text and "^" in text
+    assert "a.yaml:1:7:" in text, "a place stays whole"
+
+
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_what_is_wrong_is_wrapped_on_a_terminal_and_whole_in_a_pipe(width: int) -> None:
+    text = "expected a file system that all nodes see, and found one of this machine alone; " * 3
+    problem = Problem("pipeline.yaml", 4, 7, "stages.md", text.strip(), "`wf run --run-dir PATH` " * 5)
+    lines = ["".join(part.text for part in line) for line in message_lines([problem], {}, width, wrap=True)]
+    *statement, hint = lines
+    assert max(len(line) for line in statement) <= width and len(hint) > width, "a command stays whole"
+    assert all(line.startswith("    ") for line in statement[1:])
+    assert " ".join(line.strip() for line in statement) == f"error: pipeline.yaml:4:7: stages.md: {text.strip()}"
+    assert len(message_lines([problem], {}, width)) == 2

@@ -77,6 +77,15 @@ def comparable(plan: dict[str, Any]) -> dict[str, Any]:
     return plan | {"reasons": sorted(plan["reasons"]), "advice": len(plan["advice"]), "deadlines": stated}
 
 
+def without_contents(plan: dict[str, Any]) -> dict[str, Any]:
+    """A plan without what an example asks of its components and what the data then are, which may change."""
+    for stage in plan["stages"]:
+        del stage["parameters"]
+        for end in stage["ends"]:
+            del end["units"], end["variables"]
+    return comparable(plan)
+
+
 @pytest.mark.parametrize("name", sorted(path.name for path in VERSION_2.glob("*.json")))
 def test_version_2_has_what_to_launch_and_nothing_else_is_new(name: str) -> None:
     """The files of versions 1 and 2 are what those versions wrote: they are never blessed. Of version 2 one stream and
@@ -99,7 +108,7 @@ OLDER = sorted(path for folder in (VERSION_1, VERSION_2) for path in folder.glob
 @pytest.mark.parametrize("path", OLDER, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_plans_of_older_versions_are_read_as_those_of_today(path: Path) -> None:
     read = read_plan(path.read_bytes(), path.name).model_dump(mode="json")
-    assert comparable(read) == comparable(json.loads((GOLDEN / path.name).read_text()))
+    assert without_contents(read) == without_contents(json.loads((GOLDEN / path.name).read_text()))
 
 
 def test_nothing_is_kept_of_examples_that_are_gone() -> None:

@@ -10,7 +10,7 @@ from workflow.plan.problems import Problems
 from workflow.plan.topology.ports import StagePort
 from workflow.plan.topology.variable_contracts import Contract, check_contract
 from workflow.spec.models.component import PortVariable
-from workflow.spec.models.pipeline import Variable
+from workflow.spec.models.pipeline import TypeAndShape, Variable
 from workflow.spec.origins import Origins
 from workflow.spec.yaml_tree.node import Node, SourcePosition
 
@@ -97,15 +97,18 @@ def test_sizes_that_may_agree(writes: tuple[int | str, int | str], reads: tuple[
 def test_a_writer_that_declares_nothing_may_write_anything() -> None:
     contract, said = compare(None, {"x": var("float", "N")})
     assert said == []
-    assert contract.readers["ana"] == {"x": Variable(type="float", shape=["N"])}
+    assert contract.readers["ana"] == {"x": TypeAndShape(type="float", shape=["N"])}
 
 
 def test_a_reader_relies_on_the_narrower_of_both() -> None:
     writes = {"x": var("float64", "N", 3), "y": var("int32"), "z": var("int32", optional=True)}
     contract, said = compare(writes, {"x": var("float", "n", "m"), "z": var("int", optional=True)})
     assert said == []
-    assert contract.readers["ana"] == {"x": Variable(type="float64", shape=["n", 3])}
-    assert contract.writer == {"x": Variable(type="float64", shape=["N", 3]), "y": Variable(type="int32", shape=[])}
+    assert contract.readers["ana"] == {"x": TypeAndShape(type="float64", shape=["n", 3])}
+    assert contract.writer == {
+        "x": TypeAndShape(type="float64", shape=["N", 3]),
+        "y": TypeAndShape(type="int32", shape=[]),
+    }
 
 
 @pytest.mark.parametrize(
@@ -120,7 +123,7 @@ def test_a_reader_relies_on_the_narrower_of_both() -> None:
 def test_what_one_end_leaves_open_the_other_fixes(have: PortVariable, need: PortVariable) -> None:
     contract, said = compare({"x": have}, {"x": need})
     assert said == []
-    assert contract.readers["ana"] == {"x": Variable(type="float64", shape=["n", 3])}
+    assert contract.readers["ana"] == {"x": TypeAndShape(type="float64", shape=["n", 3])}
 
 
 def test_a_reader_of_anything_relies_on_all_that_is_certain() -> None:
@@ -141,18 +144,18 @@ def test_the_stream_has_a_word_too() -> None:
     own = {"x": Variable(type="float64", shape=["N"]), "y": Variable()}
     contract, said = compare({"x": var("float", "N")}, {"x": var("number", "n")}, own)
     assert said == ["the contract of stream s needs `y`, which sim.out does not write"]
-    assert contract.readers["ana"]["x"] == Variable(type="float64", shape=["n"])
+    assert contract.readers["ana"]["x"] == TypeAndShape(type="float64", shape=["n"])
     _, said = compare({"x": var("int32", "N")}, {"x": var("int", "n")}, {"x": Variable(type="float")})
     assert said == ["the contract of stream s needs `x` as float, but sim.out writes it as int32 [N]: the types differ"]
     contract, said = compare(None, None, own)
     assert said == []
-    assert contract.readers["ana"] == own
+    assert contract.readers["ana"] == {"x": TypeAndShape(type="float64", shape=["N"]), "y": TypeAndShape()}
 
 
 def test_the_stream_and_its_writer_narrow_each_other() -> None:
     contract, said = compare({"x": var("float64", "N", 3)}, None, {"x": Variable(type="number", shape=[8, "k"])})
     assert said == []
-    assert contract.writer == contract.readers["ana"] == {"x": Variable(type="float64", shape=[8, 3])}
+    assert contract.writer == contract.readers["ana"] == {"x": TypeAndShape(type="float64", shape=[8, 3])}
 
 
 @pytest.mark.parametrize(
@@ -167,7 +170,7 @@ def test_what_the_stream_gets_wrong_its_reader_does_not_rely_on(own: dict[str, V
     contract, messages = compare({"x": var("float64", "N", 3)}, None, own)
     (message,) = messages
     assert message.startswith("the contract of stream s needs") and message.endswith(said)
-    assert contract.readers["ana"] == {"x": Variable(type="float64", shape=["N", 3])}
+    assert contract.readers["ana"] == {"x": TypeAndShape(type="float64", shape=["N", 3])}
     assert compare({"x": var("float64", "N", 3)}, {"x": var("float64", "N", 3)}, own)[1] == messages
 
 
@@ -204,3 +207,18 @@ streams:
   s: {from: sim, to: ana.in}
 """)
     assert plan.reasons["streams.s.variables.T"] == "ana.in needs it; sim.out writes it with some parameters only"
+
+
+def test_units_come_from_the_stream_then_from_its_ends() -> None:
+    writes = {"x": PortVariable(unit="angstrom"), "v": PortVariable(unit="m/s", optional=True), "n": PortVariable()}
+    reads = {"x": PortVariable(unit="Å"), "n": PortVariable(unit="1")}
+    contract, said = compare(writes, reads, {"v": Variable(unit="m/s")})
+    assert said == []
+    assert contract.units == {"v": "m/s", "x": "angstrom", "n": "1"}
+
+
+def test_units_that_differ() -> None:
+    (said,) = compare({"x": PortVariable(type="float64", unit="nm")}, {"x": PortVariable(unit="Å")})[1]
+    assert said == "ana.in needs `x` as any type in Å, but sim.out writes it as float64 in nm: the units differ"
+    (said,) = compare({"x": PortVariable(unit="nm")}, None, {"x": Variable(unit="m")})[1]
+    assert said.startswith("the contract of stream s needs `x` as any type in m") and said.endswith("the units differ")

@@ -16,6 +16,7 @@ from workflow.report.html import svg_charts
 from workflow.report.html.page import TEMPLATES, bytecode_cache
 from workflow.report.html.section_data import round_marks
 from workflow.report.report_files import write_report
+from workflow.spec.models.pipeline import TypeAndShape
 
 # The smallest PNG: one transparent pixel.
 PIXEL = bytes.fromhex(
@@ -66,6 +67,17 @@ def test_the_page_shows_every_part(tmp_path: Path) -> None:
     assert "prefers-color-scheme: dark" in page
 
 
+def test_the_card_of_a_stream_has_its_variables_with_units(tmp_path: Path) -> None:
+    plan = make_plan()
+    known = {"position": TypeAndShape(type="float64", shape=["N", 3]), "step": TypeAndShape(type="int32", shape=[])}
+    ends = [plan.stages[0].ends[0].model_copy(update={"variables": known, "units": {"position": "Å", "q": "1/Å"}})]
+    stages = [plan.stages[0].model_copy(update={"ends": ends}), *plan.stages[1:]]
+    metrics = simulate(3, 0.05, 0.05, 0.01)
+    run_dir = write_run(tmp_path / "run", plan.model_copy(update={"stages": stages}), make_events(metrics), metrics)
+    found = re.findall(r"<summary>variables</summary><pre[^>]*>(.*?)</pre>", page_of(run_dir), re.S)
+    assert found == ["position  float64  [N, 3]  Å\nstep      int32  scalar\nq         1/Å"]
+
+
 def test_a_label_stands_right_of_its_mark_or_nowhere() -> None:
     assert [(round(mark.left), mark.label) for mark in round_marks(0.83)] == [
         (0, "0"), (24, "200 ms"), (48, "400 ms"), (72, "600 ms"), (96, ""),
@@ -74,7 +86,7 @@ def test_a_label_stands_right_of_its_mark_or_nowhere() -> None:
 
 def test_wide_tables_scroll_by_themselves(tmp_path: Path) -> None:
     page = page_of(write_sample(tmp_path / "run", steps=3))
-    assert page.count('<table class="wide">') == page.count('<div class="scroll"><table class="wide">') == 2
+    assert page.count('<table class="wide"') == page.count('<div class="scroll" tabindex="0"><table class="wide"') == 2
 
 
 def test_a_long_run_makes_a_light_page_quickly(tmp_path: Path) -> None:

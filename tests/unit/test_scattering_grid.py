@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from components.scattering.qgrid import Box, QGrid, line, plane, too_coarse, volume
+from components.scattering.resolution import pixel_positions, smeared
 
 PERIODIC = Box((40.0, 20.0, 10.0), (True, True, True))
 FREE = Box((40.0, 20.0, 10.0), (False, False, False))
@@ -71,3 +72,22 @@ def test_a_line_joins_its_ends() -> None:
 def test_a_line_needs_two_ends() -> None:
     with pytest.raises(ValueError, match="two different end points"):
         line(FREE, np.ones(3), np.ones(3), 0)
+
+
+def test_a_detector_keeps_the_integral_of_a_spot_and_where_it_is() -> None:
+    box = Box((18.0, 18.0, 218.0), (True, True, False))  # reflections: columns of points, peaks of two points along z
+    grid = plane(box, 4.0, (0, 0), (2, 0), 0.0)
+    rows, columns = grid.coordinates(0), grid.coordinates(1)
+    computed = np.zeros(grid.shape)
+    row, column = int(np.argmin(abs(rows - 1.7))), int(np.argmin(abs(columns + 0.7)))
+    computed[row, column] = 5.0
+    sigma = 0.06
+    vertical, horizontal = pixel_positions(4.0, 0, sigma), pixel_positions(4.0, 201, sigma)
+    assert vertical.size == 133 and horizontal.size == 201 and 0.0 in vertical and 0.0 in horizontal
+    seen = smeared(computed, grid, sigma, vertical, horizontal)
+    area, pixel = np.diff(rows)[0] * np.diff(columns)[0], np.diff(vertical)[0] * np.diff(horizontal)[0]
+    assert seen.sum() * pixel == pytest.approx(5.0 * area, rel=1e-6)
+    assert vertical @ seen.sum(axis=1) / seen.sum() == pytest.approx(rows[row])
+    assert horizontal @ seen.sum(axis=0) / seen.sum() == pytest.approx(columns[column])
+    spread = ((vertical - rows[row]) ** 2) @ seen.sum(axis=1) / seen.sum()
+    assert spread == pytest.approx(sigma**2, rel=1e-6)

@@ -91,3 +91,8 @@ def test_an_example_is_copied_into_a_new_directory(tmp_path: Path) -> None:
         shipped.copy_example("00-starter", tmp_path)
     with pytest.raises(WfError, match="did you mean `00-starter`"):
         shipped.copy_example("starter", tmp_path / "new")
+
+
+def test_a_unit_is_text(odd: Path) -> None:
+    ports = "reads:\n  a:\n    variables:\n      x: {type: float, unit: 5}\n"
+    assert problems_of(odd, ports) == ["7: reads.a.variables.x.unit: expected text, got 5"]

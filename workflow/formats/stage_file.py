@@ -24,7 +24,8 @@ STEP_TIMEOUT_S = 600.0
 
 @dataclass(frozen=True)
 class StreamEnd:
-    """One end of a stream, as this stage opens it. `variables` is the contract: name → {type, shape}.
+    """One end of a stream, as this stage opens it. `variables` is the contract: name → {type, shape}; `units`: name →
+    unit, of variables whose data have none.
 
     `share`, of an end that reads: the strategy, and the ranks of `writers` and `readers` by node.
     `operators`: variable → {type, parameters, bound}, of a writing end; `*` is every other array.
@@ -39,6 +40,7 @@ class StreamEnd:
     open_timeout_s: float = OPEN_TIMEOUT_S
     step_timeout_s: float | None = STEP_TIMEOUT_S  # None: no limit, wait as long as the writer lives
     variables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    units: Mapping[str, str] = field(default_factory=dict)
     share: Mapping[str, Any] | None = None
     operators: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 

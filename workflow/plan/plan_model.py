@@ -15,7 +15,7 @@ from workflow.formats.sides import Side
 from workflow.launch.launchers import known_launcher
 from workflow.spec.expectations import Comparator
 from workflow.spec.models.config_dialect import Dialect
-from workflow.spec.models.pipeline import Deadlines, ProofPolicy, Queue, StopSignal, Variable
+from workflow.spec.models.pipeline import Deadlines, ProofPolicy, Queue, StopSignal, TypeAndShape
 from workflow.sst_transports import Transport
 
 PLAN_VERSION = 3
@@ -67,8 +67,11 @@ class EndPlan(PlanPart):
     io: str = Field(description="the ADIOS2 io name: the program's own, or the port's")
     config: str | None = Field(None, description="config file of a program of the user's own, absolute")
     dialect: Dialect | None = Field(None, description="how a program of the user's own gets engine and parameters")
-    variables: dict[str, Variable] = Field(
+    variables: dict[str, TypeAndShape] = Field(
         default_factory=dict, description="contract, checked when the first step is read"
+    )
+    units: dict[str, str] = Field(
+        default_factory=dict, description="of variables that have one in the pipeline file or a component's"
     )
     share: SharePlan | None = Field(None, description="None: it writes, or its program selects what it reads")
     operators: dict[str, OperatorPlan] = Field(

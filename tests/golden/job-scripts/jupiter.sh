@@ -43,7 +43,7 @@ cd /RUN_DIR
 trap : TERM USR1
 export WF_BASH_ENV="${BASH_ENV:-}"
 export BASH_ENV=/RUN_DIR/psij/keep-shells.sh
-/bin/bash /RUN_DIR/psij/SUM/single_launch.sh JOB_ID '' '' '' /dev/null /dev/null /RUN_DIR/supervisor.log /bin/bash -c 'BASH_ENV=$WF_BASH_ENV exec "$0" "$@"' /env/bin/python -m workflow.run.supervisor /RUN_DIR 
+/bin/bash /RUN_DIR/psij/SUM/single_launch.sh JOB_ID '' '' '' /dev/null /dev/null /RUN_DIR/supervisor.log /bin/bash -c 'BASH_ENV=$WF_BASH_ENV exec "$0" "$@"' /env/bin/python -m workflow.report.run_process /RUN_DIR 
 
 code=$?
 echo "$code" > "/RUN_DIR/psij/slurm/$SLURM_JOB_ID.ec"
@@ -96,7 +96,7 @@ cd /RUN_DIR
 trap : TERM USR1
 export WF_BASH_ENV="${BASH_ENV:-}"
 export BASH_ENV=/RUN_DIR/psij/keep-shells.sh
-/bin/bash /RUN_DIR/psij/SUM/single_launch.sh JOB_ID '' '' '' /dev/null /dev/null /RUN_DIR/supervisor.log /bin/bash -c 'BASH_ENV=$WF_BASH_ENV exec "$0" "$@"' /env/bin/python -m workflow.run.supervisor /RUN_DIR 
+/bin/bash /RUN_DIR/psij/SUM/single_launch.sh JOB_ID '' '' '' /dev/null /dev/null /RUN_DIR/supervisor.log /bin/bash -c 'BASH_ENV=$WF_BASH_ENV exec "$0" "$@"' /env/bin/python -m workflow.report.run_process /RUN_DIR 
 
 code=$?
 echo "$code" > "/RUN_DIR/psij/slurm/$SLURM_JOB_ID.ec"

@@ -22,7 +22,7 @@ from tests.support.slurm_cluster.requirements import missing_for_cluster
 from tests.support.slurm_cluster.settings import Addresses, ClusterSettings, cgroup_conf, hosts_file, slurm_conf
 from tests.support.slurm_cluster.site_file import NAME as SITE_NAME
 from tests.support.slurm_cluster.site_file import site_file
-from tests.support.slurm_cluster.waiting import wait_until
+from tests.support.waiting import wait_until
 
 # Everything about a cluster is in STATES/NAME, so that any process can use it or remove it.
 STATES = Path("/run/wf-slurm")

@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 from tests.support.slurm_cluster.requirements import path_with_daemons
-from tests.support.slurm_cluster.waiting import wait_until
+from tests.support.waiting import wait_until
 
 DEADLINE_S = 20
 

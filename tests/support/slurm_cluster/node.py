@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.support.slurm_cluster.requirements import path_with_daemons
-from tests.support.slurm_cluster.waiting import wait_until
+from tests.support.waiting import wait_until
 
 SCRIPT = Path(__file__).with_name("node.sh")
 NAMESPACES = ("net", "uts", "mnt", "ipc", "pid", "cgroup")

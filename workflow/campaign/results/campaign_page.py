@@ -11,6 +11,7 @@ from workflow.campaign.results.campaign_tables import comparison_table, metric_t
 from workflow.campaign.results.picture_canvas import ResultsPicture
 from workflow.campaign.results.results_model import CampaignResults, CampaignStatus
 from workflow.campaign.results.results_pictures import COMPARISONS, make_pictures
+from workflow.campaign.results.trial_drawing import TrialDrawing, trial_drawing
 from workflow.formatting import moment
 from workflow.report.html.page import TEMPLATES
 from workflow.report.html.section_data import KeyFact
@@ -31,12 +32,12 @@ def write_page(directory: Path, results: CampaignResults) -> list[Path]:
         if old.stem not in kept:
             old.unlink(missing_ok=True)
     page = directory / "report.html"
-    replace_file(page, make_page(results, pictures).encode())
+    replace_file(page, make_page(results, pictures, trial_drawing(directory, results)).encode())
     return [page]
 
 
-def make_page(results: CampaignResults, pictures: list[ResultsPicture]) -> str:
-    """The page: key facts, comparisons, a table and pictures per metric, and what is needed to repeat it."""
+def make_page(results: CampaignResults, pictures: list[ResultsPicture], shown: TrialDrawing | None = None) -> str:
+    """The page: key facts, the pipeline, comparisons, a table and pictures per metric, and what repeats it."""
     status = CampaignStatus(campaign=results.campaign, site=results.site, spent_s=0.0, trials=results.trials)
     versions = ", ".join(f"{name} {version}" for name, version in results.versions.items())
     facts = [
@@ -50,6 +51,7 @@ def make_page(results: CampaignResults, pictures: list[ResultsPicture]) -> str:
     drawn = [(picture, svg_address(picture.svg)) for picture in pictures]
     return TEMPLATES.get_template("campaign.html.j2").render(
         results=results,
+        shown=shown,
         key_facts=[fact for fact in facts if fact.value],
         metrics=[(metric, metric_table(results, metric)) for metric in results.metrics],
         comparisons=comparison_table(results),

@@ -19,7 +19,7 @@ from workflow.plan.topology.ports import StagePort
 from workflow.plan.topology.variable_contracts import Contract
 from workflow.site.site_model import Site
 from workflow.spec.models.config_dialect import OPENPMD
-from workflow.spec.models.pipeline import Variable
+from workflow.spec.models.pipeline import TypeAndShape
 from workflow.spec.models.stage_policies import Compressor
 from workflow.spec.origins import Origins
 from workflow.spec.suggest import did_you_mean, listing
@@ -47,7 +47,7 @@ def decide_operators(
         notes.why(key, f"no effect on stream {stream.name}: {engine} has no operators")
         notes.advise(f"{key} has no effect on stream {stream.name}: {engine} has no operators of ADIOS2")
         return {}
-    known: dict[str, Variable] = {**(port.variables or {}), **(contract.writer if contract is not None else {})}
+    known: dict[str, TypeAndShape] = {**(port.variables or {}), **(contract.writer if contract is not None else {})}
     _check_built(stage, wanted.values(), key, site, notes)
     found: dict[str, OperatorPlan] = {}
     for name, compressor in wanted.items():
@@ -112,7 +112,9 @@ def _check_built(stage: DeclaredStage, wanted: Iterable[Compressor], key: str, s
             )
 
 
-def _check_variable(name: str, compressor: Compressor, known: Variable | None, key: str, problems: Problems) -> None:
+def _check_variable(
+    name: str, compressor: Compressor, known: TypeAndShape | None, key: str, problems: Problems
+) -> None:
     if known is None:
         return
     dimensions = None if known.shape is None else len(known.shape)
@@ -123,7 +125,7 @@ def _check_variable(name: str, compressor: Compressor, known: Variable | None, k
 
 
 def _every(
-    port: StagePort, stage: DeclaredStage, known: Mapping[str, Variable], named: set[str], compressor: Compressor
+    port: StagePort, stage: DeclaredStage, known: Mapping[str, TypeAndShape], named: set[str], compressor: Compressor
 ) -> dict[str, OperatorPlan]:
     """What `*` stands for: workflow.stage and openPMD resolve it themselves, ADIOS2's files need names."""
     if stage.spec.uses_stage or port.dialect in OPENPMD:

@@ -129,6 +129,7 @@ def _to_end(
         config=f"{work_dir(port.stage)}/{literal(port.config or '')}" if has_config else None,
         dialect=None if handed_over else port.dialect,
         variables=relied,
+        units={} if contract is None else contract.units,
         share=share,
         operators=operators,
         transport=TRANSPORTS[decided.transport.transport].plane if decided.transport else None,

@@ -21,7 +21,7 @@ from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.port_matching import SSC, JoinedStream
 from workflow.plan.topology.variable_contracts import Contract
 from workflow.site.site_model import Site
-from workflow.spec.models.pipeline import Queue, Variable
+from workflow.spec.models.pipeline import Queue, TypeAndShape
 from workflow.spec.origins import Origins
 
 # What an SSC writer may be ahead of its reader.
@@ -210,7 +210,7 @@ def _names(queues: list[QueueMemory]) -> str:
     return " and ".join(each.stream for each in queues)
 
 
-def _bytes(variable: Variable) -> int | None:
+def _bytes(variable: TypeAndShape) -> int | None:
     """Of a whole variable; None where its type or a size is not a number."""
     width = re.search(r"\d+$", variable.type or "")
     if width is None or variable.shape is None:

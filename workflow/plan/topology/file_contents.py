@@ -54,7 +54,7 @@ def _check_sink(
     if stream.writer is None or stream.writer.variables is None:
         return
     wanted, offered = stage.parameters[known.variables], dict(stream.writer.variables)
-    offered |= {name: PortVariable(type=each.type, shape=each.shape) for name, each in stream.spec.variables.items()}
+    offered |= {name: PortVariable(**dict(each)) for name, each in stream.spec.variables.items()}
     for name in wanted:
         if name not in offered:
             hint = did_you_mean(name, offered) or f"{stream.writer.end} writes: {listing(offered)}"

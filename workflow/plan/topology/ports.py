@@ -86,7 +86,7 @@ def _ports(
 
 
 def _program_port(stage: str, side: Side, name: str, port: ProgramPort) -> StagePort:
-    variables = {key: PortVariable(type=value.type, shape=value.shape) for key, value in port.variables.items()}
+    variables = {key: PortVariable(**dict(value)) for key, value in port.variables.items()}
     config = port.config
     if port.spoken == "env":
         config = None

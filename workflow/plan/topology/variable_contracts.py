@@ -1,7 +1,7 @@
 """Compares what the two ends of a stream declare of its variables, before anything starts.
 
 Only what is certain is refused: a name that the writer does not have, types that exclude each other,
-another number of dimensions, other fixed sizes. The rest is checked when the first step is read.
+another number of dimensions, other fixed sizes, other units. The rest is checked when the first step is read.
 """
 
 from __future__ import annotations
@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from workflow.physical_units import same_unit
 from workflow.plan.plan_notes import Notes
 from workflow.plan.problems import Problems
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.port_matching import HANDED_OVER, JoinedStream
 from workflow.plan.topology.ports import StagePort
 from workflow.spec.models.component import PortVariable
-from workflow.spec.models.pipeline import StreamSpec, Variable
+from workflow.spec.models.pipeline import StreamSpec, TypeAndShape, Variable
 from workflow.spec.suggest import did_you_mean, listing
 
 _FLOATS = ("float32", "float64")
@@ -30,12 +31,13 @@ Variables = Mapping[str, PortVariable]
 class Contract:
     """What the ends of a stream may rely on; the readers by stage.
 
-    `unsure`: variable → why only the first step shows whether it is there.
+    `unsure`: variable → why only the first step shows whether it is there. `units`: of all variables that have one.
     """
 
-    writer: dict[str, Variable]
-    readers: dict[str, dict[str, Variable]]
+    writer: dict[str, TypeAndShape]
+    readers: dict[str, dict[str, TypeAndShape]]
     unsure: dict[str, str]
+    units: dict[str, str]
 
 
 def stream_contract(stream: JoinedStream, notes: Notes) -> Contract | None:
@@ -89,7 +91,7 @@ def check_contract(
     stream does not list may exist all the same.
     """
     key, unsure = f"streams.{stream}", dict[str, str]()
-    wanted = {name: PortVariable(type=value.type, shape=value.shape) for name, value in own.items()}
+    wanted = {name: PortVariable(**dict(value)) for name, value in own.items()}
     written = writer.variables or {}
     complete = writer.variables is not None
     wrong: set[str] = set()
@@ -98,7 +100,7 @@ def check_contract(
         wrong = _check_end(f"{key}.variables", who, wanted, writer, written, complete, problems)
     agreed = {name: _narrowed(need, written.get(name, need)) for name, need in wanted.items() if name not in wrong}
     offered = {**written, **agreed}
-    relied: dict[str, dict[str, Variable]] = {}
+    relied: dict[str, dict[str, TypeAndShape]] = {}
     for reader in readers:
         if reader.variables is None:
             relied[reader.stage] = _certain(offered)
@@ -110,7 +112,8 @@ def check_contract(
                 unsure[name] = f"{reader.end} needs it; {writer.end} writes it with some parameters only"
         merged = {name: _narrowed(need, offered.get(name, need)) for name, need in needs.items()}
         relied[reader.stage] = _certain({**agreed, **merged})
-    return Contract(_certain(offered), relied, unsure)
+    units = _units(wanted, written, *(reader.variables or {} for reader in readers))
+    return Contract(_certain(offered), relied, unsure, units)
 
 
 def _check_end(
@@ -135,7 +138,19 @@ def _check_end(
     return wrong
 
 
+def _units(*declared: Variables) -> dict[str, str]:
+    """Variable → unit, from the first that declares one."""
+    found: dict[str, str] = {}
+    for variables in declared:
+        for name, variable in variables.items():
+            if variable.unit:
+                found.setdefault(name, variable.unit)
+    return found
+
+
 def _mismatch(need: Variable, have: Variable) -> str:
+    if need.unit and have.unit and not same_unit(need.unit, have.unit):
+        return "the units differ"
     if need.type and have.type and not set(_types(need.type)) & set(_types(have.type)):
         return "the types differ"
     if need.shape is None or have.shape is None:
@@ -168,7 +183,7 @@ def _dimensions(count: int) -> str:
 
 def _said(variable: Variable) -> str:
     shape = "" if variable.shape is None else " [" + ", ".join(map(str, variable.shape)) + "]"
-    return (variable.type or "any type") + shape
+    return (variable.type or "any type") + shape + (f" in {variable.unit}" if variable.unit else "")
 
 
 def _narrowed(need: PortVariable, have: PortVariable) -> PortVariable:
@@ -176,6 +191,7 @@ def _narrowed(need: PortVariable, have: PortVariable) -> PortVariable:
     return PortVariable(
         type=_narrower(need.type, have.type),
         shape=_narrower_shape(need.shape, have.shape),
+        unit=need.unit or have.unit,
         optional=need.optional and have.optional,
     )
 
@@ -192,10 +208,10 @@ def _narrower_shape(need: list[int | str] | None, have: list[int | str] | None) 
     return [b if isinstance(b, int) else a for a, b in zip(need, have, strict=True)]
 
 
-def _certain(variables: Variables | None) -> dict[str, Variable]:
+def _certain(variables: Variables | None) -> dict[str, TypeAndShape]:
     """Type and shape of the variables that are there in any case."""
     return {
-        name: Variable(type=variable.type, shape=variable.shape)
+        name: TypeAndShape(type=variable.type, shape=variable.shape)
         for name, variable in (variables or {}).items()
         if not variable.optional
     }

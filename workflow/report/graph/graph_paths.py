@@ -5,14 +5,14 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Literal
 
-from workflow.report.graph.graph_shapes import ARROW_HEAD, CORNER, Arrow, Figure
-from workflow.report.graph.layered_layout import Point
+from workflow.report.graph.graph_shapes import ARROW_HEAD, CORNER, Arrow, DrawnFigure
+from workflow.report.graph.layered_layout import DrawnPoint
 
 # As in SVG: go there, line, quadratic and cubic curve with their control points, close.
-Command = tuple[Literal["M", "L", "Q", "C", "Z"], tuple[Point, ...]]
+PathCommand = tuple[Literal["M", "L", "Q", "C", "Z"], tuple[DrawnPoint, ...]]
 
 
-def outline_path(figure: Figure) -> list[Command]:
+def outline_path(figure: DrawnFigure) -> list[PathCommand]:
     """Around a figure: a simulation has square corners, an analysis round ones, a sink cut ones, a file one folded.
 
     That of a stream is not drawn: where its words are, no arrow is seen.
@@ -22,13 +22,13 @@ def outline_path(figure: Figure) -> list[Command]:
     cut = CORNER if figure.role in ("analysis", "sink") else 0.0
     if figure.role == "file":
         fold = CORNER * 0.8
-        ring: list[Command] = [
+        ring: list[PathCommand] = [
             ("M", ((left, top),)), ("L", ((right - fold, top),)), ("L", ((right, top + fold),)),
             ("L", ((right, bottom),)), ("L", ((left, bottom),)), ("Z", ()),
             ("M", ((right - fold, top),)), ("L", ((right - fold, top + fold),)), ("L", ((right, top + fold),)),
         ]  # fmt: skip
         return ring
-    path: list[Command] = [("M", ((left + cut, top),))]
+    path: list[PathCommand] = [("M", ((left + cut, top),))]
     for corner, before, behind in (
         ((right, top), (right - cut, top), (right, top + cut)),
         ((right, bottom), (right, bottom - cut), (right - cut, bottom)),
@@ -40,20 +40,20 @@ def outline_path(figure: Figure) -> list[Command]:
     return [*path, ("Z", ())]
 
 
-def curve_path(arrow: Arrow, down: bool) -> list[Command]:
+def curve_path(arrow: Arrow, down: bool) -> list[PathCommand]:
     """The line of an arrow, up to its head."""
     points = [*arrow.points]
     if arrow.head:
         x, y = points[-1]
         points[-1] = (x, y - ARROW_HEAD) if down else (x - ARROW_HEAD, y)
-    path: list[Command] = [("M", (points[0],))]
+    path: list[PathCommand] = [("M", (points[0],))]
     for (x0, y0), (x1, y1) in pairwise(points):
         middle = ((x0, (y0 + y1) / 2), (x1, (y0 + y1) / 2)) if down else (((x0 + x1) / 2, y0), ((x0 + x1) / 2, y1))
         path.append(("C", (*middle, (x1, y1))))
     return path
 
 
-def head_path(arrow: Arrow, down: bool) -> list[Command]:
+def head_path(arrow: Arrow, down: bool) -> list[PathCommand]:
     """The triangle at the end of an arrow."""
     x, y = arrow.points[-1]
     half = ARROW_HEAD * 0.5

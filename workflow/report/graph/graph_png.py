@@ -9,7 +9,7 @@ from typing import Any
 from workflow.errors import WfError
 from workflow.installation import install_command
 from workflow.report.graph.graph_colours import LIGHT
-from workflow.report.graph.graph_paths import Command, curve_path, head_path, outline_path
+from workflow.report.graph.graph_paths import PathCommand, curve_path, head_path, outline_path
 from workflow.report.graph.graph_shapes import PipelineShapes
 
 _CSS_DPI = 96.0
@@ -51,7 +51,7 @@ def make_png(shapes: PipelineShapes) -> bytes:
     return data.getvalue()
 
 
-def _patch(path: Sequence[Command], **looks: Any) -> Any:
+def _patch(path: Sequence[PathCommand], **looks: Any) -> Any:
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path
 

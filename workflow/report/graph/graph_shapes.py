@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-from workflow.report.graph.layered_layout import LayoutNode, Point, make_layout
+from workflow.report.graph.layered_layout import DrawnPoint, LayoutNode, make_layout
 from workflow.report.graph.pipeline_graph import GraphStage, GraphStream, PipelineGraph
 
 Direction = Literal["down", "right"]
-Role = Literal["simulation", "analysis", "sink", "file", "stream"]
+DrawnRole = Literal["simulation", "analysis", "sink", "file", "stream"]
 
 NAME_SIZE, TEXT_SIZE = 15.0, 12.5
 ARROW_HEAD = 8.0
@@ -39,13 +39,13 @@ class Words(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Figure:
+class DrawnFigure:
     """A stage, a stream or a file: its words around its middle. The outline follows from the role; a stream has none.
 
     `about`: all of it in a sentence. `dashed`: wf added it.
     """
 
-    role: Role
+    role: DrawnRole
     name: str
     lines: tuple[str, ...]
     about: str
@@ -84,7 +84,7 @@ class Arrow:
     `stream`: whose data flow there; empty for files. `dashed`: the reader starts after the writer has ended.
     """
 
-    points: tuple[Point, ...]
+    points: tuple[DrawnPoint, ...]
     stream: str
     head: bool
     dashed: bool
@@ -99,13 +99,13 @@ class PipelineShapes:
     direction: Direction
     width: float
     height: float
-    figures: tuple[Figure, ...]
+    figures: tuple[DrawnFigure, ...]
     arrows: tuple[Arrow, ...]
 
 
 def make_shapes(graph: PipelineGraph, direction: Direction = "down") -> PipelineShapes:
     """The drawing of a graph whose data flow in this direction."""
-    figures: dict[str, Figure] = {f"stage {stage.name}": _stage_figure(stage) for stage in graph.stages}
+    figures: dict[str, DrawnFigure] = {f"stage {stage.name}": _stage_figure(stage) for stage in graph.stages}
     # By the figures that it joins: its stream, whether it has a head, and whether it is dashed.
     joined: dict[tuple[str, str], tuple[str, bool, bool]] = {}
     for stream in graph.streams:
@@ -117,13 +117,13 @@ def make_shapes(graph: PipelineGraph, direction: Direction = "down") -> Pipeline
         for verb, files in (("reads", stage.reads), ("writes", stage.writes)):
             for index, file in enumerate(files):
                 key, own = f"file {stage.name} {verb} {index}", f"stage {stage.name}"
-                figures[key] = Figure("file", file, (_shortened(file),), f"{stage.name} {verb} {file}")
+                figures[key] = DrawnFigure("file", file, (_shortened(file),), f"{stage.name} {verb} {file}")
                 joined[(key, own) if verb == "reads" else (own, key)] = "", True, False
     down = direction == "down"
     nodes = {key: _to_node(figure, down) for key, figure in figures.items()}
     layout = make_layout(nodes, list(joined), *_GAPS[direction])
 
-    def place(point: Point) -> Point:
+    def place(point: DrawnPoint) -> DrawnPoint:
         across, along = point[0] + _MARGIN, point[1] + _MARGIN
         return (across, along) if down else (along, across)
 
@@ -143,7 +143,7 @@ def text_width(text: str, size: float, bold: bool) -> float:
     return em * size * (1.1 if bold else 1.0)
 
 
-def _font(role: Role, line: int) -> tuple[float, bool]:
+def _font(role: DrawnRole, line: int) -> tuple[float, bool]:
     """Size and weight: the first line is the name."""
     return (
         (NAME_SIZE if role not in ("stream", "file") else TEXT_SIZE, role != "file")
@@ -152,19 +152,19 @@ def _font(role: Role, line: int) -> tuple[float, bool]:
     )
 
 
-def _stage_figure(stage: GraphStage) -> Figure:
+def _stage_figure(stage: GraphStage) -> DrawnFigure:
     lines = (stage.name, f"{stage.kind_text}: {stage.program}", stage.where)
     about = f"{stage.name}: {stage.kind_text}, {stage.program}, {stage.where}"
-    return Figure(stage.kind, stage.name, tuple(map(_shortened, lines)), about, dashed=bool(stage.added))
+    return DrawnFigure(stage.kind, stage.name, tuple(map(_shortened, lines)), about, dashed=bool(stage.added))
 
 
-def _stream_figure(stream: GraphStream) -> Figure:
+def _stream_figure(stream: GraphStream) -> DrawnFigure:
     lines = [each for each in (stream.name, stream.way, stream.held) if each]
     about = f"{stream.writer} writes {stream.name} to {', '.join(stream.readers)}: {', '.join(lines[1:])}"
-    return Figure("stream", stream.name, tuple(map(_shortened, lines)), about)
+    return DrawnFigure("stream", stream.name, tuple(map(_shortened, lines)), about)
 
 
-def _to_node(figure: Figure, down: bool) -> LayoutNode:
+def _to_node(figure: DrawnFigure, down: bool) -> LayoutNode:
     across, along = (figure.width, figure.height) if down else (figure.height, figure.width)
     return LayoutNode(across, along, across / 2 if figure.is_stage else 0.0)
 

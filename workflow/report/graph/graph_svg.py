@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from html import escape
 
 from workflow.report.graph.graph_colours import DARK, LIGHT, Palette
-from workflow.report.graph.graph_paths import Command, curve_path, head_path, outline_path
-from workflow.report.graph.graph_shapes import Arrow, Figure, PipelineShapes, Words
+from workflow.report.graph.graph_paths import PathCommand, curve_path, head_path, outline_path
+from workflow.report.graph.graph_shapes import Arrow, DrawnFigure, PipelineShapes, Words
 
 FONT = 'system-ui, "Segoe UI", "DejaVu Sans", sans-serif'
 XMLNS = ' xmlns="http://www.w3.org/2000/svg"'
@@ -59,7 +59,7 @@ def _arrow(arrow: Arrow, down: bool) -> str:
     return f'<g class="arrow" data-stream="{escape(arrow.stream)}">{curve}{head}</g>\n'
 
 
-def _figure(figure: Figure) -> str:
+def _figure(figure: DrawnFigure) -> str:
     dashed = " dashed" if figure.dashed else ""
     outline = f'<path class="outline{dashed}" d="{_to_d(outline_path(figure))}"/>'
     return (
@@ -74,5 +74,5 @@ def _words(words: Words) -> str:
     return f'<text{name} x="{words.x:.1f}" y="{baseline:.1f}" font-size="{words.size:g}">{escape(words.text)}</text>'
 
 
-def _to_d(path: Sequence[Command]) -> str:
+def _to_d(path: Sequence[PathCommand]) -> str:
     return "".join(letter + " ".join(f"{x:.1f},{y:.1f}" for x, y in points) for letter, points in path)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from graphlib import TopologicalSorter
 from itertools import accumulate, pairwise
 
-Point = tuple[float, float]
+DrawnPoint = tuple[float, float]
 """(across the flow, along it)"""
 _SWEEPS = 8
 # A long edge is straight rather than its ends in the middle of what they are joined to.
@@ -35,8 +35,8 @@ class Layout:
     """`centres` of the nodes, the points of each edge from the side of its first node to that of its last, and the size
     of it all."""
 
-    centres: dict[str, Point]
-    edges: dict[tuple[str, str], list[Point]]
+    centres: dict[str, DrawnPoint]
+    edges: dict[tuple[str, str], list[DrawnPoint]]
     across: float
     along: float
 
@@ -177,7 +177,7 @@ def spread(wanted: Sequence[float], weights: Sequence[float], gaps: Sequence[flo
 
 def _points(
     rows: _Rows, path: Sequence[int], middle: Sequence[float], centre: Sequence[float], depths: Sequence[float]
-) -> list[Point]:
+) -> list[DrawnPoint]:
     first, last = path[0], path[-1]
     depth_of = {index: depth for row, depth in zip(rows.rows, depths, strict=True) for index in row}
     points = [(_port(rows, first, path[1], rows.behind, middle), centre[first] + rows.sizes[first].along / 2)]

@@ -74,10 +74,11 @@ class CardFigure(NamedTuple):
 
 
 class StreamCard(NamedTuple):
-    """One stream: charts, and the engine parameters of its ends."""
+    """One stream: charts, the variables that are known before it starts, and the engine parameters of its ends."""
 
     stream: str
     figures: list[CardFigure]
+    variables: str
     parameters: str
 
 
@@ -165,6 +166,7 @@ def make_stream_cards(records: Records, report: Report) -> list[StreamCard]:
         StreamCard(
             stream.name,
             [*_rate_figure(records, stream, *times), *_queue_figure(records, stream, *times)],
+            _variables(records.plan, stream),
             _parameters(records.plan, stream),
         )
         for stream in report.streams
@@ -191,6 +193,24 @@ def _queue_figure(records: Records, stream: StreamPart, start: float, end: float
     label = f"{stream.name}: steps in the queue, {limit}"
     chart = svg_charts.stairs(history, start, end, top, label, recorded_until(plan, records))
     return [CardFigure("steps waiting in the queue", f"up to {stream.longest_queue}; {limit}", chart)]
+
+
+def _variables(plan: Plan, stream: StreamPart) -> str:
+    """A line for each: name, type, shape and unit, as far as pipeline and components declare them."""
+    ends = [end for stage in plan.stages for end in stage.ends if end.stream == stream.name]
+    # A writer that declares nothing comes first all the same: then its readers say what they need.
+    known = {name: fact for end in reversed(ends) for name, fact in end.variables.items()}
+    units = {name: unit for end in ends for name, unit in end.units.items()}
+    names = list(dict.fromkeys([*known, *units]))
+    width = max((len(name) for name in names), default=0)
+    lines = []
+    for name in names:
+        kind, shape = (known[name].type, known[name].shape) if name in known else (None, None)
+        dimensions = "" if shape is None else f"[{', '.join(map(str, shape))}]" if shape else "scalar"
+        lines.append(
+            "  ".join(part for part in (name.ljust(width), kind, dimensions, units.get(name)) if part).rstrip()
+        )
+    return "\n".join(lines)
 
 
 def _parameters(plan: Plan, stream: StreamPart) -> str:

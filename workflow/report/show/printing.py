@@ -157,9 +157,8 @@ def show_messages(problems: Sequence[Problem], console: Console | PlainOutput | 
         return
     console = console or make_output()
     width = getattr(console, "width", WIDEST)  # a pipe has none
-    for line in message_lines(problems, read_sources(problems), width):
-        # The statement is prose; excerpts and what to type stay whole.
-        say_parts(console, line, wrap=line[0].style in ("error", "warning", "note"))
+    for line in message_lines(problems, read_sources(problems), width, wrap=hasattr(console, "width")):
+        say_parts(console, line)
 
 
 def show_errors(problems: Sequence[Problem]) -> None:

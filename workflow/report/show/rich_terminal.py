@@ -136,15 +136,15 @@ def _cell(console: Console, cell: str, kind: Content) -> Any:
     return Text(to_encoding(console.encoding, cell), style=COLOURS.get(cell, "") if kind == "state" else "")
 
 
-def say_parts(console: Console | PlainOutput, parts: Sequence[tuple[str, str]], wrap: bool = False) -> None:
-    """One line of (text, key of `COLOURS` or ``); only prose is wrapped."""
+def say_parts(console: Console | PlainOutput, parts: Sequence[tuple[str, str]]) -> None:
+    """One line of (text, key of `COLOURS` or ``)."""
     if isinstance(console, PlainOutput):
         console.say("".join(text for text, _ in parts))
         return
     from rich.text import Text
 
     line = Text.assemble(*((to_encoding(console.encoding, text), COLOURS.get(style, "")) for text, style in parts))
-    console.print(line, soft_wrap=not wrap, width=min(console.width, WIDEST) if wrap else None)
+    console.print(line, soft_wrap=True)
 
 
 def say_prose(console: Console | PlainOutput, text: str, indent: int) -> None:

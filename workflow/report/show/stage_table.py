@@ -11,6 +11,7 @@ from workflow.report.show.text_table import (
     Column,
     Table,
     View,
+    command_column,
     make_table,
     number_column,
     state_column,
@@ -33,7 +34,7 @@ def time_and_share(stage: StagePart, part: Activity) -> str:
 # On a terminal only the shares fit.
 STAGE_COLUMNS: list[Column[StagePart]] = [
     text_column("stage", lambda stage: stage.name, EVERYWHERE),
-    text_column("program", lambda stage: stage.program, PAGE),
+    command_column("program", lambda stage: stage.program),
     number_column("ranks", lambda stage: str(stage.ranks), gives_way=2),
     state_column("state", lambda stage: stage.state, EVERYWHERE),
     number_column("exit", exit_text, EVERYWHERE, gives_way=1),

@@ -12,8 +12,8 @@ from typing import Generic, Literal, NamedTuple, TypeVar
 Row = TypeVar("Row")
 # Where a table is shown: report.html, `wf report`, `wf status`. Other tables are shown on the terminal only.
 View = Literal["page", "terminal", "status"]
-# Numbers are aligned to the right; states have colours; prose may be wrapped between its words.
-Content = Literal["text", "number", "state", "prose"]
+# Numbers are aligned to the right; states have colours; prose may be wrapped between its words, commands anywhere.
+Content = Literal["text", "number", "state", "prose", "command"]
 PAGE: tuple[View, ...] = ("page",)
 TERMINAL: tuple[View, ...] = ("terminal",)
 REPORT: tuple[View, ...] = ("page", "terminal")
@@ -68,6 +68,11 @@ def prose_column(
 ) -> Column[Row]:
     """A column of sentences or lists, which may be wrapped."""
     return Column(title, cell, "prose", views, gives_way)
+
+
+def command_column(title: str, cell: Callable[[Row], str]) -> Column[Row]:
+    """A column of command lines, for the page."""
+    return Column(title, cell, "command", PAGE)
 
 
 class Heading(NamedTuple):

@@ -34,7 +34,6 @@ class PortVariable(Variable):
     """A variable of a port. A name written `$parameter` stands for the value of that parameter."""
 
     optional: bool = Field(False, description="written only with some parameters")
-    unit: str = ""
     help: str = ""
 
 

@@ -39,12 +39,22 @@ ReadStrategy = Literal[
 StopSignal = Literal["USR1", "USR2", "TERM", "INT", "HUP", "ALRM", "URG"]
 
 
-class Variable(Spec):
+class TypeAndShape(Spec):
     """What both ends of a stream may rely on for one variable."""
 
     type: str | None = Field(None, description="`float64`, `int32`, …, or a family: `float`, `int`, `number`")
     shape: list[int | str] | None = Field(
         None, description="one entry per dimension: a size, or a name where the size varies; [] is a scalar"
+    )
+
+
+class Variable(TypeAndShape):
+    """One variable of a stream: what both ends may rely on, and its unit."""
+
+    unit: str = Field(
+        "",
+        examples=["angstrom/ps"],
+        description="of its values, for pictures, archives and the report; one that is in the data comes first",
     )
 
 

@@ -11,6 +11,7 @@ from workflow.distribution.boxes import Shape
 from workflow.formats.stage_file import StreamEnd
 from workflow.stage.api.rank_selection import Piece, select_boxes
 from workflow.stage.data.contract_check import near
+from workflow.stage.data.quantities import label_of, unit_of
 from workflow.stage.data.variables import SAMPLES, Array, Info, Selection, selection
 from workflow.stage.stage_errors import StageError
 from workflow.stage.stream_engines import ReadEngine
@@ -129,20 +130,41 @@ class Step:
         An attribute of a variable is called `variable/name`. With `variable`: only the attributes of that variable,
         without this prefix.
         """
-        self._check_valid()
         prefix = "" if variable is None else f"{variable}/"
-        found = self._engine.attributes().items()
+        found = self._attributes().items()
         return {name.removeprefix(prefix): _plain(value) for name, value in found if name.startswith(prefix)}
+
+    def label(self, name: str) -> str:
+        """A variable's name for people: `long_name`; of openPMD data `momentum x of electrons`; else its own."""
+        return label_of(name, self._attributes())
+
+    def unit(self, name: str) -> str:
+        """A variable's unit as text, e.g. `angstrom/ps`; "" where none is known.
+
+        That of the data comes first: the attribute `unit`, or openPMD's unitSI and unitDimension, which give
+        `5.47e-24 kg*m/s` where the values are in units of the program's own. Else the pipeline's or the component's.
+        """
+        return unit_of(name, self._attributes())
 
     def copy_attributes_to(self, writer: TakesAttributes) -> None:
         """Copy all attributes to a writer, with their types. Cheap when none has changed since the last step."""
-        self._check_valid()
-        for name, value in self._engine.attributes().items():
+        for name, value in self._attributes().items():
             writer.attribute(name, value)
 
     def finish(self) -> None:
         """Mark the step as ended; the reader calls this when the loop asks for the next step."""
         self._ended = True
+
+    def _attributes(self) -> Mapping[str, Array | list[str]]:
+        """Those of the stream, and `unit` of variables that have one in the pipeline only."""
+        self._check_valid()
+        found = self._engine.attributes()
+        declared = {
+            f"{name}/unit": np.asarray(unit)
+            for name, unit in self._stream_end.units.items()
+            if self._engine.info(name) is not None and not unit_of(name, found)
+        }
+        return {**found, **declared} if declared else found
 
     def _read(self, selections: list[Selection]) -> list[Array]:
         # NumPy scalars format and compare like numbers, which 0-dimensional arrays do not.

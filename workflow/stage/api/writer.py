@@ -41,6 +41,7 @@ class Writer:
         self._inside = self._closed = self._broken = False
         self._written: dict[str, Info] = {}
         self._attributes: dict[str, Array | list[str]] = {}
+        self._units = dict(end.units)  # those that are not in the data yet
         self._metrics = process_metrics()
         self._is_file = end.engine.upper() not in ("SST", "SSC")
         self._blocks_from = None if self._is_file else _first_blocking_step(end)
@@ -156,6 +157,8 @@ class Writer:
         if self.steps == 0 and self._end.variables:
             self._check()
         self._check_same()
+        if self._units:
+            self._set_units()
         begin = self._metrics.enter()
         if self._blocks_from is not None and self.steps >= self._blocks_from:
             self._metrics.blocks(self.name, "write")
@@ -177,6 +180,13 @@ class Writer:
     def break_step(self) -> None:
         """What leaving `step()` by an exception does: the step is not sent, and no further step can follow."""
         self._inside, self._broken = False, True
+
+    def _set_units(self) -> None:
+        """The units that only the pipeline knows, of the variables of this step: files then have them too."""
+        for name in self._written.keys() & self._units.keys():
+            unit = self._units.pop(name)
+            if f"{name}/unit" not in self._attributes:
+                self.attribute("unit", unit, variable=name)
 
     def _prepare_samples(self) -> None:
         from workflow.stage.data.compression_operators import Operators  # only writers that compress pay for these
