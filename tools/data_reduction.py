@@ -259,9 +259,10 @@ def iso_compression(
     for number, ratio in enumerate((1.0, 0.8, 0.6, 0.4, 0.2, 0.0)):
         gammas = [relative_overhead(path, Reduction(ratio, each * path.memcpy)) for each in relative]
         axes.plot(relative, gammas, color=BLACK, alpha=0.75 - 0.12 * number, linewidth=1, zorder=1)
-        axes.annotate(f"f_C = {ratio:g}", (relative[-1], gammas[-1]), xytext=(4, -3), textcoords="offset points")
+        if number % 2 == 0 or ratio == 0.0:  # all six would lie on one another
+            axes.annotate(f"f_C = {ratio:g}", (relative[-1], gammas[-1]), xytext=(4, -3), textcoords="offset points")
         data += [[f"f_C = {ratio:g}", x, y, None] for x, y in zip(relative, gammas, strict=True)]
-    axes.axhline(1.0, color=BLACK, linestyle="--", linewidth=1)
+    axes.plot([relative[0], relative[-1]], [1.0, 1.0], "--", color=BLACK, linewidth=1)
     for number, (label, reduction, measured) in enumerate(shown):
         x, predicted = reduction.throughput / path.memcpy, relative_overhead(path, reduction)
         colour, marker = COLOURS[number % len(COLOURS)], "os^vDP"[number // len(COLOURS)]
@@ -272,6 +273,8 @@ def iso_compression(
         data.append([label, x, predicted, measured])
     axes.set_xscale("log")
     axes.set_yscale("log")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.set_xlabel("throughput of the compressor ÷ memcpy")
     axes.set_ylabel("Γ: time of output ÷ time without compression")
     set_legend(canvas, axes)

@@ -76,8 +76,8 @@ def label_rows(axes: Axes, labels: Sequence[str], title: str = "") -> None:
 
 
 def label_values(axis: Axis, metric: MetricFacts, largest: float) -> None:
-    """An axis of values of a metric up to `largest`: bare numbers, their unit beside its name."""
-    label_axis(axis, f"{metric.name} ({metric.of})", metric.unit, largest, f", {metric.better} is better")
+    """An axis of values of a metric up to `largest`: bare numbers, their unit beside its name; below it the figure."""
+    label_axis(axis, metric.name, metric.unit, largest, f", {metric.better} is better\n{metric.of}")
 
 
 def label_axis(axis: Axis, name: str, unit: str, largest: float, more: str = "") -> None:
@@ -128,7 +128,7 @@ def set_legend(canvas: Canvas, axes: Axes) -> None:
     handles, labels = axes.get_legend_handles_labels()
     labels = short_labels(labels, WIDEST)
     longest = max((len(label) for label in labels), default=0)
-    columns = max(1, min(len(labels), int(110 / (longest + 6))))
+    columns = max(1, min(len(labels), int(84 / (longest + 6))))
     canvas.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False)
 
 

@@ -112,7 +112,8 @@ def _set_axes(
     shown = short_labels([marks[number] for number in numbers], WIDEST // len(numbers))
     axes.set_xticks(numbers, [f"{number:g}\n{text}".rstrip() for number, text in zip(numbers, shown, strict=True)])
     medians = [each.median for each in rows if each.median is not None]
-    if is_wide(medians) or (is_logarithmic and is_straight):
+    ends = [end for each in rows for end in (each.median, each.low, each.high) if end is not None]
+    if is_wide(ends) or (is_logarithmic and is_straight):
         set_logarithmic(axes, "y", medians)
     else:
         axes.set_ylim(bottom=0)
