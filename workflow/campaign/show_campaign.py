@@ -55,7 +55,7 @@ def show_plan(
     say(console, "")
     say(console, f"runs: {cost.repetitions}, {spec.repetitions} of each trial{warmup}, {order}")
     for line in packing_lines(packed, spec) if packed is not None else []:
-        say(console, line)
+        say(console, line, wrap=True)
     show_messages(messages, console)
 
 
@@ -235,7 +235,12 @@ def show_results(results: CampaignResults, wide: bool = False) -> None:
         draw_table(console, metric_table(results, metric))
     if results.comparisons:
         count = plural(results.tests, "comparison")
-        say(console, f"\ncomparisons: ratio of the medians; p of Mann–Whitney, corrected for {count} (Holm)", "bold")
+        say(
+            console,
+            f"\ncomparisons: ratio of the medians; p of Mann–Whitney, corrected for {count} (Holm)",
+            "bold",
+            wrap=True,
+        )
         draw_table(console, comparison_table(results))
     show_messages(to_notes(results.notes), console)
 

@@ -34,7 +34,12 @@ def show_changes(changes: CampaignChanges, wide: bool = False) -> None:
         tolerance = f"tolerance {metric.threshold * 100:g} %"
         say(console, f"\n{metric.name} ({metric.of}, {metric.better} is better, {tolerance})", "bold")
         draw_table(console, changes_table(changes, metric))
-    say(console, f"\nratio: median of new ÷ median of base; p of Mann–Whitney, corrected for {count} (Holm)", "dim")
+    say(
+        console,
+        f"\nratio: median of new ÷ median of base; p of Mann–Whitney, corrected for {count} (Holm)",
+        "dim",
+        wrap=True,
+    )
     if changes.unmatched:
         draw_table(console, unmatched_table(changes))
     alone = unmatched_metrics_text(changes)
