@@ -142,10 +142,17 @@ def test_what_cannot_be_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         ):
             look_at("open.bp")
     look_at("open.bp")
+    (tmp_path / "broken.h5").write_bytes(b"no HDF5")
+    with pytest.raises(RunError, match=r"(?s)broken.h5: cannot open .*look again when it has ended; .*: wf report"):
+        look_at("broken.h5")
+    (tmp_path / "both").mkdir()
+    (tmp_path / "open.bp").rename("both/whole.bp")
+    (tmp_path / "broken.h5").rename("both/broken.h5")
+    assert any("broken.h5" in note for note in look_at("both", page="both.html").notes)
     with pytest.raises(
         RunError, match=r"cannot write nowhere/page.html: No such file or directory\n  name another file: `-o"
     ):
-        look_at("open.bp", page="nowhere/page.html")
+        look_at("both", page="nowhere/page.html")
 
 
 def test_without_plotly_the_message_names_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

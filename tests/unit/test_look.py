@@ -63,6 +63,11 @@ def test_particles_are_one_entry_with_all_that_stands_beside_their_position(
     assert [column.label for column in found] == columns
 
 
+def test_a_species_and_a_variable_of_one_name_are_two_entries() -> None:
+    found, _ = make_views([contents(position=(9, 3), particles=())], range(3))
+    assert [each.name for each in found] == ["particles (particles)", "particles"]
+
+
 def test_a_curve_over_x_is_no_particle() -> None:
     assert find_species({"x": (9,), "y": (9,)}) == {}
 
@@ -91,6 +96,11 @@ def test_the_page_never_carries_more_than_its_limit(kind: str, extent: Shape, li
     assert finer.strides == large.strides or carried_bytes(views[0], finer) > limit // 3, "thinned more than is needed"
 
 
+def test_arrays_of_one_size_are_thinned_alike() -> None:
+    small, u, v = thin([view("line", 10), view("volume", 48, 48, 48), view("volume", 48, 48, 48)], 3 * 48**3 * 4)
+    assert u == v and u != whole(view("volume", 48, 48, 48)) and small == whole(view("line", 10))
+
+
 def test_a_view_that_cannot_be_thinned_enough_is_left_out() -> None:
     assert thin([view("volume", 100, 100, 100)], 1000) == [None]
 
@@ -102,7 +112,7 @@ def test_what_was_thinned_is_said() -> None:
     )
     assert (
         thinning_text(view("volume", 90, 9, 90), Thinning(1, (4, 1, 3), 8))
-        == "every 4th cell along axis 0 and every 3rd cell along axis 2"
+        == "every 4th cell along axis 0, every 3rd cell along axis 2"
     )
     assert thinning_text(view("particles", 900), Thinning(1, (22,), 8)) == "every 22nd particle"
     assert [ordinal(n) for n in (2, 3, 11, 12, 23, 101)] == ["2nd", "3rd", "11th", "12th", "23rd", "101st"]

@@ -38,7 +38,8 @@ def read_files(runs: Sequence[RunFiles], limit: int) -> tuple[list[FileView], li
         views = tuple(view for view in file.views if view.name in thinned)
         found.append(_with_numbers(replace(file, views=views, thinned=thinned), runs, notes))
     if not any(file.views for file in found):
-        raise RunError("there are no numbers to look at" + (f": {'; '.join(notes)}" if notes else ""))
+        hint = "if a file is still being written, look again when it has ended; what it should hold: wf report"
+        raise RunError("there are no numbers to look at" + (f": {'; '.join(notes)}" if notes else ""), hint)
     return [file for file in found if file.views], notes
 
 
@@ -78,8 +79,11 @@ def _with_numbers(file: FileView, runs: Sequence[RunFiles], notes: list[str]) ->
     for run, files in enumerate(runs):
         numbers: dict[str, tuple[Carried, ...]] = {}
         if file.name in files and any(extent is not None for view in file.views for extent in view.extents[run]):
-            numbers, failed = read_numbers(files[file.name], run, file.steps, file.views, file.thinned)
-            notes += [f"left out: {text}" for text in failed]
+            try:
+                numbers, failed = read_numbers(files[file.name], run, file.steps, file.views, file.thinned)
+                notes += [f"left out: {text}" for text in failed]
+            except RunError as error:
+                notes.append(f"left out: {error.message}")
         read.append(numbers)
     views = tuple(view for view in file.views if any(view.name in numbers for numbers in read))
     carried = {

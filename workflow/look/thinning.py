@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import groupby
 from math import prod
 
 from workflow.look.look_model import DataView, Thinning, ViewKind
@@ -22,14 +23,18 @@ FEWEST_CELLS = 8
 def thin(views: Sequence[DataView], limit: int) -> list[Thinning | None]:
     """What is taken of each view, so that all together have at most `limit` bytes; None: not even a few cells fit.
 
-    Each gets an equal share of the bytes; what small ones do not need goes to the others.
+    Each gets an equal share of the bytes; what small ones do not need goes to the others. Those of one size are thinned
+    alike, so that they can be compared.
     """
     found: list[Thinning | None] = [None] * len(views)
     left, waiting = limit, len(views)
-    for index in sorted(range(len(views)), key=lambda index: carried_bytes(views[index], whole(views[index]))):
-        found[index] = thinned = _fit(views[index], left // waiting)
-        waiting -= 1
-        left -= carried_bytes(views[index], thinned) if thinned else 0
+    sizes = [carried_bytes(view, whole(view)) for view in views]
+    for _, group in groupby(sorted(range(len(views)), key=sizes.__getitem__), key=sizes.__getitem__):
+        share = left // waiting
+        for index in group:
+            found[index] = thinned = _fit(views[index], share)
+            waiting -= 1
+            left -= carried_bytes(views[index], thinned) if thinned else 0
     return found
 
 
@@ -66,10 +71,8 @@ def thinning_text(view: DataView, thinning: Thinning) -> str:
     elif largest > 1 and len(set(thinning.strides)) == 1:
         parts.append(f"every {ordinal(largest)} cell along each axis")
     elif largest > 1:
-        cells = " and ".join(
-            f"every {ordinal(n)} cell along axis {axis}" for axis, n in enumerate(thinning.strides) if n > 1
-        )
-        parts.append(cells)
+        strides = enumerate(thinning.strides)
+        parts += [f"every {ordinal(stride)} cell along axis {axis}" for axis, stride in strides if stride > 1]
     if thinning.item_bytes < view.item_bytes:
         parts.append("numbers with 7 digits")
     return ", ".join(parts)
@@ -102,15 +105,18 @@ def _fit(view: DataView, share: int) -> Thinning | None:
 
 
 def _coarser(view: DataView, strides: Shape) -> Shape | None:
-    """The next strides that take fewer cells, the same along each axis that keeps enough; None where there are none."""
+    """The next strides, with fewer cells along the axis that keeps the most; None where none of them keeps enough.
+
+    Of equal axes the slowest comes first: the planes across it stay whole longest.
+    """
     lengths = [max((extent[axis] for extent in _given(view)), default=0) for axis in range(len(strides))]
-    stride, cells = max(strides, default=1), _most_cells(view, strides)
-    while stride < max(lengths, default=0) // FEWEST_CELLS:
-        stride = max(stride + 1, stride * 9 // 8)
-        found = tuple(min(stride, max(1, length // FEWEST_CELLS)) for length in lengths)
-        if _most_cells(view, found) < cells:
-            return found
-    return None
+    kept = kept_extent(tuple(lengths), strides)
+    axis = kept.index(max(kept)) if kept else 0
+    if not kept or kept[axis] <= FEWEST_CELLS:
+        return None
+    # The least stride with fewer cells.
+    stride = -(-lengths[axis] // (kept[axis] - max(1, kept[axis] // 16)))
+    return (*strides[:axis], stride, *strides[axis + 1 :])
 
 
 def _most_cells(view: DataView, strides: Shape) -> int:

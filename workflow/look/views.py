@@ -35,9 +35,9 @@ def make_views(runs: Sequence[FileContents | None], steps: Sequence[int]) -> tup
     views: list[DataView] = []
     for folder, columns in find_species(numbers).items():
         extents = tuple(_extents(each.get(columns[0].variable), steps, None) for each in shapes)
-        views.append(
-            DataView(folder.strip("/") or "particles", "particles", columns, extents, _item_bytes(types, columns))
-        )
+        name = folder.strip("/") or "particles"
+        unique = f"{name} (particles)" if name in numbers else name
+        views.append(DataView(unique, "particles", columns, extents, _item_bytes(types, columns)))
     of_particles = {column.variable for view in views for column in view.columns}
     for name, shape in numbers.items():
         if name in of_particles:

@@ -220,7 +220,8 @@ function scalarPanels(file, view, index) {
     const x = timed ? {values: times, label: file.timeUnit ? `time (${file.timeUnit})` : "time"} : {values: steps, label: "step"};
     return {...curve(x, values, name), mark: index};
   };
-  const panels = found.map((cells, run) => cells && draw(cells.values, run, text));
+  const range = statistics(found.flatMap((cells) => cells ? Array.from(cells.values) : []));
+  const panels = found.map((cells, run) => cells && {...draw(cells.values, run, text), ...(range.low < range.high ? {range: [range.low, range.high]} : {})});
   return withDifference(panels, found, (a, b) => draw(subtract(a.values, b.values), 0, `difference of ${text}`));
 }
 
@@ -265,7 +266,7 @@ function particlePanels(view, index) {
     const every = Math.ceil(values.length / MOST_POINTS), other = numbers(view, run, index, b);
     const pick = (each) => each.filter((_, i) => i % every === 0);
     return {kind: "points", x: pick(values), y: pick(other), xLabel: label(across), yLabel: label(up), xRange: ranges[0], yRange: ranges[1],
-      about: every > 1 ? `${text}; drawn is one of ${every}` : text};
+      about: every > 1 ? `${text}; one of ${every} is drawn` : text};
   });
   return withDifference(panels, counted, (one, other) => draw({...one, values: subtract(one.values, other.values)}, "difference of particles"));
 }
@@ -292,14 +293,14 @@ function logRange([low, high]) {
   return [low > 0 ? Math.max(Math.log10(low), top - DECADES) : top - DECADES, top];
 }
 
-function figureOf(panel) {
+function figureOf(panel, pixels) {
   const logarithmic = byId("logarithmic").checked && !panel.difference;
   const layout = {
     margin: {l: 60, r: 15, t: 10, b: 50}, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
     font: {color: colour("--text"), family: getComputedStyle(document.body).fontFamily, size: 12},
     showlegend: false, xaxis: axisOf(panel.xLabel), yaxis: axisOf(panel.yLabel), bargap: 0, hovermode: "closest",
   };
-  if (panel.kind === "map") return mapFigure(panel, layout, logarithmic);
+  if (panel.kind === "map") return mapFigure(panel, layout, logarithmic, pixels);
   const style = {x: panel.x, y: panel.y, marker: {color: colour("--compute")}, line: {color: colour("--compute"), width: 1.6}};
   if (logarithmic && panel.kind !== "points") layout.yaxis.type = "log";
   if (panel.kind === "bars") return {traces: [{type: "bar", x: panel.x, y: panel.y, marker: {color: colour("--compute"), line: {width: 0}}}], layout};
@@ -316,10 +317,11 @@ function figureOf(panel) {
   return {traces, layout};
 }
 
-function mapFigure(panel, layout, logarithmic) {
+function mapFigure(panel, layout, logarithmic, pixels) {
+  layout.margin.b = 115;  // room for the axis, and the scale below it
   const z = logarithmic ? panel.z.map((row) => Array.from(row, (value) => value > 0 ? Math.log10(value) : null)) : panel.z;
   const trace = {type: "heatmap", x: panel.x, y: panel.y, z, colorscale: panel.difference ? DIFFERENCES : "Viridis",
-    colorbar: {title: {text: logarithmic ? `log₁₀ of ${panel.zLabel}` : panel.zLabel, side: "top"}, orientation: "h", y: -0.17, yanchor: "top", len: 280, lenmode: "pixels", thickness: 12, outlinewidth: 0}};
+    colorbar: {title: {text: logarithmic ? `log₁₀ of ${panel.zLabel}` : panel.zLabel, side: "top"}, orientation: "h", y: -58 / (pixels - 125), yanchor: "top", len: 280, lenmode: "pixels", thickness: 12, outlinewidth: 0}};
   const found = panel.range ?? (({low, high}) => [low, high])(statistics(panel.z.flatMap((row) => Array.from(row))));
   let [low, high] = logarithmic ? logRange(found) : found;
   if (panel.difference) { high = Math.max(Math.abs(low), Math.abs(high)) || 1; low = -high; }
@@ -351,7 +353,7 @@ async function drawPanel(panel, figure) {
   const plot = figure.querySelector(".plot"), drawable = panel.kind !== "text";
   plot.hidden = figure.querySelector("button").hidden = !drawable;
   if (!drawable) { Plotly.purge(plot); return; }
-  const {traces, layout} = figureOf(panel);
+  const {traces, layout} = figureOf(panel, plot.clientHeight);
   await Plotly.react(plot, traces, layout, CONFIG);
 }
 
