@@ -18,12 +18,11 @@ _NUMBERED = re.compile(r"(.*?)(\d+)")
 
 
 class Picture(NamedTuple):
-    """One picture; `png` is the file as base64, empty where it is too large. `number`: of its step, in a series."""
+    """One picture; `png` is the file as base64, empty where it is too large."""
 
     name: str
     size: str
     png: str
-    number: int | None = None
 
 
 class PictureSeries(NamedTuple):
@@ -51,7 +50,7 @@ def embed_pictures(run_dir: Path) -> ReportPictures:
     series = [
         PictureSeries(
             f"{key.relative_to(run_dir).as_posix()}…",
-            [_embedded(path, run_dir, number_of(path)) for path in choose_of_series(paths)],
+            [_embedded(path, run_dir) for path in choose_of_series(paths)],
             len(paths),
         )
         for key, paths in numbered.items()
@@ -95,7 +94,7 @@ def _spread(paths: Sequence[Path], most: int) -> list[Path]:
     return [paths[index] for index in sorted(places)]
 
 
-def _embedded(path: Path, run_dir: Path, number: int | None = None) -> Picture:
+def _embedded(path: Path, run_dir: Path) -> Picture:
     data = path.read_bytes()
     png = base64.b64encode(data).decode("ascii") if len(data) <= LARGEST_BYTES else ""
-    return Picture(path.relative_to(run_dir).as_posix(), size(len(data)), png, number)
+    return Picture(path.relative_to(run_dir).as_posix(), size(len(data)), png)
