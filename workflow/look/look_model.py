@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from workflow.compare.data_files import VariableKind
 from workflow.stage import Shape
 
 ViewKind = Literal["scalar", "line", "image", "volume", "particles"]
@@ -28,11 +29,10 @@ class VariableLabel(NamedTuple):
 
 @dataclass(frozen=True)
 class FileContents:
-    """A file of one run, without its numbers. `shapes`: variable → its shape in each step, None where it has none."""
+    """A file of one run, without its numbers. `kinds`: variable → its type and shape in each step, or None."""
 
     steps: tuple[StepTime, ...]
-    types: Mapping[str, str]
-    shapes: Mapping[str, tuple[Shape | None, ...]]
+    kinds: Mapping[str, tuple[VariableKind | None, ...]]
     labels: Mapping[str, VariableLabel] = field(default_factory=dict)
     time_unit: str = ""
 
@@ -43,6 +43,12 @@ class ViewColumn(NamedTuple):
     label: str
     variable: str
     element: int | None = None
+
+    def is_in(self, shape: Shape, extent: Shape) -> bool:
+        """Whether a variable of this shape has this column for all cells of a view; the last axis may change."""
+        if self.element is None:
+            return shape == extent
+        return shape[:-1] == extent and self.element < shape[-1]
 
 
 @dataclass(frozen=True)
