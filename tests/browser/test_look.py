@@ -141,7 +141,7 @@ def test_a_shock_run_step_by_step(runs: dict[str, Path], open_page: PageOpener, 
     looker.choose(across="index")
     np.testing.assert_array_equal(looker.drawn()["x"], np.arange(len(pattern[2]["line_q"])))
 
-    looker.choose(variable="particles", column="position z")
+    looker.choose(variable="particles")  # by itself the position along the shock
     z, velocity = atoms[2]["position"][:, 2], atoms[2]["velocity"][:, 2]
     every = np.concatenate([step["position"][:, 2] for step in atoms])
     np.testing.assert_array_equal(looker.drawn()["y"], counts(z, every, 100))
@@ -150,7 +150,7 @@ def test_a_shock_run_step_by_step(runs: dict[str, Path], open_page: PageOpener, 
     looker.press(*["ArrowLeft"] * (3 - int(farthest)))
     np.testing.assert_array_equal(looker.drawn()["y"], counts(atoms[farthest]["position"][:, 2], every, 100))
     looker.press("Home", "ArrowRight", "ArrowRight")
-    looker.choose(form="points of two", against="velocity z")
+    looker.choose(form="points of two")  # and the velocity along it
     np.testing.assert_array_equal(looker.drawn()["x"], z)
     np.testing.assert_array_equal(looker.drawn()["y"], velocity)
     looker.choose(form="density of two")

@@ -13,6 +13,7 @@ import openpmd_api as io
 import pytest
 
 from workflow import stage
+from workflow.physical_units import to_unit
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples/04-openpmd"
@@ -42,6 +43,24 @@ def test_growth_rate(plasma: Path) -> None:
     assert float(found[2]) == pytest.approx(5.641e9 / np.sqrt(8), rel=1e-3)
     assert float(found[1]) == pytest.approx(float(found[2]), rel=0.05)
     assert min(matplotlib.image.imread(plasma / "picture.png").shape[:2]) > 300
+
+
+def test_a_component_knows_the_units_of_openpmd(plasma: Path) -> None:
+    momentum = "/data/particles/electrons/momentum/x"
+    histogram = ROOT / "components/histogram/program.py"
+    run(histogram, "--read", "plasma.bp", "--write", "found.bp", "--variable", momentum, "--bins", 20, cwd=plasma)
+    with stage.open_reader(path=plasma / "found.bp") as reader:
+        step = next(iter(reader))
+        assert (step.label("edges"), step.label("mean")) == (
+            "momentum x of electrons",
+            "mean of momentum x of electrons",
+        )
+        units = [to_unit(step.unit(name)) for name in ("edges", "pdf", "time")]
+    # electron mass × 6,000 km/s, and 1/ω
+    expected = (9.1093837015e-31 * 6e6, (1, 1, -1, 0, 0, 0, 0)), (1 / 5.641e9, (0, 0, 1, 0, 0, 0, 0))
+    for unit, (si, powers) in zip((units[0], units[2]), expected, strict=True):
+        assert unit is not None and unit.si == pytest.approx(si, rel=1e-3) and unit.powers == powers
+    assert units[1] is not None and units[0] is not None and units[1].si * units[0].si == pytest.approx(1.0)
 
 
 def test_energy_and_momentum_are_kept(plasma: Path) -> None:

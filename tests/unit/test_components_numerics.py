@@ -11,7 +11,7 @@ import pytest
 
 from components.gray_scott.program import Field, check_stable, grid_shape, uniform
 from components.histogram.program import combined, count_values, make_edges, moments
-from components.plot.drawing import KEPT, Panel, Shot, edges_of, limits
+from components.plot.drawing import KEPT, Names, Panel, Shot, edges_of, in_readable_units, limits
 from components.plot.labels import Quantity
 from components.synthetic.program import grid_content, particle_content
 
@@ -131,6 +131,21 @@ def test_a_panel_keeps_few_steps_evenly_and_always_the_newest() -> None:
     assert kept[-1] == 5 * KEPT + 2
     assert len(set(np.diff(kept[:-1]).tolist())) == 1
     assert (panel.low, panel.high) == (0.0, 5 * KEPT + 2.0)
+
+
+def test_pictures_have_units_that_people_can_read() -> None:
+    panel = Panel("p", Quantity("density", "2e23 s/kg/m"), 1, x=Quantity("momentum", "5e-24 kg*m/s"))
+    panel.add(Shot(0, 40.0, np.array([0.0, 10.0]), np.array([-3.0, 3.0])))
+    shown = in_readable_units(panel, Names("time", Quantity("time", "1.5e-10 s"), panel.x))
+    assert (shown.value, shown.x) == ("density (10²⁴ s/(kg·m))", "momentum (10⁻²⁴ kg·m/s)")
+    assert (shown.time.label, shown.time.moment(6.0)) == ("time (ns)", "6 ns")
+    (shot,) = shown.panel.shots
+    assert [shot.time, *shot.x, *shot.values] == pytest.approx([6.0, -15.0, 15.0, 0.0, 2.0])
+    given = SimpleNamespace(range=[0.0, 5.0], log=False)
+    assert limits(shown.panel, given) == pytest.approx((0.0, 1.0)), "a range is in the units of the data"
+    assert (
+        in_readable_units(Panel("V", Quantity("V"), 0, shots=[shot]), Names("", Quantity("step"), panel.x)).value == "V"
+    )
 
 
 @pytest.mark.parametrize(

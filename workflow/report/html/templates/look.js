@@ -129,11 +129,19 @@ function drawnAxes(view) {
   return view.strides.map((_, axis) => axis).filter((axis) => axis !== cutAxis(view));
 }
 
+// Of particles the last axis of their position, and the momentum or velocity along it: phase space.
+function usualColumns(names) {
+  const across = Math.max(0, names.findLastIndex((name) => name.startsWith("position")));
+  const up = names.findIndex((name) => /^(momentum|velocity) /.test(name) && name.at(-1) === names[across].at(-1));
+  return [across, up >= 0 ? up : Math.min(1, names.length - 1)];
+}
+
 function chooseVariable() {
   const {file, view} = now(), step = Number(byId("step").dataset.number ?? NaN);
   fill("form", FORMS[view.kind]);
-  fill("column", view.columns.map((column, i) => [i, column.name]));
-  fill("against", view.columns.map((column, i) => [i, column.name]), Math.min(1, view.columns.length - 1));
+  const names = view.columns.map((column) => column.name), [across, up] = usualColumns(names);
+  fill("column", names.map((name, i) => [i, name]), across);
+  fill("against", names.map((name, i) => [i, name]), up);
   fill("axis", view.strides.map((_, axis) => [axis, `axis ${axis}`]));
   byId("step").max = Math.max(0, view.taken.length - 1);
   // The step that was shown before, or the last one before it.
