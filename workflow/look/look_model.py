@@ -6,11 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+import numpy as np
+
 from workflow.compare.data_files import VariableKind
 from workflow.stage import Shape
 
 ViewKind = Literal["scalar", "line", "image", "volume", "particles"]
 KIND_OF_DIMENSIONS: dict[int, ViewKind] = {0: "scalar", 1: "line", 2: "image", 3: "volume"}
+
+
+def is_number(kind: VariableKind) -> bool:
+    """Whether NumPy has this type; text and structures are not drawn."""
+    return kind.type in np.sctypeDict
 
 
 class StepTime(NamedTuple):

@@ -12,9 +12,17 @@ import numpy as np
 from workflow.compare.array_difference import boxes
 from workflow.compare.data_files import DataStep, VariableKind, open_data
 from workflow.errors import RunError
-from workflow.look.look_model import Carried, DataView, FileContents, StepTime, Thinning, VariableLabel, ViewColumn
+from workflow.look.look_model import (
+    Carried,
+    DataView,
+    FileContents,
+    StepTime,
+    Thinning,
+    VariableLabel,
+    ViewColumn,
+    is_number,
+)
 from workflow.look.thinning import kept_extent
-from workflow.look.views import is_number
 from workflow.stage import Array, Shape
 
 

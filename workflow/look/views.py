@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-import numpy as np
-
 from workflow.compare.data_files import VariableKind
-from workflow.look.look_model import KIND_OF_DIMENSIONS, DataView, FileContents, ViewColumn
+from workflow.look.look_model import KIND_OF_DIMENSIONS, DataView, FileContents, ViewColumn, is_number
 from workflow.stage import Shape
 
 AXES = ("x", "y", "z")
@@ -49,11 +47,6 @@ def make_views(runs: Sequence[FileContents | None], steps: Sequence[int]) -> tup
     for view in views:
         left_out |= dict.fromkeys(_other_shapes(view, kinds), "in steps where its shape has other axes")
     return views, left_out
-
-
-def is_number(kind: VariableKind) -> bool:
-    """Whether NumPy has this type; text and structures are not drawn."""
-    return kind.type in np.sctypeDict
 
 
 def find_species(shapes: Mapping[str, Shape]) -> dict[str, tuple[ViewColumn, ...]]:
