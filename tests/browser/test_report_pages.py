@@ -80,6 +80,9 @@ def test_pictures_of_steps_have_a_slider_and_keys(folder: Path, open_page: PageO
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowRight")
     assert shown() == ["pictures/frames/step00002.png"]
+    # What scrolls by these keys keeps them.
+    page.locator(".scroll").first.press("ArrowRight")
+    assert shown() == ["pictures/frames/step00002.png"]
     page.locator(".series input").press("End")
     page.keyboard.press("ArrowLeft")
     assert shown() == ["pictures/frames/step00010.png"]

@@ -141,6 +141,42 @@ def test_repetitions_of_a_campaign_stay(tmp_path: Path, monkeypatch: pytest.Monk
     assert run.exists()
 
 
+@pytest.mark.parametrize("inner", ["runs/in", "stages/md/work/second", "campaigns/study/runs/key-r1"])
+def test_a_run_with_other_runs_in_it_stays(inner: str, tmp_path: Path) -> None:
+    """Started in the directory of a run, or put there by `--run-dir`; data and links are not searched."""
+    outer = make_run("r", 1)
+    plain = make_run("plain", 2)
+    (plain / "streams/deep.bp").mkdir()
+    (plain / "streams/deep.bp" / PLAN_FILE).write_text("a file of an engine")
+    (plain / "other").symlink_to(outer)
+    place = Path("runs/r") / inner
+    write_lines(make_run(place.name, 3, folder=place.parent) / "events.jsonl", make_events(METRICS)[:-1])
+    with Heartbeat(tmp_path / place):
+        result = json.loads(clean("--keep", "0", "--json", "--yes").stdout)
+        assert f"r stays: it has other runs in it: {inner}" in str(clean("r", "--yes", code=2).exception)
+    assert {run["name"]: run["action"] for run in result["runs"]} == {"r": "stays", "plain": "removed"}
+    assert (place / PLAN_FILE).exists()
+
+
+def test_a_campaign_in_a_run_keeps_it() -> None:
+    ledger = make_run("r", 1) / "campaigns/study/ledger.jsonl"
+    ledger.parent.mkdir(parents=True)
+    ledger.touch()
+    assert "other runs in it: campaigns/study" in clean("--keep", "0", "--dry-run").stdout
+
+
+def test_the_run_that_one_is_in_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = make_run("r", 1)
+    monkeypatch.chdir(run / "stages")
+    assert "the working directory is in it" in str(clean("..", "--yes", code=2).exception)
+    assert run.exists()
+
+
+def test_a_run_directly_below_the_root_can_be_listed() -> None:
+    (run,) = find_runs([Path("/no-such-run")], "ledger.jsonl")
+    assert run.must_stay
+
+
 def found(*runs: Path) -> Removal:
     listed = find_runs(runs, "ledger.jsonl")
     return Removal(listed, why_they_stay(listed, Criteria(0), time.time()), [])
@@ -182,6 +218,50 @@ def test_a_run_that_changes_while_it_is_renamed_comes_back(monkeypatch: pytest.M
     assert (run / "late.txt").exists()
 
 
+def test_a_changed_run_whose_name_is_taken_is_kept_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As above, and then somebody makes a new run of that name: shown by a rename that does both."""
+    run = make_run("r", 1)
+    rename, listed = Path.rename, look_into(run)
+    assert listed is not None
+
+    def rename_and_make(self: Path, target: Path) -> Path:
+        if self == run:
+            (run / "late.txt").write_text("late")
+        moved = rename(self, target)
+        if self == run:
+            make_run("r", 2)
+        return moved
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "rename", rename_and_make)
+        said = remove_run(run, listed)
+    (kept,) = Path("runs").glob(".removed-*-r")
+    assert said.startswith(f"it has changed since it was listed, and is {kept.absolute()} now")
+    result = clean("--keep", "0", "--yes")
+    assert f"{kept} stays: it is the whole run r" in result.stdout
+    assert f"to get it back: mv -T {kept} runs/r\n" in result.stdout
+    assert names() == {kept.name}, "the new run is gone, the changed one is kept"
+    assert (kept / "late.txt").read_text() == "late"
+
+
+def test_a_run_whose_plan_cannot_be_removed_is_where_it_was() -> None:
+    """A folder cannot be removed like a file, not even by root."""
+    run = make_run("r", 1)
+    (run / PLAN_FILE).unlink()
+    (run / PLAN_FILE).mkdir()
+    listed = look_into(run)
+    assert listed is not None
+    assert remove_run(run, listed).startswith("it cannot be removed: ")
+    assert look_into(run) == listed
+
+
+def test_a_name_of_many_bytes_can_be_removed() -> None:
+    name = "é" * 125
+    make_run(name, 1)
+    clean(name, "--yes")
+    assert names() == set()
+
+
 @pytest.mark.parametrize("at", ["look", "removal"])
 def test_an_interrupted_removal_leaves_each_run_whole_or_gone(at: str, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = [make_run(f"r{number}", number) for number in range(3)]
@@ -205,8 +285,9 @@ def test_an_interrupted_removal_leaves_each_run_whole_or_gone(at: str, monkeypat
     assert Path("runs/latest").resolve() == runs[2 if at == "removal" else 0]
     listed = CliRunner().invoke(wf, ["runs", "--json"])
     assert {run["name"] for run in json.loads(listed.stdout)["runs"]} == whole, "the rest of a run is no run"
-    said = clean("--yes").stdout
-    assert ("what is left of 1 removed run" in said) == (at == "removal")
+    said = clean("--yes")
+    assert ("what is left of 1 removed run" in said.stdout) == (at == "removal")
+    assert ("r0 was removed in part: what is left is runs/.removed-" in said.stdout) == (at == "removal")
     assert names() == {*whole, "latest"}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from workflow.errors import RunError, to_message
+from workflow.errors import Problem, RunError, to_message, to_notes
 from workflow.formatting import plural, size
 from workflow.report.read.removable_runs import FoundRun
 from workflow.report.show.printing import show_messages, show_table
@@ -21,12 +22,17 @@ from workflow.run.run_removal import Rest, remove_rest, remove_run, repair_lates
 @dataclass(frozen=True)
 class Removal:
     """The runs that were found, the newest first, why each of them stays (empty: it is to be removed), and what is left
-    of runs whose removal was interrupted.
+    of runs whose removal was interrupted: `left`, whole runs among them.
     """
 
     found: Sequence[FoundRun]
     stays: Sequence[str]
-    rests: Sequence[Rest]
+    left: Sequence[Rest]
+
+    @property
+    def rests(self) -> list[Rest]:
+        """What is left of runs and is to be removed."""
+        return [rest for rest in self.left if not rest.is_whole]
 
     @property
     def chosen(self) -> list[FoundRun]:
@@ -54,7 +60,15 @@ def show_removal(removal: Removal) -> None:
     stay = [f"{run.directory.name} stays: {run.must_stay}" for run in removal.found if run.must_stay]
     others = Counter(why for run, why in zip(removal.found, removal.stays, strict=True) if why and not run.must_stay)
     stay += [f"{plural(count, 'run')} {'stays' if count == 1 else 'stay'}: {why}" for why, count in others.items()]
-    show_messages([to_message("note", text) for text in stay])
+    show_messages([*to_notes(stay), *map(_rest_note, removal.left)])
+
+
+def _rest_note(rest: Rest) -> Problem:
+    if not rest.is_whole:
+        text = f"{rest.name} was removed in part: what is left is {rest.directory}, {size(rest.size)}"
+        return to_message("note", text)
+    back = shlex.join(["mv", "-T", str(rest.directory), str(rest.directory.with_name(rest.name))])
+    return to_message("note", f"{rest.directory} stays: it is the whole run {rest.name}", f"to get it back: {back}")
 
 
 def is_agreed(removal: Removal) -> bool:

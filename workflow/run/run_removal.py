@@ -1,6 +1,7 @@
 """Removes run directories. Each is renamed first: whenever the removal is interrupted, a run is whole or gone.
 
-What is left of one that was renamed is `.removed-ID-NAME` beside it, which the next removal finds.
+What is left of one that was renamed is `.removed-ID-NAME` beside it, which the next removal finds. Its plan goes first:
+what still has it is whole.
 """
 
 from __future__ import annotations
@@ -11,24 +12,34 @@ import re
 import secrets
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from workflow.run.run_directory import LATEST, RUNS, point_latest
+from workflow.run.run_directory import LATEST, PLAN_FILE, RUNS, point_latest
 from workflow.run.run_names import known_runs
 
 _BLOCK = 512  # the unit of st_blocks
-_LONGEST = 200
-_REST = re.compile(r"\.removed-[0-9a-f]{8}-.+")
+_LONGEST = 200  # bytes of a name, which with `.removed-ID-` stay below the 255 of Linux's file systems
+_REST = re.compile(r"\.removed-[0-9a-f]{8}-(.*)")
 
 
 @dataclass(frozen=True)
 class Rest:
-    """What is left of a run whose removal was interrupted: where, and how many bytes on disk."""
+    """What is left of a run whose removal was interrupted: where, and how many bytes on disk.
+
+    `is_whole`: its removal had not begun, or another `wf clean` looks at it now.
+    """
 
     directory: Path
     size: int
+    is_whole: bool
+
+    @property
+    def name(self) -> str:
+        """That of the run; a very long one is cut off."""
+        found = _REST.fullmatch(self.directory.name)
+        return found[1] if found else self.directory.name
 
 
 @dataclass(frozen=True)
@@ -75,6 +86,22 @@ def _walk(directory: Path) -> Iterator[os.stat_result]:
                     waiting.append(entry.path)
 
 
+def find_inside(directory: Path, names: Collection[str]) -> Path | None:
+    """A folder below this one, relative to it, that has a file of one of these names; None where there is none.
+
+    Links are not followed, and the many files of a BP folder are not looked at. Raises OSError.
+    """
+    for folder, folders, files in os.walk(directory, onerror=_raise):
+        if Path(folder) != directory and any(name in files for name in names):
+            return Path(folder).relative_to(directory)
+        folders[:] = sorted(name for name in folders if not name.endswith(".bp"))
+    return None
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
 def remove_run(run_dir: Path, listed: RunContents) -> str:
     """Remove a run that is as it was when it was listed. Returns why it stays; empty when it is gone.
 
@@ -83,7 +110,8 @@ def remove_run(run_dir: Path, listed: RunContents) -> str:
     """
     if changed := _since_listed(run_dir, listed):
         return changed
-    away = run_dir.with_name(f".removed-{secrets.token_hex(4)}-{run_dir.name[:_LONGEST]}")
+    name = os.fsencode(run_dir.name)[:_LONGEST].decode(errors="ignore")
+    away = run_dir.with_name(f".removed-{secrets.token_hex(4)}-{name}")
     try:
         run_dir.rename(away)
     except OSError as error:
@@ -92,12 +120,23 @@ def remove_run(run_dir: Path, listed: RunContents) -> str:
         # Nobody finds it by its name any more: what has come until now is all that may have come.
         changed = _since_listed(away, listed)
     except BaseException:
-        away.rename(run_dir)
+        _rename_back(away, run_dir)
         raise
-    if changed:
+    try:
+        if not changed:
+            (away / PLAN_FILE).unlink()
+    except OSError as error:
+        changed = f"it cannot be removed: {error.strerror}"
+    return f"{changed}{_rename_back(away, run_dir)}" if changed else remove_rest(away)
+
+
+def _rename_back(away: Path, run_dir: Path) -> str:
+    """Give a run its name again. Returns where it is when the name is taken; empty when it is back."""
+    try:
         away.rename(run_dir)
-        return changed
-    return remove_rest(away)
+    except OSError as error:
+        return f", and is {away} now: it cannot be renamed back: {error.strerror}"
+    return ""
 
 
 def _since_listed(directory: Path, listed: RunContents) -> str:
@@ -119,13 +158,13 @@ def remove_rest(rest: Path) -> str:
 
 
 def find_rests(folder: Path) -> list[Rest]:
-    """What is left in a folder of runs whose removal was interrupted."""
-    rests = []
+    """What is left in a folder of runs whose removal was interrupted, by their names."""
+    rests: list[Rest] = []
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             if _REST.fullmatch(entry.name) and (contents := look_into(Path(entry.path))):
-                rests.append(Rest(Path(entry.path), contents.size))
-    return rests
+                rests.append(Rest(Path(entry.path), contents.size, Path(entry.path, PLAN_FILE).exists()))
+    return sorted(rests, key=lambda rest: rest.name)
 
 
 def repair_latest() -> None:

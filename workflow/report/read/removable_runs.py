@@ -13,7 +13,8 @@ from workflow.formatting import duration
 from workflow.report.read.run_list import list_runs
 from workflow.report.report_model import RunLine, RunVerdict
 from workflow.run.lease import may_be_written
-from workflow.run.run_removal import RunContents, look_into
+from workflow.run.run_directory import PLAN_FILE
+from workflow.run.run_removal import RunContents, find_inside, look_into
 
 ENDED: tuple[RunVerdict, ...] = ("succeeded", "failed", "interrupted", "stopped")
 """The states of runs that have a verdict."""
@@ -55,7 +56,7 @@ def find_runs(run_dirs: Sequence[Path], campaign_file: str) -> list[FoundRun]:
     """These runs, in this order. Takes up to ten seconds where a supervisor on another host may be dead.
 
     Args:
-        campaign_file: a folder that has it above `runs/` is that of a campaign.
+        campaign_file: a folder that has it is that of a campaign; its repetitions are below `runs/`.
     """
     return [_find(run_dir, line, campaign_file) for run_dir, line in zip(run_dirs, list_runs(run_dirs), strict=True)]
 
@@ -65,15 +66,28 @@ def _find(run_dir: Path, line: RunLine, campaign_file: str) -> FoundRun:
     ended = None if line.started is None or line.wall_s is None else line.started + line.wall_s
     if run_dir.is_symlink():
         stays = "it is a link to a run elsewhere"
-    elif (run_dir.resolve().parents[1] / campaign_file).exists():
+    elif (run_dir.resolve().parent.parent / campaign_file).exists():
         stays = "it is a repetition of a campaign"
     elif line.state not in ENDED:
         stays = _NOT_ENDED[line.state].format(name=run_dir.name)
     elif may_be_written(run_dir):
         stays = "its supervisor may still write the report"
+    elif contents is None:
+        stays = "not all of it can be read"
     else:
-        stays = "" if contents is not None else "not all of it can be read"
+        stays = _used_inside(run_dir, campaign_file)
     return FoundRun(run_dir, line, contents, ended, stays)
+
+
+def _used_inside(run_dir: Path, campaign_file: str) -> str:
+    """Why a run that has ended is still in use: by what is in its directory. Empty: it is not."""
+    if Path.cwd().is_relative_to(run_dir.resolve()):
+        return "the working directory is in it; `cd` to another one first"
+    try:
+        inside = find_inside(run_dir, (PLAN_FILE, campaign_file))
+    except OSError:
+        return "not all of it can be read"
+    return f"it has other runs in it: {inside}" if inside is not None else ""
 
 
 def why_they_stay(runs: Sequence[FoundRun], criteria: Criteria, now: float) -> list[str]:
