@@ -12,7 +12,16 @@ import numpy as np
 from workflow.compare.array_difference import boxes
 from workflow.compare.data_files import DataStep, VariableKind, open_data
 from workflow.errors import RunError
-from workflow.look.look_model import Carried, DataView, FileContents, StepTime, Thinning, VariableLabel, ViewColumn
+from workflow.look.look_model import (
+    Carried,
+    DataView,
+    FileContents,
+    StepTime,
+    Thinning,
+    VariableLabel,
+    ViewColumn,
+    is_number,
+)
 from workflow.look.thinning import kept_extent
 from workflow.stage import Array, Shape
 
@@ -24,8 +33,7 @@ def read_contents(path: Path) -> FileContents:
         RunError: the file cannot be read. WfError: a library that it takes is not installed.
     """
     marks: list[StepTime] = []
-    types: dict[str, str] = {}
-    shapes: dict[str, list[Shape | None]] = {}
+    found: dict[str, list[VariableKind | None]] = {}
     attributes: dict[str, Any] = {}
     with open_data(path) as steps:
         for index, step in enumerate(steps):
@@ -33,13 +41,12 @@ def read_contents(path: Path) -> FileContents:
             attributes = step.attributes()
             marks.append(StepTime(index if step.iteration is None else step.iteration, _time(step, kinds, attributes)))
             for name, kind in kinds.items():
-                types.setdefault(name, kind.type)
-                shapes.setdefault(name, [None] * index).append(kind.shape)
-            for name in shapes.keys() - kinds.keys():
-                shapes[name].append(None)
-    labels = {name: _label(name, attributes) for name in types}
+                found.setdefault(name, [None] * index).append(kind)
+            for name in found.keys() - kinds.keys():
+                found[name].append(None)
+    labels = {name: _label(name, attributes) for name in found}
     unit = labels.get("time", VariableLabel()).unit
-    return FileContents(tuple(marks), types, {name: tuple(each) for name, each in shapes.items()}, labels, unit)
+    return FileContents(tuple(marks), {name: tuple(each) for name, each in found.items()}, labels, unit)
 
 
 def read_numbers(
@@ -61,15 +68,16 @@ def read_numbers(
             kinds = step.kinds()
             index = place[count if step.iteration is None else step.iteration]
             for view in views:
-                if view.name in failed or index not in taken[view.name] or view.extents[run][index] is None:
+                extent = view.extents[run][index]
+                if view.name in failed or index not in taken[view.name] or extent is None:
                     continue
                 try:
-                    arrays = _read_view(step, kinds, view, thinned[view.name])
+                    arrays = _read_view(step, kinds, view, extent, thinned[view.name])
                 except RunError as error:
                     failed[view.name] = f"{view.name}: {error.message}"
                     continue
-                for column, values in zip(found[view.name], arrays, strict=True):
-                    column.add(taken[view.name].index(index), values, thinned[view.name].item_bytes)
+                for number, values in arrays.items():
+                    found[view.name][number].add(taken[view.name].index(index), values, thinned[view.name].item_bytes)
     carried = {
         name: tuple(column.carried() for column in columns) for name, columns in found.items() if name not in failed
     }
@@ -97,13 +105,20 @@ class _Column:
         return Carried(tuple(self._values), self._low if known else None, self._high if known else None)
 
 
-def _read_view(step: DataStep, kinds: Mapping[str, VariableKind], view: DataView, thinning: Thinning) -> list[Array]:
-    """The columns of a view in one step."""
+def _read_view(
+    step: DataStep, kinds: Mapping[str, VariableKind], view: DataView, extent: Shape, thinning: Thinning
+) -> dict[int, Array]:
+    """Number of a column → its values in one step, which need not have all of them."""
     arrays: dict[str, Array] = {}
-    for column in view.columns:
+    found: dict[int, Array] = {}
+    for number, column in enumerate(view.columns):
+        kind = kinds.get(column.variable)
+        if kind is None or not is_number(kind) or not column.is_in(kind.shape, extent):
+            continue
         if column.variable not in arrays:
-            arrays[column.variable] = read_thinned(step, kinds[column.variable], column, thinning.strides)
-    return [_element(arrays[column.variable], column) for column in view.columns]
+            arrays[column.variable] = read_thinned(step, kind, column, thinning.strides)
+        found[number] = _element(arrays[column.variable], column)
+    return found
 
 
 def read_thinned(step: DataStep, kind: VariableKind, column: ViewColumn, strides: Shape) -> Array:
