@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import sys
+import threading
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -269,3 +271,15 @@ def test_the_verb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert answer.exit_code == 0, answer.output
     assert answer.output.startswith("field.html: 1 file, 2 variables, 3 steps, ")
     assert "thinned: field.bp: field: every " in answer.output
+
+
+def test_a_page_for_a_pipe_goes_through_it(tmp_path: Path) -> None:
+    """And does not take its place, nor that of /dev/null."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    found: list[str] = []
+    reader = threading.Thread(target=lambda: found.append(pipe.read_text(encoding="utf-8")))
+    reader.start()
+    look_at(write_bp(tmp_path / "field.bp"), page=pipe)
+    reader.join(60)
+    assert pipe.is_fifo() and found[0].rstrip().endswith("</html>")

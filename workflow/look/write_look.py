@@ -88,6 +88,9 @@ def _without_suffix(name: str) -> str:
 def _write(page: Path, text: str) -> None:
     temporary = page.with_name(f".{page.name}.{os.getpid()}")
     try:
+        if page.exists() and not page.is_file():  # /dev/null, a pipe: nothing to be put in its place
+            page.write_text(text, encoding="utf-8")
+            return
         temporary.write_text(text, encoding="utf-8")
         temporary.replace(page)
     except OSError as error:
