@@ -77,10 +77,16 @@ def test_openpmd_iterations_are_steps(tmp_path: Path) -> None:
             file[f"data/{number}/particles/e/position/x"] = np.arange(4.0) + number
             file[f"data/{number}/particles/e/position/y"] = np.arange(4.0)
             file[f"data/{number}/meshes/rho"] = np.ones((2, 3))
-            file[f"data/{number}"].attrs["time"] = number / 10
+            file[f"data/{number}/meshes/rho"].attrs.update(unitSI=1e-9, unitDimension=np.eye(7)[0])
+            file[f"data/{number}/particles/e/position/x"].attrs["unitSI"] = 1e-10
+            file[f"data/{number}/particles/e/position"].attrs["unitDimension"] = np.eye(7)[0]
+            file[f"data/{number}"].attrs.update(time=number / 10, timeUnitSI=1e-15)
     look_at(tmp_path / "run.h5", page=tmp_path / "page.html")
     (file,) = model_of(tmp_path / "page.html")["files"]
-    assert file["steps"] == [0, 100] and file["times"] == [[0.0, 10.0]]
+    assert (file["steps"], file["times"], file["timeUnit"]) == ([0, 100], [[0.0, 10.0]], "fs")
+    columns = {view["name"]: view["columns"] for view in file["views"]}
+    assert columns["data/meshes/rho"] == [{"name": "data/meshes/rho", "label": "rho", "unit": "nm"}]
+    assert columns["data/particles/e"][0] == {"name": "position x", "label": "position x", "unit": "angstrom"}
     assert {view["name"]: view["kind"] for view in file["views"]} == {
         "data/particles/e": "particles",
         "data/meshes/rho": "image",

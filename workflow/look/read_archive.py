@@ -34,18 +34,24 @@ def read_contents(path: Path) -> FileContents:
     """
     marks: list[StepTime] = []
     found: dict[str, list[VariableKind | None]] = {}
-    attributes: dict[str, Any] = {}
+    labels: dict[str, VariableLabel] = {}
+    unit, described = "", -1
     with open_data(path) as steps:
         for index, step in enumerate(steps):
             kinds = step.kinds()
             attributes = step.attributes()
-            marks.append(StepTime(index if step.iteration is None else step.iteration, _time(step, kinds, attributes)))
+            time, time_unit = _time(step, kinds, attributes)
+            marks.append(StepTime(index if step.iteration is None else step.iteration, time))
+            unit = unit or time_unit
             for name, kind in kinds.items():
                 found.setdefault(name, [None] * index).append(kind)
+                # More attributes than before may describe it.
+                if name not in labels or len(attributes) != described:
+                    known = labels.get(name, VariableLabel())
+                    labels[name] = VariableLabel(step.label(name) or known.text, step.unit(name) or known.unit)
+            described = len(attributes)
             for name in found.keys() - kinds.keys():
                 found[name].append(None)
-    labels = {name: _label(name, attributes) for name in found}
-    unit = labels.get("time", VariableLabel()).unit
     return FileContents(tuple(marks), {name: tuple(each) for name, each in found.items()}, labels, unit)
 
 
@@ -141,15 +147,14 @@ def _element(array: Array, column: ViewColumn) -> Array:
     return array if column.element is None else array[..., column.element]
 
 
-def _time(step: DataStep, kinds: Mapping[str, VariableKind], attributes: Mapping[str, Any]) -> float | None:
-    """The time of a step: its variable `time`, or the attribute of its openPMD iteration."""
+def _time(step: DataStep, kinds: Mapping[str, VariableKind], attributes: Mapping[str, Any]) -> tuple[float | None, str]:
+    """The time of a step and its unit: its variable `time`, or the attribute of its openPMD iteration."""
     kind = kinds.get("time")
-    if kind is not None and not kind.shape and kind.type != "string":
-        return float(step.read("time", (), ()))
+    if kind is not None and not kind.shape and is_number(kind):
+        return float(np.real(step.read("time", (), ()))), step.unit("time")
     paths = (f"{slash}data{number}/time" for slash in ("/", "") for number in (f"/{step.iteration}", ""))
-    given = next((attributes[path] for path in paths if path in attributes), None)
-    return float(given) if isinstance(given, int | float) else None
-
-
-def _label(name: str, attributes: Mapping[str, Any]) -> VariableLabel:
-    return VariableLabel(str(attributes.get(f"{name}/long_name", "")), str(attributes.get(f"{name}/unit", "")))
+    path = next((path for path in paths if path in attributes), None)
+    value = np.ravel([] if path is None else attributes[path])
+    if path is None or not value.size or value.dtype.kind not in "iuf":
+        return None, ""
+    return float(value[0]), step.unit(path)
