@@ -97,6 +97,8 @@ docs: $(VENV)/dev  ## rewrite the generated reference pages
 	$(BIN)/python tools/reference.py
 
 docs-site: $(VENV)/dev  ## the documentation as a site: build/site/index.html; warnings are errors (Python 3.11 or newer)
+	@# Sphinx is among the dependencies from Python 3.11 on
+	@$(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "make docs-site needs Python 3.11 or newer"; exit 1; }
 	$(BIN)/python -m sphinx -b html -W --keep-going -E -q -j auto -c docs -d build/site-pages . build/site
 	@echo "the site: $(CURDIR)/build/site/index.html"
 

@@ -65,7 +65,10 @@ def to_unit(text: str) -> Unit | None:
                 return None
             power = int(match[2] or 1) * (1 if index == 0 else -1)
             base, base_powers = _UNITS[match[1]]
-            si *= base**power
+            try:
+                si *= base**power
+            except OverflowError:
+                return None
             powers = [mine + power * other for mine, other in zip(powers, base_powers, strict=True)]
     return Unit(si, tuple(powers))
 
@@ -81,8 +84,10 @@ def same_unit(one: str, other: str) -> bool:
 def unit_text(si: float, powers: Sequence[float]) -> str:
     """openPMD's unitSI and unitDimension as text: `nm`, `V/m`, `5.47e-24 kg*m/s`; "" for the number 1.
 
-    Powers that are no whole numbers have no text here: "".
+    Powers that are no whole numbers have no text here, and a number that is 0 or infinite is none: "".
     """
+    if not si or not math.isfinite(si):
+        return ""
     whole = tuple(round(power) for power in powers)
     if len(whole) != len(_NONE) or any(abs(power - each) > 1e-9 for power, each in zip(powers, whole, strict=True)):
         return ""
@@ -97,7 +102,7 @@ def unit_text(si: float, powers: Sequence[float]) -> str:
 def split_number(text: str) -> tuple[float, str]:
     """(the number in front of a unit, the unit itself): (1.0, `Å`), (5.47e-24, `kg*m/s`), (0.5, `1`)."""
     match = _NUMBERED.fullmatch(text.strip())
-    return (float(match[1]), match[2] or "1") if match else (1.0, text.strip())
+    return (float(match[1]), match[2] or "1") if match and float(match[1]) else (1.0, text.strip())
 
 
 def inverse(text: str) -> str:

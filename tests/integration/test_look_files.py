@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import sys
+import threading
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -75,10 +77,16 @@ def test_openpmd_iterations_are_steps(tmp_path: Path) -> None:
             file[f"data/{number}/particles/e/position/x"] = np.arange(4.0) + number
             file[f"data/{number}/particles/e/position/y"] = np.arange(4.0)
             file[f"data/{number}/meshes/rho"] = np.ones((2, 3))
-            file[f"data/{number}"].attrs["time"] = number / 10
+            file[f"data/{number}/meshes/rho"].attrs.update(unitSI=1e-9, unitDimension=np.eye(7)[0])
+            file[f"data/{number}/particles/e/position/x"].attrs["unitSI"] = 1e-10
+            file[f"data/{number}/particles/e/position"].attrs["unitDimension"] = np.eye(7)[0]
+            file[f"data/{number}"].attrs.update(time=number / 10, timeUnitSI=1e-15)
     look_at(tmp_path / "run.h5", page=tmp_path / "page.html")
     (file,) = model_of(tmp_path / "page.html")["files"]
-    assert file["steps"] == [0, 100] and file["times"] == [[0.0, 10.0]]
+    assert (file["steps"], file["times"], file["timeUnit"]) == ([0, 100], [[0.0, 10.0]], "fs")
+    columns = {view["name"]: view["columns"] for view in file["views"]}
+    assert columns["data/meshes/rho"] == [{"name": "data/meshes/rho", "label": "rho", "unit": "nm"}]
+    assert columns["data/particles/e"][0] == {"name": "position x", "label": "position x", "unit": "angstrom"}
     assert {view["name"]: view["kind"] for view in file["views"]} == {
         "data/particles/e": "particles",
         "data/meshes/rho": "image",
@@ -108,6 +116,84 @@ def test_an_archive_with_data_and_one_without(tmp_path: Path) -> None:
     assert [file["name"] for file in model_of(tmp_path / "page.html")["files"]] == ["field.bp"]
     with pytest.raises(RunError, match="holds no data of its run\n  archive it with its data: wf archive RUN --data"):
         look_at(tmp_path / "without.zip")
+
+
+@pytest.mark.parametrize("damage", ["cut", "encrypted", "folder"])
+def test_an_archive_that_cannot_be_unpacked(tmp_path: Path, damage: str) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["Step0/a"] = np.arange(4.0)
+    with zipfile.ZipFile(tmp_path / "run.zip", "w") as archive:
+        if damage == "folder":
+            archive.writestr("records/plots.h5/", "")
+        archive.write(tmp_path / "a.h5", "records/a.h5")
+    packed = bytearray((tmp_path / "run.zip").read_bytes())
+    if damage == "cut":
+        packed[500:600] = bytes(range(100))
+    elif damage == "encrypted":
+        packed[6] |= 1
+        packed[packed.rindex(b"PK\x01\x02") + 8] |= 1
+    (tmp_path / "run.zip").write_bytes(packed)
+    if damage == "folder":
+        assert look_at(tmp_path / "run.zip", page=tmp_path / "page.html").summary.startswith("1 file, 1 variable")
+        return
+    with pytest.raises(RunError, match=r"run.zip: cannot be unpacked: .*\n  copy it again; or unpack it, and look at"):
+        look_at(tmp_path / "run.zip", page=tmp_path / "page.html")
+
+
+def views_of(page: Path) -> dict[str, Any]:
+    """Name → kind, and how many numbers each column has in each step, of the first run."""
+    return {
+        view["name"]: (
+            view["kind"],
+            {
+                column["name"]: [
+                    values and len(base64.b64decode(values)) // view["itemBytes"] for values in carried["values"]
+                ]
+                for column, carried in zip(view["columns"], view["runs"][0]["columns"], strict=True)
+            },
+        )
+        for view in model_of(page)["files"][0]["views"]
+    }
+
+
+def test_steps_that_lack_a_column_or_have_other_axes(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "run.h5", "w") as file:
+        for step, (components, rows) in enumerate(((3, 5), (2, 7), (2, 5))):
+            file[f"Step#{step}/position"] = np.ones((rows, components))
+            file[f"Step#{step}/box"] = np.ones((5, 3))
+            file[f"Step#{step}/E"] = np.ones((4, 4, 4, components))
+            file[f"Step#{step}/B"] = np.ones((4, 4, 4, 3 if step else 2))
+        file["Step#2/velocity"] = np.ones((5, 2))
+    written = look_at(tmp_path / "run.h5", page=tmp_path / "page.html")
+    found = views_of(written.path)
+    assert found["particles"] == (
+        "particles",
+        {
+            "position x": [5, 7, 5], "position y": [5, 7, 5], "position z": [5, None, None],
+            "velocity x": [None, None, 5], "velocity y": [None, None, 5],
+        },
+    )  # fmt: skip
+    assert found["box"] == ("image", {"box": [15, 15, 15]}), "as long as the particles by chance: not in step 1"
+    assert found["E"] == ("volume", {"x": [64] * 3, "y": [64] * 3, "z": [64, None, None]})
+    assert found["B"] == ("volume", {"x": [64] * 3, "y": [64] * 3})
+    assert written.notes == ["run.h5: left out: B (in steps where its shape has other axes)"]
+
+
+def test_runs_and_steps_of_different_types_keep_their_digits(tmp_path: Path) -> None:
+    exact = np.array([1 + 1e-10, 1e300, 2])
+    for name, types in (("a.h5", [np.float32, np.float32]), ("b.h5", [np.float32, np.float64])):
+        with h5py.File(tmp_path / name, "w") as file:
+            for step, kind in enumerate(types):
+                file[f"Step#{step}/v"] = np.arange(3, dtype=kind) if kind is np.float32 else exact
+                file[f"Step#{step}/text_in_a"] = "text" if name == "a.h5" else np.arange(4.0)
+    written = look_at(tmp_path / "a.h5", tmp_path / "b.h5", page=tmp_path / "page.html")
+    views = {view["name"]: view for view in model_of(written.path)["files"][0]["views"]}
+    carried = views["v"]["runs"][1]["columns"][0]
+    np.testing.assert_array_equal(np.frombuffer(base64.b64decode(carried["values"][1])), exact)
+    assert carried["high"] == 1e300
+    assert views["text_in_a"]["runs"][0]["columns"][0]["values"] == [None, None]
+    assert None not in views["text_in_a"]["runs"][1]["columns"][0]["values"]
+    assert written.notes == ["a.h5: left out: text_in_a (text in some steps)"]
 
 
 def test_runs_whose_arrays_differ_in_shape_have_no_difference_but_a_page(tmp_path: Path) -> None:
@@ -155,6 +241,22 @@ def test_what_cannot_be_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         look_at("both", page="nowhere/page.html")
 
 
+def test_the_page_has_a_name_and_replaces_only_its_like(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "shock").mkdir()
+    monkeypatch.chdir(tmp_path / "shock")
+    write_bp(Path("field.bp"), 1)
+    for _ in range(2):
+        written = look_at(".")
+        assert str(written.path) == "shock.html" and model_of(written.path)["runs"] == ["shock"]
+    Path("shock.html").write_text("<title>the thesis</title>")
+    with pytest.raises(RunError, match=r"shock.html exists, and is no page of wf look\n  name another file: `-o"):
+        look_at(".")
+    assert Path("shock.html").read_text() == "<title>the thesis</title>"
+    look_at(".", page="shock.html")  # named by the user
+    with pytest.raises(WfError, match=r"\.: is a directory\n  name another file: `-o FILE.html`"):
+        look_at("field.bp", page=".")
+
+
 def test_without_plotly_the_message_names_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_bp(tmp_path / "field.bp")
     monkeypatch.setitem(sys.modules, "plotly.offline", None)
@@ -169,3 +271,15 @@ def test_the_verb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert answer.exit_code == 0, answer.output
     assert answer.output.startswith("field.html: 1 file, 2 variables, 3 steps, ")
     assert "thinned: field.bp: field: every " in answer.output
+
+
+def test_a_page_for_a_pipe_goes_through_it(tmp_path: Path) -> None:
+    """And does not take its place, nor that of /dev/null."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    found: list[str] = []
+    reader = threading.Thread(target=lambda: found.append(pipe.read_text(encoding="utf-8")))
+    reader.start()
+    look_at(write_bp(tmp_path / "field.bp"), page=pipe)
+    reader.join(60)
+    assert pipe.is_fifo() and found[0].rstrip().endswith("</html>")

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from workflow.compare.data_files import VariableKind
 from workflow.look.look_model import (
     Carried,
     DataView,
@@ -27,8 +28,7 @@ def contents(steps: int = 3, **shapes: Shape) -> FileContents:
     named = {name.replace("__", "/"): shape for name, shape in shapes.items()}
     return FileContents(
         tuple(StepTime(number) for number in range(steps)),
-        dict.fromkeys(named, "float64"),
-        {name: (shape,) * steps for name, shape in named.items()},
+        {name: (VariableKind("float64", shape),) * steps for name, shape in named.items()},
     )
 
 
@@ -73,7 +73,7 @@ def test_a_curve_over_x_is_no_particle() -> None:
 
 
 def test_two_runs_are_one_entry_also_where_one_of_them_lacks_it() -> None:
-    short = FileContents((StepTime(0),), {"a": "float32"}, {"a": ((5,),)})
+    short = FileContents((StepTime(0),), {"a": (VariableKind("float32", (5,)),)})
     (a, b), _ = make_views([short, contents(2, a=(5,), b=(7,))], (0, 1))
     assert a.extents == (((5,), None), ((5,), (5,)))
     assert b.extents == ((None, None), ((7,), (7,)))

@@ -96,3 +96,8 @@ def test_values_get_a_unit_that_people_can_read(text: str, largest: float, facto
 def test_the_same_unit_in_other_words() -> None:
     assert same_unit("Å", "angstrom") and same_unit("N", "kg*m/s^2") and same_unit("e.u./atom", "e.u./atom")
     assert not same_unit("nm", "Å") and not same_unit("m", "s") and not same_unit("e.u./atom", "Å")
+
+
+def test_numbers_that_are_no_units() -> None:
+    assert to_unit("angstrom^-40") is None and inverse("0.0 m") == "1/0.0/m"
+    assert unit_text(0.0, (1, 0, 0, 0, 0, 0, 0)) == unit_text(float("inf"), (1, 0, 0, 0, 0, 0, 0)) == ""

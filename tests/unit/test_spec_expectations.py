@@ -16,7 +16,7 @@ from workflow.spec.expectations import COMPARATORS, condition_example, to_condit
     [
         ("> 1 GB/s", "B/s", (">", 1e9, "> 1 GB/s")),
         (">1.5MiB/s", "B/s", (">", 1.5 * 2**20, "> 1.5 MiB/s")),
-        (">= 1e9", "B/s", (">=", 1e9, ">= 1e9")),
+        (">= 1e9 B/s", "B/s", (">=", 1e9, ">= 1e9 B/s")),
         (41, "steps", ("==", 41, "== 41")),
         ("41 steps", "steps", ("==", 41, "== 41 steps")),
         ("== 0", "steps", ("==", 0, "== 0")),

@@ -44,17 +44,21 @@ def test_what_attributes_say(variable: str, attributes: dict[str, Any], label: s
 
 
 def test_units_of_the_pipeline_reach_files_and_readers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path, units = str(tmp_path / "field.bp"), {"T": "K", "v": "m/s", "absent": "s"}
+    path, units = str(tmp_path / "field.bp"), {"T": "K", "v": "m/s", "x": "1", "absent": "s"}
     write = StreamEnd("field", "field", "write", "BP5", path, units=units)
     monkeypatch.setattr(settings, "_current", StageSettings(ends=(write,)))
     with stage.open_writer("field") as out:
         out.attribute("unit", "km/s", variable="v")
+        out.attribute("unitSI", 1e-9, variable="x")
+        out.attribute("unitDimension", np.array([1.0, 0, 0, 0, 0, 0, 0]), variable="x")
         with out.step():
-            for name in ("T", "v", "w"):
+            for name in ("T", "v", "w", "x"):
                 out.write(name, np.arange(3.0))
     with adios2.FileReader(path) as file:
         found = {name: info["Value"].strip('"') for name, info in file.available_attributes().items()}
-    assert found == {"T/unit": "K", "v/unit": "km/s"}, "what the program itself says comes first"
+    said = {"T/unit": "K", "v/unit": "km/s", **{name: text for name, text in found.items() if name[0] == "x"}}
+    assert "x/unitSI" in said and "x/unit" not in said
+    assert found == said, "what the program itself says comes first"
 
     # A program that does not use workflow.stage writes no units: its readers know them all the same.
     read = StreamEnd("field", "field", "read", "BP5", path, units={"w": "eV", "T": "mK"}, open_timeout_s=0.0)
@@ -70,4 +74,4 @@ def test_units_of_the_pipeline_reach_files_and_readers(tmp_path: Path, monkeypat
             assert [step.unit(name) for name in ("T", "v", "w")] == ["K", "km/s", "eV"]
             assert step.attributes("w") == {"unit": "eV"} and step.label("w") == "w"
             step.copy_attributes_to(Copy())
-    assert copied == {"T/unit": "K", "v/unit": "km/s", "w/unit": "eV"}
+    assert copied.keys() == {*said, "w/unit"} and copied["w/unit"] == "eV"

@@ -105,7 +105,17 @@ class Spread:
     def _keep(self, a: object, b: object, place: tuple[np.intp, ...], start: Shape, first: bool) -> None:
         if first:
             self._where = [int(offset) + int(index) for offset, index in zip(start, place, strict=True)]
-            self._message = f"{a} and {b}"
+            self._message = " and ".join(_in_few_digits(a, b))
+
+
+def _in_few_digits(a: object, b: object) -> tuple[str, str]:
+    """Both as text; of floating-point numbers with six digits, or as many as show that they differ."""
+    if isinstance(a, np.floating) and isinstance(b, np.floating):
+        for digits in range(6, 17):
+            texts = f"{a:.{digits}g}", f"{b:.{digits}g}"
+            if texts[0] != texts[1]:
+                return texts
+    return f"{a}", f"{b}"
 
 
 def _apart(a: Array, b: Array) -> Array:

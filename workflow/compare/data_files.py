@@ -82,6 +82,18 @@ class DataStep:
         with _named(self._path):
             return self._step.read(own, start=start, count=count) if count else self._step.read(own)
 
+    def label(self, name: str) -> str:
+        """What its attributes call a variable; "" where they do not."""
+        own = name if self._names is None else self._names[name]
+        with _named(self._path):
+            label = self._step.label(own)
+        return "" if label == own else label
+
+    def unit(self, name: str) -> str:
+        """The unit of a variable, or of the attribute `time` of an openPMD iteration; "" where none is known."""
+        with _named(self._path):
+            return self._step.unit(name if self._names is None else self._names.get(name, name))
+
     def iterations(self) -> list[DataStep]:
         """This step, or where its names have numbers of openPMD iterations: one for each, in their order."""
         attributes = self.attributes()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+import zlib
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
@@ -40,13 +41,18 @@ def find_files(given: Path, scratch: Path) -> LookedAt:
     if mistake := path_mistake(given):
         raise WfError(f"{shortened(str(given))}: {mistake}", HINT)
     if is_data(given):
-        return _without_open_files(given, LookedAt(given.name, {given.name: given}))
+        return _without_open_files(given, LookedAt(_name(given), {_name(given): given}))
     if given.is_file():
         return LookedAt(given.stem, _unpack(given, scratch))
     if given.is_dir() and not is_run(str(given)):
-        return _without_open_files(given, LookedAt(given.name, _some_data(given)))
+        return _without_open_files(given, LookedAt(_name(given), _some_data(given)))
     run = find_run(given)
     return _without_open_files(run, LookedAt(run.name, _some_data(run), list(incomplete_notes(given, run))))
+
+
+def _name(path: Path) -> str:
+    """Its last part, also of `.` and `..`."""
+    return path.resolve().name if path.name in ("", "..") else path.name
 
 
 def _some_data(folder: Path) -> dict[str, Path]:
@@ -90,14 +96,29 @@ def is_open(path: Path) -> bool:
 
 
 def _unpack(archive: Path, scratch: Path) -> dict[str, Path]:
-    """The files of data of an archive, unpacked."""
+    """The files of data of an archive, unpacked.
+
+    Raises:
+        WfError: it is no archive. RunError: it is damaged or encrypted, there is no room for it, or it has no data.
+    """
     if not zipfile.is_zipfile(archive):
         raise WfError(f"{archive}: neither a run, an archive of one, nor a BP or HDF5 file", HINT)
-    with zipfile.ZipFile(archive) as opened:
-        names = [PurePosixPath(name) for name in opened.namelist()]
-        folders = {name.parent for name in names if name.name == "md.idx"}
-        chosen = [name for name in names if name.suffix.lower() in HDF5_SUFFIXES or name.parent in folders]
-        opened.extractall(scratch, [str(name) for name in chosen])
+    try:
+        with zipfile.ZipFile(archive) as opened:
+            names = {entry: PurePosixPath(entry.filename) for entry in opened.infolist() if not entry.is_dir()}
+            folders = {name.parent for name in names.values() if name.name == "md.idx"}
+            chosen = [
+                entry for entry, name in names.items() if name.suffix.lower() in HDF5_SUFFIXES or name.parent in folders
+            ]
+            for entry in chosen:
+                opened.extract(entry, scratch)
+    except OSError as error:
+        hint = "unpack it where there is room, and look at the folder: wf look FOLDER"
+        raise RunError(f"{archive}: cannot be unpacked into {scratch}: {error.strerror or error}", hint) from error
+    # RuntimeError: encrypted, or compressed by a method that Python does not have.
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
+        hint = "copy it again; or unpack it, and look at the folder: wf look FOLDER"
+        raise RunError(f"{archive}: cannot be unpacked: {error}", hint) from error
     if not chosen:
         raise RunError(f"{archive} holds no data of its run", "archive it with its data: wf archive RUN --data")
     return find_data(_records(scratch))

@@ -6,10 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+import numpy as np
+
+from workflow.compare.data_files import VariableKind
 from workflow.stage import Shape
 
 ViewKind = Literal["scalar", "line", "image", "volume", "particles"]
 KIND_OF_DIMENSIONS: dict[int, ViewKind] = {0: "scalar", 1: "line", 2: "image", 3: "volume"}
+
+
+def is_number(kind: VariableKind) -> bool:
+    """Whether NumPy has this type; text and structures are not drawn."""
+    return kind.type in np.sctypeDict
 
 
 class StepTime(NamedTuple):
@@ -28,11 +36,10 @@ class VariableLabel(NamedTuple):
 
 @dataclass(frozen=True)
 class FileContents:
-    """A file of one run, without its numbers. `shapes`: variable → its shape in each step, None where it has none."""
+    """A file of one run, without its numbers. `kinds`: variable → its type and shape in each step, or None."""
 
     steps: tuple[StepTime, ...]
-    types: Mapping[str, str]
-    shapes: Mapping[str, tuple[Shape | None, ...]]
+    kinds: Mapping[str, tuple[VariableKind | None, ...]]
     labels: Mapping[str, VariableLabel] = field(default_factory=dict)
     time_unit: str = ""
 
@@ -43,6 +50,12 @@ class ViewColumn(NamedTuple):
     label: str
     variable: str
     element: int | None = None
+
+    def is_in(self, shape: Shape, extent: Shape) -> bool:
+        """Whether a variable of this shape has this column for all cells of a view; the last axis may change."""
+        if self.element is None:
+            return shape == extent
+        return shape[:-1] == extent and self.element < shape[-1]
 
 
 @dataclass(frozen=True)

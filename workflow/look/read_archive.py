@@ -12,7 +12,16 @@ import numpy as np
 from workflow.compare.array_difference import boxes
 from workflow.compare.data_files import DataStep, VariableKind, open_data
 from workflow.errors import RunError
-from workflow.look.look_model import Carried, DataView, FileContents, StepTime, Thinning, VariableLabel, ViewColumn
+from workflow.look.look_model import (
+    Carried,
+    DataView,
+    FileContents,
+    StepTime,
+    Thinning,
+    VariableLabel,
+    ViewColumn,
+    is_number,
+)
 from workflow.look.thinning import kept_extent
 from workflow.stage import Array, Shape
 
@@ -24,22 +33,26 @@ def read_contents(path: Path) -> FileContents:
         RunError: the file cannot be read. WfError: a library that it takes is not installed.
     """
     marks: list[StepTime] = []
-    types: dict[str, str] = {}
-    shapes: dict[str, list[Shape | None]] = {}
-    attributes: dict[str, Any] = {}
+    found: dict[str, list[VariableKind | None]] = {}
+    labels: dict[str, VariableLabel] = {}
+    unit, described = "", -1
     with open_data(path) as steps:
         for index, step in enumerate(steps):
             kinds = step.kinds()
             attributes = step.attributes()
-            marks.append(StepTime(index if step.iteration is None else step.iteration, _time(step, kinds, attributes)))
+            time, time_unit = _time(step, kinds, attributes)
+            marks.append(StepTime(index if step.iteration is None else step.iteration, time))
+            unit = unit or time_unit
             for name, kind in kinds.items():
-                types.setdefault(name, kind.type)
-                shapes.setdefault(name, [None] * index).append(kind.shape)
-            for name in shapes.keys() - kinds.keys():
-                shapes[name].append(None)
-    labels = {name: _label(name, attributes) for name in types}
-    unit = labels.get("time", VariableLabel()).unit
-    return FileContents(tuple(marks), types, {name: tuple(each) for name, each in shapes.items()}, labels, unit)
+                found.setdefault(name, [None] * index).append(kind)
+                # More attributes than before may describe it.
+                if name not in labels or len(attributes) != described:
+                    known = labels.get(name, VariableLabel())
+                    labels[name] = VariableLabel(step.label(name) or known.text, step.unit(name) or known.unit)
+            described = len(attributes)
+            for name in found.keys() - kinds.keys():
+                found[name].append(None)
+    return FileContents(tuple(marks), {name: tuple(each) for name, each in found.items()}, labels, unit)
 
 
 def read_numbers(
@@ -61,15 +74,16 @@ def read_numbers(
             kinds = step.kinds()
             index = place[count if step.iteration is None else step.iteration]
             for view in views:
-                if view.name in failed or index not in taken[view.name] or view.extents[run][index] is None:
+                extent = view.extents[run][index]
+                if view.name in failed or index not in taken[view.name] or extent is None:
                     continue
                 try:
-                    arrays = _read_view(step, kinds, view, thinned[view.name])
+                    arrays = _read_view(step, kinds, view, extent, thinned[view.name])
                 except RunError as error:
                     failed[view.name] = f"{view.name}: {error.message}"
                     continue
-                for column, values in zip(found[view.name], arrays, strict=True):
-                    column.add(taken[view.name].index(index), values, thinned[view.name].item_bytes)
+                for number, values in arrays.items():
+                    found[view.name][number].add(taken[view.name].index(index), values, thinned[view.name].item_bytes)
     carried = {
         name: tuple(column.carried() for column in columns) for name, columns in found.items() if name not in failed
     }
@@ -97,13 +111,20 @@ class _Column:
         return Carried(tuple(self._values), self._low if known else None, self._high if known else None)
 
 
-def _read_view(step: DataStep, kinds: Mapping[str, VariableKind], view: DataView, thinning: Thinning) -> list[Array]:
-    """The columns of a view in one step."""
+def _read_view(
+    step: DataStep, kinds: Mapping[str, VariableKind], view: DataView, extent: Shape, thinning: Thinning
+) -> dict[int, Array]:
+    """Number of a column → its values in one step, which need not have all of them."""
     arrays: dict[str, Array] = {}
-    for column in view.columns:
+    found: dict[int, Array] = {}
+    for number, column in enumerate(view.columns):
+        kind = kinds.get(column.variable)
+        if kind is None or not is_number(kind) or not column.is_in(kind.shape, extent):
+            continue
         if column.variable not in arrays:
-            arrays[column.variable] = read_thinned(step, kinds[column.variable], column, thinning.strides)
-    return [_element(arrays[column.variable], column) for column in view.columns]
+            arrays[column.variable] = read_thinned(step, kind, column, thinning.strides)
+        found[number] = _element(arrays[column.variable], column)
+    return found
 
 
 def read_thinned(step: DataStep, kind: VariableKind, column: ViewColumn, strides: Shape) -> Array:
@@ -126,15 +147,14 @@ def _element(array: Array, column: ViewColumn) -> Array:
     return array if column.element is None else array[..., column.element]
 
 
-def _time(step: DataStep, kinds: Mapping[str, VariableKind], attributes: Mapping[str, Any]) -> float | None:
-    """The time of a step: its variable `time`, or the attribute of its openPMD iteration."""
+def _time(step: DataStep, kinds: Mapping[str, VariableKind], attributes: Mapping[str, Any]) -> tuple[float | None, str]:
+    """The time of a step and its unit: its variable `time`, or the attribute of its openPMD iteration."""
     kind = kinds.get("time")
-    if kind is not None and not kind.shape and kind.type != "string":
-        return float(step.read("time", (), ()))
+    if kind is not None and not kind.shape and is_number(kind):
+        return float(np.real(step.read("time", (), ()))), step.unit("time")
     paths = (f"{slash}data{number}/time" for slash in ("/", "") for number in (f"/{step.iteration}", ""))
-    given = next((attributes[path] for path in paths if path in attributes), None)
-    return float(given) if isinstance(given, int | float) else None
-
-
-def _label(name: str, attributes: Mapping[str, Any]) -> VariableLabel:
-    return VariableLabel(str(attributes.get(f"{name}/long_name", "")), str(attributes.get(f"{name}/unit", "")))
+    path = next((path for path in paths if path in attributes), None)
+    value = np.ravel([] if path is None else attributes[path])
+    if path is None or not value.size or value.dtype.kind not in "iuf":
+        return None, ""
+    return float(value[0]), step.unit(path)

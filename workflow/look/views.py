@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-import numpy as np
-
-from workflow.look.look_model import KIND_OF_DIMENSIONS, DataView, FileContents, ViewColumn
+from workflow.compare.data_files import VariableKind
+from workflow.look.look_model import KIND_OF_DIMENSIONS, DataView, FileContents, ViewColumn, is_number
 from workflow.stage import Shape
 
 AXES = ("x", "y", "z")
 # An openPMD writer's list of its hosts, and the samples by which workflow.stage checks compression: no results.
 _NO_RESULTS = {"/rankTable", "rankTable", "wf.samples"}
 _NARROW = {"float32", "int8", "uint8", "int16", "uint16", "bool", "complex64"}
-_Shapes = Mapping[str, tuple[Shape | None, ...]]
+_Kinds = Mapping[str, tuple[VariableKind | None, ...]]
 
 
 def all_steps(runs: Sequence[FileContents | None]) -> tuple[int, ...]:
@@ -23,32 +22,30 @@ def all_steps(runs: Sequence[FileContents | None]) -> tuple[int, ...]:
 
 def make_views(runs: Sequence[FileContents | None], steps: Sequence[int]) -> tuple[list[DataView], dict[str, str]]:
     """The views of a file that not all of the runs need have; and what is left out: variable → why."""
-    shapes = [_by_step(contents, steps) for contents in runs]
-    types = {name: kind for contents in reversed(runs) if contents is not None for name, kind in contents.types.items()}
-    first = {name: _first_shape(shapes, name) for name in sorted(types.keys() - _NO_RESULTS)}
-    left_out = {
-        name: "text" if types[name] == "string" else f"type {types[name]}"
-        for name in first
-        if types[name] not in np.sctypeDict
-    }
-    numbers = {name: shape for name, shape in first.items() if name not in left_out}
+    given = [_by_step(contents, steps) for contents in runs]
+    left_out = {name: why for name in _names(given) if (why := _left_out(given, name))}
+    kinds = [{name: _numbers_only(steps_of) for name, steps_of in each.items()} for each in given]
+    numbers = {name: shape for name in _names(kinds) if (shape := _first_shape(kinds, name)) is not None}
     views: list[DataView] = []
-    for folder, columns in find_species(numbers).items():
-        extents = tuple(_extents(each.get(columns[0].variable), steps, None) for each in shapes)
+    for folder, found in find_species(numbers).items():
+        columns = tuple(column for column in found if _rows_agree(kinds, column.variable, _position(found)))
         name = folder.strip("/") or "particles"
         unique = f"{name} (particles)" if name in numbers else name
-        views.append(DataView(unique, "particles", columns, extents, _item_bytes(types, columns)))
+        extents = tuple(_extents_of_species(each, steps, columns) for each in kinds)
+        views.append(DataView(unique, "particles", columns, extents, _item_bytes(kinds, columns)))
     of_particles = {column.variable for view in views for column in view.columns}
     for name, shape in numbers.items():
         if name in of_particles:
             continue
         columns = _columns(name, shape)
-        dimensions = len(shape) - (columns[0].element is not None)
-        if dimensions in KIND_OF_DIMENSIONS:
-            extents = tuple(_extents(each.get(name), steps, len(shape), dimensions) for each in shapes)
-            views.append(DataView(name, KIND_OF_DIMENSIONS[dimensions], columns, extents, _item_bytes(types, columns)))
+        axes = len(shape) - (columns[0].element is not None)
+        if axes in KIND_OF_DIMENSIONS:
+            extents = tuple(_extents(each.get(name, (None,) * len(steps)), len(shape), axes) for each in kinds)
+            views.append(DataView(name, KIND_OF_DIMENSIONS[axes], columns, extents, _item_bytes(kinds, columns)))
         else:
-            left_out[name] = f"{dimensions} dimensions"
+            left_out[name] = f"{axes} dimensions"
+    for view in views:
+        left_out |= dict.fromkeys(_other_shapes(view, kinds), "in steps where its shape has other axes")
     return views, left_out
 
 
@@ -97,30 +94,86 @@ def _columns(name: str, shape: Shape) -> tuple[ViewColumn, ...]:
     return (ViewColumn(name, name),)
 
 
-def _item_bytes(types: Mapping[str, str], columns: Sequence[ViewColumn]) -> int:
-    """What the numbers need to keep their digits; integers above 2^53 lose some in any case."""
-    return 4 if all(types[column.variable] in _NARROW for column in columns) else 8
+def _names(runs: Sequence[_Kinds]) -> list[str]:
+    return sorted({name for kinds in runs for name in kinds} - _NO_RESULTS)
 
 
-def _by_step(contents: FileContents | None, steps: Sequence[int]) -> _Shapes:
-    """The shapes of a run in the steps of all runs."""
+def _all_kinds(runs: Sequence[_Kinds], name: str) -> Iterator[VariableKind]:
+    """What a variable is, in all steps of all runs that have it."""
+    return (kind for kinds in runs for kind in kinds.get(name, ()) if kind is not None)
+
+
+def _left_out(runs: Sequence[_Kinds], name: str) -> str:
+    """Why a variable is not drawn, or not in all of its steps; "" where it is."""
+    kinds = list(_all_kinds(runs, name))
+    other = next((kind.type for kind in kinds if not is_number(kind)), None)
+    if other is None:
+        return ""
+    return ("text" if other == "string" else f"type {other}") + (" in some steps" if any(map(is_number, kinds)) else "")
+
+
+def _numbers_only(kinds: tuple[VariableKind | None, ...]) -> tuple[VariableKind | None, ...]:
+    return tuple(kind if kind is not None and is_number(kind) else None for kind in kinds)
+
+
+def _item_bytes(runs: Sequence[_Kinds], columns: Sequence[ViewColumn]) -> int:
+    """What the numbers need to keep their digits in every step; integers above 2^53 lose some in any case."""
+    return 4 if all(kind.type in _NARROW for column in columns for kind in _all_kinds(runs, column.variable)) else 8
+
+
+def _by_step(contents: FileContents | None, steps: Sequence[int]) -> _Kinds:
+    """The variables of a run in the steps of all runs."""
     if contents is None:
         return {}
     place = {mark.number: index for index, mark in enumerate(contents.steps)}
     return {
-        name: tuple(shapes[place[step]] if step in place else None for step in steps)
-        for name, shapes in contents.shapes.items()
+        name: tuple(kinds[place[step]] if step in place else None for step in steps)
+        for name, kinds in contents.kinds.items()
     }
 
 
-def _first_shape(runs: Sequence[_Shapes], name: str) -> Shape:
-    return next(shape for shapes in runs for shape in shapes.get(name, ()) if shape is not None)
+def _first_shape(runs: Sequence[_Kinds], name: str) -> Shape | None:
+    return next((kind.shape for kind in _all_kinds(runs, name)), None)
 
 
-def _extents(
-    shapes: tuple[Shape | None, ...] | None, steps: Sequence[int], rank: int | None, axes: int = 1
-) -> tuple[Shape | None, ...]:
+def _position(columns: Sequence[ViewColumn]) -> str:
+    """The variable that makes these columns a species."""
+    return next(column.variable for column in columns if column.label.split()[0] in ("position", "x"))
+
+
+def _rows_agree(runs: Sequence[_Kinds], name: str, position: str) -> bool:
+    """Whether an array never has another length than the position: if it once has, it was as long by chance."""
+    pairs = (pair for kinds in runs for pair in zip(kinds.get(name, ()), kinds.get(position, ()), strict=False))
+    return all(one is None or other is None or one.shape[:1] == other.shape[:1] for one, other in pairs)
+
+
+def _extents_of_species(kinds: _Kinds, steps: Sequence[int], columns: Sequence[ViewColumn]) -> tuple[Shape | None, ...]:
+    """The number of particles in each step: rows of the position, or where it is absent, of the first column."""
+    names = dict.fromkeys((_position(columns), *(column.variable for column in columns)))
+    found: list[Shape | None] = []
+    for index in range(len(steps)):
+        here = (kinds[name][index] for name in names if name in kinds)
+        found.append(next((kind.shape[:1] for kind in here if kind is not None and kind.shape), None))
+    return tuple(found)
+
+
+def _extents(kinds: tuple[VariableKind | None, ...], rank: int, axes: int) -> tuple[Shape | None, ...]:
     """The first axes of a variable in each step; None where it is not there, or has another number of dimensions."""
-    if shapes is None:
-        return (None,) * len(steps)
-    return tuple(None if shape is None or rank not in (None, len(shape)) else shape[:axes] for shape in shapes)
+    return tuple(None if kind is None or rank != len(kind.shape) else kind.shape[:axes] for kind in kinds)
+
+
+def _other_shapes(view: DataView, runs: Sequence[_Kinds]) -> Iterator[str]:
+    """The variables of a view of which some step has more than its columns show."""
+    for name in dict.fromkeys(column.variable for column in view.columns):
+        last = [column for column in view.columns if column.variable == name][-1]
+        for kinds, extents in zip(runs, view.extents, strict=True):
+            for kind, extent in zip(kinds.get(name, ()), extents, strict=False):
+                if kind is not None and (extent is None or not _shows_all(last, kind.shape, extent)):
+                    yield name
+
+
+def _shows_all(last: ViewColumn, shape: Shape, extent: Shape) -> bool:
+    """Whether the columns up to the last one of a variable have all of it."""
+    if last.element is None:
+        return shape == extent
+    return shape[:-1] == extent and shape[-1] <= last.element + 1

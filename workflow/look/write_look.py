@@ -15,6 +15,9 @@ from workflow.installation import install_command
 
 DEFAULT_LIMIT = 20_000_000
 """Bytes of numbers that a page carries."""
+_ANOTHER_FILE = "name another file: `-o FILE.html`"
+_MARK = '<meta name="generator" content="wf look">'
+"""In the head of each page: by it a page is known that the next one may replace."""
 
 
 class WrittenPage(NamedTuple):
@@ -30,9 +33,12 @@ def write_look(given: Sequence[Path], page: Path | None = None, limit: int = DEF
     """Write the page for one run or two, as `find_files` finds them; by default NAME.html in the current directory.
 
     Raises:
-        WfError: not a run and no data, or a library is missing.
-        RunError: there are no data, or the page cannot be written.
+        WfError: not a run and no data, `page` is a directory, or a library is missing.
+        RunError: there are no data, or the page cannot be written; without `page`, a file that is no page of
+            `wf look` has its name.
     """
+    if page is not None and page.is_dir():
+        raise WfError(f"{page}: is a directory", _ANOTHER_FILE)
     try:
         library = library_text()
         from workflow.look.archived_files import find_files
@@ -48,7 +54,7 @@ def write_look(given: Sequence[Path], page: Path | None = None, limit: int = DEF
     names = [run.name for run in runs]
     if len(set(names)) < len(names):
         names = [str(path) for path in given]
-    target = page or Path(f"{'-and-'.join(map(_without_suffix, (run.name for run in runs)))}.html")
+    target = page or _usual_page([run.name for run in runs])
     notes += left_out
     _write(target, make_look_page(names, files, notes, library))
     return WrittenPage(target, summary(files), thinned_lines(files), notes)
@@ -61,6 +67,20 @@ def library_text() -> str:
     return str(get_plotlyjs())
 
 
+def _usual_page(names: Sequence[str]) -> Path:
+    """NAME.html in the current directory, unless this is a file of somebody else."""
+    page = Path(f"{'-and-'.join(map(_without_suffix, names))}.html")
+    try:
+        with page.open("rb") as file:
+            if _MARK.encode() not in file.read(2000):
+                raise RunError(f"{page} exists, and is no page of wf look", _ANOTHER_FILE)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise RunError(f"cannot write {page}: {error.strerror}", _ANOTHER_FILE) from error
+    return page
+
+
 def _without_suffix(name: str) -> str:
     return Path(name).stem if Path(name).suffix in (*BP_SUFFIXES, *HDF5_SUFFIXES) else name
 
@@ -68,8 +88,11 @@ def _without_suffix(name: str) -> str:
 def _write(page: Path, text: str) -> None:
     temporary = page.with_name(f".{page.name}.{os.getpid()}")
     try:
+        if page.exists() and not page.is_file():  # /dev/null, a pipe: nothing to be put in its place
+            page.write_text(text, encoding="utf-8")
+            return
         temporary.write_text(text, encoding="utf-8")
         temporary.replace(page)
     except OSError as error:
         temporary.unlink(missing_ok=True)
-        raise RunError(f"cannot write {page}: {error.strerror}", "name another file: `-o FILE.html`") from error
+        raise RunError(f"cannot write {page}: {error.strerror}", _ANOTHER_FILE) from error

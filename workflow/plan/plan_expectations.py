@@ -44,6 +44,8 @@ def _never_measured(
             return f"a stream with `via: {stream.via}` has no queue here: it is read afterwards", "remove it"
         if name.field == "stored" and not _is_compressed(stream, stages):
             return "the size on disk is measured of compressed streams only", "expect `bytes` instead"
+    if (name.section, name.field) == ("run", "overlap") and len(stages) == 1:
+        return "one stage overlaps with no other", "remove it"
     ends = _recorded_by(name, streams)
     # A stream without a writer is a mistake that is reported elsewhere.
     silent = [each for each in ends if each in stages and stages[each].observed == "evidence"]

@@ -49,7 +49,7 @@ class _Kind(NamedTuple):
 _KINDS: Mapping[str, _Kind] = {
     "s": _Kind("a time", "< 10 min", {"": 1, **SECONDS}, exact=False),
     "B": _Kind("a size", "< 2 GiB", {"": 1, **BYTES}, exact=True),
-    "B/s": _Kind("a rate", "> 1 GB/s", {"": 1, **{f"{unit}/s": size for unit, size in BYTES.items()}}, exact=False),
+    "B/s": _Kind("a rate", "> 1 GB/s", {f"{unit}/s": size for unit, size in BYTES.items()}, exact=False),
     "steps": _Kind("a number of steps", "41", {"": 1, "step": 1, "steps": 1}, exact=True),
     "steps/s": _Kind("a rate of steps", "> 5 steps/s", {"": 1, "steps/s": 1}, exact=False),
     "1": _Kind("a share", "> 60 %", {"": 1, "%": 0.01}, exact=False),
@@ -178,6 +178,8 @@ def to_condition(given: Any, unit: str) -> Condition:
 
 def _wrong_unit(number: str, written: str, kind: _Kind) -> tuple[str, str]:
     """Message and hint."""
+    if not written:
+        return f"expected {kind.what} with its unit, got {number}", f"{kind.hint}; units: {', '.join(kind.units)}"
     other = next((each.what for each in _KINDS.values() if written in each.units), "")
     message = f"expected {kind.what}, got {other}: {number} {written}"
     if near := next((unit for unit in kind.units if unit.lower() == written.lower()), ""):

@@ -45,7 +45,8 @@ def embed_pictures(run_dir: Path) -> ReportPictures:
     """The chosen pictures below pictures/."""
     found = sorted(path for path in (run_dir / "pictures").rglob("*.png") if path.is_file())
     numbered = find_series(found)
-    single = [path for path in found if not any(path in paths for paths in numbered.values())]
+    in_series = {path for paths in numbered.values() for path in paths}
+    single = [path for path in found if path not in in_series]
     chosen = choose_pictures(single)
     series = [
         PictureSeries(

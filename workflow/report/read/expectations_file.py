@@ -43,4 +43,6 @@ def keep_expectations(run_dir: Path, report: Report) -> None:
         return
     text = ExpectationsKept(expectations=report.expectations).model_dump_json(indent=2) + "\n"
     with contextlib.suppress(OSError):
-        path.write_text(text, encoding="utf-8")
+        temporary = path.with_name(f".{path.name}")
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(path)

@@ -29,17 +29,17 @@ def amount_text(amount: float | None) -> str:
 DIFFERENCE_COLUMNS: list[Column[DifferenceRow]] = [
     text_column("file", lambda row: row.path),
     text_column("variable", lambda row: row.found.name or NOTHING),
-    number_column("step", lambda row: step_text(row.found), gives_way=4),
+    number_column("step", lambda row: step_text(row.found)),
     text_column("what", lambda row: row.found.what),
     prose_column("A and B", lambda row: row.found.message),
     text_column(
-        "at", lambda row: f"[{', '.join(map(str, row.found.where))}]" if row.found.where else NOTHING, gives_way=2
+        "at", lambda row: f"[{', '.join(map(str, row.found.where))}]" if row.found.where else NOTHING, gives_way=1
     ),
     number_column(
-        "values", lambda row: f"{row.found.values} of {row.found.of}" if row.found.of else NOTHING, gives_way=1
+        "values", lambda row: f"{row.found.values} of {row.found.of}" if row.found.of else NOTHING, gives_way=2
     ),
-    number_column("largest", lambda row: amount_text(row.found.max_abs)),
-    number_column("relative", lambda row: amount_text(row.found.max_rel), gives_way=3),
+    number_column("largest", lambda row: amount_text(row.found.max_abs), gives_way=3),
+    number_column("relative", lambda row: amount_text(row.found.max_rel), gives_way=4),
 ]
 
 

@@ -182,10 +182,15 @@ class Writer:
         self._inside, self._broken = False, True
 
     def _set_units(self) -> None:
-        """The units that only the pipeline knows, of the variables of this step: files then have them too."""
+        """The units that only the pipeline knows, of the variables of this step: files then have them too.
+
+        A unit of the data themselves, openPMD's `unitSI` among them, comes first.
+        """
+        from workflow.stage.data.quantities import unit_of  # only writers of a pipeline with units pay for it
+
         for name in self._written.keys() & self._units.keys():
             unit = self._units.pop(name)
-            if f"{name}/unit" not in self._attributes:
+            if not unit_of(name, self._attributes):
                 self.attribute("unit", unit, variable=name)
 
     def _prepare_samples(self) -> None:

@@ -20,7 +20,8 @@ def label_of(variable: str, attributes: Mapping[str, Any]) -> str:
     if given is not None:
         return _text(given)
     group, *record = _openpmd_parts(variable, attributes) or [variable]
-    particles = _text(attributes.get("/particlesPath", "particles/")).strip("/")
+    given = attributes.get("/particlesPath", attributes.get("particlesPath", "particles/"))
+    particles = _text(given).strip("/")
     return f"{' '.join(record[1:])} of {record[0]}" if group == particles and record[1:] else " ".join(record) or group
 
 
@@ -40,10 +41,13 @@ def unit_of(variable: str, attributes: Mapping[str, Any]) -> str:
 
 
 def _openpmd_parts(variable: str, attributes: Mapping[str, Any]) -> list[str]:
-    """`/data/100/particles/e/momentum/x` → particles, e, momentum, x; nothing for a variable of other programs."""
-    if "/openPMD" not in attributes or not variable.startswith("/data/"):
+    """`/data/100/particles/e/momentum/x` → particles, e, momentum, x; nothing for a variable of other programs.
+
+    ADIOS2 reads the names of HDF5 files without the first slash.
+    """
+    data, *parts = variable.strip("/").split("/")
+    if data != "data" or not ("/openPMD" in attributes or "openPMD" in attributes):
         return []
-    parts = variable.strip("/").split("/")[1:]
     return parts[1:] if parts and parts[0].isdigit() else parts
 
 

@@ -17,18 +17,20 @@ const decoded = new Map();
 function numbers(view, run, index, column) {
   const text = view.runs[run].columns[column].values[index];
   if (text == null) return null;
-  if (!decoded.has(text)) {
+  // One text is other numbers in a view of other digits.
+  const key = `${view.itemBytes} ${text}`;
+  if (!decoded.has(key)) {
     if (decoded.size >= 32) decoded.delete(decoded.keys().next().value);
     const raw = atob(text), bytes = new Uint8Array(raw.length);
     for (let i = 0; i < raw.length; i++) bytes[i] = raw.charCodeAt(i);
-    decoded.set(text, view.itemBytes === 8 ? new Float64Array(bytes.buffer) : new Float32Array(bytes.buffer));
+    decoded.set(key, view.itemBytes === 8 ? new Float64Array(bytes.buffer) : new Float32Array(bytes.buffer));
   }
-  return decoded.get(text);
+  return decoded.get(key);
 }
 
 const extent = (view, run, index) => view.runs[run].extents[index] ?? null;
 const kept = (view, run, index) => extent(view, run, index).map((length, axis) => Math.ceil(length / view.strides[axis]));
-const has = (view, run, index) => view.runs[run].columns[0].values[index] != null;
+const has = (view, run, index, column = 0) => view.runs[run].columns[column].values[index] != null;
 const product = (lengths) => lengths.reduce((all, length) => all * length, 1);
 
 // Cells that are drawn: all, or those of the plane `place` across `axis`.
@@ -178,7 +180,7 @@ const short = (value) => Number.isFinite(value) ? String(Number(value.toPrecisio
 function rangeOf(view, column, index) {
   const given = byId("fixed").checked
     ? RUNS.map((run) => view.runs[run].columns[column])
-    : RUNS.filter((run) => has(view, run, index)).map((run) => statistics(numbers(view, run, index, column)));
+    : RUNS.filter((run) => has(view, run, index, column)).map((run) => statistics(numbers(view, run, index, column)));
   const known = given.filter((each) => each.low != null && Number.isFinite(each.low));
   const low = Math.min(...known.map((each) => each.low)), high = Math.max(...known.map((each) => each.high));
   if (!known.length) return [0, 1];
@@ -255,7 +257,7 @@ const centres = ([low, high], bins) => Float64Array.from({length: bins}, (_, i) 
 function particlePanels(view, index) {
   const [a, b] = [number("column"), number("against")], form = byId("form").value;
   const across = view.columns[a], up = view.columns[b], ranges = [rangeOf(view, a, index), rangeOf(view, b, index)];
-  const there = RUNS.map((run) => has(view, run, index));
+  const there = RUNS.map((run) => has(view, run, index, a) && (form === "bars" || has(view, run, index, b)));
   const counted = RUNS.map((run) => {
     if (!there[run]) return null;
     const bins = binsOf(numbers(view, run, index, a), ranges[0], form === "bars" ? BINS : CELLS);
@@ -418,8 +420,9 @@ function start() {
   });
   byId("variable").replaceChildren(...groups);
   // Something to see first: what has the most cells.
-  const cells = entries.map(({view}) => Math.max(...view.runs.flatMap((run) => run.extents.map((each) => each ? product(each) : 0))));
-  byId("variable").value = cells.indexOf(Math.max(...cells));
+  const most = (numbers) => numbers.reduce((largest, each) => Math.max(largest, each), 0);
+  const cells = entries.map(({view}) => most(view.runs.flatMap((run) => run.extents.map((each) => each ? product(each) : 0))));
+  byId("variable").value = cells.indexOf(most(cells));
   chooseVariable();
   byId("variable").addEventListener("change", () => { chooseVariable(); draw(); });
   for (const id of ["form", "axis"]) byId(id).addEventListener("change", () => { choosePlanes(true); draw(); });

@@ -32,6 +32,8 @@ document.addEventListener("keydown", (event) => {
   if (event.target.matches("input, select, textarea") || event.shiftKey || event.ctrlKey || event.altKey || event.metaKey) return;
   const by = {ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity}[event.key];
   // Home and End scroll the page unless the pictures have the focus.
+  // What scrolls by the arrow keys itself keeps them.
+  if (event.target.closest(".scroll, .drawing")) return;
   if (by === undefined || (!Number.isFinite(by) && !event.target.closest(".series"))) return;
   event.preventDefault();
   used(by);
