@@ -125,8 +125,8 @@ def _program_name(argv: list[str]) -> str:
 def _named_files(stage: StagePlan) -> Iterator[tuple[str, bool]]:
     """The files that a component's parameters name, and whether it writes them: those with a suffix.
 
-    Others may be folders, or variables, whose names may begin with `/` too. What is in the run directory is written; what
-    is elsewhere is written by sinks, and is what the others start from.
+    Others may be folders, or variables, whose names may begin with `/` too. What is in the run directory is written;
+    what is elsewhere is written by sinks, and is what the others start from.
     """
     for value in stage.parameters.values():
         if isinstance(value, str) and PurePath(value).suffix:
