@@ -240,6 +240,8 @@ def test_a_changed_run_whose_name_is_taken_is_kept_and_named(monkeypatch: pytest
     result = clean("--keep", "0", "--yes")
     assert f"{kept} stays: it is the whole run r" in result.stdout
     assert f"to get it back: mv -T {kept} runs/r\n" in result.stdout
+    (rest,) = json.loads(clean("--json", "--yes").stdout)["rests"]
+    assert (rest["name"], rest["action"], rest["reason"]) == ("r", "stays", "it is a whole run")
     assert names() == {kept.name}, "the new run is gone, the changed one is kept"
     assert (kept / "late.txt").read_text() == "late"
 
@@ -285,6 +287,8 @@ def test_an_interrupted_removal_leaves_each_run_whole_or_gone(at: str, monkeypat
     assert Path("runs/latest").resolve() == runs[2 if at == "removal" else 0]
     listed = CliRunner().invoke(wf, ["runs", "--json"])
     assert {run["name"] for run in json.loads(listed.stdout)["runs"]} == whole, "the rest of a run is no run"
+    rests = json.loads(clean("--json", "--dry-run").stdout)["rests"]
+    assert [(rest["name"], rest["action"]) for rest in rests] == [("r0", "would_remove")] * (at == "removal")
     said = clean("--yes")
     assert ("what is left of 1 removed run" in said.stdout) == (at == "removal")
     assert ("r0 was removed in part: what is left is runs/.removed-" in said.stdout) == (at == "removal")

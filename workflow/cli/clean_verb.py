@@ -97,7 +97,8 @@ def clean(
     agreed = not dry_run and not removal.is_empty and (yes or is_agreed(removal))
     failed = remove(removal) if agreed else {}
     if as_json:
-        click.echo(CleanResult.of(removal.found, removal.stays, failed, dry_run).to_json(), nl=False)
+        result = CleanResult.of(removal.found, removal.stays, removal.left, failed, dry_run)
+        click.echo(result.to_json(), nl=False)
     else:
         _say_end(removal, agreed, failed)
     sys.exit(EXIT_RUN_FAILED if failed else EXIT_OK)

@@ -15,6 +15,7 @@ from workflow.errors import Problem, Severity
 from workflow.plan.plan_model import Plan
 from workflow.report.read.removable_runs import FoundRun
 from workflow.report.report_model import RunLine, RunVerdict
+from workflow.run.run_removal import Rest
 from workflow.site.known_sites import KnownSite
 from workflow.spec.models.component import Component
 
@@ -155,23 +156,37 @@ class CleanedRun(JsonDocument):
     reason: str = Field("", description="why it stays")
 
 
+class CleanedRest(JsonDocument):
+    """What is left of a run whose removal was interrupted, and what becomes of it."""
+
+    name: str = Field(description="of the run; a very long one is cut off")
+    directory: str
+    bytes: int = Field(description="on disk")
+    action: Literal["removed", "would_remove", "stays"]
+    reason: str = Field("", description="why it stays")
+
+
 class CleanResult(JsonDocument):
     """The runs that were looked at, the newest first."""
 
     clean_version: Literal[1] = 1
     removed_bytes: int = Field(description="of all runs that were removed")
     runs: list[CleanedRun]
+    rests: list[CleanedRest] = Field(description="what is left of runs whose removal was interrupted")
 
     @classmethod
     def of(
-        cls, found: Sequence[FoundRun], stays: Sequence[str], failed: Mapping[Path, str], dry_run: bool
+        cls,
+        found: Sequence[FoundRun],
+        stays: Sequence[str],
+        left: Sequence[Rest],
+        failed: Mapping[Path, str],
+        dry_run: bool,
     ) -> CleanResult:
         """The result; `failed`: why runs could not be removed."""
         runs = []
         for run, why in zip(found, stays, strict=True):
             reason = why or failed.get(run.directory, "")
-            action: Literal["removed", "would_remove", "stays"]
-            action = "stays" if reason else "would_remove" if dry_run else "removed"
             own = str(run.directory)
             runs.append(
                 CleanedRun(
@@ -179,8 +194,18 @@ class CleanResult(JsonDocument):
                     directory=own,
                     state=run.line.state,
                     bytes=run.size,
-                    action=action,
+                    action=_action(reason, dry_run),
                     reason=reason,
                 )
             )
-        return cls(removed_bytes=sum(run.bytes for run in runs if run.action == "removed"), runs=runs)
+        rests = []
+        for rest in left:
+            reason = "it is a whole run" if rest.is_whole else failed.get(rest.directory, "")
+            own, action = str(rest.directory), _action(reason, dry_run)
+            rests.append(CleanedRest(name=rest.name, directory=own, bytes=rest.size, action=action, reason=reason))
+        removed = sum(run.bytes for run in runs if run.action == "removed")
+        return cls(removed_bytes=removed, runs=runs, rests=rests)
+
+
+def _action(reason: str, dry_run: bool) -> Literal["removed", "would_remove", "stays"]:
+    return "stays" if reason else "would_remove" if dry_run else "removed"
