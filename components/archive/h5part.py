@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from components.archive.particles import AXES, ParticleComponent, components_of, find_species
 from components.archive.tree import DatasetSource, Described, Tree
+from workflow.particle_species import AXES, ParticleComponent, components_of, find_species
 
 # The names that readers of H5Part files expect.
 _RECORDS = {"position": AXES, "momentum": ("px", "py", "pz"), "velocity": ("vx", "vy", "vz")}
@@ -53,7 +53,7 @@ class H5Part:
         return {name: why for name in step.arrays if name not in taken}
 
     def _particles(self, step: Described) -> list[ParticleComponent]:
-        found = find_species(step.arrays, self._known_fields)
+        found = find_species(step.shapes, self._known_fields)
         if len(found) > 1:
             species = ", ".join(folder.strip("/") for folder in found)
             raise SystemExit(
@@ -69,7 +69,7 @@ class H5Part:
                 f"{has}; list arrays of one length in `variables`, or use format hdf5 or h5block"
             )
         (number,) = lengths
-        return [part for name, info in step.arrays.items() for part in components_of(name, info, "", number)]
+        return [part for name, shape in step.shapes.items() for part in components_of(name, shape, "", number)]
 
     def _components(self, step: Described) -> list[tuple[str, str, DatasetSource]]:
         """(field, number of the component, source of the data) of every field."""

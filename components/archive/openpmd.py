@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from components.archive.particles import AXES, ParticleComponent, find_species, species_name
 from components.archive.tree import DatasetSource, Described, Tree
 from workflow import __version__
+from workflow.particle_species import AXES, ParticleComponent, find_species, species_name
 from workflow.physical_units import Unit, to_unit
 from workflow.stage import Shape
 
@@ -61,7 +61,7 @@ class OpenPMD:
         tree.describe("/", {**step.general(), **_HEADER})
         tree.describe(base, {**step.scalars, **self._times(step)})
         taken: set[str] = set()
-        for folder, (number, components) in find_species(step.arrays, self._fields).items():
+        for folder, (number, components) in find_species(step.shapes, self._fields).items():
             species = f"{base}{PARTICLES}{word(species_name(folder))}/"
             _add_species(tree, species, number, components, step)
             taken |= {component.variable for component in components}

@@ -31,6 +31,11 @@ class Described:
         return {name[len(prefix) :]: value for name, value in self.attributes.items() if name.startswith(prefix)}
 
     @property
+    def shapes(self) -> dict[str, Shape]:
+        """The shapes of its arrays, by name."""
+        return {name: info.shape for name, info in self.arrays.items()}
+
+    @property
     def is_openpmd(self) -> bool:
         """Whether an openPMD program wrote the stream, so that its names and attributes follow the standard."""
         return "/openPMD" in self.attributes

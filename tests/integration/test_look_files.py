@@ -163,14 +163,14 @@ def test_steps_that_lack_a_column_or_have_other_axes(tmp_path: Path) -> None:
             file[f"Step#{step}/box"] = np.ones((5, 3))
             file[f"Step#{step}/E"] = np.ones((4, 4, 4, components))
             file[f"Step#{step}/B"] = np.ones((4, 4, 4, 3 if step else 2))
-        file["Step#2/velocity"] = np.ones((5, 2))
+        file["Step#1/velocity"] = np.ones((7, 2))
     written = look_at(tmp_path / "run.h5", page=tmp_path / "page.html")
     found = views_of(written.path)
     assert found["particles"] == (
         "particles",
         {
             "position x": [5, 7, 5], "position y": [5, 7, 5], "position z": [5, None, None],
-            "velocity x": [None, None, 5], "velocity y": [None, None, 5],
+            "velocity x": [None, 7, None], "velocity y": [None, 7, None],
         },
     )  # fmt: skip
     assert found["box"] == ("image", {"box": [15, 15, 15]}), "as long as the particles by chance: not in step 1"

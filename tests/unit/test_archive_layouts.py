@@ -9,8 +9,8 @@ import pytest
 
 from components.archive.h5part import H5Part
 from components.archive.openpmd import OpenPMD
-from components.archive.particles import find_species
 from components.archive.tree import DatasetSource, Described
+from workflow.particle_species import find_species
 from workflow.stage import Info
 
 ATOMS = {"position": (5, 3), "velocity": (5, 3), "id": (5,), "box": (2, 3)}
@@ -23,7 +23,7 @@ def step(arrays: dict[str, tuple[int, ...]], index: int = 0, **more: Any) -> Des
 
 def test_what_lies_beside_a_position_is_of_the_same_species() -> None:
     arrays = {**ATOMS, "ions/position": (7, 2), "ions/charge": (7,), "ions/patch": (3,), "ions/spin": (7, 3)}
-    found = find_species({name: Info("float64", shape) for name, shape in arrays.items()})
+    found = find_species(arrays)
     assert list(found) == ["", "ions/"]
     number, components = found["ions/"]
     assert number == 7

@@ -19,7 +19,7 @@ from workflow.look.look_model import (
 )
 from workflow.look.look_page import make_look_page, to_model
 from workflow.look.thinning import carried_bytes, ordinal, thin, thinning_text, whole
-from workflow.look.views import find_species, make_views
+from workflow.look.views import columns_of_species, make_views
 from workflow.stage import Shape
 
 
@@ -59,7 +59,7 @@ def test_each_variable_is_drawn_by_its_dimensions() -> None:
 def test_particles_are_one_entry_with_all_that_stands_beside_their_position(
     shapes: dict[str, Shape], columns: list[str]
 ) -> None:
-    ((_, found),) = find_species(shapes).items()
+    ((_, found),) = columns_of_species(shapes).items()
     assert [column.label for column in found] == columns
 
 
@@ -69,7 +69,7 @@ def test_a_species_and_a_variable_of_one_name_are_two_entries() -> None:
 
 
 def test_a_curve_over_x_is_no_particle() -> None:
-    assert find_species({"x": (9,), "y": (9,)}) == {}
+    assert columns_of_species({"x": (9,), "y": (9,)}) == {}
 
 
 def test_two_runs_are_one_entry_also_where_one_of_them_lacks_it() -> None:

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from workflow.compare.data_files import VariableKind
 from workflow.look.look_model import KIND_OF_DIMENSIONS, DataView, FileContents, ViewColumn, is_number
+from workflow.particle_species import AXES, components_of, find_species
 from workflow.stage import Shape
 
-AXES = ("x", "y", "z")
 # An openPMD writer's list of its hosts, and the samples by which workflow.stage checks compression: no results.
 _NO_RESULTS = {"/rankTable", "rankTable", "wf.samples"}
 _NARROW = {"float32", "int8", "uint8", "int16", "uint16", "bool", "complex64"}
@@ -27,7 +27,7 @@ def make_views(runs: Sequence[FileContents | None], steps: Sequence[int]) -> tup
     kinds = [{name: _numbers_only(steps_of) for name, steps_of in each.items()} for each in given]
     numbers = {name: shape for name in _names(kinds) if (shape := _first_shape(kinds, name)) is not None}
     views: list[DataView] = []
-    for folder, found in find_species(numbers).items():
+    for folder, found in _species(kinds, steps).items():
         columns = tuple(column for column in found if _rows_agree(kinds, column.variable, _position(found)))
         name = folder.strip("/") or "particles"
         unique = f"{name} (particles)" if name in numbers else name
@@ -49,42 +49,50 @@ def make_views(runs: Sequence[FileContents | None], steps: Sequence[int]) -> tup
     return views, left_out
 
 
-def find_species(shapes: Mapping[str, Shape]) -> dict[str, tuple[ViewColumn, ...]]:
-    """Folder of each species → a column for each number of a particle.
+def columns_of_species(shapes: Mapping[str, Shape]) -> dict[str, tuple[ViewColumn, ...]]:
+    """Folder of each species in a step → a column for each number of a particle.
 
-    A species has a `position` [N, 2 or 3], or `position/x`, … [N] as in openPMD, or `x`, `y` and `z` [N] as in H5Part.
-    What stands beside it and has N rows belongs to it.
+    Species are found as the component `archive` finds them; besides by `x`, `y` and `z` [N], which H5Part has.
     """
-    found: dict[str, tuple[ViewColumn, ...]] = {}
-    for name, shape in sorted(shapes.items()):
-        folder = _species_folder(name, shape, shapes)
+    ordered = dict(sorted(shapes.items()))
+    found = find_species(ordered)
+    for name, shape in ordered.items():
+        folder = _coordinate_folder(name, shape, shapes)
         if folder is not None and folder not in found:
-            beside = [each for each in sorted(shapes) if each.startswith(folder)]
-            columns = (column for each in beside for column in _of_particles(each, folder, shapes[each], shape[0]))
-            found[folder] = tuple(columns)
-    return found
+            below = [(each, its) for each, its in ordered.items() if each.startswith(folder)]
+            parts = [part for each, its in below for part in components_of(each, its, folder, shape[0])]
+            found[folder] = shape[0], parts
+    return {
+        folder: tuple(
+            ViewColumn(f"{part.record} {part.axis}".rstrip(), part.variable, part.column) for part in components
+        )
+        for folder, (_, components) in found.items()
+    }
 
 
-def _species_folder(name: str, shape: Shape, shapes: Mapping[str, Shape]) -> str | None:
+def _coordinate_folder(name: str, shape: Shape, shapes: Mapping[str, Shape]) -> str | None:
+    """The path before an `x` that has `y` and `z` of one length beside it; None for all other arrays."""
     folder, slash, last = name.rpartition("/")
-    if last == "position" and len(shape) == 2 and shape[1] in (2, 3):
-        return folder + slash
-    if last != "x" or len(shape) != 1:
+    if last != "x" or len(shape) != 1 or folder.rpartition("/")[2] == "position":
         return None
-    if folder == "position" or folder.endswith("/position"):
-        return folder[: -len("position")]
     return folder + slash if all(shapes.get(f"{folder}{slash}{axis}") == shape for axis in AXES) else None
 
 
-def _of_particles(name: str, folder: str, shape: Shape, number: int) -> Iterator[ViewColumn]:
-    record = name[len(folder) :]
-    if shape[:1] != (number,) or record.count("/") > 1:
-        return
-    if len(shape) == 1:
-        yield ViewColumn(record.replace("/", " "), name)
-    elif len(shape) == 2 and shape[1] in (2, 3):
-        for element in range(shape[1]):
-            yield ViewColumn(f"{record} {AXES[element]}", name, element)
+def _species(runs: Sequence[_Kinds], steps: Sequence[int]) -> dict[str, list[ViewColumn]]:
+    """Folder of each species → its columns in any step of any run."""
+    of_steps = {
+        tuple((name, kind.shape) for name, each in kinds.items() if (kind := each[index]) is not None)
+        for kinds in runs
+        for index in range(len(steps))
+    }
+    found: dict[str, set[ViewColumn]] = {}
+    for shapes in of_steps:
+        for folder, columns in columns_of_species(dict(shapes)).items():
+            found.setdefault(folder, set()).update(columns)
+    return {
+        folder: sorted(columns, key=lambda each: (each.variable, each.element or 0))
+        for folder, columns in sorted(found.items())
+    }
 
 
 def _columns(name: str, shape: Shape) -> tuple[ViewColumn, ...]:

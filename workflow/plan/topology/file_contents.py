@@ -1,7 +1,7 @@
 """Compares what a stream is declared to hold with what the file format of a sink can hold, before anything starts.
 
 Only what is certain is refused. The rules are those of components/archive: particles are arrays beside a `position`
-(components/archive/particles.py), and without one the arrays of one dimension and one length.
+(workflow/particle_species.py), and without one the arrays of one dimension and one length.
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any, Literal
+from typing import Literal
 
 from workflow.formatting import plural
 from workflow.plan.plan_model import RUN_DIR, Coupling, Plan, StagePlan, StreamPlan
@@ -100,6 +100,7 @@ def make_pipeline_graph(plan: Plan) -> PipelineGraph:
 
 def _to_stage(stage: StagePlan) -> GraphStage:
     nodes = stage.placement.nodes
+    files = list(_named_files(stage))
     one = sum(end - start for start, end in nodes) == 1
     return GraphStage(
         stage.name,
@@ -107,8 +108,8 @@ def _to_stage(stage: StagePlan) -> GraphStage:
         stage.added or "",
         stage.component or _program_name(stage.program),
         f"{plural(stage.ranks, 'rank')}, {'node' if one else 'nodes'} {ranges_text(nodes)}",
-        tuple(_named_files(stage.parameters, "/")),
-        tuple(_named_files(stage.parameters, f"{RUN_DIR}/")),
+        tuple(name for name, is_written in files if not is_written),
+        tuple(name for name, is_written in files if is_written),
     )
 
 
@@ -129,9 +130,15 @@ def _program_name(argv: list[str]) -> str:
     return next((PurePath(word).name for word in argv[1:] if not word.startswith("-")), name)
 
 
-def _named_files(parameters: Mapping[str, Any], folder: str) -> Iterator[str]:
-    """The files below this folder that a component's parameters name: those with a suffix. Others may be folders, or
-    variables, whose names may begin with `/` too."""
-    for value in parameters.values():
-        if isinstance(value, str) and value.startswith(folder) and PurePath(value).suffix:
-            yield value.removeprefix(f"{RUN_DIR}/") if folder != "/" else PurePath(value).name
+def _named_files(stage: StagePlan) -> Iterator[tuple[str, bool]]:
+    """The files that a component's parameters name, and whether it writes them: those with a suffix.
+
+    Others may be folders, or variables, whose names may begin with `/` too. What is in the run directory is written;
+    what is elsewhere is written by sinks, and is what the others start from.
+    """
+    for value in stage.parameters.values():
+        if isinstance(value, str) and PurePath(value).suffix:
+            if value.startswith(f"{RUN_DIR}/"):
+                yield value.removeprefix(f"{RUN_DIR}/"), True
+            elif value.startswith("/"):
+                yield PurePath(value).name, stage.kind == "sink"

@@ -1,4 +1,4 @@
-"""Which arrays of a step belong to particles, by name and shape alone.
+"""Which arrays of a step belong to particles, by name and shape alone. Pure; standard library only.
 
 A species is found by its `position`: one variable [N, 2 or 3], or `position/x`, `position/y`, … [N] as in openPMD
 streams. Arrays in the same folder with N rows belong to the same species, which is named after the folder:
@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from workflow.stage import Info
-
 AXES = ("x", "y", "z")
 DEFAULT_SPECIES = "particles"
+_Shape = tuple[int, ...]
 
 
 class ParticleComponent(NamedTuple):
@@ -27,45 +26,46 @@ class ParticleComponent(NamedTuple):
 
 
 def find_species(
-    arrays: Mapping[str, Info], fields: set[str] | None = None
+    shapes: Mapping[str, _Shape], fields: set[str] | None = None
 ) -> dict[str, tuple[int, list[ParticleComponent]]]:
     """Folder of each species → (number of its particles, its components).
 
-    `fields`: the variables that were fields in an earlier step; those of this step are added.
+    `shapes`: of the arrays of a step, by name; `fields`: the variables that were fields in an earlier step; those of
+    this step are added.
     """
     fields = set() if fields is None else fields
     found: dict[str, tuple[int, list[ParticleComponent]]] = {}
-    for name, info in arrays.items():
-        folder = _folder(name, info)
+    for name, shape in shapes.items():
+        folder = _folder(name, shape)
         if folder is None or folder in found:
             continue
-        number = info.shape[0]
-        below = {each: kind for each, kind in arrays.items() if each.startswith(folder) and each not in fields}
-        components = [part for each, kind in below.items() for part in components_of(each, kind, folder, number)]
+        number = shape[0]
+        below = {each: its for each, its in shapes.items() if each.startswith(folder) and each not in fields}
+        components = [part for each, its in below.items() for part in components_of(each, its, folder, number)]
         found[folder] = number, components
-    fields |= set(arrays) - {part.variable for _, components in found.values() for part in components}
+    fields |= set(shapes) - {part.variable for _, components in found.values() for part in components}
     return found
 
 
-def _folder(name: str, info: Info) -> str | None:
+def _folder(name: str, shape: _Shape) -> str | None:
     """The path before `position`, with its slash; None when this variable is no position."""
     parts = name.split("/")
-    if parts[-1] == "position" and len(info.shape) == 2 and info.shape[1] in (2, 3):
+    if parts[-1] == "position" and len(shape) == 2 and shape[1] in (2, 3):
         return name[: -len("position")]
-    if parts[-2:-1] == ["position"] and parts[-1] in AXES and len(info.shape) == 1:
+    if parts[-2:-1] == ["position"] and parts[-1] in AXES and len(shape) == 1:
         return name[: -len("position/x")]
     return None
 
 
-def components_of(name: str, info: Info, folder: str, number: int) -> Iterator[ParticleComponent]:
+def components_of(name: str, shape: _Shape, folder: str, number: int) -> Iterator[ParticleComponent]:
     """The components in an array below `folder` for `number` particles; none when it has another number of rows."""
     record, _, axis = name[len(folder) :].partition("/")
-    if not info.shape or info.shape[0] != number or "/" in axis:
+    if not shape or shape[0] != number or "/" in axis:
         return
-    if len(info.shape) == 1:
+    if len(shape) == 1:
         yield ParticleComponent(record, axis, name, None)
-    elif len(info.shape) == 2 and info.shape[1] in (2, 3) and not axis:
-        for column in range(info.shape[1]):
+    elif len(shape) == 2 and shape[1] in (2, 3) and not axis:
+        for column in range(shape[1]):
             yield ParticleComponent(record, AXES[column], name, column)
 
 
