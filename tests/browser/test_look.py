@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 from adios2 import Stream
@@ -230,3 +231,26 @@ def test_a_page_says_what_is_thinned_reaches_no_network_and_needs_no_mouse(
     looker.do(lambda: looker.page.keyboard.press("ArrowRight"))
     assert "step 1" in looker.state()
     assert looker.page.locator("#step").get_attribute("aria-valuetext") == "step 1 (2 of 4)"
+
+
+def test_steps_without_a_column_and_equal_bytes_of_two_types(open_page: PageOpener, tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "run.h5", "w") as file:
+        for step in range(2):
+            file[f"Step#{step}/position"] = np.arange(15.0).reshape(5, 3)
+            file[f"Step#{step}/narrow"] = np.zeros(32, np.float32)
+            file[f"Step#{step}/wide"] = np.zeros(16)
+        file["Step#1/weight"] = np.arange(5.0)
+    look_at(tmp_path / "run.h5", page=tmp_path / "page.html")
+    looker = Looker(open_page(tmp_path / "page.html"))
+    for name, length in (("narrow", 32), ("wide", 16)):
+        looker.choose(variable=name)
+        np.testing.assert_array_equal(looker.drawn()["y"], np.zeros(length))
+    looker.choose(variable="particles", column="weight", form="points of two", against="position y")
+    assert looker.page.locator("figcaption span").inner_text() == "nothing in this step"
+    looker.press("End")
+    np.testing.assert_array_equal(looker.drawn()["x"], np.arange(5.0))
+    looker.choose(column="position x", against="weight")
+    looker.press("Home")
+    assert looker.page.locator("figcaption span").inner_text() == "nothing in this step"
+    looker.choose(form="histogram")
+    assert looker.drawn()["y"].sum() == 5

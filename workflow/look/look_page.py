@@ -61,7 +61,7 @@ def carried_size(files: Sequence[FileView]) -> int:
 
 
 def to_model(runs: Sequence[str], files: Sequence[FileView]) -> dict[str, Any]:
-    """What look.js reads."""
+    """What look_panels.js reads."""
     return {"runs": list(runs), "files": [_file(file) for file in files]}
 
 
