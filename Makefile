@@ -30,8 +30,13 @@ demo: $(VENV)/laptop  ## install from PyPI, then run example 01 through SST
 	$(BIN)/wf run examples/01-shock-diffraction/pipeline.yaml
 	@echo "to use wf: . $(BIN)/activate"
 
+# What measures times or kills by the clock has the machine for itself; all else runs in two processes, a file at a time.
+ALONE := tests/faults tests/docs/test_docs_gate.py tests/integration/test_calibrate.py tests/integration/test_campaign.py
+PARTS  = WF_MPI_PYTHON=$(CURDIR)/$(VENV)-mpi/bin/python WF_CRATE_PYTHON=$(CURDIR)/$(VENV)-crate/bin/python
+
 test: $(VENV)/dev $(VENV)-mpi/ready $(VENV)-crate/ready lint types imports  ## every check and test, with PyPI's ADIOS2 and with one that has MPI
-	WF_MPI_PYTHON=$(CURDIR)/$(VENV)-mpi/bin/python WF_CRATE_PYTHON=$(CURDIR)/$(VENV)-crate/bin/python $(BIN)/python -m pytest
+	$(PARTS) $(BIN)/python -m pytest --numprocesses 2 --dist loadfile $(ALONE:%=--ignore=%)
+	$(PARTS) $(BIN)/python -m pytest $(ALONE)
 
 # Root installs the packages; what is missing otherwise is the reason that pytest prints for each skipped test.
 test-cluster: $(VENV)/dev $(VENV)-mpi/ready  ## runs on a Slurm of four isolated nodes, which the tests start and remove; needs root

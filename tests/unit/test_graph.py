@@ -319,3 +319,25 @@ def test_the_report_has_a_drawing_for_wide_and_one_for_narrow_windows() -> None:
     assert drawing is not None and drawing.narrow is None, "from left to right is narrower, too"
     assert pipeline_drawing(plan.model_copy(update={"stages": [*plan.stages, *sinks]})) is None
     assert pipeline_drawing(plan.model_copy(update={"streams": []})) is None
+
+
+CIRCLE = """
+stages:
+  fluid: {command: ["true"], writes: {mine: {}}, reads: {yours: {}}}
+  solid: {command: ["true"], writes: {mine: {}}, reads: {yours: {}}}
+streams:
+  force: {from: fluid.mine, to: solid.yours}
+  shape: {from: solid.mine, to: fluid.yours}
+"""
+
+
+def test_a_circle_of_streams_is_drawn_by_mermaid(plan_of: Planner, tmp_path: Path) -> None:
+    plan = plan_of(CIRCLE)
+    assert make_pipeline_graph(plan).circle == ("fluid", "solid") and pipeline_drawing(plan) is None
+    assert make_pipeline_graph(plan_of(ADDED)).circle == ()
+    file = tmp_path / "circle.yaml"
+    file.write_text(f"wf: 1\nname: circle\n{CIRCLE}")
+    refused = CliRunner().invoke(wf, ["graph", str(file)])
+    assert isinstance(refused.exception, WfError) and "fluid and solid read each other" in str(refused.exception)
+    drawn = CliRunner().invoke(wf, ["graph", str(file), "--format", "mermaid"], catch_exceptions=False).output
+    assert all(name in drawn for name in ("fluid", "solid", "force", "shape"))

@@ -57,6 +57,13 @@ class PipelineGraph:
     streams: tuple[GraphStream, ...]
 
     @property
+    def circle(self) -> tuple[str, ...]:
+        """The stages of streams that lead back to a stage before; drawings of our own have none of these."""
+        place = {stage.name: index for index, stage in enumerate(self.stages)}
+        back = [each for each in self.streams if any(place[each.writer] >= place[name] for name in each.readers)]
+        return tuple(dict.fromkeys(name for each in back for name in (*each.readers, each.writer)))
+
+    @property
     def title(self) -> str:
         """`shock-diffraction: 4 stages, 2 streams`."""
         return f"{self.pipeline}: {plural(len(self.stages), 'stage')}, {plural(len(self.streams), 'stream')}"
@@ -80,8 +87,9 @@ def make_pipeline_graph(plan: Plan) -> PipelineGraph:
     order: dict[str, int] = {}
     while len(order) < len(stages):
         ready = [name for name in stages if name not in order and all(writer in order for writer in writers[name])]
-        # Of several the first of the plan.
-        following = max(ready, key=lambda name: max((order[writer] for writer in writers[name]), default=-1))
+        # Of several the first of the plan, in a circle too.
+        ready = ready or [next(name for name in stages if name not in order)]
+        following = max(ready, key=lambda name: max((order.get(writer, -1) for writer in writers[name]), default=-1))
         order[following] = len(order)
     return PipelineGraph(
         plan.pipeline,
