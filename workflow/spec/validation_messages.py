@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic_core import ErrorDetails, SchemaError
 
 from workflow.errors import Problem
 from workflow.spec.schema_introspection import Model, field_at, homes_of, keys_of, model_at, python_names
@@ -53,6 +53,11 @@ def validated(model: type[M], node: Node, at: KeyPath = (), root: Node | None = 
         instance = model.model_validate_json(json.dumps(plain(node)), strict=True)
     except ValidationError as error:
         return None, problems + list(_problems_of(error, model, node, at, root))
+    except SchemaError as error:
+        # The schema is built when it is first needed; Ctrl-C meanwhile is an error of this type to pydantic.
+        if "KeyboardInterrupt" in str(error):
+            raise KeyboardInterrupt from error
+        raise
     return (None if problems else instance), problems
 
 
