@@ -341,3 +341,14 @@ def test_a_circle_of_streams_is_drawn_by_mermaid(plan_of: Planner, tmp_path: Pat
     assert isinstance(refused.exception, WfError) and "fluid and solid read each other" in str(refused.exception)
     drawn = CliRunner().invoke(wf, ["graph", str(file), "--format", "mermaid"], catch_exceptions=False).output
     assert all(name in drawn for name in ("fluid", "solid", "force", "shape"))
+
+
+def test_files_of_a_run_are_named_from_its_directory(plan_of: Planner) -> None:
+    plan = plan_of(ADDED)
+    written = plan.model_copy(
+        update={
+            "streams": [each.model_copy(update={"path": f"/runs/x/streams/{each.name}.bp"}) for each in plan.streams]
+        }
+    )
+    held = {stream.name: stream.held for stream in make_pipeline_graph(written).streams}
+    assert held["positions"] == "streams/positions.bp (removed after the run)", held

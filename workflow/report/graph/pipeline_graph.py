@@ -117,9 +117,14 @@ def _to_stream(stream: StreamPlan) -> GraphStream:
     if stream.queue is not None:
         held = f"queue {stream.queue.limit}, {stream.queue.when_full}"
     else:
-        held = path_text(stream) if stream.on_disk else ""
+        held = _short_path(path_text(stream)) if stream.on_disk else ""
     readers = tuple(stream.readers)
     return GraphStream(stream.name, stream.writer, readers, stream.coupling, engine_text(stream), held)
+
+
+def _short_path(text: str) -> str:
+    """`streams/field.bp`, also where the plan of a run has the whole path."""
+    return str(PurePath(*PurePath(text).parts[-2:])) if text.startswith("/") else text
 
 
 def _program_name(argv: list[str]) -> str:
