@@ -157,7 +157,7 @@ def test_a_directory_that_cannot_be_written_still_has_a_report(tmp_path: Path, m
     def refuse(*_: object, **__: object) -> int:
         raise OSError(errno.EROFS, "Read-only file system")
 
-    monkeypatch.setattr(Path, "write_text", refuse)
+    monkeypatch.setattr(Path, "write_bytes", refuse)
     report = write_report(run_dir)
     assert report.run.state == "succeeded"
     assert report.notes == ["report.json and report.html could not be written: Read-only file system"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from workflow.errors import WfError
 from workflow.forecast.calibration_model import CALIBRATION_VERSION, VERSION_KEY, Calibration
 from workflow.formats.versions import NewerVersionError, check_version
 from workflow.formatting import plural
+from workflow.replace_file import replace_file
 
 
 def load_calibration(site: str) -> Calibration | None:
@@ -49,13 +49,10 @@ def read_calibration(file: Path) -> Calibration:
 
 def write_calibration(calibration: Calibration, file: Path) -> None:
     """Write it whole, or leave the old file as it is. Raises WfError."""
-    temporary = file.with_name(f".{file.name}.{os.getpid()}")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(calibration.to_json(), encoding="utf-8")
-        temporary.replace(file)
+        replace_file(file, calibration.to_json().encode())
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise WfError(f"{file}: {error.strerror}", "set WF_CONFIGS to a folder that you may write") from error
 
 

@@ -18,6 +18,7 @@ from workflow.campaign.ledger import CAMPAIGNS, LEDGER_FILE
 from workflow.campaign.planning.planned_trials import PlannedCampaign
 from workflow.errors import Problem, RunError, to_message
 from workflow.plan.plan_model import ExpectationPlan
+from workflow.replace_file import replace_file
 from workflow.spec.config_dirs import is_path
 from workflow.spec.suggest import did_you_mean, listing, shortened
 from workflow.spec.user_paths import exists
@@ -148,13 +149,6 @@ def _has_more_than_runs(directory: Path) -> bool:
     return any(
         path.name not in (RUNS_FOLDER, LEDGER_FILE) and not path.name.startswith(".") for path in directory.iterdir()
     )
-
-
-def replace_file(path: Path, data: bytes) -> None:
-    """Write so that a reader sees the old bytes or the new, never half of them."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_bytes(data)
-    temporary.replace(path)
 
 
 def find_campaign(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from workflow.campaign.campaign_advice import expected_cost
-from workflow.campaign.campaign_directory import RUNS_FOLDER, replace_file
+from workflow.campaign.campaign_directory import RUNS_FOLDER
 from workflow.campaign.campaign_run import CampaignOutcome
 from workflow.campaign.control.campaign_cancellation import CampaignEnd
 from workflow.campaign.control.campaign_state import state_of
@@ -28,6 +28,7 @@ from workflow.campaign.violation_messages import violation_lines, violation_mess
 from workflow.errors import EXIT_OK, Problem, RunError, to_message, to_notes
 from workflow.formatting import duration, moment, plural
 from workflow.plan.plan_model import ExpectationPlan
+from workflow.replace_file import replace_file
 from workflow.report.show.plain_output import PlainOutput
 from workflow.report.show.printing import show_messages
 from workflow.report.show.rich_terminal import COLOURS, draw_table, make_output, say

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from workflow.campaign.campaign_directory import replace_file
 from workflow.campaign.changes.changes_model import CampaignChanges
 from workflow.campaign.changes.changes_tables import (
     changes_table,
@@ -17,6 +16,7 @@ from workflow.campaign.junit import to_junit
 from workflow.errors import EXIT_OK, EXIT_REGRESSED, EXIT_UNDECIDED, RunError, WfError, to_message, to_notes
 from workflow.formatting import plural
 from workflow.installation import install_command
+from workflow.replace_file import replace_file
 from workflow.report.show.printing import show_messages
 from workflow.report.show.rich_terminal import COLOURS, draw_table, make_output, say
 

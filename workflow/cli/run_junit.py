@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from workflow.campaign.campaign_directory import replace_file
 from workflow.campaign.junit import JUnitCase, to_junit
 from workflow.errors import RunError
+from workflow.replace_file import replace_file
 from workflow.report.report_model import Report
 from workflow.report.show.expectation_table import expectation_messages
 from workflow.report.show.run_summary import fault_text

@@ -8,15 +8,14 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from workflow.replace_file import replace_file
+
 STOP_FILE = "stop"
 
 
 def write_stop_file(run_dir: Path, reason: str) -> None:
     """Make the file, whole. Raises OSError."""
-    path = run_dir / STOP_FILE
-    temporary = path.with_name(f".{STOP_FILE}.{os.getpid()}")
-    temporary.write_text(f"{reason}\n", encoding="utf-8")
-    temporary.replace(path)
+    replace_file(run_dir / STOP_FILE, f"{reason}\n".encode())
 
 
 def is_to_stop(run_dir: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -12,6 +11,7 @@ from typing import NamedTuple
 from workflow.compare.data_files import BP_SUFFIXES, HDF5_SUFFIXES
 from workflow.errors import RunError, WfError
 from workflow.installation import install_command
+from workflow.replace_file import replace_file
 
 DEFAULT_LIMIT = 20_000_000
 """Bytes of numbers that a page carries."""
@@ -86,13 +86,7 @@ def _without_suffix(name: str) -> str:
 
 
 def _write(page: Path, text: str) -> None:
-    temporary = page.with_name(f".{page.name}.{os.getpid()}")
     try:
-        if page.exists() and not page.is_file():  # /dev/null, a pipe: nothing to be put in its place
-            page.write_text(text, encoding="utf-8")
-            return
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(page)
+        replace_file(page, text.encode())
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise RunError(f"cannot write {page}: {error.strerror}", _ANOTHER_FILE) from error

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from pydantic import ValidationError
 
+from workflow.replace_file import replace_file
 from workflow.report.build.make_report import make_report
 from workflow.report.read.run_records import read_records
 from workflow.report.read.run_status import settle
@@ -41,8 +41,8 @@ def write_report(run_dir: Path, state: RunState | None = None) -> Report:
     records = read_records(run_dir, state)
     report = settle(make_report(records), run_dir)
     try:
-        _replace(run_dir / "report.json", report.to_json())
-        _replace(run_dir / "report.html", make_html(records, report))
+        replace_file(run_dir / "report.json", report.to_json().encode())
+        replace_file(run_dir / "report.html", make_html(records, report).encode())
     except OSError as error:
         # Somebody else's run, or an archived one: the numbers are still available.
         note = f"report.json and report.html could not be written: {error.strerror}"
@@ -65,14 +65,3 @@ def read_report(run_dir: Path) -> Report:
     except (OSError, ValidationError):
         pass  # not there, half-written, or of another version: compute it from the files that it came from
     return compute_report(run_dir)
-
-
-def _replace(path: Path, text: str) -> None:
-    """Write so that a reader sees the old text or the new, never half of it."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from workflow.replace_file import replace_file
 from workflow.run.run_directory import ALLOCATION_FILE
 
 JOB_FILE = "job.json"
@@ -53,7 +53,4 @@ def received_job(run_dir: Path) -> str:
 
 def write_job(run_dir: Path, job: JobRecord) -> None:
     """Write the job of a run. Raises OSError."""
-    path = run_dir / JOB_FILE
-    temporary = path.with_name(f".{JOB_FILE}.{os.getpid()}")
-    temporary.write_text(json.dumps(asdict(job), indent=2) + "\n")
-    temporary.replace(path)
+    replace_file(run_dir / JOB_FILE, (json.dumps(asdict(job), indent=2) + "\n").encode())

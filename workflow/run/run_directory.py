@@ -24,6 +24,7 @@ from workflow.plan.placeholders import fill_all
 from workflow.plan.plan_model import Plan, StagePlan
 from workflow.plan.read_plan import read_plan
 from workflow.provenance.provenance_model import PROVENANCE_FILE, Provenance
+from workflow.replace_file import replace_file
 from workflow.run.events import EVENTS_FILE
 from workflow.spec.suggest import shortened
 from workflow.spec.user_paths import exists
@@ -221,9 +222,7 @@ def _write_stage(directory: Path, stage: StagePlan, plan: Plan, *, stops_itself:
 def _write(path: Path, data: bytes) -> None:
     """Write under a temporary name and rename: a reader never gets half of the file."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_bytes(data)
-    temporary.replace(path)
+    replace_file(path, data)
 
 
 def point_latest(runs: Path, directory: Path) -> None:

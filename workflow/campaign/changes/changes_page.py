@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from workflow.campaign.campaign_directory import replace_file
 from workflow.campaign.changes.changes_model import CampaignChanges
 from workflow.campaign.changes.changes_tables import (
     changes_table,
@@ -20,6 +19,7 @@ from workflow.campaign.results.campaign_tables import varied
 from workflow.campaign.results.picture_canvas import ResultsPicture
 from workflow.campaign.results.ratio_picture import RatioRow, ratio_picture
 from workflow.errors import RunError
+from workflow.replace_file import replace_file
 from workflow.report.html.page import TEMPLATES
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from workflow.campaign.campaign_directory import Schedule, replace_file
+from workflow.campaign.campaign_directory import Schedule
 from workflow.campaign.file.campaign_spec import CampaignSpec
 from workflow.campaign.ledger import read_history
 from workflow.campaign.results.campaign_tables import varied
@@ -14,6 +14,7 @@ from workflow.campaign.results.results_table import table_columns, table_rows, w
 from workflow.campaign.results.samples import measured
 from workflow.errors import RunError, WfError
 from workflow.installation import install_command
+from workflow.replace_file import replace_file
 
 
 def write_results(directory: Path, spec: CampaignSpec, schedule: Schedule) -> tuple[CampaignResults, list[Path]]:

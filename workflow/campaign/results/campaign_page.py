@@ -6,13 +6,13 @@ import base64
 import shlex
 from pathlib import Path
 
-from workflow.campaign.campaign_directory import replace_file
 from workflow.campaign.results.campaign_tables import comparison_table, metric_table, status_table
 from workflow.campaign.results.picture_canvas import ResultsPicture
 from workflow.campaign.results.results_model import CampaignResults, CampaignStatus
 from workflow.campaign.results.results_pictures import COMPARISONS, make_pictures
 from workflow.campaign.results.trial_drawing import TrialDrawing, trial_drawing
 from workflow.formatting import moment
+from workflow.replace_file import replace_file
 from workflow.report.html.page import TEMPLATES
 from workflow.report.html.section_data import KeyFact
 

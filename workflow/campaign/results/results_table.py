@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from workflow.campaign.campaign_directory import replace_file
 from workflow.campaign.file.trials import short_names, value_text
 from workflow.campaign.results.results_model import MetricFacts
 from workflow.campaign.results.samples import Measured
 from workflow.errors import WfError
 from workflow.installation import install_command
+from workflow.replace_file import replace_file
 from workflow.report_figures import to_figure_name
 
 Cell = str | int | float | bool

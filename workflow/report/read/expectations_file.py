@@ -11,6 +11,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from workflow.replace_file import replace_file
 from workflow.report.report_model import ExpectationPart, Report
 
 EXPECTATIONS_FILE = "expectations.json"
@@ -43,6 +44,4 @@ def keep_expectations(run_dir: Path, report: Report) -> None:
         return
     text = ExpectationsKept(expectations=report.expectations).model_dump_json(indent=2) + "\n"
     with contextlib.suppress(OSError):
-        temporary = path.with_name(f".{path.name}")
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(path)
+        replace_file(path, text.encode())
