@@ -1,13 +1,19 @@
-"""What all tests share: the bless option, and the rule that CI skips nothing for want of an installable part."""
+"""What all tests share: the bless option, a second start for tests of real processes, and no skips in CI."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 
 from tests.support import memory_limit_here, ucx_here
+
+
+# Their tests start processes, schedulers and browsers. A machine that is busy may break one: decision 44.
+SECOND_START = {"browser", "cluster", "contract", "docs", "faults", "integration"}
+TESTS = Path(__file__).parent
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -22,6 +28,12 @@ def pytest_configure() -> None:
     os.environ.pop("PYTHONUNBUFFERED", None)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.relative_to(TESTS).parts[0] in SECOND_START:
+            item.add_marker(pytest.mark.flaky(reruns=1))
+
+
 @pytest.fixture
 def bless(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--bless"))
@@ -31,6 +43,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for left_out in (ucx_here.LEFT_OUT, memory_limit_here.LEFT_OUT):
         if left_out:
             terminalreporter.write_line(left_out)
+    for report in terminalreporter.getreports("rerun"):
+        terminalreporter.section(f"failed at its first start: {report.nodeid}", sep="_")
+        terminalreporter.line(report.longreprtext)
 
 
 @pytest.hookimpl(wrapper=True)
