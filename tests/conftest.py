@@ -10,7 +10,6 @@ import pytest
 
 from tests.support import memory_limit_here, ucx_here
 
-
 # Their tests start processes, schedulers and browsers. A machine that is busy may break one: decision 44.
 SECOND_START = {"browser", "cluster", "contract", "docs", "faults", "integration"}
 TESTS = Path(__file__).parent

@@ -132,7 +132,7 @@ def test_a_run_is_submitted_and_followed_to_its_end(
     assert f"{scheduler} job {job} was submitted" in said
     assert "small: succeeded" in said
     assert len(login.fake.calls(submit)) == 1
-    exit_code = login.script(scheduler).with_suffix(".ec")
+    exit_code = login.run / "psij" / scheduler / f"{job}.ec"
     # `wf run` ends at the run's end event: the script that writes this file may still be there.
     wait_until(lambda: exit_code.exists() and exit_code.read_text() == "0\n", "the exit code of the job's script")
     line = json.loads(login.wf("runs", "--json"))["runs"][0]
