@@ -12,7 +12,7 @@ from pathlib import Path
 from workflow.plan.plan_model import Plan
 from workflow.provenance.git_state import start_git_state
 from workflow.provenance.installed_versions import versions, versions_of_stages
-from workflow.provenance.plan_files import file_records, files_of
+from workflow.provenance.plan_files import examine, file_records, files_of
 from workflow.provenance.provenance_model import Circumstances, HostCircumstances, Provenance
 from workflow.provenance.redaction import clean_text, clean_words, kept_environment, secret_values
 from workflow.spec.load import Loaded
@@ -51,12 +51,13 @@ def host_circumstances() -> HostCircumstances:
 
 def to_provenance(common: Circumstances, plan: Plan, loaded: Loaded) -> Provenance:
     """The provenance of a run of this plan. Files that were read before are not read again."""
+    examined = examine(plan, loaded)
     return Provenance(
         **dict(common),
         created=round(time.time(), 3),
         options=clean_words(loaded.options, secret_values(os.environ)),
-        stage_pythons=versions_of_stages(plan),
-        files=file_records(files_of(plan, loaded), LARGEST_READ),
+        stage_pythons=versions_of_stages(examined.programs),
+        files=file_records(files_of(examined, loaded), LARGEST_READ),
     )
 
 
