@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import sys
@@ -13,8 +14,15 @@ from workflow.plan.plan_model import Plan
 from workflow.provenance.git_state import start_git_state
 from workflow.provenance.installed_versions import versions, versions_of_stages
 from workflow.provenance.plan_files import examine, file_records, files_of
-from workflow.provenance.provenance_model import Circumstances, HostCircumstances, Provenance
+from workflow.provenance.provenance_model import (
+    PROVENANCE_FILE,
+    Circumstances,
+    HostCircumstances,
+    Provenance,
+    read_provenance,
+)
 from workflow.provenance.redaction import clean_text, clean_words, kept_environment, secret_values
+from workflow.replace_file import replace_file
 from workflow.spec.load import Loaded
 
 # In all: a start does not wait for more than some 10 ms. `wf archive` reads the rest.
@@ -47,6 +55,19 @@ def host_circumstances() -> HostCircumstances:
         modules=[module for module in environment.get("LOADEDMODULES", "").split(":") if module],
         environment=environment,
     )
+
+
+def renew_host(run_dir: Path) -> None:
+    """Put what this process finds on its host into the provenance of a run that was made on another one.
+
+    A run without a provenance, or whose directory cannot be written any more, stays as it is.
+    """
+    known = read_provenance(run_dir)
+    if known is None or known.host == platform.node():
+        return
+    renewed = known.model_copy(update=dict(host_circumstances()))
+    with contextlib.suppress(OSError):
+        replace_file(run_dir / PROVENANCE_FILE, renewed.to_json().encode())
 
 
 def to_provenance(common: Circumstances, plan: Plan, loaded: Loaded) -> Provenance:
