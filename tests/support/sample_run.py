@@ -194,8 +194,13 @@ def write_lines(path: Path, records: list[Record]) -> None:
 
 
 def write_sample(
-    run_dir: Path, steps: int = 41, md_s: float = 0.05, saxs_s: float = 0.12, keep_s: float = 0.002
+    run_dir: Path,
+    steps: int = 41,
+    md_s: float = 0.05,
+    saxs_s: float = 0.12,
+    keep_s: float = 0.002,
+    plan: Plan | None = None,
 ) -> Path:
-    """A whole run that succeeded, limited by its analysis."""
+    """A whole run that succeeded, limited by its analysis. `plan`: that of `make_plan` with other placements."""
     metrics = simulate(steps, md_s, saxs_s, keep_s)
-    return write_run(run_dir, make_plan(), make_events(metrics), metrics)
+    return write_run(run_dir, plan or make_plan(), make_events(metrics), metrics)

@@ -12,7 +12,7 @@ from workflow.errors import RunError, WfError
 from workflow.forecast.calibration_model import Calibration, PortRecord, StageRecord
 from workflow.forecast.known_stages import SAME_SIZE
 from workflow.forecast.quartiles import quartiles
-from workflow.forecast.shared_cores import competitors, share_of_a_core
+from workflow.forecast.shared_cores import competitors, has_several_ranks, share_of_a_core
 from workflow.forecast.stage_identity import StageIdentity, stage_identity
 from workflow.plan.plan_model import Plan, StagePlan
 from workflow.plan.read_plan import read_plan
@@ -117,13 +117,13 @@ def _same_ports(one: Sequence[PortRecord], other: Sequence[PortRecord]) -> bool:
 
 
 def _busy_beside(stage: StagePlan, plan: Plan, records: Records) -> list[float]:
-    """The shares of its time in which those were busy that ran on the cores of a stage."""
+    """The shares of its time in which those were ready to run, waiting in vain included, that run on its cores."""
     steps = records.metrics[stage.name].steps
     first, last = steps[0].t, steps[-1].t
     found = []
     for other in competitors(stage, [each.name for each in plan.stages], plan):
         inside = [each for each in records.metrics[other.name].steps if first < each.t <= last]
-        busy_s = sum(each.compute_s + each.io_s for each in inside)
+        busy_s = sum(each.compute_s + each.io_s + each.wait_s * has_several_ranks(other) for each in inside)
         found.append(min(1.0, busy_s / (last - first)) if last > first else 0.0)
     return found
 

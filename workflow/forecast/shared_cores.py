@@ -7,8 +7,12 @@ from collections.abc import Iterable, Sequence
 from workflow.plan.plan_model import Plan, StagePlan
 
 
-def waits_for_all_its_ranks(stage: StagePlan) -> bool:
-    """Whether what another program takes from one rank delays all: several ranks exchange data in each step."""
+def has_several_ranks(stage: StagePlan) -> bool:
+    """Whether a stage has several ranks on a node, which exchange data in each step by MPI.
+
+    What another program takes from one of them delays all. While they wait for a step, one waits for the data, and the
+    others for that one: they poll, and so are ready to run all the time.
+    """
     return stage.placement.ranks_per_node > 1
 
 
@@ -39,9 +43,9 @@ def share_of_a_core(busy: Sequence[float]) -> float:
 def _free_cores(stage: StagePlan, other: StagePlan, plan: Plan) -> int:
     """Cores that `other` may use, and that the ranks of `stage` leave free."""
     taken, allowed = _cores(stage, plan), _cores(other, plan)
-    if stage.placement.cores:
-        return len(allowed - taken)
-    return len(allowed - taken) + max(0, len(allowed & taken) - stage.placement.ranks_per_node)
+    # Ranks that are not bound leave those that others are bound to.
+    left = 0 if stage.placement.cores else max(0, len(taken) - stage.placement.ranks_per_node)
+    return min(len(allowed), len(allowed - taken) + left)
 
 
 def _cores(stage: StagePlan, plan: Plan) -> set[int]:
