@@ -5,10 +5,10 @@ from __future__ import annotations
 import signal
 
 from workflow.plan.plan_model import Plan
+from workflow.run.decided_events import RunFinished
 from workflow.run.events import (
     AllocationReceived,
     Event,
-    RunFinished,
     RunStarted,
     StageExited,
     StageStarted,

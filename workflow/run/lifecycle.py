@@ -11,24 +11,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from workflow.formatting import clock_time, duration, plural
-from workflow.run.events import (
+from workflow.run.decided_events import (
     DeadlinePassed,
     DeadlockFound,
+    RunFinished,
+    StageFailed,
+    StageOpen,
+    StageSilent,
+    StageStopped,
+    StageSucceeded,
+    StopRequested,
+)
+from workflow.run.events import (
     Event,
     Interrupted,
     NodeLost,
     ProofTaken,
     RecordsLost,
     Requested,
-    RunFinished,
     RunStarted,
-    StageFailed,
-    StageOpen,
-    StageSilent,
     StageStarted,
-    StageStopped,
-    StageSucceeded,
-    StopRequested,
     StreamOpened,
     StreamOpening,
 )

@@ -34,15 +34,14 @@ from workflow.plan.plan_model import Plan
 from workflow.run.cleanup import clean
 from workflow.run.clock import Clock, bring_between
 from workflow.run.control_requests import ControlRequests
+from workflow.run.decided_events import RunFinished
 from workflow.run.events import (
     AllocationReceived,
     Cleaned,
     Event,
-    EventLog,
     Interrupted,
     RecordsLost,
     Requested,
-    RunFinished,
     RunStarted,
     SchedulerSaid,
     StageCpu,
@@ -51,6 +50,7 @@ from workflow.run.events import (
     StageStarted,
     Tick,
 )
+from workflow.run.events_file import EventLog
 from workflow.run.failed_start import record_failed_start, was_taken
 from workflow.run.job_end import with_planned_end
 from workflow.run.job_record import read_job
