@@ -19,7 +19,7 @@ import pytest
 from tests.support.chains import chain
 from tests.support.watching import describe, run_whole
 from workflow.formats.json_lines import Tail
-from workflow.run import supervisor
+from workflow.run import run_loop
 from workflow.run.events import RecordsLost
 from workflow.run.observe import progress_readers
 from workflow.run.observe.file_visibility import VISIBILITY_S
@@ -125,7 +125,7 @@ def test_files_of_another_node_may_be_seconds_old(
     """All stages close their streams; that their last records become visible after their ends is no failure."""
     monkeypatch.setattr(progress_readers, "Tail", Past)
     monkeypatch.setattr(progress_readers, "read_progress", lambda _: {})
-    monkeypatch.setattr(supervisor, "visibility_s", lambda _: VISIBILITY_S if shared else 0.0)
+    monkeypatch.setattr(run_loop, "visibility_s", lambda _: VISIBILITY_S if shared else 0.0)
     outcome = run_whole(chain("sst", steps=10), tmp_path)
     story = describe(outcome.state, outcome.run_dir)
     if not shared:
