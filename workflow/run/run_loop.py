@@ -59,7 +59,8 @@ from workflow.run.processes.cpu_time import CpuSchedule
 from workflow.run.processes.mpmd_launches import MpmdLaunches
 from workflow.run.processes.scheduler_question import SchedulerQuestion
 from workflow.run.processes.signals import Signals
-from workflow.run.processes.stage_processes import Crew, Ending, by_first_end
+from workflow.run.processes.stage_ending import Ending, by_first_end
+from workflow.run.processes.stage_processes import Crew
 from workflow.run.proof.proof_need import must_prove
 from workflow.run.received import receive
 from workflow.run.run_directory import ALLOCATION_FILE, stage_dir
