@@ -129,7 +129,9 @@ def _heat_map(metric: MetricFacts, rows: Sequence[TrialResult]) -> Iterator[Resu
             text = metric_text(None if value != value else value, metric.unit)
             colour = "white" if value < middle else "black"
             axes.text(x, y, text, ha="center", va="center", color=colour, fontsize=size)
-    axes.set_xticks(range(len(across.values)), short_labels(across.values, int(POINTS / 10 / LETTER) // len(across.values)))
+    axes.set_xticks(
+        range(len(across.values)), short_labels(across.values, int(POINTS / 10 / LETTER) // len(across.values))
+    )
     axes.set_yticks(range(len(down.values)), short_labels(down.values, LONGEST))
     axes.set_xlabel(", ".join(across.keys))
     axes.set_ylabel("\n".join(down.keys))
