@@ -20,7 +20,9 @@ from workflow.campaign.results.short_labels import short_labels
 if TYPE_CHECKING:
     from matplotlib.axes import Axes as Axes
     from matplotlib.axis import Axis
-    from matplotlib.figure import Figure as Canvas
+    from matplotlib.figure import Figure
+
+    Canvas = Figure
 
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8f9aa8", "#000000")
 BLACK = "#000000"
