@@ -313,7 +313,8 @@ wf.add_command(watch)
 def status(run: Path | None, as_json: bool, wide: bool) -> None:
     """Show how far a run is: its stages and streams.
 
-    RUN is the name of a run below runs/, a path, or `latest` (default: the newest run).
+    RUN is the name of a run below runs/ (its beginning or its id is enough), a path, or `latest` (default: the newest
+    run).
     """
     from workflow.report.report_files import compute_report
     from workflow.report.show.printing import show_status
@@ -386,7 +387,8 @@ def logs(stage: str | None, run: Path | None, lines: int, follow: bool, raw: boo
 def report(run: Path | None, as_json: bool, wide: bool, junit: Path | None) -> None:
     """Show what a run did; write report.html and report.json.
 
-    RUN is the name of a run below runs/, a path, or `latest` (default: the newest run).
+    RUN is the name of a run below runs/ (its beginning or its id is enough), a path, or `latest` (default: the newest
+    run).
     """
     from workflow.report.report_files import write_report
     from workflow.run.run_names import find_run
