@@ -22,7 +22,7 @@ from tests.support.chains import ROOT
 from tests.support.fake_schedulers import FakeScheduler
 from tests.support.waiting import wait_until
 from workflow.errors import EXIT_STOPPED
-from workflow.run.events import RunFinished
+from workflow.run.decided_events import RunFinished
 from workflow.run.job_record import JobRecord, read_job
 from workflow.run.processes.process_reaper import end_members, find_members
 from workflow.run.run_directory import read_allocation, read_filled_plan

@@ -27,19 +27,10 @@ from workflow import api
 from workflow.plan.plan_model import EndPlan, Plan, StagePlan
 from workflow.plan.read_plan import read_plan
 from workflow.run import lifecycle, supervisor
-from workflow.run.events import (
-    AllocationReceived,
-    Event,
-    RunStarted,
-    StageExited,
-    StageStarted,
-    StopPlanned,
-    StopRequested,
-    Tick,
-    from_record,
-    to_line,
-)
-from workflow.run.lifecycle import RecordEvent
+from workflow.run.actions import Action, RecordEvent
+from workflow.run.decided_events import StopRequested
+from workflow.run.events import AllocationReceived, Event, RunStarted, StageExited, StageStarted, StopPlanned, Tick
+from workflow.run.events_file import from_record, to_line
 from workflow.run.state import RunState, initial_state
 from workflow.spec.load import load_pipeline
 
@@ -202,7 +193,7 @@ def record(name: str) -> None:
     """Run it, and write what the supervisor found."""
     seen: list[Batch] = []
 
-    def step(state: RunState, *events: Event) -> tuple[RunState, list[lifecycle.Action]]:
+    def step(state: RunState, *events: Event) -> tuple[RunState, list[Action]]:
         seen.append(list(events))
         return lifecycle.step(state, *events)
 

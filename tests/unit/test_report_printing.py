@@ -34,16 +34,8 @@ from workflow.report.show.text_table import (
     text_column,
     total_width,
 )
-from workflow.run.events import (
-    Event,
-    RunStarted,
-    StageExited,
-    StageFailed,
-    StageStarted,
-    StageSucceeded,
-    StreamOpened,
-    StreamProgress,
-)
+from workflow.run.decided_events import StageFailed, StageSucceeded
+from workflow.run.events import Event, RunStarted, StageExited, StageStarted, StreamOpened, StreamProgress
 from workflow.run.state import RunState, initial_state
 from workflow.run.state_reducer import fold
 from workflow.spec.models.component import Component

@@ -13,7 +13,9 @@ import pytest
 
 from tests.support.chains import make_plan, make_stage, write_run
 from workflow.run import supervisor
-from workflow.run.events import RecordsLost, RunFinished, read_events
+from workflow.run.decided_events import RunFinished
+from workflow.run.events import RecordsLost
+from workflow.run.events_file import read_events
 from workflow.run.lifecycle import step
 from workflow.run.state import RunState
 from workflow.run.supervisor import supervise

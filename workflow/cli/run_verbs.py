@@ -1,4 +1,4 @@
-"""The verbs about a run that somebody else supervises: watch it, end it, list all of them."""
+"""The verbs about a run that somebody else supervises: watch it, see how far it is, end it, list all of them."""
 
 from __future__ import annotations
 
@@ -25,6 +25,32 @@ def watch(run: Path | None, quiet: bool) -> None:
     from workflow.run.run_names import find_run
 
     sys.exit(show_to_the_end(find_run(run), quiet))
+
+
+@click.command()
+@run_argument
+@json_option("Print the report so far as JSON")
+@wide_option
+def status(run: Path | None, as_json: bool, wide: bool) -> None:
+    """Show how far a run is: its stages and streams.
+
+    RUN is the name of a run below runs/ (its beginning or its id is enough), a path, or `latest` (default: the newest
+    run).
+    """
+    from workflow.report.report_files import compute_report
+    from workflow.report.show.printing import show_status
+    from workflow.report.show.rich_terminal import make_output
+    from workflow.run.run_names import find_run
+
+    result = compute_report(run_dir := find_run(run))
+    if result.run.job and result.run.state in ("submitted", "lost"):
+        from workflow.cli.following import ask_scheduler
+
+        result = ask_scheduler(run_dir, result)
+    if as_json:
+        click.echo(result.to_json(), nl=False)
+    else:
+        show_status(result, make_output(wide=wide))
 
 
 @click.command()

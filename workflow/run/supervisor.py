@@ -31,31 +31,7 @@ from workflow.messages import to_text
 from workflow.plan.allocation_check import allocation_problems
 from workflow.plan.launch_requests import stage_request
 from workflow.plan.plan_model import Plan
-from workflow.run.cleanup import clean
-from workflow.run.clock import Clock, bring_between
-from workflow.run.control_requests import ControlRequests
-from workflow.run.events import (
-    AllocationReceived,
-    Cleaned,
-    Event,
-    EventLog,
-    Interrupted,
-    RecordsLost,
-    Requested,
-    RunFinished,
-    RunStarted,
-    SchedulerSaid,
-    StageCpu,
-    StageExited,
-    StageKilled,
-    StageStarted,
-    Tick,
-)
-from workflow.run.failed_start import record_failed_start, was_taken
-from workflow.run.job_end import with_planned_end
-from workflow.run.job_record import read_job
-from workflow.run.lease import Heartbeat
-from workflow.run.lifecycle import (
+from workflow.run.actions import (
     Action,
     AskScheduler,
     FinishRun,
@@ -64,9 +40,32 @@ from workflow.run.lifecycle import (
     SignalStages,
     StartStage,
     TellStages,
-    step,
-    wake_at,
 )
+from workflow.run.cleanup import clean
+from workflow.run.clock import Clock, bring_between
+from workflow.run.control_requests import ControlRequests
+from workflow.run.decided_events import RunFinished
+from workflow.run.events import (
+    AllocationReceived,
+    Cleaned,
+    Event,
+    Interrupted,
+    RecordsLost,
+    Requested,
+    RunStarted,
+    SchedulerSaid,
+    StageCpu,
+    StageExited,
+    StageKilled,
+    StageStarted,
+    Tick,
+)
+from workflow.run.events_file import EventLog
+from workflow.run.failed_start import record_failed_start, was_taken
+from workflow.run.job_end import with_planned_end
+from workflow.run.job_record import read_job
+from workflow.run.lease import Heartbeat
+from workflow.run.lifecycle import step, wake_at
 from workflow.run.newest_state import NewestState
 from workflow.run.nodes.node_guard import node_name
 from workflow.run.observe.file_visibility import visibility_s
