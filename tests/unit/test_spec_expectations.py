@@ -52,7 +52,8 @@ def test_what_is_no_condition_is_refused_with_what_to_type(given: object, unit: 
     ("given", "unit", "hint"),
     [
         ("> 3.5", "steps", '"> 3"'), (">= 3.5 steps", "steps", '"> 3"'), ("< 3.5", "steps", '"<= 3"'),
-        (3.5, "steps", "`3` or `4`"), ("> 0.6", "1", '"> 60 %"'), (0.125, "1", '">= 12.5 %"'), ("< 60", "1", '"< 60 %"'),
+        (3.5, "steps", "`3` or `4`"), ("> 0.6", "1", '"> 60 %"'),
+        (0.125, "1", '">= 12.5 %"'), ("< 60", "1", '"< 60 %"'),
     ],
 )  # fmt: skip
 def test_the_hint_says_what_was_meant(given: object, unit: str, hint: str) -> None:

@@ -57,7 +57,7 @@ def find_run(run: str | os.PathLike[str] | None = None) -> Path:
 
 
 def full_name(run: str) -> str:
-    """The name below `runs/` of which only a part was given; what was given where it is that of no run, or of several."""
+    """The name below `runs/` of which a part was given; what was given, where it is that of no run, or of several."""
     meant = [] if is_run(run) or exists(Path(run)) else _meant_by(run, known_runs())
     return meant[0] if len(meant) == 1 else run
 
