@@ -26,7 +26,7 @@ from tests.support.watching import Condition, run_and_hurt, run_whole, stepped
 from workflow import api
 from workflow.plan.plan_model import EndPlan, Plan, StagePlan
 from workflow.plan.read_plan import read_plan
-from workflow.run import lifecycle, supervisor
+from workflow.run import lifecycle, run_loop
 from workflow.run.actions import Action, RecordEvent
 from workflow.run.decided_events import StopRequested
 from workflow.run.events import AllocationReceived, Event, RunStarted, StageExited, StageStarted, StopPlanned, Tick
@@ -197,7 +197,7 @@ def record(name: str) -> None:
         seen.append(list(events))
         return lifecycle.step(state, *events)
 
-    with tempfile.TemporaryDirectory() as folder, mock.patch.object(supervisor, "step", step):
+    with tempfile.TemporaryDirectory() as folder, mock.patch.object(run_loop, "step", step):
         plan, when, hurt = (_on_nodes(name, Path(folder)), None, None) if name in ON_NODES else RUNS[name]
         if when is None or hurt is None:
             run_whole(plan, Path(folder))
