@@ -62,8 +62,8 @@ EXPECT_RULES = """`FIGURE: CONDITION`, in `expect` of a stage, of a stream, or a
 a whole. A condition is an operator (`<`, `<=`, `==`, `>=`, `>`) and a quantity with its unit: `"> 1 GB/s"`, in quotes
 because `>` has a meaning in YAML. A quantity alone means `==`, which only counts and sizes can have; steps are whole
 numbers, and shares are written in percent. Figures are those that [campaigns measure](campaign.md#figures).
-`figures: {NAME: CONDITION}` of a stage is about the numbers in the `figures.json` that its program wrote. `null`, in a profile or by `--set`, removes an
-expectation. [How-to](../how-to/performance-gate.md#a-gate-for-a-single-run).
+`figures: {NAME: CONDITION}` of a stage is about the numbers in the `figures.json` that its program wrote. `null`, in a
+profile or by `--set`, removes an expectation. [How-to](../how-to/performance-gate.md#a-gate-for-a-single-run).
 """
 FIGURE_RULES = """What `metrics` may name: fields of [the report](report.md) of a run; `step_rate`, its `steps_out`
 divided by its `wall_s`; `step_s`, its `compute_s`, `io_s` and `wait_s` together, divided by its steps; `compute_share`,
