@@ -74,7 +74,7 @@ def status_table(status: CampaignStatus) -> Table:
         *parameter_columns(keys, lambda each: each.parameters),
         number_column("done", lambda each: f"{each.succeeded}/{each.wanted}"),
         number_column("failed", lambda each: str(each.failed)),
-        *([number_column("violated", _violated)] if status.violated else []),
+        *([number_column("violated", lambda each: str(each.violated))] if status.violated else []),
         state_column("state", _count_state),
     ]
     return make_table(columns, status.trials)
@@ -87,7 +87,11 @@ def campaign_list_table(campaigns: Sequence[CampaignLine]) -> Table:
         state_column("state", lambda each: each.state),
         number_column("done", lambda each: f"{each.succeeded}/{each.wanted}"),
         number_column("failed", lambda each: str(each.failed)),
-        *([number_column("violated", _violated)] if any(each.violated for each in campaigns) else []),
+        *(
+            [number_column("violated", lambda each: str(each.violated))]
+            if any(each.violated for each in campaigns)
+            else []
+        ),
         number_column("running", lambda each: str(each.running), gives_way=5),
         number_column("spent", lambda each: duration(each.spent_s), gives_way=4),
         text_column("last entry", lambda each: moment(each.changed), gives_way=3),
@@ -170,10 +174,6 @@ def _plan_state(trial: ReadyTrial | RefusedTrial) -> str:
     if isinstance(trial, RefusedTrial):
         return "error"
     return "baseline" if trial.is_baseline else "ok"
-
-
-def _violated(each: TrialCount | CampaignLine) -> str:
-    return str(each.violated)
 
 
 def _count_state(count: TrialCount) -> str:
