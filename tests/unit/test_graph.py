@@ -118,7 +118,7 @@ def test_the_picture_of_the_readme_is_that_of_its_pipeline(bless: bool, tmp_path
     (tmp_path / "pipeline.yaml").write_text(found[1], encoding="utf-8")
     (tmp_path / "in.shock").touch()
     plan = make_plan(load_pipeline(tmp_path / "pipeline.yaml"), LAPTOP, python="/env/bin/python", wf_version="0")
-    svg = make_svg(make_shapes(make_pipeline_graph(plan), "right"))
+    svg = make_svg(make_shapes(make_pipeline_graph(plan), "down"))
     picture = ROOT / "docs/pictures/pipeline.svg"
     if bless:
         picture.write_text(svg, encoding="utf-8")
