@@ -25,7 +25,7 @@ from workflow.provenance.provenance_model import read_provenance
 from workflow.run.cleanup import clean
 from workflow.run.observe.bp_index import deactivate, read_index
 from workflow.run.run_directory import create_run_dir, fill_plan, read_filled_plan
-from workflow.run.run_names import find_run
+from workflow.run.run_names import find_run, full_name
 
 
 @pytest.fixture
@@ -191,6 +191,29 @@ def test_run_names_move_on(plan: Plan, tmp_path: Path, monkeypatch: pytest.Monke
     (tmp_path / "other").mkdir()
     with pytest.raises(RunError, match="other is not a run directory"):
         find_run("other")
+
+
+def test_a_part_of_a_name_is_enough_where_no_other_run_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = [f"{name}-20261122-09300{number}-7c1{number}" for number, name in enumerate(("shock", "gray", "gray", "g"))]
+    for age, name in enumerate(names):
+        create_run_dir(chain("sst"), Source(), tmp_path / "runs" / name)
+        os.utime(tmp_path / "runs" / name / "plan.json", (age, age))
+    for part, number in (("shock", 0), ("s", 0), ("gray-20261122-093001", 1), ("7c12", 2), ("093003-7c13", 3)):
+        assert find_run(part) == tmp_path / "runs" / names[number] and full_name(part) == names[number]
+    with pytest.raises(RunError) as caught:
+        find_run("gray")
+    (problem,) = caught.value.problems
+    assert (problem.message, problem.hint) == (
+        "`gray` is the beginning of 2 runs", f"type more of the name: {names[2]}, {names[1]}"
+    )  # fmt: skip
+    assert full_name("gray") == "gray"
+    for other in ("c11", "ock", "-7c11"):
+        with pytest.raises(RunError, match=f"there is no run `{other}`"):
+            find_run(other)
+    (tmp_path / "shock").mkdir()
+    with pytest.raises(RunError, match="shock is not a run directory"):
+        find_run("shock")  # a path goes before a part of a name
 
 
 def test_plan_of_a_newer_version_is_refused(plan: Plan, tmp_path: Path) -> None:

@@ -61,7 +61,8 @@ def logs(stage: str | None, run: Path | None, lines: int, follow: bool, raw: boo
 def report(run: Path | None, as_json: bool, wide: bool, junit: Path | None) -> None:
     """Show what a run did; write report.html and report.json.
 
-    RUN is the name of a run below runs/, a path, or `latest` (default: the newest run).
+    RUN is the name of a run below runs/ (its beginning or its id is enough), a path, or `latest` (default: the newest
+    run).
     """
     from workflow.report.report_files import write_report
     from workflow.run.run_names import find_run

@@ -17,8 +17,9 @@ from workflow.errors import RunError
 def watch(run: Path | None, quiet: bool) -> None:
     """Show the progress of a run until its end, from any host that sees its directory.
 
-    RUN is the name of a run below runs/, a path, or `latest` (default: the newest run). Exits as `wf run` does, and
-    with 1 when the run's supervisor has died. Ending `wf watch` does not end the run; Ctrl-C on a terminal asks.
+    RUN is the name of a run below runs/ (its beginning or its id is enough), a path, or `latest` (default: the newest
+    run). Exits as `wf run` does, and with 1 when the run's supervisor has died. Ending `wf watch` does not end the
+    run; Ctrl-C on a terminal asks.
     """
     from workflow.cli.following import show_to_the_end
     from workflow.run.run_names import find_run
@@ -33,7 +34,8 @@ def watch(run: Path | None, quiet: bool) -> None:
 def status(run: Path | None, as_json: bool, wide: bool) -> None:
     """Show how far a run is: its stages and streams.
 
-    RUN is the name of a run below runs/, a path, or `latest` (default: the newest run).
+    RUN is the name of a run below runs/ (its beginning or its id is enough), a path, or `latest` (default: the newest
+    run).
     """
     from workflow.report.report_files import compute_report
     from workflow.report.show.printing import show_status
@@ -57,8 +59,9 @@ def status(run: Path | None, as_json: bool, wide: bool) -> None:
 def cancel(run: Path | None, now: bool) -> None:
     """End a run, from any host that sees its directory, and wait for its end.
 
-    RUN is the name of a run below runs/, a path, or `latest` (default: the newest run). What is left on this host of a
-    run whose supervisor has died is ended, too. Exits with 1 when something could not be ended.
+    RUN is the name of a run below runs/ (its beginning or its id is enough), a path, or `latest` (default: the newest
+    run). What is left on this host of a run whose supervisor has died is ended, too. Exits with 1 when something
+    could not be ended.
     """
     from workflow.cli.cancelling import cancel_run
     from workflow.run.run_names import find_run
