@@ -74,17 +74,13 @@ def check_drawing(graph: PipelineGraph, direction: Direction) -> DrawnPipeline:
     assert len(set(drawn.tips)) == len(drawn.tips), "two arrows end at the same point"
     along = 1 if direction == "down" else 0
     box_of = {figure.key: figure.box for figure in drawn.figures}
-    back = {(f"stream {stream}", f"stage {reader}") for stream, reader in graph.backwards}
-    labels = {
-        f"stream {stream.name}"
-        for stream in graph.streams
-        if graph.backwards >= {(stream.name, each) for each in stream.readers}
-    }
-    for one, other in drawn.joins:
-        first, last = (other, one) if (one, other) in back or other in labels else (one, other)
-        assert box_of[first][along + 2] < box_of[last][along], (
-            f"the arrow from {one} to {other} has the wrong direction"
-        )
+    turned = {(f"stream {stream}", f"stage {reader}") for stream, reader in graph.backwards}
+    for stream in graph.streams:
+        if graph.backwards >= {(stream.name, reader) for reader in stream.readers}:
+            turned.add((f"stage {stream.writer}", f"stream {stream.name}"))
+    for join in drawn.joins:
+        first, last = join[::-1] if join in turned else join
+        assert box_of[first][along + 2] < box_of[last][along], f"the arrow {join} has the wrong direction"
     return drawn
 
 
