@@ -253,7 +253,7 @@ def iso_compression(
     name: str, title: str, path: OutputPath, shown: Sequence[tuple[str, Reduction, float | None]]
 ) -> ResultsPicture:
     """Figure 5 of the paper: Γ over T_C ÷ T_memcpy, a line for each f_C; the compressors on it, and as measured."""
-    canvas, axes = new_canvas(5.0)
+    canvas, axes = new_canvas(4.6)
     relative = [10 ** (-3 + 3 * index / 90) for index in range(91)]
     data: list[list[str | float | None]] = []
     for number, ratio in enumerate((1.0, 0.8, 0.6, 0.4, 0.2, 0.0)):
@@ -276,7 +276,7 @@ def iso_compression(
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.set_xlabel("throughput of the compressor ÷ memcpy")
-    axes.set_ylabel("Γ: time of output ÷ time without compression")
+    axes.set_ylabel("Γ: time of output ÷\ntime without compression")
     set_legend(canvas, axes)
     return ResultsPicture(name, title, to_svg(canvas), ["curve", "throughput", "predicted", "measured"], data)
 

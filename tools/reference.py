@@ -60,10 +60,10 @@ trial is missing |
 """
 EXPECT_RULES = """`FIGURE: CONDITION`, in `expect` of a stage, of a stream, or at the top of the file for the run as
 a whole. A condition is an operator (`<`, `<=`, `==`, `>=`, `>`) and a quantity with its unit: `"> 1 GB/s"`, in quotes
-because `>` has a meaning in YAML. A number alone means `==`, which only counts and sizes can have. Figures are those
-that [campaigns measure](campaign.md#figures); shares are written in percent. `figures: {NAME: CONDITION}` of a stage is
-about the numbers in the `figures.json` that its program wrote. `null`, in a profile or by `--set`, removes an
-expectation. [How-to](../how-to/performance-gate.md#a-gate-for-a-single-run).
+because `>` has a meaning in YAML. A quantity alone means `==`, which only counts and sizes can have; steps are whole
+numbers, and shares are written in percent. Figures are those that [campaigns measure](campaign.md#figures).
+`figures: {NAME: CONDITION}` of a stage is about the numbers in the `figures.json` that its program wrote. `null`, in a
+profile or by `--set`, removes an expectation. [How-to](../how-to/performance-gate.md#a-gate-for-a-single-run).
 """
 FIGURE_RULES = """What `metrics` may name: fields of [the report](report.md) of a run; `step_rate`, its `steps_out`
 divided by its `wall_s`; `step_s`, its `compute_s`, `io_s` and `wait_s` together, divided by its steps; `compute_share`,
@@ -323,7 +323,14 @@ def _type(field: dict[str, Any]) -> str:
 
 
 def _value(value: Any) -> str:
-    return "" if value is None or value == "" or value == {} else f"`{value}`"
+    return "" if value is None or value == "" or value == {} else f"`{_as_yaml(value)}`"
+
+
+def _as_yaml(value: Any) -> str:
+    """As a user writes it: `false`, `[line, slice]`."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return f"[{', '.join(map(_as_yaml, value))}]" if isinstance(value, list | tuple) else str(value)
 
 
 def _cell(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from textwrap import wrap
 from types import SimpleNamespace
 from typing import Any, Literal, NamedTuple
 
@@ -24,11 +25,15 @@ from components.plot.labels import Quantity, Scaled
 
 Floats = npt.NDArray[np.float64]
 
+WIDTH = 5.4  # inches: the letters can be read in a column of 370 pixels, too, which is what a phone has
+ACROSS = 3  # images side by side at most
+LONGEST_TITLE = 50  # letters of a line of the title
+LONGEST_LABEL = 24  # letters beside a colour scale; of longer ones the unit is in a line of its own
 GAP = 0.09  # inches above and below a panel: twice that between the label of an axis and the title under it
 KEPT = 256  # steps of a variable kept for the summary; of more steps every second one is dropped
 STYLE: Any = {
     "font.size": 9, "axes.titlesize": 9, "figure.titlesize": 11, "axes.spines.top": False, "axes.spines.right": False,
-    "lines.linewidth": 1.3, "savefig.dpi": 150, "image.origin": "lower",
+    "lines.linewidth": 1.3, "savefig.dpi": 180, "image.origin": "lower",
 }  # fmt: skip
 
 
@@ -159,6 +164,11 @@ def edges_of(centres: Floats) -> Floats:
     return np.concatenate([[2 * centres[0] - middle[0]], middle, [2 * centres[-1] - middle[-1]]])
 
 
+def beside_scale(label: str) -> str:
+    """The label of a colour scale, in two lines where it is long."""
+    return label if len(label) <= LONGEST_LABEL else label.replace(" (", "\n(", 1)
+
+
 def draw_map(axes: Axes, panel: Panel, scale: ScalarMappable) -> None:
     """Values over x and time, a row per step; rows may have each its own x."""
     rows = edges_of(np.array([shot.time for shot in panel.shots]))
@@ -203,7 +213,7 @@ def draw_lines(figure: Figure, cell: SubplotSpec, shown: Shown, args: SimpleName
     scale = colours(panel, args)
     draw_map(axes, panel, scale)
     axes.set_ylabel(shown.time.label)
-    figure.colorbar(scale, ax=axes, label=shown.value, pad=0.02, extend=beyond(panel, args))
+    figure.colorbar(scale, ax=axes, label=beside_scale(shown.value), pad=0.02, extend=beyond(panel, args))
 
 
 def draw_scalar(figure: Figure, cell: SubplotSpec, shown: Shown) -> None:
@@ -214,55 +224,69 @@ def draw_scalar(figure: Figure, cell: SubplotSpec, shown: Shown) -> None:
 
 
 def draw_images(figure: Figure, cell: SubplotSpec, shown: Shown, args: SimpleNamespace) -> None:
-    """Snapshots of a 2-D variable, or of the slice of a 3-D one, side by side with one colour scale."""
+    """Snapshots of a 2-D variable, or of the slice of a 3-D one, in rows, with one colour scale."""
     panel = shown.panel
     scale, number = colours(panel, args), images_of(panel, args)
     last = len(panel.shots) - 1
     chosen = [round(i * last / (number - 1)) for i in range(number)] if number > 1 else [last]
-    places = cell.subgridspec(1, number)
+    rows, columns = rows_and_columns(number)
+    places = cell.subgridspec(rows, columns)
     # Blocks where values are much larger than pixels, else smooth: no row or column of values is left out.
     style: dict[str, Any] = {"norm": scale.norm, "cmap": scale.cmap, "interpolation": "auto", "extent": panel.extent}
-    row = [figure.add_subplot(places[0, column]) for column in range(number)]
-    for column, (axes, index) in enumerate(zip(row, chosen, strict=True)):
+    images = [figure.add_subplot(places[place // columns, place % columns]) for place in range(number)]
+    for place, (axes, index) in enumerate(zip(images, chosen, strict=True)):
+        is_left, is_lowest = place % columns == 0, place + columns >= number
         axes.imshow(panel.shots[index].values, **style)
         axes.set_facecolor(scale.cmap(0.0))  # values without a logarithm
         axes.spines[:].set_visible(False)
-        axes.tick_params(length=2.5, labelleft=column == 0)
+        axes.tick_params(length=2.5, labelleft=is_left, labelbottom=is_lowest)
         axes.locator_params(nbins=4)
-        axes.locator_params(axis="x", prune="upper" if column < number - 1 else None)  # labels would overlap
+        is_right = place % columns == columns - 1
+        axes.locator_params(axis="x", prune=None if is_right else "upper")  # labels would overlap
         if number > 1:
             axes.set_title(shown.time.moment(panel.shots[index].time))
-        axes.set(xlabel=shown.horizontal, ylabel="" if column else shown.vertical)
-    figure.colorbar(scale, ax=row, label=shown.value, pad=0.02, aspect=14, extend=beyond(panel, args))
+        axes.set(xlabel=shown.horizontal if is_lowest else "", ylabel=shown.vertical if is_left else "")
+    aspect = 14 * rows
+    figure.colorbar(
+        scale, ax=images, label=beside_scale(shown.value), pad=0.02, aspect=aspect, extend=beyond(panel, args)
+    )
 
 
 def images_of(panel: Panel, args: SimpleNamespace) -> int:
-    """How many images of a panel stand side by side."""
+    """How many images a panel has."""
     return min(int(args.snapshots), len(panel.shots)) if panel.dimensions > 1 else 1
+
+
+def rows_and_columns(images: int) -> tuple[int, int]:
+    """In which rows and columns so many images stand: in as few rows as possible, which are as full as possible."""
+    rows = -(-images // ACROSS)
+    return rows, -(-images // rows)
 
 
 def height_of(panel: Panel, args: SimpleNamespace, width: float) -> float:
     """Height of a panel in inches."""
     if panel.dimensions < 2:
-        return 2.6 if panel.dimensions else 1.8
+        return 2.3 if panel.dimensions else 1.6
     if panel.extent is not None:
         left, right, bottom, top = panel.extent
         ratio = abs((top - bottom) / (right - left))
     else:
         ratio = panel.shots[-1].values.shape[0] / panel.shots[-1].values.shape[1]
-    labels = 0.55 + 2 * GAP + 0.2 * (images_of(panel, args) > 1)
-    return float(np.clip((width - 1.4) / images_of(panel, args) * ratio, 0.6, 6.0)) + labels
+    images = images_of(panel, args)
+    rows, columns = rows_and_columns(images)
+    labels = 0.55 + 2 * GAP + 0.25 * rows * (images > 1)
+    return rows * float(np.clip((width - 1.4) / columns * ratio, 0.6, 6.0)) + labels
 
 
 def draw(panels: list[Panel], args: SimpleNamespace, names: Names, title: str, path: Path) -> None:
     """Draw all panels, one below the other, to a file; under a temporary name until it is complete."""
     drawn = [in_readable_units(panel, names) for panel in panels]
     panels = [each.panel for each in drawn]
-    width = 7.2 if any(panel.dimensions < 2 or images_of(panel, args) > 2 for panel in panels) else 4.6
-    heights = [height_of(panel, args, width) for panel in panels]
+    heights = [height_of(panel, args, WIDTH) for panel in panels]
     with pyplot.rc_context(STYLE):
         layout = ConstrainedLayoutEngine(h_pad=GAP)
-        figure = pyplot.figure(figsize=(width, sum(heights) + (0.3 if title else 0.0)), layout=layout)
+        lines = wrap(title, LONGEST_TITLE)
+        figure = pyplot.figure(figsize=(WIDTH, sum(heights) + 0.1 + 0.2 * len(lines)), layout=layout)
         cells = figure.add_gridspec(len(panels), 1, height_ratios=heights)
         for row, each in enumerate(drawn):
             if each.panel.dimensions == 0:
@@ -271,7 +295,7 @@ def draw(panels: list[Panel], args: SimpleNamespace, names: Names, title: str, p
                 draw_lines(figure, cells[row], each, args)
             else:
                 draw_images(figure, cells[row], each, args)
-        figure.suptitle(title)
+        figure.suptitle("\n".join(lines))
         temporary = path.with_name(f".{path.name}")
         figure.savefig(temporary, format="png")
         pyplot.close(figure)

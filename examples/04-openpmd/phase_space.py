@@ -40,14 +40,15 @@ def growth_rate(times, energies):
 
 def draw(picture, shots, times, energies, measured, expected):
     """Four phase spaces and the energy over time."""
-    figure, axes = plt.subplots(2, 4, figsize=(11, 5.4), height_ratios=[2, 1.3], layout="constrained")
-    for axis, (time, x, v) in zip(axes[0], shots, strict=True):
+    figure = plt.figure(figsize=(5.4, 6.2), layout="constrained")
+    above, lower = figure.subfigures(2, 1, height_ratios=[2, 1.1])
+    axes = above.subplots(2, 2, sharex=True, sharey=True)
+    for axis, (time, x, v) in zip(axes.flat, shots, strict=True):
         axis.scatter(x * 100, v / 1e6, s=0.5, c=v, cmap="coolwarm", vmin=-1e7, vmax=1e7, linewidths=0)
-        axis.set(title=f"{time * 1e9:.1f} ns", xlabel="x (cm)", ylim=(-16, 16))
-    axes[0, 0].set_ylabel("velocity (1000 km/s)")
-    for axis in axes[1]:
-        axis.remove()
-    below = figure.add_subplot(axes[0, 0].get_gridspec()[1, :])
+        axis.set(title=f"{time * 1e9:.1f} ns", ylim=(-16, 16))
+    above.supxlabel("x (cm)", fontsize="medium")
+    above.supylabel("velocity (1000 km/s)", fontsize="medium")
+    below = lower.subplots()
     below.semilogy(times * 1e9, energies, label="energy of the field")
     start = int(np.argmax(energies > 1e-4 * energies.max()))
     line = energies[start] * np.exp(2 * expected * (times - times[start]))
@@ -55,10 +56,10 @@ def draw(picture, shots, times, energies, measured, expected):
     below.semilogy(
         times[shown] * 1e9, line[shown], "--", label=f"theory; measured / theory = {measured / expected:.3f}"
     )
-    below.set(xlabel="time (ns)", ylabel="J/m³")
+    below.set(xlabel="time (ns)", ylabel="energy density (J/m³)")
     below.legend()
     Path(picture).parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(picture, dpi=110)
+    figure.savefig(picture, dpi=180)
 
 
 def main():

@@ -20,6 +20,8 @@ from matplotlib import pyplot
 from matplotlib.axes import Axes
 
 ROOT = Path(__file__).parents[2]
+WIDTH = 5.0
+"""Inches: letters are large enough in a column of 368 pixels, which is what a phone has, too."""
 # Text as outlines, and no date: the same figures give the same file on every machine.
 STYLE: Any = {
     "svg.hashsalt": "wf", "figure.dpi": 110, "font.size": 9.5, "axes.spines.top": False, "axes.spines.right": False,
@@ -40,7 +42,10 @@ LEGENDS = {
     "raw": "adios2 alone",
 }  # fmt: skip
 # Curves that lie on one another are told apart by these.
-MARKERS = {"reader always slower, block": ("s", "--"), "reader always slower, discard": ("^", "-")}
+MARKERS = {
+    "tcp": ("s", "-"), "ucx": ("^", "-"), "rdma": ("v", "--"), "plain MPI": ("D", "-"),
+    "reader always slower, block": ("s", "--"), "reader always slower, discard": ("^", "-"),
+}  # fmt: skip
 # Points from the mark to its label, and which part of the label is there.
 LABELS = {"zfp 1e-2": ((0, 8), "left"), "zfp 1e-3": ((0, -15), "center"), "none": ((0, 8), "center")}
 
@@ -77,28 +82,30 @@ def transports(rows: Rows) -> Any:
         name: {"without": found[without], "with": found[planned]}
         for name, (without, planned) in pairs.items() if without in found and planned in found
     }  # fmt: skip
-    figure, axes = pyplot.subplots(figsize=(6.4, 3.2))
+    figure, axes = pyplot.subplots(figsize=(WIDTH, 3.2), layout="constrained")
     _grouped(axes, bars)
-    axes.set(ylabel="GB/s", title="64 MB steps from one rank to another: what the memory policy gains")
-    axes.legend()
+    axes.set(ylabel="GB/s", title="64 MB steps from one rank to another:\nwhat the memory policy gains")
+    _name(figure, axes)
     return figure
 
 
 def sizes(rows: Rows) -> Any:
     """Throughput by the size of a step."""
-    figure, axes = pyplot.subplots(figsize=(6.4, 3.6))
+    figure, axes = pyplot.subplots(figsize=(WIDTH, 3.6), layout="constrained")
     _curves(axes, rows)
     axes.set(
-        xscale="log", yscale="log", xlabel="bytes of a step", ylabel="GB/s",
-        title="One writer, one reader, one node: transports by size",
+        xscale="log", yscale="log", xlabel="size of a step", ylabel="GB/s",
+        title="One writer, one reader, one node:\ntransports by size",
     )  # fmt: skip
-    axes.legend()
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value / 1e6:g} MB" if value >= 1e6 else f"{value / 1e3:g} kB")
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    _name(figure, axes)
     return figure
 
 
 def aggregation(rows: Rows) -> Any:
     """Time of a step by the number of aggregators, with the files that are left."""
-    figure, axes = pyplot.subplots(figsize=(6.4, 3.2))
+    figure, axes = pyplot.subplots(figsize=(WIDTH, 3.2), layout="constrained")
     counts = sorted({row["x"] for row in rows})
     bars = {}
     for count in counts:
@@ -106,79 +113,78 @@ def aggregation(rows: Rows) -> Any:
         bars[f"aggregators: {count},\ndata files: {own[0]['files']}"] = {row["curve"]: row for row in own}
     _grouped(axes, bars)
     axes.set(ylabel="ms per step (slowest rank)", title="Four ranks write 16 MB each into memory (BP5)")
-    axes.legend()
+    _name(figure, axes)
     return figure
 
 
 def asynchronous(rows: Rows) -> Any:
     """What the writer waits per step."""
-    figure, axes = pyplot.subplots(figsize=(6.4, 3.2))
+    figure, axes = pyplot.subplots(figsize=(WIDTH, 3.2), layout="constrained")
     groups = dict.fromkeys(row["group"] for row in rows)
     _grouped(axes, {each: {row["curve"]: row for row in rows if row["group"] == each} for each in groups})
     axes.set(ylabel="ms that a step costs the writer", title="64 MB a step, 100 ms of computing between (BP5)")
-    axes.legend(title="async:")
+    _name(figure, axes, labels=[f"async: {word}" for word in ("off", "guided", "naive")])
     return figure
 
 
 def compression(rows: Rows) -> Any:
     """Speed against size."""
-    figure, axes = pyplot.subplots(figsize=(6.4, 3.4))
+    figure, axes = pyplot.subplots(figsize=(WIDTH, 3.4), layout="constrained")
     for row in rows:
         kind = row["curve"].split()[0]
-        colour = {"none": "#999999", "blosc": "#0072b2", "zfp": "#d55e00", "bzip2": "#009e73"}[kind]
+        colour = {"none": "#666666", "blosc": "#0072b2", "zfp": "#d55e00", "bzip2": "#009e73"}[kind]
         axes.errorbar(row["x"], row["value"], yerr=_error(row), fmt="o", color=colour, capsize=3)
         place, part = LABELS.get(row["curve"], ((8, -3.5), "left"))
         at = (row["x"], row["value"])
         axes.annotate(row["curve"], at, place, textcoords="offset points", color=colour, horizontalalignment=part)
     axes.set(
         yscale="log", xlim=(0, 1.15), xlabel="size on disk ÷ size of the data", ylabel="GB/s of data written",
-        title="A smooth float32 field, written by one rank: speed against size",
+        title="A smooth float32 field, written by one rank:\nspeed against size",
     )  # fmt: skip
     axes.set_ylim(top=2 * max(row["value"] for row in rows))
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     return figure
 
 
 def queue(rows: Rows) -> Any:
     """Holding the writer, and dropping steps, by the limit."""
-    figure, (left, right) = pyplot.subplots(1, 2, figsize=(8.4, 3.2))
-    _curves(left, rows)
-    left.set(xlabel="queue limit (steps)", ylabel="ms that a step holds the writer", title="What the writer waits")
+    figure, (upper, lower) = pyplot.subplots(2, 1, figsize=(WIDTH, 5.2), layout="constrained", sharex=True)
+    _curves(upper, rows)
+    upper.set(ylabel="ms that a step\nholds the writer", title="What the writer waits")
     dropped = [{**row, "value": row["lost"], "low": row["lost"], "high": row["lost"]} for row in rows]
-    _curves(right, dropped)
-    right.set(xlabel="queue limit (steps)", ylabel="% of the steps", title="What is dropped", ylim=(0, 100))
-    left.set_ylim(bottom=0)
-    for axes in (left, right):
-        axes.set_xticks(sorted({row["x"] for row in rows}))
-    figure.legend(*left.get_legend_handles_labels(), loc="lower center", bbox_to_anchor=(0.5, 0.98), ncols=3)
-    figure.tight_layout()
+    _curves(lower, dropped)
+    lower.set(xlabel="queue limit (steps)", ylabel="% of the steps", title="What is dropped", ylim=(0, 100))
+    upper.set_ylim(bottom=0)
+    lower.set_xticks(sorted({row["x"] for row in rows}))
+    _name(figure, upper, columns=1)
     return figure
 
 
 def latency(rows: Rows) -> Any:
     """Time of a small step by engine and transport."""
-    figure, axes = pyplot.subplots(figsize=(6.4, 3.2))
+    figure, axes = pyplot.subplots(figsize=(WIDTH, 3.2), layout="constrained")
     _grouped(axes, _by_group(rows))
     axes.set(ylabel="µs per step", title="10 kB steps from one rank to another")
-    axes.legend(loc="upper left")
+    _name(figure, axes)
     return figure
 
 
 def pipe(rows: Rows) -> Any:
     """What is left of the file writing for the simulation."""
-    figure, axes = pyplot.subplots(figsize=(6.4, 3.2))
+    figure, axes = pyplot.subplots(figsize=(WIDTH, 3.2), layout="constrained")
     _grouped(axes, {f"dumps of {name}": own for name, own in _by_group(rows).items()})
     axes.set(ylabel="s in a run of 12 dumps", title="Time of file writing that the simulation sees")
-    axes.legend([f"async: {word}" for word in ("off", "pipe")], loc="upper left")
+    _name(figure, axes, labels=[f"async: {word}" for word in ("off", "pipe")])
     return figure
 
 
 def cut(rows: Rows) -> Any:
     """Time of a step by the axis along which readers cut."""
-    figure, axes = pyplot.subplots(figsize=(6.4, 3.2))
+    figure, axes = pyplot.subplots(figsize=(WIDTH, 3.2), layout="constrained")
     names = {0: "axis 0, slowest\n(as the writers)", 1: "axis 1", 2: "axis 2, fastest"}
     _grouped(axes, {name: {row["curve"]: row for row in rows if row["x"] == axis} for axis, name in names.items()})
-    axes.set(ylabel="ms per step", title="Two readers of a 200³ grid (64 MB): along which axis they cut it")
-    axes.legend()
+    axes.set(ylabel="ms per step", title="Two readers of a 200³ grid (64 MB):\nalong which axis they cut it")
+    _name(figure, axes)
     return figure
 
 
@@ -187,6 +193,12 @@ PICTURES: dict[str, Callable[[Rows], Any]] = {
     "compression": compression, "queue": queue, "cut": cut,
     "latency": latency, "pipe": pipe,
 }  # fmt: skip
+
+
+def _name(figure: Any, axes: Axes, labels: Sequence[str] = (), columns: int = 0) -> None:
+    """What is drawn, below the picture: over the curves there is not always room."""
+    handles, own = axes.get_legend_handles_labels()
+    figure.legend(handles, labels or own, loc="outside lower center", ncols=columns or min(3, len(own)))
 
 
 def _curves(axes: Axes, rows: Rows) -> None:

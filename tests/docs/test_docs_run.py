@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
 import yaml
 
 from workflow import run_pipeline
+from workflow.cli.main import main
+from workflow.errors import EXIT_VIOLATED
 from workflow.plan.make import make_plan
 from workflow.site.load_site import load_site
 from workflow.spec.load import load_pipeline
@@ -78,6 +81,29 @@ def test_own_component_runs_as_written(tmp_path: Path, monkeypatch: pytest.Monke
         powers = [step.read("power") for step in archive]
     assert [len(power) for power in powers] == [16] * 11
     assert all(power[0] > power[-1] >= 0 for power in powers), "more power in long waves"
+
+
+def test_expectations_of_the_tutorial_end_a_run_as_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (fragment,) = blocks("docs/tutorial.md", "yaml", "fragment: streams of first/pipeline.yaml")
+    found = BLOCK.findall((ROOT / "docs/tutorial.md").read_text())
+    (shown,) = [text for kind, text in found if kind == "text" and "expect" in text]
+    starter = yaml.safe_load((ROOT / "examples/00-starter/pipeline.yaml").read_text())
+    starter["streams"] |= yaml.safe_load(fragment)
+    (tmp_path / "pipeline.yaml").write_text(yaml.safe_dump(starter | {"oversubscribe": True}))
+    command, *said = shown.splitlines()
+    monkeypatch.setattr("sys.argv", shlex.split(command.removeprefix("$ ")))
+    with pytest.raises(SystemExit) as left:
+        main()
+    assert left.value.code == EXIT_VIOLATED
+    printed = capsys.readouterr()
+
+    def without_times(lines: list[str]) -> list[str]:
+        return [re.sub(r"\([^,]*,|\S+/starter-[\w-]+", "…", line) for line in lines]
+
+    assert without_times((printed.out + printed.err).splitlines()) == without_times(said)
 
 
 def test_tutorial_fragment_fits_the_starter(tmp_path: Path) -> None:

@@ -18,6 +18,14 @@ def test_reference_is_up_to_date() -> None:
     assert answer.returncode == 0, answer.stderr
 
 
+def test_defaults_are_written_as_in_yaml() -> None:
+    pages = [path for path in (ROOT / "docs/reference").glob("*.md") if path.name not in ("python.md", "stage.md")]
+    python = re.compile(r"`(True|False|\[.*'.*\])`")
+    assert [(path.name, python.findall(path.read_text(encoding="utf-8"))) for path in pages] == [
+        (path.name, []) for path in pages
+    ]
+
+
 def test_everything_that_programs_import_is_in_the_reference() -> None:
     for page, names in (("stage.md", stage.__all__), ("python.md", {*api.__all__, *workflow.__all__})):
         text = (ROOT / "docs/reference" / page).read_text(encoding="utf-8")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -93,6 +94,15 @@ def test_every_view_of_the_run_shows_each_expectation(home: Path) -> None:
     assert '<span class="not measured">not measured</span>' in page
 
 
+def test_lists_of_runs_mark_it(home: Path) -> None:
+    (home / "runs").mkdir(exist_ok=True)
+    (home / "runs/one").symlink_to(home / "one")
+    (line,) = json.loads(wf(home, "runs", "--json"))["runs"]
+    assert (line["state"], line["violated"]) == ("succeeded", 2), "the programs did their work"
+    assert re.search("^one +succeeded, violated ", wf(home, "runs"), re.MULTILINE)
+    assert "one: succeeded (2 of 7 expectations not kept)" in wf(home, "status", "one")
+
+
 def test_what_was_found_stays_when_the_data_are_gone(home: Path) -> None:
     kept = json.loads((home / "one/expectations.json").read_text())
     assert {each["figure"]: each["state"] for each in kept["expectations"]} == STATES
@@ -176,6 +186,9 @@ def test_a_campaign_counts_repetitions_that_violate_an_expectation(
     assert (root.get("tests"), root.get("failures")) == ("2", "1")
     status = json.loads(campaign.wf("status", "--json"))
     assert [trial["violated"] for trial in status["trials"]] == [0, 2]
+    (line,) = json.loads(campaign.wf("list", "--json"))["campaigns"]
+    assert (line["state"], line["violated"]) == ("complete", 2)
+    assert re.search(r"^tiny +complete +4/4 +0 +2 ", campaign.wf("list"), re.MULTILINE)
     monkeypatch.chdir(tmp_path)
     results, _ = report_campaign("tiny")
     assert [len(each.values) for each in results.results] == [2, 2], "they were measured"

@@ -215,7 +215,7 @@ def test_what_cannot_be_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         (run, r"one has no file of data.*\n  add a sink, `keep: \{component: archive\}`"),
         ("empty", r"empty is no run, and there is no BP and no HDF5 file in it\n  the runs here: wf runs"),
         ("notes.txt", "neither a run, an archive of one, nor a BP or HDF5 file"),
-        ("on", "there is no run `on`\n  the newest runs here: one"),
+        ("no", "there is no run `no`\n  the newest runs here: one"),
     ):
         with pytest.raises(WfError, match=f"(?s){message}"):
             look_at(given)

@@ -22,7 +22,7 @@ from tests.support.chains import ROOT
 from tests.support.fake_schedulers import FakeScheduler
 from tests.support.waiting import wait_until
 from workflow.errors import EXIT_STOPPED
-from workflow.run.events import RunFinished
+from workflow.run.decided_events import RunFinished
 from workflow.run.job_record import JobRecord, read_job
 from workflow.run.processes.process_reaper import end_members, find_members
 from workflow.run.run_directory import read_allocation, read_filled_plan
@@ -185,6 +185,62 @@ def test_it_may_not_be_known_whether_a_job_was_accepted(login: Login, monkeypatc
     with pytest.raises(RunError, match="the scheduler gives no answer: the job may have been accepted"):
         submission._find_accepted(login.folder, JobRecord("slurm", "small-ab12"), "Socket timed out")
     assert not (login.folder / "events.jsonl").exists(), "a run whose job may start has no verdict"
+
+
+def test_a_submission_of_which_nothing_is_known_is_cancelled_and_cleaned(
+    login: Login, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without an answer, then with one that finds the job, and with one that does not: no run stays for ever."""
+    monkeypatch.setenv("PATH", login.fake.path)
+    login.fake.answer("sbatch", {"stderr": "sbatch: error: Socket timed out\n", "code": 1})
+    login.fake.answer("squeue", DOWN)
+    follower = login.start("run", "p.yaml", "--site", "slurm.yaml", "--detach")
+    wait_until(lambda: bool(login.fake.calls("squeue")), "the job is looked for")
+    follower.kill()  # half a minute is too long to wait for its last words
+    follower.communicate(timeout=WITHIN_S)
+    run, name = login.run, login.run.name
+    said = login.wf("clean", name, "--yes", code=2)
+    assert f"its job has not started; `wf cancel {name}` cancels it" in said
+    said = login.wf("cancel", name, code=1)
+    assert f"it is not known whether slurm has a job named {name}: squeue failed" in said
+    assert f"wf cancel {name} looks again" in said
+    assert "slurm_load_jobs error" in login.state()[1], "the reason of the verdict has it, too"
+    login.fake.answer("squeue", "12|RUNNING|None\n", "12|RUNNING|None\n", "12|CANCELLED by 0|None\n")
+    login.fake.answer("scancel", "")
+    said = login.wf("cancel", name)
+    assert "its job was accepted: slurm job 12" in said
+    assert job_of(run)["job"] == "12"
+    login.wf("clean", name, "--yes")
+    assert not run.exists()
+
+    login.fake.answer("squeue", DOWN)
+    before = len(login.fake.calls("squeue"))
+    follower = login.start("run", "p.yaml", "--site", "slurm.yaml", "--detach")
+    wait_until(lambda: len(login.fake.calls("squeue")) > before, "the job is looked for again")
+    follower.kill()
+    follower.communicate(timeout=WITHIN_S)
+    login.fake.answer("squeue", "")
+    said = login.wf("cancel")
+    assert f"slurm has no job named {login.run.name}" in said
+    assert "was cancelled" not in said, "there is none to cancel"
+    assert login.state()[0] == "interrupted"
+    login.wf("clean", login.run.name, "--yes")
+
+
+def test_what_proves_that_nothing_was_submitted_fails_the_run(login: Login) -> None:
+    """sbatch cannot be executed, and a machine without it is refused before anything is written."""
+    (login.fake.folder / "sbatch").write_text("#!/no/such/interpreter\n")
+    only_fakes = str(login.fake.folder)
+    said = login.wf("run", "p.yaml", "--site", "slurm.yaml", code=2, PATH=only_fakes)
+    assert "error: the job was not submitted to slurm: [Errno 2] No such file or directory" in said
+    assert login.state()[0] == "failed"
+    assert json.loads(login.wf("runs", "--json"))["runs"][0]["job"] == "not submitted"
+    login.wf("clean", login.run.name, "--yes")
+    (login.fake.folder / "sbatch").unlink()
+    said = login.wf("run", "p.yaml", "--site", "slurm.yaml", code=2, PATH=only_fakes)
+    assert "error: sbatch is not on PATH: no job can be submitted to slurm from this machine" in said
+    assert not list((login.folder / "runs").glob("small-*")), "nothing is left of it"
+    assert login.fake.calls("squeue") == [], "a scheduler that got no job is not asked"
 
 
 def test_a_job_that_fails_before_its_supervisor_starts_fails_the_run(login: Login) -> None:

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from workflow.cli.main import check, main
+from workflow.cli.main import main
+from workflow.cli.pipeline_verbs import check
 from workflow.errors import SpecError
 from workflow.plan.make import make_plan
 from workflow.site.load_site import load_site

@@ -5,10 +5,11 @@ from __future__ import annotations
 import signal
 
 from workflow.plan.plan_model import Plan
+from workflow.run.actions import AskScheduler, FinishRun, KillStage, RecordEvent, SignalStages, StartStage, TellStages
+from workflow.run.decided_events import RunFinished
 from workflow.run.events import (
     AllocationReceived,
     Event,
-    RunFinished,
     RunStarted,
     StageExited,
     StageStarted,
@@ -18,16 +19,7 @@ from workflow.run.events import (
     StreamProgress,
     Tick,
 )
-from workflow.run.lifecycle import (
-    AskScheduler,
-    FinishRun,
-    KillStage,
-    RecordEvent,
-    SignalStages,
-    StartStage,
-    TellStages,
-    step,
-)
+from workflow.run.lifecycle import step
 from workflow.run.state import RunState, initial_state
 
 

@@ -26,20 +26,11 @@ from tests.support.watching import Condition, run_and_hurt, run_whole, stepped
 from workflow import api
 from workflow.plan.plan_model import EndPlan, Plan, StagePlan
 from workflow.plan.read_plan import read_plan
-from workflow.run import lifecycle, supervisor
-from workflow.run.events import (
-    AllocationReceived,
-    Event,
-    RunStarted,
-    StageExited,
-    StageStarted,
-    StopPlanned,
-    StopRequested,
-    Tick,
-    from_record,
-    to_line,
-)
-from workflow.run.lifecycle import RecordEvent
+from workflow.run import lifecycle, run_loop
+from workflow.run.actions import Action, RecordEvent
+from workflow.run.decided_events import StopRequested
+from workflow.run.events import AllocationReceived, Event, RunStarted, StageExited, StageStarted, StopPlanned, Tick
+from workflow.run.events_file import from_record, to_line
 from workflow.run.state import RunState, initial_state
 from workflow.spec.load import load_pipeline
 
@@ -202,11 +193,11 @@ def record(name: str) -> None:
     """Run it, and write what the supervisor found."""
     seen: list[Batch] = []
 
-    def step(state: RunState, *events: Event) -> tuple[RunState, list[lifecycle.Action]]:
+    def step(state: RunState, *events: Event) -> tuple[RunState, list[Action]]:
         seen.append(list(events))
         return lifecycle.step(state, *events)
 
-    with tempfile.TemporaryDirectory() as folder, mock.patch.object(supervisor, "step", step):
+    with tempfile.TemporaryDirectory() as folder, mock.patch.object(run_loop, "step", step):
         plan, when, hurt = (_on_nodes(name, Path(folder)), None, None) if name in ON_NODES else RUNS[name]
         if when is None or hurt is None:
             run_whole(plan, Path(folder))

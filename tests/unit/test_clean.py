@@ -121,7 +121,11 @@ def test_what_has_no_verdict_or_may_be_written_stays(tmp_path: Path) -> None:
     before = names()
     with Heartbeat(tmp_path / "runs/alive"), Heartbeat(tmp_path / "runs/writing"):
         result = clean("--keep", "0", "--json", "--yes")
-        for name, why in {"alive": "it is running; `wf cancel alive` ends it", "link": "a link"}.items():
+        for name, why in {
+            "alive": "it is running; `wf cancel alive` ends it",
+            "link": "a link",
+            "li": "a link",
+        }.items():
             assert why in str(clean(name, "--yes", code=2).exception)
     stays = {run["name"]: run["reason"] for run in json.loads(result.stdout)["runs"] if run["action"] == "stays"}
     assert set(stays) == {"unfinished", "submitted", "lost", "alive", "writing", "link"}

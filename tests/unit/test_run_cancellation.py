@@ -11,7 +11,7 @@ from tests.support.chains import chain, write_run
 from workflow.formats.lease_file import LEASE_FILE
 from workflow.run.cancellation import stop_run
 from workflow.run.control_requests import CONTROL_FILE
-from workflow.run.events import EVENTS_FILE
+from workflow.run.events_file import EVENTS_FILE
 from workflow.run.lease import Lease
 from workflow.run.run_directory import read_filled_plan
 

@@ -12,11 +12,9 @@ from tests.support.imagined_run import Run, end_all, verdict_of
 from tests.support.many_stages import pairs
 from workflow.formats.sides import Side
 from workflow.plan.plan_model import Plan
+from workflow.run.decided_events import DeadlinePassed, StageFailed, StageSilent
 from workflow.run.events import (
-    DeadlinePassed,
     StageExited,
-    StageFailed,
-    StageSilent,
     StreamClosed,
     StreamOffered,
     StreamOpened,

@@ -10,8 +10,8 @@ from tests.support.chains import make_end, make_plan, make_stage, make_stream
 from tests.support.imagined_run import Run, end_all, verdict_of
 from workflow.formats.sides import Side
 from workflow.plan.plan_model import Plan
+from workflow.run.decided_events import DeadlockFound
 from workflow.run.events import (
-    DeadlockFound,
     Event,
     StageExited,
     StreamClosed,

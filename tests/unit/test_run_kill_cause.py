@@ -11,7 +11,8 @@ import pytest
 
 from tests.support.chains import make_plan, make_stage
 from tests.support.imagined_run import Run, verdict_of
-from workflow.run.events import RanksEnded, StageExited, StageKilled, from_record, to_line
+from workflow.run.events import RanksEnded, StageExited, StageKilled
+from workflow.run.events_file import from_record, to_line
 from workflow.run.processes import memory_evidence
 from workflow.run.processes.memory_evidence import MemoryFacts, MemoryWatch, killed_processes, memory_cgroup
 from workflow.run.verdict.kill_cause import kill_cause

@@ -13,7 +13,8 @@ import pytest
 from workflow.errors import RunError
 from workflow.formats.lease_file import LEASE_FILE
 from workflow.run.cancellation import clean_up
-from workflow.run.events import EVENTS_FILE, RunFinished, read_events
+from workflow.run.decided_events import RunFinished
+from workflow.run.events_file import EVENTS_FILE, read_events
 from workflow.run.late_verdict import write_late_verdict
 from workflow.run.lease import Heartbeat, Lease, Liveness, examine_leases
 

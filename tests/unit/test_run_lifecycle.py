@@ -10,12 +10,10 @@ import pytest
 
 from tests.support.chains import chain
 from tests.support.imagined_run import Run, end_all, verdict_of
+from workflow.run.decided_events import StageOpen, StageSucceeded, StopRequested
 from workflow.run.events import (
     Event,
     StageExited,
-    StageOpen,
-    StageSucceeded,
-    StopRequested,
     StreamClosed,
     StreamOpened,
     StreamOpening,

@@ -7,13 +7,12 @@ from dataclasses import replace
 import pytest
 
 from tests.support.chains import Way, chain, make_end, make_plan, make_stage, make_stream
+from workflow.run.decided_events import StageOpen, StageSucceeded
 from workflow.run.events import (
     Event,
     RunStarted,
     StageExited,
-    StageOpen,
     StageStarted,
-    StageSucceeded,
     StreamClosed,
     StreamOpened,
     StreamOpening,

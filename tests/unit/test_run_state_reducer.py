@@ -8,21 +8,23 @@ import pytest
 
 from tests.support.chains import chain, make_end, make_plan, make_stage, make_stream
 from workflow.plan.plan_model import Plan
+from workflow.run.decided_events import (
+    RunFinished,
+    StageFailed,
+    StageOpen,
+    StageSilent,
+    StageStopped,
+    StageSucceeded,
+    StopRequested,
+)
 from workflow.run.events import (
     Cleaned,
     Event,
     Interrupted,
     RecordsLost,
-    RunFinished,
     RunStarted,
     StageExited,
-    StageFailed,
-    StageOpen,
-    StageSilent,
     StageStarted,
-    StageStopped,
-    StageSucceeded,
-    StopRequested,
     StreamClosed,
     StreamOffered,
     StreamOpened,

@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.chains import chain, make_plan, make_stage
 from tests.support.imagined_run import Run, end_all, verdict_of
+from workflow.run.actions import FinishRun, SignalStages, StartStage
 from workflow.run.events import (
     Event,
     Interrupted,
@@ -17,7 +18,7 @@ from workflow.run.events import (
     StageExited,
     StageStarted,
 )
-from workflow.run.lifecycle import FinishRun, SignalStages, StartStage, step
+from workflow.run.lifecycle import step
 from workflow.run.state import initial_state
 
 

@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 
 from tests.support.chains import make_plan, make_stage, write_run
-from workflow.run import supervisor
-from workflow.run.events import RecordsLost, RunFinished, read_events
+from workflow.run import run_loop
+from workflow.run.decided_events import RunFinished
+from workflow.run.events import RecordsLost
+from workflow.run.events_file import read_events
 from workflow.run.lifecycle import step
 from workflow.run.state import RunState
 from workflow.run.supervisor import supervise
@@ -33,7 +35,7 @@ def test_verdict_does_not_depend_on_the_cleanup(tmp_path: Path, monkeypatch: pyt
     def fail(*_: object) -> list[str]:
         raise OSError(errno.EBUSY, "Device or resource busy")
 
-    monkeypatch.setattr(supervisor, "clean", fail)
+    monkeypatch.setattr(run_loop, "clean", fail)
     run_dir = run_stages(tmp_path, ["true"])
     (*_, last) = supervise(run_dir)
     verdict = verdict_of(last)
@@ -84,7 +86,7 @@ def test_error_of_the_supervisor_is_raised_also_when_the_caller_leaves(
             raise ZeroDivisionError("of the supervisor")
         return step(*arguments)
 
-    monkeypatch.setattr(supervisor, "step", step_or_fail)
+    monkeypatch.setattr(run_loop, "step", step_or_fail)
     run_dir = run_stages(tmp_path, ["sleep", "100"], ["sleep", "100"])
     before = open_files()
     with pytest.raises(ZeroDivisionError), contextlib.closing(supervise(run_dir)) as states:

@@ -7,7 +7,8 @@ import pytest
 from tests.support.chains import Way, make_end, make_plan, make_stage, make_stream
 from tests.support.imagined_run import Run
 from workflow.plan.plan_model import GroupPlan, LaunchPlan, Plan
-from workflow.run.events import StageExited, StageOpen, StreamClosed, StreamOpened
+from workflow.run.decided_events import StageOpen
+from workflow.run.events import StageExited, StreamClosed, StreamOpened
 
 
 def tapped(added: str | None = "tap", way: Way = "sst", more: bool = False) -> Plan:

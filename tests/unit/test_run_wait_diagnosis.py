@@ -7,12 +7,11 @@ from dataclasses import replace
 import pytest
 
 from tests.support.chains import Way, chain, make_end, make_plan, make_stage, make_stream
+from workflow.run.decided_events import StageFailed, StageOpen
 from workflow.run.events import (
     Event,
     RunStarted,
     StageExited,
-    StageFailed,
-    StageOpen,
     StageStarted,
     StreamClosed,
     StreamOffered,

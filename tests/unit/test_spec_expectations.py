@@ -25,7 +25,8 @@ from workflow.spec.expectations import COMPARATORS, condition_example, to_condit
         ("< .5 s", "s", ("<", 0.5, "< .5 s")),
         ("> 60 %", "1", (">", 0.6, "> 60 %")),
         (">60%", "1", (">", 0.6, "> 60 %")),
-        ("< 0.6", "1", ("<", 0.6, "< 0.6")),
+        (">= 12.0", "steps", (">=", 12, ">= 12.0")),
+        ("> 0 s", "s", (">", 0, "> 0 s")),
         ("2 GiB", "B", ("==", 2**31, "== 2 GiB")),
         ("> 5 steps/s", "steps/s", (">", 5, "> 5 steps/s")),
         ("< 1e-6", "", ("<", 1e-6, "< 1e-6")),
@@ -40,11 +41,25 @@ def test_conditions(given: object, unit: str, condition: tuple[str, float, str])
 
 @pytest.mark.parametrize("unit", ["s", "B", "B/s", "steps", "steps/s", "1"])
 @pytest.mark.parametrize(
-    "given", ["", ">", "> fast", "> 1 furlong", "1 2", "=> 1", "> -1", "> 1e999", True, None, [1], {}]
+    "given", ["", ">", "> fast", "> 1 furlong", "1 2", "=> 1", "> -1", "> 1e999", True, None, [1], {}, "> 0.5"]
 )
 def test_what_is_no_condition_is_refused_with_what_to_type(given: object, unit: str) -> None:
     with pytest.raises(ValueError, match=r".+; .+"):
         to_condition(given, unit)
+
+
+@pytest.mark.parametrize(
+    ("given", "unit", "hint"),
+    [
+        ("> 3.5", "steps", '"> 3"'), (">= 3.5 steps", "steps", '"> 3"'), ("< 3.5", "steps", '"<= 3"'),
+        (3.5, "steps", "`3` or `4`"), ("> 0.6", "1", '"> 60 %"'),
+        (0.125, "1", '">= 12.5 %"'), ("< 60", "1", '"< 60 %"'),
+    ],
+)  # fmt: skip
+def test_the_hint_says_what_was_meant(given: object, unit: str, hint: str) -> None:
+    with pytest.raises(ValueError, match="; did you mean ") as caught:
+        to_condition(given, unit)
+    assert hint in str(caught.value)
 
 
 @pytest.mark.parametrize("section", FIGURES)

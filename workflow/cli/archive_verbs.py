@@ -45,8 +45,8 @@ def archive_options(function: F) -> F:
 def archive(run: Path | None, output: Path | None, data: bool, largest: int | None, license: str | None) -> None:
     """Write all that repeats a run into one file, which is an RO-Crate.
 
-    RUN is the name of a run below runs/, a path, or `latest` (default: the newest run). Its README has the command that
-    repeats the run, and lists what was left out.
+    RUN is the name of a run below runs/ (its beginning or its id is enough), a path, or `latest` (default: the newest
+    run). Its README has the command that repeats the run, and lists what was left out.
     """
     from workflow.api import archive_run
 

@@ -27,9 +27,10 @@ def cancel_run(run_dir: Path, now: bool = False) -> int:
     from workflow.run.lease import examine_leases, has_lease
     from workflow.run.run_directory import read_filled_plan
 
+    job, of_job, is_known = read_job(run_dir), "", True
     if _print_verdict(run_dir, "has ended before: "):
-        return EXIT_OK
-    plan, job = read_filled_plan(run_dir), read_job(run_dir)
+        return EXIT_OK if job is None or not _may_have_job(run_dir, job) else _end_job_of_cancelled_run(run_dir, job)
+    plan = read_filled_plan(run_dir)
     if has_lease(run_dir):
         click.echo(f"{run_dir.name}: {'killing the stages' if now else 'asking the stages to stop'}…", err=True)
     problem: RunError | None = None
@@ -40,13 +41,17 @@ def cancel_run(run_dir: Path, now: bool = False) -> int:
             raise
         problem = error  # the scheduler ends it all the same
     if job is not None and (problem is not None or not _has_verdict(run_dir)):
-        from workflow.submit.job_cancellation import end_job
+        from workflow.submit.job_cancellation import end_job, look_for_job
 
-        if not end_job(run_dir, job):
-            raise RunError(
-                f"{job.text} was cancelled and has not ended yet", f"look again later: wf status {run_dir.name}"
-            )
-        click.echo(f"{run_dir.name}: {job.text} was cancelled")
+        if not job.job:
+            job, of_job, is_known = look_for_job(run_dir, job)
+            click.echo(f"{run_dir.name}: {of_job}")
+        if job.job:
+            if not end_job(run_dir, job):
+                raise RunError(
+                    f"{job.text} was cancelled and has not ended yet", f"look again later: wf status {run_dir.name}"
+                )
+            click.echo(f"{run_dir.name}: {job.text} was cancelled")
         # It may have started meanwhile, and then reads the request to stop.
         with contextlib.suppress(RunError):
             stop_run(run_dir, plan, "stop")
@@ -56,10 +61,39 @@ def cancel_run(run_dir: Path, now: bool = False) -> int:
         return EXIT_OK
     (lives,) = examine_leases([run_dir])
     try:
-        done = clean_up(run_dir, lives)
+        done = clean_up(run_dir, lives, of_job)
     except OSError as error:
         raise RunError(f"cannot write the verdict of {run_dir}: {error.strerror}") from error
-    return _print_clean_up(run_dir, lives, done)
+    code = _print_clean_up(run_dir, lives, done)
+    return code if is_known else _warn_of_unknown_job(run_dir)
+
+
+def _may_have_job(run_dir: Path, job: JobRecord) -> bool:
+    """Whether a run was cancelled while nobody knew whether the scheduler has accepted its job."""
+    from workflow.run.lease import has_lease
+    from workflow.run.run_brief import read_brief
+
+    verdict = read_brief(run_dir).finished
+    return not job.job and not has_lease(run_dir) and verdict is not None and verdict.state == "interrupted"
+
+
+def _end_job_of_cancelled_run(run_dir: Path, job: JobRecord) -> int:
+    """Look again for a job whose submission brought no id, and cancel it. Returns the exit code."""
+    from workflow.submit.job_cancellation import look_for_job
+
+    job, text, is_known = look_for_job(run_dir, job)
+    click.echo(f"{run_dir.name}: {text}")
+    if job.job:
+        _end_job_of_ended_run(run_dir, job)
+    return EXIT_OK if is_known else _warn_of_unknown_job(run_dir)
+
+
+def _warn_of_unknown_job(run_dir: Path) -> int:
+    from workflow.report.show.printing import show_errors
+
+    text = "a job that was accepted all the same ends as soon as it starts: its run has a verdict"
+    show_errors([to_message("warning", text, f"when the scheduler answers: wf cancel {run_dir.name} looks again")])
+    return EXIT_RUN_FAILED
 
 
 def _end_job_of_ended_run(run_dir: Path, job: JobRecord) -> None:

@@ -1,4 +1,4 @@
-"""The verbs about a run that somebody else supervises: watch it, end it, list all of them."""
+"""The verbs about a run that somebody else supervises: watch it, see how far it is, end it, list all of them."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from workflow.errors import RunError
 def watch(run: Path | None, quiet: bool) -> None:
     """Show the progress of a run until its end, from any host that sees its directory.
 
-    RUN is the name of a run below runs/, a path, or `latest` (default: the newest run). Exits as `wf run` does, and
-    with 1 when the run's supervisor has died. Ending `wf watch` does not end the run; Ctrl-C on a terminal asks.
+    RUN is the name of a run below runs/ (its beginning or its id is enough), a path, or `latest` (default: the newest
+    run). Exits as `wf run` does, and with 1 when the run's supervisor has died. Ending `wf watch` does not end the
+    run; Ctrl-C on a terminal asks.
     """
     from workflow.cli.following import show_to_the_end
     from workflow.run.run_names import find_run
@@ -28,12 +29,39 @@ def watch(run: Path | None, quiet: bool) -> None:
 
 @click.command()
 @run_argument
+@json_option("Print the report so far as JSON")
+@wide_option
+def status(run: Path | None, as_json: bool, wide: bool) -> None:
+    """Show how far a run is: its stages and streams.
+
+    RUN is the name of a run below runs/ (its beginning or its id is enough), a path, or `latest` (default: the newest
+    run).
+    """
+    from workflow.report.report_files import compute_report
+    from workflow.report.show.printing import show_status
+    from workflow.report.show.rich_terminal import make_output
+    from workflow.run.run_names import find_run
+
+    result = compute_report(run_dir := find_run(run))
+    if result.run.job and result.run.state in ("submitted", "lost"):
+        from workflow.cli.following import ask_scheduler
+
+        result = ask_scheduler(run_dir, result)
+    if as_json:
+        click.echo(result.to_json(), nl=False)
+    else:
+        show_status(result, make_output(wide=wide))
+
+
+@click.command()
+@run_argument
 @click.option("--now", is_flag=True, help="Kill the stages at once, without time to close their files")
 def cancel(run: Path | None, now: bool) -> None:
     """End a run, from any host that sees its directory, and wait for its end.
 
-    RUN is the name of a run below runs/, a path, or `latest` (default: the newest run). What is left on this host of a
-    run whose supervisor has died is ended, too. Exits with 1 when something could not be ended.
+    RUN is the name of a run below runs/ (its beginning or its id is enough), a path, or `latest` (default: the newest
+    run). What is left on this host of a run whose supervisor has died is ended, too. Exits with 1 when something
+    could not be ended.
     """
     from workflow.cli.cancelling import cancel_run
     from workflow.run.run_names import find_run

@@ -13,7 +13,8 @@ from typing import Any
 from workflow.compare.comparison import Comparison, Difference, FileComparison
 from workflow.compare.data_files import DataStep, VariableKind, find_data, is_data, open_data
 from workflow.errors import RunError, WfError
-from workflow.run.events import EVENTS_FILE, RunFinished, read_events
+from workflow.run.decided_events import RunFinished
+from workflow.run.events_file import EVENTS_FILE, read_events
 from workflow.run.run_names import find_run
 from workflow.spec.suggest import shortened
 from workflow.spec.user_paths import path_mistake

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from workflow.run.events import RunCause
+from workflow.run.decided_events import RunCause
 
 # Microseconds: the resolution of the clocks, without the noise of binary fractions.
 Real = Annotated[float, AfterValidator(lambda value: round(value, 6))]
@@ -72,6 +72,7 @@ class RunLine(ReportPart):
 
     name: str = Field(description="name of the run directory")
     state: RunVerdict
+    violated: int = Field(0, description="of a run that succeeded: how many expectations it has not kept")
     reason: str = Field("", description="why it did not succeed, or how it is known that it is lost")
     started: Real | None = Field(None, description="Unix seconds")
     wall_s: Real | None = Field(None, description="until its last event")
@@ -231,6 +232,11 @@ class ExpectationPart(ReportPart):
     )
     key: str = Field(description="of the pipeline file")
     place: str = Field(description="where it is written: `pipeline.yaml:14:9`, or the option")
+
+    @property
+    def is_violated(self) -> bool:
+        """Whether it was not kept; a figure that was not measured keeps no expectation."""
+        return self.state in ("violated", "not_measured")
 
 
 class ForecastLine(ReportPart):

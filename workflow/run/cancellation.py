@@ -66,9 +66,10 @@ def stop_run(run_dir: Path, plan: Plan, request: Control) -> Liveness:
     return lives
 
 
-def clean_up(run_dir: Path, lives: Liveness) -> CleanUp:
+def clean_up(run_dir: Path, lives: Liveness, of_job: str = "") -> CleanUp:
     """End what is left on this host of a run whose supervisor is dead, or that was never started, and write the
-    verdict. Raises RunError when its supervisor lives, OSError when the verdict cannot be written."""
+    verdict, with what is known of its job. Raises RunError when its supervisor lives, OSError when the verdict cannot
+    be written."""
     lease = lives.lease
     if lives.alive and lease is not None:
         text = f"its supervisor on {lease.host} (process {lease.pid}) works on"
@@ -77,7 +78,8 @@ def clean_up(run_dir: Path, lives: Liveness) -> CleanUp:
     found = find_members(name)
     left = end_members(name)
     why = "before it was started" if lease is None else f"after its supervisor on {lease.host} had died"
-    write_late_verdict(run_dir, lives, "interrupted", EXIT_INTERRUPTED, f"cancelled by {requester()}, {why}")
+    reason = f"cancelled by {requester()}, {why}" + (f"; {of_job}" if of_job else "")
+    write_late_verdict(run_dir, lives, "interrupted", EXIT_INTERRUPTED, reason)
     received = read_allocation(run_dir)
     names = [] if received is None else [host.name for host in received.hosts]
     hosts = {*names, *([lease.host] if lease else [])} - {socket.gethostname()}

@@ -1,42 +1,18 @@
-"""What happened in a run, as typed events, and the append-only file that holds them: `events.jsonl`.
+"""What happened in a run, as typed events: what the supervisor observed. Times `t` are Unix seconds.
 
-Facts are what the supervisor observed, decisions are what `workflow.run.lifecycle` derived from them. Times `t` are
-Unix seconds. The file holds one JSON object a line, `{"event": "stage_started", "t": …, …}`.
+What follows from it is in `workflow.run.decided_events`; `workflow.run.events_file` keeps both.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import json
-import re
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
-from workflow.errors import RunError
-from workflow.formats.json_lines import LineWriter, to_record
-from workflow.formats.metrics_lines import interval_s
 from workflow.formats.sides import Side
-from workflow.formats.versions import NewerVersionError, check_version
 from workflow.launch.rank_ends import EndCause
 
-Deadline = Literal["start", "step", "run"]
 Trouble = Literal["failed", "timeout", "other"]
-# stopped: in order, before the end of the allocation.
-Outcome = Literal["succeeded", "failed", "interrupted", "stopped"]
 Fault = Literal["misdirected", "unreachable"]
-# What ended a run that did not succeed, where that is more than the failure of a program; "" where it is not.
-RunCause = Literal["", EndCause, "lost_steps", "end_of_allocation", "requeued", "supervisor_killed"]
-EVENTS_FILE = "events.jsonl"
-# Version 3 has the CPU time of stages (`stage_cpu`, and `cpu_s` of `stage_exited`), and the calls in which stages wait
-# (`stream_waiting`). Version 2 states its version, and has less and less progress; version 1 has two lines of an end a
-# second.
-EVENTS_VERSION = 3
-# The longest interval between two lines of progress of one end: so old may its counts in the file be.
-LONGEST_INTERVAL_S = 150.0
-# How often to look whether progress that was held back is due.
-DUE_CHECK_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -363,65 +339,6 @@ class Tick(Event):
 
 
 @dataclass(frozen=True)
-class StageOpen(Event):
-    """All streams of a stage are open."""
-
-    stage: str
-
-
-@dataclass(frozen=True)
-class StageSucceeded(Event):
-    """A stage ended, its streams are complete and the counts agree."""
-
-    stage: str
-
-
-@dataclass(frozen=True)
-class StageFailed(Event):
-    """A stage did not do what the plan says; `reason` is a text for users.
-
-    `through`: the stage without whose end this one would not have failed; "" where it failed by itself.
-    """
-
-    stage: str
-    reason: str
-    through: str = ""
-
-
-@dataclass(frozen=True)
-class StageStopped(Event):
-    """A stage ended because the run was stopped, or was never started."""
-
-    stage: str
-
-
-@dataclass(frozen=True)
-class DeadlinePassed(Event):
-    """Nothing happened for too long; `diagnosis` is the chain of waits, `stage` the one at its end."""
-
-    deadline: Deadline
-    diagnosis: str
-    stage: str
-
-
-@dataclass(frozen=True)
-class DeadlockFound(Event):
-    """Stages wait for each other and none can continue; `diagnosis` says for what, `stage` is the cause."""
-
-    diagnosis: str
-    stage: str
-
-
-@dataclass(frozen=True)
-class StageSilent(Event):
-    """A warning: nothing has moved since `since`; `diagnosis` says who waits for whom, `stage` for whom all wait."""
-
-    stage: str
-    since: float
-    diagnosis: str
-
-
-@dataclass(frozen=True)
 class RecordsLost(Event):
     """Records of a stage could not be written, or of the supervisor where `stage` is empty; the run goes on."""
 
@@ -430,165 +347,7 @@ class RecordsLost(Event):
 
 
 @dataclass(frozen=True)
-class StopRequested(Event):
-    """All stages are to end; `stage` is the one that failed first, if any."""
-
-    reason: str
-    stage: str = ""
-    cause: RunCause = ""
-
-
-@dataclass(frozen=True)
 class Cleaned(Event):
     """Files that were removed, or marked as ended; relative to the run directory."""
 
     paths: list[str]
-
-
-@dataclass(frozen=True)
-class RunFinished(Event):
-    """The verdict. `words`: what the scheduler, or the launcher, has said of its cause."""
-
-    state: Outcome
-    exit_code: int
-    reason: str
-    stage: str
-    cause: RunCause = ""
-    words: list[str] = field(default_factory=list)
-
-
-def _name(kind: type[Event]) -> str:
-    return re.sub(r"(?<!^)([A-Z])", r"_\1", kind.__name__).lower()
-
-
-NAMES: dict[type[Event], str] = {kind: _name(kind) for kind in Event.__subclasses__()}
-KINDS: dict[str, type[Event]] = {name: kind for kind, name in NAMES.items()}
-
-
-def to_line(event: Event) -> str:
-    """One line of the file, with its newline."""
-    return json.dumps({"event": NAMES[type(event)], **dataclasses.asdict(event)}, ensure_ascii=False) + "\n"
-
-
-def from_record(record: dict[str, Any]) -> Event | None:
-    """The event of a record; None when it is of a kind or a shape that this version does not know."""
-    kind = KINDS.get(str(record.get("event")))
-    if kind is None:
-        return None
-    names = {field.name for field in dataclasses.fields(kind)}
-    try:
-        return kind(**{key: value for key, value in record.items() if key in names})
-    except TypeError:
-        return None
-
-
-def read_events(run_dir: Path) -> Iterator[Event]:
-    """The events of a run, oldest first.
-
-    A last line without its newline is still being written, or its writer was killed: it is left out, and
-    so are lines that cannot be read. Raises RunError when the run has no events file, or one of a newer version.
-    """
-    path = run_dir / EVENTS_FILE
-    try:
-        text = path.read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise RunError(f"{run_dir}: no events: {error.strerror}", "was this run ever started?") from error
-    records = (to_record(line) for line in text.split("\n")[:-1])
-    yield from to_events((record for record in records if record is not None), path)
-
-
-def to_events(records: Iterable[dict[str, Any]], path: Path) -> Iterator[Event]:
-    """The events of these records of a file. Raises RunError when they are of a newer version."""
-    for record in records:
-        if record.get("event") == NAMES[RunStarted]:
-            _check_events_version(record, path)
-        event = from_record(record)
-        if event is not None:
-            yield event
-
-
-def _check_events_version(record: dict[str, Any], path: Path) -> None:
-    """Raises RunError when `run_started` states a newer version."""
-    try:
-        check_version(record, "events_version", EVENTS_VERSION, path)
-    except NewerVersionError as error:
-        raise RunError(str(error)) from error
-
-
-class EventLog:
-    """Appends events to the run's file; no error of the file system is raised (see `LineWriter`).
-
-    Of the progress of one end it writes less and less often, so that the file of a long run stays small: an event at
-    intervals that grow with the time, up to 150 s, and the last one before the verdict. Progress counts from the
-    beginning, so that nothing is missing from the totals. Progress that was held back is written when its interval is
-    over, with whichever event comes then (`Tick` at the latest).
-    """
-
-    def __init__(self, run_dir: Path) -> None:
-        self.path = run_dir / EVENTS_FILE
-        self._problem: OSError | None = None
-        self._lines = LineWriter(self.path, self._note, self._to_note)
-        self._began: float | None = None
-        self._t = 0.0
-        self._written: dict[tuple[str, str, Side], float] = {}
-        self._held: dict[tuple[str, str, Side], StreamProgress] = {}
-        self._checked = 0.0
-
-    def write(self, event: Event) -> None:
-        """Append one event, unless it is of a kind that is not stored, and the progress that is due."""
-        if event.t - self._checked >= DUE_CHECK_S:
-            self._checked = event.t
-            self._write_due(event.t)
-        if not event.stored:
-            return
-        self._t = event.t
-        self._began = self._began or event.t
-        if isinstance(event, RunStarted):
-            event = dataclasses.replace(event, events_version=EVENTS_VERSION)
-        elif isinstance(event, StreamProgress) and self._is_early(event):
-            return
-        elif isinstance(event, StreamClosed):
-            self._held.pop((event.stream, event.stage, event.side), None)
-        elif isinstance(event, RunFinished):
-            for held in self._held.values():
-                self._lines.append(to_line(held))
-        self._lines.append(to_line(event))
-
-    def take_problem(self) -> RecordsLost | None:
-        """The first error of this file as an event, once."""
-        error, self._problem = self._problem, None
-        if error is None:
-            return None
-        text = f"{self.path.name} cannot be written: {error.strerror}; the run goes on"
-        return RecordsLost(self._t, "", text)
-
-    def close(self) -> None:
-        """Try once more to write what could not be written, and close the file."""
-        self._lines.close()
-
-    def _write_due(self, now: float) -> None:
-        interval = self._interval_s(now)
-        for key, event in list(self._held.items()):
-            if now - self._written[key] >= interval:
-                del self._held[key]
-                self._written[key] = now
-                self._lines.append(to_line(event))
-
-    def _interval_s(self, now: float) -> float:
-        return min(LONGEST_INTERVAL_S, interval_s(now - (self._began or now)))
-
-    def _is_early(self, event: StreamProgress) -> bool:
-        key = (event.stream, event.stage, event.side)
-        last = self._written.get(key)
-        if last is not None and event.t - last < self._interval_s(event.t):
-            self._held[key] = event
-            return True
-        self._written[key] = event.t
-        self._held.pop(key, None)
-        return False
-
-    def _note(self, error: OSError) -> None:
-        self._problem = error
-
-    def _to_note(self, dropped: int) -> str:
-        return to_line(RecordsLost(self._t, "", f"{dropped} lines of {self.path.name} could not be written"))

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from workflow.formats.json_lines import Tail
 from workflow.plan.plan_model import Plan
-from workflow.run.events import EVENTS_FILE, Tick, to_events
+from workflow.run.events import Tick
+from workflow.run.events_file import EVENTS_FILE, to_events
 from workflow.run.lease import LeaseWatch
 from workflow.run.state import RunState, initial_state
 from workflow.run.state_reducer import fold

@@ -8,33 +8,35 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from workflow.formatting import clock_time, duration, plural
-from workflow.run.events import (
+from workflow.run.actions import Action, KillStage, SignalStages, StartStage, Turn
+from workflow.run.decided_events import (
     DeadlinePassed,
     DeadlockFound,
+    StageFailed,
+    StageOpen,
+    StageSilent,
+    StageStopped,
+    StageSucceeded,
+    StopRequested,
+)
+from workflow.run.events import (
     Event,
     Interrupted,
     NodeLost,
     ProofTaken,
     RecordsLost,
     Requested,
-    RunFinished,
     RunStarted,
-    StageFailed,
-    StageOpen,
-    StageSilent,
     StageStarted,
-    StageStopped,
-    StageSucceeded,
-    StopRequested,
     StreamOpened,
     StreamOpening,
 )
+from workflow.run.run_end import ask_scheduler, finish_run, kill_all, next_stop, stop_stages
 from workflow.run.state import RunState
-from workflow.run.state_reducer import apply, fold, with_stage
-from workflow.run.stop_ladder import LOST_S, TELL, ladder
+from workflow.run.state_reducer import fold, with_stage
 from workflow.run.verdict.broken_streams import losses
 from workflow.run.verdict.completion_check import judge, through_reader
 from workflow.run.verdict.end_causes import loss_text
@@ -47,67 +49,10 @@ from workflow.run.verdict.failure_checks import (
     opening_stages,
 )
 from workflow.run.verdict.failure_origin import blame, evidence_s
-from workflow.run.verdict.run_verdict import cause_of, causing_losses, loss_reason, make_verdict, was_cut
+from workflow.run.verdict.run_verdict import cause_of, causing_losses, loss_reason, was_cut
 from workflow.run.verdict.stall_detection import Silences, find_silences, find_stalls
 from workflow.run.verdict.tap_failures import can_be_ended, failed_taps
 from workflow.run.verdict.wait_diagnosis import next_settled
-
-# A process that survives SIGKILL for so long is stuck in the kernel: report without it.
-GIVE_UP_S = 1.0
-# For the scheduler's answer about the job: it is asked once.
-ANSWER_S = 3.5
-
-
-@dataclass(frozen=True)
-class StartStage:
-    """Start this stage."""
-
-    stage: str
-
-
-@dataclass(frozen=True)
-class SignalStages:
-    """Send this signal to all that runs of these stages."""
-
-    stages: tuple[str, ...]
-    number: int
-
-
-@dataclass(frozen=True)
-class TellStages:
-    """Tell these stages that the run is to be stopped: by the stop file, and the signals that they have asked for."""
-
-    stages: tuple[str, ...]
-    reason: str
-
-
-@dataclass(frozen=True)
-class AskScheduler:
-    """Ask the scheduler what it says of the job that the run is in."""
-
-
-@dataclass(frozen=True)
-class KillStage:
-    """Kill all that runs of this stage, and nothing else."""
-
-    stage: str
-
-
-@dataclass(frozen=True)
-class RecordEvent:
-    """Append this event to the run's events. It is already part of the state."""
-
-    event: Event
-
-
-@dataclass(frozen=True)
-class FinishRun:
-    """Remove what is left, then bring this verdict back as an event."""
-
-    event: RunFinished
-
-
-Action = StartStage | SignalStages | TellStages | AskScheduler | KillStage | RecordEvent | FinishRun
 
 
 def step(state: RunState, *events: Event) -> tuple[RunState, list[Action]]:
@@ -115,7 +60,7 @@ def step(state: RunState, *events: Event) -> tuple[RunState, list[Action]]:
 
     Events that were found together are given together: what is decided then does not depend on their order.
     """
-    turn = _Turn(fold(state, events), max(event.t for event in events))
+    turn = Turn(fold(state, events), max(event.t for event in events))
     if turn.state.finished is not None or turn.state.started is None:
         return turn.state, []
     for event in events:
@@ -141,55 +86,30 @@ def step(state: RunState, *events: Event) -> tuple[RunState, list[Action]]:
         _check_end(turn)
         _kill_hung_taps(turn)
         _settle(turn)
-    _stop(turn)
-    _finish(turn)
+    stop_stages(turn)
+    finish_run(turn)
     return turn.state, turn.actions
 
 
 def wake_at(state: RunState) -> float | None:
     """When the next decision is due by time alone (but for deadlines, which can wait for the next look)."""
     if state.stopping is not None:
-        rungs = ladder(state)
-        due = [rungs[state.rung][0] if state.rung < len(rungs) else rungs[-1][0] + GIVE_UP_S]
-        due += [_lost_due(state)] if _unended(state) else []
-        return min(due + ([state.asked + ANSWER_S] if _awaits_answer(state) and state.asked is not None else []))
+        return next_stop(state)
     due = [] if state.failing is None else [state.failing + evidence_s(state)]
     return min(due + ([] if state.stop_at is None else [state.stop_at]), default=None)
 
 
-class _Turn:
-    """One call of `step`: the state as it changes, the actions as they are decided."""
-
-    def __init__(self, state: RunState, t: float) -> None:
-        self.state, self.t = state, t
-        self.actions: list[Action] = []
-        self.succeeded = False  # whether a stage has, in this turn
-
-    def decide(self, event: Event) -> None:
-        self.state = apply(self.state, event)
-        self.succeeded |= isinstance(event, StageSucceeded)
-        self.actions.append(RecordEvent(event))
-
-
-def _interrupt(turn: _Turn) -> None:
+def _interrupt(turn: Turn) -> None:
     if turn.state.stopping is not None:
-        turn.actions.append(SignalStages(tuple(turn.state.stages), signal.SIGKILL))
-        turn.state = replace(turn.state, rung=len(ladder(turn.state)))
+        kill_all(turn)
         return
     if turn.state.interrupted == "SIGTERM":
-        _ask_scheduler(turn)
+        ask_scheduler(turn)
     if turn.state.failing is None:
         turn.decide(StopRequested(turn.t, f"interrupted by {turn.state.interrupted}"))
 
 
-def _ask_scheduler(turn: _Turn) -> None:
-    """A scheduler that ends a job says why only when it is asked."""
-    if turn.state.job and turn.state.asked is None:
-        turn.state = replace(turn.state, asked=turn.t)
-        turn.actions.append(AskScheduler())
-
-
-def _check_nodes(turn: _Turn, events: Sequence[Event]) -> None:
+def _check_nodes(turn: Turn, events: Sequence[Event]) -> None:
     """Stop the run when a node is lost on which a stage runs, or is about to, whatever has failed until now: it is the
     cause."""
     if not any(isinstance(event, NodeLost) for event in events):
@@ -201,10 +121,10 @@ def _check_nodes(turn: _Turn, events: Sequence[Event]) -> None:
         reason, culprit = loss_reason(turn.state, lost)
         turn.decide(StopRequested(turn.t, reason, culprit, "node_lost"))
     if lost:
-        _ask_scheduler(turn)
+        ask_scheduler(turn)
 
 
-def _take_request(turn: _Turn, request: Requested) -> None:
+def _take_request(turn: Turn, request: Requested) -> None:
     """Stop once, however often that is asked for; kill at once."""
     if turn.state.stopping is None:
         _interrupt(turn)
@@ -220,7 +140,7 @@ def to_refusal(proof: ProofTaken) -> str:
     return f"the stages were not started: {proof.differences[0]}{others} ({hint})"
 
 
-def _judge(turn: _Turn) -> None:
+def _judge(turn: Turn) -> None:
     for stage in [turn.state.stages[name] for name in turn.state.unjudged]:
         if stage.exited is None:
             continue
@@ -250,7 +170,7 @@ def _ended_with_others(state: RunState, name: str) -> bool:
     return group is not None and any(state.stages[other].status == "failed" for other in group.stages)
 
 
-def _mark_open(turn: _Turn, events: Sequence[Event]) -> None:
+def _mark_open(turn: Turn, events: Sequence[Event]) -> None:
     kinds = StageStarted | StreamOpening | StreamOpened | RecordsLost
     changed = {event.stage for event in events if isinstance(event, kinds)}
     for name in turn.state.stages if changed else ():
@@ -264,7 +184,7 @@ def _mark_open(turn: _Turn, events: Sequence[Event]) -> None:
             turn.decide(StageOpen(turn.t, name))
 
 
-def _start_ready(turn: _Turn, events: Sequence[Event]) -> None:
+def _start_ready(turn: Turn, events: Sequence[Event]) -> None:
     """Start the stages whose predecessors have succeeded. Not after a failure: that will stop the run."""
     begins = any(isinstance(event, RunStarted | ProofTaken) for event in events) and not turn.state.proving
     if turn.state.failing is not None or not (begins or turn.succeeded):
@@ -282,7 +202,7 @@ def _start_ready(turn: _Turn, events: Sequence[Event]) -> None:
         turn.actions.append(StartStage(name))
 
 
-def _refuse_lost(turn: _Turn, names: Sequence[str]) -> bool:
+def _refuse_lost(turn: Turn, names: Sequence[str]) -> bool:
     """Stop the run where one of these stages would be started on a lost node: launchers wait there for minutes."""
     for name in names:
         if turn.state.stopping is None and (lost := turn.state.lost_nodes(name)):
@@ -291,14 +211,14 @@ def _refuse_lost(turn: _Turn, names: Sequence[str]) -> bool:
     return False
 
 
-def _check_reports(turn: _Turn, events: Sequence[Event]) -> None:
+def _check_reports(turn: Turn, events: Sequence[Event]) -> None:
     """Stop the run when something was reported that makes it fail."""
     failure = failure_reported(turn.state, events, turn.t) if turn.state.failing is None else None
     if failure is not None:
         _take_failure(turn, failure)
 
 
-def _check_deadlock(turn: _Turn) -> None:
+def _check_deadlock(turn: Turn) -> None:
     """Stop the run when stages wait for each other and none can continue."""
     state = turn.state
     if state.failing is not None or state.stopping is not None or state.settles is None or turn.t < state.settles:
@@ -310,7 +230,7 @@ def _check_deadlock(turn: _Turn) -> None:
         turn.decide(StopRequested(turn.t, failure.text, failure.stage))
 
 
-def _check_deadlines(turn: _Turn) -> None:
+def _check_deadlines(turn: Turn) -> None:
     """Stop the run, or end a tap, when a deadline has passed; warn of what is silent. Not before one can be due."""
     state = turn.state
     if state.failing is not None or state.stopping is not None or turn.t < state.due:
@@ -324,7 +244,7 @@ def _check_deadlines(turn: _Turn) -> None:
         turn.state = replace(turn.state, checked=turn.t, due=_next_due(turn.state, silences, turn.t))
 
 
-def _take_failure(turn: _Turn, failure: RunFailure) -> None:
+def _take_failure(turn: Turn, failure: RunFailure) -> None:
     """Stop the run, or end a tap that hangs."""
     if failure.deadline is not None:
         turn.decide(DeadlinePassed(turn.t, failure.deadline, failure.text, failure.stage))
@@ -335,7 +255,7 @@ def _take_failure(turn: _Turn, failure: RunFailure) -> None:
         turn.decide(StopRequested(turn.t, failure.text, failure.stage))
 
 
-def _warn(turn: _Turn, silences: Silences) -> None:
+def _warn(turn: Turn, silences: Silences) -> None:
     """Report what has been silent for long, again each time that its silence has doubled."""
     stalls = find_stalls(turn.state, silences, turn.t - turn.state.plan.deadlines.warn, turn.t)
     # All that waits for one stage is one warning: of the silence that began last.
@@ -345,7 +265,7 @@ def _warn(turn: _Turn, silences: Silences) -> None:
             turn.decide(StageSilent(turn.t, stall.stage, stall.since, stall.chain))
 
 
-def _check_counts(turn: _Turn) -> None:
+def _check_counts(turn: Turn) -> None:
     """Stop the run when the steps of a stream get lost although all goes on."""
     state = turn.state
     if not state.behind or state.failing is not None or state.stopping is not None:
@@ -355,7 +275,7 @@ def _check_counts(turn: _Turn) -> None:
         turn.decide(StopRequested(turn.t, failure.text, failure.stage, "lost_steps"))
 
 
-def _check_end(turn: _Turn) -> None:
+def _check_end(turn: Turn) -> None:
     """Stop the run in order before its allocation ends."""
     state = turn.state
     if state.stopping is not None or state.failing is not None or state.stop_at is None or turn.t < state.stop_at:
@@ -367,7 +287,7 @@ def _check_end(turn: _Turn) -> None:
         )
 
 
-def _kill_hung_taps(turn: _Turn) -> None:
+def _kill_hung_taps(turn: Turn) -> None:
     """Kill a tap that was signalled to end and has not, and what the launcher of one that has ended may have left."""
     for name in failed_taps(turn.state):
         stage = turn.state.stages[name]
@@ -390,7 +310,7 @@ def _next_due(state: RunState, silences: Silences, t: float) -> float:
     return min(due)
 
 
-def _settle(turn: _Turn) -> None:
+def _settle(turn: Turn) -> None:
     """After a failure: name the stage it began with, as soon as that is certain, and stop the others."""
     state = turn.state
     if state.failing is None or state.stopping is not None:
@@ -402,75 +322,7 @@ def _settle(turn: _Turn) -> None:
     reason = "; ".join([f"{culprit} {state.stages[culprit].reason}", *losses(state, culprit)])
     turn.decide(StopRequested(turn.t, reason, culprit, cause))
     if cause in ("cancelled", "preempted", "time_limit", "node_lost", "out_of_memory"):
-        _ask_scheduler(turn)  # the whole job may be ending
-
-
-def _stop(turn: _Turn) -> None:
-    state = turn.state
-    if state.stopping is None:
-        return
-    running = tuple(stage.name for stage in state.stages.values() if stage.runs)
-    for due, number in ladder(state)[state.rung :]:
-        if turn.t >= due and running:
-            turn.state = replace(turn.state, rung=turn.state.rung + 1)
-            _signal(turn, running, number)
-    _end_lost(turn)
-
-
-def _signal(turn: _Turn, stages: tuple[str, ...], number: int) -> None:
-    if number == TELL:
-        turn.actions.append(TellStages(stages, turn.state.reason))
-        stages = tuple(name for name in stages if turn.state.plan.stage(name).stop_signal is not None)
-    else:
-        # What starts the ranks of a lost node waits for them: by SIGTERM srun ends those that it can reach.
-        lost = tuple(name for name in stages if number == signal.SIGINT and turn.state.lost_nodes(name))
-        others = tuple(name for name in stages if name not in lost)
-        turn.actions += [SignalStages(others, number)] if others else []
-        turn.actions += [SignalStages(lost, signal.SIGTERM)] if lost else []
-    for name in stages:
-        turn.state = with_stage(turn.state, name, cut=True)
-
-
-def _end_lost(turn: _Turn) -> None:
-    """Kill what started ranks on a lost node: it may wait for them for ever."""
-    for name in _unended(turn.state) if turn.t >= _lost_due(turn.state) else []:
-        turn.state = with_stage(turn.state, name, killed=True)
-        turn.actions.append(KillStage(name))
-
-
-def _unended(state: RunState) -> list[str]:
-    """The stages with ranks on lost nodes whose launchers run and have not been killed."""
-    running = (stage for stage in state.stages.values() if stage.runs and not stage.killed)
-    return [stage.name for stage in running if state.lost_nodes(stage.name)]
-
-
-def _lost_due(state: RunState) -> float:
-    """When these launchers are to be killed."""
-    return max([state.stopping or 0.0, *(lost.t for lost in state.lost)]) + LOST_S
-
-
-def _awaits_answer(state: RunState) -> bool:
-    return state.asked is not None and state.scheduler is None and state.t < state.asked + ANSWER_S
-
-
-def _finish(turn: _Turn) -> None:
-    state = turn.state
-    if state.stopping is None and state.going:
-        return
-    stages = list(state.stages.values())
-    stuck = state.stopping is not None and turn.t >= ladder(state)[-1][0] + GIVE_UP_S
-    given_up = turn.t - state.plan.deadlines.stop - GIVE_UP_S
-    left = [stage for stage in stages if not (stage.killed and (stage.failed or 0.0) < given_up)]
-    if any(stage.runs or (stage.status == "starting" and stage.exited is None) for stage in left) and not stuck:
-        return
-    if _awaits_answer(state):
-        return
-    for stage in stages:
-        if not stage.is_over and (lost := state.lost_nodes(stage.name)) and stage.started is not None:
-            turn.decide(StageFailed(turn.t, stage.name, loss_text(lost)))
-        elif not stage.is_over:
-            turn.decide(StageStopped(turn.t, stage.name))
-    turn.actions.append(FinishRun(make_verdict(turn.state, turn.t)))
+        ask_scheduler(turn)  # the whole job may be ending
 
 
 def _unopened(state: RunState, name: str) -> bool:

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from workflow.formats.json_lines import to_record
-from workflow.run.events import EVENTS_FILE, RunFinished, RunStarted, from_record
+from workflow.run.decided_events import RunFinished
+from workflow.run.events import RunStarted
+from workflow.run.events_file import EVENTS_FILE, from_record
 
 # Longer than any event.
 _TAIL = 65536

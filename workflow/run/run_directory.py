@@ -25,7 +25,7 @@ from workflow.plan.plan_model import Plan, StagePlan
 from workflow.plan.read_plan import read_plan
 from workflow.provenance.provenance_model import PROVENANCE_FILE, Provenance
 from workflow.replace_file import replace_file
-from workflow.run.events import EVENTS_FILE
+from workflow.run.events_file import EVENTS_FILE
 from workflow.spec.suggest import shortened
 from workflow.spec.user_paths import exists
 

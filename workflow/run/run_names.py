@@ -1,4 +1,5 @@
-"""Which run is meant: by a path, by its name below `runs/`, or as the newest. The same for all verbs."""
+"""Which run is meant: by a path, by its name below `runs/` or a part of it that no other run has, or as the newest. The
+same for all verbs."""
 
 from __future__ import annotations
 
@@ -13,6 +14,8 @@ from workflow.spec.user_paths import exists
 
 # Runs of a pipeline are called NAME-TIME-ID: all are alike, and only a slip of the keyboard is a reason to suggest one.
 ALIKE = 0.9
+# Of the runs that a message lists.
+SHOWN = 5
 
 
 def known_runs() -> list[str]:
@@ -29,7 +32,8 @@ def known_runs() -> list[str]:
 def find_run(run: str | os.PathLike[str] | None = None) -> Path:
     """The directory of a run: the one given, by path or by its name below `runs/`, or the newest (`latest`).
 
-    Raises RunError when there is none.
+    Of a name its beginning, or its parts after a `-`, are enough where they are those of one run only. Raises RunError
+    when there is none, or more than one.
     """
     latest = Path(RUNS) / LATEST
     name = LATEST if run is None else os.fspath(run)
@@ -37,12 +41,25 @@ def find_run(run: str | os.PathLike[str] | None = None) -> Path:
     found = latest if name == LATEST and exists(latest / PLAN_FILE) else _directory_of(name)
     if found is not None:
         return found.resolve()
+    known = known_runs()
     if name == LATEST:
-        raise RunError(f"no run here: there is no {latest}", _other_runs("", known_runs()))
-    hint = _other_runs(name, known_runs())
+        raise RunError(f"no run here: there is no {latest}", _other_runs("", known))
     if exists(Path(name)):
-        raise RunError(f"{name} is not a run directory: it has no {PLAN_FILE}", hint)
-    raise RunError(f"there is no run `{shortened(name)}`", hint)
+        text = f"{name} is not a run directory: it has no {PLAN_FILE}"
+        raise RunError(text, _other_runs(name, known))
+    meant = _meant_by(name, known)
+    if len(meant) == 1:
+        return (Path(RUNS) / meant[0]).resolve()
+    if meant:
+        newest = ", ".join(reversed(meant[-SHOWN:])) + (", …" if len(meant) > SHOWN else "")
+        raise RunError(f"`{shortened(name)}` is the beginning of {len(meant)} runs", f"type more of the name: {newest}")
+    raise RunError(f"there is no run `{shortened(name)}`", _other_runs(name, known))
+
+
+def full_name(run: str) -> str:
+    """The name below `runs/` of which a part was given; what was given, where it is that of no run, or of several."""
+    meant = [] if is_run(run) or exists(Path(run)) else _meant_by(run, known_runs())
+    return meant[0] if len(meant) == 1 else run
 
 
 def is_run(name: str) -> bool:
@@ -54,6 +71,11 @@ def _directory_of(run: str) -> Path | None:
     return next((each for each in (Path(run), Path(RUNS) / run) if exists(each / PLAN_FILE)), None)
 
 
+def _meant_by(name: str, known: list[str]) -> list[str]:
+    """The runs whose names begin so, or end so after a `-`: NAME-TIME-ID."""
+    return [run for run in known if name and (run.startswith(name) or run.endswith(f"-{name}"))]
+
+
 def _other_runs(name: str, known: list[str]) -> str:
     """The run that was probably meant, or the newest ones. The name of a pipeline means its newest run."""
     if not known:
@@ -61,4 +83,4 @@ def _other_runs(name: str, known: list[str]) -> str:
     last = Path(name).name
     of_pipeline = [run for run in known if last and run.startswith(f"{last}-")]
     meant = of_pipeline[-1] if of_pipeline else nearest_name(last, known, ALIKE) or nearest_name(last, [LATEST])
-    return f"did you mean `{meant}`?" if meant else f"the newest runs here: {', '.join(reversed(known[-5:]))}"
+    return f"did you mean `{meant}`?" if meant else f"the newest runs here: {', '.join(reversed(known[-SHOWN:]))}"

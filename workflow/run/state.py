@@ -9,6 +9,7 @@ from typing import Literal
 
 from workflow.formats.sides import Side
 from workflow.plan.plan_model import EndPlan, Plan, StagePlan
+from workflow.run.decided_events import RunCause, RunFinished, StageSilent
 from workflow.run.events import (
     AllocationReceived,
     NodeLost,
@@ -17,11 +18,8 @@ from workflow.run.events import (
     ProofTaken,
     RanksEnded,
     RecordsLost,
-    RunCause,
-    RunFinished,
     SchedulerSaid,
     StageKilled,
-    StageSilent,
     TransportFault,
     Trouble,
 )

@@ -8,6 +8,15 @@ from typing import Any
 
 from workflow.formats.sides import Side
 from workflow.launch.rank_ends import is_of_scheduler
+from workflow.run.decided_events import (
+    RunFinished,
+    StageFailed,
+    StageOpen,
+    StageSilent,
+    StageStopped,
+    StageSucceeded,
+    StopRequested,
+)
 from workflow.run.events import (
     AllocationReceived,
     Cleaned,
@@ -22,20 +31,13 @@ from workflow.run.events import (
     RanksEnded,
     RecordsLost,
     Requested,
-    RunFinished,
     RunStarted,
     SchedulerSaid,
     StageCut,
     StageExited,
-    StageFailed,
     StageKilled,
-    StageOpen,
-    StageSilent,
     StageStarted,
-    StageStopped,
-    StageSucceeded,
     StopPlanned,
-    StopRequested,
     StreamClosed,
     StreamOffered,
     StreamOpened,

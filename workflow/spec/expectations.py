@@ -47,12 +47,12 @@ class _Kind(NamedTuple):
 
 
 _KINDS: Mapping[str, _Kind] = {
-    "s": _Kind("a time", "< 10 min", {"": 1, **SECONDS}, exact=False),
-    "B": _Kind("a size", "< 2 GiB", {"": 1, **BYTES}, exact=True),
+    "s": _Kind("a time", "< 10 min", SECONDS, exact=False),
+    "B": _Kind("a size", "< 2 GiB", BYTES, exact=True),
     "B/s": _Kind("a rate", "> 1 GB/s", {f"{unit}/s": size for unit, size in BYTES.items()}, exact=False),
     "steps": _Kind("a number of steps", "41", {"": 1, "step": 1, "steps": 1}, exact=True),
-    "steps/s": _Kind("a rate of steps", "> 5 steps/s", {"": 1, "steps/s": 1}, exact=False),
-    "1": _Kind("a share", "> 60 %", {"": 1, "%": 0.01}, exact=False),
+    "steps/s": _Kind("a rate of steps", "> 5 steps/s", {"steps/s": 1}, exact=False),
+    "1": _Kind("a share", "> 60 %", {"%": 0.01}, exact=False),
     "": _Kind("a number", "< 1e-6", {"": 1}, exact=True),
 }
 
@@ -164,20 +164,36 @@ def to_condition(given: Any, unit: str) -> Condition:
         hint = f'did you mean `"{_MEANT[sign]} {quantity}"`?' if sign in _MEANT else f"one of {', '.join(COMPARATORS)}"
         raise ValueError(f"there is no operator `{shortened(sign)}`; {hint}")
     if written not in kind.units:
-        raise ValueError("; ".join(_wrong_unit(number, written, kind)))
+        raise ValueError("; ".join(_wrong_unit(sign, number, written, kind)))
     value = float(number) * kind.units[written]
     if not math.isfinite(value) or (unit and value < 0):
         raise ValueError(f"{kind.what} cannot be {quantity}; {kind.hint}")
     if unit == "1" and value > 1:
-        raise ValueError(f'a share is at most 100 %, got {shown(given)}; did you mean `"{sign or ">="} {number} %"`?')
+        raise ValueError(f"a share is at most 100 %, got {quantity}; {kind.hint}")
+    if unit == "steps" and not value.is_integer():
+        least = math.floor(value)
+        raise ValueError(f"steps are whole, got {quantity}; {_whole_hint(sign, least)}")
     if not kind.exact and sign in ("", "=="):
         noun = kind.what.removeprefix("a ")
         raise ValueError(f"a measured {noun} is never exactly {quantity}; put <, <=, >= or > before it: {kind.hint}")
     return Condition(cast("Comparator", sign or "=="), value, f"{sign or '=='} {quantity}")
 
 
-def _wrong_unit(number: str, written: str, kind: _Kind) -> tuple[str, str]:
+def _whole_hint(sign: str, least: int) -> str:
+    """The condition on whole steps that says the same; between two of them it is not known which was meant."""
+    match sign:
+        case ">" | ">=":
+            return f'did you mean `"> {least}"`?'
+        case "<" | "<=":
+            return f'did you mean `"<= {least}"`?'
+    return f"did you mean `{least}` or `{least + 1}`?"
+
+
+def _wrong_unit(sign: str, number: str, written: str, kind: _Kind) -> tuple[str, str]:
     """Message and hint."""
+    if not written and "%" in kind.units and (share := float(number)) >= 0:
+        percent = f"{share * 100 if share <= 1 else share:g}"
+        return f"a share is written in percent, got {number}", f'did you mean `"{sign or ">="} {percent} %"`?'
     if not written:
         return f"expected {kind.what} with its unit, got {number}", f"{kind.hint}; units: {', '.join(kind.units)}"
     other = next((each.what for each in _KINDS.values() if written in each.units), "")

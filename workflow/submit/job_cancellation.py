@@ -2,23 +2,54 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 from workflow.errors import RunError
-from workflow.run.job_record import JobRecord
+from workflow.run.job_record import JobRecord, write_job
 from workflow.run.lease import has_lease
 from workflow.site.allocation.scheduler_query import QueryError
-from workflow.site.jobs.job_questions import cancel_job
-from workflow.submit.job_tracker import FORGOTTEN_S, JobTracker
+from workflow.site.jobs.job_questions import cancel_job, find_job
+from workflow.submit.job_tracker import FORGOTTEN_S, JobTracker, no_job_text
 from workflow.submit.job_watch import ask_about, read_exit_code
 
 # A scheduler needs some seconds to end a job, and longer where its processes do not end. One that does not know the
 # job must have said so for FORGOTTEN_S.
 END_S = FORGOTTEN_S + 10.0
 _PAUSE_S = 1.0
+# A queue that is busy may list a new job only at the second look.
+_ABSENT_LOOKS = 2
 # The script of a job ends with its supervisor, which ends with the verdict.
 FOLLOWS_S = 5.0
+
+
+class NamedJob(NamedTuple):
+    """A job that was looked for by its name: with its id where there is one. `text`: what was found.
+
+    `is_known`: whether the scheduler has answered.
+    """
+
+    job: JobRecord
+    text: str
+    is_known: bool
+
+
+def look_for_job(run_dir: Path, job: JobRecord) -> NamedJob:
+    """Ask for a job whose submission has brought no id. An id that is found is kept in the run directory."""
+    for look in range(_ABSENT_LOOKS):
+        if look:
+            time.sleep(_PAUSE_S)
+        answer = find_job(job.scheduler, job.name)
+        if answer.word is not None:
+            found = dataclasses.replace(job, job=answer.word.job)
+            write_job(run_dir, found)
+            return NamedJob(found, f"its job was accepted: {found.text}", True)
+        if answer.error:
+            text = f"it is not known whether {job.scheduler} has a job named {job.name}: {answer.error}"
+            return NamedJob(job, text, False)
+    return NamedJob(job, no_job_text(job), True)
 
 
 def end_job(run_dir: Path, job: JobRecord) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from workflow.run.job_record import JobRecord
+from workflow.run.job_record import BY_PSIJ, JobRecord
 from workflow.site.jobs.job_questions import JobAnswer
 from workflow.site.jobs.job_word import JobWord
 
@@ -62,6 +62,9 @@ class JobTracker:
         if self.ended_since is not None and now - self.ended_since >= VISIBLE_S:
             return f"{self.job.text} ended: {', '.join(self._facts())}"
         if self.absent_since is not None and now - self.absent_since >= FORGOTTEN_S:
+            if not self.job.job:
+                # A script that the user submits may be submitted at any time.
+                return no_job_text(self.job) if self.job.scheduler in BY_PSIJ else None
             return f"the scheduler does not know {self.job.text} any more, and it left no exit code"
         return None
 
@@ -87,6 +90,11 @@ class JobTracker:
         if self.word is None:
             return f"waiting for {self.job.text} to start"
         return f"{self.job.text}: {self.word.text}"
+
+
+def no_job_text(job: JobRecord) -> str:
+    """Of a job that never had an id, and that the scheduler does not know."""
+    return f"{job.scheduler} has no job named {job.name}"
 
 
 def pauses_s() -> Iterator[float]:

@@ -41,6 +41,10 @@ class SubmissionRefusedError(Exception):
     """The submit command has failed; the text is what it printed."""
 
 
+class NotSubmittedError(RunError):
+    """The submit command was not executed: no job of that name exists."""
+
+
 def require_psij() -> Any:
     """PSI/J. Raises RunError where it is not installed."""
     try:
@@ -54,17 +58,21 @@ def require_psij() -> Any:
 def submit_order(order: JobOrder) -> str:
     """Submit a job. Returns its id.
 
-    Raises RunError without PSI/J, SubmissionRefusedError when the scheduler's command fails, which does not prove that
-    it has not accepted the job.
+    Raises NotSubmittedError when the scheduler's command was not executed, SubmissionRefusedError when it fails, which
+    does not prove that it has not accepted the job.
     """
     psij = require_psij()
     folder = order.run_dir / WORK_DIR
-    folder.mkdir(exist_ok=True)
-    (folder / KEEP_SHELLS).write_text(KEEP_SHELLS_TEXT)
-    job = to_psij_job(order)
     try:
+        folder.mkdir(exist_ok=True)
+        (folder / KEEP_SHELLS).write_text(KEEP_SHELLS_TEXT)
+        job = to_psij_job(order)
         _executor(order, folder).submit(job)
-    except (psij.SubmitException, psij.InvalidJobException, OSError) as error:
+    except RunError as error:
+        raise NotSubmittedError(error.message, error.hint) from error
+    except (psij.InvalidJobException, OSError) as error:
+        raise NotSubmittedError(_said(error)) from error
+    except psij.SubmitException as error:
         raise SubmissionRefusedError(_said(error)) from error
     return str(job.native_id)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import secrets
+import shutil
 import time
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from workflow import __version__
 from workflow.errors import EXIT_BAD_INPUT, RunError
 from workflow.plan.plan_model import Plan
 from workflow.run.detached import supervisor_command
-from workflow.run.job_record import JobRecord, write_job
+from workflow.run.job_record import BY_PSIJ, JobRecord, write_job
 from workflow.run.processes.process_reaper import write_verdict
 from workflow.site.detection import is_here, ways_text
 from workflow.site.jobs.job_questions import find_job
@@ -29,8 +30,7 @@ from workflow.submit.job_order import (
 
 _log = logging.getLogger(__name__)
 SCRIPT_FILE = "job.sh"
-# By PSI/J; the scripts of the others are submitted by the user.
-BY_PSIJ = ("slurm", "pbs")
+_SUBMIT_COMMANDS = {"slurm": "sbatch", "pbs": "qsub"}
 # When to look for a job whose submission has failed: a scheduler that was busy answers after a while.
 _LOOKS_S = (0.0, 2.0, 5.0, 10.0, 20.0, 30.0)
 _ABSENT_LOOKS = 2
@@ -50,8 +50,7 @@ def submit_run(plan: Plan, site: Site, run_dir: Path) -> tuple[JobRecord, str]:
         return submit_job(make_order(plan, site, run_dir, name, supervisor_command(run_dir)))
     except JobRefusedError as error:
         write_verdict(str(run_dir), "failed", EXIT_BAD_INPUT, error.message, time.time())
-        hint = "change `allocation:` of the pipeline, then start a new run: wf run PIPELINE"
-        raise RunError(error.message, hint) from error
+        raise RunError(error.message, error.hint) from error
 
 
 def submit_job(order: JobOrder) -> tuple[JobRecord, str]:
@@ -67,12 +66,15 @@ def submit_job(order: JobOrder) -> tuple[JobRecord, str]:
         script.chmod(0o755)
         write_job(run_dir, record)
         return record, own_submit_command(scheduler, script)
-    from workflow.submit.psij_jobs import SubmissionRefusedError, exit_code_file, submit_order
+    from workflow.submit.psij_jobs import NotSubmittedError, SubmissionRefusedError, exit_code_file, submit_order
 
     record = dataclasses.replace(record, exit_code_file=str(exit_code_file(order)))
     write_job(run_dir, record)
     try:
         job = submit_order(order)
+    except NotSubmittedError as error:
+        hint = error.hint or "repair that, then start a new run: wf run PIPELINE"
+        raise JobRefusedError(f"the job was not submitted to {scheduler}: {error.message}", hint) from error
     except SubmissionRefusedError as error:
         job = _find_accepted(run_dir, record, str(error))
     record = dataclasses.replace(record, job=job)
@@ -82,13 +84,16 @@ def submit_job(order: JobOrder) -> tuple[JobRecord, str]:
 
 def check_submission(plan: Plan, site: Site, run_dir: Path) -> None:
     """Raises RunError for a run that cannot be submitted, before anything of it is written: this machine is not the
-    site, its directory has a name that job scripts cannot hold, or PSI/J is missing."""
+    site, its directory has a name that job scripts cannot hold, or PSI/J or the submit command is missing."""
     _check_here(site)
     check_path(run_dir)
-    if plan.allocation is not None and plan.allocation.scheduler in BY_PSIJ:
+    if plan.allocation is not None and (scheduler := plan.allocation.scheduler) in BY_PSIJ:
         from workflow.submit.psij_jobs import require_psij
 
         require_psij()
+        if shutil.which(command := _SUBMIT_COMMANDS[scheduler]) is None:
+            text = f"{command} is not on PATH: no job can be submitted to {scheduler} from this machine"
+            raise RunError(text, "log in to a node that has it; the script, on any machine: `wf plan --job-script`")
 
 
 def _check_here(site: Site) -> None:
@@ -129,6 +134,7 @@ def _find_accepted(run_dir: Path, record: JobRecord, said: str) -> str:
             return answer.word.job
         absent += answer.is_absent
         if absent == _ABSENT_LOOKS:
-            raise JobRefusedError(f"{record.scheduler} did not accept the job: {said}")
+            hint = "change `allocation:` of the pipeline, then start a new run: wf run PIPELINE"
+            raise JobRefusedError(f"{record.scheduler} did not accept the job: {said}", hint)
     text = f"the submission failed ({said}), and the scheduler gives no answer: the job may have been accepted"
     raise RunError(text, f"wf watch {run_dir.name} looks for it, wf cancel {run_dir.name} ends it")

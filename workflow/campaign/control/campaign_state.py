@@ -84,6 +84,7 @@ def _to_line(name: str, lives: Liveness) -> CampaignLine:
         reason=lives.text if status.driver is not None and not lives.alive else "",
         succeeded=sum(trial.succeeded for trial in status.trials),
         failed=sum(trial.failed for trial in status.trials),
+        violated=status.violated,
         wanted=sum(trial.wanted for trial in status.trials),
         running=len(status.running),
         spent_s=status.spent_s,

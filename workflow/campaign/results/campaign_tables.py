@@ -87,6 +87,11 @@ def campaign_list_table(campaigns: Sequence[CampaignLine]) -> Table:
         state_column("state", lambda each: each.state),
         number_column("done", lambda each: f"{each.succeeded}/{each.wanted}"),
         number_column("failed", lambda each: str(each.failed)),
+        *(
+            [number_column("violated", lambda each: str(each.violated))]
+            if any(each.violated for each in campaigns)
+            else []
+        ),
         number_column("running", lambda each: str(each.running), gives_way=5),
         number_column("spent", lambda each: duration(each.spent_s), gives_way=4),
         text_column("last entry", lambda each: moment(each.changed), gives_way=3),

@@ -12,9 +12,9 @@ from workflow.campaign.results.picture_canvas import (
     MOST_ROWS,
     PALE,
     ResultsPicture,
+    RowSpace,
     label_axis,
-    label_rows,
-    new_canvas,
+    new_row_canvas,
     set_legend,
     shown_rows,
     to_svg,
@@ -28,10 +28,9 @@ if TYPE_CHECKING:
 # As in the report of a run.
 OPERATIONS = {"compute": COLOURS[0], "io": COLOURS[1], "wait": COLOURS[3]}
 NAMES = {"compute": "compute", "io": "I/O", "wait": "wait"}
-BOX = 0.22
-"""Height of a box; a trial is 1."""
+BOX = 0.12
+"""Height of a box in inches, as that of a trial."""
 TRIAL = 0.55
-"""Inches."""
 # Tukey 1977: whiskers reach the farthest value within 1.5 times the height of the box.
 WHISKER = 1.5
 FEWEST_IN_BOX = 5
@@ -64,17 +63,19 @@ def operation_picture(stage: str, times: Sequence[OperationTimes]) -> ResultsPic
         trials.setdefault(each.trial, []).append(each)
     shown = list(trials.values())[:MOST_ROWS]
     labels = [naming.text(group[0].parameters) for group in shown]
-    canvas, axes = new_canvas(1.2 + TRIAL * len(shown))
+    rows = RowSpace(labels, TRIAL)
+    box_height = BOX / rows.height
+    canvas, axes = new_row_canvas(rows, 1.2)
+    axes.set_ylabel(naming.title)
     data: list[list[str | int | float | bool | None]] = []
     for row, group in enumerate(shown):
-        if row:
-            axes.axhline(row - 0.5, color=PALE, linewidth=0.8)
+        if row and not rows.is_above:
+            axes.axhline(row - rows.top, color=PALE, linewidth=0.8)
         for position, each in enumerate(group):
             box = make_box(each.values)
-            _draw(axes, row + BOX * 1.2 * (position - (len(group) - 1) / 2), box, each)
+            _draw(axes, row + box_height * 1.2 * (position - (len(group) - 1) / 2), box_height, box, each)
             label = naming.whole(each.parameters)
             data += [[label, each.operation, number, value, *box] for number, value in enumerate(each.values, 1)]
-    label_rows(axes, labels, naming.title)
     axes.set_xlim(left=0)
     label_axis(axes.xaxis, f"time of {stage}", "s", max(value for each in times for value in each.values))
     for operation, colour in OPERATIONS.items():
@@ -92,13 +93,14 @@ def operation_picture(stage: str, times: Sequence[OperationTimes]) -> ResultsPic
     )
 
 
-def _draw(axes: Axes, height: float, box: Box, times: OperationTimes) -> None:
+def _draw(axes: Axes, place: float, height: float, box: Box, times: OperationTimes) -> None:
+    """A box of this height around its place on the axis."""
     colour = OPERATIONS[times.operation]
     has_box = len(times.values) >= FEWEST_IN_BOX
     if has_box:
-        axes.plot([box.low, box.high], [height, height], color=colour, linewidth=1.2)
-        axes.barh(height, box.third - box.first, BOX, box.first, color=colour, edgecolor=colour, linewidth=1)
-    axes.plot([box.middle, box.middle], [height - BOX / 2, height + BOX / 2], color=BLACK, linewidth=1.5)
+        axes.plot([box.low, box.high], [place, place], color=colour, linewidth=1.2)
+        axes.barh(place, box.third - box.first, height, box.first, color=colour, edgecolor=colour, linewidth=1)
+    axes.plot([box.middle, box.middle], [place - height / 2, place + height / 2], color=BLACK, linewidth=1.5)
     for value in times.values:
         if not has_box or not box.low <= value <= box.high:
-            axes.plot(value, height, "o", markersize=3.5, color=colour, fillstyle="none")
+            axes.plot(value, place, "o", markersize=3.5, color=colour, fillstyle="none")

@@ -1,6 +1,7 @@
 """What all pictures of campaigns share: canvas, colours, data and SVG. The only module that uses matplotlib.
 
-The colours are those of Okabe and Ito, which all kinds of colour vision tell apart. Equal data give equal bytes.
+The colours are those of Okabe and Ito, which all kinds of colour vision tell apart. The canvas is so narrow that its
+letters can be read on a phone, too. Equal data give equal bytes.
 """
 
 from __future__ import annotations
@@ -19,19 +20,26 @@ from workflow.campaign.results.short_labels import short_labels
 if TYPE_CHECKING:
     from matplotlib.axes import Axes as Axes
     from matplotlib.axis import Axis
-    from matplotlib.figure import Figure as Canvas
+    from matplotlib.figure import Figure
+
+    Canvas = Figure
 
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8f9aa8", "#000000")
 BLACK = "#000000"
 PALE = "#e8ebef"
-WIDTH = 8.0
-"""Inches."""
+WIDTH = 5.4
+"""Inches. Letters of 10 points are 9 pixels high in a column of 368 pixels, which is what a phone has."""
 ROW = 0.34
+LABEL = 0.2
+"""Inches of a label above its row."""
+LABEL_SIZE = 9.5
+MARGIN = 0.1
+"""Above the first row and below the last, in rows."""
 MOST_ROWS = 60
-LONGEST = 52
-"""Letters of a label beside its row: they take about half of the picture."""
-WIDEST = 90
-"""Letters below a picture, in one line."""
+LONGEST = 20
+"""Letters of a label beside its row: they take about a third of the picture."""
+WIDEST = 58
+"""Letters in one line of a picture."""
 LOGARITHMIC = 20.0
 """From this ratio of the largest to the smallest value on their axis is logarithmic."""
 TIMES = ((1e-6, "µs"), (1e-3, "ms"))
@@ -68,11 +76,50 @@ def new_canvas(height: float) -> tuple[Canvas, Axes]:
     return canvas, axes
 
 
-def label_rows(axes: Axes, labels: Sequence[str], title: str = "") -> None:
-    """A label for each row, the first at the top."""
-    axes.set_ylabel(title)
-    axes.set_yticks(range(len(labels)), short_labels(labels, LONGEST))
-    axes.set_ylim(len(labels) - 0.4, -0.6)
+@dataclass(frozen=True)
+class RowSpace:
+    """The room of each row of a picture, in inches: `drawn` for what is drawn, and above it a label that is long.
+
+    On the axis rows are at 0, 1, 2, …, the first at the top.
+    """
+
+    labels: Sequence[str]
+    drawn: float
+
+    @property
+    def is_above(self) -> bool:
+        """Whether the labels stand above their rows, as wide as the picture."""
+        return max(map(len, self.labels), default=0) > LONGEST
+
+    @property
+    def height(self) -> float:
+        """Of a row with its label, in inches."""
+        return self.drawn + (LABEL if self.is_above else 0.0)
+
+    @property
+    def top(self) -> float:
+        """The upper end of a row: that much above it, in units of the axis."""
+        return 1 - self.drawn / 2 / self.height
+
+
+def new_row_canvas(rows: RowSpace, beside: float) -> tuple[Canvas, Axes]:
+    """An empty picture of these rows, with so many inches above and below them."""
+    canvas, axes = new_canvas(beside + rows.height * len(rows.labels))
+    count = len(rows.labels)
+    axes.set_ylim(count - 1 + rows.drawn / 2 / rows.height + MARGIN, -rows.top - MARGIN)
+    if rows.is_above:
+        axes.set_yticks([])
+        for row, label in enumerate(short_labels(rows.labels, WIDEST)):
+            place = row - rows.top + LABEL / 2 / rows.height
+            # No line of the picture passes through its letters.
+            paper = {"facecolor": "white", "alpha": 0.8, "linewidth": 0, "pad": 0.5}
+            where = axes.get_yaxis_transform()
+            axes.text(0.01, place, label, transform=where, va="center", fontsize=LABEL_SIZE, bbox=paper)
+            if row:
+                axes.axhline(row - rows.top, color=PALE, linewidth=0.8)
+    else:
+        axes.set_yticks(range(count), rows.labels)
+    return canvas, axes
 
 
 def label_values(axis: Axis, metric: MetricFacts, largest: float) -> None:
@@ -103,12 +150,12 @@ def is_wide(values: Sequence[float]) -> bool:
 
 
 def set_logarithmic(axes: Axes, which: Literal["x", "y"], values: Sequence[float]) -> None:
-    """A logarithmic axis; marks at 1, 2 and 5 of each decade, at 1 only where there are many."""
+    """A logarithmic axis; marks at 1, 2 and 5 of each decade, at 1 only where they would lie on one another."""
     from matplotlib.ticker import LogLocator, NullLocator
 
     axis: Axis = axes.xaxis if which == "x" else axes.yaxis
     (axes.set_xscale if which == "x" else axes.set_yscale)("log")
-    many = min(values) > 0 and max(values) >= 1000 * min(values)
+    many = min(values) > 0 and max(values) >= 500 * min(values)
     axis.set_major_locator(LogLocator(base=10, subs=(1,) if many else (1, 2, 5)))
     axis.set_minor_locator(NullLocator())
 
@@ -127,9 +174,12 @@ def set_legend(canvas: Canvas, axes: Axes) -> None:
     """Name what is drawn, below the picture: beside the lines there is not always room."""
     handles, labels = axes.get_legend_handles_labels()
     labels = short_labels(labels, WIDEST)
-    longest = max((len(label) for label in labels), default=0)
-    columns = max(1, min(len(labels), int(84 / (longest + 6))))
-    canvas.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False)
+    lengths = [len(label) + 5 for label in labels]
+    # With the marks before them; columns are as wide as the longest of theirs.
+    columns = len(labels) if sum(lengths) <= WIDEST else max(1, WIDEST // max(lengths))
+    canvas.legend(
+        handles, labels, loc="outside lower center", ncols=columns, frameon=False, handlelength=1.6, columnspacing=1.5
+    )
 
 
 def shown_rows(count: int, of: str) -> str:

@@ -12,8 +12,8 @@ from workflow.campaign.results.picture_canvas import (
     PALE,
     ROW,
     ResultsPicture,
-    label_rows,
-    new_canvas,
+    RowSpace,
+    new_row_canvas,
     set_legend,
     set_ratio_axis,
     shown_rows,
@@ -47,10 +47,12 @@ class RatioRow:
 def ratio_picture(name: str, title: str, rows: Sequence[RatioRow]) -> ResultsPicture:
     """The ratio of each row with its interval; the band is what counts as the same."""
     shown = rows[:MOST_ROWS]
-    canvas, axes = new_canvas(1.3 + ROW * len(shown))
+    space = RowSpace([each.label for each in shown], ROW)
+    canvas, axes = new_row_canvas(space, 1.3)
     for height, each in enumerate(shown):
         bounds = 1 / (1 + each.threshold), 1 + each.threshold
-        axes.fill_betweenx([height - 0.5, height + 0.5], *bounds, color=PALE, linewidth=0)
+        band = [height - space.top, height - space.top + 1]
+        axes.fill_betweenx(band, *bounds, color=PALE, linewidth=0, zorder=0.5)
         if each.low is not None and each.high is not None:
             axes.plot([each.low, each.high], [height, height], color=VERDICTS[each.decision], linewidth=2.5)
         axes.plot(each.ratio, height, "o", color=VERDICTS[each.decision])
@@ -58,7 +60,6 @@ def ratio_picture(name: str, title: str, rows: Sequence[RatioRow]) -> ResultsPic
     known = [value for each in shown for value in (each.ratio, each.low, each.high) if value is not None]
     low, high, marks = ratio_axis(min(1 / NARROWEST, *known), max(NARROWEST, *known))
     set_ratio_axis(axes, low, high, marks)
-    label_rows(axes, [each.label for each in shown])
     axes.set_xlabel("ratio of the medians")
     for decision, colour in VERDICTS.items():
         if any(each.decision == decision for each in shown):

@@ -174,6 +174,7 @@ class CampaignLine(ResultsPart):
     reason: str = ""
     succeeded: int = Field(0, description="measured repetitions")
     failed: int = 0
+    violated: int = Field(0, description="of those that succeeded: how many have not kept an expectation")
     wanted: int = 0
     running: int = Field(0, description="repetitions at the moment")
     spent_s: float = Field(0.0, description="time of all repetitions so far")

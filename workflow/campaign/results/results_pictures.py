@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from workflow.campaign.file.trials import short_names, trial_text, value_text
 from workflow.campaign.results.campaign_tables import metric_text, varied
@@ -12,12 +13,14 @@ from workflow.campaign.results.picture_canvas import (
     LONGEST,
     MOST_ROWS,
     ROW,
-    WIDEST,
+    WIDTH,
     ResultsPicture,
+    RowSpace,
     is_wide,
-    label_rows,
     label_values,
     new_canvas,
+    new_row_canvas,
+    set_legend,
     set_logarithmic,
     shown_rows,
     to_svg,
@@ -30,7 +33,12 @@ from workflow.campaign.results.short_labels import short_labels
 from workflow.campaign.results.trial_dimensions import find_dimensions
 from workflow.campaign.results.value_colours import ValueColours
 
+if TYPE_CHECKING:
+    from workflow.campaign.results.picture_canvas import Axes, Canvas
+
 COMPARISONS = "comparisons"
+POINTS, LETTER = 0.7 * 72 * WIDTH, 0.62
+"""Width of the cells of a map together, and of a letter in its size."""
 
 
 def make_pictures(results: CampaignResults) -> list[ResultsPicture]:
@@ -58,7 +66,8 @@ def _values(metric: MetricFacts, rows: Sequence[TrialResult], colours: ValueColo
     shown = rows[:MOST_ROWS]
     naming = RowLabels([each.parameters for each in rows])
     labels = [naming.text(each.parameters) for each in shown]
-    canvas, axes = new_canvas(0.9 + ROW * len(shown))
+    canvas, axes = new_row_canvas(RowSpace(labels, ROW), 1.3)
+    axes.set_ylabel(naming.title)
     for height, each in enumerate(shown):
         colour = colours.colour(each.parameters)
         if each.low is not None and each.high is not None:
@@ -68,13 +77,13 @@ def _values(metric: MetricFacts, rows: Sequence[TrialResult], colours: ValueColo
         for value, is_outlier in zip(each.values, each.outliers, strict=True):
             axes.plot(value, height, "o", markersize=4, color=colour, fillstyle="none" if is_outlier else "full")
         axes.plot(each.median or 0.0, height, "|", markersize=15, markeredgewidth=2, color=BLACK)
-    label_rows(axes, labels, naming.title)
     values = [value for each in shown for value in each.values]
     if is_wide(values):
         set_logarithmic(axes, "x", values)
     else:
         axes.set_xlim(left=0)
     label_values(axes.xaxis, metric, max(values))
+    _explain_values(canvas, axes, shown)
     title = f"{metric.name}: every repetition, the median and its 95 % interval"
     data = [
         [naming.whole(each.parameters), number, value, is_outlier, each.median, each.low, each.high]
@@ -87,10 +96,21 @@ def _values(metric: MetricFacts, rows: Sequence[TrialResult], colours: ValueColo
     )
 
 
+def _explain_values(canvas: Canvas, axes: Axes, shown: Sequence[TrialResult]) -> None:
+    """What the marks of a row are."""
+    axes.plot([], [], "o", markersize=4, color=BLACK, label="repetition")
+    if any(any(each.outliers) for each in shown):
+        axes.plot([], [], "o", markersize=4, color=BLACK, fillstyle="none", label="outlier")
+    axes.plot([], [], "|", markersize=11, markeredgewidth=2, color=BLACK, label="median")
+    if any(each.low is not None for each in shown):
+        axes.plot([], [], color=BLACK, linewidth=7, alpha=0.3, solid_capstyle="butt", label="95 % interval")
+    set_legend(canvas, axes)
+
+
 def _heat_map(metric: MetricFacts, rows: Sequence[TrialResult]) -> Iterator[ResultsPicture]:
-    """Medians over two dimensions, where trials differ in exactly two."""
+    """Medians over two dimensions, where trials differ in exactly two: that of more values goes down."""
     points = [each.parameters for each in rows]
-    dimensions = find_dimensions(points)
+    dimensions = sorted(find_dimensions(points), key=lambda each: -len(each.values))
     if len(dimensions) != 2:
         return
     down, across = dimensions
@@ -99,14 +119,19 @@ def _heat_map(metric: MetricFacts, rows: Sequence[TrialResult]) -> Iterator[Resu
     grid = [[nothing if (value := medians.get((y, x))) is None else value for x in across.values] for y in down.values]
     names = short_names(varied(points))
     canvas, axes = new_canvas(1.2 + 0.5 * len(down.values))
+    texts = [metric_text(median, metric.unit) for median in medians.values()]
+    size = min(10.0, POINTS / len(across.values) / max(map(len, texts)) / LETTER)
     axes.imshow(grid, cmap="cividis", aspect="auto")
     known = [value for value in medians.values() if value is not None]
     middle = (min(known) + max(known)) / 2
     for y, line in enumerate(grid):
         for x, value in enumerate(line):
             text = metric_text(None if value != value else value, metric.unit)
-            axes.text(x, y, text, ha="center", va="center", color="white" if value < middle else "black")
-    axes.set_xticks(range(len(across.values)), short_labels(across.values, WIDEST // len(across.values)))
+            colour = "white" if value < middle else "black"
+            axes.text(x, y, text, ha="center", va="center", color=colour, fontsize=size)
+    axes.set_xticks(
+        range(len(across.values)), short_labels(across.values, int(POINTS / 10 / LETTER) // len(across.values))
+    )
     axes.set_yticks(range(len(down.values)), short_labels(down.values, LONGEST))
     axes.set_xlabel(", ".join(across.keys))
     axes.set_ylabel("\n".join(down.keys))

@@ -33,7 +33,7 @@ from workflow.campaign.results.value_colours import ValueColours
 if TYPE_CHECKING:
     from workflow.campaign.results.picture_canvas import Axes
 
-HEIGHT = 4.6
+HEIGHT = 3.8
 LOGARITHMIC = 4.0
 """From this ratio of the largest to the smallest number on the axis is logarithmic."""
 

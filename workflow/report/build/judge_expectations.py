@@ -34,8 +34,8 @@ def judge(
 
 
 def violations(judged: Sequence[ExpectationPart]) -> list[ExpectationPart]:
-    """Those that were not kept; a figure that was not measured keeps no expectation."""
-    return [each for each in judged if each.state in ("violated", "not_measured")]
+    """Those that were not kept."""
+    return [each for each in judged if each.is_violated]
 
 
 def _judged(each: ExpectationPlan, measured: float | None, over: bool) -> ExpectationPart:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from workflow.report.read.expectations_file import read_expectations
 from workflow.report.report_model import RunLine, RunVerdict
 from workflow.run.job_record import JobRecord, read_job, received_job
 from workflow.run.lease import Liveness, examine_leases
@@ -42,6 +43,7 @@ def _to_line(run_dir: Path, brief: RunBrief, lives: Liveness | None) -> RunLine:
     return RunLine(
         name=run_dir.name,
         state=state,
+        violated=_count_violated(run_dir) if state == "succeeded" else 0,
         reason=reason,
         started=started,
         wall_s=wall_s,
@@ -57,6 +59,11 @@ def _job_text(run_dir: Path, job: JobRecord | None, brief: RunBrief) -> str:
     # The verdict of a submission that the scheduler has refused: no job of that name exists.
     refused = not job.job and brief.started is None and brief.finished is not None and brief.finished.state == "failed"
     return "not submitted" if refused else job.text
+
+
+def _count_violated(run_dir: Path) -> int:
+    """As found when the run ended; 0 where nothing is expected, or nothing was kept."""
+    return sum(each.is_violated for each in read_expectations(run_dir) or ())
 
 
 def _site(run_dir: Path) -> str:

@@ -12,7 +12,8 @@ from workflow.report.read.expectations_file import read_expectations
 from workflow.report.read.metrics_file import StageMetrics, read_metrics
 from workflow.report.read.own_figures import read_own_figures
 from workflow.report.read.partial_files import PartialFile, find_partial_files
-from workflow.run.events import Event, StageCpu, StageExited, StageStarted, StreamProgress, read_events
+from workflow.run.events import Event, StageCpu, StageExited, StageStarted, StreamProgress
+from workflow.run.events_file import read_events
 from workflow.run.run_directory import read_filled_plan
 from workflow.run.state import EndKey, RunState, initial_state
 from workflow.run.state_reducer import fold

@@ -83,7 +83,7 @@ def expectations_text(report: Report) -> str:
 
 def expectation_messages(report: Report) -> list[Problem]:
     """An error for each expectation that was not kept: key and place, what was expected, what was measured."""
-    return [_message(each, report) for each in report.expectations if each.state in ("violated", "not_measured")]
+    return [_message(each, report) for each in report.expectations if each.is_violated]
 
 
 def _message(each: ExpectationPart, report: Report) -> Problem:

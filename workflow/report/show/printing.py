@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from workflow.errors import EXIT_OK, EXIT_VIOLATED, Problem, to_message, to_notes
 from workflow.formatting import moment, plural
 from workflow.messages import WIDEST, message_lines, read_sources
-from workflow.report.show.expectation_table import expectation_messages, expectation_table
+from workflow.report.show.expectation_table import expectation_messages, expectation_table, expectations_text
 from workflow.report.show.rich_terminal import COLOURS, draw_table, make_output, say, say_parts, say_prose
 from workflow.report.show.run_summary import (
     compression_lines,
@@ -43,7 +43,7 @@ def show_report(report: Report, console: Console | PlainOutput | None = None) ->
 
     console = console or make_output()
     run = report.run
-    say(console, f"{run.name}: {run.state}", COLOURS.get(run.state, ""))
+    say(console, f"{run.name}: {run.state}", _colour(report))
     say(console, f"  {run.directory}, started {moment(run.started)}" + (f" on {run.host}" if run.host else ""))
     say(console, f"  {summary(report)}")
     _show_fault(report, console)
@@ -62,8 +62,9 @@ def show_status(report: Report, console: Console | PlainOutput | None = None) ->
 
     console = console or make_output()
     run = report.run
-    reason = f" ({run.reason})" if run.reason else ""
-    say(console, f"{run.directory}: {run.state}{reason}", COLOURS.get(run.state, ""))
+    # Of a run that has succeeded only: of another one none is compared.
+    reason = run.reason or (expectations_text(report) if run.exit_code == EXIT_VIOLATED else "")
+    say(console, f"{run.directory}: {run.state}" + (f" ({reason})" if reason else ""), _colour(report))
     show_messages([to_message("warning", text) for text in report.warnings if run.state == "running"], console)
     draw_table(console, stage_table(report, "status"))
     _show_streams(console, report, "status")
@@ -75,11 +76,15 @@ def show_end(report: Report, run_dir: Path, console: Console | PlainOutput | Non
     """The last lines of `wf run`: the verdict, its reason, and where the results are."""
     bad = report.run.exit_code != EXIT_OK
     console = console or make_output(stderr=bad)
-    colour = COLOURS.get("violated" if report.run.exit_code == EXIT_VIOLATED else report.run.state, "")
-    say(console, f"{report.run.name}: {report.run.state} ({summary(report)})", colour)
+    say(console, f"{report.run.name}: {report.run.state} ({summary(report)})", _colour(report))
     _show_fault(report, console)
     for path in result_paths(run_dir):
         say(console, f"  {path}")
+
+
+def _colour(report: Report) -> str:
+    """Of its verdict, and of a run that has not kept what was expected."""
+    return COLOURS.get("violated" if report.run.exit_code == EXIT_VIOLATED else report.run.state, "")
 
 
 def _show_fault(report: Report, console: Console | PlainOutput) -> None:

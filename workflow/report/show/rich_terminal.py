@@ -133,7 +133,9 @@ def make_grids(console: Console, *blocks: Sequence[tuple[str, ...]]) -> Any:
 def _cell(console: Console, cell: str, kind: Content) -> Any:
     from rich.text import Text
 
-    return Text(to_encoding(console.encoding, cell), style=COLOURS.get(cell, "") if kind == "state" else "")
+    # `succeeded, violated`: the last word is the one to be seen.
+    style = COLOURS.get(cell.rpartition(", ")[2], "") if kind == "state" else ""
+    return Text(to_encoding(console.encoding, cell), style=style)
 
 
 def say_parts(console: Console | PlainOutput, parts: Sequence[tuple[str, str]]) -> None:

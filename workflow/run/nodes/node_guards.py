@@ -26,7 +26,7 @@ from workflow.run.events import Event, NodesUnwatched
 from workflow.run.nodes import node_guard
 from workflow.run.nodes.node_watch import NodeWatch
 from workflow.run.observe.sst_log import last_lines
-from workflow.run.processes.stage_processes import inherited_environment
+from workflow.run.processes.inherited_environment import inherited_environment
 
 LOG = "guards.log"
 _PIPE_BYTES = 1 << 20

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import threading
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import IO, NamedTuple
@@ -19,11 +19,12 @@ from typing import IO, NamedTuple
 from workflow.formats.run_variables import RANK_NAME_VARIABLE, RUN_VARIABLE, STAGE_VARIABLE
 from workflow.launch.launchers import LAUNCHERS
 from workflow.launch.process_spec import ProcessSpec
-from workflow.run.events import RanksEnded
 from workflow.run.observe.sst_log import last_lines
 from workflow.run.processes import evpath_workaround, process_reaper, run_guard
 from workflow.run.processes.cpu_time import CpuUse, cpu_use
+from workflow.run.processes.inherited_environment import inherited_environment
 from workflow.run.processes.memory_evidence import MemoryFacts, MemoryWatch
+from workflow.run.processes.stage_ending import Ending, to_ending
 
 _LAST_LINES = 12  # of a launcher's output, where it may say how a rank ended
 # A launcher outlives its ranks by a moment when all goes well.
@@ -31,21 +32,6 @@ _LOST_S = 1.0
 _OTHER_FILES = 200  # of this process, beside one per stage
 _MAPS_FIRST_S, _MAPS_S = 0.25, 60.0  # between the first looks at the ranks' memory; how long to look
 _LOOK_S = 1.0  # how often to look at groups that have outlived their leader
-# Set where a launcher has started wf itself: a stage started directly is not a rank of that launch.
-_FOREIGN = ("PMI_", "PMIX_", "PALS_RANKID", "OMPI_COMM_WORLD_", "SLURM_PROCID", "SLURM_LOCALID")
-_OWN = ("PYDANTIC_DISABLE_PLUGINS", "__all__")  # what `wf` sets for itself
-
-
-@dataclass(frozen=True)
-class Ending:
-    """How a stage ended: an exit code, or a signal, or both where a launcher reports the signal of a rank."""
-
-    code: int | None
-    signal: int | None
-    note: str = ""
-    cpu_s: float | None = None  # of all its processes
-    by_supervisor: bool = False
-    peak_bytes: int | None = None  # the largest resident memory of one of its processes
 
 
 class Crew:
@@ -278,29 +264,6 @@ class Crew:
         return left
 
 
-def to_ending(code: int, launcher: str, lines: Iterable[str]) -> Ending:
-    """A process's exit as Popen gives it, with what its launcher's last lines report of the failed rank. Pure."""
-    if code < 0:
-        return Ending(None, -code)
-    known, lines = LAUNCHERS[launcher], list(lines)
-    if code and known.not_started is not None and (said := known.not_started.search("\n".join(lines))):
-        return Ending(code, None, f"{launcher} did not start it: {said[1]}")
-    number = known.signal_of(code, lines) if code else None
-    return Ending(code, number, "one of its ranks" if number is not None else "")
-
-
-def by_first_end(ending: Ending, first: RanksEnded | None) -> Ending:
-    """How a stage ended by what was said of the ranks that ended first: a launcher may report how it ended the others.
-
-    An exit code of 0 stands. Pure.
-    """
-    if first is None or ending.code == 0:
-        return ending
-    if first.cause == "killed" and first.number is not None:
-        return replace(ending, signal=first.number)
-    return replace(ending, code=first.number, signal=None) if first.cause == "exited" else ending
-
-
 class _Usage(NamedTuple):
     """Of a process that has ended, and of those below it: CPU time, and the largest resident memory of one of them."""
 
@@ -334,17 +297,6 @@ def _has_exited(process: subprocess.Popen[bytes]) -> bool:
         return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
     except ChildProcessError:
         return True
-
-
-def inherited_environment(without: Iterable[str] = ()) -> dict[str, str]:
-    """What a process of a run gets of the environment of wf: nothing that others have set for wf, and not `without`.
-
-    These are names, or beginnings that end in `*`.
-    """
-    names = {name for name in without if not name.endswith("*")}
-    beginnings = (*_FOREIGN, *(name[:-1] for name in without if name.endswith("*")))
-    mine = (item for item in os.environ.items() if item != _OWN)
-    return {key: value for key, value in mine if not key.startswith(beginnings) and key not in names}
 
 
 def _allow_open_files(count: int) -> tuple[int, int] | None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from workflow.formats.rank_files import NOT_STARTED
 from workflow.formats.run_variables import RANK_NAME_VARIABLE, RUN_VARIABLE, STAGE_VARIABLE
 from workflow.launch.process_spec import ProcessSpec
-from workflow.run.processes.stage_processes import inherited_environment
+from workflow.run.processes.inherited_environment import inherited_environment
 
 _PIPE_BYTES = 1 << 16
 _TICK_S = 0.05

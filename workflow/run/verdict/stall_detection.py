@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from workflow.formatting import duration
-from workflow.run.events import StageSilent
+from workflow.run.decided_events import StageSilent
 from workflow.run.state import EndState, RunState, RunWarning
 from workflow.run.verdict.wait_diagnosis import diagnose
 

@@ -1,0 +1,262 @@
+"""The verbs about a pipeline file: get one, check it, plan it, run it."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import shlex
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from workflow.cli.completion import complete_example, complete_key
+from workflow.cli.options import (
+    GivenPipeline,
+    check_portable_option,
+    check_strategy_options,
+    json_option,
+    pipeline_options,
+    strategy_options,
+    wide_option,
+)
+from workflow.errors import EXIT_BAD_INPUT, EXIT_OK, Problem, Severity, SpecError, WfError
+from workflow.formatting import plural
+
+if TYPE_CHECKING:
+    from workflow.plan.plan_model import Plan
+
+
+@click.command()
+@click.argument("directory", type=click.Path(path_type=Path), required=False)
+@click.option(
+    "--example",
+    default="00-starter",
+    show_default=True,
+    shell_complete=complete_example,
+    metavar="NAME",
+    help="The example to copy",
+)
+@click.option("--list", "list_examples", is_flag=True, help="List the examples, and write nothing")
+def init(directory: Path | None, example: str, list_examples: bool) -> None:
+    """Write a working pipeline into a new directory.
+
+    DIRECTORY is created; an example is copied there.
+    """
+    from workflow.spec.shipped import copy_example, known_examples
+
+    if list_examples:
+        for name, title in known_examples().items():
+            click.echo(f"{name:24} {title}")
+        return
+    if directory is None:
+        raise WfError("init needs the name of a new directory", "for example `wf init first`")
+    pipeline = copy_example(example, directory)
+    click.echo(f"wrote {pipeline}\n  next: wf run {shlex.quote(str(pipeline))}")
+
+
+@click.command()
+@pipeline_options
+@json_option("Print the messages as JSON")
+@click.option("--strict", is_flag=True, help="Exit with 2 when this machine lacks something, too: for CI")
+def check(given: GivenPipeline, as_json: bool, strict: bool) -> None:
+    """List all mistakes in a pipeline file, and what this machine lacks for it; start no stage.
+
+    PIPELINE is the YAML file. Exits with 2 when it has a mistake. What is missing here is a warning.
+    """
+    plan: Plan | None = None
+    problems: list[Problem] = []
+    try:
+        plan, problems = _checked(given, strict)
+    except WfError as error:
+        if not as_json:
+            raise
+        problems = error.problems
+    errors = [problem for problem in problems if problem.level == "error"]
+    if as_json:
+        from workflow.cli.json_output import CheckResult
+
+        click.echo(CheckResult.of(given.path, plan, problems).to_json(), nl=False)
+        sys.exit(EXIT_BAD_INPUT if errors else EXIT_OK)
+    from workflow.report.show.printing import show_messages
+
+    show_messages([problem for problem in problems if problem.level != "error"])
+    if errors or plan is None:
+        raise SpecError(errors)
+    warnings = sum(problem.level == "warning" for problem in problems)
+    counts = [plural(len(plan.stages), "stage"), plural(len(plan.streams), "stream")]
+    counts += [plural(warnings, "warning")] if warnings else []
+    click.echo(f"{given.path}: ok ({', '.join(counts)})")
+
+
+def _checked(given: GivenPipeline, strict: bool) -> tuple[Plan, list[Problem]]:
+    """The plan, and the messages about it: what is missing here is an error if `strict`, else a warning.
+
+    Raises SpecError for mistakes.
+    """
+    from workflow.api import make_plan, notes_on
+    from workflow.api.plans import find_site
+    from workflow.preflight import preflight
+    from workflow.site.allocation.discover import discover_allocation
+
+    loaded = given.load()
+    allocation = discover_allocation()
+    site = find_site(loaded, allocation)
+    plan = make_plan(loaded, site, allocation)
+    level: Severity = "error" if strict else "warning"
+    found = [
+        replace(problem, level=level) if problem.level != "note" else problem
+        for problem in preflight(loaded, plan, site)
+    ]
+    return plan, [*sorted(found, key=lambda problem: problem.level == "note"), *notes_on(plan, loaded)]
+
+
+@click.command()
+@pipeline_options
+@click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON, byte for byte as a run writes it")
+@click.option(
+    "--portable", is_flag=True, help="With --json: placeholders for this machine, so that CI can compare two plans"
+)
+@click.option(
+    "--explain",
+    metavar="KEY",
+    shell_complete=complete_key,
+    help="Show where a value comes from: streams.atoms.queue.limit",
+)
+@click.option("--job-script", is_flag=True, help="Print the script that `wf run` would submit as a batch job")
+@strategy_options
+@wide_option
+def plan(
+    given: GivenPipeline,
+    as_json: bool,
+    portable: bool,
+    job_script: bool,
+    explain: str | None,
+    strategies: str | None,
+    blocks: str | None,
+    shape: str | None,
+    wide: bool,
+) -> None:
+    """Show what a run would start, and how; start nothing.
+
+    PIPELINE is the YAML file.
+    """
+    from workflow.api import forecast_plan, make_plan, notes_on, portable_plan
+    from workflow.api.plans import find_site, job_notes, show_warnings
+    from workflow.site.allocation.discover import discover_allocation
+
+    check_strategy_options(strategies, blocks, shape)
+    check_portable_option(portable, as_json, others=bool(explain or strategies))
+    loaded = given.load()
+    if portable:
+        click.echo(portable_plan(loaded), nl=False)
+        return
+    allocation = discover_allocation()
+    site = find_site(loaded, allocation)
+    decided = make_plan(loaded, site, allocation)
+    if job_script:
+        from workflow.cli.submitting import print_job_script
+
+        print_job_script(decided, site)
+    elif explain:
+        from workflow.plan.explain import explain_key
+
+        click.echo(explain_key(loaded, decided, explain))
+    elif strategies and as_json:
+        from workflow.report.show.strategy_table import strategies_json
+
+        click.echo(strategies_json(decided, strategies, blocks, shape))
+    elif strategies:
+        from workflow.report.show.printing import show_strategies
+
+        show_strategies(decided, strategies, blocks, shape, wide)
+    elif as_json:
+        click.echo(decided.to_json(), nl=False)
+    else:
+        from workflow.report.show.printing import show_forecast, show_messages, show_plan
+        from workflow.report.show.rich_terminal import make_output
+
+        console = make_output(wide=wide)
+
+        show_plan(decided, console)
+        show_messages(notes_on(decided, loaded), console)
+        try:
+            forecast = forecast_plan(decided)
+        except WfError as error:
+            # A plan is a plan without a forecast.
+            show_messages([replace(problem, level="warning") for problem in error.problems])
+        else:
+            if forecast is not None:
+                show_forecast(forecast, loaded, console)
+        if allocation.source == "local":
+            show_warnings(job_notes(decided, site))
+
+
+@click.command()
+@pipeline_options
+@click.option(
+    "--run-dir", type=click.Path(path_type=Path), help="The run directory to create (default: runs/NAME-TIME-ID)"
+)
+@click.option("--dry-run", is_flag=True, help="Print the plan as JSON; start nothing")
+@click.option("--quiet", "-q", is_flag=True, help="Print only the result, not the progress")
+@click.option("--detach", "-d", is_flag=True, help="Return when the run has started; it goes on without a terminal")
+@click.option("--no-probe", is_flag=True, help="Do not prove the placement on the nodes first: `--set proof=off`")
+def run(given: GivenPipeline, run_dir: Path | None, dry_run: bool, quiet: bool, detach: bool, no_probe: bool) -> None:
+    """Run a pipeline, show its progress, and wait for its end.
+
+    PIPELINE is the YAML file. Exits with 0 when the run succeeded, 1 when it failed, 2 when it could not start, 3 when
+    it succeeded and did not keep what the file expects (`expect`), 130 when it was interrupted, and 75 when it was
+    stopped in order because its allocation was about to end. Ctrl-C and a closed terminal stop the run, unless it was
+    started with --detach: see `wf watch` and `wf cancel`. On a site with a scheduler, outside of its jobs, the run is
+    submitted as one job, which goes on without this terminal.
+    """
+    from workflow.api import detach_run, make_plan, start_run
+    from workflow.api.plans import find_site, refuse_allocation, refuse_missing, show_warnings
+    from workflow.site.allocation.discover import discover_allocation
+
+    if no_probe:
+        given = replace(given, sets=(*given.sets, "proof=off"))
+    loaded = given.load()
+    allocation = discover_allocation()
+    site = find_site(loaded, allocation)
+    decided = make_plan(loaded, site, allocation)
+    if dry_run:
+        click.echo(decided.to_json(), nl=False)
+        return
+    if decided.allocation is not None and allocation.source == "local":
+        from workflow.cli.submitting import submit_and_follow
+
+        sys.exit(submit_and_follow(loaded, decided, site, run_dir, detach=detach, quiet=quiet))
+    found = refuse_allocation(decided, site, allocation)
+    warnings = [*refuse_missing(loaded, decided, site), *found]
+    if detach:
+        show_warnings(warnings)
+        directory = detach_run(loaded, decided, run_dir)
+        name = directory.name if run_dir is None else shlex.quote(str(directory))
+        click.echo(f"{directory.name} has started: {directory}\n  next: wf watch {name}, or wf cancel {name}")
+        return
+    from workflow.report.show.live_display import Progress
+
+    directory, states = start_run(loaded, decided, run_dir, allocation)
+    with contextlib.closing(states):
+        # The run starts before anything is printed: a terminal that accepts no output does not hold it up.
+        state = next(states)
+        show_warnings(warnings)
+        with Progress(decided, directory, quiet=quiet) as progress:
+            progress.update(state)
+            # The first stages are starting now: import meanwhile what only the end needs.
+            from workflow.report.html.page import compile_templates
+            from workflow.report.read.expectations_file import keep_expectations
+            from workflow.report.report_files import write_report
+            from workflow.report.show.printing import show_end
+
+            compile_templates()
+            gc.freeze()  # all that is imported by now stays: later collections need not examine it
+            for state in states:
+                progress.update(state)
+    report = write_report(directory, state)
+    keep_expectations(directory, report)
+    show_end(report, directory)
+    sys.exit(report.run.exit_code)

@@ -1,0 +1,109 @@
+"""The verbs about what a run has done: what its stages printed, its report, and whether two runs hold the same data."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from workflow.cli.completion import complete_run, complete_stage
+from workflow.cli.options import json_option, run_argument, wide_option
+
+
+@click.command()
+@click.argument("stage", required=False, shell_complete=complete_stage)
+@click.option(
+    "--run",
+    "--run-dir",
+    "-r",
+    "run",
+    metavar="RUN",
+    type=click.Path(path_type=Path),
+    shell_complete=complete_run,
+    is_eager=True,
+    help="The name of a run below runs/, a path, or `latest` (default: the newest run)",
+)
+@click.option(
+    "--lines",
+    "-n",
+    type=click.IntRange(min=0),
+    default=20,
+    show_default=True,
+    help="How many of the last lines of each file",
+)
+@click.option("--follow", "-f", is_flag=True, help="Print new lines until the run ends")
+@click.option("--raw", is_flag=True, help="Do not hide the lines of SST's log and those caused by Ctrl-C")
+def logs(stage: str | None, run: Path | None, lines: int, follow: bool, raw: bool) -> None:
+    """Show what the stages of a run printed.
+
+    STAGE is the name of a stage (default: all stages).
+    """
+    from workflow.report.read.stage_logs import follow_logs, last_logs
+    from workflow.run.run_names import find_run
+
+    directory = find_run(run)
+    show = follow_logs if follow else last_logs
+    for line in show(directory, stage, lines, raw):
+        click.echo(line)
+
+
+@click.command()
+@run_argument
+@json_option("Print the report as JSON")
+@wide_option
+@click.option(
+    "--junit",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write the verdict and each expectation as test cases: JUnit's XML",
+)
+def report(run: Path | None, as_json: bool, wide: bool, junit: Path | None) -> None:
+    """Show what a run did; write report.html and report.json.
+
+    RUN is the name of a run below runs/ (its beginning or its id is enough), a path, or `latest` (default: the newest
+    run).
+    """
+    from workflow.report.report_files import write_report
+    from workflow.run.run_names import find_run
+
+    directory = find_run(run)
+    result = write_report(directory)
+    if junit is not None:
+        from workflow.cli.run_junit import write_run_junit
+
+        write_run_junit(junit, result)
+    if as_json:
+        click.echo(result.to_json(), nl=False)
+        return
+    from workflow.report.show.printing import show_report
+    from workflow.report.show.rich_terminal import make_output
+
+    show_report(result, make_output(wide=wide))
+    if (directory / "report.html").exists():
+        click.echo(directory / "report.html")
+
+
+@click.command()
+@click.argument("run_a", type=click.Path(path_type=Path), shell_complete=complete_run)
+@click.argument("run_b", type=click.Path(path_type=Path), shell_complete=complete_run)
+@click.option("--tolerance", default=0.0, show_default=True, help="Largest relative difference of equal values")
+@json_option("Print the comparison as JSON")
+@wide_option
+def compare(run_a: Path, run_b: Path, tolerance: float, as_json: bool, wide: bool) -> None:
+    """Compare the data of two runs or of two files.
+
+    RUN_A and RUN_B are two runs (the name below runs/, a path, or `latest`), or two BP or HDF5 files. Exits with 0
+    when the data are equal, 1 when they differ, 2 when there is nothing to compare.
+    """
+    from workflow.compare.compare_runs import compare_runs
+
+    result = compare_runs(run_a, run_b, tolerance)
+    if as_json:
+        click.echo(result.model_dump_json(indent=2))
+    else:
+        from workflow.report.show.printing import show_comparison
+        from workflow.report.show.rich_terminal import make_output
+
+        show_comparison(result, make_output(wide=wide))
+    sys.exit(result.exit_code)

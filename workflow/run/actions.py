@@ -1,0 +1,77 @@
+"""What is to be done now, as `workflow.run.lifecycle` decides it: the supervisor performs these actions. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from workflow.run.decided_events import RunFinished, StageSucceeded
+from workflow.run.events import Event
+from workflow.run.state import RunState
+from workflow.run.state_reducer import apply
+
+
+@dataclass(frozen=True)
+class StartStage:
+    """Start this stage."""
+
+    stage: str
+
+
+@dataclass(frozen=True)
+class SignalStages:
+    """Send this signal to all that runs of these stages."""
+
+    stages: tuple[str, ...]
+    number: int
+
+
+@dataclass(frozen=True)
+class TellStages:
+    """Tell these stages that the run is to be stopped: by the stop file, and the signals that they have asked for."""
+
+    stages: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True)
+class AskScheduler:
+    """Ask the scheduler what it says of the job that the run is in."""
+
+
+@dataclass(frozen=True)
+class KillStage:
+    """Kill all that runs of this stage, and nothing else."""
+
+    stage: str
+
+
+@dataclass(frozen=True)
+class RecordEvent:
+    """Append this event to the run's events. It is already part of the state."""
+
+    event: Event
+
+
+@dataclass(frozen=True)
+class FinishRun:
+    """Remove what is left, then bring this verdict back as an event."""
+
+    event: RunFinished
+
+
+Action = StartStage | SignalStages | TellStages | AskScheduler | KillStage | RecordEvent | FinishRun
+
+
+class Turn:
+    """One call of `step`: the state as it changes, the actions as they are decided."""
+
+    def __init__(self, state: RunState, t: float) -> None:
+        self.state, self.t = state, t
+        self.actions: list[Action] = []
+        self.succeeded = False  # whether a stage has, in this turn
+
+    def decide(self, event: Event) -> None:
+        """Let a decision be part of the state, and of the run's events."""
+        self.state = apply(self.state, event)
+        self.succeeded |= isinstance(event, StageSucceeded)
+        self.actions.append(RecordEvent(event))

@@ -1,0 +1,110 @@
+"""How a run that is to stop comes to its end: who is signalled when, and when the verdict is due. Pure."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import replace
+
+from workflow.run.actions import AskScheduler, FinishRun, KillStage, SignalStages, TellStages, Turn
+from workflow.run.decided_events import StageFailed, StageStopped
+from workflow.run.state import RunState
+from workflow.run.state_reducer import with_stage
+from workflow.run.stop_ladder import LOST_S, TELL, ladder
+from workflow.run.verdict.end_causes import loss_text
+from workflow.run.verdict.run_verdict import make_verdict
+
+# A process that survives SIGKILL for so long is stuck in the kernel: report without it.
+GIVE_UP_S = 1.0
+# For the scheduler's answer about the job: it is asked once.
+ANSWER_S = 3.5
+
+
+def stop_stages(turn: Turn) -> None:
+    """Tell or signal the stages that run, as far as it is time for that."""
+    state = turn.state
+    if state.stopping is None:
+        return
+    running = tuple(stage.name for stage in state.stages.values() if stage.runs)
+    for due, number in ladder(state)[state.rung :]:
+        if turn.t >= due and running:
+            turn.state = replace(turn.state, rung=turn.state.rung + 1)
+            _signal(turn, running, number)
+    _end_lost(turn)
+
+
+def _signal(turn: Turn, stages: tuple[str, ...], number: int) -> None:
+    if number == TELL:
+        turn.actions.append(TellStages(stages, turn.state.reason))
+        stages = tuple(name for name in stages if turn.state.plan.stage(name).stop_signal is not None)
+    else:
+        # What starts the ranks of a lost node waits for them: by SIGTERM srun ends those that it can reach.
+        lost = tuple(name for name in stages if number == signal.SIGINT and turn.state.lost_nodes(name))
+        others = tuple(name for name in stages if name not in lost)
+        turn.actions += [SignalStages(others, number)] if others else []
+        turn.actions += [SignalStages(lost, signal.SIGTERM)] if lost else []
+    for name in stages:
+        turn.state = with_stage(turn.state, name, cut=True)
+
+
+def _end_lost(turn: Turn) -> None:
+    """Kill what started ranks on a lost node: it may wait for them for ever."""
+    for name in _unended(turn.state) if turn.t >= _lost_due(turn.state) else []:
+        turn.state = with_stage(turn.state, name, killed=True)
+        turn.actions.append(KillStage(name))
+
+
+def finish_run(turn: Turn) -> None:
+    """Bring the verdict when nothing runs any more, or nothing that can be ended."""
+    state = turn.state
+    if state.stopping is None and state.going:
+        return
+    stages = list(state.stages.values())
+    stuck = state.stopping is not None and turn.t >= ladder(state)[-1][0] + GIVE_UP_S
+    given_up = turn.t - state.plan.deadlines.stop - GIVE_UP_S
+    left = [stage for stage in stages if not (stage.killed and (stage.failed or 0.0) < given_up)]
+    if any(stage.runs or (stage.status == "starting" and stage.exited is None) for stage in left) and not stuck:
+        return
+    if _awaits_answer(state):
+        return
+    for stage in stages:
+        if not stage.is_over and (lost := state.lost_nodes(stage.name)) and stage.started is not None:
+            turn.decide(StageFailed(turn.t, stage.name, loss_text(lost)))
+        elif not stage.is_over:
+            turn.decide(StageStopped(turn.t, stage.name))
+    turn.actions.append(FinishRun(make_verdict(turn.state, turn.t)))
+
+
+def next_stop(state: RunState) -> float:
+    """When the next of all this is due by time alone, in a run that is to stop."""
+    rungs = ladder(state)
+    due = [rungs[state.rung][0] if state.rung < len(rungs) else rungs[-1][0] + GIVE_UP_S]
+    due += [_lost_due(state)] if _unended(state) else []
+    return min(due + ([state.asked + ANSWER_S] if _awaits_answer(state) and state.asked is not None else []))
+
+
+def kill_all(turn: Turn) -> None:
+    """Leave out what the ladder would do before."""
+    turn.actions.append(SignalStages(tuple(turn.state.stages), signal.SIGKILL))
+    turn.state = replace(turn.state, rung=len(ladder(turn.state)))
+
+
+def ask_scheduler(turn: Turn) -> None:
+    """A scheduler that ends a job says why only when it is asked."""
+    if turn.state.job and turn.state.asked is None:
+        turn.state = replace(turn.state, asked=turn.t)
+        turn.actions.append(AskScheduler())
+
+
+def _unended(state: RunState) -> list[str]:
+    """The stages with ranks on lost nodes whose launchers run and have not been killed."""
+    running = (stage for stage in state.stages.values() if stage.runs and not stage.killed)
+    return [stage.name for stage in running if state.lost_nodes(stage.name)]
+
+
+def _lost_due(state: RunState) -> float:
+    """When these launchers are to be killed."""
+    return max([state.stopping or 0.0, *(lost.t for lost in state.lost)]) + LOST_S
+
+
+def _awaits_answer(state: RunState) -> bool:
+    return state.asked is not None and state.scheduler is None and state.t < state.asked + ANSWER_S
