@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workflow.formatting import NOTHING, duration, number, percent
+from workflow.formatting import duration, number, percent
 from workflow.report.report_model import Activity, Report, StagePart
 from workflow.report.show.text_table import (
     EVERYWHERE,
@@ -44,12 +44,6 @@ def rest_share(stage: StagePart) -> float | None:
     return sum(known) if known else None
 
 
-def rest_text(stage: StagePart) -> str:
-    """`1.02 s (20 %)`."""
-    share = rest_share(stage)
-    return NOTHING if share is None else f"{duration(share * (stage.wall_s or 0.0))} ({percent(share)})"
-
-
 # On a terminal only the shares fit.
 STAGE_COLUMNS: list[Column[StagePart]] = [
     text_column("stage", lambda stage: stage.name, EVERYWHERE),
@@ -64,8 +58,7 @@ STAGE_COLUMNS: list[Column[StagePart]] = [
     number_column("moving", lambda stage: percent(stage.share("io")), TERMINAL, gives_way=7),
     number_column("waiting", lambda stage: time_and_share(stage, "wait"), PAGE),
     number_column("waiting", lambda stage: percent(stage.share("wait")), TERMINAL, gives_way=8),
-    number_column("rest", rest_text, PAGE),
-    number_column("rest", lambda stage: percent(rest_share(stage)), TERMINAL, gives_way=6),
+    number_column("rest", lambda stage: percent(rest_share(stage)), gives_way=6),
     number_column("CPU time", lambda stage: time_and_share(stage, "cpu"), PAGE),
     number_column("CPU", lambda stage: percent(stage.share("cpu")), TERMINAL, gives_way=5),
     number_column("steps in", lambda stage: number(stage.steps_in), PAGE),
