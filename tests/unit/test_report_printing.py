@@ -1,4 +1,4 @@
-"""What is printed: in any width, on terminals without Unicode or colours, and while a run goes on."""
+"""What is printed, in any width, and on terminals without Unicode or colours."""
 
 from __future__ import annotations
 
@@ -8,19 +8,18 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from tests.support.sample_run import START, make_events, make_plan, simulate, write_run, write_sample
+from tests.support.sample_run import make_events, make_plan, simulate, write_run, write_sample
 from workflow.compare.comparison import Comparison, Difference, FileComparison
 from workflow.plan.plan_model import Placement
 from workflow.report.html.section_data import make_time_shares
 from workflow.report.report_files import compute_report, write_report
 from workflow.report.report_model import StagePart
-from workflow.report.show import live_display, printing, stage_table
+from workflow.report.show import printing, stage_table
 from workflow.report.show.component_tables import component_table
 from workflow.report.show.plan_tables import (
     SettingOfStages,
@@ -30,22 +29,12 @@ from workflow.report.show.plan_tables import (
     setting_lines,
     transport_table,
 )
-from workflow.report.show.progress_lines import Pace, stream_line
 from workflow.report.show.run_summary import summary, total_text
 from workflow.report.show.stream_table import data_text
 from workflow.report.show.text_table import (
     Column,
-    Heading,
-    Table,
-    column_widths,
-    narrowed,
     text_column,
-    total_width,
 )
-from workflow.run.decided_events import StageFailed, StageSucceeded
-from workflow.run.events import Event, RunStarted, StageExited, StageStarted, StreamOpened, StreamProgress
-from workflow.run.state import RunState, initial_state
-from workflow.run.state_reducer import fold
 from workflow.spec.models.component import Component
 
 WIDTHS = pytest.mark.parametrize("width", [40, 60, 80, 160])
@@ -100,7 +89,7 @@ def test_everything_can_be_shown_everywhere(tmp_path: Path, width: int, encoding
     # The narrowest terminal has no room for the first of these, and folds the second.
     wide = ("98.4 MB" if "98.4 MB" in text else "12.0 MB", "intensity") if width > 40 else ()
     for part in ("shock-diffraction: succeeded", *wide, "atoms", "signal 9",
-                 "[red]ValueError[/red]", "QueueLimit=2", "mpiexec -n 2 python md.py", "atoms.bp"):  # fmt: skip
+                 "[red]ValueError[/red]", "QueueLimit=2", "python md.py", "atoms.bp"):  # fmt: skip
         assert part in text, part
 
 
@@ -142,43 +131,6 @@ def test_the_less_important_columns_go_first_and_wide_shows_them(capsys: pytest.
     printing.show_plan(make_plan())
     piped = capsys.readouterr().out
     assert "path" in piped and "--wide" not in piped, "a pipe has no width"
-
-
-ROWS = [["md", "a sentence that is long enough to be wrapped", "1.25 MB", "kept"], ["saxs", "short", "3 B", "violated"]]
-HEAD = [
-    Heading("name", "text"),
-    Heading("because", "prose"),
-    Heading("data", "number", 1),
-    Heading("state", "state", 2),
-]
-
-
-@pytest.mark.parametrize(
-    ("width", "left_out"), [(80, []), (49, []), (48, ["data"]), (39, ["data", "state"]), (10, ["data", "state"])]
-)
-def test_columns_give_way_in_their_order(width: int, left_out: list[str]) -> None:
-    table, gone = narrowed(Table(HEAD, ROWS), width)
-    assert gone == left_out
-    assert [heading.title for heading in table.head] == [each.title for each in HEAD if each.title not in left_out]
-    assert all(len(row) == len(table.head) for row in table.rows)
-
-
-@pytest.mark.parametrize("width", [24, 30, 48, 80, 200])
-def test_prose_is_narrowed_first_and_numbers_never(width: int) -> None:
-    table, _ = narrowed(Table(HEAD, ROWS), width)
-    widths = dict(zip((heading.title for heading in table.head), column_widths(table, width), strict=True))
-    assert total_width(list(widths.values())) <= width
-    assert widths["name"] == 4 and widths.get("data", 7) == 7 and widths.get("state", 8) == 8
-    assert widths["because"] == min(44, width - sum(w + 2 for name, w in widths.items() if name != "because"))
-
-
-def test_prose_is_wrapped_in_a_pipe_too(capsys: pytest.CaptureFixture[str]) -> None:
-    reason = "a reason of many words; " * 10
-    printing.show_table(Table(HEAD, [["md", reason, "3 B", "kept"]]))
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 5 and "kept" in lines[2]
-    begin, end = lines[1].index("because"), lines[1].index("data")
-    assert end - begin <= 80 + 2 and " ".join(line[begin:end].strip() for line in lines[2:]) == reason.strip()
 
 
 def test_colours_only_where_wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -352,108 +304,6 @@ def test_placement_groups_nodes_with_the_same_stages() -> None:
     assert nodes_table(plan.model_copy(update={"stages": stages})).rows == [
         ["0-499", "md: 0-2, 5; saxs: 6"], ["500-998", "md: 0-2, 5"], ["999", "md: 0-2, 5; keep: not bound"],
     ]  # fmt: skip
-
-
-def states() -> list[RunState]:
-    """A run in a few moments: two stages start, steps flow, the analysis fails."""
-
-    def flow(t: float, written: int, read: int) -> list[Event]:
-        return [
-            StreamProgress(START + t, "atoms", "md", "write", written, 100 * written),
-            StreamProgress(START + t, "atoms", "saxs", "read", read, 100 * read),
-        ]
-
-    moments: list[list[Event]] = [
-        [RunStarted(START, "sample", 1, 1, "node1"), StageStarted(START + 0.1, "md", 7)],
-        [StageStarted(START + 0.2, "saxs", 8)],
-        [StreamOpened(START + 1, "atoms", "md", "write"), StreamOpened(START + 1, "atoms", "saxs", "read")],
-        flow(2, 3, 2),
-        flow(7, 12, 11),
-        [StageExited(START + 8, "saxs", None, 9), StageFailed(START + 8, "saxs", "killed by signal 9")],
-    ]
-    result: list[RunState] = []
-    state = initial_state(make_plan())
-    for events in moments:
-        state = fold(state, events)
-        result.append(state)
-    return result
-
-
-def test_plain_progress_says_each_thing_once() -> None:
-    pace = Pace()
-    lines = [line for state in states() for line in pace.lines(state) + pace.lines(state)]
-    assert lines == [
-        "     0.1 s  md: started, 2 ranks, process 7",
-        "     0.2 s  saxs: started, 1 rank, process 8",
-        "     7.0 s  atoms: 12 written, 11 read, 2 steps/s, 200 B/s, queue 1/2",
-        "     8.0 s  saxs: failed",
-    ]
-
-
-def test_a_reader_is_never_shown_ahead_of_its_writer() -> None:
-    """The records of the writer, maybe on another node, are seen later than those of the reader."""
-    ahead = [
-        StreamProgress(START + 7, "atoms", "md", "write", 48, 1),
-        StreamProgress(START + 7, "atoms", "saxs", "read", 49, 1),
-    ]
-    assert stream_line(fold(states()[2], ahead), "atoms").startswith("atoms: 48 written, 48 read, ")
-
-
-def test_progress_that_is_seen_late_has_the_times_and_the_order_of_what_happened() -> None:
-    state = fold(states()[-1], [StageSucceeded(START + 20, "md"), StageStarted(START + 4, "keep", 9)])
-    assert Pace().lines(state) == [
-        "     0.1 s  md: started, 2 ranks, process 7",
-        "     0.2 s  saxs: started, 1 rank, process 8",
-        "     4.0 s  keep: started, 1 rank, process 9",
-        "     8.0 s  saxs: failed",
-        "    20.0 s  md: succeeded",
-    ]
-
-
-@WIDTHS
-def test_progress_on_a_terminal_is_redrawn_only_when_it_changed(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TERM", "xterm")
-    file = io.StringIO()
-    console = Console(file=file, force_terminal=True, width=width, height=40, markup=False, highlight=False)
-    with live_display.Progress(make_plan(), Path("runs/x"), console=console) as progress:
-        for state in states():
-            progress.update(state)
-            size = len(file.getvalue())
-            progress.update(replace(state, t=state.t + 0.01))
-            assert len(file.getvalue()) == size, "drawn again though nothing changed"
-    text = file.getvalue()
-    for part in ("saxs", "starting", "failed", "12 written, 11 read" if width > 40 else "12", "queue 1/2"):
-        assert part in text
-
-
-def test_progress_without_a_terminal_prints_lines(capsys: pytest.CaptureFixture[str]) -> None:
-    with live_display.Progress(make_plan(), Path("runs/x")) as progress:
-        for state in states():
-            progress.update(state)
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.splitlines()[0] == "shock-diffraction: runs/x"
-    assert len(captured.err.splitlines()) == 5
-    with live_display.Progress(make_plan(), Path("runs/x"), quiet=True) as progress:
-        progress.update(states()[0])
-    assert capsys.readouterr() == ("", "")
-
-
-def test_reader_of_the_progress_that_leaves_does_not_end_the_run() -> None:
-    """`wf run … 2>&1 | head -1`"""
-    program = (
-        "import sys; from pathlib import Path; from tests.unit.test_report_printing import *\n"
-        "sys.stdin.readline()\n"
-        "with live_display.Progress(make_plan(), Path('runs/x')) as progress:\n"
-        "    for state in states(): progress.update(state)\n"
-        "sys.exit(4)"
-    )
-    reader, writer = os.pipe()
-    process = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stderr=writer)
-    os.close(writer)
-    os.close(reader)
-    process.communicate(b"\n", timeout=60)
-    assert process.returncode == 4
 
 
 def test_a_pipe_gets_whole_tables_without_colours_and_rich_is_not_loaded() -> None:

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.sample_run import START, make_end
-from tests.unit.test_report_several_readers import (
+from tests.support.fan_run import (
     READERS,
     closed,
     event,
@@ -20,6 +19,7 @@ from tests.unit.test_report_several_readers import (
     taken,
     written,
 )
+from tests.support.sample_run import START, make_end
 from workflow.plan.plan_model import Plan
 from workflow.report.build.make_report import make_report
 from workflow.report.report_model import StreamPart

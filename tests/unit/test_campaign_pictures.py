@@ -1,0 +1,194 @@
+"""The pictures of a campaign and its page: what is drawn of which results."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.support.measured_campaign import history_of, schedule_of, spec_of
+from tests.support.sample_run import make_plan as sample_plan
+from workflow.campaign.file.campaign_spec import Scaling
+from workflow.campaign.results.campaign_page import write_page
+from workflow.campaign.results.make_results import make_results
+from workflow.campaign.results.operation_pictures import make_box
+from workflow.campaign.results.picture_canvas import COLOURS, axis_unit
+from workflow.campaign.results.ratio_picture import ratio_axis
+from workflow.campaign.results.results_pictures import make_pictures
+from workflow.campaign.results.short_labels import short_labels
+from workflow.campaign.results.trial_dimensions import find_dimensions, find_scaling, ideal_factor
+from workflow.campaign.results.trial_drawing import trial_drawing
+from workflow.campaign.results.value_colours import ValueColours
+
+
+def test_pictures_have_their_data_and_equal_results_give_equal_bytes() -> None:
+    results = make_results(spec_of(), schedule_of(), history_of())
+    pictures = make_pictures(results)
+    assert [picture.name for picture in pictures] == ["time-values", "time-by-ranks", "time-map", "comparisons"]
+    for picture in pictures:
+        root = ElementTree.fromstring(picture.svg)
+        assert root.tag.endswith("svg")
+        assert picture.rows and all(len(row) == len(picture.columns) for row in picture.rows)
+    assert [picture.svg for picture in pictures] == [picture.svg for picture in make_pictures(results)]
+    assert "ideal strong scaling" in pictures[1].svg.decode()
+    ideal = {(row[0], row[1]): row[-1] for row in pictures[1].rows}
+    assert ideal["via=sst", 1.0] == pytest.approx(10.045) and ideal["via=sst", 2.0] == pytest.approx(10.045 / 2)
+
+
+@pytest.mark.filterwarnings("error")
+def test_values_of_any_length_and_with_any_letter_can_be_drawn() -> None:
+    """Two `$` begin a formula in matplotlib; a label longer than the picture leaves it no room."""
+    values = {"sst": "$SCRATCH/a_{1$", "bp5": f"$SCRATCH/{'very/' * 60}long_{{2$"}
+    trials = [
+        each.model_copy(update={"parameters": {**each.parameters, "streams.d.via": values[each.key[:3]]}})
+        for each in schedule_of().trials
+    ]
+    schedule = schedule_of().model_copy(update={"trials": trials})
+    spec = spec_of(matrix={"streams.d.via": list(values.values()), "stages.s.ranks": [1, 2]})
+    pictures = {each.name: each for each in make_pictures(make_results(spec, schedule, history_of()))}
+    assert set(pictures) == {"time-values", "time-by-ranks", "time-map", "comparisons"}
+    for picture in pictures.values():
+        texts = ["".join(each.itertext()) for each in ElementTree.fromstring(picture.svg).iter() if "text" in each.tag]
+        assert max(map(len, texts)) <= 100, picture.name
+    assert all(b"$SCRATCH/a_{1$" in pictures[name].svg for name in ("time-values", "time-by-ranks", "time-map"))
+    assert str(pictures["time-values"].rows[-1][0]).count("very/") == 60
+
+
+def test_long_labels_lose_what_they_share_and_stay_different() -> None:
+    assert short_labels(["a", "b" * 9], 9) == ["a", "b" * 9]
+    lists = [f"a=[{'1, ' * 30}{end}] b=2" for end in (3, 4)]
+    assert short_labels(lists, 24) == ["a=[1, 1,…, 1, 1, 3] b=2", "a=[1, 1,…, 1, 1, 4] b=2"]
+    ends = short_labels([f"x{'a' * 40}1{'b' * 40}z", f"y{'a' * 40}2{'b' * 40}w"], 20)
+    assert ends == ["xaaaaaaaaa…bbbbbbbbz", "yaaaaaaaaa…bbbbbbbbw"]
+    hidden = short_labels([f"x{'a' * 40}{middle}{'b' * 40}" for middle in ("1", "2")] + ["y" * 99], 20)
+    assert hidden[:2] == ["1: xaaaaaaaaa…bbbbbbbbb", "2: xaaaaaaaaa…bbbbbbbbb"]
+
+
+def test_pictures_of_one_key_and_few_values() -> None:
+    """The name of the key once, one colour, no boxes, the unit once; a logarithmic axis where values differ much."""
+    trials = [each.model_copy(update={"parameters": {"profile": each.key}}) for each in schedule_of().trials]
+    history = history_of(4)
+    for identity, attempt in list(history.ended.items()):
+        rate = (1e9 if identity.key == "sst1" else 2e7) + identity.number
+        figures = {**attempt.figures, "streams.d.throughput": rate, "stages.s.compute_s": 1.0 + identity.number}
+        history.ended[identity] = replace(attempt, figures=figures)
+    names = [each.key for each in trials]
+    spec = spec_of(repetitions=4, matrix={"profile": names}, comparisons=[], metrics={"rate": "streams.d.throughput"})
+    results = make_results(spec, schedule_of().model_copy(update={"trials": trials}), history)
+    pictures = {each.name: each for each in make_pictures(results)}
+    values = pictures["rate-values"].svg.decode()
+    texts = ["".join(each.itertext()) for each in ElementTree.fromstring(values).iter() if each.tag.endswith("}text")]
+    assert [text for text in texts if text in names] == names and texts.count("profile") == 1
+    assert {"rate in GB/s, more is better", "streams.d.throughput"} <= set(texts)
+    assert {"0.02", "0.05", "0.1", "0.2", "0.5", "1"} <= set(texts)
+    assert not any(colour in values for colour in COLOURS[1:-1]) and COLOURS[0] in values
+    assert "every repetition" in pictures["operations-s"].title
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "some"),
+    [
+        (0.98, 1.02, {0.95, 1, 1.05}),
+        (0.85, 1.6, {0.9, 1, 1.5}),
+        (0.56, 9.0, {0.5, 1, 2, 8}),
+        (1e-3, 1.1, {1e-2, 1, 10}),
+    ],
+)
+def test_an_axis_of_ratios_has_room_and_marks_on_both_sides(low: float, high: float, some: set[float]) -> None:
+    low, high = min(low, 1 / 1.1), max(high, 1.1)
+    begin, end, marks = ratio_axis(low, high)
+    assert begin < low * 0.995 and end > high * 1.005 and some <= set(marks)
+    assert min(marks) < 1 < max(marks) and len(marks) < 12
+
+
+@pytest.mark.parametrize(
+    ("unit", "largest", "shown"),
+    [
+        ("s", 3e-5, (1e-6, "µs")), ("s", 0.05, (1e-3, "ms")), ("s", 5.0, (1, "s")), ("B/s", 2e9, (1e9, "GB/s")),
+        ("B", 0.0, (1, "B")), ("1", 2.0, (1, "")), ("steps/s", 2.0, (1, "steps/s")),
+    ],
+)  # fmt: skip
+def test_the_unit_of_an_axis(unit: str, largest: float, shown: tuple[float, str]) -> None:
+    assert axis_unit(unit, largest) == shown
+
+
+def test_the_page_shows_the_pipeline_of_the_first_trial_while_a_run_of_it_is_there(tmp_path: Path) -> None:
+    results = make_results(spec_of(), schedule_of(), history_of())
+    first = next(trial for trial in results.trials if not trial.is_baseline)
+    assert trial_drawing(tmp_path, results) is None
+    for name, text in ((f"{first.trial}-r00", "{}"), (f"{first.trial}-r01", sample_plan().to_json())):
+        (tmp_path / "runs" / name).mkdir(parents=True)
+        (tmp_path / "runs" / name / "plan.json").write_text(text)
+    (page,) = write_page(tmp_path, results)
+    text = page.read_text(encoding="utf-8")
+    assert "<title>shock-diffraction: 3 stages, 2 streams</title>" in text
+    assert "The trial via=sst ranks=1; the others differ in these values." in text
+
+
+def test_operations_have_box_plots_with_quartiles_per_stage() -> None:
+    history = history_of()
+    for number, (identity, attempt) in enumerate(history.ended.items()):
+        more = {"stages.s.compute_s": float(number % 9), "stages.s.wait_s": 1.0, "stages.t.io_s": 2.0}
+        history.ended[identity] = replace(attempt, figures={**attempt.figures, **more})
+    results = make_results(spec_of(), schedule_of(), history)
+    pictures = {picture.name: picture for picture in make_pictures(results)}
+    assert [name for name in pictures if name.startswith("operations")] == ["operations-s", "operations-t"]
+    rows = [dict(zip(pictures["operations-s"].columns, row, strict=True)) for row in pictures["operations-s"].rows]
+    first = [row for row in rows if row["trial"] == "via=sst ranks=1" and row["operation"] == "compute"]
+    # The warm-up has 0; the eight others 1 … 8.
+    assert [row["value"] for row in first] == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert {(row["first_quartile"], row["median"], row["third_quartile"]) for row in first} == {(2.75, 4.5, 6.25)}
+    assert "I/O" in pictures["operations-t"].svg.decode() and "wait" not in pictures["operations-t"].svg.decode()
+
+
+def test_a_box_leaves_out_what_is_far_away() -> None:
+    assert make_box([1, 2, 3, 4, 5, 6, 7, 30]) == (1, 2.75, 4.5, 6.25, 7)
+    assert make_box([2.0]) == (2, 2, 2, 2, 2)
+
+
+WEAK = [{"stages.s.ranks": ranks, "stages.s.with.size": [32 * ranks, 8]} for ranks in (1, 2, 4)]
+CUBE = [{"stages.s.ranks": ranks, "stages.s.with.size": [edge]} for ranks, edge in ((1, 32), (2, 40), (4, 51))]
+ODD = [{"stages.s.ranks": ranks, "stages.s.with.size": 2 + ranks} for ranks in (1, 2, 4)]
+PLACED = [{"stages.s.ranks": ranks, "streams.d.via": via} for ranks in (1, 2) for via in ("sst", "bp5")]
+
+
+@pytest.mark.parametrize(
+    ("points", "stated", "scaling"),
+    [
+        (WEAK, None, "weak"),
+        (CUBE, None, "weak"),
+        (ODD, None, "none"),
+        (PLACED, None, "strong"),
+        (PLACED, "weak", "weak"),
+        (WEAK, "none", "none"),
+    ],
+)
+def test_how_work_grows_with_ranks(points: list[dict[str, object]], stated: Scaling | None, scaling: Scaling) -> None:
+    first, *others = find_dimensions(points)
+    assert first.keys == tuple(key for key in points[0] if key.startswith("stages."))
+    assert [each.keys for each in others] == ([("streams.d.via",)] if points is PLACED else [])
+    assert find_scaling(first, points, stated) == scaling
+
+
+@pytest.mark.parametrize(
+    ("figure", "scaling", "factor"),
+    [
+        ("run.wall_s", "strong", 0.25), ("run.wall_s", "weak", 1.0), ("stages.s.step_rate", "strong", 4.0),
+        ("stages.s.step_rate", "weak", 1.0), ("streams.d.throughput", "weak", 4.0), ("stages.t.wall_s", "strong", None),
+        ("stages.s.wait_s", "strong", None), ("streams.d.bytes", "strong", None), ("run.wall_s", "none", None),
+    ],
+)  # fmt: skip
+def test_the_ideal_of_four_times_the_ranks(figure: str, scaling: Scaling, factor: float | None) -> None:
+    assert ideal_factor(figure, "stages.s.ranks", scaling, 4.0) == factor
+
+
+def test_a_value_has_one_colour_in_all_pictures() -> None:
+    points = [dict(zip(("stages.s.ranks", "streams.d.via"), each, strict=True)) for each in product((1, 2), "abc")]
+    colours = ValueColours(points)
+    ranks, via = find_dimensions(points)
+    assert [colours.colour(each) for each in points[:3]] == list(COLOURS[:3])
+    assert [colours.line_style(each, ranks).colour for each in points] == [colours.colour(each) for each in points]
+    assert [colours.line_label(each, via) for each in points[::3]] == ["ranks=1", "ranks=2"]

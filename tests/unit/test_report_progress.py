@@ -1,0 +1,123 @@
+"""What is printed while a run goes on: redrawn on a terminal, lines elsewhere."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from tests.support.sample_run import START, make_plan
+from workflow.report.show import live_display
+from workflow.report.show.progress_lines import Pace, stream_line
+from workflow.run.decided_events import StageFailed, StageSucceeded
+from workflow.run.events import Event, RunStarted, StageExited, StageStarted, StreamOpened, StreamProgress
+from workflow.run.state import RunState, initial_state
+from workflow.run.state_reducer import fold
+
+
+def states() -> list[RunState]:
+    """A run in a few moments: two stages start, steps flow, the analysis fails."""
+
+    def flow(t: float, written: int, read: int) -> list[Event]:
+        return [
+            StreamProgress(START + t, "atoms", "md", "write", written, 100 * written),
+            StreamProgress(START + t, "atoms", "saxs", "read", read, 100 * read),
+        ]
+
+    moments: list[list[Event]] = [
+        [RunStarted(START, "sample", 1, 1, "node1"), StageStarted(START + 0.1, "md", 7)],
+        [StageStarted(START + 0.2, "saxs", 8)],
+        [StreamOpened(START + 1, "atoms", "md", "write"), StreamOpened(START + 1, "atoms", "saxs", "read")],
+        flow(2, 3, 2),
+        flow(7, 12, 11),
+        [StageExited(START + 8, "saxs", None, 9), StageFailed(START + 8, "saxs", "killed by signal 9")],
+    ]
+    result: list[RunState] = []
+    state = initial_state(make_plan())
+    for events in moments:
+        state = fold(state, events)
+        result.append(state)
+    return result
+
+
+def test_plain_progress_says_each_thing_once() -> None:
+    pace = Pace()
+    lines = [line for state in states() for line in pace.lines(state) + pace.lines(state)]
+    assert lines == [
+        "     0.1 s  md: started, 2 ranks, process 7",
+        "     0.2 s  saxs: started, 1 rank, process 8",
+        "     7.0 s  atoms: 12 written, 11 read, 2 steps/s, 200 B/s, queue 1/2",
+        "     8.0 s  saxs: failed",
+    ]
+
+
+def test_a_reader_is_never_shown_ahead_of_its_writer() -> None:
+    """The records of the writer, maybe on another node, are seen later than those of the reader."""
+    ahead = [
+        StreamProgress(START + 7, "atoms", "md", "write", 48, 1),
+        StreamProgress(START + 7, "atoms", "saxs", "read", 49, 1),
+    ]
+    assert stream_line(fold(states()[2], ahead), "atoms").startswith("atoms: 48 written, 48 read, ")
+
+
+def test_progress_that_is_seen_late_has_the_times_and_the_order_of_what_happened() -> None:
+    state = fold(states()[-1], [StageSucceeded(START + 20, "md"), StageStarted(START + 4, "keep", 9)])
+    assert Pace().lines(state) == [
+        "     0.1 s  md: started, 2 ranks, process 7",
+        "     0.2 s  saxs: started, 1 rank, process 8",
+        "     4.0 s  keep: started, 1 rank, process 9",
+        "     8.0 s  saxs: failed",
+        "    20.0 s  md: succeeded",
+    ]
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 160])
+def test_progress_on_a_terminal_is_redrawn_only_when_it_changed(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    file = io.StringIO()
+    console = Console(file=file, force_terminal=True, width=width, height=40, markup=False, highlight=False)
+    with live_display.Progress(make_plan(), Path("runs/x"), console=console) as progress:
+        for state in states():
+            progress.update(state)
+            size = len(file.getvalue())
+            progress.update(replace(state, t=state.t + 0.01))
+            assert len(file.getvalue()) == size, "drawn again though nothing changed"
+    text = file.getvalue()
+    for part in ("saxs", "starting", "failed", "12 written, 11 read" if width > 40 else "12", "queue 1/2"):
+        assert part in text
+
+
+def test_progress_without_a_terminal_prints_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    with live_display.Progress(make_plan(), Path("runs/x")) as progress:
+        for state in states():
+            progress.update(state)
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.splitlines()[0] == "shock-diffraction: runs/x"
+    assert len(captured.err.splitlines()) == 5
+    with live_display.Progress(make_plan(), Path("runs/x"), quiet=True) as progress:
+        progress.update(states()[0])
+    assert capsys.readouterr() == ("", "")
+
+
+def test_reader_of_the_progress_that_leaves_does_not_end_the_run() -> None:
+    """`wf run … 2>&1 | head -1`"""
+    program = (
+        "import sys; from pathlib import Path; from tests.unit.test_report_progress import *\n"
+        "sys.stdin.readline()\n"
+        "with live_display.Progress(make_plan(), Path('runs/x')) as progress:\n"
+        "    for state in states(): progress.update(state)\n"
+        "sys.exit(4)"
+    )
+    reader, writer = os.pipe()
+    process = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stderr=writer)
+    os.close(writer)
+    os.close(reader)
+    process.communicate(b"\n", timeout=60)
+    assert process.returncode == 4
