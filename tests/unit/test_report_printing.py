@@ -270,9 +270,9 @@ def test_the_shares_of_a_stage_are_its_whole_time(tmp_path: Path) -> None:
     assert head[head.index("computing") : head.index("rest") + 1] == ["computing", "moving", "waiting", "rest"]
     assert "computing + moving data + waiting + rest = time" in text
     assert "the run was limited by saxs: while data moved it waited for " in text and "of the time" in text
-    for row in make_time_shares(report):
-        shares = [int(share) for share in re.findall(r"(\d+) %", row.text)]
-        assert abs(sum(shares) - 100) <= 3, row.text
+    for bar in make_time_shares(report):
+        shares = [int(share) for share in re.findall(r"(\d+) %", bar.text)]
+        assert abs(sum(shares) - 100) <= 3, bar.text
 
 
 def test_a_plan_says_what_is_the_same_once() -> None:
