@@ -19,7 +19,7 @@ from tests.support.watching import Condition, Outcome, describe, held, stepped
 from workflow.errors import EXIT_STOPPED
 from workflow.launch.allocation import Allocation, Host
 from workflow.plan.plan_model import Plan
-from workflow.run import stop_ladder, supervisor
+from workflow.run import stop_ladder
 from workflow.run.clock import Clock
 from workflow.run.decided_events import RunFinished
 from workflow.run.events import StopPlanned
@@ -37,20 +37,11 @@ def _short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stop_ladder, "default_grace_s", lambda _: GRACE_S)
 
 
-class Skipping(Clock):
-    """The clock of a run, which a test sets forward: it need not wait for the moment of the stop."""
-
-    skipped_s = 0.0
-
-    def now(self) -> float:
-        return super().now() + Skipping.skipped_s
-
-
 @pytest.fixture
 def run_until(monkeypatch: pytest.MonkeyPatch) -> Stop:
-    """Run a plan in an allocation that ends in LEFT_S; its stop comes once a condition holds."""
-    monkeypatch.setattr(supervisor, "Clock", Skipping)
-    monkeypatch.setattr(Skipping, "skipped_s", 0.0)
+    """Run a plan in an allocation that ends in LEFT_S; once a condition holds, the run's clock goes to its stop."""
+    skipped_s, now = [0.0], Clock.now
+    monkeypatch.setattr(Clock, "now", lambda clock: now(clock) + skipped_s[0])
 
     def run(plan: Plan, folder: Path, when: Condition) -> Outcome:
         run_dir = write_run(plan, folder)
@@ -58,8 +49,8 @@ def run_until(monkeypatch: pytest.MonkeyPatch) -> Stop:
         allocation = Allocation("hostfile", "", (Host(platform.node()),), time.time() + LEFT_S)
         with contextlib.closing(supervise(run_dir, allocation)) as states:
             for state in states:
-                if not Skipping.skipped_s and state.stop_at is not None and when(state, run_dir):
-                    Skipping.skipped_s = max(0.0, state.stop_at - Clock().now())
+                if not skipped_s[0] and state.stop_at is not None and when(state, run_dir):
+                    skipped_s[0] = max(0.0, state.stop_at - Clock().now())
                 assert time.monotonic() - begin < LONGEST_S, f"hangs: {describe(state, run_dir)}"
         assert state is not None
         outcome = Outcome(run_dir, state)
