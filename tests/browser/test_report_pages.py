@@ -61,8 +61,8 @@ def test_no_column_is_out_of_sight(name: str, folder: Path, open_page: PageOpene
         assert all(inside <= seen for inside, seen in boxes), f"{width} px: {boxes}"
 
 
-def test_pictures_of_steps_have_a_slider_and_keys(folder: Path, open_page: PageOpener, browser: Browser) -> None:
-    run = folder / "with-frames"
+def test_pictures_of_steps_have_a_slider_and_keys(tmp_path: Path, open_page: PageOpener, browser: Browser) -> None:
+    run = tmp_path / "with-frames"
     shutil.copytree(ROOT / "tests/recorded-reports/gray-scott", run)
     (run / "pictures/frames").mkdir(parents=True)
     for step in range(12):

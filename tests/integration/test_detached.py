@@ -36,7 +36,7 @@ streams:
   field: {from: sim, to: sink}
 """
 SHORT = PIPELINE.replace("10000000", "200")
-WITHIN_S = 60.0
+WITHIN_S = 120.0
 
 
 @pytest.fixture
