@@ -92,19 +92,23 @@ def overlaps(one: Box, other: Box) -> bool:
 def read_rails(lines: list[str]) -> list[Join]:
     """(stream, stage that reads it) of each arrow of a drawing in text, by following the rails.
 
-    A rail begins at `┌` in the row of its label, goes down, and at `├` and `└` a line leads from it to a box.
+    A rail begins in the row of its label, goes down from `┌` and `├`, up from `└` and `├`, and at `├` and at its ends a
+    line leads from it to a box.
     """
     joins = []
     for row, line in enumerate(lines):
-        if label := re.match(r"[ │╎]*┌[─╌┼]+[┤┘] ([\w-]+): ", line):
-            column = line.index("┌")
-            for below in range(row + 1, len(lines)):
-                sign = lines[below][column]
-                assert sign in "│╎├└┼", f"the rail of {label[1]} ends at line {below}: {lines[below]}"
-                if sign in "├└":
-                    joins.append((label[1], _box_at(lines, below, column)))
-                if sign == "└":
-                    break
+        if label := re.match(r"[ │╎]*([┌├└])[─╌┼]+[┤┘] ([\w-]+): ", line):
+            column = label.start(1)
+            for end, rows in (("└", range(row + 1, len(lines))), ("┌", range(row - 1, -1, -1))):
+                if label[1] == end:
+                    continue
+                for other in rows:
+                    sign = lines[other][column]
+                    assert sign in f"│╎├┼{end}", f"the rail of {label[2]} ends at line {other}: {lines[other]}"
+                    if sign in f"├{end}":
+                        joins.append((label[2], _box_at(lines, other, column)))
+                    if sign == end:
+                        break
     return sorted(joins)
 
 

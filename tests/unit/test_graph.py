@@ -17,7 +17,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.support.drawings import DrawnPipeline, overlaps, read_rails, read_svg
-from tests.support.planner import CHAIN, Planner
+from tests.support.planner import Planner
 from tests.support.sample_run import make_end, make_stage
 from tests.support.sample_run import make_plan as sample_plan
 from workflow.cli.main import wf
@@ -74,7 +74,13 @@ def check_drawing(graph: PipelineGraph, direction: Direction) -> DrawnPipeline:
     assert len(set(drawn.tips)) == len(drawn.tips), "two arrows end at the same point"
     along = 1 if direction == "down" else 0
     box_of = {figure.key: figure.box for figure in drawn.figures}
-    assert all(box_of[one][along + 2] < box_of[other][along] for one, other in drawn.joins), "an arrow points back"
+    turned = {(f"stream {stream}", f"stage {reader}") for stream, reader in graph.backwards}
+    for stream in graph.streams:
+        if graph.backwards >= {(stream.name, reader) for reader in stream.readers}:
+            turned.add((f"stage {stream.writer}", f"stream {stream.name}"))
+    for join in drawn.joins:
+        first, last = join[::-1] if join in turned else join
+        assert box_of[first][along + 2] < box_of[last][along], f"the arrow {join} has the wrong direction"
     return drawn
 
 
@@ -159,7 +165,7 @@ def test_nothing_is_kept_of_pipelines_that_are_gone() -> None:
 
 
 def random_graph(seed: int) -> PipelineGraph:
-    """Any shape without circles: chains, fan-out, fan-in, diamonds, streams over several layers, stages alone."""
+    """Any shape: chains, fan-out, fan-in, diamonds, circles, streams over several layers, stages alone."""
     chance = random.Random(seed)
     count = chance.randint(1, 14)
     stages = tuple(
@@ -170,8 +176,9 @@ def random_graph(seed: int) -> PipelineGraph:
     streams = []
     for number in range(chance.randint(0, 2 * count) if count > 1 else 0):
         writer = chance.randrange(count - 1)
-        later = range(writer + 1, count)
-        readers = tuple(f"s{each}" for each in sorted(chance.sample(later, min(len(later), chance.randint(1, 4)))))
+        # One in five may lead back.
+        others = [each for each in range(count) if each > writer or (each < writer and chance.random() < 0.2)]
+        readers = tuple(f"s{each}" for each in sorted(chance.sample(others, min(len(others), chance.randint(1, 4)))))
         held = "queue 2, block" if chance.random() < 0.8 else ""
         streams.append(
             GraphStream(f"x{number}", f"s{writer}", readers, chance.choice(["live", "after"]), "SST tcp", held)
@@ -251,12 +258,28 @@ def test_stages_that_wf_adds_are_dashed_and_files_of_streams_are_named(plan_of: 
     assert mermaid.count("class stage") == 3
 
 
-def test_a_sink_writes_the_file_of_an_absolute_path(plan_of: Planner) -> None:
-    chain = CHAIN.replace("component: keep", "component: keep, with: {path: /scratch/out/field.bp}")
-    graph = make_pipeline_graph(plan_of(chain))
-    (keep,) = (stage for stage in graph.stages if stage.name == "keep")
-    assert (keep.reads, keep.writes) == ((), ("field.bp",))
-    assert ("stage keep", "file field.bp") in check_drawing(graph, "down").joins
+def test_what_is_a_file_and_who_writes_it_says_the_component(plan_of: Planner, tmp_path: Path) -> None:
+    """An absolute path is written by the parameters of type `output`, in any kind of stage; a text is no file."""
+    own = plan_of.folder / "code"
+    own.mkdir()
+    (own / "program.py").touch()
+    (own / "component.yaml").write_text(
+        "component: code\nkind: simulation\nsummary: s\n"
+        "parameters: {restart: {type: output, help: h}, mesh: {type: file, help: h}, tag: {type: string, help: h}}\n"
+        "writes: {out: {help: h, any: true}}\n"
+    )
+    (tmp_path / "box.msh").touch()
+    given = f"{{restart: /scratch/out/restart.bp, mesh: {tmp_path}/box.msh, tag: /group/name.x}}"
+    graph = make_pipeline_graph(
+        plan_of(
+            f"stages:\n  sim: {{component: ./code, with: {given}}}\n"
+            "  keep: {component: keep, with: {path: /scratch/out/field.bp}}\nstreams: {field: {from: sim, to: keep}}\n"
+        )
+    )
+    files = {stage.name: (stage.reads, stage.writes) for stage in graph.stages}
+    assert files == {"sim": (("box.msh",), ("restart.bp",)), "keep": ((), ("field.bp",))}
+    drawn = check_drawing(graph, "down").joins
+    assert ("stage keep", "file field.bp") in drawn and ("file box.msh", "stage sim") in drawn
     assert "writes field.bp" in "\n".join(check_text(graph))
 
 
@@ -331,16 +354,19 @@ streams:
 """
 
 
-def test_a_circle_of_streams_is_drawn_by_mermaid(plan_of: Planner, tmp_path: Path) -> None:
+def test_a_circle_of_streams_is_drawn(plan_of: Planner) -> None:
     plan = plan_of(CIRCLE)
-    assert make_pipeline_graph(plan).circle == ("fluid", "solid") and pipeline_drawing(plan) is None
-    assert make_pipeline_graph(plan_of(ADDED)).circle == ()
-    file = tmp_path / "circle.yaml"
-    file.write_text(f"wf: 1\nname: circle\n{CIRCLE}")
-    refused = CliRunner().invoke(wf, ["graph", str(file)])
-    assert isinstance(refused.exception, WfError) and "fluid and solid read each other" in str(refused.exception)
-    drawn = CliRunner().invoke(wf, ["graph", str(file), "--format", "mermaid"], catch_exceptions=False).output
-    assert all(name in drawn for name in ("fluid", "solid", "force", "shape"))
+    graph = make_pipeline_graph(plan)
+    assert graph.backwards == {("shape", "fluid")}
+    drawn = check_drawing(graph, "down")
+    check_drawing(graph, "right")
+    box_of = {figure.key: figure.box for figure in drawn.figures}
+    assert box_of["stream shape"][1] == pytest.approx(box_of["stream force"][1]), "they stand beside each other"
+    lines = check_text(graph)
+    assert re.match(" ┌─+►│ fluid", lines[2]) and re.match(" └─+┘ shape: SST", lines[-1]), lines
+    assert make_png(make_shapes(graph)).startswith(b"\x89PNG")
+    assert pipeline_drawing(plan) is not None
+    assert all(name in make_mermaid(graph) for name in ("fluid", "solid", "force", "shape"))
 
 
 def test_files_of_a_run_are_named_from_its_directory(plan_of: Planner) -> None:

@@ -80,7 +80,7 @@ def comparable(plan: dict[str, Any]) -> dict[str, Any]:
 def without_contents(plan: dict[str, Any]) -> dict[str, Any]:
     """A plan without what an example asks of its components and what the data then are, which may change."""
     for stage in plan["stages"]:
-        del stage["parameters"]
+        del stage["parameters"], stage["file_parameters"]
         for end in stage["ends"]:
             del end["units"], end["variables"]
     return comparable(plan)

@@ -53,9 +53,6 @@ def graph(given: GivenPipeline, form: Form | None, output: Path | None, directio
     loaded = given.load()
     allocation = discover_allocation()
     drawn = make_pipeline_graph(make_plan(loaded, find_site(loaded, allocation), allocation))
-    if drawn.circle and chosen != "mermaid":
-        message = f"{' and '.join(drawn.circle)} read each other: a circle of streams is drawn as Mermaid only"
-        raise WfError(message, "add `--format mermaid`")
     if output is not None:
         _write(output, _to_bytes(drawn, chosen, direction))
     elif chosen == "png":

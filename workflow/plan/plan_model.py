@@ -141,6 +141,9 @@ class StagePlan(PlanPart):
     kind: Literal["simulation", "analysis", "sink"]
     component: str | None = None
     parameters: dict[str, Any] = Field(default_factory=dict)
+    file_parameters: dict[str, Side] = Field(
+        default_factory=dict, description="parameters that name a file or folder, and what the stage does with it"
+    )
     program: list[str] = Field(description="argv without the launcher")
     launch: LaunchPlan
     env: dict[str, str] = Field(description="added to the supervisor's environment")

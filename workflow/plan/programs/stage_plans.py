@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
+from workflow.formats.sides import Side
 from workflow.formatting import plural
 from workflow.plan.placeholders import literal, literal_all
 from workflow.plan.plan_model import RUN_DIR, EndPlan, LaunchPlan, Placement, StagePlan
@@ -65,6 +66,7 @@ def to_stage_plan(
         kind=kind,
         component=stage.spec.component,
         parameters=parameters,
+        file_parameters=_file_parameters(stage),
         program=program,
         launch=launch,
         env=environment,
@@ -100,6 +102,13 @@ def _parameters(stage: DeclaredStage, filler: Filler, problems: Problems) -> dic
                 problems.add(f"{place}.{key}", f"`{value}` leaves the run directory", hint)
             found[key] = f"{RUN_DIR}/{found[key]}"
     return found
+
+
+def _file_parameters(stage: DeclaredStage) -> dict[str, Side]:
+    """The parameters that the component declares as files to read or to write."""
+    sides: dict[str, Side] = {"file": "read", "output": "write"}
+    declared = stage.component.parameters if stage.component is not None else {}
+    return {name: sides[parameter.type] for name, parameter in declared.items() if parameter.type in sides}
 
 
 def _program(stage: DeclaredStage, values: Mapping[str, str], filler: Filler, problems: Problems) -> list[str]:

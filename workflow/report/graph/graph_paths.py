@@ -45,7 +45,8 @@ def curve_path(arrow: Arrow, down: bool) -> list[PathCommand]:
     points = [*arrow.points]
     if arrow.head:
         x, y = points[-1]
-        points[-1] = (x, y - ARROW_HEAD) if down else (x - ARROW_HEAD, y)
+        length = _head_length(arrow, down)
+        points[-1] = (x, y - length) if down else (x - length, y)
     path: list[PathCommand] = [("M", (points[0],))]
     for (x0, y0), (x1, y1) in pairwise(points):
         middle = ((x0, (y0 + y1) / 2), (x1, (y0 + y1) / 2)) if down else (((x0 + x1) / 2, y0), ((x0 + x1) / 2, y1))
@@ -56,8 +57,14 @@ def curve_path(arrow: Arrow, down: bool) -> list[PathCommand]:
 def head_path(arrow: Arrow, down: bool) -> list[PathCommand]:
     """The triangle at the end of an arrow."""
     x, y = arrow.points[-1]
-    half = ARROW_HEAD * 0.5
-    base = [(x - half, y - ARROW_HEAD), (x + half, y - ARROW_HEAD)] if down else [
-        (x - ARROW_HEAD, y - half), (x - ARROW_HEAD, y + half)
+    half, length = ARROW_HEAD * 0.5, _head_length(arrow, down)
+    base = [(x - half, y - length), (x + half, y - length)] if down else [
+        (x - length, y - half), (x - length, y + half)
     ]  # fmt: skip
     return [("M", ((x, y),)), ("L", (base[0],)), ("L", (base[1],)), ("Z", ())]
+
+
+def _head_length(arrow: Arrow, down: bool) -> float:
+    """Of the head along the flow; negative where it points back."""
+    axis = 1 if down else 0
+    return ARROW_HEAD if arrow.points[-1][axis] >= arrow.points[-2][axis] else -ARROW_HEAD

@@ -79,7 +79,7 @@ class DrawnFigure:
 
 @dataclass(frozen=True)
 class Arrow:
-    """A curve through these points, which leaves and arrives along the flow. `head`: it ends in one.
+    """A curve through these points, which leaves and arrives along the flow, or against it. `head`: it ends in one.
 
     `stream`: whose data flow there; empty for files. `dashed`: the reader starts after the writer has ended.
     """
@@ -108,11 +108,17 @@ def make_shapes(graph: PipelineGraph, direction: Direction = "down") -> Pipeline
     figures: dict[str, DrawnFigure] = {f"stage {stage.name}": _stage_figure(stage) for stage in graph.stages}
     # By the figures that it joins: its stream, whether it has a head, and whether it is dashed.
     joined: dict[tuple[str, str], tuple[str, bool, bool]] = {}
+    turned: set[tuple[str, str]] = set()
+    backwards = graph.backwards
     for stream in graph.streams:
         label, after = f"stream {stream.name}", stream.coupling == "after"
         figures[label] = _stream_figure(stream)
         joined[f"stage {stream.writer}", label] = stream.name, False, after
         joined |= {(label, f"stage {reader}"): (stream.name, True, after) for reader in stream.readers}
+        back = [reader for reader in stream.readers if (stream.name, reader) in backwards]
+        turned |= {(label, f"stage {reader}") for reader in back}
+        # Between the stages that it joins, beside the streams that lead forward.
+        turned |= {(f"stage {stream.writer}", label)} if len(back) == len(stream.readers) else set()
     for stage in graph.stages:
         for verb, files in (("reads", stage.reads), ("writes", stage.writes)):
             for index, file in enumerate(files):
@@ -121,7 +127,7 @@ def make_shapes(graph: PipelineGraph, direction: Direction = "down") -> Pipeline
                 joined[(key, own) if verb == "reads" else (own, key)] = "", True, False
     down = direction == "down"
     nodes = {key: _to_node(figure, down) for key, figure in figures.items()}
-    layout = make_layout(nodes, list(joined), *_GAPS[direction])
+    layout = make_layout(nodes, [ends[::-1] if ends in turned else ends for ends in joined], *_GAPS[direction])
 
     def place(point: DrawnPoint) -> DrawnPoint:
         across, along = point[0] + _MARGIN, point[1] + _MARGIN
@@ -131,7 +137,8 @@ def make_shapes(graph: PipelineGraph, direction: Direction = "down") -> Pipeline
     for key, figure in figures.items():
         x, y = place(layout.centres[key])
         placed.append(replace(figure, x=x, y=y))
-    arrows = [Arrow(tuple(map(place, layout.edges[ends])), *about) for ends, about in joined.items()]
+    paths = {ends: layout.edges[ends[::-1]][::-1] if ends in turned else layout.edges[ends] for ends in joined}
+    arrows = [Arrow(tuple(map(place, paths[ends])), *about) for ends, about in joined.items()]
     width, height = place((layout.across + _MARGIN, layout.along + _MARGIN))
     about = " ".join(graph.sentences)
     return PipelineShapes(graph.title, about, direction, width, height, tuple(placed), tuple(arrows))

@@ -34,11 +34,11 @@ class _Row(NamedTuple):
 
 @dataclass(frozen=True)
 class _Rail:
-    """A stream on the left: the row where it begins, those where it arrives, its column from the right, and whether it
-    is live."""
+    """A stream on the left: the first and the last row that it joins, its column from the right, and whether it is
+    live."""
 
-    begins: int
-    arrives: tuple[int, ...]
+    top: int
+    bottom: int
     column: int
     coupling: Literal["live", "after"]
 
@@ -102,11 +102,12 @@ def _rails(graph: PipelineGraph, rows: list[_Row]) -> dict[str, _Rail]:
         for stream in graph.streams
     }
     rails: dict[str, _Rail] = {}
-    for stream in sorted(graph.streams, key=lambda each: arrives[each.name][-1] - begins[each.name]):
-        first, last = begins[stream.name], arrives[stream.name][-1]
-        taken = {rail.column for rail in rails.values() if rail.begins <= last and first <= rail.arrives[-1]}
+    ends = {name: (min(begins[name], *rows), max(begins[name], *rows)) for name, rows in arrives.items()}
+    for stream in sorted(graph.streams, key=lambda each: ends[each.name][1] - ends[each.name][0]):
+        top, bottom = ends[stream.name]
+        taken = {rail.column for rail in rails.values() if rail.top <= bottom and top <= rail.bottom}
         column = next(each for each in range(len(rails) + 1) if each not in taken)
-        rails[stream.name] = _Rail(first, arrives[stream.name], column, stream.coupling)
+        rails[stream.name] = _Rail(top, bottom, column, stream.coupling)
     return rails
 
 
@@ -119,7 +120,7 @@ def _drawn(number: int, row: _Row, rails: dict[str, _Rail], columns: int) -> str
     for column in reversed(range(columns)):
         line = _LINE[own.coupling] if own is not None and column <= own.column else " "
         rail = next(
-            (each for each in rails.values() if each.column == column and each.begins <= number <= each.arrives[-1]),
+            (each for each in rails.values() if each.column == column and each.top <= number <= each.bottom),
             None,
         )
         signs.append(_sign(number, rail, own, line) + (line if own is not None and column <= own.column else " "))
@@ -132,5 +133,5 @@ def _sign(number: int, rail: _Rail | None, own: _Rail | None, line: str) -> str:
     if rail is None:
         return line
     if rail is own:
-        return "┌" if number == rail.begins else "└" if number == rail.arrives[-1] else "├"
+        return "┌" if number == rail.top else "└" if number == rail.bottom else "├"
     return _RAIL[rail.coupling] if line == " " else "┼"

@@ -57,7 +57,7 @@ def make_layout(
     """The layout of a graph. `gap_across`: between nodes of a layer; `gap_along`: between layers.
 
     Raises:
-        graphlib.CycleError: the edges make a circle. Those of a plan do not.
+        graphlib.CycleError: the edges make a circle.
     """
     number = {name: index for index, name in enumerate(nodes)}
     joined = [(number[first], number[last]) for first, last in edges]

@@ -57,11 +57,12 @@ class PipelineGraph:
     streams: tuple[GraphStream, ...]
 
     @property
-    def circle(self) -> tuple[str, ...]:
-        """The stages of streams that lead back to a stage before; drawings of our own have none of these."""
+    def backwards(self) -> frozenset[tuple[str, str]]:
+        """(stream, reader) of the ends that lead back to a stage before their writer: streams in a circle have some."""
         place = {stage.name: index for index, stage in enumerate(self.stages)}
-        back = [each for each in self.streams if any(place[each.writer] >= place[name] for name in each.readers)]
-        return tuple(dict.fromkeys(name for each in back for name in (*each.readers, each.writer)))
+        return frozenset(
+            (each.name, name) for each in self.streams for name in each.readers if place[each.writer] >= place[name]
+        )
 
     @property
     def title(self) -> str:
@@ -136,14 +137,12 @@ def _program_name(argv: list[str]) -> str:
 
 
 def _named_files(stage: StagePlan) -> Iterator[tuple[str, bool]]:
-    """The files that a component's parameters name, and whether it writes them: those with a suffix.
+    """The files that a component's parameters name, and whether it writes them, as the component declares.
 
-    Others may be folders, or variables, whose names may begin with `/` too. What is in the run directory is written;
-    what is elsewhere is written by sinks, and is what the others start from.
+    Only those with a suffix: others may be folders.
     """
-    for value in stage.parameters.values():
+    for name, side in stage.file_parameters.items():
+        value = stage.parameters.get(name)
         if isinstance(value, str) and PurePath(value).suffix:
-            if value.startswith(f"{RUN_DIR}/"):
-                yield value.removeprefix(f"{RUN_DIR}/"), True
-            elif value.startswith("/"):
-                yield PurePath(value).name, stage.kind == "sink"
+            inside = value.startswith(f"{RUN_DIR}/")
+            yield value.removeprefix(f"{RUN_DIR}/") if inside else PurePath(value).name, side == "write"

@@ -29,8 +29,6 @@ def pipeline_drawing(plan: Plan) -> PipelineDrawing | None:
     if not plan.streams or len(plan.stages) > MOST_STAGES:
         return None
     graph = make_pipeline_graph(plan)
-    if graph.circle:
-        return None
     right, down = make_shapes(graph, "right"), make_shapes(graph, "down")
     wide = right if right.width <= _WIDEST else down
     # With many readers of one stream from left to right is narrower.
