@@ -114,9 +114,9 @@ def test_json_of_a_check_has_all_mistakes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("verb", [["status"], ["report"], ["logs", "--run"], ["compare", "latest"]])
 def test_every_verb_finds_a_run_in_the_same_way(home: Path, verb: list[str]) -> None:
     name = (home / "runs/latest").resolve().name
-    for run in ("latest", name, f"runs/{name}", f"./runs/{name}/", str(home / "runs" / name)):
+    for run in ("latest", name, "starter", name[-4:], f"runs/{name}", f"./runs/{name}/", str(home / "runs" / name)):
         wf(*verb, run, cwd=home)
-    for wrong, hint in ((f"{name[:-1]}_", name), ("starter", name), ("latset", "latest")):
+    for wrong, hint in ((f"{name[:-1]}_", name), ("latset", "latest")):
         answer = wf(*verb, wrong, cwd=home, code=2)
         assert answer.stderr == f"error: there is no run `{wrong}`\n  did you mean `{hint}`?\n"
     answer = wf(*verb, "quite-another-20260101-000000-abcd", cwd=home, code=2)

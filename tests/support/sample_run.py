@@ -7,6 +7,7 @@ waits, queue lengths and totals fit together as they do in a real run.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,13 +34,15 @@ def make_end(stream: str, side: str, engine: str = "SST") -> EndPlan:
     )  # fmt: skip
 
 
-def make_stage(name: str, kind: str, ends: list[EndPlan], ranks: int = 1, **more: Any) -> StagePlan:
+def make_stage(
+    name: str, kind: str, ends: list[EndPlan], ranks: int = 1, cores: Sequence[int] = (0,), **more: Any
+) -> StagePlan:
     settings = {
         "name": name, "kind": kind, "component": name, "program": ["python", f"{name}.py"],
         "launch": {"launcher": "mpiexec", "executable": "mpiexec"} if ranks > 1 else {"launcher": "none"}, "env": {},
         "cwd": "${{ run.dir }}/stages/" + name + "/work",
         "ranks": ranks, "ends": ends, "observed": "metrics",
-        "placement": Placement(nodes=[(0, 1)], ranks_per_node=ranks, cores=[0], cores_per_rank=1),
+        "placement": Placement(nodes=[(0, 1)], ranks_per_node=ranks, cores=list(cores), cores_per_rank=1),
     }  # fmt: skip
     return StagePlan.model_validate(settings | more)
 
@@ -60,9 +63,11 @@ def make_plan(limit: int = 2, when_full: str = "block", engine: str = "SST", **s
         wf_version="0.1.0", pipeline="shock-diffraction", pipeline_file="pipeline.yaml", site="local",
         launch_options=launcher_options("mpiexec"),
         stages=[
-            make_stage("md", "simulation", [make_end("atoms", "write", engine)], ranks=2, **stage_more),
-            make_stage("saxs", "analysis", [make_end("atoms", "read", engine), make_end("pattern", "write", engine)]),
-            make_stage("keep", "sink", [make_end("pattern", "read", engine)]),
+            make_stage("md", "simulation", [make_end("atoms", "write", engine)], ranks=2, cores=[0, 1], **stage_more),
+            make_stage(
+                "saxs", "analysis", [make_end("atoms", "read", engine), make_end("pattern", "write", engine)], cores=[2]
+            ),
+            make_stage("keep", "sink", [make_end("pattern", "read", engine)], cores=[3]),
         ],
         streams=[stream("atoms", "md", "saxs"), stream("pattern", "saxs", "keep")],
         deadlines=Deadlines(),
@@ -189,8 +194,13 @@ def write_lines(path: Path, records: list[Record]) -> None:
 
 
 def write_sample(
-    run_dir: Path, steps: int = 41, md_s: float = 0.05, saxs_s: float = 0.12, keep_s: float = 0.002
+    run_dir: Path,
+    steps: int = 41,
+    md_s: float = 0.05,
+    saxs_s: float = 0.12,
+    keep_s: float = 0.002,
+    plan: Plan | None = None,
 ) -> Path:
-    """A whole run that succeeded, limited by its analysis."""
+    """A whole run that succeeded, limited by its analysis. `plan`: that of `make_plan` with other placements."""
     metrics = simulate(steps, md_s, saxs_s, keep_s)
-    return write_run(run_dir, make_plan(), make_events(metrics), metrics)
+    return write_run(run_dir, plan or make_plan(), make_events(metrics), metrics)

@@ -42,12 +42,13 @@ def test_what_is_measured_depends_on_the_machine() -> None:
     assert [setting.name for setting in transport_settings(place_on(SERIAL, 1))] == ["sst-tcp"]
     files = [setting.name for setting in file_settings(place_on(WITH_MPI, 1), cores=4)]
     assert files == [
-        "bp5", "bp5, async guided", "bp5, 2 writers, 1 aggregator", "bp5, 2 writers, 2 aggregators",
-        "bp5, 4 writers, 1 aggregator", "bp5, 4 writers, 4 aggregators",
+        "bp5", "bp5, async guided", "bp5, async naive", "bp5, 2 writers, 1 aggregator", "bp5, 2 writers, 2 aggregators",
+        "bp5, 4 writers, 1 aggregator", "bp5, 4 writers, 4 aggregators", "bp5, 4 writers, 1 aggregator, async guided",
+        "bp5, 4 writers, 1 aggregator, async naive",
     ]  # fmt: skip
-    assert len(file_settings(place_on(WITH_MPI, 1, quick=True), cores=64)) == 4
+    assert len(file_settings(place_on(WITH_MPI, 1, quick=True), cores=64)) == 7
     # Rank 0 would write for all.
-    assert len(file_settings(place_on(SERIAL, 1), cores=64)) == 2
+    assert len(file_settings(place_on(SERIAL, 1), cores=64)) == 3
 
 
 @pytest.mark.parametrize(("nodes", "expected"), [(1, ([(0, 1)], [(0, 1)])), (2, ([(0, 1)], [(1, 2)]))])

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from workflow.api import make_plan
+from workflow.campaign.execution.job_each import counted_attempt
 from workflow.campaign.execution.repetition import place_text, silent_hosts
 from workflow.campaign.file.load_campaign import load_campaign
+from workflow.campaign.ledger import Attempt, RunEnd
 from workflow.campaign.planning.job_allocation import job_allocation, job_problems, pilot_allocation
 from workflow.campaign.planning.planned_trials import PlannedCampaign, plan_campaign
 from workflow.run.proof.probe_launch import LOOKING_NODES
@@ -74,3 +76,21 @@ def test_hosts_on_which_no_rank_answered(tmp_path: Path) -> None:
 def test_a_place_in_words() -> None:
     assert place_text(["n1", "n2"], ()) == "n1, n2"
     assert place_text(["n1"], (2, 3)) == "n1 cores 2-3"
+
+
+@pytest.mark.parametrize(
+    ("state", "cancelled", "never_came", "counts_as"),
+    [
+        ("failed", False, False, "failed"),
+        # The driver was killed while it submitted the job: it runs again, as after the loss of a node.
+        ("failed", False, True, "lost"),
+        ("failed", True, True, "interrupted"),
+        ("succeeded", False, True, "succeeded"),
+    ],
+)
+def test_a_job_that_never_came_is_no_failure_of_its_programs(
+    state: RunEnd, cancelled: bool, never_came: bool, counts_as: RunEnd
+) -> None:
+    attempt = Attempt(state, 1, "c-r1", 1e9, 70.0, reason="the scheduler does not know slurm job c any more")
+    counted = counted_attempt(attempt, cancelled=cancelled, never_came=never_came)
+    assert (counted.state, counted.reason) == (counts_as, attempt.reason)

@@ -22,8 +22,9 @@ from workflow.forecast.calibration_model import (
 )
 from workflow.forecast.make_forecast import coupled_stages, make_forecast
 from workflow.forecast.quartiles import Quartiles, exactly, quartiles, together
+from workflow.forecast.shared_cores import competitors, share_of_a_core
 from workflow.forecast.stream_costs import at_size
-from workflow.plan.plan_model import EndPlan, OperatorPlan, Plan
+from workflow.plan.plan_model import EndPlan, OperatorPlan, Plan, StagePlan
 from workflow.report.read.run_records import read_records
 from workflow.report.report_files import compute_report
 from workflow.report.show.forecast_tables import pace_lines
@@ -335,3 +336,109 @@ def test_time_ready_to_run_is_not_computing(tmp_path: Path) -> None:
     # Half of the period is CPU time, and of that what belongs to 120 of 127 ms.
     assert before.cpu_s is None
     assert after.cpu_s == pytest.approx(0.128 / 2 * 120 / 127, abs=0.005)
+
+
+def on_cores(plan: Plan, cores: int, **of_stage: list[int]) -> Plan:
+    """The plan on a node of so many cores, the stages bound to these; [] is no binding."""
+
+    def moved(stage: StagePlan) -> StagePlan:
+        placement = stage.placement.model_copy(update={"cores": of_stage[stage.name]})
+        return stage.model_copy(update={"placement": placement})
+
+    node = plan.node.model_copy(update={"cores": cores})
+    return plan.model_copy(update={"stages": [moved(stage) for stage in plan.stages], "node": node})
+
+
+@pytest.mark.parametrize(
+    ("cores", "of_stage", "expected"),
+    [
+        (4, {"md": [0, 1], "saxs": [2], "keep": [3]}, []),
+        (4, {"md": [0, 1], "saxs": [], "keep": []}, []),
+        (2, {"md": [0, 1], "saxs": [], "keep": []}, ["saxs", "keep"]),
+        (2, {"md": [], "saxs": [], "keep": []}, ["saxs", "keep"]),
+        (3, {"md": [], "saxs": [], "keep": [2]}, []),
+        (3, {"md": [0, 1], "saxs": [1], "keep": [2]}, ["saxs"]),
+    ],
+)
+def test_who_runs_on_the_cores_of_a_stage(cores: int, of_stage: dict[str, list[int]], expected: list[str]) -> None:
+    plan = on_cores(make_plan(), cores, **of_stage)
+    assert [each.name for each in competitors(plan.stage("md"), ["md", "saxs", "keep"], plan)] == expected
+
+
+def test_those_that_are_ready_have_equal_parts_of_a_core() -> None:
+    assert share_of_a_core([]) == 1
+    assert share_of_a_core([1.0]) == pytest.approx(1 / 2)
+    assert share_of_a_core([0.3]) == pytest.approx(1 - 0.3 / 2)
+    assert share_of_a_core([1.0, 1.0]) == pytest.approx(1 / 3)
+    assert share_of_a_core([0.5, 0.5]) == pytest.approx(1 / 4 + 1 / 2 / 2 + 1 / 4 / 3)
+
+
+def test_ranks_that_share_all_cores_with_others_wait_for_them(tmp_path: Path) -> None:
+    calibrated = known(tmp_path, md_s=0.1, saxs_s=0.03)
+    apart = make_forecast(on_cores(make_plan(), 4, md=[0, 1], saxs=[2], keep=[3]), calibrated)
+    together_ = make_forecast(on_cores(make_plan(), 2, md=[0, 1], saxs=[], keep=[]), calibrated)
+    assert apart.groups[0].limited_by == "stage md"
+    assert together_.groups[0].limited_by == "cores of stage md"
+    works = [stage.work.median for stage in apart.stages]
+    assert together_.groups[0].step.median == pytest.approx(sum(works))
+    # An analysis of two ranks polls while it waits: md has half of its cores all the time.
+    plan = on_cores(make_plan(), 2, md=[0, 1], saxs=[], keep=[])
+    md, saxs, keep = plan.stages
+    two = saxs.model_copy(update={"placement": saxs.placement.model_copy(update={"ranks_per_node": 2})})
+    polled = make_forecast(plan.model_copy(update={"stages": [md, two, keep]}), calibrated)
+    assert polled.groups[0].step.median == pytest.approx(2 * works[0] + works[2])
+    assert polled.groups[0].step.low < 0.9 * polled.groups[0].step.median
+
+
+def test_what_others_took_of_the_cores_is_not_computing(tmp_path: Path) -> None:
+    """Of the former run: saxs was busy with 0.037 of each 0.104 s of md, on the same cores, and keep almost never."""
+    alone, _ = make_records([write_sample(tmp_path / "alone", md_s=0.1, saxs_s=0.03)])
+    shared = on_cores(make_plan(), 2, md=[0, 1], saxs=[], keep=[])
+    run_dir = write_sample(tmp_path / "shared", md_s=0.1, saxs_s=0.03, plan=shared)
+    records, _ = make_records([run_dir])
+    ratios = {
+        one.program: other.compute_s.median / one.compute_s.median for one, other in zip(alone, records, strict=True)
+    }
+    assert ratios["md"] == pytest.approx(1 - 0.037 / 0.104 / 2, abs=0.02)
+    # saxs has one rank: md leaves it a part of a core only.
+    assert ratios["saxs"] == pytest.approx(0.5, abs=0.03)
+
+
+def test_a_thread_that_writes_takes_time_from_the_computing(tmp_path: Path) -> None:
+    given = point(MB, 1, 0.2, 1).model_copy(update={"behind_s": exactly(0.03)})
+    file = sst(via="bp5", engine="BP5", async_write="guided", points=[given])
+    plan = _with_parameters(make_plan(engine="BP5"), AsyncWrite="Guided")
+    forecast = make_forecast(plan, known(tmp_path, file_system=[file]))
+    terms = {term.name: term.seconds.median for term in forecast.stage("md").terms}
+    # 1.2 MB by each rank.
+    assert terms["write behind"] == pytest.approx(0.036)
+    assert forecast.stage("md").work.median == pytest.approx(sum(terms.values()))
+    stages = [
+        each.model_copy(update={"placement": each.placement.model_copy(update={"cores_per_rank": 2})})
+        for each in plan.stages
+    ]
+    roomy = make_forecast(plan.model_copy(update={"stages": stages}), known(tmp_path, file_system=[file]))
+    assert "write behind" not in {term.name for term in roomy.stage("md").terms}
+    run_dir = write_sample(tmp_path / "run")
+    (run_dir / "forecast.json").write_text(forecast.to_json())
+    lines = {line.what: line.forecast for line in compute_report(run_dir).forecast}
+    assert lines["md: compute"] == pytest.approx(terms["compute"] + terms["write behind"])
+    assert lines["md: write atoms"] == pytest.approx(terms["write"])
+
+
+def _with_parameters(plan: Plan, **parameters: str) -> Plan:
+    def end(given: EndPlan) -> EndPlan:
+        mine = given.stream == "atoms" and given.side == "write"
+        return given.model_copy(update={"parameters": parameters}) if mine else given
+
+    stages = [each.model_copy(update={"ends": [end(one) for one in each.ends]}) for each in plan.stages]
+    return plan.model_copy(update={"stages": stages})
+
+
+def test_a_pipe_writes_what_it_reads(tmp_path: Path) -> None:
+    """Whatever its former run wrote: that was of another simulation."""
+    plan = make_plan()
+    md, saxs, keep = plan.stages
+    pipe = saxs.model_copy(update={"added": "pipe"})
+    forecast = make_forecast(plan.model_copy(update={"stages": [md, pipe, keep]}), known(tmp_path))
+    assert {stream.name: stream.bytes for stream in forecast.streams} == {"atoms": 2.4 * MB, "pattern": 2.4 * MB}

@@ -11,11 +11,11 @@ import pytest
 
 from workflow.api import load_pipeline, make_plan
 from workflow.provenance import git_state
-from workflow.provenance.collect import LARGEST_READ, circumstances, to_provenance
+from workflow.provenance.collect import LARGEST_READ, circumstances, renew_host, to_provenance
 from workflow.provenance.file_checksums import checksum, unread_bytes
 from workflow.provenance.git_state import start_git_state
 from workflow.provenance.installed_versions import versions_of
-from workflow.provenance.plan_files import file_records, files_of
+from workflow.provenance.plan_files import examine, file_records, files_of
 from workflow.provenance.provenance_model import GitState, Provenance
 from workflow.provenance.redaction import (
     REMOVED,
@@ -267,4 +267,25 @@ def test_versions_of_another_python_are_read_off_its_folders(tmp_path: Path) -> 
 def test_files_are_found_without_reading_them(tmp_path: Path) -> None:
     (tmp_path / "pipeline.yaml").write_text("wf: 1\nname: p\nstages: {a: {command: ['true', /dev/null]}}\n")
     loaded = load_pipeline(tmp_path / "pipeline.yaml")
-    assert sorted(files_of(make_plan(loaded), loaded).values()) == ["pipeline", "program", "site"]
+    assert sorted(files_of(examine(make_plan(loaded), loaded), loaded).values()) == ["pipeline", "program", "site"]
+
+
+def test_a_run_of_a_batch_job_has_the_host_that_supervised_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = provenance_of(tmp_path, "wf: 1\nname: p\nstages: {a: {command: ['true']}}\n")
+    on_login = made.model_copy(
+        update={"host": "login1", "modules": ["PrgEnv/8"], "environment": {"OMP_NUM_THREADS": "1"}}
+    )
+    file = tmp_path / "provenance.json"
+    file.write_text(on_login.to_json())
+    monkeypatch.setenv("LOADEDMODULES", "gcc/13:mpich/4")
+    monkeypatch.setenv("OMP_NUM_THREADS", "8")
+    renew_host(tmp_path)
+    found = Provenance.model_validate_json(file.read_bytes())
+    assert (found.host, found.modules, found.environment["OMP_NUM_THREADS"]) == (made.host, ["gcc/13", "mpich/4"], "8")
+    same = {"host", "modules", "environment"}
+    assert found.model_dump(exclude=same) == made.model_dump(exclude=same)
+    # On the same host nothing is written.
+    before = file.stat().st_mtime_ns
+    renew_host(tmp_path)
+    assert file.stat().st_mtime_ns == before
+    renew_host(tmp_path / "no-run")

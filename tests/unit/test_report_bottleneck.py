@@ -62,11 +62,10 @@ def test_ends_that_wait_equally_long_leave_the_limit_unknown(
     tmp_path: Path, md: float, one: float, two: float, names: tuple[str, str]
 ) -> None:
     limit = limit_of(tmp_path, md, one=one, two=two)
-    waits = {"md": md, "one": one, "two": two}
-    expected = " and ".join(names), " and ".join(f"{waits[name] * 100:.0f} %" for name in names)
-    assert limit == Limit(
-        "", f"{expected[0]} wait for {expected[1]} of the time: too few or too uneven samples to tell"
-    )  # fmt: skip
+    waits = {name: f"{wait * 100:.0f} %" for name, wait in (("md", md), ("one", one), ("two", two))}
+    first, second = names
+    why = f"{first} waited for {waits[first]} of the time, {second} for {waits[second]}: about equally long"
+    assert limit == Limit("", why)
 
 
 def test_a_difference_within_its_scatter_is_noise(tmp_path: Path) -> None:
@@ -78,9 +77,13 @@ def test_a_difference_within_its_scatter_is_noise(tmp_path: Path) -> None:
     readers["two"] = taken(times, wait_s=0.5)
     records = records_of(tmp_path / "rare", fan(), {"md": rare, **readers})
     limit = stream_limit(records.plan.stream("atoms"), records)
-    assert limit.why_unknown == "one and md wait for 0 % and 9 % of the time: too few or too uneven samples to tell"
+    chance = "in 10 samples such a difference may be chance"
+    assert limit.why_unknown == f"one waited for 0 % of the time, md for 9 %: {chance}"
     records = records_of(tmp_path / "often", fan(), {"md": written(times, wait_s=0.09), **readers})
-    assert stream_limit(records.plan.stream("atoms"), records) == Limit("one")
+    limit = stream_limit(records.plan.stream("atoms"), records)
+    assert limit == Limit("one")
+    waited = "while data moved it waited for 0 % of the time, the others for 9 % or more"
+    assert limit.evidence == f"{waited}: clear in 10 samples"
 
 
 @pytest.mark.parametrize(("seconds", "limits"), [(1.99, ""), (2.0, "md")])
@@ -91,6 +94,7 @@ def test_a_stream_of_less_than_two_seconds_shows_nothing(tmp_path: Path, seconds
     limit = stream_limit(records.plan.stream("atoms"), records)
     short = "the streams moved data for 1.99 s only; 2.00 s are needed to tell"
     assert limit == (Limit(limits) if limits else Limit("", short))
+    assert limit.evidence.endswith("clear, but in 4 samples only; a longer run is surer" if limits else "")
 
 
 @pytest.mark.parametrize(("opened_at", "text"), [(0.5, "500 ms"), (1.5, "0 s")])
@@ -135,7 +139,7 @@ def test_what_happened_before_all_ends_were_open_does_not_count(tmp_path: Path) 
     readers = {"one": [opened("atoms", "read", 0.5), *taken(times)[1:]], "two": taken(times, wait_s=0.5)}
     records = records_of(tmp_path, fan(), {"md": md, **readers})
     why = stream_limit(records.plan.stream("atoms"), records).why_unknown
-    assert why == "md and one wait for 0 % and 0 % of the time: too few or too uneven samples to tell"
+    assert why == "md waited for 0 % of the time, one for 0 %: about equally long"
 
 
 def cpu(stage: str, *samples: tuple[float, float]) -> list[Record]:
@@ -180,7 +184,10 @@ def test_of_two_ends_one_does_not_wait_while_the_other_one_does(tmp_path: Path, 
         update={"streams": [plan.streams[0].model_copy(update={"readers": ["one"]}), plan.streams[1]]}
     )
     records = records_of(tmp_path, foreign(plan, md=1), {"one": taken(times, wait_s=wait_s)})
-    assert stream_limit(records.plan.stream("atoms"), records).stage == limits
+    limit = stream_limit(records.plan.stream("atoms"), records)
+    assert limit.stage == limits
+    bounds = "while data moved it waited for at most 40 % of the time, one for 60 %: clear in 10 samples"
+    assert limit.evidence == (bounds if limits else "")
 
 
 def test_a_stage_is_judged_by_its_waits_at_the_stream_in_question(tmp_path: Path) -> None:
@@ -208,7 +215,7 @@ def test_recorded_waits_are_not_corrected(tmp_path: Path) -> None:
     metrics = {"md": written(times, wait_s=0.55), "one": taken(times, wait_s=0.52)}
     records = records_of(tmp_path, alone(), metrics)
     why = stream_limit(records.plan.stream("atoms"), records).why_unknown
-    assert why == "one and md wait for 52 % and 55 % of the time: too few or too uneven samples to tell"
+    assert why == "one waited for 52 % of the time, md for 55 %: about equally long"
 
 
 def test_a_full_queue_that_discards_says_nothing_of_its_writer(tmp_path: Path) -> None:
@@ -241,7 +248,7 @@ def test_a_stage_without_metrics_that_has_no_cpu_waits(
     assert limit.stage == limits
     if not limits:
         share = round(100 * (1 - min(1.0, (cpu_s + ready_s) / 10)))
-        assert limit.why_unknown.startswith(f"md and two wait for 0 % and {share} % of the time")
+        assert limit.why_unknown == f"md waited for 0 % of the time, two for {share} %: about equally long"
 
 
 def whole_run(folder: Path, plan: Plan | None = None, log_wait_s: float = 0.9, **waits: float) -> Limit:

@@ -39,7 +39,7 @@ def test_records_are_sorted_by_kind(tmp_path: Path) -> None:
     (step,) = metrics.of("atoms", "read")
     assert (step.t, step.bytes, step.wait_s, step.io_s, step.compute_s) == (12.5, 800, 0.5, 0.25, 0.125)
     assert (metrics.closed["atoms", "read"].complete, metrics.closed["atoms", "read"].error) == (False, "oh")
-    assert (metrics.compute_after_s, metrics.unreadable) == (0.5, 0)
+    assert (metrics.compute_after_s, metrics.ended, metrics.unreadable) == (0.5, 14.0, 0)
 
 
 def test_bytes_of_all_ranks_come_in_the_end(tmp_path: Path) -> None:

@@ -16,11 +16,19 @@ from rich.console import Console
 from tests.support.sample_run import make_events, make_plan, simulate, write_run, write_sample
 from workflow.compare.comparison import Comparison, Difference, FileComparison
 from workflow.plan.plan_model import Placement
+from workflow.report.html.section_data import make_time_shares
 from workflow.report.report_files import compute_report, write_report
 from workflow.report.report_model import StagePart
 from workflow.report.show import printing, stage_table
 from workflow.report.show.component_tables import component_table
-from workflow.report.show.plan_tables import nodes_table
+from workflow.report.show.plan_tables import (
+    SettingOfStages,
+    end_table,
+    nodes_table,
+    plan_stream_table,
+    setting_lines,
+    transport_table,
+)
 from workflow.report.show.run_summary import summary, total_text
 from workflow.report.show.stream_table import data_text
 from workflow.report.show.text_table import (
@@ -81,7 +89,7 @@ def test_everything_can_be_shown_everywhere(tmp_path: Path, width: int, encoding
     # The narrowest terminal has no room for the first of these, and folds the second.
     wide = ("98.4 MB" if "98.4 MB" in text else "12.0 MB", "intensity") if width > 40 else ()
     for part in ("shock-diffraction: succeeded", *wide, "atoms", "signal 9",
-                 "[red]ValueError[/red]", "QueueLimit=2", "mpiexec -n 2 python md.py", "atoms.bp"):  # fmt: skip
+                 "[red]ValueError[/red]", "QueueLimit=2", "python md.py", "atoms.bp"):  # fmt: skip
         assert part in text, part
 
 
@@ -249,6 +257,42 @@ def test_a_column_is_one_line_for_the_terminal_and_the_page(tmp_path: Path, monk
     report = write_report(run_dir)
     assert 'class="text" data-label="sort">a-analysis</td>' in (run_dir / "report.html").read_text()
     assert "a-analysis" in printed(lambda console: printing.show_report(report, console), 160)
+
+
+def test_the_shares_of_a_stage_are_its_whole_time(tmp_path: Path) -> None:
+    report = compute_report(write_sample(tmp_path / "run", steps=50))
+    text = printed(lambda console: printing.show_report(report, console), 160)
+    head = next(line.split() for line in text.splitlines() if line.startswith("stage "))
+    for stage in report.stages:
+        row = next(line for line in text.splitlines() if line.startswith(f"{stage.name} "))
+        shares = [int(share) for share in re.findall(r"(\d+) %", row)]
+        assert abs(sum(shares[:4]) - 100) <= 2, f"{row}: each is rounded"
+    assert head[head.index("computing") : head.index("rest") + 1] == ["computing", "moving", "waiting", "rest"]
+    assert "computing + moving data + waiting + rest = time" in text
+    assert "the run was limited by saxs: while data moved it waited for " in text and "of the time" in text
+    for bar in make_time_shares(report):
+        shares = [int(share) for share in re.findall(r"(\d+) %", bar.text)]
+        assert abs(sum(shares) - 100) <= 3, bar.text
+
+
+def test_a_plan_says_what_is_the_same_once() -> None:
+    plan = make_plan()
+    writer = plan.stages[0]
+    ends = [end.model_copy(update={"units": {"position": "Å", "time": "ps"}}) for end in writer.ends]
+    copy = plan.stages[1].model_copy(update={"name": "again"})
+    reasons = {f"streams.{stream.name}.transport": "one machine" for stream in plan.streams}
+    twice = plan.model_copy(
+        update={"stages": [writer.model_copy(update={"ends": ends}), *plan.stages[1:], copy], "reasons": reasons}
+    )
+    read = next(row for row in end_table(twice).rows if row[1].endswith(" read"))
+    assert read[:2] == ["atoms", "saxs, again read"]
+    (row,) = transport_table(twice).rows
+    assert (row[0], row[2]) == (", ".join(stream.name for stream in plan.streams), "one machine")
+    table = plan_stream_table(twice)
+    assert (table.head[-1].title, table.rows[0][-1]) == ("units", "position Å, time ps")
+    setting = SettingOfStages(["md", "saxs"], "TUNABLES=a=1:bb=22:c=3", "")
+    assert setting_lines(setting, 80) == ["md, saxs: TUNABLES=a=1:bb=22:c=3"]
+    assert setting_lines(setting, 30) == ["md, saxs: TUNABLES=", "    a=1:", "    bb=22:", "    c=3"]
 
 
 def test_placement_groups_nodes_with_the_same_stages() -> None:

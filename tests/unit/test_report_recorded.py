@@ -84,9 +84,7 @@ def test_two_runs_of_the_starter_get_the_same_answer() -> None:
         assert (report.run.limited_by, report.run.overlap) == ("", None)
         assert {stream.limited_by for stream in report.streams} == {""}
         assert "2.00 s are needed to tell" in report.run.limit_unknown
-        assert (
-            limit_lines(report)[0] == f"the run as a whole: limited by: not known, because {report.run.limit_unknown}"
-        )
+        assert limit_lines(report)[0] == f"what limited the run is not known: {report.run.limit_unknown}"
         assert "limited by" not in summary(report)
         assert [row[-1] for row in stream_table(report, "status").rows] == ["not known", "not known"]
 

@@ -118,6 +118,14 @@ def test_an_open_that_never_returned_is_at_the_end(open_s: float | None, spans: 
     assert make_lane(part(open_s=open_s), found, 0.0, 10.0).spans == [first, *last]
 
 
+@pytest.mark.parametrize(("state", "spans"), [("succeeded", [ActivitySpan(5.0, 9.0, "compute", -1)]), ("stopped", [])])
+def test_computing_after_the_last_step_is_drawn_where_it_counts_as_computing(
+    state: str, spans: list[ActivitySpan]
+) -> None:
+    found = StageMetrics(compute_after_s=4.0, ended=9.0)
+    assert make_lane(part(state=state), found, 0.0, 10.0).spans == spans
+
+
 def test_a_lane_without_metrics_shows_the_cpu() -> None:
     cpu = [CpuSample(0.0, 0.0, 0.0), CpuSample(5.0, 4.0, 0.5), CpuSample(10.0, 4.0, 3.0)]
     lane = make_lane(part(), StageMetrics(exists=False), 0.0, 20.0, cpu)

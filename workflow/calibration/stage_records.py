@@ -12,11 +12,12 @@ from workflow.errors import RunError, WfError
 from workflow.forecast.calibration_model import Calibration, PortRecord, StageRecord
 from workflow.forecast.known_stages import SAME_SIZE
 from workflow.forecast.quartiles import quartiles
+from workflow.forecast.shared_cores import competitors, has_several_ranks, share_of_a_core
 from workflow.forecast.stage_identity import StageIdentity, stage_identity
-from workflow.plan.plan_model import StagePlan
+from workflow.plan.plan_model import Plan, StagePlan
 from workflow.plan.read_plan import read_plan
 from workflow.report.build.step_terms import StepTerms, step_terms
-from workflow.report.read.run_records import read_records
+from workflow.report.read.run_records import Records, read_records
 from workflow.run.run_brief import read_brief
 from workflow.run.run_directory import PLAN_FILE, RUNS
 from workflow.run.run_names import find_run, is_run
@@ -91,7 +92,8 @@ def make_records(run_dirs: Sequence[Path]) -> tuple[list[StageRecord], list[str]
                 why = "its program does not use workflow.stage" if stage.observed == "evidence" else "it made no steps"
                 left_out[f"stage {stage.name}: {why}"] = None
                 continue
-            _add(found, stage, terms, written, run_dir.resolve().name)
+            share = share_of_a_core(_busy_beside(stage, plan, records))
+            _add(found, stage, terms, written, run_dir.resolve().name, share)
     return [_to_record(samples) for samples in found], list(left_out)
 
 
@@ -114,7 +116,27 @@ def _same_ports(one: Sequence[PortRecord], other: Sequence[PortRecord]) -> bool:
     )
 
 
-def _add(found: list[_Samples], stage: StagePlan, terms: StepTerms, written: Mapping[str, float], run: str) -> None:
+def _busy_beside(stage: StagePlan, plan: Plan, records: Records) -> list[float]:
+    """The shares of its time in which those were ready to run, waiting in vain included, that run on its cores."""
+    steps = records.metrics[stage.name].steps
+    first, last = steps[0].t, steps[-1].t
+    found = []
+    for other in competitors(stage, [each.name for each in plan.stages], plan):
+        inside = [each for each in records.metrics[other.name].steps if first < each.t <= last]
+        busy_s = sum(each.compute_s + each.io_s + each.wait_s * has_several_ranks(other) for each in inside)
+        found.append(min(1.0, busy_s / (last - first)) if last > first else 0.0)
+    return found
+
+
+def _add(
+    found: list[_Samples],
+    stage: StagePlan,
+    terms: StepTerms,
+    written: Mapping[str, float],
+    run: str,
+    share_of_core: float,
+) -> None:
+    """`share_of_core`: what others left of its cores, where its own waiting for them is not known."""
     identity, ports = stage_identity(stage), _ports(stage, terms, written)
     samples = next((each for each in found if each.identity == identity and _same_ports(each.ports, ports)), None)
     if samples is None:
@@ -122,9 +144,9 @@ def _add(found: list[_Samples], stage: StagePlan, terms: StepTerms, written: Map
         found.append(samples)
     samples.runs.append(run)
     samples.steps += terms.steps
-    alone = _share_alone(stage, terms)
+    alone = share_of_core if terms.ready_s is None else _share_alone(stage, terms)
     samples.compute_s += [seconds * alone for seconds in terms.compute]
-    cpu_s = _compute_cpu(stage, terms)
+    cpu_s = _compute_cpu(stage, terms, alone)
     samples.cpu_s += [] if cpu_s is None else [cpu_s]
 
 
@@ -156,15 +178,19 @@ def _share_alone(stage: StagePlan, terms: StepTerms) -> float:
     return 1.0 if waited < LITTLE_WAITING else max(0.0, 1 - waited)
 
 
-def _compute_cpu(stage: StagePlan, terms: StepTerms) -> float | None:
-    """CPU time of the computing alone, all ranks: its share of the working time, and no more than its time allows."""
+def _compute_cpu(stage: StagePlan, terms: StepTerms, alone: float) -> float | None:
+    """CPU time of the computing alone, all ranks: its share of the working time, and no more than its time allows.
+
+    `alone`: the share of that time that it would have needed with the CPU for itself. Ranks that wait for one which
+    has lost its core poll: that is CPU time, too.
+    """
     if terms.cpu_s is None:
         return None
     computing = _mean(terms.compute)
     moving = sum(_mean(values) for values in terms.io.values())
     if computing + moving <= 0:
         return 0.0
-    most = stage.ranks * max(1, stage.placement.cores_per_rank) * computing
+    most = stage.ranks * max(1, stage.placement.cores_per_rank) * computing * alone
     return min(terms.cpu_s * computing / (computing + moving), most)
 
 

@@ -21,12 +21,13 @@ from workflow.run.events_file import read_events
 
 SIZES = (65_536, 1_000_000, 4_000_000, 16_000_000, 64_000_000)
 QUICK_SIZES = (65_536, 1_000_000, 16_000_000)
+ASYNCHRONOUS = ("guided", "naive")
 # The first steps of a size find memory of another one.
 WARM_CROWDED, WARM_PAUSED = 4, 2
 PIPELINE = """
 stages:
   make:
-    command: ["${{{{ wf.python }}}}", -m, workflow.calibration.programs.sweep, write, "{sizes}"]
+    command: ["${{{{ wf.python }}}}", -m, workflow.calibration.programs.sweep, write, "{sizes}"{computes}]
     writes: {{data: {{}}}}
     ranks: {writers}
     place: {place}
@@ -71,6 +72,7 @@ class _Times:
     read_s: list[float] = field(default_factory=list)
     write_cpu_s: list[float] = field(default_factory=list)
     read_cpu_s: list[float] = field(default_factory=list)
+    behind_s: list[float] = field(default_factory=list)
 
 
 @dataclass
@@ -92,6 +94,7 @@ class StreamSamples:
                 read_s=quartiles(times.read_s),
                 write_cpu_s=quartiles(times.write_cpu_s),
                 read_cpu_s=quartiles(times.read_cpu_s),
+                behind_s=quartiles(times.behind_s) if times.behind_s else None,
             )
             for size, times in sorted(self.by_size.items())
         ]
@@ -129,14 +132,19 @@ def transport_settings(place: MeasuringPlace) -> list[StreamSetting]:
 
 
 def file_settings(place: MeasuringPlace, cores: int) -> list[StreamSetting]:
-    """Files by 1, 2, 4, … writers on a node, each with one aggregator and with one for each writer."""
-    settings = [StreamSetting("bp5", 1, 1), StreamSetting("bp5", 1, 1, "guided")]
+    """Files by 1, 2, 4, … writers on a node, each with one aggregator and with one for each writer.
+
+    Written by a thread: by one writer, and by most of them with one aggregator.
+    """
+    settings = [StreamSetting("bp5", 1, 1), *(StreamSetting("bp5", 1, 1, each) for each in ASYNCHRONOUS)]
     if not place.site.parallel_adios2:
         return settings  # rank 0 writes for all
     most = min(2, cores) if place.quick else cores
     for power in range(1, int(math.log2(most)) + 1 if most > 1 else 1):
         writers = 2**power
         settings += [StreamSetting("bp5", writers, count) for count in (1, writers)]
+    if settings[-1].writers > 1:
+        settings += [StreamSetting("bp5", settings[-1].writers, 1, each) for each in ASYNCHRONOUS]
     return settings
 
 
@@ -158,8 +166,9 @@ def stream_pipeline(setting: StreamSetting, sizes: Sequence[int], cores: int) ->
         output.append(f"aggregation: {{count: {setting.aggregators}}}")
     if setting.async_write != "off":
         output.append(f"async: {setting.async_write}")
+    computes = ", compute" if setting.async_write != "off" else ""
     return PIPELINE.format(
-        sizes=",".join(str(size) for size in sizes), writers=setting.writers, place=f"{{{own}}}",
+        sizes=",".join(str(size) for size in sizes), computes=computes, writers=setting.writers, place=f"{{{own}}}",
         place_of_reader=f"{{{of_reader}}}", output=f"{{{', '.join(output)}}}", via=setting.via,
         oversubscribe="false" if spare or apart else "true",
     )  # fmt: skip
@@ -169,7 +178,7 @@ def _take_steps(samples: StreamSamples, run: MeasuredRun) -> None:
     plan = run.records.plan
     stream = plan.stream("data")
     samples.engine, samples.transport = stream.engine, stream.transport or ""
-    marks = run.printed["make"]["steps"][1:]
+    marks, computes = run.printed["make"]["steps"][1:], samples.setting.async_write != "off"
     written = run.records.metrics["make"].of("data", "write")
     read = run.records.metrics["take"].of("data", "read")
     cpu = {stage: [mark[2] for mark in run.printed[stage]["steps"]] for stage in ("make", "take")}
@@ -181,6 +190,7 @@ def _take_steps(samples: StreamSamples, run: MeasuredRun) -> None:
             for number in numbers[WARM_PAUSED:]:
                 times.write_s.append(written[number].io_s)
                 times.read_s.append(read[number].io_s)
+                times.behind_s += [max(0.0, marks[number][3])] if computes else []
             continue
         times.step_s += _periods([paced[number] for number in numbers[WARM_CROWDED - 1 :]])
         for number in numbers[WARM_CROWDED:]:
@@ -188,10 +198,10 @@ def _take_steps(samples: StreamSamples, run: MeasuredRun) -> None:
             times.read_cpu_s.append(cpu["take"][number + 1] - cpu["take"][number])
 
 
-def _blocks(marks: Sequence[tuple[int, bool, float]]) -> Iterator[tuple[tuple[int, bool], list[int]]]:
+def _blocks(marks: Sequence[tuple[int, bool, float, float]]) -> Iterator[tuple[tuple[int, bool], list[int]]]:
     """Steps of one size that were written in the same way, by their numbers."""
     found: dict[tuple[int, bool], list[int]] = {}
-    for number, (size, paused, _) in enumerate(marks):
+    for number, (size, paused, _, _) in enumerate(marks):
         found.setdefault((size, paused), []).append(number)
     yield from found.items()
 

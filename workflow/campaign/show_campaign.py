@@ -23,7 +23,7 @@ from workflow.campaign.packing_text import packing_lines
 from workflow.campaign.planning.packed_campaign import PackedCampaign
 from workflow.campaign.planning.planned_trials import PlannedCampaign, ReadyTrial, RefusedTrial
 from workflow.campaign.results.campaign_tables import comparison_table, metric_table, plan_table, status_table, varied
-from workflow.campaign.results.results_model import CampaignResults, CampaignStatus, RunningRepetition, TrialCount
+from workflow.campaign.results.results_model import CampaignResults, CampaignStatus, RunningRepetition
 from workflow.campaign.violation_messages import violation_lines, violation_messages, violation_text
 from workflow.errors import EXIT_OK, Problem, RunError, to_message, to_notes
 from workflow.formatting import duration, moment, plural
@@ -117,11 +117,11 @@ def show_end(outcome: CampaignOutcome) -> None:
     console = make_output(stderr=status.exit_code != EXIT_OK)
     failed = _counts(status)[1]
     _say_counts(console, status)
-    where = os.path.relpath(outcome.directory)
+    where, names = os.path.relpath(outcome.directory), trial_names(status)
     for count in status.trials:
         if count.reason:
-            say(console, f"  {_label(count, status)}: {count.reason}")
-    show_messages(violation_messages(status, trial_names(status)), console)
+            say(console, f"  {names[count.trial]}: {count.reason}")
+    show_messages(violation_messages(status, names), console)
     if outcome.interrupted:
         say(console, "interrupted: the same command goes on from here")
     elif outcome.left:
@@ -147,8 +147,8 @@ def show_status(status: CampaignStatus, wide: bool = False) -> None:
         say(console, f"and {len(status.running) - MOST_SHOWN} more")
     for count in status.trials:
         if count.reason:
-            show_messages([to_message("error", f"{_label(count, status)}: {count.reason}")], console)
-    show_messages(violation_messages(status, trial_names(status)), console)
+            show_messages([to_message("error", f"{names[count.trial]}: {count.reason}")], console)
+    show_messages(violation_messages(status, names), console)
 
 
 def show_now(status: CampaignStatus) -> None:
@@ -216,7 +216,11 @@ def driver_text(status: CampaignStatus) -> str:
 
 def trial_names(status: CampaignStatus) -> dict[str, str]:
     """Key of a trial → its values in one line."""
-    return {count.trial: _label(count, status) for count in status.trials}
+    names = short_names(varied(each.parameters for each in status.trials))
+    return {
+        each.trial: trial_text(each.parameters, names) + (" without I/O" if each.is_baseline else "")
+        for each in status.trials
+    }
 
 
 def _running_text(each: RunningRepetition, names: Mapping[str, str]) -> str:
@@ -268,7 +272,7 @@ def write_status_junit(path: Path, status: CampaignStatus) -> None:
 
     Raises RunError when the file cannot be written.
     """
-    cases = []
+    cases, names = [], trial_names(status)
     for count in status.trials:
         skipped = "" if count.succeeded + count.failed == count.wanted else f"{count.succeeded} of {count.wanted} ran"
         fault = (
@@ -276,7 +280,7 @@ def write_status_junit(path: Path, status: CampaignStatus) -> None:
             if count.failed
             else "\n".join(violation_text(each, count.succeeded) for each in count.violations)
         )
-        cases.append(JUnitCase(_label(count, status), fault=fault, skipped=skipped))
+        cases.append(JUnitCase(names[count.trial], fault=fault, skipped=skipped))
     _write(path, to_junit(status.campaign, cases))
 
 
@@ -290,8 +294,3 @@ def _write(path: Path, data: bytes) -> None:
 def _name(trial: ReadyTrial) -> str:
     parameters = trial.trial.parameters
     return trial_text(parameters, short_names(list(parameters))) + (" without I/O" if trial.is_baseline else "")
-
-
-def _label(count: TrialCount, status: CampaignStatus) -> str:
-    names = short_names(varied(each.parameters for each in status.trials))
-    return trial_text(count.parameters, names) + (" without I/O" if count.is_baseline else "")

@@ -49,6 +49,11 @@ class StreamPoint(CalibrationPart):
     read_s: Quartiles = Field(description="of the reader: its loads and end_step, without the wait for the step")
     write_cpu_s: Quartiles = Field(description="CPU time of a writing rank, threads that move data included")
     read_cpu_s: Quartiles
+    behind_s: Quartiles | None = Field(
+        None,
+        description="of a file that is written by a thread: how much longer the writer's ranks compute meanwhile, each "
+        "on a core of its own, which the thread shares",
+    )
 
 
 class StreamRates(CalibrationPart):

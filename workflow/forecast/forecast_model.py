@@ -13,7 +13,7 @@ from workflow.forecast.quartiles import Quartiles
 
 FORECAST_VERSION = 1
 FORECAST_FILE = "forecast.json"
-TermName = Literal["compute", "read", "decompress", "compress", "write", "hand over"]
+TermName = Literal["compute", "read", "decompress", "compress", "write", "write behind", "hand over"]
 
 
 class ForecastPart(BaseModel):

@@ -48,12 +48,19 @@ def stream_sizes(plan: Plan, records: Mapping[str, Sequence[StageRecord]]) -> di
         if stream.step_size is not None:
             sizes[stream.name] = StreamSize(stream.step_size, "the plan")
             continue
+        if plan.stage(stream.writer).added in PASSING_ON:
+            continue
         port = {end.side: end.port for end in plan.stage(stream.writer).ends if end.stream == stream.name}["write"]
         for record in records[stream.writer]:
             found = next((each for each in record.ports if (each.port, each.side) == (port, "write")), None)
             if found is not None and found.bytes_per_step:
                 sizes[stream.name] = StreamSize(found.bytes_per_step, f"run {record.run}")
                 break
+    for _ in plan.streams:  # one stage that passes on may follow another
+        for stream in plan.streams:
+            read = next((each.name for each in plan.streams if stream.writer in each.readers), None)
+            if plan.stage(stream.writer).added in PASSING_ON and read in sizes:
+                sizes.setdefault(stream.name, sizes[read])
     return sizes
 
 

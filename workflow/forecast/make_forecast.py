@@ -5,7 +5,9 @@ A pipeline in its steady state makes its steps at one pace: that of the slowest 
 - the stages: what a stage works on a step (`stage_terms`), one term after the other;
 - their cores: CPU time of a stage ÷ the cores that it is bound to, threads that move data included;
 - the streams: what a transport gives when its ends do nothing else;
-- the nodes: CPU time of all stages on a node ÷ the cores that stages may use there.
+- the nodes: CPU time of all stages on a node ÷ the cores that stages may use there;
+- stages of several ranks that leave too few cores free for the others: theirs and that of the others together, because
+  what one rank loses all of them wait for.
 
 Stages joined by live streams whose queue blocks wait for each other: they are one group. A file that is read after the
 run of its writer, and a queue that discards, separate groups. docs/explanation/forecast.md has the sources.
@@ -29,8 +31,13 @@ from workflow.forecast.known_stages import (
     stream_sizes,
 )
 from workflow.forecast.quartiles import NOTHING, Quartiles, exactly, together
+from workflow.forecast.shared_cores import competitors, has_several_ranks
 from workflow.forecast.stage_terms import StreamTerms, stream_terms
 from workflow.plan.plan_model import Plan, StagePlan, StreamPlan
+
+# Of the time per step, besides the spread of what was measured: half of the forecasts of pipelines whose stages have
+# cores of their own are closer (docs/benchmarks.md: 7 %).
+MODEL_ERROR = 0.1
 
 
 @dataclass(frozen=True)
@@ -152,12 +159,13 @@ def _group(names: Sequence[str], plan: Plan, work: Mapping[str, Work], known: Kn
         if stream.writer in names and least is not None:
             paces.append((f"stream {stream.name}", least * known.stream_steps[stream.name]))
     paces += _nodes(names, plan, work, known)
+    paces += _turns(names, plan, work, known)
     # Equal ones: the stage is named, which the reader can do something about.
     limit = max(paces, key=lambda pace: pace[1].median)[0]
     step = Quartiles(
         median=max(pace.median for _, pace in paces),
-        low=max(pace.low for _, pace in paces),
-        high=max(pace.high for _, pace in paces),
+        low=max(pace.low for _, pace in paces) * (1 - MODEL_ERROR),
+        high=max(pace.high for _, pace in paces) * (1 + MODEL_ERROR),
     )
     return GroupForecast(
         stages=list(names), step=step, complete=all(work[name].complete for name in names), limited_by=limit
@@ -176,6 +184,30 @@ def _nodes(names: Iterable[str], plan: Plan, work: Mapping[str, Work], known: Kn
         for node in nodes:
             needs.setdefault(node, []).append(cpu * (known.stage_steps[name] / len(nodes) / usable))
     return [(f"cores of node {node}", together(parts)) for node, parts in needs.items() if len(parts) > 1]
+
+
+def _turns(names: Sequence[str], plan: Plan, work: Mapping[str, Work], known: Knowledge) -> list[tuple[str, Quartiles]]:
+    """What a step takes where others of a group run on the cores of a stage whose ranks wait for each other.
+
+    Those that poll while they wait take an equal part of the cores all the time, the others as long as they work.
+    """
+
+    def busy(name: str) -> Quartiles:
+        seconds, cpu = work[name].seconds, work[name].cpu
+        if cpu is not None and cpu.median < seconds.median * plan.stage(name).ranks:
+            seconds = cpu * (1 / plan.stage(name).ranks)
+        return seconds * known.stage_steps[name]
+
+    found = []
+    for name in names:
+        stage = plan.stage(name)
+        others = competitors(stage, names, plan) if has_several_ranks(stage) else []
+        polling = sum(has_several_ranks(other) for other in others)
+        if others:
+            own = work[name].seconds * (known.stage_steps[name] * (1 + polling))
+            beside = [busy(other.name) for other in others if not has_several_ranks(other)]
+            found.append((f"cores of stage {name}", together([own, *beside])))
+    return found
 
 
 def _cores(stage: StagePlan) -> int:

@@ -47,7 +47,7 @@ def stream_terms(
         parallel = bool(calibration.measured[section].parallel_adios2)
         share = shares.get(name, 1.0)
         cost = stream_cost(rates, moved, share, writer, reader, parallel)
-        _add(terms, stream, cost, name)
+        _add(terms, stream, cost, name, writer.placement.cores_per_rank <= 1)
         if compressor is not None:
             before = stream_cost(rates, known.bytes, share, writer, reader, parallel)
             _add_compressor(terms, stream, name, compressor, known.bytes, share, plan)
@@ -55,7 +55,8 @@ def stream_terms(
     return terms, missing
 
 
-def _add(terms: StreamTerms, stream: StreamPlan, cost: StreamCost, reader: str) -> None:
+def _add(terms: StreamTerms, stream: StreamPlan, cost: StreamCost, reader: str, shares_its_core: bool) -> None:
+    """`shares_its_core`: a thread of the writer has no core but that of its rank, as when it was measured."""
     by_both = stream.engine in HANDED_OVER_BY_BOTH
     source = _source(cost)
     terms.step = cost.step if terms.step is None or cost.step.median > terms.step.median else terms.step
@@ -64,6 +65,9 @@ def _add(terms: StreamTerms, stream: StreamPlan, cost: StreamCost, reader: str) 
     if first:
         seconds = cost.step if by_both else cost.write
         terms.of_stage[stream.writer] = [Term(name=name, stream=stream.name, seconds=seconds, source=source)]
+        if cost.behind is not None and shares_its_core:
+            behind = Term(name="write behind", stream=stream.name, seconds=cost.behind, source=source)
+            terms.of_stage[stream.writer].append(behind)
         terms.cpu[stream.writer] = cost.write_cpu
     if reader:
         name, seconds = ("hand over", cost.step) if by_both else ("read", cost.read)

@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from workflow.forecast.calibration_model import Calibration, StreamPoint, StreamRates
-from workflow.forecast.quartiles import Quartiles, between
+from workflow.forecast.quartiles import NOTHING, Quartiles, between
+from workflow.forecast.shared_cores import share_a_node
 from workflow.plan.plan_model import EndPlan, Plan, StagePlan, StreamPlan
 
 # A step is handed from rank to rank while both wait: neither end computes meanwhile.
@@ -27,6 +28,8 @@ class StreamCost:
     read: Quartiles
     write_cpu: Quartiles
     read_cpu: Quartiles
+    behind: Quartiles | None
+    """How much longer the writer computes while a thread writes the step; None: no thread does."""
     rates: StreamRates
     """What it was taken from."""
 
@@ -36,7 +39,7 @@ def find_rates(stream: StreamPlan, reader: StagePlan, plan: Plan, calibration: C
     writer = plan.stage(stream.writer)
     end = writing_end(stream, plan)
     asynchronous = end.parameters.get("AsyncWrite", "off").lower()
-    apart = 1 if _share_a_node(writer, reader) else 2
+    apart = 1 if share_a_node(writer, reader) else 2
     aggregators = stream.subfiles
     found = [
         rates
@@ -72,6 +75,7 @@ def stream_cost(
         read=at(taken, lambda point: point.read_s),
         write_cpu=at(written, lambda point: point.write_cpu_s) * writers,
         read_cpu=at(taken, lambda point: point.read_cpu_s) * readers,
+        behind=at(written, lambda point: point.behind_s or NOTHING) if rates.async_write != "off" else None,
         rates=rates,
     )
 
@@ -91,14 +95,6 @@ def at_size(points: Sequence[StreamPoint], size: float, field: Callable[[StreamP
 def writing_end(stream: StreamPlan, plan: Plan) -> EndPlan:
     """How the writer opens the stream."""
     return next(end for end in plan.stage(stream.writer).ends if end.stream == stream.name and end.side == "write")
-
-
-def _share_a_node(one: StagePlan, other: StagePlan) -> bool:
-    return any(
-        low < other_high and other_low < high
-        for low, high in one.placement.nodes
-        for other_low, other_high in other.placement.nodes
-    )
 
 
 def _apart(one: int, other: int) -> float:

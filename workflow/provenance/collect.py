@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import sys
@@ -12,9 +13,16 @@ from pathlib import Path
 from workflow.plan.plan_model import Plan
 from workflow.provenance.git_state import start_git_state
 from workflow.provenance.installed_versions import versions, versions_of_stages
-from workflow.provenance.plan_files import file_records, files_of
-from workflow.provenance.provenance_model import Circumstances, HostCircumstances, Provenance
+from workflow.provenance.plan_files import examine, file_records, files_of
+from workflow.provenance.provenance_model import (
+    PROVENANCE_FILE,
+    Circumstances,
+    HostCircumstances,
+    Provenance,
+    read_provenance,
+)
 from workflow.provenance.redaction import clean_text, clean_words, kept_environment, secret_values
+from workflow.replace_file import replace_file
 from workflow.spec.load import Loaded
 
 # In all: a start does not wait for more than some 10 ms. `wf archive` reads the rest.
@@ -49,14 +57,28 @@ def host_circumstances() -> HostCircumstances:
     )
 
 
+def renew_host(run_dir: Path) -> None:
+    """Put what this process finds on its host into the provenance of a run that was made on another one.
+
+    A run without a provenance, or whose directory cannot be written any more, stays as it is.
+    """
+    known = read_provenance(run_dir)
+    if known is None or known.host == platform.node():
+        return
+    renewed = known.model_copy(update=dict(host_circumstances()))
+    with contextlib.suppress(OSError):
+        replace_file(run_dir / PROVENANCE_FILE, renewed.to_json().encode())
+
+
 def to_provenance(common: Circumstances, plan: Plan, loaded: Loaded) -> Provenance:
     """The provenance of a run of this plan. Files that were read before are not read again."""
+    examined = examine(plan, loaded)
     return Provenance(
         **dict(common),
         created=round(time.time(), 3),
         options=clean_words(loaded.options, secret_values(os.environ)),
-        stage_pythons=versions_of_stages(plan),
-        files=file_records(files_of(plan, loaded), LARGEST_READ),
+        stage_pythons=versions_of_stages(examined.programs),
+        files=file_records(files_of(examined, loaded), LARGEST_READ),
     )
 
 

@@ -6,13 +6,11 @@ import functools
 import os
 import platform
 import re
-import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from workflow import __version__
-from workflow.plan.plan_model import Plan
 from workflow.provenance.provenance_model import StagePython
 from workflow.site.elf import read_links
 from workflow.site.interpreters import is_own_python, is_python
@@ -59,13 +57,12 @@ def versions_of(python: str) -> dict[str, str]:
     return found
 
 
-def versions_of_stages(plan: Plan) -> list[StagePython]:
-    """The Pythons of stages that are not that of wf."""
+def versions_of_stages(programs: Mapping[str, Path]) -> list[StagePython]:
+    """The Pythons of stages that are not that of wf, of these: stage → its program."""
     stages: dict[str, list[str]] = {}
-    for stage in plan.stages:
-        program = shutil.which(stage.program[0], path=stage.env.get("PATH"))
-        if program is not None and program.startswith("/") and is_python(program) and not is_own_python(program):
-            stages.setdefault(program, []).append(stage.name)
+    for stage, path in programs.items():
+        if is_python(program := str(path)) and not is_own_python(program):
+            stages.setdefault(program, []).append(stage)
     return [StagePython(python=path, stages=names, versions=versions_of(path)) for path, names in stages.items()]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,23 +21,66 @@ from workflow.spec.shipped import SHIPPED
 NOT_NAMES = {"pipeline_file", "reasons", "advice", "expectations"}
 
 
-def files_of(plan: Plan, loaded: Loaded) -> dict[Path, FileRole]:
+@dataclass(frozen=True)
+class ExaminedPlan:
+    """Of a plan, what its files, its key and its provenance are all found from."""
+
+    data: dict[str, Any]
+    """The plan as JSON-like data, without `NOT_NAMES`."""
+    programs: dict[str, Path]
+    """Stage → what it starts, as a file; without stages whose program is not on this machine."""
+    site_files: list[Path]
+    """The file of its site, and those that it extends."""
+
+
+class LookedUp:
+    """Where programs and the files of sites are, each looked up once: for plans that are made at one moment."""
+
+    def __init__(self) -> None:
+        self._programs: dict[tuple[str, str | None], Path | None] = {}
+        self._sites: dict[tuple[str, str, Path], list[Path]] = {}
+
+    def program(self, stage: StagePlan) -> Path | None:
+        """What a stage starts, as a file; None where it is not on this machine."""
+        asked = stage.program[0], stage.env.get("PATH")
+        if asked not in self._programs:
+            found = shutil.which(asked[0], path=asked[1])
+            self._programs[asked] = Path(found) if found is not None and found.startswith("/") else None
+        return self._programs[asked]
+
+    def site_files(self, plan: Plan, loaded: Loaded) -> list[Path]:
+        """The file of the plan's site, and those that it extends."""
+        asked = plan.site, loaded.spec.site, loaded.path.parent
+        if asked not in self._sites:
+            self._sites[asked] = site_files(*asked)
+        return self._sites[asked]
+
+
+def examine(plan: Plan, loaded: Loaded, looked_up: LookedUp | None = None) -> ExaminedPlan:
+    """What the files of a plan are found from. `looked_up`: what other plans have found at the same moment."""
+    looked_up = looked_up or LookedUp()
+    found = {stage.name: looked_up.program(stage) for stage in plan.stages}
+    programs = {name: program for name, program in found.items() if program is not None}
+    data = plan.model_dump(mode="json", exclude=NOT_NAMES)
+    return ExaminedPlan(data, programs, looked_up.site_files(plan, loaded))
+
+
+def files_of(examined: ExaminedPlan, loaded: Loaded) -> dict[Path, FileRole]:
     """All files that the plan is made from and names, each once, with what it is. Only those that there are."""
     found: dict[Path, FileRole] = {loaded.path: "pipeline"}
-    for file in site_files(plan.site, loaded.spec.site, loaded.path.parent):
+    for file in examined.site_files:
         found.setdefault(file, "site")
     for name in loaded.presets:
         if (preset := find_config("engines", name)) is not None:
             found.setdefault(preset, "preset")
     for file in component_files(loaded):
         found.setdefault(file, "component")
-    for stage in plan.stages:
-        if (program := program_of(stage)) is not None:
-            found.setdefault(program, "program")
+    for program in examined.programs.values():
+        found.setdefault(program, "program")
     for name in (name for files in (stage.files for stage in loaded.spec.stages.values()) for name in files.values()):
         if is_data(file := loaded.path.parent / name):
             found.setdefault(file, "input")
-    for text in paths_in(plan.model_dump(mode="json", exclude=NOT_NAMES)):
+    for text in paths_in(examined.data):
         if (named := _named(text)) is not None:
             found.setdefault(named, "input")
     with_wf = SHIPPED / "components"
@@ -52,12 +96,6 @@ def component_files(loaded: Loaded) -> Iterator[Path]:
     for folder in loaded.component_dirs.values():
         yield folder / "component.yaml"
         yield from sorted(folder.rglob("*.py"))
-
-
-def program_of(stage: StagePlan) -> Path | None:
-    """What a stage starts, as a file; None where it is not on this machine."""
-    found = shutil.which(stage.program[0], path=stage.env.get("PATH"))
-    return Path(found) if found is not None and found.startswith("/") else None
 
 
 def file_records(files: Mapping[Path, FileRole], limit: int) -> list[FileRecord]:

@@ -56,13 +56,14 @@ class StagePython(ProvenancePart):
 class HostCircumstances(ProvenancePart):
     """What a process that makes runs finds on its host.
 
-    A run that waits for a batch job of its own is made where it was submitted, on a login node: so are these. The
-    repetitions of a campaign in a pilot are made on its first node.
+    A run that waits for a batch job of its own is made where it was submitted, on a login node: when it has ended, the
+    process that supervised it puts its own in their place. The repetitions of a campaign in a pilot are made on its
+    first node.
     """
 
     host: str = Field(
-        description="where the run directory was made: for a batch job of its own, where it was submitted; "
-        "where the run was is in events.jsonl"
+        description="where the run was supervised; of a batch job of its own that was killed, or has not ended, where "
+        "it was submitted"
     )
     user: str
     python: str

@@ -65,6 +65,7 @@ class RunPart(ReportPart):
         "(`limit_unknown`), without live streams, or when the run did not succeed",
     )
     limit_unknown: str = Field("", description="why `limited_by` is not known; empty where it is, or does not apply")
+    limit_evidence: str = Field("", description="how long `limited_by` and the others waited, and how sure that is")
 
 
 class RunLine(ReportPart):

@@ -17,7 +17,7 @@ from workflow.campaign.execution.remaining import (
 )
 from workflow.campaign.execution.repetition import StartedAttempt, to_attempt
 from workflow.campaign.execution.workplace import Workplace
-from workflow.campaign.ledger import RepetitionId
+from workflow.campaign.ledger import Attempt, RepetitionId
 from workflow.campaign.planning.job_allocation import job_allocation
 from workflow.campaign.planning.planned_trials import PlannedCampaign
 from workflow.errors import RunError
@@ -161,9 +161,10 @@ class _JobLoop:
         self.running.remove(each)
         brief = read_brief(each.start.run_dir)
         wall_s = brief.t - brief.started.t if brief.t is not None and brief.started is not None else 0.0
-        attempt = to_attempt(each.start, max(0.0, wall_s))
-        if each.cancelled and attempt.state == "failed":
-            attempt = replace(attempt, state="interrupted")
+        never_came = not each.job.job and not has_lease(each.start.run_dir)
+        attempt = counted_attempt(
+            to_attempt(each.start, max(0.0, wall_s)), cancelled=each.cancelled, never_came=never_came
+        )
         self.place.end(self.planned, each.identity, attempt)
         if each.index is None:
             self.how.say(f"{attempt.run}, a job of a trial that is no part of the campaign any more: {attempt.state}")
@@ -195,3 +196,13 @@ class _JobLoop:
             names = ", ".join(each.start.run_dir.name for each in self.running)
             text = f"{names}: not stopped within {duration(longest_s)}"
             raise RunError(text, "the next `wf campaign run` follows them")
+
+
+def counted_attempt(attempt: Attempt, *, cancelled: bool, never_came: bool) -> Attempt:
+    """An attempt as the campaign counts it: what ended without its programs is no fault of theirs.
+
+    `never_came`: the scheduler does not know its job. A driver that is killed while it submits one leaves such runs.
+    """
+    if attempt.state != "failed" or not (cancelled or never_came):
+        return attempt
+    return replace(attempt, state="interrupted" if cancelled else "lost")

@@ -12,23 +12,24 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from workflow.plan.plan_model import Plan
 from workflow.provenance.file_checksums import checksum
 from workflow.provenance.installed_versions import PACKAGES, versions, versions_of_stages
-from workflow.provenance.plan_files import NOT_NAMES, files_of
+from workflow.provenance.plan_files import ExaminedPlan, files_of
 from workflow.spec.load import Loaded
 
 KEY_LENGTH = 12
-# Texts for people, limits in time, and what is expected: they change no measured figure.
-_LEFT_OUT = NOT_NAMES | {"deadlines"}
+# Limits in time, as the texts for people and what is expected, which are not in `data`: they change no measured figure.
+_LEFT_OUT = {"deadlines"}
+# It says which of the parameters are files, for drawings.
+_LEFT_OUT_OF_STAGES = {"file_parameters"}
 
 
-def file_sums(plan: Plan, loaded: Loaded) -> dict[Path, str]:
+def file_sums(examined: ExaminedPlan, loaded: Loaded) -> dict[Path, str]:
     """The programs, inputs and Python modules of a plan with their checksums."""
     # What the pipeline, the site and the description of a component say is in the plan.
     return {
         path: _sum(path)
-        for path, role in files_of(plan, loaded).items()
+        for path, role in files_of(examined, loaded).items()
         if role in ("program", "input") or path.suffix == ".py"
     }
 
@@ -41,14 +42,18 @@ def changed_file(files: Mapping[Path, str]) -> Path | None:
     return next((path for path, known in files.items() if _sum(path) != known), None)
 
 
-def content_key(plan: Plan, loaded: Loaded, files: Mapping[Path, str]) -> str:
+def content_key(examined: ExaminedPlan, loaded: Loaded, files: Mapping[Path, str]) -> str:
     """The key of a plan: its decisions without paths, its files (`file_sums`) by checksum, and versions.
 
     A file of the plan that does not exist counts by its name. Hexadecimal digits, `KEY_LENGTH` of them.
     """
     sums = {str(path): f"<{path.name} {known}>" for path, known in files.items()}
-    data = _without_places(plan.model_dump(mode="json", exclude=_LEFT_OUT), sums, _places(loaded))
-    others = [each.versions for each in versions_of_stages(plan)]
+    kept = {name: part for name, part in examined.data.items() if name not in _LEFT_OUT}
+    kept["stages"] = [
+        {name: part for name, part in stage.items() if name not in _LEFT_OUT_OF_STAGES} for stage in kept["stages"]
+    ]
+    data = _without_places(kept, sums, _places(loaded))
+    others = [each.versions for each in versions_of_stages(examined.programs)]
     whole = json.dumps([data, sorted(sums.values()), key_versions(), others], sort_keys=True)
     return hashlib.sha256(whole.encode()).hexdigest()[:KEY_LENGTH]
 
@@ -77,7 +82,10 @@ def _places(loaded: Loaded) -> list[tuple[str, str]]:
 def _without_places(value: Any, sums: Mapping[str, str], places: list[tuple[str, str]]) -> Any:
     """JSON-like data in which files stand by their checksum, and folders by what they are."""
     if isinstance(value, dict):
-        return {_without_places(key, sums, places): _without_places(item, sums, places) for key, item in value.items()}
+        return {
+            _without_places(key, sums, places) if "/" in key else key: _without_places(item, sums, places)
+            for key, item in value.items()
+        }
     if isinstance(value, list):
         return [_without_places(item, sums, places) for item in value]
     if not isinstance(value, str) or "/" not in value:

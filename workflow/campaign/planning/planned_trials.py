@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from workflow.campaign.file.trials import Trial, make_trials, settings_of, short
 from workflow.campaign.planning.content_key import content_key, file_sums
 from workflow.errors import Problem, SpecError
 from workflow.plan.plan_model import Plan, StagePlan
+from workflow.provenance.plan_files import LookedUp, examine
 from workflow.report_figures import FigureName, to_figure_name
 from workflow.spec.check import Library
 from workflow.spec.load import Loaded, load_pipeline
@@ -87,24 +90,50 @@ def plan_campaign(campaign: Campaign, decide: Decide) -> PlannedCampaign:
     refused: list[RefusedTrial] = []
     baselines: dict[str, ReadyTrial] = {}
     without_io = settings_of(campaign.root, ("baseline", "set")) if campaign.spec.baseline is not None else []
-    limit, library = _deadline(campaign), Library(Path(campaign.pipeline).absolute().parent)
-    for trial in trials:
-        planned = _planned(campaign, trial, limit, decide, library)
-        if isinstance(planned, ReadyTrial) and without_io:
-            twin = _planned(campaign, trial.with_settings(without_io), limit, decide, library)
-            if isinstance(twin, ReadyTrial):
-                baselines.setdefault(twin.key, replace(twin, is_baseline=True))
-                planned = replace(planned, baseline=twin.key)
+    shared = _Shared(_deadline(campaign), decide, Library(Path(campaign.pipeline).absolute().parent), LookedUp())
+    with _without_collector():
+        for trial in trials:
+            planned = _planned(campaign, trial, shared)
+            if isinstance(planned, ReadyTrial) and without_io:
+                twin = _planned(campaign, trial.with_settings(without_io), shared)
+                if isinstance(twin, ReadyTrial):
+                    baselines.setdefault(twin.key, replace(twin, is_baseline=True))
+                    planned = replace(planned, baseline=twin.key)
+                else:
+                    planned = RefusedTrial(trial, twin.problems)
+            if isinstance(planned, ReadyTrial):
+                ready.append(planned)
             else:
-                planned = RefusedTrial(trial, twin.problems)
-        if isinstance(planned, ReadyTrial):
-            ready.append(planned)
-        else:
-            refused.append(planned)
+                refused.append(planned)
     problems = [*_twins(ready), *(_unknown_figures(campaign, ready) if ready else [])]
     if problems:
         raise SpecError(problems)
     return PlannedCampaign(campaign, (*ready, *baselines.values()), tuple(refused))
+
+
+@dataclass(frozen=True)
+class _Shared:
+    """What all trials of a campaign have in common while they are planned."""
+
+    limit: Setting
+    decide: Decide
+    library: Library
+    looked_up: LookedUp
+
+
+@contextlib.contextmanager
+def _without_collector() -> Iterator[None]:
+    """All that is planned is kept: Python's collector of cycles would look through it again and again, for nothing."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled and not gc.get_freeze_count():
+            gc.freeze()  # and so among the old ones, without a look at each
+            gc.unfreeze()
+        if enabled:
+            gc.enable()
 
 
 def _deadline(campaign: Campaign) -> Setting:
@@ -115,19 +144,18 @@ def _deadline(campaign: Campaign) -> Setting:
     return Setting("deadlines.run", Node(campaign.spec.deadline, place, place))
 
 
-def _planned(
-    campaign: Campaign, trial: Trial, limit: Setting, decide: Decide, library: Library
-) -> ReadyTrial | RefusedTrial:
-    settings = [limit, *trial.of_pipeline]
+def _planned(campaign: Campaign, trial: Trial, shared: _Shared) -> ReadyTrial | RefusedTrial:
+    settings = [shared.limit, *trial.of_pipeline]
     try:
         loaded = load_pipeline(
-            campaign.pipeline, profiles=trial.profiles, site=campaign.site, settings=settings, library=library
+            campaign.pipeline, profiles=trial.profiles, site=campaign.site, settings=settings, library=shared.library
         )
-        plan = decide(loaded, trial.of_site)
+        plan = shared.decide(loaded, trial.of_site)
     except SpecError as error:
         return RefusedTrial(trial, tuple(_placed(problem, trial, campaign) for problem in error.problems))
-    files = file_sums(plan, loaded)
-    return ReadyTrial(trial, loaded, plan, content_key(plan, loaded, files), files=files)
+    examined = examine(plan, loaded, shared.looked_up)
+    files = file_sums(examined, loaded)
+    return ReadyTrial(trial, loaded, plan, content_key(examined, loaded, files), files=files)
 
 
 def _placed(problem: Problem, trial: Trial, campaign: Campaign) -> Problem:

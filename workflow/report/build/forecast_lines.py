@@ -53,8 +53,10 @@ def _term_lines(stage: StageForecast, seen: StepTerms) -> list[ForecastLine]:
     moving: dict[str, list[Term]] = {}
     for term in stage.terms:
         if term.name == "compute":
-            lines.append(_line(f"{stage.name}: compute", "s", term.seconds, _median(seen.compute)))
-        elif term.name != "hand over":
+            # Steps that a thread writes behind make the computing longer: both are recorded as one.
+            behind = [each.seconds for each in stage.terms if each.name == "write behind"]
+            lines.append(_line(f"{stage.name}: compute", "s", together([term.seconds, *behind]), _median(seen.compute)))
+        elif term.name not in ("hand over", "write behind"):
             moving.setdefault(term.stream, []).append(term)
     for stream, terms in moving.items():
         io = next((values for (name, _), values in seen.io.items() if name == stream), [])

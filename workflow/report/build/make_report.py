@@ -69,5 +69,5 @@ def _make_run(records: Records, stages: list[StagePart]) -> RunPart:
         ended=None if state.started is None else state.t, wall_s=wall_s,
         host=state.host, pid=state.pid, site=plan.site, wf_version=plan.wf_version,
         overlap=busy / wall_s if busy is not None and wall_s else None, limited_by=limit.stage,
-        limit_unknown=limit.why_unknown,
+        limit_unknown=limit.why_unknown, limit_evidence=limit.evidence,
     )  # fmt: skip

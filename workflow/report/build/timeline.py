@@ -53,6 +53,9 @@ def make_lane(stage: StagePart, metrics: StageMetrics, start: float, end: float,
     if in_open_s > SHORTEST_S:
         last = end if stage.ended is None else stage.ended
         spans.append(ActivitySpan(last - in_open_s, last, "open", -1))
+    # What counts as computing in the sums is drawn as that: of a stage that succeeded also what followed its last step.
+    if stage.state == "succeeded" and metrics.ended is not None and metrics.compute_after_s > SHORTEST_S:
+        spans.append(ActivitySpan(metrics.ended - metrics.compute_after_s, metrics.ended, "compute", -1))
     if metrics.step_count <= MOST_STEPS:
         return Lane(stage, spans=spans)
     return Lane(stage, intervals=shares(spans, start, end, INTERVALS))

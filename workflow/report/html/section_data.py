@@ -150,7 +150,8 @@ def make_time_shares(report: Report) -> list[TimeShares]:
     rows = []
     for stage in report.stages:
         if parts := stage.parts():
-            named = (activity for activity in ("compute", "io", "wait", "cpu", "ready") if activity in parts)
+            # All that is in the bar, so that the shares are the whole.
+            named = (activity for activity in ACTIVITIES if parts.get(activity, 0.0) >= 0.005)
             text = " · ".join(f"{svg_charts.LABELS[activity]} {percent(parts[activity])}" for activity in named)
             bar = svg_charts.share_bar(parts, f"{stage.name}: {text}")
             rows.append(TimeShares(stage.name, bar, f"{text} of {duration(stage.wall_s)}"))

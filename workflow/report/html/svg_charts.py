@@ -55,7 +55,7 @@ def _steps(spans: Sequence[ActivitySpan], start: float, scale: float, height: in
     rects = []
     for part in spans:
         where = f"{part.stream}, step {part.step}" if part.step >= 0 else part.stream
-        what = f"{where}: {LABELS[part.activity]}"
+        what = f"{where}: {LABELS[part.activity]}" if where else LABELS[part.activity]
         rects.append(
             f'<rect class="{part.activity}" x="{(part.start - start) * scale:.2f}" '
             f'width="{max(0.05, (part.end - part.start) * scale):.2f}" height="{height}">'

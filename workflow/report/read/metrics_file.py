@@ -56,7 +56,8 @@ class StageMetrics:
     closed: dict[EndOfStream, CloseRecord] = field(default_factory=dict)
     accuracy: dict[str, list[dict[str, Any]]] = field(default_factory=dict)  # stream → of each variable
     compressed: dict[str, list[str]] = field(default_factory=dict)  # stream → variables that it wrote with an operator
-    compute_after_s: float = 0.0  # after the last stream call
+    compute_after_s: float = 0.0  # after the last stream call, until `ended`
+    ended: float | None = None  # Unix s; None: it left no last line
     unreadable: int = 0
     lost: int = 0  # lines that the stage could not write
     _reopened: dict[EndOfStream, int] = field(default_factory=dict)  # records before the end was opened again
@@ -134,6 +135,7 @@ def _add(metrics: StageMetrics, record: dict[str, Any]) -> None:
             metrics.lost += int(record["lines"])
         case "end":
             metrics.compute_after_s = float(record.get("compute_s", 0.0))
+            metrics.ended = float(record["t"])
 
 
 def _to_step(record: dict[str, Any]) -> StepRecord:

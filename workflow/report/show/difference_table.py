@@ -26,6 +26,10 @@ def amount_text(amount: float | None) -> str:
     return NOTHING if amount is None else f"{amount:.3g}"
 
 
+MEANING = (
+    "step: the first one that differs (+ how many more do); values: how many differ in these steps; largest: the "
+    "largest |A - B|; relative: the largest |A - B| ÷ max(|A|, |B|); at: the index of the largest in the first step"
+)
 DIFFERENCE_COLUMNS: list[Column[DifferenceRow]] = [
     text_column("file", lambda row: row.path),
     text_column("variable", lambda row: row.found.name or NOTHING),

@@ -16,7 +16,7 @@ from workflow.plan.plan_model import RUN_DIR, EndPlan, OperatorPlan, Plan, Stage
 from workflow.report.show.expectation_table import planned_expectation_table
 from workflow.report.show.node_map import has_node_map
 from workflow.report.show.stream_table import engine_text
-from workflow.report.show.text_table import Column, Table, make_table, number_column, prose_column, text_column
+from workflow.report.show.text_table import GAP, Column, Table, make_table, number_column, prose_column, text_column
 from workflow.spec.suggest import shortened
 
 LONGEST_PROGRAM = 40
@@ -34,36 +34,37 @@ PLAN_STREAM_COLUMNS: list[Column[StreamPlan]] = [
     text_column("stream", lambda stream: stream.name),
     text_column("from, to", lambda stream: f"{stream.writer} → {', '.join(stream.readers)}"),
     text_column("engine", lambda stream: engine_text(stream)),
-    text_column("coupling", lambda stream: stream.coupling, gives_way=2),
-    prose_column("queue", lambda stream: queue_text(stream), gives_way=3),
-    text_column("path", lambda stream: path_text(stream), gives_way=1),
+    text_column("coupling", lambda stream: stream.coupling, gives_way=3),
+    prose_column("queue", lambda stream: queue_text(stream), gives_way=4),
+    text_column("path", lambda stream: path_text(stream), gives_way=2),
 ]
 
 
 class EndRow(NamedTuple):
-    """One end of a stream, and its stage."""
+    """One end of a stream, and the stages that have it with the same parameters."""
 
-    stage: str
+    stages: tuple[str, ...]
     end: EndPlan
 
 
 END_COLUMNS: list[Column[EndRow]] = [
     text_column("stream", lambda row: row.end.stream),
-    text_column("end", lambda row: f"{row.stage} {row.end.side}s"),
+    prose_column("end", lambda row: f"{', '.join(row.stages)} {row.end.side}{'s' if len(row.stages) == 1 else ''}"),
     prose_column("engine parameters", lambda row: parameters_text(row.end)),
 ]
 
 
 class TransportRow(NamedTuple):
-    """How SST moves the data of a stream, and why."""
+    """How SST moves the data of these streams, and why."""
 
-    stream: StreamPlan
+    streams: tuple[str, ...]
+    transport: str
     reason: str
 
 
 TRANSPORT_COLUMNS: list[Column[TransportRow]] = [
-    text_column("stream", lambda row: row.stream.name),
-    text_column("transport", lambda row: row.stream.transport or NOTHING),
+    prose_column("stream", lambda row: ", ".join(row.streams)),
+    text_column("transport", lambda row: row.transport),
     prose_column("because", lambda row: row.reason),
 ]
 
@@ -123,26 +124,40 @@ def added_table(plan: Plan) -> Table:
 
 
 def plan_stream_table(plan: Plan) -> Table:
-    """How the stages will be connected."""
-    return make_table(PLAN_STREAM_COLUMNS, plan.streams)
+    """How the stages will be connected; the variables where units of some are known."""
+    units = {each.name: units_text(plan, each.name) for each in plan.streams}
+    own: Column[StreamPlan] = prose_column("units", lambda stream: units[stream.name] or NOTHING, gives_way=1)
+    return make_table([*PLAN_STREAM_COLUMNS, *([own] if any(units.values()) else [])], plan.streams)
+
+
+def units_text(plan: Plan, stream: str) -> str:
+    """`position Å, velocity Å/ps`, as far as pipeline and components state them."""
+    ends = [end for stage in plan.stages for end in stage.ends if end.stream == stream]
+    units = {name: unit for end in ends for name, unit in end.units.items()}
+    return ", ".join(f"{name} {unit}" for name, unit in units.items())
 
 
 def end_table(plan: Plan) -> Table:
     """The engine parameters at each end of each stream."""
-    rows = [
-        EndRow(stage.name, end)
-        for stream in plan.streams
-        for stage in plan.stages
-        for end in stage.ends
-        if end.stream == stream.name
-    ]
-    return make_table(END_COLUMNS, rows)
+    same: dict[tuple[str, str, str], EndRow] = {}
+    ends = [(stage.name, end) for stage in plan.stages for end in stage.ends]
+    for stream in plan.streams:
+        for stage, end in ends:
+            if end.stream == stream.name:
+                key = (stream.name, end.side, parameters_text(end))
+                before = same[key].stages if key in same else ()
+                same[key] = EndRow((*before, stage), end)
+    return make_table(END_COLUMNS, same.values())
 
 
 def transport_table(plan: Plan) -> Table:
     """How SST moves the data of each stream, where there was a choice."""
-    rows = [TransportRow(each, plan.reasons.get(f"streams.{each.name}.transport", "")) for each in plan.streams]
-    return make_table(TRANSPORT_COLUMNS, [row for row in rows if row.reason])
+    same: dict[tuple[str, str], tuple[str, ...]] = {}
+    for each in plan.streams:
+        if reason := plan.reasons.get(f"streams.{each.name}.transport", ""):
+            key = (each.transport or NOTHING, reason)
+            same[key] = (*same.get(key, ()), each.name)
+    return make_table(TRANSPORT_COLUMNS, [TransportRow(names, *key) for key, names in same.items()])
 
 
 def environment_settings(plan: Plan) -> list[SettingOfStages]:
@@ -154,6 +169,16 @@ def environment_settings(plan: Plan) -> list[SettingOfStages]:
             if reason and name not in ("SstVerbose", "OMP_NUM_THREADS"):
                 stages.setdefault((f"{name}={value}", reason), []).append(stage.name)
     return [SettingOfStages(names, *key) for key, names in stages.items()]
+
+
+def setting_lines(each: SettingOfStages, width: int) -> list[str]:
+    """`sim, pdf: NAME=VALUE`; too long for this width, a line for each part of the value, which `:` separates."""
+    whole = f"{', '.join(each.stages)}: {each.setting}"
+    name, _, value = each.setting.partition("=")
+    if len(whole) + GAP <= width or ":" not in value:
+        return [whole]
+    parts = value.split(":")
+    return [f"{', '.join(each.stages)}: {name}=", *(f"    {part}:" for part in parts[:-1]), f"    {parts[-1]}"]
 
 
 def nodes_table(plan: Plan) -> Table:

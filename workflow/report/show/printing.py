@@ -15,7 +15,7 @@ from workflow.errors import EXIT_OK, EXIT_VIOLATED, Problem, to_message, to_note
 from workflow.formatting import moment, plural
 from workflow.messages import WIDEST, message_lines, read_sources
 from workflow.report.show.expectation_table import expectation_messages, expectation_table, expectations_text
-from workflow.report.show.rich_terminal import COLOURS, draw_table, make_output, say, say_parts, say_prose
+from workflow.report.show.rich_terminal import COLOURS, UNLIMITED, draw_table, make_output, say, say_parts, say_prose
 from workflow.report.show.run_summary import (
     compression_lines,
     fault_messages,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 def show_report(report: Report, console: Console | PlainOutput | None = None) -> None:
     """The whole report."""
-    from workflow.report.show.stage_table import stage_table
+    from workflow.report.show.stage_table import SHARES, stage_table
 
     console = console or make_output()
     run = report.run
@@ -48,6 +48,7 @@ def show_report(report: Report, console: Console | PlainOutput | None = None) ->
     say(console, f"  {summary(report)}")
     _show_fault(report, console)
     draw_table(console, stage_table(report, "terminal"))
+    say(console, SHARES, "dim", wrap=True)
     _show_streams(console, report, "terminal")
     draw_table(console, expectation_table(report, "terminal"))
     for line in (*limit_lines(report), *compression_lines(report)):
@@ -96,7 +97,7 @@ def _show_fault(report: Report, console: Console | PlainOutput) -> None:
 def show_plan(plan: Plan, console: Console | PlainOutput | None = None) -> None:
     """Everything that was decided, for people; `wf plan --json` has all of it."""
     from workflow.report.show.node_map import has_node_map, job_text, node_map
-    from workflow.report.show.plan_tables import environment_settings, launch_lines, plan_tables
+    from workflow.report.show.plan_tables import environment_settings, launch_lines, plan_tables, setting_lines
 
     console = console or make_output()
     stages, streams = plural(len(plan.stages), "stage"), plural(len(plan.streams), "stream")
@@ -106,7 +107,8 @@ def show_plan(plan: Plan, console: Console | PlainOutput | None = None) -> None:
     if settings := environment_settings(plan):
         say(console, "\nenvironment", "bold")
     for each in settings:
-        say(console, f"  {', '.join(each.stages)}: {each.setting}")
+        for line in setting_lines(each, getattr(console, "width", UNLIMITED)):
+            say(console, f"  {line}")
         say_prose(console, each.reason, indent=4)
     if has_node_map(plan):
         say(console, "\nnode map", "bold")
@@ -173,13 +175,15 @@ def show_errors(problems: Sequence[Problem]) -> None:
 
 def show_comparison(comparison: Comparison, console: Console | PlainOutput | None = None) -> None:
     """The verdict, then every difference."""
-    from workflow.report.show.difference_table import difference_table
+    from workflow.report.show.difference_table import MEANING, difference_table
 
     console = console or make_output()
     colour = "green" if comparison.identical else "bold red"
     say(console, comparison.to_text(), colour)
     say(console, f"  A: {comparison.a}\n  B: {comparison.b}")
     draw_table(console, difference_table(comparison))
+    if not comparison.identical:
+        say(console, MEANING, "dim", wrap=True)
     for side, names in (("A", comparison.only_a), ("B", comparison.only_b)):
         if names:
             say(console, f"only in {side}, not compared: {', '.join(names)}", "dim")

@@ -59,15 +59,13 @@ def total_text(report: Report) -> str:
 
 
 def limit_lines(report: Report) -> list[str]:
-    """Why it is not known what limited the run and its streams."""
-    lines = (
-        [f"the run as a whole: limited by: not known, because {report.run.limit_unknown}"]
-        if report.run.limit_unknown
-        else []
-    )
-    same = report.run.limit_unknown
+    """How sure it is what limited the run; why it is not known of the run and its streams."""
+    run = report.run
+    lines = [f"the run was limited by {run.limited_by}: {run.limit_evidence}"] if run.limit_evidence else []
+    lines += [f"what limited the run is not known: {run.limit_unknown}"] if run.limit_unknown else []
+    same = run.limit_unknown
     return lines + [
-        f"{stream.name}: limited by: not known, because {stream.limit_unknown}"
+        f"what limited stream {stream.name} is not known: {stream.limit_unknown}"
         for stream in report.streams
         if stream.limit_unknown not in ("", same)
     ]

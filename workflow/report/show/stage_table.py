@@ -31,6 +31,19 @@ def time_and_share(stage: StagePart, part: Activity) -> str:
     return seconds if share is None else f"{seconds} ({percent(share)})"
 
 
+SHARES = (
+    "computing + moving data + waiting + rest = time; rest: opening the streams, start and end of the program. "
+    "CPU: CPU time of all its processes ÷ time."
+)
+
+
+def rest_share(stage: StagePart) -> float | None:
+    """What is left of the time of a stage beside computing, moving data and waiting."""
+    shares = [stage.share(part) for part in ("open", "other")]
+    known = [share for share in shares if share is not None]
+    return sum(known) if known else None
+
+
 # On a terminal only the shares fit.
 STAGE_COLUMNS: list[Column[StagePart]] = [
     text_column("stage", lambda stage: stage.name, EVERYWHERE),
@@ -42,9 +55,10 @@ STAGE_COLUMNS: list[Column[StagePart]] = [
     number_column("computing", lambda stage: time_and_share(stage, "compute"), PAGE),
     number_column("computing", lambda stage: percent(stage.share("compute")), TERMINAL),
     number_column("moving data", lambda stage: time_and_share(stage, "io"), PAGE),
-    number_column("moving", lambda stage: percent(stage.share("io")), TERMINAL, gives_way=6),
+    number_column("moving", lambda stage: percent(stage.share("io")), TERMINAL, gives_way=7),
     number_column("waiting", lambda stage: time_and_share(stage, "wait"), PAGE),
-    number_column("waiting", lambda stage: percent(stage.share("wait")), TERMINAL, gives_way=7),
+    number_column("waiting", lambda stage: percent(stage.share("wait")), TERMINAL, gives_way=8),
+    number_column("rest", lambda stage: percent(rest_share(stage)), gives_way=6),
     number_column("CPU time", lambda stage: time_and_share(stage, "cpu"), PAGE),
     number_column("CPU", lambda stage: percent(stage.share("cpu")), TERMINAL, gives_way=5),
     number_column("steps in", lambda stage: number(stage.steps_in), PAGE),
