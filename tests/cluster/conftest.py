@@ -14,12 +14,20 @@ PREFIX = "test-"
 
 
 @pytest.fixture(scope="session")
-def start_cluster() -> Iterator[Callable[[ClusterSettings], SlurmCluster]]:
-    """Starts a cluster, which is stopped at the end of the session unless the test has done it."""
+def started() -> Iterator[list[SlurmCluster]]:
+    """The clusters of this session, which are stopped at its end unless a test has done it."""
     if missing := missing_for_cluster():
         pytest.skip("; ".join(missing))
     _stop_abandoned()
-    started: list[SlurmCluster] = []
+    clusters: list[SlurmCluster] = []
+    yield clusters
+    for cluster in clusters:
+        cluster.stop()
+
+
+@pytest.fixture(scope="session")
+def start_cluster(started: list[SlurmCluster]) -> Callable[[ClusterSettings], SlurmCluster]:
+    """Starts a cluster."""
 
     def start(settings: ClusterSettings) -> SlurmCluster:
         cluster = SlurmCluster(f"{PREFIX}{os.getpid()}-{len(started)}", settings)
@@ -27,9 +35,15 @@ def start_cluster() -> Iterator[Callable[[ClusterSettings], SlurmCluster]]:
         cluster.start()
         return cluster
 
-    yield start
+    return start
+
+
+@pytest.fixture(autouse=True)
+def whole(started: list[SlurmCluster]) -> None:
+    """Each test finds clusters without jobs, and all of their nodes on, whatever the test before it has left."""
     for cluster in started:
-        cluster.stop()
+        if cluster.is_running():
+            cluster.make_whole()
 
 
 @pytest.fixture(scope="session")

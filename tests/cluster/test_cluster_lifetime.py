@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.slurm_cluster import ClusterSettings, SlurmCluster
+from tests.support.slurm_cluster.cluster import ENDED
 from tests.support.slurm_cluster.network import cables
 from tests.support.slurm_cluster.node import processes_in
 from tests.support.waiting import wait_until
@@ -108,6 +109,19 @@ def test_jobs_go_on_while_the_controller_is_down(fragile: SlurmCluster, tmp_path
     wait_until(lambda: (tmp_path / "job").read_text() == "went on\n", "the job's output", 20)
     fragile.start_controller()
     fragile.wait_for_job(job, "COMPLETED")
+
+
+def test_a_cluster_that_a_test_has_left_broken_is_made_whole(fragile: SlurmCluster) -> None:
+    """A node that is off, one that Slurm waits for in vain, a job that waits for both."""
+    running = fragile.submit("--nodes=1", "--nodelist=n1", "--output=/dev/null", "--wrap=sleep 1000")
+    waiting = fragile.submit("--nodes=2", "--output=/dev/null", "--wrap=true")
+    wait_for_processes(fragile, "n1", ["sleep", "1000"])
+    (daemon,) = fragile.run_on("n1", ["pgrep", "-x", "slurmd"]).stdout.split()
+    assert fragile.run_on("n1", ["kill", "-STOP", daemon]).returncode == 0
+    fragile.kill_node("n2")
+    fragile.make_whole(patience_s=1)
+    assert sorted(fragile.client("srun", "--nodes=2", "hostname").split()) == ["n1", "n2"]
+    assert {fragile.job_state(job) for job in (running, waiting)} <= {*ENDED}
 
 
 def test_two_clusters_do_not_meet(cluster: SlurmCluster, fragile: SlurmCluster) -> None:

@@ -5,18 +5,18 @@ from __future__ import annotations
 import shutil
 import signal
 import subprocess
-import time
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from tests.support.campaigns import CampaignFolder
+from tests.support.waiting import wait_until
 from workflow.run.control_requests import send_request
 from workflow.run.processes.process_reaper import find_members
 
 VALUES, REPETITIONS = 6, 8
-WAIT_S = 60.0
+WAIT_S = 120.0
 
 
 def start(campaign: CampaignFolder) -> subprocess.Popen[bytes]:
@@ -27,10 +27,7 @@ def start(campaign: CampaignFolder) -> subprocess.Popen[bytes]:
 
 
 def wait_for(campaign: CampaignFolder, event: str, count: int) -> None:
-    end = time.monotonic() + WAIT_S
-    while len(campaign.records(event)) < count:
-        assert time.monotonic() < end, f"there are never {count} lines `{event}`: {campaign.records(event)[-3:]}"
-        time.sleep(0.005)
+    wait_until(lambda: len(campaign.records(event)) >= count, f"{count} lines `{event}`", WAIT_S, every_s=0.005)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT], ids=lambda number: number.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -16,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.chains import make_plan, make_stage, write_run
-from tests.support.waiting import wait_until
+from tests.support.waiting import WITHIN_S, wait_until
 from workflow.launch.allocation import Allocation, Host
 from workflow.launch.process_spec import ProcessSpec, make_process
 from workflow.plan.launch_requests import Received, stage_request
@@ -158,11 +159,11 @@ def test_guard_ends_the_run_when_the_lease_is_not_renewed(run_dir: Path, crew: C
     start_sleeper(crew, run_dir)
     wait_until(lambda: any(report.ranks for report in guard.reports()), "a report of the rank")
     write_lease(run_dir, 1)
-    wait_until(lambda: not find_members(str(run_dir)), "the end of all processes", 15.0)
+    wait_until(lambda: not find_members(str(run_dir)), "the end of all processes")
     wait_until(lambda: guard.process.poll() is not None, "the end of the guard")
     assert guard.process.returncode == 0
-    # On a busy machine it looks a little later.
-    assert re.match(r"no heartbeat of the supervisor for 1\d s", guard.reports()[-1].text)
+    said = re.match(r"no heartbeat of the supervisor for (\d+) s", guard.reports()[-1].text)
+    assert said and int(said[1]) >= 10
 
 
 def test_guard_ends_nothing_while_the_supervisor_speaks_through_its_launcher(
@@ -188,7 +189,7 @@ def test_guard_leaves_other_runs_alone(run_dir: Path, tmp_path: Path, crew: Crew
     pid = start_sleeper(crew, run_dir)
     guarded = Guarded(other)
     try:
-        guarded.process.wait(20.0)
+        guarded.process.wait(WITHIN_S)
     finally:
         guarded.close()
     assert find_members(str(run_dir)) == {pid}
@@ -221,7 +222,7 @@ def test_guard_is_not_held_up_by_a_full_pipe(run_dir: Path, crew: Crew) -> None:
     argv = [sys.executable, "-I", "-S", node_guard.__file__, str(run_dir)]
     process = subprocess.Popen(argv, stdout=writer, start_new_session=True)
     try:
-        wait_until(lambda: not find_members(str(run_dir)), "the end of all processes", 20.0)
+        wait_until(lambda: not find_members(str(run_dir)), "the end of all processes")
     finally:
         process.kill()
         process.wait()
@@ -259,7 +260,13 @@ def test_guards_of_two_nodes_start_speak_and_end(run_dir: Path) -> None:
         assert {(event.node, event.host) for event in events if isinstance(event, NodeSeen)} == {(0, "n1"), (1, "n2")}
     finally:
         guards.close()
-    wait_until(lambda: not guards_running(run_dir), "the end of the guards", 3.0)
+    beats = itertools.count(10**6)
+
+    def ended() -> bool:
+        write_lease(run_dir, next(beats))  # or a guard would end because nobody gives a sign of life
+        return not guards_running(run_dir)
+
+    wait_until(ended, "the end of the guards")
 
 
 def guards_running(run_dir: Path) -> list[int]:

@@ -39,6 +39,6 @@ def test_a_message_for_another_process_stops_the_run_and_is_named(tmp_path: Path
     assert "Run it again" in reason and "`make adios2-mpi`" in reason
     stops = [event for event in outcome.events() if isinstance(event, StopRequested)]
     assert [stop.reason for stop in stops] == [reason]
-    # Long before the deadline of 60 s: the log is looked at every second.
-    assert stops[0].t - faults[0].t < 5.0
+    # By the log, and not by the deadline of a stage that waits for the message.
+    assert outcome.passed_deadlines() == []
     outcome.assert_tidy()

@@ -1,16 +1,16 @@
-"""What goes wrong in a launch line of several stages: all of it ends within seconds, and who is at fault is named."""
+"""What goes wrong in a launch line of several stages: all of it ends, and who is at fault is named."""
 
 from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support import waiting
 from tests.support.ssc_runs import STAGED, command, logs, need_mpi, running
 from workflow.formats.rank_files import EXITS_FILE
 from workflow.report.report_files import read_report
@@ -18,7 +18,7 @@ from workflow.run.events import StageExited
 from workflow.run.events_file import read_events
 from workflow.run.processes.process_reaper import find_members
 
-WITHIN_S = 60.0  # much more than it takes on any machine
+WITHIN_S = 120.0  # much more than it takes on any machine
 PIPELINE = """
 stages:
   md: {command: %s, ranks: %d, writes: {atoms: {}}}
@@ -44,12 +44,11 @@ def pipeline(ranks: int = 1, **options: str) -> str:
     )  # fmt: skip
 
 
-def wait_until(condition: Callable[[], Any], what: str, folder: Path, within_s: float = WITHIN_S) -> Any:
-    deadline = time.monotonic() + within_s
-    while not (found := condition()):
-        assert time.monotonic() < deadline, f"{what}: not within {within_s} s{logs(folder)}"
-        time.sleep(0.01)
-    return found
+def wait_until(condition: Callable[[], object], what: str, folder: Path) -> None:
+    try:
+        waiting.wait_until(condition, what, WITHIN_S)
+    except TimeoutError as error:
+        raise TimeoutError(f"{error}{logs(folder)}") from None
 
 
 def flows(folder: Path) -> bool:
@@ -127,7 +126,7 @@ def test_a_program_that_fails_before_mpi_does_not_leave_the_others_waiting(tmp_p
     program.write_text("import no_such_module\n")
     text = pipeline().replace(command(STAGED), command(program), 1)
     with running(tmp_path, text) as process:
-        wait_until(lambda: process.poll() is not None, "the end", tmp_path, within_s=30)
+        wait_until(lambda: process.poll() is not None, "the end", tmp_path)
         report = end_of(tmp_path, process)
     assert report.run.stage == "saxs", report.run.reason + logs(tmp_path)
     assert "ended with exit code 1" in report.run.reason

@@ -21,7 +21,7 @@ from tests.support.waiting import wait_until
 from workflow.errors import RunError
 from workflow.run import detached
 from workflow.run.detached import start_detached
-from workflow.run.lease import read_lease
+from workflow.run.lease import Lease, read_lease
 from workflow.run.processes.process_reaper import end_members, find_members
 
 PIPELINE = """
@@ -95,6 +95,8 @@ def test_a_detached_run_goes_on_and_is_watched_and_cancelled_by_others(home: Pat
     assert (line["name"], line["state"], line["site"]) == (run.name, "running", "local")
 
     watch = start(home, "watch", run.name)
+    assert watch.stdout is not None
+    assert any("sim: started, 1 rank" in line for line in watch.stdout), "it watches"
     other = start(home, "watch", run.name)
     other.kill()
     other.communicate()
@@ -103,7 +105,6 @@ def test_a_detached_run_goes_on_and_is_watched_and_cancelled_by_others(home: Pat
     assert f"{run.name}: interrupted (interrupted by `wf cancel` (" in said
     seen, _ = watch.communicate(timeout=WITHIN_S)
     assert watch.returncode == 130, seen
-    assert "sim: started, 1 rank" in seen
     assert "held: interrupted" in seen
     assert last_event(run)["state"] == "interrupted"
     assert find_members(str(run)) == set()
@@ -179,10 +180,9 @@ def test_cancel_now_does_not_wait_for_the_stages(home: Path) -> None:
     wf(home, "run", "p.yaml", "--detach")
     run = latest(home)
     wait_until((run / "stages/deaf/work/held").exists, "the deaf stage runs")
-    begin = time.monotonic()
+    # Sooner than the deadline of a stop: `wf` here waits for less.
     said = wf(home, "cancel", "--now")
     assert "interrupted" in said
-    assert time.monotonic() - begin < 100, "it waited for the stages"
 
 
 def test_a_run_whose_supervisor_and_guard_are_killed_is_lost_and_cancel_ends_what_is_left(home: Path) -> None:
@@ -224,8 +224,15 @@ def test_a_supervisor_that_cannot_start_is_reported_with_what_it_said(tmp_path: 
 def test_a_supervisor_that_does_not_take_the_run_in_time_is_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(detached, "START_S", 0.2)
+    monkeypatch.setattr(detached, "START_S", 0.0)
     monkeypatch.setattr(detached, "supervisor_command", lambda _: ["sh", "-c", "echo hello; exec sleep 100"])
+
+    # It has the time to say something, however busy the machine is.
+    def read(directory: Path) -> Lease | None:
+        wait_until(lambda: (directory / detached.OUTPUT_FILE).read_text() == "hello\n", "its words")
+        return read_lease(directory)
+
+    monkeypatch.setattr(detached, "read_lease", read)
     with pytest.raises(RunError, match=r"has not taken the run within 0 s \(process (\d+)\): hello") as caught:
         start_detached(tmp_path)
     pid = caught.value.message.partition("(process ")[2].partition(")")[0]

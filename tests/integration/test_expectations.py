@@ -134,12 +134,15 @@ def test_junit_has_a_case_for_each(home: Path) -> None:
     assert failed == ["stages.sim.figures.residual < 1e-6", "streams.field.bytes > 1 TB"]
 
 
-def test_a_run_that_keeps_all_exits_with_0(home: Path) -> None:
-    said = wf(home, "run", "pipeline.yaml", "--profile", "right", "--run-dir", "right")
+def test_a_run_that_keeps_all_exits_with_0(tmp_path: Path) -> None:
+    (tmp_path / "pipeline.yaml").write_text(PIPELINE)
+    said = wf(tmp_path, "run", "pipeline.yaml", "--profile", "right", "--run-dir", "right")
     assert ", 5 expectations kept)" in said and "error" not in said
 
 
-def test_a_detached_run_is_compared_when_it_ends_and_a_failed_one_is_not(home: Path) -> None:
+def test_a_detached_run_is_compared_when_it_ends_and_a_failed_one_is_not(tmp_path: Path) -> None:
+    home = tmp_path
+    (home / "pipeline.yaml").write_text(PIPELINE)
     wf(home, "run", "pipeline.yaml", "--detach", "--run-dir", "alone")
     assert "2 of 7 expectations not kept)" in wf(home, "watch", "alone", code=EXIT_VIOLATED)
     program = 'stages: {sim: {command: ["false"], expect: {wall_s: "< 1 h"}}}\n'
@@ -149,13 +152,14 @@ def test_a_detached_run_is_compared_when_it_ends_and_a_failed_one_is_not(home: P
     assert not (home / "failed/expectations.json").exists()
 
 
-def test_the_process_of_a_detached_run_writes_its_report_and_has_its_exit_code(home: Path) -> None:
+def test_the_process_of_a_detached_run_writes_its_report_and_has_its_exit_code(tmp_path: Path) -> None:
     """As a batch job executes it."""
     from workflow.api import create_run, load_pipeline, make_plan
     from workflow.run.detached import supervisor_command
 
-    loaded = load_pipeline(home / "pipeline.yaml")
-    run_dir = create_run(loaded, make_plan(loaded), home / "job")
+    (tmp_path / "pipeline.yaml").write_text(PIPELINE)
+    loaded = load_pipeline(tmp_path / "pipeline.yaml")
+    run_dir = create_run(loaded, make_plan(loaded), tmp_path / "job")
     done = subprocess.run(
         supervisor_command(run_dir), env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
         timeout=120,

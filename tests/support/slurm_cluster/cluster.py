@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 from tests.support.slurm_cluster import cgroups, network, node
@@ -96,6 +97,10 @@ class SlurmCluster:
             for host in self.hosts:
                 cgroups.remove_groups(self._group(host))
         shutil.rmtree(self.state)
+
+    def is_running(self) -> bool:
+        """Whether it has been started, and not stopped."""
+        return self.state.exists()
 
     def is_recorded(self) -> bool:
         """Whether the network and the settings of the cluster are known: not at the beginning of `start`."""
@@ -203,6 +208,24 @@ class SlurmCluster:
 
     def is_on(self, host: str) -> bool:
         return node.outer_pid(host, self.state) is not None
+
+    def make_whole(self, patience_s: float = 20) -> None:
+        """Cancel all jobs, and boot the nodes that are not idle within `patience_s` then: they are off, or a step that
+        Slurm has lost keeps them. Returns when all are idle."""
+        if not self.controller_runs():
+            self.start_controller()
+        if self.client("squeue", "--noheader").strip():
+            self.client("scancel", "--user=root")
+        with suppress(TimeoutError):
+            self.wait_for_state("idle", *self.hosts, deadline_s=patience_s)
+        states = self._node_states()
+        # Slurm learns late that a node is off.
+        lost = [host for host in self.hosts if states.get(host) != "idle" or not self.is_on(host)]
+        if lost:
+            # It gives up what it waits for there; a node that registers is up again.
+            self.client("scontrol", "update", f"NodeName={','.join(lost)}", "State=DOWN", "Reason=left so by a test")
+        for host in lost:
+            self.restart_node(host)
 
     # --- controller
 
