@@ -53,15 +53,19 @@ def is_alive(pid: int, not_after: float) -> bool:
         return False
     except PermissionError:
         pass  # alive, of another user
-    born = born_ticks(pid)
-    try:
-        lines = Path("/proc/stat").read_text().splitlines()
-        boot = next(int(line.split()[1]) for line in lines if line.startswith("btime "))
-    except (OSError, StopIteration, ValueError):
-        born = None
-    if born is None:
+    born, boot = born_ticks(pid), _boot_time()
+    if born is None or boot is None:
         return True  # the number is all that is known of it
     return born > 0 and boot + born / os.sysconf("SC_CLK_TCK") <= not_after + SLACK_S
+
+
+def _boot_time() -> float | None:
+    """When this machine was started, in Unix seconds; None where there is no /proc."""
+    try:
+        lines = Path("/proc/stat").read_text().splitlines()
+        return next(float(line.split()[1]) for line in lines if line.startswith("btime "))
+    except (OSError, StopIteration, ValueError):
+        return None
 
 
 def _bereft(stage: StagePart, lives: Liveness) -> StagePart:
