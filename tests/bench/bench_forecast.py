@@ -5,7 +5,7 @@ First `wf calibrate` measures memory, transports and files. Then each pipeline r
 file. After that the same pipelines run in other ways: by every transport that this ADIOS2 has, with another queue, with
 compression, written asynchronously. `forecast.json` of each run, made before it started, is compared with the time per
 step that its stages recorded. The error is |forecast ÷ measured − 1| of the writer's time per step; "inside" counts
-trials whose measured median lies between the quartiles of the forecast. Then the trials of three studies
+trials whose measured median lies in the interval of the forecast. Then the trials of three studies
 (examples/campaigns), each once, one after the other: what is not known of a trial is calibrated from its run, and every
 other one is forecast before it starts. Takes the Python that WF_MPI_PYTHON names, else this one.
 """
@@ -54,7 +54,7 @@ streams:
 
 
 Judged = tuple[float, bool, str]
-"""The error in percent, whether the measurement is inside the forecast's quartiles, and both in words."""
+"""The error in percent, whether the measurement is inside the forecast's interval, and both in words."""
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ def study_errors(folder: Path) -> dict[str, list[Judged]]:
 
 
 def judged(line: dict[str, Any], name: str) -> Judged:
-    """The error in percent, whether the measurement is inside the forecast's quartiles, and both in words."""
+    """The error in percent, whether the measurement is inside the forecast's interval, and both in words."""
     said = f"{name}: forecast {line['forecast'] * 1e3:.1f} ms, measured {line['measured'] * 1e3:.1f} ms"
     print(f"{100 * line['difference']:+6.1f} %  {said}", file=sys.stderr, flush=True)
     return abs(100 * line["difference"]), line["low"] <= line["measured"] <= line["high"], said
@@ -183,7 +183,7 @@ def summary(of: str, found: dict[str, list[Judged]]) -> list[Row]:
     return [
         streams.row(
             f"median error of the time per step{of}", statistics.median(error for error, _, _ in every), "%",
-            TARGET_PERCENT, "lower", f"{len(every)} trials; {inside} inside the forecast's quartiles",
+            TARGET_PERCENT, "lower", f"{len(every)} trials; {inside} inside the forecast's interval",
         ),
         streams.row(f"largest error{of}", worst[0], "%", better="lower", detail=worst[2]),
     ]  # fmt: skip

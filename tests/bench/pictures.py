@@ -123,7 +123,7 @@ def asynchronous(rows: Rows) -> Any:
     groups = dict.fromkeys(row["group"] for row in rows)
     _grouped(axes, {each: {row["curve"]: row for row in rows if row["group"] == each} for each in groups})
     axes.set(ylabel="ms that a step costs the writer", title="64 MB a step, 100 ms of computing between (BP5)")
-    _name(figure, axes, labels=[f"async: {word}" for word in ("off", "guided", "naive")])
+    _name(figure, axes, key="async")
     return figure
 
 
@@ -174,7 +174,7 @@ def pipe(rows: Rows) -> Any:
     figure, axes = pyplot.subplots(figsize=(WIDTH, 3.2), layout="constrained")
     _grouped(axes, {f"dumps of {name}": own for name, own in _by_group(rows).items()})
     axes.set(ylabel="s in a run of 12 dumps", title="Time of file writing that the simulation sees")
-    _name(figure, axes, labels=[f"async: {word}" for word in ("off", "pipe")])
+    _name(figure, axes, key="async")
     return figure
 
 
@@ -195,10 +195,11 @@ PICTURES: dict[str, Callable[[Rows], Any]] = {
 }  # fmt: skip
 
 
-def _name(figure: Any, axes: Axes, labels: Sequence[str] = (), columns: int = 0) -> None:
-    """What is drawn, below the picture: over the curves there is not always room."""
-    handles, own = axes.get_legend_handles_labels()
-    figure.legend(handles, labels or own, loc="outside lower center", ncols=columns or min(3, len(own)))
+def _name(figure: Any, axes: Axes, key: str = "", columns: int = 0) -> None:
+    """What is drawn, below the picture: over the curves there is not always room. `key`: whose values they show."""
+    handles, names = axes.get_legend_handles_labels()
+    labels = [f"{key}: {name}" if key else name for name in names]
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns or min(3, len(labels)))
 
 
 def _curves(axes: Axes, rows: Rows) -> None:

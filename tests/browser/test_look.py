@@ -122,11 +122,21 @@ class Looker:
 def test_a_shock_run_step_by_step(runs: dict[str, Path], open_page: PageOpener, tmp_path: Path) -> None:
     look_at(runs["shock"], page=tmp_path / "shock.html")
     looker = Looker(open_page(tmp_path / "shock.html"))
-    pattern = archived(runs["shock"] / "pattern.bp", "slice_intensity", "line_intensity", "line_q", "time")
+    pattern = archived(
+        runs["shock"] / "pattern.bp", "slice_intensity", "slice_horizontal", "line_intensity", "line_q", "time"
+    )
     atoms = archived(runs["shock"] / "atoms.bp", "position", "velocity")
     assert len(pattern) == len(atoms) == 4
 
-    looker.choose(variable="slice_intensity")
+    # It opens with the field that changes, at the last step, over the coordinates of its axes.
+    assert looker.state().startswith("slice_intensity in pattern.bp of keep: step 3")
+    assert looker.page.locator("h1").inner_text() == "shock"
+    looker.press("Home")
+    np.testing.assert_array_equal(looker.drawn()["x"], pattern[0]["slice_horizontal"])
+    # Spots on a background are logarithmic at first.
+    assert looker.page.locator("#logarithmic").is_checked()
+    np.testing.assert_allclose(looker.drawn()["z"], np.log10(pattern[0]["slice_intensity"]))
+    looker.do(lambda: looker.page.uncheck("#logarithmic"))
     for step in range(4):
         assert f"step {step}, time {pattern[step]['time'].item():.4g} ps" in looker.state()
         np.testing.assert_array_equal(looker.drawn()["z"], pattern[step]["slice_intensity"])
@@ -185,17 +195,18 @@ def test_planes_of_two_gray_scott_runs_and_their_difference(
     assert np.abs(looker.drawn(2)["z"]).max() > 1e-3, "two runs that differ are to be compared"
 
     # One run, then the other one, then only the difference.
-    looker.choose(shown="two", variable="U")
+    assert looker.page.locator("h1").inner_text() == "gray-scott: F=0.03 and F=0.04"
+    looker.choose(shown="F=0.04", variable="U")
     assert looker.page.locator("figure").count() == 1
     np.testing.assert_array_equal(looker.drawn()["z"], two[3]["U"][6])
-    looker.choose(shown="one")
+    looker.choose(shown="F=0.03")
     np.testing.assert_array_equal(looker.drawn()["z"], one[3]["U"][6])
-    looker.choose(shown="two − one")
+    looker.choose(shown="F=0.04 − F=0.03")
     np.testing.assert_array_equal(looker.drawn()["z"], (two[3]["U"] - one[3]["U"])[6])
 
     # The histogram: a curve over its edges, and a scalar over the steps.
     of_one = archived(runs["one"] / "histogram.bp", "pdf", "edges", "mean")
-    looker.choose(shown="one", variable="pdf")
+    looker.choose(shown="F=0.03", variable="pdf")
     np.testing.assert_array_equal(looker.drawn()["y"], of_one[3]["pdf"])
     np.testing.assert_array_equal(looker.drawn()["x"], (of_one[3]["edges"][1:] + of_one[3]["edges"][:-1]) / 2)
     looker.choose(variable="mean")
@@ -212,7 +223,7 @@ def test_a_page_says_what_is_thinned_reaches_no_network_and_needs_no_mouse(
     strides = json.loads(looker.page.locator("#model").text_content() or "")["files"][0]["views"][1]["strides"]
     assert f"every {ordinal(strides[2])} cell along axis 2, numbers with 7 digits" in said and max(strides) > 1
     assert f"field.bp: V: {said[len('Thinned: ') : -1]}" in written.thinned
-    values = archived(runs["one"] / "field.bp", "V")[0]["V"].astype(np.float32)[
+    values = archived(runs["one"] / "field.bp", "V")[3]["V"].astype(np.float32)[
         tuple(slice(None, None, n) for n in strides)
     ]
     np.testing.assert_array_equal(looker.drawn()["z"], values[values.shape[0] // 2])
@@ -228,9 +239,9 @@ def test_a_page_says_what_is_thinned_reaches_no_network_and_needs_no_mouse(
         if looker.page.evaluate("document.activeElement.id") == "step":
             break
         looker.page.keyboard.press("Tab")
-    looker.do(lambda: looker.page.keyboard.press("ArrowRight"))
-    assert "step 1" in looker.state()
-    assert looker.page.locator("#step").get_attribute("aria-valuetext") == "step 1 (2 of 4)"
+    looker.do(lambda: looker.page.keyboard.press("ArrowLeft"))
+    assert "step 2" in looker.state()
+    assert looker.page.locator("#step").get_attribute("aria-valuetext") == "step 2 (3 of 4)"
 
 
 def test_steps_without_a_column_and_equal_bytes_of_two_types(open_page: PageOpener, tmp_path: Path) -> None:
@@ -239,12 +250,20 @@ def test_steps_without_a_column_and_equal_bytes_of_two_types(open_page: PageOpen
             file[f"Step#{step}/position"] = np.arange(15.0).reshape(5, 3)
             file[f"Step#{step}/narrow"] = np.zeros(32, np.float32)
             file[f"Step#{step}/wide"] = np.zeros(16)
+            file[f"Step#{step}/dipole"] = np.arange(21.0).reshape(7, 3) + step
         file["Step#1/weight"] = np.arange(5.0)
     look_at(tmp_path / "run.h5", page=tmp_path / "page.html")
     looker = Looker(open_page(tmp_path / "page.html"))
     for name, length in (("narrow", 32), ("wide", 16)):
         looker.choose(variable=name)
         np.testing.assert_array_equal(looker.drawn()["y"], np.zeros(length))
+    looker.choose(variable="dipole")  # a curve for each component, and points
+    np.testing.assert_array_equal(looker.drawn()["y"], np.arange(7) * 3 + 1)
+    names = "JSON.stringify(document.getElementById('plot0').data.map(each => each.name))"
+    assert json.loads(looker.page.evaluate(names)) == ["x", "y", "z"]
+    looker.choose(form="points of two", against="z")
+    np.testing.assert_array_equal(looker.drawn()["y"], np.arange(7) * 3 + 3)
+    looker.press("Home")
     looker.choose(variable="particles", column="weight", form="points of two", against="position y")
     assert looker.page.locator("figcaption span").inner_text() == "nothing in this step"
     looker.press("End")

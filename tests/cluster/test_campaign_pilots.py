@@ -208,6 +208,15 @@ def test_a_job_for_each_repetition_is_followed_by_the_next_driver(cluster: Slurm
     campaign.let_go()
     campaign.run()
     assert states(campaign) == ["succeeded"] * 4
+
+    def describes_a_node(run: str) -> bool:
+        made = read_provenance(campaign.directory / "runs" / run)
+        return made is not None and made.host in cluster.hosts and "SLURM_JOB_ID" in made.environment
+
+    # Written by the jobs when their runs have ended: the driver does not wait for it.
+    wait_until(
+        lambda: all(describes_a_node(each.run) for each in campaign.ran_at()), "what the jobs found on their nodes"
+    )
     campaign.write(f"{MIXED}{rest}")
     campaign.run()
     campaign.assert_complete(4)

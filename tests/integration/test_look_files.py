@@ -86,7 +86,7 @@ def test_openpmd_iterations_are_steps(tmp_path: Path) -> None:
     assert (file["steps"], file["times"], file["timeUnit"]) == ([0, 100], [[0.0, 10.0]], "fs")
     columns = {view["name"]: view["columns"] for view in file["views"]}
     assert columns["data/meshes/rho"] == [{"name": "data/meshes/rho", "label": "rho", "unit": "nm"}]
-    assert columns["data/particles/e"][0] == {"name": "position x", "label": "position x", "unit": "angstrom"}
+    assert columns["data/particles/e"][0] == {"name": "position x", "label": "position x", "unit": "Å"}
     assert {view["name"]: view["kind"] for view in file["views"]} == {
         "data/particles/e": "particles",
         "data/meshes/rho": "image",
@@ -173,7 +173,8 @@ def test_steps_that_lack_a_column_or_have_other_axes(tmp_path: Path) -> None:
             "velocity x": [None, 7, None], "velocity y": [None, 7, None],
         },
     )  # fmt: skip
-    assert found["box"] == ("image", {"box": [15, 15, 15]}), "as long as the particles by chance: not in step 1"
+    # As long as the particles by chance: not in step 1.
+    assert found["box"] == ("vectors", {"x": [5, 5, 5], "y": [5, 5, 5], "z": [5, 5, 5]})
     assert found["E"] == ("volume", {"x": [64] * 3, "y": [64] * 3, "z": [64, None, None]})
     assert found["B"] == ("volume", {"x": [64] * 3, "y": [64] * 3})
     assert written.notes == ["run.h5: left out: B (in steps where its shape has other axes)"]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import json
 
+import numpy as np
 import pytest
 
+from tests.support.planner import CHAIN, Planner
 from workflow.compare.data_files import VariableKind
+from workflow.look.first_view import first_view
 from workflow.look.look_model import (
     Carried,
     DataView,
@@ -18,6 +22,7 @@ from workflow.look.look_model import (
     ViewColumn,
 )
 from workflow.look.look_page import make_look_page, to_model
+from workflow.look.run_titles import RunTitles, file_titles, run_titles
 from workflow.look.thinning import carried_bytes, ordinal, thin, thinning_text, whole
 from workflow.look.views import columns_of_species, make_views
 from workflow.stage import Shape
@@ -118,24 +123,98 @@ def test_what_was_thinned_is_said() -> None:
     assert [ordinal(n) for n in (2, 3, 11, 12, 23, 101)] == ["2nd", "3rd", "11th", "12th", "23rd", "101st"]
 
 
+ZEROS = base64.b64encode(bytes(16)).decode()
+
+
 def page_file(name: str = "pdf") -> FileView:
     shown = DataView(name, "line", (ViewColumn(name, name),), (((2,), (2,)),))
     labels = {name: VariableLabel("probability", "1/Å")}
-    carried = {name: ((Carried(("AAAA", None), 0.0, 1.0),),)}
+    carried = {name: ((Carried((ZEROS, None), 0.0, 1.0),),)}
     return FileView("a.bp", (0, 10), ((0.0, None),), "ps", labels, (shown,), {name: whole(shown)}, carried)
+
+
+def carried_view(kind: str, name: str, *steps: list[float], extent: Shape = ()) -> tuple[DataView, tuple[Carried, ...]]:
+    """A view of one column with these numbers in its steps."""
+    texts = tuple(base64.b64encode(np.array(values).tobytes()).decode() for values in steps)
+    shown = DataView(name, kind, (ViewColumn(name, name),), ((extent or (len(steps[0]),),) * len(steps),))  # type: ignore[arg-type]
+    every = [value for values in steps for value in values]
+    return shown, (Carried(texts, min(every), max(every)),)
+
+
+CHOICES = {
+    "mask": carried_view("image", "mask", [0.0, 1.0] * 50, [0.0, 1.0] * 50, extent=(10, 10)),
+    "zero": carried_view("volume", "zero", [0.0] * 1000, [0.0] * 1000, extent=(10, 10, 10)),
+    "box": carried_view("image", "box", [0.0, 1.0] * 3, [0.0, 2.0] * 3, extent=(2, 3)),
+    "edges": carried_view("line", "edges", [0.0, 1.0, 2.0], [0.0, 2.0, 4.0]),
+    "pdf": carried_view("line", "pdf", [1.0, 3.0, 2.0], [2.0, 1.0, 3.0]),
+    "mean": carried_view("scalar", "mean", [1.0], [2.0]),
+    "small": carried_view("image", "small", [0.0, 1.0] * 8, [1.0, 0.0] * 8, extent=(4, 4)),
+    "large": carried_view("image", "large", [0.0, 1.0] * 32, [1.0, 0.0] * 32, extent=(8, 8)),
+    "atoms": carried_view("particles", "atoms", [0.0, 1.0, 3.0] * 99, [1.0, 0.0, 2.0] * 99),
+}
+
+
+@pytest.mark.parametrize(
+    ("names", "first"),
+    [
+        ("mask zero atoms small large", "large"),
+        ("mask pdf atoms edges", "atoms"),
+        ("mean edges mask pdf", "pdf"),
+        ("edges box mean", "box"),
+        ("zero mean", "mean"),
+        ("zero mask", "mask"),
+        ("zero", "zero"),
+    ],
+)
+def test_the_page_opens_with_a_field_that_changes(names: str, first: str) -> None:
+    files = []
+    for name in names.split():  # in two files of the page
+        shown, columns = CHOICES[name]
+        files.append(
+            FileView("f.bp", (0, 1), ((None, None),), "", {}, (shown,), {name: whole(shown)}, {name: (columns,)})
+        )
+    assert names.split()[first_view(files)] == first
+
+
+def test_runs_are_called_by_what_differs_and_files_by_who_wrote_them(plan_of: Planner) -> None:
+    one, two = plan_of(CHAIN), plan_of(CHAIN.replace("variable: position", "variable: position, bins: 20"), via="bp5")
+    assert run_titles(["a"], [one]) == ("test", ["a"])
+    assert run_titles(["a", "b"], [one, None]) == ("a and b", ["a", "b"])
+    assert run_titles(["a", "b"], [one, one]) == ("test: a and b", ["a", "b"])
+    other = one.model_copy(update={"pipeline": "shock"})
+    assert run_titles(["a", "b"], [one, other]) == ("test and shock", ["test", "shock"])
+    both = run_titles(["a", "b"], [one, two])
+    assert both.runs == [
+        "bins=10, positions.via=sst, positions.transport=tcp, 2 more",
+        "bins=20, positions.via=bp5, positions.transport=none, 2 more",
+    ]
+    assert both.title == f"test: {both.runs[0]} and {both.runs[1]}"
+    assert file_titles(None) == {}
+    titles = file_titles(two)
+    assert titles["streams/positions.bp"] == "stream positions of walk"
+    assert [title for title in titles.values() if title.endswith(" of keep")], titles
+
+
+def test_a_list_of_vectors_has_a_column_for_each_component() -> None:
+    found, _ = make_views([contents(dipole=(40, 3), spin=(9, 2), box=(2, 3), image=(40, 30))], range(3))
+    assert {each.name: (each.kind, [column.label for column in each.columns]) for each in found} == {
+        "dipole": ("vectors", ["x", "y", "z"]), "spin": ("vectors", ["x", "y"]), "box": ("image", ["box"]),
+        "image": ("image", ["image"]),
+    }  # fmt: skip
+    assert found[1].extents == (((40,),) * 3,)
 
 
 def test_the_model_names_steps_units_and_numbers() -> None:
     (file,) = to_model(["run"], [page_file()])["files"]
     assert file["steps"] == [0, 10] and file["times"] == [[0.0, None]] and file["timeUnit"] == "ps"
     (pdf,) = file["views"]
-    assert pdf["columns"] == [{"name": "pdf", "label": "probability", "unit": "1/Å"}]
-    assert pdf["runs"] == [{"extents": [[2], [2]], "columns": [{"values": ("AAAA", None), "low": 0.0, "high": 1.0}]}]
+    assert pdf["columns"] == [{"name": "pdf", "label": "probability", "unit": "Å⁻¹"}]
+    assert pdf["runs"] == [{"extents": [[2], [2]], "columns": [{"values": (ZEROS, None), "low": 0.0, "high": 1.0}]}]
 
 
 def test_names_cannot_become_part_of_the_page() -> None:
     evil = "</script><script>alert(1)</script>"
-    page = make_look_page([evil], [page_file(evil)], [evil], "let Plotly;")
+    page = make_look_page(RunTitles(evil, [evil]), [evil], [page_file(evil)], [evil], "let Plotly;")
     assert "<script>alert" not in page
     model = page.partition('id="model">')[2].partition("</script>")[0]
     assert json.loads(model)["files"][0]["views"][0]["name"] == evil

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import socket
@@ -23,7 +22,7 @@ from workflow.report.report_files import compute_report
 from workflow.report.show.run_table import run_table
 from workflow.run.job_record import JobRecord, write_job
 from workflow.run.lease import Lease, examine_leases, this_system
-from workflow.run.processes.process_reaper import stat_fields, write_verdict
+from workflow.run.processes.process_reaper import born_ticks, write_verdict
 
 
 def write_started(run_dir: Path, t: float, lease: Lease | None, stage_pid: int = 0) -> Path:
@@ -42,10 +41,7 @@ def write_started(run_dir: Path, t: float, lease: Lease | None, stage_pid: int =
 
 def lease_of(pid: int) -> Lease:
     """The lease of a process of this machine; as of an ended one where there is none."""
-    born = 0
-    with contextlib.suppress(OSError):
-        born = int(stat_fields(Path(f"/proc/{pid}/stat").read_bytes())[19])
-    return Lease(socket.gethostname(), pid, 0, "", this_system(), born or 1)
+    return Lease(socket.gethostname(), pid, 0, "", this_system(), born_ticks(pid) or 1)
 
 
 @pytest.fixture

@@ -35,7 +35,8 @@ def make_plan(loaded: Loaded, site: Site | None = None, allocation: Allocation |
 
     if site is None:
         site = find_site(loaded)
-    built = operators_of(complete_pipeline(loaded).spec, loaded.path.parent)
+    compresses = any(stage.output.compression for stage in loaded.spec.stages.values())
+    built = operators_of(complete_pipeline(loaded).spec, loaded.path.parent) if compresses else {}
 
     def plan_for(machine: Site) -> Plan:
         return decide(loaded, machine, python=sys.executable, wf_version=__version__, built=built)

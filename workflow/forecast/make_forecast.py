@@ -36,7 +36,7 @@ from workflow.forecast.stage_terms import StreamTerms, stream_terms
 from workflow.plan.plan_model import Plan, StagePlan, StreamPlan
 
 # Of the time per step, besides the spread of what was measured: half of the forecasts of pipelines whose stages have
-# cores of their own are closer (docs/benchmarks.md: 7 %).
+# cores of their own are closer (docs/benchmarks.md: 9 %).
 MODEL_ERROR = 0.1
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zipfile
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from workflow.compare.compare_runs import incomplete_notes
@@ -12,22 +12,28 @@ from workflow.compare.data_files import HDF5_SUFFIXES, find_data, is_data
 from workflow.crate.archive_contents import RECORDS
 from workflow.errors import RunError, WfError
 from workflow.formats.step_files import newest_step_file
+from workflow.plan.plan_model import Plan
+from workflow.plan.read_plan import read_plan
 from workflow.run.observe.bp_index import read_index
+from workflow.run.run_directory import PLAN_FILE
 from workflow.run.run_names import find_run, is_run
 from workflow.spec.suggest import shortened
 from workflow.spec.user_paths import path_mistake
 
 HINT = "wf look RUN, or wf look FILE.bp"
+_PLAN = PurePosixPath(RECORDS, PLAN_FILE)
 _NOT_CLOSED = "its writer has not closed it"
 
 
 @dataclass(frozen=True)
 class LookedAt:
-    """The files of one run, by the path that they have in it; `notes`: what to consider."""
+    """The files of one run, by the path that they have in it; `notes`: what to consider; `plan`: None where it is not
+    a run, or its plan cannot be read."""
 
     name: str
     files: dict[str, Path]
     notes: list[str] = field(default_factory=list)
+    plan: Plan | None = None
 
 
 def find_files(given: Path, scratch: Path) -> LookedAt:
@@ -43,11 +49,13 @@ def find_files(given: Path, scratch: Path) -> LookedAt:
     if is_data(given):
         return _without_open_files(given, LookedAt(_name(given), {_name(given): given}))
     if given.is_file():
-        return LookedAt(given.stem, _unpack(given, scratch))
+        return LookedAt(given.stem, _unpack(given, scratch), plan=_read_plan(_records(scratch)))
     if given.is_dir() and not is_run(str(given)):
-        return _without_open_files(given, LookedAt(_name(given), _some_data(given)))
+        plan = _read_plan(_records(given))
+        return _without_open_files(given, LookedAt(_name(given), _some_data(given), plan=plan))
     run = find_run(given)
-    return _without_open_files(run, LookedAt(run.name, _some_data(run), list(incomplete_notes(given, run))))
+    notes = list(incomplete_notes(given, run))
+    return _without_open_files(run, LookedAt(run.name, _some_data(run), notes, _read_plan(run)))
 
 
 def _name(path: Path) -> str:
@@ -69,6 +77,13 @@ def _some_data(folder: Path) -> dict[str, Path]:
     raise RunError(f"{folder} is no run, and there is no BP and no HDF5 file in it", "the runs here: wf runs")
 
 
+def _read_plan(run: Path) -> Plan | None:
+    try:
+        return read_plan((run / PLAN_FILE).read_bytes(), PLAN_FILE)
+    except (OSError, RunError):
+        return None
+
+
 def _records(folder: Path) -> Path:
     """The run directory in an unpacked archive; any other folder itself."""
     return folder / RECORDS if not is_run(str(folder)) and (folder / RECORDS).is_dir() else folder
@@ -80,7 +95,7 @@ def _without_open_files(given: Path, found: LookedAt) -> LookedAt:
         raise RunError(f"{', '.join(written)}: {_NOT_CLOSED}", _look_again(given))
     notes = [f"{name} is left out: {_NOT_CLOSED}" for name in written]
     files = {name: path for name, path in found.files.items() if name not in written}
-    return LookedAt(found.name, files, [*found.notes, *notes])
+    return replace(found, files=files, notes=[*found.notes, *notes])
 
 
 def _look_again(given: Path) -> str:
@@ -108,7 +123,9 @@ def _unpack(archive: Path, scratch: Path) -> dict[str, Path]:
             names = {entry: PurePosixPath(entry.filename) for entry in opened.infolist() if not entry.is_dir()}
             folders = {name.parent for name in names.values() if name.name == "md.idx"}
             chosen = [
-                entry for entry, name in names.items() if name.suffix.lower() in HDF5_SUFFIXES or name.parent in folders
+                entry
+                for entry, name in names.items()
+                if name.suffix.lower() in HDF5_SUFFIXES or name.parent in folders or name == _PLAN
             ]
             for entry in chosen:
                 opened.extract(entry, scratch)
@@ -119,6 +136,6 @@ def _unpack(archive: Path, scratch: Path) -> dict[str, Path]:
     except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
         hint = "copy it again; or unpack it, and look at the folder: wf look FOLDER"
         raise RunError(f"{archive}: cannot be unpacked: {error}", hint) from error
-    if not chosen:
+    if not any(names[entry] != _PLAN for entry in chosen):
         raise RunError(f"{archive} holds no data of its run", "archive it with its data: wf archive RUN --data")
     return find_data(_records(scratch))

@@ -11,7 +11,7 @@ import numpy as np
 from workflow.compare.data_files import VariableKind
 from workflow.stage import Shape
 
-ViewKind = Literal["scalar", "line", "image", "volume", "particles"]
+ViewKind = Literal["scalar", "line", "image", "volume", "particles", "vectors"]
 KIND_OF_DIMENSIONS: dict[int, ViewKind] = {0: "scalar", 1: "line", 2: "image", 3: "volume"}
 
 
@@ -106,3 +106,5 @@ class FileView:
     thinned: Mapping[str, Thinning]
     carried: Mapping[str, tuple[tuple[Carried, ...], ...]] = field(default_factory=dict)
     """DataView → run → column."""
+    title: str = ""
+    """What the file is called on the page; empty: by its name."""

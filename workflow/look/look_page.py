@@ -7,17 +7,27 @@ from collections.abc import Sequence
 from typing import Any
 
 from workflow.formatting import plural, size
+from workflow.look.first_view import first_view
 from workflow.look.look_model import DataView, FileView
+from workflow.look.run_titles import RunTitles
 from workflow.look.thinning import thinning_text
+from workflow.physical_units import printed
 from workflow.report.html.page import TEMPLATES
 
 
-def make_look_page(runs: Sequence[str], files: Sequence[FileView], notes: Sequence[str], library: str) -> str:
-    """The whole page. `library`: the JavaScript of Plotly; `notes`: what was left out, and why."""
-    model = json.dumps(to_model(runs, files), allow_nan=False, separators=(",", ":"))
+def make_look_page(
+    titles: RunTitles, names: Sequence[str], files: Sequence[FileView], notes: Sequence[str], library: str
+) -> str:
+    """The whole page.
+
+    `names`: of the runs, as the user knows them; `notes`: what was left out, and why; `library`: the JavaScript of
+    Plotly.
+    """
+    model = json.dumps(to_model(titles.runs, files), allow_nan=False, separators=(",", ":"))
     return TEMPLATES.get_template("look.html.j2").render(
-        title=" and ".join(runs),
-        runs=runs,
+        title=titles.title,
+        runs=titles.runs,
+        names=" and ".join(names),
         summary=summary(files),
         thinned=thinned_lines(files),
         notes=notes,
@@ -62,15 +72,15 @@ def carried_size(files: Sequence[FileView]) -> int:
 
 def to_model(runs: Sequence[str], files: Sequence[FileView]) -> dict[str, Any]:
     """What look_panels.js reads."""
-    return {"runs": list(runs), "files": [_file(file) for file in files]}
+    return {"runs": list(runs), "files": [_file(file) for file in files], "first": first_view(files)}
 
 
 def _file(file: FileView) -> dict[str, Any]:
     return {
-        "name": file.name,
+        "name": file.title or file.name,
         "steps": list(file.steps),
         "times": [list(times) for times in file.times],
-        "timeUnit": file.time_unit,
+        "timeUnit": printed(file.time_unit) if file.time_unit else "",
         "views": [_view(file, view) for view in file.views if view.name in file.carried],
     }
 
@@ -99,5 +109,8 @@ def _view(file: FileView, view: DataView) -> dict[str, Any]:
 def _column(file: FileView, view: DataView, index: int) -> dict[str, str]:
     column = view.columns[index]
     text, unit = file.labels.get(column.variable, ("", ""))
+    unit = printed(unit) if unit else ""
+    if view.kind == "vectors":
+        return {"name": column.label, "label": f"{text or column.variable} {column.label}", "unit": unit}
     label = column.label if view.kind == "particles" or not text else text
     return {"name": column.label, "label": label, "unit": unit}

@@ -14,7 +14,14 @@ from workflow.look.look_model import DataView, Thinning, ViewKind
 from workflow.stage import Shape
 
 # More than these a window hardly shows: cells are dropped before steps down to here, then steps, then more cells.
-ENOUGH_CELLS: dict[ViewKind, int] = {"scalar": 1, "line": 2048, "image": 256**2, "volume": 48**3, "particles": 10_000}
+ENOUGH_CELLS: dict[ViewKind, int] = {
+    "scalar": 1,
+    "line": 2048,
+    "image": 256**2,
+    "volume": 48**3,
+    "particles": 10_000,
+    "vectors": 10_000,
+}
 ENOUGH_STEPS = 40
 # An axis keeps at least this many cells, if it has them.
 FEWEST_CELLS = 8
@@ -66,8 +73,9 @@ def thinning_text(view: DataView, thinning: Thinning) -> str:
     if thinning.every > 1:
         parts.append(f"every {ordinal(thinning.every)} step ({len(range(0, steps, thinning.every))} of {steps})")
     largest = max(thinning.strides, default=1)
-    if largest > 1 and view.kind in ("line", "particles"):
-        parts.append(f"every {ordinal(largest)} {'value' if view.kind == 'line' else 'particle'}")
+    if largest > 1 and view.kind in ("line", "particles", "vectors"):
+        what = {"line": "value", "particles": "particle", "vectors": "vector"}[view.kind]
+        parts.append(f"every {ordinal(largest)} {what}")
     elif largest > 1 and len(set(thinning.strides)) == 1:
         parts.append(f"every {ordinal(largest)} cell along each axis")
     elif largest > 1:

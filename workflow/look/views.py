@@ -1,4 +1,4 @@
-"""Which entries a file gives: scalars, lines, images, volumes, and the particles of a species together. Pure."""
+"""Which entries a file gives: scalars, lines, images, volumes, vectors, the particles of a species together. Pure."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ def make_views(runs: Sequence[FileContents | None], steps: Sequence[int]) -> tup
         axes = len(shape) - (columns[0].element is not None)
         if axes in KIND_OF_DIMENSIONS:
             extents = tuple(_extents(each.get(name, (None,) * len(steps)), len(shape), axes) for each in kinds)
-            views.append(DataView(name, KIND_OF_DIMENSIONS[axes], columns, extents, _item_bytes(kinds, columns)))
+            kind = "vectors" if axes == 1 and len(columns) > 1 else KIND_OF_DIMENSIONS[axes]
+            views.append(DataView(name, kind, columns, extents, _item_bytes(kinds, columns)))
         else:
             left_out[name] = f"{axes} dimensions"
     for view in views:
@@ -96,8 +97,8 @@ def _species(runs: Sequence[_Kinds], steps: Sequence[int]) -> dict[str, list[Vie
 
 
 def _columns(name: str, shape: Shape) -> tuple[ViewColumn, ...]:
-    """One column; several for a vector at each point of a grid of three dimensions."""
-    if len(shape) == 4 and shape[-1] in (2, 3):
+    """One column; several for a list of vectors [N, 3], and a vector at each point of a grid of three dimensions."""
+    if shape[-1:] in ((2,), (3,)) and (len(shape) == 4 or (len(shape) == 2 and shape[0] > shape[1])):
         return tuple(ViewColumn(AXES[element], name, element) for element in range(shape[-1]))
     return (ViewColumn(name, name),)
 

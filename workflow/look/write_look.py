@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -44,6 +45,7 @@ def write_look(given: Sequence[Path], page: Path | None = None, limit: int = DEF
         from workflow.look.archived_files import find_files
         from workflow.look.look_page import make_look_page, summary, thinned_lines
         from workflow.look.read_files import read_files
+        from workflow.look.run_titles import file_titles, run_titles
     except ModuleNotFoundError as error:
         raise WfError(f"the page needs {str(error.name).partition('.')[0]}", install_command("look")) from error
 
@@ -56,7 +58,9 @@ def write_look(given: Sequence[Path], page: Path | None = None, limit: int = DEF
         names = [str(path) for path in given]
     target = page or _usual_page([run.name for run in runs])
     notes += left_out
-    _write(target, make_look_page(names, files, notes, library))
+    titles = {name: title for run in reversed(runs) for name, title in file_titles(run.plan).items()}
+    files = [replace(file, title=titles.get(file.name, "")) for file in files]
+    _write(target, make_look_page(run_titles(names, [run.plan for run in runs]), names, files, notes, library))
     return WrittenPage(target, summary(files), thinned_lines(files), notes)
 
 

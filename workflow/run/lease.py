@@ -17,7 +17,7 @@ from types import TracebackType
 
 from workflow.errors import RunError
 from workflow.formats.lease_file import BEAT_S, LEASE_FILE, SILENCE_S
-from workflow.run.processes.process_reaper import stat_fields
+from workflow.run.processes.process_reaper import born_ticks
 
 # Clocks of hosts do not differ by more: a lease that is older needs no watching.
 LONG_AGO_S = 600.0
@@ -25,7 +25,6 @@ _PAUSE_S = 0.1
 _PROC = Path("/proc")
 _BOOT = _PROC / "sys/kernel/random/boot_id"
 _PADDED = 1024
-_BORN = 19  # the field of /proc/PID/stat after the state, counted from it: clock ticks from the boot to the start
 
 
 @dataclass(frozen=True)
@@ -97,8 +96,8 @@ class Heartbeat:
 
     def __init__(self, run_dir: Path) -> None:
         self._path = run_dir / LEASE_FILE
-        own = Path(f"/proc/{os.getpid()}/stat")
-        self._lease = Lease(socket.gethostname(), os.getpid(), 0, str(run_dir), this_system(), _born(own))
+        pid = os.getpid()
+        self._lease = Lease(socket.gethostname(), pid, 0, str(run_dir), this_system(), born_ticks(pid) or 0)
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._renew, name="heartbeat", daemon=True)
 
@@ -231,7 +230,7 @@ def has_process(lease: Lease) -> bool | None:
     """Whether the process of a lease runs; None for one of another machine, or of another PID namespace."""
     if not lease.system or lease.system != this_system():
         return None
-    return _born(_PROC / str(lease.pid) / "stat") == lease.born
+    return (born_ticks(lease.pid) or 0) == lease.born
 
 
 def this_system() -> str:
@@ -240,12 +239,3 @@ def this_system() -> str:
         return f"{_BOOT.read_text().strip()} {(_PROC / 'self/ns/pid').readlink()}"
     except OSError:
         return ""
-
-
-def _born(stat: Path) -> int:
-    """When the process of this file was started, in clock ticks after the boot; 0 when it has ended."""
-    try:
-        fields = stat_fields(stat.read_bytes())
-    except OSError:
-        return 0
-    return 0 if fields[0] in (b"Z", b"X") else int(fields[_BORN])

@@ -26,13 +26,15 @@ from workflow.spec.suggest import did_you_mean, listing, shortened
 from workflow.spec.user_paths import path_mistake
 from workflow.spec.validation_messages import problem_at, shown, validated
 from workflow.spec.yaml_tree.node import KeyPath, Node, key_path, key_text, nearest
+from workflow.spec.yaml_tree.parse import read_yaml
 
 
 @dataclass
 class Library:
-    """Components and engines read so far: each file is read once, however many stages, profiles and trials name it."""
+    """What was read so far: each file is read once, however many stages, profiles and trials name it."""
 
     base: Path
+    pipelines: dict[Path, tuple[Node, bytes]] = field(default_factory=dict)
     components: dict[str, Component] = field(default_factory=dict)
     engines: dict[str, Engine] = field(default_factory=dict)
     broken: dict[str, list[Problem]] = field(default_factory=dict)
@@ -43,6 +45,12 @@ class Library:
     def for_another(self) -> Library:
         """The same for another load of the same file: with what was read, and without what was wrong."""
         return replace(self, broken={})
+
+    def pipeline(self, file: Path, source: str) -> tuple[Node, bytes]:
+        """The tree of a pipeline file and its bytes, as `read_yaml` gives them. Raises SpecError."""
+        if file not in self.pipelines:
+            self.pipelines[file] = read_yaml(file, source)
+        return self.pipelines[file]
 
     def parameters_model(self, name: str, component: Component) -> type[BaseModel]:
         """The model of the component's parameters."""

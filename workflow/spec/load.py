@@ -19,7 +19,6 @@ from workflow.spec.origins import Origins
 from workflow.spec.overlay import Overlaid, Setting, given_site, lay_profile, overlay
 from workflow.spec.validation_messages import problem_at
 from workflow.spec.yaml_tree.node import Node, plain
-from workflow.spec.yaml_tree.parse import read_yaml
 
 # Larger files are data: no placeholders are filled in them.
 MAX_TEMPLATE_BYTES = 10_000_000
@@ -77,9 +76,9 @@ def load_pipeline(
     """
     profiles, sets = ([each] if isinstance(each, str) else each for each in (profiles, sets))
     file = Path(path)
-    root, text = read_yaml(file, os.fspath(path))
     base = file.absolute().parent
     library = Library(base) if library is None else library.for_another()
+    root, text = library.pipeline(file, os.fspath(path))
     overlaid = overlay(root, profiles, via, sets, None if site is None else os.fspath(site), settings)
     checked = check(overlaid.root, base, library)
     problems = [*overlaid.problems, *checked.problems, *_other_profiles(root, profiles, base, library)]

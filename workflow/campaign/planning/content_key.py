@@ -20,6 +20,8 @@ from workflow.spec.load import Loaded
 KEY_LENGTH = 12
 # Limits in time, as the texts for people and what is expected, which are not in `data`: they change no measured figure.
 _LEFT_OUT = {"deadlines"}
+# It says which of the parameters are files, for drawings.
+_LEFT_OUT_OF_STAGES = {"file_parameters"}
 
 
 def file_sums(examined: ExaminedPlan, loaded: Loaded) -> dict[Path, str]:
@@ -47,6 +49,9 @@ def content_key(examined: ExaminedPlan, loaded: Loaded, files: Mapping[Path, str
     """
     sums = {str(path): f"<{path.name} {known}>" for path, known in files.items()}
     kept = {name: part for name, part in examined.data.items() if name not in _LEFT_OUT}
+    kept["stages"] = [
+        {name: part for name, part in stage.items() if name not in _LEFT_OUT_OF_STAGES} for stage in kept["stages"]
+    ]
     data = _without_places(kept, sums, _places(loaded))
     others = [each.versions for each in versions_of_stages(examined.programs)]
     whole = json.dumps([data, sorted(sums.values()), key_versions(), others], sort_keys=True)
@@ -77,7 +82,10 @@ def _places(loaded: Loaded) -> list[tuple[str, str]]:
 def _without_places(value: Any, sums: Mapping[str, str], places: list[tuple[str, str]]) -> Any:
     """JSON-like data in which files stand by their checksum, and folders by what they are."""
     if isinstance(value, dict):
-        return {_without_places(key, sums, places): _without_places(item, sums, places) for key, item in value.items()}
+        return {
+            _without_places(key, sums, places) if "/" in key else key: _without_places(item, sums, places)
+            for key, item in value.items()
+        }
     if isinstance(value, list):
         return [_without_places(item, sums, places) for item in value]
     if not isinstance(value, str) or "/" not in value:

@@ -129,6 +129,9 @@ def _without_collector() -> Iterator[None]:
     try:
         yield
     finally:
+        if enabled and not gc.get_freeze_count():
+            gc.freeze()  # and so among the old ones, without a look at each
+            gc.unfreeze()
         if enabled:
             gc.enable()
 

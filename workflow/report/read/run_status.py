@@ -8,7 +8,7 @@ from pathlib import Path
 from workflow.report.report_model import Report, RunVerdict, StagePart
 from workflow.run.job_record import read_job
 from workflow.run.lease import Liveness, examine_leases
-from workflow.run.processes.process_reaper import stat_fields
+from workflow.run.processes.process_reaper import born_ticks
 from workflow.run.run_brief import read_brief
 
 # The event of a start is written within this time of it; a process that is younger is another one that was given the
@@ -53,14 +53,19 @@ def is_alive(pid: int, not_after: float) -> bool:
         return False
     except PermissionError:
         pass  # alive, of another user
+    born, boot = born_ticks(pid), _boot_time()
+    if born is None or boot is None:
+        return True  # the number is all that is known of it
+    return born > 0 and boot + born / os.sysconf("SC_CLK_TCK") <= not_after + SLACK_S
+
+
+def _boot_time() -> float | None:
+    """When this machine was started, in Unix seconds; None where there is no /proc."""
     try:
-        fields = stat_fields(Path(f"/proc/{pid}/stat").read_bytes())
         lines = Path("/proc/stat").read_text().splitlines()
-        boot = next(int(line.split()[1]) for line in lines if line.startswith("btime "))
+        return next(float(line.split()[1]) for line in lines if line.startswith("btime "))
     except (OSError, StopIteration, ValueError):
-        return True  # no /proc on this system: the number is all there is
-    born = boot + int(fields[19]) / os.sysconf("SC_CLK_TCK")
-    return fields[0] != b"Z" and born <= not_after + SLACK_S
+        return None
 
 
 def _bereft(stage: StagePart, lives: Liveness) -> StagePart:

@@ -34,6 +34,11 @@ STREAM_COLUMNS: list[Column[MeasuredStreamRow]] = [
     number_column("writing", lambda row: time_text(row.point.write_s)),
     number_column("reading", lambda row: time_text(row.point.read_s)),
     number_column(
+        "computing longer by",
+        lambda row: NOTHING if row.point.behind_s is None else time_text(row.point.behind_s),
+        gives_way=1,
+    ),
+    number_column(
         "CPU", lambda row: f"{short_time(row.point.write_cpu_s.median)} + {short_time(row.point.read_cpu_s.median)}"
     ),
 ]

@@ -11,7 +11,7 @@ from workflow.report.show.text_table import Column, Table, make_table, number_co
 
 RUN_COLUMNS: list[Column[RunLine]] = [
     text_column("run", lambda run: run.name),
-    state_column("state", lambda run: violated_text(run) if run.violated else run.state),
+    state_column("state", lambda run: state_text(run)),
     text_column("started", lambda run: moment(run.started), gives_way=3),
     text_column("duration", lambda run: duration(run.wall_s)),
     text_column("where", lambda run: ", ".join(each for each in (run.host, run.job) if each) or NOTHING, gives_way=2),
@@ -20,15 +20,15 @@ RUN_COLUMNS: list[Column[RunLine]] = [
 
 REMOVAL_COLUMNS: list[Column[FoundRun]] = [
     text_column("run", lambda run: run.line.name),
-    state_column("state", lambda run: violated_text(run.line) if run.line.violated else run.line.state),
+    state_column("state", lambda run: state_text(run.line)),
     text_column("ended", lambda run: moment(run.ended)),
     number_column("on disk", lambda run: size(run.size)),
 ]
 
 
-def violated_text(run: RunLine) -> str:
-    """The programs did their work, and the report did not show what the pipeline expects."""
-    return f"{run.state}, violated"
+def state_text(run: RunLine) -> str:
+    """`succeeded, violated`: the programs did their work, and the report did not show what the pipeline expects."""
+    return f"{run.state}, violated" if run.violated else run.state
 
 
 def run_table(runs: list[RunLine]) -> Table:

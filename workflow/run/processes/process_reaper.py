@@ -21,6 +21,7 @@ from workflow.formats.run_variables import RUN_VARIABLE
 PROC = Path("/proc")
 EVENTS = "events.jsonl"
 _SHARED = b"/dev/shm/mpich_shm_"
+_BORN = 19  # the field of /proc/PID/stat after the state, counted from it
 _GONE_S = 3.0
 _READ_BYTES = 65536
 
@@ -128,6 +129,18 @@ def stat_fields(text: bytes) -> list[bytes]:
     """The fields of /proc/PID/stat from the state on; [] for an empty text."""
     # The command stands in parentheses and may hold anything; what follows the last one is plain.
     return text.rpartition(b")")[2].split()
+
+
+def born_ticks(pid: int) -> int | None:
+    """When a process was started, in clock ticks after the boot; 0 when it has ended and nobody has waited for it.
+
+    None where nothing of it can be read: it is gone or hidden from other users, or there is no /proc.
+    """
+    try:
+        fields = stat_fields(_read(f"{PROC}/{pid}/stat"))
+    except OSError:
+        return None
+    return 0 if fields[0] in (b"Z", b"X") else int(fields[_BORN])
 
 
 def _names(environment: str, variable: bytes) -> list[bytes]:

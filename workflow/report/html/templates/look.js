@@ -1,5 +1,7 @@
 // Draws the panels of look_panels.js, of the variable, step and plane that the controls name.
 const CONFIG = {displayModeBar: false, responsive: true};
+// Colour and dashes of the curves of x, y and z.
+const CURVES = [["--compute", "solid"], ["--bad", "dash"], ["--text", "dot"]];
 
 function axisOf(title, more = {}) {
   return {title: {text: title}, gridcolor: colour("--line"), zeroline: false, linecolor: colour("--soft"), automargin: true, ...more};
@@ -22,6 +24,13 @@ function figureOf(panel, pixels) {
   if (panel.kind === "map") return mapFigure(panel, layout, logarithmic, pixels);
   const style = {x: panel.x, y: panel.y, marker: {color: colour("--compute")}, line: {color: colour("--compute"), width: 1.6}};
   if (logarithmic && panel.kind !== "points") layout.yaxis.type = "log";
+  if (panel.kind === "curves") {
+    if (panel.range) layout.yaxis.range = logarithmic ? padded(logRange(panel.range)) : padded(panel.range);
+    Object.assign(layout, {showlegend: true, legend: {orientation: "h", x: 0, y: 1, yanchor: "bottom"}});
+    layout.margin.t = 40;
+    return {traces: panel.ys.map((y, i) => ({type: "scatter", mode: "lines", x: panel.x, y, name: panel.names[i],
+      line: {color: colour(CURVES[i][0]), dash: CURVES[i][1], width: 1.6}})), layout};
+  }
   if (panel.kind === "bars") return {traces: [{type: "bar", x: panel.x, y: panel.y, marker: {color: colour("--compute"), line: {width: 0}}}], layout};
   if (panel.kind === "points") {
     Object.assign(layout.xaxis, {range: padded(panel.xRange)});
@@ -128,10 +137,7 @@ function start() {
     return group;
   });
   byId("variable").replaceChildren(...groups);
-  // Something to see first: what has the most cells.
-  const most = (numbers) => numbers.reduce((largest, each) => Math.max(largest, each), 0);
-  const cells = entries.map(({view}) => most(view.runs.flatMap((run) => run.extents.map((each) => each ? product(each) : 0))));
-  byId("variable").value = cells.indexOf(most(cells));
+  byId("variable").value = MODEL.first;
   chooseVariable();
   byId("variable").addEventListener("change", () => { chooseVariable(); draw(); });
   for (const id of ["form", "axis"]) byId(id).addEventListener("change", () => { choosePlanes(true); draw(); });
@@ -141,7 +147,7 @@ function start() {
   byId("next").addEventListener("click", () => move("step", 1));
   byId("controls").addEventListener("submit", (event) => event.preventDefault());
   document.addEventListener("keydown", (event) => {
-    if (event.target.matches("input, select, textarea") || event.ctrlKey || event.altKey || event.metaKey) return;
+    if (event.target.matches("input:not([type=checkbox]), select, textarea") || event.ctrlKey || event.altKey || event.metaKey) return;
     const by = {ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity}[event.key];
     if (by === undefined) return;
     event.preventDefault();

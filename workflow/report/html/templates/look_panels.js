@@ -2,6 +2,10 @@
 const MODEL = JSON.parse(document.getElementById("model").textContent);
 const RUNS = MODEL.runs.map((_, run) => run);
 const BINS = 100, CELLS = 80, MOST_POINTS = 5000, DECADES = 6;
+// Of more vectors the curves of their components lie on one another.
+const MOST_IN_CURVES = 2000;
+// An image whose mean is below this share of its maximum is logarithmic at first.
+const SMALL = 0.005;
 // Less, equal, more: told apart by all kinds of colour vision.
 const DIFFERENCES = [[0, "#0072b2"], [0.5, "#f7f7f7"], [1, "#b3400a"]];
 const byId = (id) => document.getElementById(id);
@@ -76,10 +80,12 @@ function coordinatesOf(file, view, axis) {
     && [length, length + 1].includes(extent(each, run, 0)[0]) && isMonotonic(numbers(each, run, 0, 0)));
 }
 
-// The one whose name begins alike; or the only one with the edges of the cells.
-function usualCoordinate(file, view, axis) {
+// The one whose name begins alike, of several the one for this direction; or the only one with the edges of the cells.
+function usualCoordinate(file, view, axis, direction) {
   const found = coordinatesOf(file, view, axis), run = RUNS.find((each) => has(view, each, 0));
   const alike = found.filter((each) => stem(each.name) && stem(each.name) === stem(view.name));
+  const directed = alike.filter((each) => each.name.endsWith(direction));
+  if (directed.length === 1) return directed[0].name;
   if (alike.length) return alike.length === 1 ? alike[0].name : "";
   const edges = found.filter((each) => extent(each, run, 0)[0] === extent(view, run, 0)[axis] + 1);
   return edges.length === 1 ? edges[0].name : "";
@@ -108,7 +114,9 @@ const number = (id) => Number(byId(id).value);
 const FORMS = {
   scalar: [["curve", "curve over the steps"]], line: [["curve", "curve"]], image: [["map", "image"], ["curve", "curve along a line"]],
   volume: [["map", "slice"]], particles: [["bars", "histogram"], ["density", "density of two"], ["points", "points of two"]],
+  vectors: [["curves", "curves"], ["points", "points of two"], ["density", "density of two"], ["bars", "histogram"]],
 };
+const COUNTED = ["bars", "density", "points"];
 
 function fill(id, options, chosen) {
   byId(id).replaceChildren(...options.map(([value, text]) => new Option(text, value)));
@@ -135,21 +143,29 @@ function usualColumns(names) {
 
 function chooseVariable() {
   const {file, view} = now(), step = Number(byId("step").dataset.number ?? NaN);
-  fill("form", FORMS[view.kind]);
+  const vectors = view.kind === "vectors" ? Math.max(...view.runs.flatMap((run) => run.extents.map((each) => each ? each[0] : 0)), 0) : 0;
+  fill("form", FORMS[view.kind], vectors > MOST_IN_CURVES ? "points" : FORMS[view.kind][0][0]);
   const names = view.columns.map((column) => column.name), [across, up] = usualColumns(names);
   fill("column", names.map((name, i) => [i, name]), across);
   fill("against", names.map((name, i) => [i, name]), up);
   fill("axis", view.strides.map((_, axis) => [axis, `axis ${axis}`]));
   byId("step").max = Math.max(0, view.taken.length - 1);
-  // The step that was shown before, or the last one before it.
-  const place = view.taken.findLastIndex((each) => file.steps[each] <= step);
-  byId("step").value = Number.isNaN(step) ? 0 : Math.max(0, place);
+  // The step that was shown before, or the last one before it; at first the last one, which is what came out.
+  const place = view.taken.findLastIndex((each, index) => Number.isNaN(step) ? RUNS.some((run) => has(view, run, index)) : file.steps[each] <= step);
+  byId("step").value = Math.max(0, place);
   choosePlanes(true);
+}
+
+// Spots on a background: on a linear scale nothing but the spots is seen.
+function isMostlySmall(view, run) {
+  if (run === undefined) return false;
+  const {low, high, mean} = statistics(numbers(view, run, number("step"), number("column")));
+  return low >= 0 && mean < SMALL * high;
 }
 
 function choosePlanes(anew) {
   const {file, view} = now(), axis = cutAxis(view), [first, second] = drawnAxes(view);
-  const isMap = byId("form").value === "map", particles = view.kind === "particles";
+  const isMap = byId("form").value === "map", counted = COUNTED.includes(byId("form").value);
   const run = RUNS.find((each) => has(view, each, number("step"))), found = run === undefined ? [] : kept(view, run, number("step"));
   if (axis !== null && found.length) {
     byId("plane").max = found[axis] - 1;
@@ -157,15 +173,17 @@ function choosePlanes(anew) {
   }
   const horizontal = isMap ? second : first;
   for (const [id, which] of [["across", horizontal], ["up", isMap ? first : undefined]]) {
-    const choices = particles || view.kind === "scalar" ? [] : coordinatesOf(file, view, which);
-    fill(id, [["", "index"], ...choices.map((each) => [each.name, each.name])], usualCoordinate(file, view, which));
+    const choices = counted || view.kind === "scalar" ? [] : coordinatesOf(file, view, which);
+    const usual = usualCoordinate(file, view, which, id === "up" ? "vertical" : "horizontal");
+    fill(id, [["", "index"], ...choices.map((each) => [each.name, each.name])], usual);
     reveal(id, choices.length > 0);
   }
   reveal("form", FORMS[view.kind].length > 1);
-  reveal("column", view.columns.length > 1);
-  reveal("against", particles && byId("form").value !== "bars");
+  reveal("column", view.columns.length > 1 && byId("form").value !== "curves");
+  reveal("against", counted && byId("form").value !== "bars");
   reveal("axis", axis !== null);
   reveal("plane", axis !== null);
+  if (anew && isMap) byId("logarithmic").checked = isMostlySmall(view, run);
   reveal("step", view.kind !== "scalar" || file.steps.length > 1);
 }
 
@@ -213,6 +231,23 @@ function arrayPanels(file, view, index) {
   const panels = found.map((cells, run) => cells && draw(cells, run, text));
   for (const panel of panels) if (panel) panel.range = rangeOf(view, column, index);
   return withDifference(panels, found, (a, b) => draw({...a, values: subtract(a.values, b.values)}, 0, `difference of ${text}`));
+}
+
+// The components of a list of vectors, a curve for each.
+function curvesPanels(file, view, index) {
+  const text = view.columns[0].unit ? `${view.name} (${view.columns[0].unit})` : view.name;
+  const components = view.columns.map((_, column) => column);
+  const found = RUNS.map((run) => components.every((column) => has(view, run, index, column))
+    ? {curves: components.map((column) => numbers(view, run, index, column)), shape: kept(view, run, index)} : null);
+  const draw = (curves, run, name) => {
+    const x = coordinate(file, view, run, index, 0, byId("across").value);
+    return {kind: "curves", x: x.values, ys: curves, names: view.columns.map((column) => column.name), xLabel: x.label, yLabel: name,
+      about: about(curves.flatMap((values) => Array.from(values)))};
+  };
+  const ranges = components.map((column) => rangeOf(view, column, index));
+  const range = [Math.min(...ranges.map(([low]) => low)), Math.max(...ranges.map(([, high]) => high))];
+  const panels = found.map((cells, run) => cells && {...draw(cells.curves, run, text), range});
+  return withDifference(panels, found, (a, b) => draw(a.curves.map((values, i) => subtract(values, b.curves[i])), 0, `difference of ${text}`));
 }
 
 function scalarPanels(file, view, index) {
@@ -281,7 +316,8 @@ function particlePanels(view, index) {
 function makePanels() {
   const {file, view} = now(), index = number("step"), shown = SHOWN ? SHOWN.value : "0";
   const all = view.kind === "scalar" ? scalarPanels(file, view, index)
-    : view.kind === "particles" ? particlePanels(view, index) : arrayPanels(file, view, index);
+    : byId("form").value === "curves" ? curvesPanels(file, view, index)
+    : COUNTED.includes(byId("form").value) ? particlePanels(view, index) : arrayPanels(file, view, index);
   const titles = [...MODEL.runs, ...(RUNS.length > 1 ? [`${MODEL.runs[1]} − ${MODEL.runs[0]}`] : [])];
   const panels = all.map((panel, i) => ({...(panel ?? {kind: "text", about: "nothing in this step"}), title: titles[i]}));
   return shown === "both" ? panels : [panels[shown === "difference" ? 2 : Number(shown)]];

@@ -1,0 +1,96 @@
+"""`wf compare` on openPMD files: steps by the names of their iterations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import h5py
+import numpy as np
+import openpmd_api
+import pytest
+
+from workflow.compare.compare_runs import compare_runs
+
+
+def write_openpmd(
+    path: Path,
+    encoding: str = "groupBased",
+    iterations: Iterable[int] = range(0, 51, 10),
+    add: tuple[int, float] = (-1, 0.0),
+    steps: bool = True,
+) -> Path:
+    """An openPMD file by openPMD-api: a field and a particle species in each iteration; `add` changes one value."""
+    chosen = {name: getattr(openpmd_api.Iteration_Encoding, name) for name in ("group_based", "variable_based")}
+    series = openpmd_api.Series(str(path), openpmd_api.Access.create)
+    series.iteration_encoding = chosen["variable_based" if encoding == "variableBased" else "group_based"]
+    opened = series.write_iterations() if steps else series.iterations
+    for number in iterations:
+        iteration = opened[number]
+        iteration.time = 0.5 * number
+        values = np.full((4, 3), float(number))
+        values[2, 1] += add[1] if number == add[0] else 0.0
+        for record, array in (
+            (iteration.meshes["E"]["x"], values),
+            (iteration.particles["e"]["position"]["x"], values[:, 0]),
+        ):
+            array = np.ascontiguousarray(array)
+            record.reset_dataset(openpmd_api.Dataset(array.dtype, array.shape))
+            record[()] = array
+            series.flush()
+        if steps:
+            iteration.close()
+    series.close()
+    return path
+
+
+OPENPMD = pytest.mark.parametrize(
+    ("suffix", "encoding", "steps"),
+    [
+        (".bp", "groupBased", True), (".bp", "groupBased", False), (".bp", "variableBased", True),
+        (".h5", "groupBased", True),
+    ],
+)  # fmt: skip
+
+
+@OPENPMD
+def test_an_openpmd_file_has_the_steps_that_its_names_have(
+    tmp_path: Path, suffix: str, encoding: str, steps: bool
+) -> None:
+    a = write_openpmd(tmp_path / f"a{suffix}", encoding, range(51), steps=steps)
+    b = write_openpmd(tmp_path / f"b{suffix}", encoding, range(51), steps=steps)
+    result = compare_runs(a, b)
+    assert [found for found in result.files[0].differences if "date" not in found.name] == []
+    assert result.files[0].steps == 51
+    volume = 51 * 8 * (12 + 4)
+    named = result.files[0].variables
+    assert (named, result.files[0].bytes) == (2, volume)
+
+
+@OPENPMD
+def test_a_difference_of_an_openpmd_file_has_the_step_in_which_it_is(
+    tmp_path: Path, suffix: str, encoding: str, steps: bool
+) -> None:
+    a = write_openpmd(tmp_path / f"a{suffix}", encoding, steps=steps)
+    b = write_openpmd(tmp_path / f"b{suffix}", encoding, steps=steps, add=(30, 0.25))
+    (found,) = (each for each in compare_runs(a, b).files[0].differences if each.what != "attribute")
+    assert (found.name.lstrip("/"), found.step, found.where) == ("data/meshes/E/x", 3, [2, 1])
+    assert (found.max_abs, found.values, found.of) == (0.25, 1, 12)
+
+
+@pytest.mark.parametrize("suffix", [".bp", ".h5"])
+def test_an_iteration_that_one_side_lacks_is_named(tmp_path: Path, suffix: str) -> None:
+    a = write_openpmd(tmp_path / f"a{suffix}", iterations=(0, 10, 20))
+    b = write_openpmd(tmp_path / f"b{suffix}", iterations=(0, 20, 30))
+    found = [each for each in compare_runs(a, b).files[0].differences if each.what != "attribute"]
+    assert [(each.what, each.name, each.message) for each in found] == [
+        ("missing", "/data/10/", "only in A"), ("missing", "/data/30/", "only in B"),
+    ]  # fmt: skip
+
+
+def test_attributes_of_openpmd_groups_in_hdf5_are_compared(tmp_path: Path) -> None:
+    a, b = write_openpmd(tmp_path / "a.h5"), write_openpmd(tmp_path / "b.h5")
+    with h5py.File(b, "r+") as file:
+        file["data/20"].attrs["time"] = 11.0
+    found = [each for each in compare_runs(a, b).files[0].differences if "date" not in each.name]
+    assert [(each.what, each.name) for each in found] == [("attribute", "data/20/time")]
