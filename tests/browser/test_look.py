@@ -136,6 +136,11 @@ def test_a_shock_run_step_by_step(runs: dict[str, Path], open_page: PageOpener, 
     # Spots on a background are logarithmic at first.
     assert looker.page.locator("#logarithmic").is_checked()
     np.testing.assert_allclose(looker.drawn()["z"], np.log10(pattern[0]["slice_intensity"]))
+    # A curve is not: its values may be 0.
+    looker.choose(variable="line_intensity")
+    assert not looker.page.locator("#logarithmic").is_checked()
+    looker.choose(variable="slice_intensity")
+    assert looker.page.locator("#logarithmic").is_checked()
     looker.do(lambda: looker.page.uncheck("#logarithmic"))
     for step in range(4):
         assert f"step {step}, time {pattern[step]['time'].item():.4g} ps" in looker.state()
@@ -187,7 +192,11 @@ def test_planes_of_two_gray_scott_runs_and_their_difference(
     for place, values in enumerate((one[3]["V"], two[3]["V"], two[3]["V"] - one[3]["V"])):
         np.testing.assert_array_equal(looker.drawn(place)["z"], values[6])
     looker.press("Shift+ArrowRight")
+    looker.do(lambda: looker.page.check("#logarithmic"))
     looker.choose(axis="axis 2")
+    # What was chosen holds for the other planes of a volume.
+    assert looker.page.locator("#logarithmic").is_checked()
+    looker.do(lambda: looker.page.uncheck("#logarithmic"))
     looker.press("Shift+ArrowLeft", "Shift+ArrowLeft")
     assert "step 3, cell 8 along axis 2" in looker.state()
     np.testing.assert_array_equal(looker.drawn(0)["z"], one[3]["V"][:, :, 8])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -9,9 +10,11 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.support.measured_campaign import history_of, schedule_of, spec_of
+from tests.support.measured_campaign import end, history_of, schedule_of, spec_of
 from tests.support.sample_run import make_plan as sample_plan
+from workflow.campaign.campaign_directory import ScheduledTrial
 from workflow.campaign.file.campaign_spec import Scaling
+from workflow.campaign.ledger import History, RepetitionId
 from workflow.campaign.results.campaign_page import write_page
 from workflow.campaign.results.make_results import make_results
 from workflow.campaign.results.operation_pictures import make_box
@@ -86,6 +89,27 @@ def test_pictures_of_one_key_and_few_values() -> None:
     assert {"0.02", "0.05", "0.1", "0.2", "0.5", "1"} <= set(texts)
     assert not any(colour in values for colour in COLOURS[1:-1]) and COLOURS[0] in values
     assert "every repetition" in pictures["operations-s"].title
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_map_of_many_columns_can_be_read() -> None:
+    """Every k-th column is labelled; numbers that nobody could read give way to a scale of the colours."""
+    pairs = [(ranks, size) for size in range(100, 160) for ranks in range(1, 61) if (ranks - size) % 60 < 2]
+    trials = [
+        ScheduledTrial(key=f"{ranks}-{size}", parameters={"stages.s.ranks": ranks, "stages.s.with.size": size})
+        for ranks, size in pairs
+    ]
+    history = History()
+    for number, trial in enumerate(trials):
+        history.end(RepetitionId(trial.key, 1), end(5.0 + number / 10))
+    spec = spec_of(repetitions=1, comparisons=[], matrix={"stages.s.ranks": [1, 2], "stages.s.with.size": [1, 2]})
+    results = make_results(spec, schedule_of().model_copy(update={"trials": trials}), history)
+    (picture,) = (each for each in make_pictures(results) if each.name == "time-map")
+    root = ElementTree.fromstring(picture.svg)
+    texts = ["".join(each.itertext()) for each in root.iter() if each.tag.endswith("}text")]
+    columns = [text for text in texts if re.fullmatch("1[0-5][0-9]", text)]
+    assert columns == [str(size) for size in range(100, 160, 6)] and "time in s" in texts and "…" not in texts
+    assert len(texts) < 90 and len(picture.rows) == 120, "60 labels of rows, ten of columns, and the scale"
 
 
 @pytest.mark.parametrize(

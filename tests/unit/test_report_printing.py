@@ -268,11 +268,19 @@ def test_the_shares_of_a_stage_are_its_whole_time(tmp_path: Path) -> None:
         shares = [int(share) for share in re.findall(r"(\d+) %", row)]
         assert abs(sum(shares[:4]) - 100) <= 2, f"{row}: each is rounded"
     assert head[head.index("computing") : head.index("rest") + 1] == ["computing", "moving", "waiting", "rest"]
-    assert "computing + moving data + waiting + rest = time" in text
     assert "the run was limited by saxs: while data moved it waited for " in text and "of the time" in text
     for bar in make_time_shares(report):
         shares = [int(share) for share in re.findall(r"(\d+) %", bar.text)]
         assert abs(sum(shares) - 100) <= 3, bar.text
+
+
+@pytest.mark.parametrize(("width", "shares", "cpu"), [(160, True, True), (60, True, False), (50, False, False)])
+def test_columns_are_explained_only_where_they_are_shown(tmp_path: Path, width: int, shares: bool, cpu: bool) -> None:
+    report = compute_report(write_sample(tmp_path / "run", steps=50))
+    text = " ".join(printed(lambda console: printing.show_report(report, console), width).split())
+    head = text[text.index("stage ") :].partition("─")[0].split()
+    assert (set(head) >= {"computing", "moving", "waiting", "rest"}, "CPU" in head) == (shares, cpu), head
+    assert ("Shares of the time: computing, moving data" in text, "CPU: CPU time" in text) == (shares, cpu), text
 
 
 def test_a_plan_says_what_is_the_same_once() -> None:

@@ -205,7 +205,7 @@ def test_a_part_of_a_name_is_enough_where_no_other_run_has_it(tmp_path: Path, mo
         find_run("gray")
     (problem,) = caught.value.problems
     assert (problem.message, problem.hint) == (
-        "`gray` is the beginning of 2 runs", f"type more of the name: {names[2]}, {names[1]}"
+        "`gray` fits 2 runs", f"type more of the name: {names[2]}, {names[1]}"
     )  # fmt: skip
     assert full_name("gray") == "gray"
     for other in ("c11", "ock", "-7c11"):

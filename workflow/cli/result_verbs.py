@@ -22,7 +22,8 @@ from workflow.cli.options import json_option, run_argument, wide_option
     type=click.Path(path_type=Path),
     shell_complete=complete_run,
     is_eager=True,
-    help="The name of a run below runs/, a path, or `latest` (default: the newest run)",
+    help="The name of a run below runs/ (its beginning or its id is enough), a path, or `latest` "
+    "(default: the newest run)",
 )
 @click.option(
     "--lines",
@@ -93,8 +94,9 @@ def report(run: Path | None, as_json: bool, wide: bool, junit: Path | None) -> N
 def compare(run_a: Path, run_b: Path, tolerance: float, as_json: bool, wide: bool) -> None:
     """Compare the data of two runs or of two files.
 
-    RUN_A and RUN_B are two runs (the name below runs/, a path, or `latest`), or two BP or HDF5 files. Exits with 0
-    when the data are equal, 1 when they differ, 2 when there is nothing to compare.
+    RUN_A and RUN_B are two runs (the name below runs/, of which its beginning or its id is enough, a path, or
+    `latest`), or two BP or HDF5 files. Exits with 0 when the data are equal, 1 when they differ, 2 when there is
+    nothing to compare.
     """
     from workflow.compare.compare_runs import compare_runs
 

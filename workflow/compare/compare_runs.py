@@ -31,7 +31,7 @@ def compare_runs(a: str | os.PathLike[str], b: str | os.PathLike[str], tolerance
     both NaN, or differ by no more than `tolerance` × the larger magnitude. What only one side has is
     named; a missing stream does not make the sides different, because a streamed run keeps fewer files.
 
-    A run is named by its path, by its name below `runs/`, or as `latest`.
+    A run is named by its path, by its name below `runs/` (its beginning or its id is enough), or as `latest`.
 
     Raises:
         WfError: these are not two runs or two files, or numpy or adios2 is missing.

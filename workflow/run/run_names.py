@@ -52,7 +52,7 @@ def find_run(run: str | os.PathLike[str] | None = None) -> Path:
         return (Path(RUNS) / meant[0]).resolve()
     if meant:
         newest = ", ".join(reversed(meant[-SHOWN:])) + (", …" if len(meant) > SHOWN else "")
-        raise RunError(f"`{shortened(name)}` is the beginning of {len(meant)} runs", f"type more of the name: {newest}")
+        raise RunError(f"`{shortened(name)}` fits {len(meant)} runs", f"type more of the name: {newest}")
     raise RunError(f"there is no run `{shortened(name)}`", _other_runs(name, known))
 
 

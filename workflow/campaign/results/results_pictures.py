@@ -17,6 +17,7 @@ from workflow.campaign.results.picture_canvas import (
     ResultsPicture,
     RowSpace,
     is_wide,
+    label_axis,
     label_values,
     new_canvas,
     new_row_canvas,
@@ -39,6 +40,10 @@ if TYPE_CHECKING:
 COMPARISONS = "comparisons"
 POINTS, LETTER = 0.7 * 72 * WIDTH, 0.62
 """Width of the cells of a map together, and of a letter in its size."""
+SMALLEST = 5.0
+"""Points of the numbers in the cells of a map; in smaller cells there are none."""
+MARK = 4
+"""Letters that each label of a map's columns has room for; where there are too many, some have none."""
 
 
 def make_pictures(results: CampaignResults) -> list[ResultsPicture]:
@@ -118,20 +123,18 @@ def _heat_map(metric: MetricFacts, rows: Sequence[TrialResult]) -> Iterator[Resu
     nothing = float("nan")
     grid = [[nothing if (value := medians.get((y, x))) is None else value for x in across.values] for y in down.values]
     names = short_names(varied(points))
-    canvas, axes = new_canvas(1.2 + 0.5 * len(down.values))
+    height = 1.2 + 0.5 * len(down.values)
+    canvas, axes = new_canvas(height)
     texts = [metric_text(median, metric.unit) for median in medians.values()]
     size = min(10.0, POINTS / len(across.values) / max(map(len, texts)) / LETTER)
-    axes.imshow(grid, cmap="cividis", aspect="auto")
+    image = axes.imshow(grid, cmap="cividis", aspect="auto")
     known = [value for value in medians.values() if value is not None]
-    middle = (min(known) + max(known)) / 2
-    for y, line in enumerate(grid):
-        for x, value in enumerate(line):
-            text = metric_text(None if value != value else value, metric.unit)
-            colour = "white" if value < middle else "black"
-            axes.text(x, y, text, ha="center", va="center", color=colour, fontsize=size)
-    axes.set_xticks(
-        range(len(across.values)), short_labels(across.values, int(POINTS / 10 / LETTER) // len(across.values))
-    )
+    if size < SMALLEST:
+        scale = canvas.colorbar(image, ax=axes, location="top", pad=0.1 / height, fraction=0.2 / height, aspect=20)
+        label_axis(scale.ax.xaxis, metric.name, metric.unit, max(known))
+    else:
+        _write_medians(axes, grid, metric, size)
+    axes.set_xticks(*_column_marks(across.values))
     axes.set_yticks(range(len(down.values)), short_labels(down.values, LONGEST))
     axes.set_xlabel(", ".join(across.keys))
     axes.set_ylabel("\n".join(down.keys))
@@ -143,6 +146,25 @@ def _heat_map(metric: MetricFacts, rows: Sequence[TrialResult]) -> Iterator[Resu
     title = f"{metric.name} ({metric.of}): medians by {titles[0]} and {titles[1]}"
     data = [[*point, value] for point, value in medians.items()]
     yield ResultsPicture(f"{metric.name}-map", title, to_svg(canvas), [*titles, "median"], data)
+
+
+def _write_medians(axes: Axes, grid: Sequence[Sequence[float]], metric: MetricFacts, size: float) -> None:
+    """The number of each cell, in letters of this size in points."""
+    known = [value for line in grid for value in line if value == value]
+    middle = (min(known) + max(known)) / 2
+    for y, line in enumerate(grid):
+        for x, value in enumerate(line):
+            text = metric_text(None if value != value else value, metric.unit)
+            colour = "white" if value < middle else "black"
+            axes.text(x, y, text, ha="center", va="center", color=colour, fontsize=size)
+
+
+def _column_marks(values: Sequence[str]) -> tuple[range, list[str]]:
+    """Which columns of a map are labelled, every k-th, and how."""
+    room = int(POINTS / 10 / LETTER)
+    each = min(MARK, max(map(len, values))) + 1  # with the gap to the next one
+    marked = range(0, len(values), -(-len(values) * each // (room + 1)))
+    return marked, short_labels([values[place] for place in marked], room // len(marked))
 
 
 def _ratio_rows(results: CampaignResults) -> Iterator[RatioRow]:

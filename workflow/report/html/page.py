@@ -32,7 +32,7 @@ from workflow.report.show.forecast_tables import measured_table, off_text
 from workflow.report.show.node_map import has_node_map, node_count_text
 from workflow.report.show.placement_tables import placement_tables
 from workflow.report.show.run_summary import compression_lines, fault_text, limit_lines, total_text
-from workflow.report.show.stage_table import SHARES, stage_table
+from workflow.report.show.stage_table import explain_columns, stage_table
 from workflow.report.show.stream_table import NOT_KNOWN, stream_table
 from workflow.run.stream_rates import THROUGHPUT, TRANSFER_RATE
 
@@ -109,7 +109,7 @@ def make_html(records: Records, report: Report) -> str:
         node_drawings=node_drawings(records.plan) if has_node_map(records.plan) else [],
         node_count=node_count_text(records.plan),
         stage_table=stage_table(report, "page"),
-        stage_shares=SHARES,
+        stage_shares=explain_columns(),
         forecast_table=measured_table(report.forecast),
         forecast_off=off_text(report),
         placement_tables=placement_tables(read_proof(records.run_dir)),

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 def show_report(report: Report, console: Console | PlainOutput | None = None) -> None:
     """The whole report."""
-    from workflow.report.show.stage_table import SHARES, stage_table
+    from workflow.report.show.stage_table import explain_columns, stage_table
 
     console = console or make_output()
     run = report.run
@@ -47,8 +47,9 @@ def show_report(report: Report, console: Console | PlainOutput | None = None) ->
     say(console, f"  {run.directory}, started {moment(run.started)}" + (f" on {run.host}" if run.host else ""))
     say(console, f"  {summary(report)}")
     _show_fault(report, console)
-    draw_table(console, stage_table(report, "terminal"))
-    say(console, SHARES, "dim", wrap=True)
+    left_out = draw_table(console, stage_table(report, "terminal"))
+    if meaning := explain_columns(left_out):
+        say(console, meaning, "dim", wrap=True)
     _show_streams(console, report, "terminal")
     draw_table(console, expectation_table(report, "terminal"))
     for line in (*limit_lines(report), *compression_lines(report)):

@@ -87,13 +87,16 @@ def take_recorded(console: Console) -> tuple[str, str]:
     return text, console.export_html(theme=theme, inline_styles=True, code_format=PRE)
 
 
-def draw_table(console: Console | PlainOutput, table: Table) -> None:
-    """A table; in a terminal that is too narrow, without its less important columns, and a line that says so."""
+def draw_table(console: Console | PlainOutput, table: Table) -> list[str]:
+    """A table; in a terminal that is too narrow, without its less important columns, and a line that says so.
+
+    Returns the titles of the columns that are left out.
+    """
     if not table.rows:
-        return
+        return []
     if isinstance(console, PlainOutput):
         console.draw(table)
-        return
+        return []
     from rich import box
     from rich.table import Table as RichTable
 
@@ -114,6 +117,7 @@ def draw_table(console: Console | PlainOutput, table: Table) -> None:
     if left_out:
         count = plural(len(left_out), "more column")
         say(console, f"`--wide` shows {count}: {', '.join(left_out)}", "dim", wrap=True)
+    return left_out
 
 
 def make_grids(console: Console, *blocks: Sequence[tuple[str, ...]]) -> Any:

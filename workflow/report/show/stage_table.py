@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from workflow.formatting import duration, number, percent
 from workflow.report.report_model import Activity, Report, StagePart
 from workflow.report.show.text_table import (
@@ -29,12 +31,6 @@ def time_and_share(stage: StagePart, part: Activity) -> str:
     share = stage.share(part)
     seconds = duration(stage.seconds(part))
     return seconds if share is None else f"{seconds} ({percent(share)})"
-
-
-SHARES = (
-    "computing + moving data + waiting + rest = time; rest: opening the streams, start and end of the program. "
-    "CPU: CPU time of all its processes ÷ time."
-)
 
 
 def rest_share(stage: StagePart) -> float | None:
@@ -66,6 +62,22 @@ STAGE_COLUMNS: list[Column[StagePart]] = [
     number_column("steps out", lambda stage: number(stage.steps_out), PAGE),
     number_column("out", lambda stage: number(stage.steps_out), TERMINAL, gives_way=4),
 ]
+
+
+# The columns that a sentence is about, and the sentence. What was recorded may add up to a little more than the time.
+EXPLAINED = (
+    (
+        {"computing", "moving", "waiting", "rest"},
+        "Shares of the time: computing, moving data, waiting; rest: opening the streams, and what is left, such as "
+        "start and end of the program.",
+    ),
+    ({"CPU"}, "CPU: CPU time of all its processes ÷ time."),
+)
+
+
+def explain_columns(left_out: Collection[str] = ()) -> str:
+    """What the columns mean that are shown."""
+    return " ".join(text for titles, text in EXPLAINED if titles.isdisjoint(left_out))
 
 
 def stage_table(report: Report, view: View) -> Table:

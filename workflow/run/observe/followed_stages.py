@@ -27,7 +27,7 @@ class FollowedStages:
         self._read: dict[str, float] = {}  # stage → when its files were read
 
     def begin(self, stage: str, folder: Path, now: float) -> None:
-        """Follow a stage that is about to start in this folder."""
+        """Follow a stage that has started in this folder."""
         self._followers[stage] = Follower(self._plan.stage(stage), folder, self._visibility_s)
         self._turns.append(stage)
         self._read[stage] = now

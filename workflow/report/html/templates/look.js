@@ -140,7 +140,7 @@ function start() {
   byId("variable").value = MODEL.first;
   chooseVariable();
   byId("variable").addEventListener("change", () => { chooseVariable(); draw(); });
-  for (const id of ["form", "axis"]) byId(id).addEventListener("change", () => { choosePlanes(true); draw(); });
+  for (const id of ["form", "axis"]) byId(id).addEventListener("change", () => { choosePlanes(); draw(); });
   for (const id of ["column", "against", "across", "up", "logarithmic", "fixed", ...(SHOWN ? ["shown"] : [])]) byId(id).addEventListener("change", draw);
   for (const id of ["step", "plane"]) byId(id).addEventListener("input", draw);
   byId("before").addEventListener("click", () => move("step", -1));

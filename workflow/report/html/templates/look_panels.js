@@ -153,7 +153,9 @@ function chooseVariable() {
   // The step that was shown before, or the last one before it; at first the last one, which is what came out.
   const place = view.taken.findLastIndex((each, index) => Number.isNaN(step) ? RUNS.some((run) => has(view, run, index)) : file.steps[each] <= step);
   byId("step").value = Math.max(0, place);
-  choosePlanes(true);
+  choosePlanes();
+  const run = RUNS.find((each) => has(view, each, number("step")));
+  byId("logarithmic").checked = byId("form").value === "map" && isMostlySmall(view, run);
 }
 
 // Spots on a background: on a linear scale nothing but the spots is seen.
@@ -163,13 +165,13 @@ function isMostlySmall(view, run) {
   return low >= 0 && mean < SMALL * high;
 }
 
-function choosePlanes(anew) {
+function choosePlanes() {
   const {file, view} = now(), axis = cutAxis(view), [first, second] = drawnAxes(view);
   const isMap = byId("form").value === "map", counted = COUNTED.includes(byId("form").value);
   const run = RUNS.find((each) => has(view, each, number("step"))), found = run === undefined ? [] : kept(view, run, number("step"));
   if (axis !== null && found.length) {
     byId("plane").max = found[axis] - 1;
-    if (anew) byId("plane").value = Math.floor(found[axis] / 2);
+    byId("plane").value = Math.floor(found[axis] / 2);
   }
   const horizontal = isMap ? second : first;
   for (const [id, which] of [["across", horizontal], ["up", isMap ? first : undefined]]) {
@@ -183,7 +185,6 @@ function choosePlanes(anew) {
   reveal("against", counted && byId("form").value !== "bars");
   reveal("axis", axis !== null);
   reveal("plane", axis !== null);
-  if (anew && isMap) byId("logarithmic").checked = isMostlySmall(view, run);
   reveal("step", view.kind !== "scalar" || file.steps.length > 1);
 }
 
