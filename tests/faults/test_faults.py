@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.chains import chain, make_plan, make_stage, write_run
-from tests.support.watching import Outcome, describe, held, kill, run_and_hurt, run_whole
+from tests.support.watching import NAMED_WITHIN_S, Outcome, describe, held, kill, run_and_hurt, run_whole
 from workflow.plan.plan_model import Plan
 from workflow.run.decided_events import DeadlinePassed
 from workflow.run.processes.process_reaper import find_members, shared_memory
@@ -154,7 +154,7 @@ def test_killed_rank_fails_its_stage(tmp_path: Path) -> None:
 
     outcome = run_and_hurt(plan, tmp_path, held("md"), hurt)
     check_failed(outcome, "md", "killed by signal 9 (SIGKILL): one of its ranks")
-    assert outcome.passed_deadlines() == []
+    assert outcome.passed_deadlines() == [] and outcome.reaction_s() < NAMED_WITHIN_S
 
 
 def test_killed_launcher_takes_its_ranks_along(tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_killed_launcher_takes_its_ranks_along(tmp_path: Path) -> None:
     outcome = run_and_hurt(plan, tmp_path, held("md"), kill("md"))
     launcher = outcome.state.stages["md"].pid
     check_failed(outcome, "md", "killed by signal 9", f"its launcher (mpiexec, process {launcher}) was killed")
-    assert outcome.passed_deadlines() == []
+    assert outcome.passed_deadlines() == [] and outcome.reaction_s() < NAMED_WITHIN_S
 
 
 def test_killed_proxy_of_the_launcher_fails_its_stage(tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ def test_killed_proxy_of_the_launcher_fails_its_stage(tmp_path: Path) -> None:
 
     outcome = run_and_hurt(plan, tmp_path, held("md"), hurt)
     check_failed(outcome, "md", "its launcher had lost its ranks")
-    assert outcome.passed_deadlines() == []
+    assert outcome.passed_deadlines() == [] and outcome.reaction_s() < NAMED_WITHIN_S
 
 
 def test_program_that_is_not_there(tmp_path: Path) -> None:

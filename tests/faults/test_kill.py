@@ -1,4 +1,4 @@
-"""SIGKILL of any stage at any moment: the run ends by no deadline, names that stage, and leaves nothing."""
+"""SIGKILL of any stage at any moment: the run ends by no deadline and soon, names that stage, and leaves nothing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.chains import Way, chain
-from tests.support.watching import describe, held, kill, run_and_hurt, stepped
+from tests.support.watching import NAMED_WITHIN_S, describe, held, kill, run_and_hurt, stepped
 
 # who is killed, and whether a sink follows the reader
 VICTIMS = {"writer": ("md", True), "reader": ("saxs", False), "middle": ("saxs", True), "sink": ("keep", True)}
@@ -42,6 +42,7 @@ def check(way: Way, victim: str, moment: str, folder: Path, *, plain: bool) -> N
     outcome = run_and_hurt(plan, folder, held(name) if place else stepped(name, 5), kill(name))
     story = describe(outcome.state, outcome.run_dir)
     assert outcome.passed_deadlines() == [], story
+    assert outcome.reaction_s() < NAMED_WITHIN_S, story
     assert outcome.verdict.state == "failed"
     assert outcome.verdict.exit_code == 1
     assert outcome.verdict.stage == name, story

@@ -40,6 +40,7 @@ while [ "${1#-}" != "$1" ]; do shift; done
 host=$1; shift
 SLURMD_NODENAME=$host exec sh -c "$*"
 """
+MARK = "WF_TEST_MARK"
 CLEAN_SSH = SSH.replace("SLURMD_NODENAME=$host exec", 'exec env -i "PATH=$PATH" "HOME=$HOME"')
 
 
@@ -326,7 +327,8 @@ def test_no_guards_where_they_would_take_cores_of_the_stages(run_dir: Path) -> N
     assert needed == [True, False]
 
 
-def test_no_guards_where_all_runs_here(run_dir: Path) -> None:
+def test_no_guards_where_all_runs_here(run_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(MARK, str(run_dir))
     plan = make_plan([make_stage("keep", SLEEPER)])
     here = Allocation("slurm", "1", (Host(node_guard.node_name()),))
     elsewhere = Allocation("slurm", "1", (Host("n1"), Host("n2")))
@@ -344,3 +346,30 @@ def test_no_guards_where_all_runs_here(run_dir: Path) -> None:
             assert (run_dir / LOG).exists() == starts
         finally:
             guards.close()
+    wait_until(lambda: not marked(run_dir), "the end of all that the launcher started")
+
+
+def marked(run_dir: Path) -> set[int]:
+    return find_members(str(run_dir), by=MARK)
+
+
+HANGING_SSH = """#!/bin/sh
+# As a connection that never comes about.
+touch "$0.$$"
+sleep 300
+"""
+
+
+def test_a_launcher_that_has_reached_no_node_leaves_nothing_behind(
+    run_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(MARK, str(run_dir))
+    (tmp_path / "ssh").write_text(HANGING_SSH)
+    guards = guards_of(run_dir, "n1", "n2")
+    try:
+        guards.poll(time.monotonic())
+        wait_until(lambda: len([*tmp_path.glob("ssh.*")]) == 2, "connections to both nodes")
+        assert len(marked(run_dir)) >= 3
+    finally:
+        guards.close()
+    wait_until(lambda: not marked(run_dir), "the end of all that the launcher started")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.chains import chain
-from tests.support.watching import describe, run_whole
+from tests.support.watching import NAMED_WITHIN_S, describe, run_whole
 from workflow.plan.plan_model import Plan
 from workflow.run.decided_events import StopRequested
 from workflow.run.events import TransportFault
@@ -41,4 +41,5 @@ def test_a_message_for_another_process_stops_the_run_and_is_named(tmp_path: Path
     assert [stop.reason for stop in stops] == [reason]
     # By the log, and not by the deadline of a stage that waits for the message.
     assert outcome.passed_deadlines() == []
+    assert stops[0].t - faults[0].t < NAMED_WITHIN_S
     outcome.assert_tidy()

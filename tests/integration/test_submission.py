@@ -21,7 +21,8 @@ import pytest
 from tests.support.chains import ROOT
 from tests.support.fake_schedulers import FakeScheduler
 from tests.support.waiting import wait_until
-from workflow.errors import EXIT_STOPPED
+from workflow.cli.cancelling import cancel_run
+from workflow.errors import EXIT_OK, EXIT_RUN_FAILED, EXIT_STOPPED
 from workflow.run.decided_events import RunFinished
 from workflow.run.job_record import JobRecord, read_job
 from workflow.run.processes.process_reaper import end_members, find_members
@@ -188,7 +189,7 @@ def test_it_may_not_be_known_whether_a_job_was_accepted(login: Login, monkeypatc
 
 
 def test_a_submission_of_which_nothing_is_known_is_cancelled_and_cleaned(
-    login: Login, monkeypatch: pytest.MonkeyPatch
+    login: Login, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Without an answer, and with one that finds the job after all: no run stays for ever."""
     monkeypatch.setenv("PATH", login.fake.path)
@@ -205,11 +206,20 @@ def test_a_submission_of_which_nothing_is_known_is_cancelled_and_cleaned(
     assert f"it is not known whether slurm has a job named {name}: squeue failed" in said
     assert f"wf cancel {name} looks again" in said
     assert "slurm_load_jobs error" in login.state()[1], "the reason of the verdict has it, too"
-    login.fake.answer("squeue", "12|RUNNING|None\n", "12|RUNNING|None\n", "12|CANCELLED by 0|None\n")
-    login.fake.answer("scancel", "")
-    said = login.wf("cancel", name)
-    assert "its job was accepted: slurm job 12" in said
+    login.fake.answer("squeue", "12|RUNNING|None\n")
+    login.fake.answer("scancel", DOWN, "")
+    monkeypatch.setattr(job_cancellation, "FOLLOWS_S", 0.0)  # the time in which a job may end with its run
+    assert cancel_run(run) == EXIT_RUN_FAILED, "the job was found and goes on"
+    printed = capsys.readouterr()
+    assert "its job was accepted: slurm job 12" in printed.out
+    assert "slurm job 12 cannot be cancelled: scancel failed" in printed.err
     assert job_of(run)["job"] == "12"
+    assert cancel_run(run) == EXIT_OK, "a job whose id is known is cancelled when the scheduler answers again"
+    assert login.fake.calls("scancel") == [["12"], ["12"]]
+    said = login.wf("cancel", name[:-1], code=2)
+    assert f"type the whole name: {name}" in said
+    said = login.wf("clean", name[:-1], "--yes", code=2)
+    assert f"type the whole name: {name}" in said
     login.wf("clean", name, "--yes")
     assert not run.exists()
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.support.chains import write_run
 from workflow.plan.plan_model import Plan
 from workflow.run.decided_events import DeadlinePassed, RunFinished
-from workflow.run.events import Event
+from workflow.run.events import Event, RunStarted
 from workflow.run.events_file import read_events
 from workflow.run.processes.process_reaper import find_members
 from workflow.run.state import RunState
@@ -22,14 +22,17 @@ from workflow.run.supervisor import supervise
 Condition = Callable[[RunState, Path], bool]
 # Longer than any deadline of these plans: a run that meets it hangs.
 LONGEST_S = 150.0
+# From a fault to the verdict that names it: the promise of docs/how-to/when-a-node-dies.md.
+NAMED_WITHIN_S = 20.0
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended."""
+    """How a run ended. `hurt`: when it was hurt, in seconds of the monotonic clock."""
 
     run_dir: Path
     state: RunState
+    hurt: float | None = None
 
     @property
     def verdict(self) -> RunFinished:
@@ -43,6 +46,12 @@ class Outcome:
         """The deadlines that passed. A run that ends by what befell it has none, however slow the machine is."""
         return [event.deadline for event in self.events() if isinstance(event, DeadlinePassed)]
 
+    def reaction_s(self) -> float:
+        """Seconds from when it was hurt to its verdict, by the supervisor's clock."""
+        assert self.hurt is not None
+        (offset_s,) = [event.clock_offset_s for event in self.events() if isinstance(event, RunStarted)]
+        return self.verdict.t - (self.hurt + offset_s)
+
     def assert_tidy(self) -> None:
         assert find_members(str(self.run_dir)) == set(), "processes are left"
         assert not list((self.run_dir / "streams").glob("*.sst")), "contact files are left"
@@ -53,16 +62,16 @@ class Outcome:
 def run_and_hurt(plan: Plan, folder: Path, when: Condition, hurt: Callable[[RunState], object]) -> Outcome:
     """Run the plan to its end; once `when` holds, `hurt` it, once."""
     run_dir = write_run(plan, folder)
-    begin, is_hurt, state = time.monotonic(), False, None
+    begin, hurt_at, state = time.monotonic(), None, None
     with contextlib.closing(supervise(run_dir)) as states:
         for state in states:
-            if not is_hurt and state.finished is None and when(state, run_dir):
-                is_hurt = True
+            if hurt_at is None and state.finished is None and when(state, run_dir):
+                hurt_at = time.monotonic()
                 hurt(state)
             assert time.monotonic() - begin < LONGEST_S, f"hangs: {describe(state, run_dir)}"
     assert state is not None
-    assert is_hurt, f"the condition was never met: {describe(state, run_dir)}"
-    return Outcome(run_dir, state)
+    assert hurt_at is not None, f"the condition was never met: {describe(state, run_dir)}"
+    return Outcome(run_dir, state, hurt_at)
 
 
 def run_whole(plan: Plan, folder: Path) -> Outcome:

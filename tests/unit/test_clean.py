@@ -124,7 +124,7 @@ def test_what_has_no_verdict_or_may_be_written_stays(tmp_path: Path) -> None:
         for name, why in {
             "alive": "it is running; `wf cancel alive` ends it",
             "link": "a link",
-            "li": "a link",
+            "li": "type the whole name: link",
         }.items():
             assert why in str(clean(name, "--yes", code=2).exception)
     stays = {run["name"]: run["reason"] for run in json.loads(result.stdout)["runs"] if run["action"] == "stays"}

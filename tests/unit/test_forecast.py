@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.sample_run import START, make_plan, write_sample
+from tests.support.sample_run import START, make_end, make_plan, make_stage, write_sample
 from workflow.calibration.stage_records import find_runs, make_records, with_records
 from workflow.campaign.campaign_directory import Schedule, ScheduledTrial
 from workflow.campaign.ledger import Attempt, Ledger, RepetitionId
@@ -17,9 +17,11 @@ from workflow.forecast.calibration_model import (
     Calibration,
     CompressorRates,
     MeasuringConditions,
+    StageRecord,
     StreamPoint,
     StreamRates,
 )
+from workflow.forecast.known_stages import step_ratios, stream_sizes
 from workflow.forecast.make_forecast import coupled_stages, make_forecast
 from workflow.forecast.quartiles import Quartiles, exactly, quartiles, together
 from workflow.forecast.shared_cores import competitors, share_of_a_core
@@ -402,6 +404,18 @@ def test_what_others_took_of_the_cores_is_not_computing(tmp_path: Path) -> None:
     assert ratios["md"] == pytest.approx(1 - 0.037 / 0.104 / 2, abs=0.02)
     # saxs has one rank: md leaves it a part of a core only.
     assert ratios["saxs"] == pytest.approx(0.5, abs=0.03)
+    # A program that records no steps: what it had the CPU, or was ready to run, counts.
+    (run_dir / "stages/saxs/metrics.jsonl").unlink()
+    silent, left_out = make_records([run_dir])
+    assert "stage md: saxs ran on its cores, and for how long is not known" in "; ".join(left_out)
+    assert silent[0].compute_s.median > records[0].compute_s.median
+    with (run_dir / "events.jsonl").open("a") as events:
+        for at, cpu_s, ready_s in ((0.5, 0.1, 0.1), (2.5, 0.3, 0.2), (10.5, 3.1, 1.1)):
+            sample = {"event": "stage_cpu", "t": START + at, "stage": "saxs", "cpu_s": cpu_s, "ready_s": ready_s}
+            events.write(f"{json.dumps(sample)}\n")
+    sampled, left_out = make_records([run_dir])
+    assert sampled[0].compute_s.median / alone[0].compute_s.median == pytest.approx(1 - 0.4 / 2, abs=0.02)
+    assert "for how long is not known" not in "; ".join(left_out)
 
 
 def test_a_thread_that_writes_takes_time_from_the_computing(tmp_path: Path) -> None:
@@ -419,6 +433,16 @@ def test_a_thread_that_writes_takes_time_from_the_computing(tmp_path: Path) -> N
     ]
     roomy = make_forecast(plan.model_copy(update={"stages": stages}), known(tmp_path, file_system=[file]))
     assert "write behind" not in {term.name for term in roomy.stage("md").terms}
+    assert not any("stream atoms" in line for line in forecast.missing) and forecast.stage("md").complete
+    # Measured for one of two sizes only: not known, rather than less.
+    partly = file.model_copy(update={"points": [given, point(10 * MB, 10, 2, 10)]})
+    lacking = make_forecast(plan, known(tmp_path, file_system=[partly]))
+    assert lacking.missing[0] == (
+        "stream atoms: what its writing thread takes from the computing was not measured on site local: "
+        "`wf calibrate --only file_system`"
+    )
+    assert "write behind" not in {term.name for term in lacking.stage("md").terms}
+    assert not lacking.stage("md").complete
     run_dir = write_sample(tmp_path / "run")
     (run_dir / "forecast.json").write_text(forecast.to_json())
     lines = {line.what: line.forecast for line in compute_report(run_dir).forecast}
@@ -442,3 +466,49 @@ def test_a_pipe_writes_what_it_reads(tmp_path: Path) -> None:
     pipe = saxs.model_copy(update={"added": "pipe"})
     forecast = make_forecast(plan.model_copy(update={"stages": [md, pipe, keep]}), known(tmp_path))
     assert {stream.name: stream.bytes for stream in forecast.streams} == {"atoms": 2.4 * MB, "pattern": 2.4 * MB}
+    # What it once wrote is the best that is known behind a writer of which nothing is.
+    other = md.model_copy(update={"component": "other"})
+    behind = make_forecast(plan.model_copy(update={"stages": [other, pipe, keep]}), known(tmp_path))
+    assert {stream.name: stream.bytes for stream in behind.streams} == {"atoms": None, "pattern": 0.3 * MB}
+
+
+def test_steps_of_streams_in_a_circle(tmp_path: Path) -> None:
+    """md reads what saxs makes of each tenth of its steps, or of ten for each: that does not change its own pace."""
+    plan = make_plan()
+    atoms, pattern = plan.streams
+    back = pattern.model_copy(update={"readers": ["keep", "md"]})
+    plan = plan.model_copy(update={"streams": [atoms, back]})
+    for steps, share in ((4, 0.1), (400, 10.0)):
+        records = {
+            stage.name: [
+                each.model_copy(
+                    update={"steps": 40, "ports": [port.model_copy(update={"steps": steps}) for port in each.ports]}
+                )
+                for each in known(tmp_path).stages
+                if each.program == stage.name == "md"
+            ]
+            for stage in plan.stages
+        }
+        of_stage, of_stream = step_ratios(plan, records)
+        assert of_stage == pytest.approx({"md": 1.0, "saxs": share, "keep": share})
+        assert of_stream == pytest.approx({"atoms": share, "pattern": share})
+
+
+def test_a_long_chain_that_passes_on() -> None:
+    """Thousands of stages, the last one first: no recursion, and no loop over all streams for each of them."""
+    plan = make_plan()
+    saxs, atoms = plan.stage("saxs"), plan.stream("atoms")
+    count = 3000
+    first = make_stage("s0", "simulation", [make_end("c0", "write")])
+    stages = [saxs.model_copy(update={"name": f"s{n}", "added": "relay"}) for n in range(1, count)]
+    streams = [
+        atoms.model_copy(update={"name": f"c{n}", "writer": f"s{n}", "readers": [f"s{n + 1}"], "step_size": None})
+        for n in range(count - 1)
+    ]
+    streams[0] = streams[0].model_copy(update={"step_size": MB})
+    plan = plan.model_copy(update={"stages": [*stages[::-1], first], "streams": streams[::-1]})
+    records: dict[str, list[StageRecord]] = {stage.name: [] for stage in plan.stages}
+    assert {size.bytes for size in stream_sizes(plan, records).values()} == {MB}
+    assert len(stream_sizes(plan, records)) == count - 1
+    of_stage, of_stream = step_ratios(plan, records)
+    assert set(of_stage.values()) == set(of_stream.values()) == {1.0} and len(of_stage) == count

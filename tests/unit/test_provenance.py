@@ -15,7 +15,7 @@ from workflow.provenance.collect import LARGEST_READ, circumstances, renew_host,
 from workflow.provenance.file_checksums import checksum, unread_bytes
 from workflow.provenance.git_state import start_git_state
 from workflow.provenance.installed_versions import versions_of
-from workflow.provenance.plan_files import examine, file_records, files_of
+from workflow.provenance.plan_files import examine_plan, file_records, files_of
 from workflow.provenance.provenance_model import GitState, Provenance
 from workflow.provenance.redaction import (
     REMOVED,
@@ -267,7 +267,7 @@ def test_versions_of_another_python_are_read_off_its_folders(tmp_path: Path) -> 
 def test_files_are_found_without_reading_them(tmp_path: Path) -> None:
     (tmp_path / "pipeline.yaml").write_text("wf: 1\nname: p\nstages: {a: {command: ['true', /dev/null]}}\n")
     loaded = load_pipeline(tmp_path / "pipeline.yaml")
-    assert sorted(files_of(examine(make_plan(loaded), loaded), loaded).values()) == ["pipeline", "program", "site"]
+    assert sorted(files_of(examine_plan(make_plan(loaded), loaded), loaded).values()) == ["pipeline", "program", "site"]
 
 
 def test_a_run_of_a_batch_job_has_the_host_that_supervised_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

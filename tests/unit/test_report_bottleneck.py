@@ -19,7 +19,7 @@ from tests.support.fan_run import (
 )
 from tests.support.sample_run import START, Record
 from workflow.plan.plan_model import Plan
-from workflow.report.build.bottleneck import Limit, Waiting, run_limit, stream_limit, waiting
+from workflow.report.build.bottleneck import Limit, Waiting, find_limit, run_limit, stream_limit, waiting
 from workflow.spec.models.pipeline import Queue
 
 
@@ -82,7 +82,7 @@ def test_a_difference_within_its_scatter_is_noise(tmp_path: Path) -> None:
     records = records_of(tmp_path / "often", fan(), {"md": written(times, wait_s=0.09), **readers})
     limit = stream_limit(records.plan.stream("atoms"), records)
     assert limit == Limit("one")
-    waited = "while data moved it waited for 0 % of the time, the others for 9 % or more"
+    waited = "while data moved it waited for 0 % of the time, each of the others for at least 9 %"
     assert limit.evidence == f"{waited}: clear in 10 samples"
 
 
@@ -249,6 +249,64 @@ def test_a_stage_without_metrics_that_has_no_cpu_waits(
     if not limits:
         share = round(100 * (1 - min(1.0, (cpu_s + ready_s) / 10)))
         assert limit.why_unknown == f"md waited for 0 % of the time, two for {share} %: about equally long"
+
+
+def steady(least: float, most: float | None = None, count: int = 10) -> Waiting:
+    return Waiting([least] * count, [least if most is None else most] * count)
+
+
+@pytest.mark.parametrize(
+    ("waits", "evidence"),
+    [
+        (
+            {"a": steady(0.9), "b": steady(0.0, 0.1), "c": steady(0.3, 0.6)},
+            "at most 10 % of the time, each of the others for at least 30 %: clear in 10 samples",
+        ),
+        (
+            {"md": steady(0.0), "one": steady(0.4, 1.0)},
+            "0 % of the time, one for at least 40 %: clear in 10 samples",
+        ),
+        (
+            {"md": steady(0.0, count=8), "one": steady(0.4, count=8)},
+            "0 % of the time, one for 40 %: clear in 8 samples",
+        ),
+        (
+            {"md": steady(0.0, count=7), "one": steady(0.4, count=7)},
+            "0 % of the time, one for 40 %: clear, but in 7 samples only; a longer run is surer",
+        ),
+    ],
+)
+def test_the_evidence_says_by_how_much_and_how_sure(waits: dict[str, Waiting], evidence: str) -> None:
+    assert find_limit(waits).evidence == f"while data moved it waited for {evidence}"
+
+
+SELDOM = [0.0, 0.0, 0.0, 0.9, 0.0, 0.0, 0.0, 0.9, 0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("md", "one", "why"),
+    [
+        (steady(0.0), steady(0.05), "md waited for 0 % of the time, one for 5 %: about equally long"),
+        (
+            steady(0.0),
+            Waiting(SELDOM, SELDOM),
+            "md waited for 0 % of the time, one for 18 %: in 10 samples such a difference may be chance",
+        ),
+        (
+            steady(0.0, 0.3),
+            steady(0.3),
+            "md keeps no metrics, and its CPU time does not show how long it waits",
+        ),
+        (
+            steady(0.0, 0.3),
+            steady(0.3, 0.9),
+            "md and one keep no metrics, and their CPU time does not show how long they wait",
+        ),
+    ],
+)
+def test_why_the_limit_is_not_known(md: Waiting, one: Waiting, why: str) -> None:
+    limit = find_limit({"md": md, "one": one})
+    assert (limit, limit.evidence) == (Limit("", why), "")
 
 
 def whole_run(folder: Path, plan: Plan | None = None, log_wait_s: float = 0.9, **waits: float) -> Limit:

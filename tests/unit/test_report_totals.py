@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from tests.support.fan_run import (
 )
 from tests.support.sample_run import START
 from workflow.report.build.make_report import make_report
-from workflow.report.build.stage_figures import busy_s
+from workflow.report.build.stage_figures import busy_s, make_stage
 from workflow.report.build.stream_figures import idle
 from workflow.report.report_model import StagePart
 
@@ -127,6 +128,13 @@ def test_a_stage_is_reported_as_the_supervisor_saw_it(tmp_path: Path) -> None:
     assert (one.started, one.ended, one.wall_s, one.overlap) == (START, START + 4, 4.0, 1.0)
     two = report.stage("two")
     assert (two.state, two.started, two.ended, two.wall_s, two.observed) == ("starting", START, None, 5.0, "metrics")
+
+
+def test_the_figures_of_a_program_are_those_of_its_stage(tmp_path: Path) -> None:
+    records = records_of(tmp_path, fan(), {"md": written([1, 2])})
+    records = replace(records, own_figures={"one": {"fom": 1.5}, "two": {"fom": 2.5}})
+    found = {name: make_stage(records.plan.stage(name), records, []).figures for name in ("md", "one", "two")}
+    assert found == {"md": {}, "one": {"fom": 1.5}, "two": {"fom": 2.5}}
 
 
 def test_when_a_run_is_over_its_stages_are(tmp_path: Path) -> None:

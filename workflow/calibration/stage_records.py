@@ -17,7 +17,7 @@ from workflow.forecast.stage_identity import StageIdentity, stage_identity
 from workflow.plan.plan_model import Plan, StagePlan
 from workflow.plan.read_plan import read_plan
 from workflow.report.build.step_terms import StepTerms, step_terms
-from workflow.report.read.run_records import Records, read_records
+from workflow.report.read.run_records import CpuSample, Records, read_records
 from workflow.run.run_brief import read_brief
 from workflow.run.run_directory import PLAN_FILE, RUNS
 from workflow.run.run_names import find_run, is_run
@@ -69,7 +69,7 @@ def find_runs(given: Path) -> list[Path]:
 
 
 def make_records(run_dirs: Sequence[Path]) -> tuple[list[StageRecord], list[str]]:
-    """The records of the stages of these runs, and the stages that none could be made of, with the reason."""
+    """The records of the stages of these runs, and those of which there are none, or no exact ones, with the reason."""
     found: list[_Samples] = []
     left_out: dict[str, None] = {}
     for run_dir in run_dirs:
@@ -92,7 +92,11 @@ def make_records(run_dirs: Sequence[Path]) -> tuple[list[StageRecord], list[str]
                 why = "its program does not use workflow.stage" if stage.observed == "evidence" else "it made no steps"
                 left_out[f"stage {stage.name}: {why}"] = None
                 continue
-            share = share_of_a_core(_busy_beside(stage, plan, records))
+            busy = _busy_beside(stage, plan, records)
+            if terms.ready_s is None:
+                why = "ran on its cores, and for how long is not known: its computing may be recorded as too long"
+                left_out |= {f"stage {stage.name}: {name} {why}": None for name, known in busy.items() if known is None}
+            share = share_of_a_core([known for known in busy.values() if known is not None])
             _add(found, stage, terms, written, run_dir.resolve().name, share)
     return [_to_record(samples) for samples in found], list(left_out)
 
@@ -116,16 +120,31 @@ def _same_ports(one: Sequence[PortRecord], other: Sequence[PortRecord]) -> bool:
     )
 
 
-def _busy_beside(stage: StagePlan, plan: Plan, records: Records) -> list[float]:
-    """The shares of its time in which those were ready to run, waiting in vain included, that run on its cores."""
+def _busy_beside(stage: StagePlan, plan: Plan, records: Records) -> dict[str, float | None]:
+    """The shares of its time in which those were ready to run, waiting in vain included, that run on its cores.
+
+    None: nothing is recorded of that stage, neither steps nor CPU time.
+    """
     steps = records.metrics[stage.name].steps
     first, last = steps[0].t, steps[-1].t
-    found = []
-    for other in competitors(stage, [each.name for each in plan.stages], plan):
-        inside = [each for each in records.metrics[other.name].steps if first < each.t <= last]
+    found: dict[str, float | None] = {}
+    for other in competitors(stage, [each.name for each in plan.stages], plan) if last > first else []:
+        of_other = records.metrics[other.name].steps
+        inside = [each for each in of_other if first < each.t <= last]
         busy_s = sum(each.compute_s + each.io_s + each.wait_s * has_several_ranks(other) for each in inside)
-        found.append(min(1.0, busy_s / (last - first)) if last > first else 0.0)
+        by_cpu = None if of_other else _busy_by_cpu(records.cpu.get(other.name, []), other.ranks, first, last)
+        found[other.name] = min(1.0, busy_s / (last - first)) if of_other else by_cpu
     return found
+
+
+def _busy_by_cpu(samples: Sequence[CpuSample], ranks: int, first: float, last: float) -> float | None:
+    """The same of a program that records no steps: its CPU time between the samples that enclose this time."""
+    if len(samples) < 2:
+        return None
+    before = max((each for each in samples if each.t <= first), default=samples[0])
+    after = min((each for each in samples if each.t >= last), default=samples[-1])
+    busy_s = (after.cpu_s - before.cpu_s + after.ready_s - before.ready_s) / ranks
+    return min(1.0, busy_s / max(last - first, after.t - before.t))
 
 
 def _add(

@@ -29,7 +29,7 @@ def cancel_run(run_dir: Path, now: bool = False) -> int:
 
     job, of_job, is_known = read_job(run_dir), "", True
     if _print_verdict(run_dir, "has ended before: "):
-        return EXIT_OK if job is None or not _may_have_job(run_dir, job) else _end_job_of_cancelled_run(run_dir, job)
+        return EXIT_OK if job is None or not _may_have_job(run_dir) else _end_job_of_cancelled_run(run_dir, job)
     plan = read_filled_plan(run_dir)
     if has_lease(run_dir):
         click.echo(f"{run_dir.name}: {'killing the stages' if now else 'asking the stages to stop'}…", err=True)
@@ -56,9 +56,7 @@ def cancel_run(run_dir: Path, now: bool = False) -> int:
         with contextlib.suppress(RunError):
             stop_run(run_dir, plan, "stop")
     if _print_verdict(run_dir):
-        if job is not None:
-            _end_job_of_ended_run(run_dir, job)
-        return EXIT_OK
+        return EXIT_OK if job is None else _end_job_of_ended_run(run_dir, job)
     (lives,) = examine_leases([run_dir])
     try:
         done = clean_up(run_dir, lives, of_job)
@@ -68,23 +66,25 @@ def cancel_run(run_dir: Path, now: bool = False) -> int:
     return code if is_known else _warn_of_unknown_job(run_dir)
 
 
-def _may_have_job(run_dir: Path, job: JobRecord) -> bool:
-    """Whether a run was cancelled while nobody knew whether the scheduler has accepted its job."""
+def _may_have_job(run_dir: Path) -> bool:
+    """Whether a run was cancelled before its job has started: the scheduler may still have it."""
     from workflow.run.lease import has_lease
     from workflow.run.run_brief import read_brief
 
     verdict = read_brief(run_dir).finished
-    return not job.job and not has_lease(run_dir) and verdict is not None and verdict.state == "interrupted"
+    return not has_lease(run_dir) and verdict is not None and verdict.state == "interrupted"
 
 
 def _end_job_of_cancelled_run(run_dir: Path, job: JobRecord) -> int:
-    """Look again for a job whose submission brought no id, and cancel it. Returns the exit code."""
+    """Cancel its job, after another look for one whose submission brought no id. Returns the exit code."""
     from workflow.submit.job_cancellation import look_for_job
 
-    job, text, is_known = look_for_job(run_dir, job)
-    click.echo(f"{run_dir.name}: {text}")
+    is_known = True
+    if not job.job:
+        job, text, is_known = look_for_job(run_dir, job)
+        click.echo(f"{run_dir.name}: {text}")
     if job.job:
-        _end_job_of_ended_run(run_dir, job)
+        return _end_job_of_ended_run(run_dir, job)
     return EXIT_OK if is_known else _warn_of_unknown_job(run_dir)
 
 
@@ -96,8 +96,8 @@ def _warn_of_unknown_job(run_dir: Path) -> int:
     return EXIT_RUN_FAILED
 
 
-def _end_job_of_ended_run(run_dir: Path, job: JobRecord) -> None:
-    """The supervisor ends with the verdict, and the job with it; one that stays is cancelled."""
+def _end_job_of_ended_run(run_dir: Path, job: JobRecord) -> int:
+    """The supervisor ends with the verdict, and the job with it; one that stays is cancelled. Returns the exit code."""
     from workflow.report.show.printing import show_errors
     from workflow.submit.job_cancellation import end_leftover_job
 
@@ -106,6 +106,8 @@ def _end_job_of_ended_run(run_dir: Path, job: JobRecord) -> None:
             click.echo(f"{run_dir.name}: {job.text} was cancelled: it did not end with the run", err=True)
     except RunError as error:
         show_errors([*error.problems])
+        return EXIT_RUN_FAILED
+    return EXIT_OK
 
 
 def _has_verdict(run_dir: Path) -> bool:

@@ -72,7 +72,7 @@ def clean(
 ) -> None:
     """List runs that have ended and what they hold on disk, ask, and remove them.
 
-    RUN is the name of a run below runs/ (its beginning or its id is enough), a path, or `latest`; without any, all
+    RUN is the whole name of a run below runs/, a path, or `latest`; without any, all
     below runs/ but the newest five are meant. Only what was listed is removed, and only as long as it is as it was
     listed. What stays: a run without a verdict, one that somebody works on, and the repetitions of campaigns. Exits
     with 1 when a run could not be removed.
@@ -119,12 +119,12 @@ def _say_end(removal: Removal, agreed: bool, failed: dict[Path, str]) -> None:
 def _named(names: tuple[Path, ...]) -> list[Path]:
     """The directories of the runs that were named, each once, the newest first. Raises RunError."""
     from workflow.run.run_directory import LATEST, PLAN_FILE, RUNS
-    from workflow.run.run_names import find_run, full_name
+    from workflow.run.run_names import find_whole_run
 
     found: dict[Path, None] = {}
     for name in names:
-        directory = find_run(name)
-        for place in (name, Path(RUNS) / full_name(str(name))):
+        directory = find_whole_run(name)
+        for place in (name, Path(RUNS) / name):
             if place.is_symlink() and place.name != LATEST:
                 raise RunError(f"{place} is a link, and was not followed", f"name the run itself: {directory}")
         found[directory] = None

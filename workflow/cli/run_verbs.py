@@ -59,14 +59,13 @@ def status(run: Path | None, as_json: bool, wide: bool) -> None:
 def cancel(run: Path | None, now: bool) -> None:
     """End a run, from any host that sees its directory, and wait for its end.
 
-    RUN is the name of a run below runs/ (its beginning or its id is enough), a path, or `latest` (default: the newest
-    run). What is left on this host of a run whose supervisor has died is ended, too. Exits with 1 when something
-    could not be ended.
+    RUN is the whole name of a run below runs/, a path, or `latest` (default: the newest run). What is left on this
+    host of a run whose supervisor has died is ended, too. Exits with 1 when something could not be ended.
     """
     from workflow.cli.cancelling import cancel_run
-    from workflow.run.run_names import find_run
+    from workflow.run.run_names import find_whole_run
 
-    sys.exit(cancel_run(find_run(run), now))
+    sys.exit(cancel_run(find_whole_run(run), now))
 
 
 @click.command()

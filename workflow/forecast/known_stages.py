@@ -10,7 +10,7 @@ from workflow.forecast.quartiles import NOTHING, Quartiles, between
 from workflow.forecast.stage_identity import is_record_of, stage_identity
 from workflow.formats.sides import Side
 from workflow.formatting import plural, size
-from workflow.plan.plan_model import Plan, StagePlan
+from workflow.plan.plan_model import Plan, StagePlan, StreamPlan
 
 # Sizes of steps that differ by less are the same.
 SAME_SIZE = 0.01
@@ -42,43 +42,91 @@ def records_of(stage: StagePlan, calibration: Calibration) -> list[StageRecord]:
 
 
 def stream_sizes(plan: Plan, records: Mapping[str, Sequence[StageRecord]]) -> dict[str, StreamSize]:
-    """The streams whose steps have a known size: as the plan states it, or as a former run of an end had it."""
+    """The streams whose steps have a known size: as the plan states it, or as a former run of an end had it.
+
+    A stage that passes steps on writes what it reads; only where the size of that is not known, what it once wrote.
+    """
     sizes: dict[str, StreamSize] = {}
+    passed_on = [stream for stream in plan.streams if plan.stage(stream.writer).added in PASSING_ON]
     for stream in plan.streams:
         if stream.step_size is not None:
             sizes[stream.name] = StreamSize(stream.step_size, "the plan")
-            continue
-        if plan.stage(stream.writer).added in PASSING_ON:
-            continue
-        port = {end.side: end.port for end in plan.stage(stream.writer).ends if end.stream == stream.name}["write"]
-        for record in records[stream.writer]:
-            found = next((each for each in record.ports if (each.port, each.side) == (port, "write")), None)
-            if found is not None and found.bytes_per_step:
-                sizes[stream.name] = StreamSize(found.bytes_per_step, f"run {record.run}")
-                break
-    for _ in plan.streams:  # one stage that passes on may follow another
-        for stream in plan.streams:
-            read = next((each.name for each in plan.streams if stream.writer in each.readers), None)
-            if plan.stage(stream.writer).added in PASSING_ON and read in sizes:
-                sizes.setdefault(stream.name, sizes[read])
+        elif plan.stage(stream.writer).added not in PASSING_ON:
+            _take_recorded(sizes, stream, plan, records)
+    _pass_on(sizes, passed_on, plan)
+    for stream in passed_on:
+        if stream.name not in sizes:
+            _take_recorded(sizes, stream, plan, records)
+    _pass_on(sizes, passed_on, plan)
     return sizes
+
+
+def _take_recorded(
+    sizes: dict[str, StreamSize], stream: StreamPlan, plan: Plan, records: Mapping[str, Sequence[StageRecord]]
+) -> None:
+    """The size that the newest former run of the writer has of it, if any."""
+    port = next(end.port for end in plan.stage(stream.writer).ends if (end.stream, end.side) == (stream.name, "write"))
+    for record in records[stream.writer]:
+        found = next((each for each in record.ports if (each.port, each.side) == (port, "write")), None)
+        if found is not None and found.bytes_per_step:
+            sizes[stream.name] = StreamSize(found.bytes_per_step, f"run {record.run}")
+            return
+
+
+def _pass_on(sizes: dict[str, StreamSize], passed_on: Sequence[StreamPlan], plan: Plan) -> None:
+    """The sizes of what such stages write, from what they read; one may follow another."""
+    read = {reader: stream.name for stream in plan.streams for reader in stream.readers}
+    waiting = [stream for stream in passed_on if stream.name not in sizes]
+    while known := [stream for stream in waiting if read.get(stream.writer) in sizes]:
+        sizes.update({stream.name: sizes[read[stream.writer]] for stream in known})
+        waiting = [stream for stream in waiting if stream.name not in sizes]
 
 
 def step_ratios(plan: Plan, records: Mapping[str, Sequence[StageRecord]]) -> tuple[dict[str, float], dict[str, float]]:
     """(steps of each stage, steps of each stream) for one step of the sources of the pipeline.
 
-    A stage makes a step for each step of its fastest input; its outputs have as many as in a former run.
+    A stage makes a step for each step of its fastest input; its outputs have as many as in a former run. Of streams in
+    a circle the one that leads back into it does not count: its steps follow from those of the others.
     """
-    of_stream = {stream.name: 1.0 for stream in plan.streams}
-    of_stage = {stage.name: 1.0 for stage in plan.stages}
-    for _ in plan.stages:  # a pipeline has no circles: as many rounds as stages reach all of them
-        for stream in plan.streams:
-            inputs = [of_stream[each.name] for each in plan.streams if stream.writer in each.readers]
-            of_stage[stream.writer] = max(inputs, default=1.0)
-            of_stream[stream.name] = of_stage[stream.writer] * _share(plan, stream.name, records[stream.writer])
-            for reader in stream.readers:
-                of_stage[reader] = max(of_stream[each.name] for each in plan.streams if reader in each.readers)
+    of_stage: dict[str, float] = {}
+    of_stream: dict[str, float] = {}
+    reads: dict[str, list[str]] = {stage.name: [] for stage in plan.stages}
+    writes: dict[str, list[str]] = {stage.name: [] for stage in plan.stages}
+    for stream in plan.streams:
+        writes[stream.writer].append(stream.name)
+        for reader in stream.readers:
+            reads[reader].append(stream.name)
+    for name in _along_the_streams(plan):
+        of_stage[name] = max((of_stream[each] for each in reads[name] if each in of_stream), default=1.0)
+        for each in writes[name]:
+            of_stream[each] = of_stage[name] * _share(plan, each, records[name])
     return of_stage, of_stream
+
+
+def _along_the_streams(plan: Plan) -> list[str]:
+    """The stages, each behind the writers of its inputs; in a circle, but for the stream that leads back into it.
+
+    The reverse of the order in which a depth-first search leaves them. No recursion: chains may be long.
+    """
+    readers: dict[str, list[str]] = {stage.name: [] for stage in plan.stages}
+    for stream in plan.streams:
+        readers[stream.writer] += stream.readers
+    behind_others = {name for names in readers.values() for name in names}
+    left: list[str] = []
+    seen: set[str] = set()
+    for root in sorted(readers, key=lambda name: name in behind_others):  # a circle is entered from outside
+        path = {} if root in seen else {root: iter(readers[root])}  # each with the readers not followed yet
+        seen.add(root)
+        while path:
+            name = next(reversed(path))
+            following = next(path[name], None)
+            if following is None:
+                path.popitem()
+                left.append(name)
+            elif following not in seen:
+                seen.add(following)
+                path[following] = iter(readers[following])
+    return left[::-1]
 
 
 def _share(plan: Plan, stream: str, records: Sequence[StageRecord]) -> float:

@@ -35,8 +35,8 @@ from workflow.forecast.shared_cores import competitors, has_several_ranks
 from workflow.forecast.stage_terms import StreamTerms, stream_terms
 from workflow.plan.plan_model import Plan, StagePlan, StreamPlan
 
-# Of the time per step, besides the spread of what was measured: half of the forecasts of pipelines whose stages have
-# cores of their own are closer (docs/benchmarks.md: 9 %).
+# Of the time per step, besides the spread of what was measured: about half of the forecasts of pipelines whose stages
+# have cores of their own were closer. Chosen from the pipelines of docs/benchmarks.md, so not confirmed by them.
 MODEL_ERROR = 0.1
 
 
@@ -122,6 +122,7 @@ def _work(stage: StagePlan, known: Knowledge) -> Work:
         if of_stream is None or stage.name not in of_stream.of_stage:
             complete = cpu_known = False
             continue
+        complete = complete and stage.name not in of_stream.partial
         share = known.stream_steps[end.stream] / known.stage_steps[stage.name]
         terms += [term.model_copy(update={"seconds": term.seconds * share}) for term in of_stream.of_stage[stage.name]]
         cpu += of_stream.cpu[stage.name] * share
@@ -151,7 +152,7 @@ def _group(names: Sequence[str], plan: Plan, work: Mapping[str, Work], known: Kn
     for name in names:
         stage, ratio = plan.stage(name), known.stage_steps[name]
         paces.append((f"stage {name}", work[name].seconds * ratio))
-        cpu, cores = work[name].cpu, _cores(stage)
+        cpu, cores = work[name].cpu, _bound_cores(stage)
         if cpu is not None and cores:
             paces.append((f"CPU of stage {name}", cpu * (ratio / cores)))
     for stream in plan.streams:
@@ -210,7 +211,7 @@ def _turns(names: Sequence[str], plan: Plan, work: Mapping[str, Work], known: Kn
     return found
 
 
-def _cores(stage: StagePlan) -> int:
+def _bound_cores(stage: StagePlan) -> int:
     """Cores that a stage is bound to; 0: it may use all that are free."""
     return len(stage.placement.cores) * sum(high - low for low, high in stage.placement.nodes)
 
@@ -224,9 +225,9 @@ def coupled_stages(plan: Plan) -> list[list[str]]:
             if one is not other:
                 one += other
                 group.update(dict.fromkeys(other, one))
-    order = [stage.name for stage in plan.stages]
-    found = {id(names): sorted(names, key=order.index) for names in group.values()}
-    return list(found.values())
+    position = {stage.name: number for number, stage in enumerate(plan.stages)}
+    groups = {id(names): names for names in group.values()}
+    return [sorted(names, key=position.__getitem__) for names in groups.values()]
 
 
 def _couples(stream: StreamPlan) -> bool:

@@ -42,13 +42,13 @@ def share_of_a_core(busy: Sequence[float]) -> float:
 
 def _free_cores(stage: StagePlan, other: StagePlan, plan: Plan) -> int:
     """Cores that `other` may use, and that the ranks of `stage` leave free."""
-    taken, allowed = _cores(stage, plan), _cores(other, plan)
+    taken, allowed = _usable_cores(stage, plan), _usable_cores(other, plan)
     # Ranks that are not bound leave those that others are bound to.
     left = 0 if stage.placement.cores else max(0, len(taken) - stage.placement.ranks_per_node)
     return min(len(allowed), len(allowed - taken) + left)
 
 
-def _cores(stage: StagePlan, plan: Plan) -> set[int]:
+def _usable_cores(stage: StagePlan, plan: Plan) -> set[int]:
     """The cores of a node that a stage is bound to, or may use."""
     return set(stage.placement.cores) or set(range(plan.node.cores)) - set(plan.node.reserved)
 

@@ -23,6 +23,8 @@ class StreamTerms:
     """The least that a step takes, when both ends do nothing else."""
     slower: Quartiles | None = None
     """Output with the stream's operator ÷ output without it; None: no operator."""
+    partial: set[str] = field(default_factory=set)
+    """Stages that work longer than their terms say."""
 
 
 def stream_terms(
@@ -47,7 +49,14 @@ def stream_terms(
         parallel = bool(calibration.measured[section].parallel_adios2)
         share = shares.get(name, 1.0)
         cost = stream_cost(rates, moved, share, writer, reader, parallel)
-        _add(terms, stream, cost, name, writer.placement.cores_per_rank <= 1)
+        shares_its_core = writer.placement.cores_per_rank <= 1
+        _add(terms, stream, cost, name, shares_its_core)
+        if rates.async_write != "off" and cost.behind is None and shares_its_core and not terms.partial:
+            terms.partial.add(writer.name)
+            missing.append(
+                f"stream {stream.name}: what its writing thread takes from the computing was not measured on site "
+                f"{plan.site}: `wf calibrate --only file_system`"
+            )
         if compressor is not None:
             before = stream_cost(rates, known.bytes, share, writer, reader, parallel)
             _add_compressor(terms, stream, name, compressor, known.bytes, share, plan)

@@ -29,7 +29,7 @@ class StreamCost:
     write_cpu: Quartiles
     read_cpu: Quartiles
     behind: Quartiles | None
-    """How much longer the writer computes while a thread writes the step; None: no thread does."""
+    """How much longer the writer computes while a thread writes the step; None: no thread does, or not measured."""
     rates: StreamRates
     """What it was taken from."""
 
@@ -69,13 +69,14 @@ def stream_cost(
     def at(amount: float, field: Callable[[StreamPoint], Quartiles]) -> Quartiles:
         return at_size(rates.points, amount, field)
 
+    threaded = rates.async_write != "off" and all(point.behind_s is not None for point in rates.points)
     return StreamCost(
         step=at(max(written, taken), lambda point: point.step_s),
         write=at(written, lambda point: point.write_s),
         read=at(taken, lambda point: point.read_s),
         write_cpu=at(written, lambda point: point.write_cpu_s) * writers,
         read_cpu=at(taken, lambda point: point.read_cpu_s) * readers,
-        behind=at(written, lambda point: point.behind_s or NOTHING) if rates.async_write != "off" else None,
+        behind=at(written, lambda point: point.behind_s or NOTHING) if threaded else None,
         rates=rates,
     )
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from workflow.plan.plan_model import Plan
 from workflow.provenance.git_state import start_git_state
 from workflow.provenance.installed_versions import versions, versions_of_stages
-from workflow.provenance.plan_files import examine, file_records, files_of
+from workflow.provenance.plan_files import examine_plan, file_records, files_of
 from workflow.provenance.provenance_model import (
     PROVENANCE_FILE,
     Circumstances,
@@ -72,7 +72,7 @@ def renew_host(run_dir: Path) -> None:
 
 def to_provenance(common: Circumstances, plan: Plan, loaded: Loaded) -> Provenance:
     """The provenance of a run of this plan. Files that were read before are not read again."""
-    examined = examine(plan, loaded)
+    examined = examine_plan(plan, loaded)
     return Provenance(
         **dict(common),
         created=round(time.time(), 3),

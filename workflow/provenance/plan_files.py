@@ -56,7 +56,7 @@ class LookedUp:
         return self._sites[asked]
 
 
-def examine(plan: Plan, loaded: Loaded, looked_up: LookedUp | None = None) -> ExaminedPlan:
+def examine_plan(plan: Plan, loaded: Loaded, looked_up: LookedUp | None = None) -> ExaminedPlan:
     """What the files of a plan are found from. `looked_up`: what other plans have found at the same moment."""
     looked_up = looked_up or LookedUp()
     found = {stage.name: looked_up.program(stage) for stage in plan.stages}

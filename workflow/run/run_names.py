@@ -1,5 +1,5 @@
 """Which run is meant: by a path, by its name below `runs/` or a part of it that no other run has, or as the newest. The
-same for all verbs."""
+same for all verbs; those that end or remove a run take no part of a name."""
 
 from __future__ import annotations
 
@@ -54,6 +54,17 @@ def find_run(run: str | os.PathLike[str] | None = None) -> Path:
         newest = ", ".join(reversed(meant[-SHOWN:])) + (", …" if len(meant) > SHOWN else "")
         raise RunError(f"`{shortened(name)}` fits {len(meant)} runs", f"type more of the name: {newest}")
     raise RunError(f"there is no run `{shortened(name)}`", _other_runs(name, known))
+
+
+def find_whole_run(run: str | os.PathLike[str] | None = None) -> Path:
+    """The same for what cannot be undone: a part of a name does not do, because it may become that of another run.
+
+    A script that names a run which has been removed meanwhile would hit the next one whose name begins so.
+    """
+    given = "" if run is None else os.fspath(run)
+    if (whole := full_name(given)) != given:
+        raise RunError(f"`{shortened(given)}` is a part of the name of a run", f"type the whole name: {whole}")
+    return find_run(run)
 
 
 def full_name(run: str) -> str:

@@ -191,9 +191,9 @@ def _whole_hint(sign: str, least: int) -> str:
 
 def _wrong_unit(sign: str, number: str, written: str, kind: _Kind) -> tuple[str, str]:
     """Message and hint."""
-    if not written and "%" in kind.units and (share := float(number)) >= 0:
-        percent = f"{share * 100 if share <= 1 else share:g}"
-        return f"a share is written in percent, got {number}", f'did you mean `"{sign or ">="} {percent} %"`?'
+    if not written and "%" in kind.units and 0 <= (share := float(number)) <= 100:
+        percent, sign = f"{share * 100 if share <= 1 else share:g}", ">=" if sign in ("", "==") else sign
+        return f"a share is written in percent, got {number}", f'did you mean `"{sign} {percent} %"`?'
     if not written:
         return f"expected {kind.what} with its unit, got {number}", f"{kind.hint}; units: {', '.join(kind.units)}"
     other = next((each.what for each in _KINDS.values() if written in each.units), "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import time
 from pathlib import Path
@@ -44,7 +45,8 @@ def look_for_job(run_dir: Path, job: JobRecord) -> NamedJob:
         answer = find_job(job.scheduler, job.name)
         if answer.word is not None:
             found = dataclasses.replace(job, job=answer.word.job)
-            write_job(run_dir, found)
+            with contextlib.suppress(OSError):  # a full file system does not keep it from being cancelled
+                write_job(run_dir, found)
             return NamedJob(found, f"its job was accepted: {found.text}", True)
         if answer.error:
             text = f"it is not known whether {job.scheduler} has a job named {job.name}: {answer.error}"

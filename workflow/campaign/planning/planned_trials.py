@@ -15,7 +15,7 @@ from workflow.campaign.file.trials import Trial, make_trials, settings_of, short
 from workflow.campaign.planning.content_key import content_key, file_sums
 from workflow.errors import Problem, SpecError
 from workflow.plan.plan_model import Plan, StagePlan
-from workflow.provenance.plan_files import LookedUp, examine
+from workflow.provenance.plan_files import LookedUp, examine_plan
 from workflow.report_figures import FigureName, to_figure_name
 from workflow.spec.check import Library
 from workflow.spec.load import Loaded, load_pipeline
@@ -153,7 +153,7 @@ def _planned(campaign: Campaign, trial: Trial, shared: _Shared) -> ReadyTrial | 
         plan = shared.decide(loaded, trial.of_site)
     except SpecError as error:
         return RefusedTrial(trial, tuple(_placed(problem, trial, campaign) for problem in error.problems))
-    examined = examine(plan, loaded, shared.looked_up)
+    examined = examine_plan(plan, loaded, shared.looked_up)
     files = file_sums(examined, loaded)
     return ReadyTrial(trial, loaded, plan, content_key(examined, loaded, files), files=files)
 

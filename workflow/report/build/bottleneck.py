@@ -107,7 +107,8 @@ def _evidence(first: str, waits: Mapping[str, Waiting]) -> str:
     next_one = min(others, key=lambda name: others[name])
     own = f"{'' if waits[first].is_exact else 'at most '}{percent(fmean(waits[first].most))}"
     its = f"{'' if waits[next_one].is_exact else 'at least '}{percent(others[next_one])}"
-    who = f"{next_one} for {its}" if len(others) == 1 else f"the others for {its} or more"
+    each = f"each of the others for at least {percent(others[next_one])}"
+    who = f"{next_one} for {its}" if len(others) == 1 else each
     count = len(waits[first].most)
     few = count < MANY_PARTS
     sure = f"clear, but in {count} samples only; a longer run is surer" if few else f"clear in {count} samples"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from workflow.formats.lease_file import BEAT_S
-from workflow.formats.run_variables import RUN_VARIABLE
+from workflow.formats.run_variables import GUARDS_VARIABLE, RUN_VARIABLE
 from workflow.launch.allocation import Allocation
 from workflow.launch.host_names import is_same_host
 from workflow.launch.launch_request import LaunchRequest, RankedProgram, RankLayout
@@ -27,6 +27,7 @@ from workflow.run.nodes import node_guard
 from workflow.run.nodes.node_watch import NodeWatch
 from workflow.run.observe.sst_log import last_lines
 from workflow.run.processes.inherited_environment import inherited_environment
+from workflow.run.processes.process_reaper import end_members
 
 LOG = "guards.log"
 _PIPE_BYTES = 1 << 20
@@ -93,19 +94,22 @@ class NodeGuards:
         return events
 
     def close(self) -> None:
-        """End the guards. Those that do not end now do so without a supervisor's heartbeat."""
+        """End the guards. Those on other nodes that do not end now do so without a supervisor's heartbeat."""
+        if self._process is not None:
+            deadline = time.monotonic() + _END_S
+            for number in (signal.SIGTERM, signal.SIGKILL):
+                with contextlib.suppress(OSError):
+                    os.killpg(self._process.pid, number)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self._process.wait(max(0.1, deadline - time.monotonic()))
+                    break
+            _close(self._process)
+            self._process = None
+        if self._starts:
+            # Launchers put what they start into sessions of their own, and send no signal to what has not reached them
+            # yet: it would wait for them for ever.
+            end_members(str(self._run_dir), within_s=_END_S, by=GUARDS_VARIABLE)
         self._starts = _STARTS
-        if self._process is None:
-            return
-        deadline = time.monotonic() + _END_S
-        for number in (signal.SIGTERM, signal.SIGKILL):
-            with contextlib.suppress(OSError):
-                os.killpg(self._process.pid, number)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(max(0.1, deadline - time.monotonic()))
-                break
-        _close(self._process)
-        self._process = None
 
     def _start(self, now: float) -> list[Event]:
         assert self._request is not None
@@ -113,6 +117,7 @@ class NodeGuards:
         process = make_process(self._request)
         # Without the name of the run: the guards outlive a supervisor that was killed, until they have ended the rest.
         env = {key: value for key, value in inherited_environment(process.without).items() if key != RUN_VARIABLE}
+        env[GUARDS_VARIABLE] = str(self._run_dir)
         try:
             for path, text in process.files.items():
                 Path(path).write_text(text, encoding="utf-8")

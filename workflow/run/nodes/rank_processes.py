@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -14,6 +15,11 @@ from workflow.run.processes.process_reaper import PROC, stat_fields
 # Of launchers, one on each node, above the ranks. Where another launcher has started them they have its rank variables:
 # Slurm's PMI sets PMI_RANK for hydra's. A name has 15 letters (proc_pid_comm(5)).
 _DAEMONS = frozenset({"hydra_pmi_proxy", "hydra_bstrap_pr", "orted", "prted", "prterun"})
+
+
+# A process has the environment of its parent until it executes its program, which takes its time on a busy node: so
+# long it is looked at again.
+SETTLED_S = 5.0
 
 
 class RankProcess(NamedTuple):
@@ -30,14 +36,13 @@ class _Looked(NamedTuple):
 
     place: tuple[int, int]
     rank: tuple[str, int] | None
-    looks: int
+    first_s: float
+    """When it was found, by the monotonic clock."""
+    is_settled: bool
 
 
 class RankFinder:
-    """Finds the ranks of one run, again and again: a process that was looked at twice is remembered.
-
-    Twice, because a process has the environment of its parent until it executes its program.
-    """
+    """Finds the ranks of one run, again and again: a process that was found SETTLED_S ago is not looked at any more."""
 
     def __init__(self, run_dir: str) -> None:
         self._run = run_dir
@@ -46,7 +51,7 @@ class RankFinder:
     def find(self) -> list[RankProcess]:
         """The processes that are ranks now; of those that a rank has started only the first one counts."""
         seen: dict[int, _Looked] = {}
-        own = os.getuid()
+        own, now = os.getuid(), time.monotonic()
         for entry in os.scandir(PROC):
             if not entry.name.isdigit():
                 continue
@@ -57,9 +62,10 @@ class RankFinder:
                 place = status.st_ino, status.st_ctime_ns
                 known = self._seen.get(int(entry.name))
                 if known is None or known.place != place:
-                    known = _Looked(place, None, 0)
-                if known.looks < 2:
-                    known = _Looked(place, self._rank(Path(entry.path)), known.looks + 1)
+                    known = _Looked(place, None, now, False)
+                if not known.is_settled:
+                    is_settled = now - known.first_s >= SETTLED_S
+                    known = _Looked(place, self._rank(Path(entry.path)), known.first_s, is_settled)
                 seen[int(entry.name)] = known
         self._seen = seen
         ranks = {pid: each.rank for pid, each in seen.items() if each.rank is not None}
