@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from workflow.run.cancellation import CleanUp
     from workflow.run.job_record import JobRecord
     from workflow.run.lease import Liveness
+    from workflow.submit.job_cancellation import NamedJob
 
 
 def cancel_run(run_dir: Path, now: bool = False) -> int:
@@ -41,11 +42,9 @@ def cancel_run(run_dir: Path, now: bool = False) -> int:
             raise
         problem = error  # the scheduler ends it all the same
     if job is not None and (problem is not None or not _has_verdict(run_dir)):
-        from workflow.submit.job_cancellation import end_job, look_for_job
+        from workflow.submit.job_cancellation import end_job
 
-        if not job.job:
-            job, of_job, is_known = look_for_job(run_dir, job)
-            click.echo(f"{run_dir.name}: {of_job}")
+        job, of_job, is_known = _with_id(run_dir, job)
         if job.job:
             if not end_job(run_dir, job):
                 raise RunError(
@@ -77,15 +76,21 @@ def _may_have_job(run_dir: Path) -> bool:
 
 def _end_job_of_cancelled_run(run_dir: Path, job: JobRecord) -> int:
     """Cancel its job, after another look for one whose submission brought no id. Returns the exit code."""
-    from workflow.submit.job_cancellation import look_for_job
-
-    is_known = True
-    if not job.job:
-        job, text, is_known = look_for_job(run_dir, job)
-        click.echo(f"{run_dir.name}: {text}")
+    job, _, is_known = _with_id(run_dir, job)
     if job.job:
         return _end_job_of_ended_run(run_dir, job)
     return EXIT_OK if is_known else _warn_of_unknown_job(run_dir)
+
+
+def _with_id(run_dir: Path, job: JobRecord) -> NamedJob:
+    """A job as it is known; one whose submission brought no id is looked for, and what was found is printed."""
+    from workflow.submit.job_cancellation import NamedJob, look_for_job
+
+    if job.job:
+        return NamedJob(job, "", True)
+    found = look_for_job(run_dir, job)
+    click.echo(f"{run_dir.name}: {found.text}")
+    return found
 
 
 def _warn_of_unknown_job(run_dir: Path) -> int:

@@ -13,15 +13,13 @@ from workflow.run.job_record import JobRecord, write_job
 from workflow.run.lease import has_lease
 from workflow.site.allocation.scheduler_query import QueryError
 from workflow.site.jobs.job_questions import cancel_job, find_job
-from workflow.submit.job_tracker import FORGOTTEN_S, JobTracker, no_job_text
+from workflow.submit.job_tracker import ABSENT_LOOKS, FORGOTTEN_S, JobTracker, no_job_text
 from workflow.submit.job_watch import ask_about, read_exit_code
 
 # A scheduler needs some seconds to end a job, and longer where its processes do not end. One that does not know the
 # job must have said so for FORGOTTEN_S.
 END_S = FORGOTTEN_S + 10.0
 _PAUSE_S = 1.0
-# A queue that is busy may list a new job only at the second look.
-_ABSENT_LOOKS = 2
 # The script of a job ends with its supervisor, which ends with the verdict.
 FOLLOWS_S = 5.0
 
@@ -39,7 +37,7 @@ class NamedJob(NamedTuple):
 
 def look_for_job(run_dir: Path, job: JobRecord) -> NamedJob:
     """Ask for a job whose submission has brought no id. An id that is found is kept in the run directory."""
-    for look in range(_ABSENT_LOOKS):
+    for look in range(ABSENT_LOOKS):
         if look:
             time.sleep(_PAUSE_S)
         answer = find_job(job.scheduler, job.name)

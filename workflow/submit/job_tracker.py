@@ -15,6 +15,8 @@ from workflow.site.jobs.job_word import JobWord
 
 # A scheduler that answers, and does not know the job for so long, has forgotten it.
 FORGOTTEN_S = 60.0
+# A queue that is busy may list a new job only at the second look.
+ABSENT_LOOKS = 2
 # After an end was seen: so late events of another node may become visible.
 VISIBLE_S = 5.0
 _FIRST_S, _LONGEST_S = 2.0, 60.0

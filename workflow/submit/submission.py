@@ -27,13 +27,13 @@ from workflow.submit.job_order import (
     make_order,
     own_submit_command,
 )
+from workflow.submit.job_tracker import ABSENT_LOOKS
 
 _log = logging.getLogger(__name__)
 SCRIPT_FILE = "job.sh"
 _SUBMIT_COMMANDS = {"slurm": "sbatch", "pbs": "qsub"}
 # When to look for a job whose submission has failed: a scheduler that was busy answers after a while.
 _LOOKS_S = (0.0, 2.0, 5.0, 10.0, 20.0, 30.0)
-_ABSENT_LOOKS = 2
 
 
 class JobRefusedError(RunError):
@@ -133,7 +133,7 @@ def _find_accepted(run_dir: Path, record: JobRecord, said: str) -> str:
             _log.warning("the submission failed (%s), but the job was accepted: %s", said, answer.word.job)
             return answer.word.job
         absent += answer.is_absent
-        if absent == _ABSENT_LOOKS:
+        if absent == ABSENT_LOOKS:
             hint = "change `allocation:` of the pipeline, then start a new run: wf run PIPELINE"
             raise JobRefusedError(f"{record.scheduler} did not accept the job: {said}", hint)
     text = f"the submission failed ({said}), and the scheduler gives no answer: the job may have been accepted"
