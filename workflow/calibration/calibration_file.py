@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import socket
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from pydantic import ValidationError
 from workflow.calibration.calibration_folder import find_calibration
 from workflow.errors import WfError
 from workflow.forecast.calibration_model import CALIBRATION_VERSION, VERSION_KEY, Calibration
+from workflow.formats.read_json import read_json
 from workflow.formats.versions import NewerVersionError, check_version
 from workflow.formatting import plural
 from workflow.replace_file import replace_file
@@ -30,7 +30,7 @@ def read_calibration(file: Path) -> Calibration:
     """The calibration in this file. Raises WfError as `load_calibration` does."""
     again = f"remove it, or measure again: `wf calibrate --site {file.stem}`"
     try:
-        data = json.loads(file.read_bytes())
+        data = read_json(file.read_bytes())
         if not isinstance(data, dict):
             raise WfError(f"{file}: it is not a calibration", again)
         check_version(data, VERSION_KEY, CALIBRATION_VERSION, file)

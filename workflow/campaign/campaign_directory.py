@@ -10,13 +10,14 @@ import os
 import shlex
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from workflow.campaign.file.campaign_overlay import NO_OPTIONS, CampaignOptions
 from workflow.campaign.file.load_campaign import Campaign, load_campaign
 from workflow.campaign.ledger import CAMPAIGNS, LEDGER_FILE
 from workflow.campaign.planning.planned_trials import PlannedCampaign
 from workflow.errors import Problem, RunError, to_message
+from workflow.formats.read_json import read_json
 from workflow.plan.plan_model import ExpectationPlan
 from workflow.replace_file import replace_file
 from workflow.spec.config_dirs import is_path
@@ -253,8 +254,8 @@ def read_schedule(directory: Path) -> Schedule:
     """The schedule of a campaign's directory. Raises RunError where there is none that can be read."""
     path = directory / SCHEDULE_FILE
     try:
-        return Schedule.model_validate_json(path.read_bytes())
+        return Schedule.model_validate(read_json(path.read_bytes()))
     except OSError as error:
         raise RunError(f"this campaign has not been run: no {path}", "start it: wf campaign run CAMPAIGN") from error
-    except ValidationError as error:
+    except ValueError as error:
         raise RunError(f"{path} cannot be read by this wf", "run the campaign again: wf campaign run") from error

@@ -10,13 +10,15 @@ import errno
 import fcntl
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from workflow.errors import RunError
 from workflow.formats.json_lines import read_json_lines
+from workflow.formats.typed_fields import from_fields
 from workflow.run.lease import Lease, read_lease
 
 CAMPAIGNS = "campaigns"
@@ -134,19 +136,18 @@ def take_record(history: History, record: Mapping[str, Any]) -> tuple[Repetition
     """
     event = record["event"]
     if event == "campaign":
-        if record["ledger_version"] > LEDGER_VERSION:
-            version = record["ledger_version"]
+        version = record["ledger_version"]
+        if type(version) is not int or version > LEDGER_VERSION:
             raise RunError(f"{LEDGER_FILE} has version {version}; this wf reads {LEDGER_VERSION}", "install a newer wf")
         return None
-    repetition = RepetitionId(record["key"], record["number"], record["warmup"])
+    repetition = from_fields(RepetitionId, record)
     if event == "started":
-        number = record["attempt"]
+        attempt = from_fields(OpenAttempt, record)
+        number = attempt.attempt
         history.started[repetition] = max(history.started.get(repetition, 0), number)
-        attempt = OpenAttempt(record["run"], number, record["t"], record.get("place", ""))
         history.open[repetition, number] = attempt
     elif event == "ended":
-        names = Attempt.__dataclass_fields__
-        ended = Attempt(**{name: record[name] for name in names if name in record})
+        ended = from_fields(Attempt, record)
         history.end(repetition, ended)
         return repetition, ended
     return None
@@ -163,7 +164,7 @@ class Ledger:
     """The ledger of the one process that runs the campaign. A context manager: others are refused meanwhile."""
 
     def __init__(self, directory: Path) -> None:
-        path = directory / LEDGER_FILE
+        self._path = path = directory / LEDGER_FILE
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -174,9 +175,14 @@ class Ledger:
                 if error.errno not in (errno.EWOULDBLOCK, errno.EAGAIN):
                     raise RunError(f"cannot lock {path}: {error.strerror}", "give another --dir") from error
                 raise runs_already(directory, read_lease(directory)) from error
-        self._end_last_line()
-        self.history = read_history(directory)
-        self._write({"event": "campaign", "ledger_version": LEDGER_VERSION})
+        try:
+            # First of all: a ledger of a newer version stays as it is.
+            self.history = read_history(directory)
+            self._end_last_line()
+            self._write({"event": "campaign", "ledger_version": LEDGER_VERSION})
+        except BaseException:
+            os.close(self._file)
+            raise
 
     def __enter__(self) -> Ledger:
         return self
@@ -193,15 +199,27 @@ class Ledger:
         """Record how an attempt ended; it is on the disk when this returns."""
         self.history.end(repetition, attempt)
         self._write({"event": "ended", **asdict(repetition), **asdict(attempt)})
-        os.fsync(self._file)
+        with self._writing():
+            os.fsync(self._file)
 
     def _write(self, record: Mapping[str, Any]) -> None:
         data = json.dumps(record, ensure_ascii=False).encode() + b"\n"
-        while data:
-            data = data[os.write(self._file, data) :]
+        with self._writing():
+            while data:
+                data = data[os.write(self._file, data) :]
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Raises RunError where the disk takes no more: what has run and is not recorded runs again."""
+        try:
+            yield
+        except OSError as error:
+            hint = "make room there; `wf campaign run` then goes on with what is left"
+            raise RunError(f"cannot write {self._path}: {error.strerror}", hint) from error
 
     def _end_last_line(self) -> None:
         """A process that was killed may have left half a line: what follows must not become part of it."""
         size = os.fstat(self._file).st_size
         if size and os.pread(self._file, 1, size - 1) != b"\n":
-            os.write(self._file, b"\n")
+            with self._writing():
+                os.write(self._file, b"\n")

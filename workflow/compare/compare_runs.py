@@ -12,6 +12,8 @@ from typing import Any
 
 from workflow.compare.comparison import Comparison, Difference, FileComparison
 from workflow.compare.data_files import DataStep, VariableKind, find_data, is_data, open_data
+from workflow.compare.reading_process import HINT as DAMAGED
+from workflow.compare.reading_process import ReadingProcess
 from workflow.errors import RunError, WfError
 from workflow.run.decided_events import RunFinished
 from workflow.run.events_file import EVENTS_FILE, read_events
@@ -50,14 +52,25 @@ def compare_runs(a: str | os.PathLike[str], b: str | os.PathLike[str], tolerance
         pairs = [(name, path, files_b[name]) for name, path in files_a.items() if name in files_b]
         only_a = [name for name in files_a if name not in files_b]
         only_b = [name for name in files_b if name not in files_a]
+    with ReadingProcess() as reading:
+        files = [_compare_in(reading, name, left, right, tolerance) for name, left, right in pairs]
     comparison = Comparison(
-        a=str(a), b=str(b), tolerance=tolerance, only_a=only_a, only_b=only_b,
-        files=[compare_files(name, left, right, tolerance) for name, left, right in pairs],
+        a=str(a), b=str(b), tolerance=tolerance, only_a=only_a, only_b=only_b, files=files,
         notes=[note for name, run in ((a, one), (b, other)) for note in incomplete_notes(name, run)],
     )  # fmt: skip
     if is_data(one) and comparison.unreadable:
-        raise RunError(comparison.unreadable[0].message)
+        raise RunError(comparison.unreadable[0].message, DAMAGED)
     return comparison
+
+
+def _compare_in(reading: ReadingProcess, name: str, a: Path, b: Path, tolerance: float) -> FileComparison:
+    """Compare two files in the process that may die of them."""
+    try:
+        return reading.call(compare_files, name, a, b, tolerance)
+    except RunError as error:
+        tally = _Tally(tolerance)
+        tally.note(Difference(what="unreadable", name="", step=None, message=error.message))
+        return tally.result(name)
 
 
 def compare_files(name: str, a: Path, b: Path, tolerance: float) -> FileComparison:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from workflow.compare.reading_process import note_reading
 from workflow.errors import RunError, WfError
 from workflow.formats.step_files import newest_step_file, numbered_path, step_file
 from workflow.installation import install_command
@@ -129,8 +130,8 @@ def open_data(path: Path) -> Iterator[Iterator[DataStep]]:
     try:
         from workflow.stage import open_reader
 
-        _check_whole(path)
         with _named(path):
+            _check_whole(path)
             if (numbered := numbered_path(path)) is not None:
                 reader = open_reader(path=numbered, engine=_engine(Path(step_file(str(numbered), 0))))
             else:
@@ -175,6 +176,7 @@ def _steps(reader: Reader, path: Path) -> Iterator[DataStep]:
 def _named(path: Path) -> Iterator[None]:
     from workflow.stage import StageError
 
+    note_reading(path)
     try:
         yield
     except (StageError, OSError, RuntimeError) as error:

@@ -64,7 +64,7 @@ def archive_campaign(
     _renew_results(directory, campaign, schedule, contents)
     provenance, plan = provenance_of(example), read_filled_plan(example)
     records = _records(directory, schedule, history)
-    texts = (example / "pipeline.yaml").read_text("utf-8") + campaign.text.decode("utf-8", "replace")
+    texts = (example / "pipeline.yaml").read_text("utf-8", "replace") + campaign.text.decode("utf-8", "replace")
     place = _campaign_place(directory, schedule, campaign, records)
     source = source_files(records, provenance.stage_pythons, texts, place)
     # Since the last run the files may have changed, the copies have not.

@@ -51,7 +51,9 @@ def archive_run(run_dir: Path, target: Path, options: ArchiveOptions) -> Archive
     provenance = provenance_of(run_dir)
     plan, secrets = read_filled_plan(run_dir), secret_values(os.environ)
     contents = ArchiveContents()
-    source = source_files(provenance.files, provenance.stage_pythons, (run_dir / "pipeline.yaml").read_text("utf-8"))
+    source = source_files(
+        provenance.files, provenance.stage_pythons, (run_dir / "pipeline.yaml").read_text("utf-8", "replace")
+    )
     # Since the run the file may have changed, the copy has not.
     source.files[source.pipeline] = run_dir / "pipeline.yaml"
     add_source(contents, source, provenance.files, secrets, options.largest)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from workflow.formats.read_json import read_json
 
 # So many lines wait in memory for a file that cannot be written; then the oldest are dropped, and counted.
 KEPT_LINES = 1000
@@ -23,8 +24,8 @@ class JsonLines:
     exists: bool = True
 
 
-def read_json_lines(path: Path) -> JsonLines:
-    """All whole records of a file of JSON lines; a missing file holds none.
+def read_json_lines(path: Path, *, infinity: bool = False) -> JsonLines:
+    """All whole records of a file of JSON lines; a missing file holds none. `infinity`: as in `read_json`.
 
     A last line without its newline is still being written (or its writer was killed) and does not count
     as unreadable; any other line that is not a JSON object does.
@@ -38,7 +39,7 @@ def read_json_lines(path: Path) -> JsonLines:
     for position, line in enumerate(lines):
         if not line.strip():
             continue
-        record = to_record(line)
+        record = to_record(line, infinity=infinity)
         if record is not None:
             records.append(record)
         elif position < len(lines) - 1:
@@ -46,11 +47,11 @@ def read_json_lines(path: Path) -> JsonLines:
     return JsonLines(records, unreadable)
 
 
-def to_record(line: str | bytes) -> dict[str, Any] | None:
+def to_record(line: str | bytes, *, infinity: bool = False) -> dict[str, Any] | None:
     """The JSON object of a line; None when the line is anything else."""
     try:
-        record = json.loads(line)
-    except ValueError:  # broken JSON, or not UTF-8
+        record = read_json(line, infinity=infinity)
+    except ValueError:
         return None
     return record if isinstance(record, dict) else None
 
@@ -82,7 +83,7 @@ class Tail:
 
     def records(self, *, fresh: bool = False) -> Iterator[dict[str, Any]]:
         """The new lines as records; lines that are not JSON objects are left out."""
-        for line in self.read(fresh=fresh).splitlines():
+        for line in self.read(fresh=fresh).split("\n"):
             if (record := to_record(line)) is not None:
                 yield record
 

@@ -72,7 +72,7 @@ def read_progress(metrics: Path) -> dict[EndOfStream, dict[str, Any]]:
     Only the end of a record is checked: its other fields may be missing, or of another type.
     """
     try:
-        lines = metrics.with_name(PROGRESS_FILE).read_bytes().splitlines()
+        lines = metrics.with_name(PROGRESS_FILE).read_bytes().split(b"\n")
     except OSError:
         return {}
     totals = {}

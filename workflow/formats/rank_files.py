@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from workflow.formats.read_json import read_json
 from workflow.formats.versions import check_version
 
 LAUNCH_FILE = "launch.json"
@@ -52,7 +53,7 @@ class RankExit(NamedTuple):
 def read_start(folder: Path) -> RankStart:
     """What `launch.json` in this stage's folder has. Raises OSError, KeyError and ValueError."""
     path = folder / LAUNCH_FILE
-    data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    data: dict[str, Any] = read_json(path.read_bytes())
     check_version(data, _VERSION_KEY, LAUNCH_FILE_VERSION, path)
     return RankStart(*(data[name] for name in RankStart._fields))
 
@@ -72,7 +73,7 @@ def to_exit(line: bytes | str) -> RankExit | None:
 
     Raises ValueError, TypeError or KeyError for a line that is not whole.
     """
-    record = json.loads(line)
+    record = read_json(line)
     if "started" in record:
         return None
     return RankExit(float(record["t"]), record["code"], record["signal"])

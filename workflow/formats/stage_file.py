@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from workflow.formats.read_json import read_json
 from workflow.formats.sides import Side
 from workflow.formats.versions import check_version
 
@@ -87,7 +88,7 @@ def read_stage_file(path: Path) -> StageSettings:
         OSError: the file cannot be read.
         ValueError: the file is not a stage file, or of a newer version.
     """
-    data = json.loads(path.read_text(encoding="utf-8"))
+    data = read_json(path.read_bytes())
     if not isinstance(data, dict):
         raise ValueError("not a JSON object")
     check_version(data, VERSION_KEY, STAGE_FILE_VERSION, path)

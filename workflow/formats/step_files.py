@@ -11,6 +11,7 @@ import json
 import re
 from pathlib import Path
 
+from workflow.formats.read_json import read_json
 from workflow.formats.versions import check_version
 
 NUMBERED_NAME = "%06T"
@@ -49,7 +50,7 @@ def read_closed(path: str) -> int | None:
     """
     file = Path(path).with_name(CLOSED_FILE)
     try:
-        found = json.loads(file.read_text())
+        found = read_json(file.read_bytes())
     except FileNotFoundError:
         return None
     check_version(found, _VERSION_KEY, _VERSION, file)

@@ -7,6 +7,9 @@ import json
 from dataclasses import dataclass
 from typing import Literal
 
+from workflow.formats.read_json import read_json
+from workflow.formats.typed_fields import from_fields
+
 Source = Literal["slurm", "pbs", "lsf", "flux", "hostfile", "local"]
 ALLOCATION_VERSION = 1
 
@@ -58,6 +61,6 @@ class Allocation:
     @classmethod
     def from_json(cls, text: str | bytes) -> Allocation:
         """What `to_json` has written. Raises ValueError, KeyError or TypeError for anything else."""
-        record = json.loads(text)
-        hosts = tuple(Host(**host) for host in record["hosts"])
-        return cls(record["source"], record["job"], hosts, record["end_time"], tuple(record["notes"]))
+        record = read_json(text)
+        hosts = tuple(from_fields(Host, host) for host in record["hosts"])
+        return from_fields(cls, {**record, "hosts": hosts, "notes": tuple(record["notes"]), "counts_threads": False})

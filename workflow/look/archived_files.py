@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import tempfile
 import zipfile
 import zlib
 from dataclasses import dataclass, field, replace
@@ -14,7 +17,8 @@ from workflow.errors import RunError, WfError
 from workflow.formats.step_files import newest_step_file
 from workflow.plan.plan_model import Plan
 from workflow.plan.read_plan import read_plan
-from workflow.run.observe.bp_index import read_index
+from workflow.run.lease import examine_leases
+from workflow.run.observe.bp_index import deactivate, read_index
 from workflow.run.run_directory import PLAN_FILE
 from workflow.run.run_names import find_run, is_run
 from workflow.spec.suggest import shortened
@@ -39,7 +43,8 @@ class LookedAt:
 def find_files(given: Path, scratch: Path) -> LookedAt:
     """The files of a run (by path, by name, or `latest`), an archive of one, a folder, or a BP or HDF5 file.
 
-    An archive is unpacked into `scratch`. Files that are still written are left out, with a note.
+    An archive is unpacked into `scratch`. Files that a living run writes are left out, with a note; those that a dead
+    writer has left open are shown as far as they go.
 
     Raises:
         WfError: it is none of these. RunError: there is no such run, no file of data, or each is still written.
@@ -47,15 +52,15 @@ def find_files(given: Path, scratch: Path) -> LookedAt:
     if mistake := path_mistake(given):
         raise WfError(f"{shortened(str(given))}: {mistake}", HINT)
     if is_data(given):
-        return _without_open_files(given, LookedAt(_name(given), {_name(given): given}))
+        return _without_open_files(given, LookedAt(_name(given), {_name(given): given}), scratch)
     if given.is_file():
         return LookedAt(given.stem, _unpack(given, scratch), plan=_read_plan(_records(scratch)))
     if given.is_dir() and not is_run(str(given)):
         plan = _read_plan(_records(given))
-        return _without_open_files(given, LookedAt(_name(given), _some_data(given), plan=plan))
+        return _without_open_files(given, LookedAt(_name(given), _some_data(given), plan=plan), scratch)
     run = find_run(given)
     notes = list(incomplete_notes(given, run))
-    return _without_open_files(run, LookedAt(run.name, _some_data(run), notes, _read_plan(run)))
+    return _without_open_files(run, LookedAt(run.name, _some_data(run), notes, _read_plan(run)), scratch)
 
 
 def _name(path: Path) -> str:
@@ -89,13 +94,29 @@ def _records(folder: Path) -> Path:
     return folder / RECORDS if not is_run(str(folder)) and (folder / RECORDS).is_dir() else folder
 
 
-def _without_open_files(given: Path, found: LookedAt) -> LookedAt:
-    written = [name for name, path in found.files.items() if is_open(path)]
-    if len(written) == len(found.files):
+def _without_open_files(given: Path, found: LookedAt, scratch: Path) -> LookedAt:
+    """Files that a run writes are left out; those that a dead writer has left open are taken as far as they go."""
+    files, notes = dict(found.files), list(found.notes)
+    written = []
+    for name, path in found.files.items():
+        if not is_open(path):
+            continue
+        if _is_written(path):
+            written.append(name)
+            notes.append(f"{name} is left out: {_NOT_CLOSED}")
+            del files[name]
+        else:
+            files[name] = as_far_as_it_goes(path, scratch)
+            notes.append(f"{name}: {_NOT_CLOSED}: shown as far as it goes")
+    if not files:
         raise RunError(f"{', '.join(written)}: {_NOT_CLOSED}", _look_again(given))
-    notes = [f"{name} is left out: {_NOT_CLOSED}" for name in written]
-    files = {name: path for name, path in found.files.items() if name not in written}
-    return replace(found, files=files, notes=[*found.notes, *notes])
+    return replace(found, files=files, notes=notes)
+
+
+def _is_written(path: Path) -> bool:
+    """Whether the run that a file belongs to still goes on."""
+    run = next((folder for folder in path.resolve().parents if is_run(str(folder))), None)
+    return run is not None and examine_leases([run])[0].alive
 
 
 def _look_again(given: Path) -> str:
@@ -108,6 +129,27 @@ def is_open(path: Path) -> bool:
         return False
     index = read_index((newest_step_file(path) or path) / "md.idx")
     return index is not None and index.active
+
+
+def as_far_as_it_goes(path: Path, scratch: Path) -> Path:
+    """The whole steps of a BP file that its writer has left open, as a file of links in `scratch`.
+
+    The file itself stays as it is, and readers do not wait for its writer.
+    """
+    linked = Path(tempfile.mkdtemp(dir=scratch)) / path.name
+    shutil.copytree(path, linked, symlinks=True, copy_function=_link)
+    index = (newest_step_file(linked) or linked) / "md.idx"
+    content = index.read_bytes()
+    index.unlink()
+    index.write_bytes(content)
+    if (whole := read_index(index)) is not None:
+        os.truncate(index, whole.offset)
+    deactivate(index)
+    return linked
+
+
+def _link(source: str, target: str) -> None:
+    Path(target).symlink_to(Path(source).resolve())
 
 
 def _unpack(archive: Path, scratch: Path) -> dict[str, Path]:

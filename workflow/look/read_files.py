@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from workflow.compare.reading_process import ReadingProcess
 from workflow.errors import RunError
 from workflow.look.look_model import Carried, FileContents, FileView, VariableLabel
 from workflow.look.read_archive import read_contents, read_numbers
@@ -26,8 +27,13 @@ def read_files(runs: Sequence[RunFiles], limit: int) -> tuple[list[FileView], li
     if all(len(files) == 1 for files in runs):
         name = next(iter(runs[0]))
         runs = [{name: path} for files in runs for path in files.values()]
+    with ReadingProcess() as reading:
+        return _read_in(reading, runs, limit)
+
+
+def _read_in(reading: ReadingProcess, runs: Sequence[RunFiles], limit: int) -> tuple[list[FileView], list[str]]:
     notes: list[str] = []
-    described = [_describe(name, runs, notes) for name in sorted({name for files in runs for name in files})]
+    described = [_describe(reading, name, runs, notes) for name in sorted({name for files in runs for name in files})]
     # Base64 takes four bytes for three.
     chosen = iter(thin([view for file in described for view in file.views], limit * 3 // 4))
     found = []
@@ -36,16 +42,16 @@ def read_files(runs: Sequence[RunFiles], limit: int) -> tuple[list[FileView], li
         large = [view.name for view in file.views if view.name not in thinned]
         notes += [f"{file.name}: {name} is left out: too large for this page even when thinned" for name in large]
         views = tuple(view for view in file.views if view.name in thinned)
-        found.append(_with_numbers(replace(file, views=views, thinned=thinned), runs, notes))
+        found.append(_with_numbers(reading, replace(file, views=views, thinned=thinned), runs, notes))
     if not any(file.views for file in found):
         hint = "if a file is still being written, look again when it has ended; what it should hold: wf report"
         raise RunError("there are no numbers to look at" + (f": {'; '.join(notes)}" if notes else ""), hint)
     return [file for file in found if file.views], notes
 
 
-def _describe(name: str, runs: Sequence[RunFiles], notes: list[str]) -> FileView:
+def _describe(reading: ReadingProcess, name: str, runs: Sequence[RunFiles], notes: list[str]) -> FileView:
     """A file without numbers."""
-    contents = [_contents(files.get(name), notes) for files in runs]
+    contents = [_contents(reading, files.get(name), notes) for files in runs]
     steps = all_steps(contents)
     views, left_out = make_views(contents, steps)
     if left_out:
@@ -58,11 +64,11 @@ def _describe(name: str, runs: Sequence[RunFiles], notes: list[str]) -> FileView
     return FileView(name, steps, times, unit, labels, tuple(views), {})
 
 
-def _contents(path: Path | None, notes: list[str]) -> FileContents | None:
+def _contents(reading: ReadingProcess, path: Path | None, notes: list[str]) -> FileContents | None:
     if path is None:
         return None
     try:
-        return read_contents(path)
+        return reading.call(read_contents, path)
     except RunError as error:
         notes.append(f"left out: {error.message}")
         return None
@@ -73,14 +79,16 @@ def _times(contents: FileContents | None, steps: Sequence[int]) -> tuple[float |
     return tuple(known.get(step) for step in steps)
 
 
-def _with_numbers(file: FileView, runs: Sequence[RunFiles], notes: list[str]) -> FileView:
+def _with_numbers(reading: ReadingProcess, file: FileView, runs: Sequence[RunFiles], notes: list[str]) -> FileView:
     nothing = Carried((), None, None)
     read: list[dict[str, tuple[Carried, ...]]] = []
     for run, files in enumerate(runs):
         numbers: dict[str, tuple[Carried, ...]] = {}
         if file.name in files and any(extent is not None for view in file.views for extent in view.extents[run]):
             try:
-                numbers, failed = read_numbers(files[file.name], run, file.steps, file.views, file.thinned)
+                numbers, failed = reading.call(
+                    read_numbers, files[file.name], run, file.steps, file.views, file.thinned
+                )
                 notes += [f"left out: {text}" for text in failed]
             except RunError as error:
                 notes.append(f"left out: {error.message}")

@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from workflow.errors import RunError
+from workflow.formats.read_json import read_json
 from workflow.formats.versions import NewerVersionError, check_version
 from workflow.launch.launchers import launch_line
 from workflow.launch.old_options import OLD_OPTIONS
@@ -26,7 +27,7 @@ def read_plan(text: str | bytes, name: str) -> Plan:
         RunError: it is no plan, or one of a newer version of wf.
     """
     try:
-        data = json.loads(text)
+        data = read_json(text)
     except ValueError as error:
         raise RunError(f"{name} cannot be read: it is not JSON: {error}", _HINT) from error
     try:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
+
+from workflow.formats.read_json import read_json
 
 FileRole = Literal["pipeline", "site", "preset", "component", "program", "input", "module"]
 PROVENANCE_FILE = "provenance.json"
@@ -106,6 +108,6 @@ class Provenance(Circumstances):
 def read_provenance(run_dir: Path) -> Provenance | None:
     """The provenance of a run; None where there is none, or it cannot be read."""
     try:
-        return Provenance.model_validate_json((run_dir / PROVENANCE_FILE).read_bytes())
-    except (OSError, ValidationError):
+        return Provenance.model_validate(read_json((run_dir / PROVENANCE_FILE).read_bytes()))
+    except (OSError, ValueError):
         return None

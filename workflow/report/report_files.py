@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import ValidationError
-
+from workflow.formats.read_json import read_json
 from workflow.replace_file import replace_file
 from workflow.report.build.make_report import make_report
 from workflow.report.read.run_records import read_records
@@ -59,9 +58,9 @@ def read_report(run_dir: Path) -> Report:
     stored = run_dir / "report.json"
     try:
         if stored.stat().st_mtime_ns >= (run_dir / "events.jsonl").stat().st_mtime_ns:
-            report = Report.model_validate_json(stored.read_bytes())
+            report = Report.model_validate(read_json(stored.read_bytes()))
             if report.run.state in ("succeeded", "failed", "interrupted", "stopped"):
                 return report
-    except (OSError, ValidationError):
+    except (OSError, ValueError):
         pass  # not there, half-written, or of another version: compute it from the files that it came from
     return compute_report(run_dir)

@@ -13,6 +13,7 @@ from workflow.errors import RunError
 from workflow.formats.json_lines import LineWriter, to_record
 from workflow.formats.metrics_lines import interval_s
 from workflow.formats.sides import Side
+from workflow.formats.typed_fields import from_fields
 from workflow.formats.versions import NewerVersionError, check_version
 from workflow.run.decided_events import RunFinished
 from workflow.run.events import Event, RecordsLost, RunStarted, StreamClosed, StreamProgress
@@ -24,6 +25,8 @@ EVENTS_FILE = "events.jsonl"
 EVENTS_VERSION = 3
 # The longest interval between two lines of progress of one end: so old may its counts in the file be.
 LONGEST_INTERVAL_S = 150.0
+# In Unix seconds, the year 5138: a later one is damage.
+_LATEST_S = 1e11
 # How often to look whether progress that was held back is due.
 DUE_CHECK_S = 1.0
 
@@ -47,11 +50,11 @@ def from_record(record: dict[str, Any]) -> Event | None:
     kind = KINDS.get(str(record.get("event")))
     if kind is None:
         return None
-    names = {field.name for field in dataclasses.fields(kind)}
     try:
-        return kind(**{key: value for key, value in record.items() if key in names})
+        event = from_fields(kind, record)
     except TypeError:
         return None
+    return event if abs(event.t) < _LATEST_S else None
 
 
 def read_events(run_dir: Path) -> Iterator[Event]:

@@ -6,6 +6,8 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from workflow.formats.read_json import read_json
+from workflow.formats.typed_fields import from_fields
 from workflow.replace_file import replace_file
 from workflow.run.run_directory import ALLOCATION_FILE
 
@@ -38,16 +40,16 @@ class JobRecord:
 def read_job(run_dir: Path) -> JobRecord | None:
     """The job of a run; None for a run without one."""
     try:
-        record = json.loads((run_dir / JOB_FILE).read_bytes())
-        return JobRecord(**{key: record[key] for key in JobRecord.__dataclass_fields__ if key in record})
-    except (OSError, ValueError, TypeError):
+        record = read_json((run_dir / JOB_FILE).read_bytes())
+        return from_fields(JobRecord, record)
+    except (OSError, ValueError, TypeError, AttributeError):
         return None
 
 
 def received_job(run_dir: Path) -> str:
     """The job in which a run was started: `slurm job 12`. Empty without one, and before its start."""
     try:
-        record = json.loads((run_dir / ALLOCATION_FILE).read_bytes())
+        record = read_json((run_dir / ALLOCATION_FILE).read_bytes())
         return f"{record['source']} job {record['job']}" if record["job"] else ""
     except (OSError, ValueError, KeyError, TypeError):
         return ""

@@ -17,6 +17,8 @@ from types import TracebackType
 
 from workflow.errors import RunError
 from workflow.formats.lease_file import BEAT_S, LEASE_FILE, SILENCE_S
+from workflow.formats.read_json import read_json
+from workflow.formats.typed_fields import from_fields
 from workflow.run.processes.process_reaper import born_ticks
 
 # Clocks of hosts do not differ by more: a lease that is older needs no watching.
@@ -76,9 +78,9 @@ class Liveness:
 def read_lease(run_dir: Path) -> Lease | None:
     """The lease of a run; None where there is none, or it cannot be read now."""
     try:
-        record = json.loads((run_dir / LEASE_FILE).read_bytes())
-        return Lease(**{key: record[key] for key in Lease.__dataclass_fields__ if key in record})
-    except (OSError, ValueError, TypeError):
+        record = read_json((run_dir / LEASE_FILE).read_bytes())
+        return from_fields(Lease, record)
+    except (OSError, ValueError, TypeError, AttributeError):
         return None
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from workflow.campaign.results.results_table import FIRST, LAST, read_table
 from workflow.campaign.statistics.median_interval import median_interval
 from workflow.campaign.statistics.outliers import outliers
 from workflow.errors import RunError
+from workflow.formats.read_json import read_json
 from workflow.report_figures import FigureName
 from workflow.spec.suggest import shortened
 from workflow.spec.user_paths import exists
@@ -67,7 +67,7 @@ def _has_report(folder: Path) -> bool:
 def _read_report(path: Path) -> CampaignResults:
     data = _read(path)
     try:
-        content = json.loads(data)
+        content = read_json(data)
     except ValueError as error:
         raise RunError(f"{shortened(str(path))} is not JSON: {error}", _GIVE) from error
     if not isinstance(content, dict) or "results_version" not in content:

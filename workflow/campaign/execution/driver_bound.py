@@ -17,6 +17,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from workflow.campaign.execution.driver_lease import DriverWatch
+from workflow.formats.read_json import read_json
+from workflow.formats.typed_fields import from_fields
 from workflow.run.lease import Lease
 from workflow.run.processes.process_reaper import living_groups
 
@@ -42,7 +44,7 @@ def write_driver(folder: Path, driver: Lease) -> None:
 def main(arguments: list[str]) -> int:
     """Run the command; its exit code, or 1 when it was ended because the driver has died."""
     folder, command = Path(arguments[0]), arguments[2:]
-    watch = DriverWatch(folder.parents[1], Lease(**json.loads((folder / DRIVER_FILE).read_text())))
+    watch = DriverWatch(folder.parents[1], from_fields(Lease, read_json((folder / DRIVER_FILE).read_bytes())))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's
     asked: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: asked.append(number))

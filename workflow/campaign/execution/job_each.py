@@ -174,22 +174,31 @@ class _JobLoop:
         yield self.attempts.tell(each.index, attempt, time.monotonic() - self.began)
 
     def pass_on(self, request: Control) -> None:
-        """Ask every run to stop, and cancel the jobs that wait. Raises RunError when they do not end."""
+        """Ask every run to stop, and cancel the jobs that wait.
+
+        Raises RunError when they do not end, or when some could not be asked; the others have been.
+        """
         now = time.monotonic()
         if self.stop_since is None:
             self.stop_since = now
+        failed = []
         for each in self.running:
             if request in each.sent:
                 continue
             each.sent.add(request)
-            # A job that begins meanwhile reads the request.
-            send_request(each.start.run_dir, request)
+            try:
+                # A job that begins meanwhile reads the request.
+                send_request(each.start.run_dir, request)
+            except RunError as error:
+                failed.append(error.message)
             if not has_lease(each.start.run_dir) and each.job.job:
                 each.cancelled = True
                 try:
                     cancel_job(each.job.scheduler, each.job.job)
                 except QueryError as error:
-                    raise RunError(f"{each.job.text} cannot be cancelled: {error}", "try again later") from error
+                    failed.append(f"{each.job.text} cannot be cancelled: {error}")
+        if failed:
+            raise RunError("; ".join(failed), "the next `wf campaign run` follows what is left; or cancel it again")
         stops = [read_filled_plan(each.start.run_dir).deadlines.stop for each in self.running]
         longest_s = max([_CANCEL_S, *stops]) + REACTION_S
         if now - self.stop_since > longest_s:

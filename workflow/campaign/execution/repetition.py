@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import time
@@ -14,6 +13,7 @@ from pathlib import Path
 from workflow.campaign.ledger import Attempt, RunEnd
 from workflow.core_set import format_cores
 from workflow.formats.json_lines import read_json_lines
+from workflow.formats.read_json import read_json
 from workflow.launch.allocation import Allocation
 from workflow.plan.plan_model import Plan
 from workflow.provenance.provenance_model import Provenance
@@ -129,7 +129,7 @@ def silent_hosts(run_dir: Path, hosts: Sequence[str]) -> list[str]:
     A node that is lost meanwhile may have answered, and not said any more how it sees the run's directory.
     """
     try:
-        proof = json.loads((run_dir / PROOF_FILE).read_bytes())
+        proof = read_json((run_dir / PROOF_FILE).read_bytes())
         answered = set(proof["nodes"])
         if len(hosts) <= LOOKING_NODES:
             answered &= {each["host"] for each in proof["directory"]}

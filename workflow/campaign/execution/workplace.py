@@ -16,6 +16,7 @@ from workflow.campaign.planning.planned_trials import PlannedCampaign
 from workflow.errors import RunError
 from workflow.launch.allocation import Allocation
 from workflow.provenance.provenance_model import Circumstances
+from workflow.spec.user_paths import exists
 
 
 @dataclass(frozen=True)
@@ -36,11 +37,19 @@ class Workplace:
         """
         if (changed := changed_file(each.trial.files)) is not None:
             raise _changed_since_planning(changed)
-        number = self.ledger.history.begin(each.identity)
-        name = each.identity.name if number == 1 else f"{each.identity.name}-a{number}"
+        runs = self.directory / RUNS_FOLDER
+        number, name = self._next_attempt(each.identity)
+        # A killed campaign may have left a run whose line in the ledger was cut off.
+        while exists(runs / name):
+            number, name = self._next_attempt(each.identity)
         t = round(time.time(), 3)
         self.ledger.begin(each.identity, OpenAttempt(name, number, t, place))
-        return StartedAttempt(self.directory / RUNS_FOLDER / name, number, each.trial.nodes, t, place)
+        return StartedAttempt(runs / name, number, each.trial.nodes, t, place)
+
+    def _next_attempt(self, identity: RepetitionId) -> tuple[int, str]:
+        """Its number, and the name of its run directory."""
+        number = self.ledger.history.begin(identity)
+        return number, identity.name if number == 1 else f"{identity.name}-a{number}"
 
     def end(self, planned: PlannedCampaign, identity: RepetitionId, attempt: Attempt) -> None:
         """The line in the ledger of an attempt that ended; its data is removed unless it is to be kept.

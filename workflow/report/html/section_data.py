@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from typing import NamedTuple
 
@@ -104,7 +105,8 @@ def make_axis_marks(report: Report) -> list[AxisMark]:
 
 def round_marks(seconds: float) -> list[AxisMark]:
     """At most six marks of an axis of that length."""
-    unit = next((unit for unit in TICK_UNITS if seconds / unit <= MOST_TICKS), TICK_UNITS[-1])
+    longest = TICK_UNITS[-1] * max(1, math.ceil(seconds / TICK_UNITS[-1] / MOST_TICKS))
+    unit = next((unit for unit in TICK_UNITS if seconds / unit <= MOST_TICKS), longest)
     scale, name = next((scale, name) for scale, name in TICK_NAMES if unit >= scale)
     marks = []
     for index in range(int(seconds / unit) + 1):

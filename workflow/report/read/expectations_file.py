@@ -9,8 +9,9 @@ import contextlib
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
+from workflow.formats.read_json import read_json
 from workflow.replace_file import replace_file
 from workflow.report.report_model import ExpectationPart, Report
 
@@ -29,8 +30,8 @@ class ExpectationsKept(BaseModel):
 def read_expectations(run_dir: Path) -> list[ExpectationPart] | None:
     """None where nothing was kept, or where it cannot be read: the report then finds it out anew."""
     try:
-        return ExpectationsKept.model_validate_json((run_dir / EXPECTATIONS_FILE).read_bytes()).expectations
-    except (OSError, ValidationError):
+        return ExpectationsKept.model_validate(read_json((run_dir / EXPECTATIONS_FILE).read_bytes())).expectations
+    except (OSError, ValueError):
         return None
 
 

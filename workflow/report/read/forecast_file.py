@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from workflow.forecast.forecast_model import FORECAST_FILE, FORECAST_VERSION, Forecast
+from workflow.formats.read_json import read_json
 
 
 def read_forecast(run_dir: Path) -> Forecast | None:
     """The forecast; None where none was made, or where it is of another version: the report does without it."""
     try:
-        forecast = Forecast.model_validate_json((run_dir / FORECAST_FILE).read_bytes())
-    except (OSError, ValidationError):
+        forecast = Forecast.model_validate(read_json((run_dir / FORECAST_FILE).read_bytes()))
+    except (OSError, ValueError):
         return None
     return forecast if forecast.forecast_version == FORECAST_VERSION else None

@@ -85,7 +85,7 @@ def read_metrics(path: Path) -> StageMetrics:
     Raises:
         RunError: the file is of a newer version.
     """
-    lines = read_json_lines(path)
+    lines = read_json_lines(path, infinity=True)
     metrics = StageMetrics(exists=lines.exists, unreadable=lines.unreadable)
     for record in lines.records:
         try:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 
+from workflow.formats.read_json import read_json
 from workflow.run.run_directory import OWN_FIGURES_FILE
 
 _LIMIT_BYTES = 1 << 20
@@ -25,7 +25,7 @@ def read_own_figures(work: Path) -> tuple[dict[str, float], str]:
     except OSError as error:
         return {}, f"{OWN_FIGURES_FILE} cannot be read: {error.strerror}"
     try:
-        written = json.loads(text)
+        written = read_json(text, infinity=True)
     except ValueError:
         return {}, f"{OWN_FIGURES_FILE} is not JSON"
     if not isinstance(written, dict):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from workflow.core_set import format_cores
+from workflow.formats.read_json import read_json
 from workflow.run.proof.proof_model import PROOF_FILE
 
 
@@ -38,7 +38,7 @@ class ProofTables(NamedTuple):
 def read_proof(run_dir: Path) -> ProofTables | None:
     """None where none was taken, or the file cannot be read."""
     try:
-        record = json.loads((run_dir / PROOF_FILE).read_bytes())
+        record = read_json((run_dir / PROOF_FILE).read_bytes())
         return ProofTables(_ranks(record["stages"]), _streams(record))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None

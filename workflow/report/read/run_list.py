@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from workflow.formats.read_json import read_json
 from workflow.report.read.expectations_file import read_expectations
 from workflow.report.report_model import RunLine, RunVerdict
 from workflow.run.job_record import JobRecord, read_job, received_job
@@ -69,7 +69,7 @@ def _count_violated(run_dir: Path) -> int:
 def _site(run_dir: Path) -> str:
     """The site of a run's plan, whatever the version of that plan; empty where it cannot be read."""
     try:
-        plan = json.loads((run_dir / PLAN_FILE).read_bytes())
+        plan = read_json((run_dir / PLAN_FILE).read_bytes())
         return str(plan.get("site", ""))
     except (OSError, ValueError, AttributeError):
         return ""

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from workflow.distribution.boxes import Block, Shape
 from workflow.distribution.strategies import INNER, Ranks
 from workflow.errors import WfError
+from workflow.formats.read_json import read_json
 from workflow.formatting import percent, plural
 from workflow.plan.plan_model import EndPlan, Plan
 from workflow.plan.streams.redistribution_cost import (
@@ -174,7 +175,7 @@ def _shape(written: str) -> Shape:
 def _from_file(path: Path, shape: Shape | None) -> BlockLayout:
     """What `json.dump(engine.BlocksInfo(name, step), file)` wrote, or the same with numbers instead of text."""
     try:
-        found = tuple(_block(each) for each in json.loads(path.read_text(encoding="utf-8")))
+        found = tuple(_block(each) for each in read_json(path.read_bytes()))
     except OSError as error:
         hint = "give the rows of each writing rank, 1000,400,0, or a JSON file with ADIOS2's BlocksInfo"
         raise WfError(f"--blocks {path}: {error.strerror}", hint) from error

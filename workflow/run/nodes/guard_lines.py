@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from workflow.formats.read_json import read_json
 from workflow.run.nodes.rank_processes import RankProcess
 from workflow.run.processes.memory_evidence import MemoryFacts
 
@@ -79,7 +80,7 @@ def to_lines(
 def parse_line(line: bytes) -> NodeReport | None:
     """The report in a line; None for anything else: launchers print their own lines, and mix those of two nodes."""
     try:
-        record = json.loads(line)
+        record = read_json(line)
         load = NodeLoad(float(record["load"]), int(record["free"])) if "load" in record else None
         return NodeReport(
             node=str(record["node"]),

@@ -11,7 +11,6 @@ It ends with the run: by SIGTERM when no process of the run is left on its node.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import select
 import signal
@@ -25,6 +24,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[3]))  # where the package is
 
 from workflow.formats.lease_file import LEASE_FILE
+from workflow.formats.read_json import read_json
 from workflow.run.nodes.beat_judge import BeatJudge
 from workflow.run.nodes.guard_lines import LINE_S, NodeLoad, to_lines
 from workflow.run.nodes.rank_processes import RankFinder, RankProcess, allowed_cores
@@ -63,7 +63,7 @@ class _LeaseReader(threading.Thread):
 
 def _read_beat(path: Path) -> int | None:
     try:
-        return int(json.loads(path.read_bytes())["beat"])
+        return int(read_json(path.read_bytes())["beat"])
     except (OSError, ValueError, TypeError, KeyError):
         return None
 

@@ -85,7 +85,7 @@ class MpmdLaunch:
         exits = self._exits.setdefault(name, [])
         if tail.offset == 0:
             exits.clear()
-        for line in tail.read(fresh=fresh).splitlines():
+        for line in tail.read(fresh=fresh).split("\n")[:-1]:
             try:
                 if (record := to_exit(line)) is not None:
                     exits.append(record)

@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from workflow.formats.read_json import read_json
 from workflow.formats.run_variables import RUN_VARIABLE
 
 PROC = Path("/proc")
@@ -196,5 +197,5 @@ def write_verdict(run_dir: str, state: str, exit_code: int, reason: str, t: floa
 def _run_time(events: Path) -> float:
     """Unix seconds of the run's clock (`workflow.run.clock`), by its first event; of the wall clock without that."""
     with contextlib.suppress(OSError, ValueError, TypeError, KeyError), events.open("rb") as file:
-        return time.monotonic() + float(json.loads(file.readline())["clock_offset_s"])
+        return time.monotonic() + float(read_json(file.readline())["clock_offset_s"])
     return time.time()
