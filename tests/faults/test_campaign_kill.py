@@ -74,6 +74,19 @@ def test_a_run_whose_end_was_not_recorded_is_looked_up_and_not_run_again(tmp_pat
     assert "2/2" in campaign.wf("status")
 
 
+def test_a_run_whose_start_was_not_recorded_gets_another_name(tmp_path: Path) -> None:
+    """Its directory is there, and the line of the ledger that names it is cut off."""
+    campaign = CampaignFolder(tmp_path, values=2, repetitions=1)
+    campaign.wf("run")
+    ledger = campaign.directory / "ledger.jsonl"
+    lines = ledger.read_bytes().splitlines(keepends=True)
+    begin = max(number for number, line in enumerate(lines) if b'"started"' in line)
+    ledger.write_bytes(b"".join(lines[:begin]) + lines[begin][:-20])
+    said = campaign.wf("run")
+    assert "2 of 2 repetitions succeeded" in said
+    assert any(each["run"].endswith("-r01-a2") for each in campaign.records("ended"))
+
+
 def test_what_never_began_and_what_has_no_verdict_run_again(tmp_path: Path) -> None:
     campaign = CampaignFolder(tmp_path, values=3, repetitions=1)
     campaign.wf("run")

@@ -41,6 +41,8 @@ CODES = {
 # A hang is longer than 10 s. The lease of a host that may be dead is watched for nearly as long, and tests share cores.
 DEADLINE_S = 40.0
 LARGEST = 400_000
+# They draw, pack, or wait for a sign of life.
+SLOW = {"watch", "archive"}
 
 OF_RUN = [
     ["status", "{run}"], ["status", "{run}", "--json"], ["report", "{run}"], ["report", "{run}", "--json"], ["runs"],
@@ -97,7 +99,10 @@ def main(workspace: Path, first: int, count: int) -> None:
         # By kind of file first: there are many of some.
         name = dice.choice([each for each in targets if Path(each).name == dice_kind(targets, case)])
         Path(name).write_bytes(mutate(original[name], dice))
-        for line in [dice.choice(verbs_for(name))]:
+        lines = verbs_for(name)
+        for line in dice.choices(
+            lines, [1 if SLOW & set(each) or each[:2] == ["campaign", "report"] else 8 for each in lines]
+        ):
             Path("case").write_text(f"case {case}: wf {' '.join(line)} with {name} damaged")
             Path("out.zip").unlink(missing_ok=True)
             begin = time.monotonic()

@@ -17,12 +17,14 @@ NUMBERS: list[Any] = [
 ]  # fmt: skip
 TEXTS: list[Any] = [
     "", " ", "a", "a/b", "../..", "/", "x" * 10_000, "a/" * 5_000, "\0", "a\0b", "\x85", "a\u2028b", "\ud800",
-    "🦈" * 80, "\x1b[2J", "${{ run.dir }}", "{0}", "%s", "NaN", "run_finished", "succeeded", "local", "\n", "-", "1e999", "\u202e",
+    "🦈" * 80, "\x1b[2J", "${{ run.dir }}", "{0}", "%s", "NaN", "run_finished", "succeeded", "local",
+    "\n", "-", "1e999", "\u202e",
 ]  # fmt: skip
 OTHERS: list[Any] = [None, True, False, [], [[]], {}, [None], {"a": 1}, {"": ""}, [1] * 1000, ["a", 5], {"event": []}]
 PIECES = [
     b"\0", b"\xff", b"\xc3", b"\n", b"\r", b"\x85", b"\xe2\x80\xa8", b"\xc2\x85", b"{", b"}", b"[", b"]", b'"', b",",
-    b":", b"NaN", b"Infinity", b"1e999", b"null", b"9" * 5000, b"[" * 3000, b'{"a":' * 3000, b"\xef\xbb\xbf", b"\\ud800",
+    b":", b"NaN", b"Infinity", b"1e999", b"null", b"9" * 5000, b"[" * 3000, b'{"a":' * 3000, b"\xef\xbb\xbf",
+    b"\\ud800",
     b"\\u0000", b"-", b"1" * 30,
 ]  # fmt: skip
 Mutation = Callable[[bytes, random.Random], bytes]

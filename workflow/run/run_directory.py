@@ -135,7 +135,11 @@ def read_filled_plan(run_dir: Path) -> Plan:
         text = path.read_bytes()
     except OSError as error:
         raise RunError(f"{run_dir} is not a run directory: {path.name}: {error.strerror}") from error
-    return fill_plan(read_plan(text, str(path)), run_dir)
+    plan = read_plan(text, str(path))
+    try:
+        return fill_plan(plan, run_dir)
+    except ValueError as error:
+        raise RunError(f"{path} cannot be read: {error}", "is it a plan that wf has written?") from error
 
 
 def fill_plan(plan: Plan, run_dir: Path) -> Plan:

@@ -15,6 +15,9 @@ from workflow.sst_transports import Transport
 
 MemoryPolicy = Literal["huge_pages", "keep_freed"]
 Operator = Literal["blosc", "bzip2", "zfp"]
+# More than any machine has: a plan takes time in proportion to them.
+Nodes = Annotated[int, Field(ge=1, le=10_000_000)]
+CoresOfNode = Annotated[int, Field(ge=1, le=100_000)]
 
 
 class SiteFile(Spec):
@@ -25,23 +28,23 @@ class SiteFile(Spec):
     extends: str | None = Field(
         None, description="another site: what this file does not say is taken from it; a file may extend its namesake"
     )
-    nodes: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
+    nodes: Nodes | Literal["auto"] = Field(
         1, description="of the largest partition; auto: those of the allocation, as many as needed outside of one"
     )
-    cores_per_node: Annotated[int, Field(ge=1)] | Literal["auto"] = Field("auto", description="physical cores")
-    threads_per_core: int = Field(1, ge=1, description="hardware threads of a core")
+    cores_per_node: CoresOfNode | Literal["auto"] = Field("auto", description="physical cores")
+    threads_per_core: int = Field(1, ge=1, le=1024, description="hardware threads of a core")
     reserved_cores: Cores = Field(
         default=(), description="cores that the site keeps for the system: no stage gets one; `0,8,16`"
     )
     numa: list[Cores] = Field(default_factory=list, description="cores of each NUMA domain; []: not known")
     l3: list[Cores] = Field(default_factory=list, description="cores that share an L3 cache, each; []: not known")
     memory_per_node: Size | Literal["auto"] = "auto"
-    gpus_per_node: int = Field(0, ge=0, description="devices that a rank may have for itself")
+    gpus_per_node: int = Field(0, ge=0, le=10_000, description="devices that a rank may have for itself")
     gpus: list[Gpu] = Field(default_factory=list, description="each of them, by device index; []: not known")
     gpu_variable: str | None = Field(
         None, description="the variable that restricts a rank to its GPUs: `ROCR_VISIBLE_DEVICES`"
     )
-    nics_per_node: int = Field(0, ge=0, description="network adapters; 0: not known")
+    nics_per_node: int = Field(0, ge=0, le=10_000, description="network adapters; 0: not known")
     nics: list[Nic] = Field(default_factory=list, description="each of them; []: not known")
     launcher: Annotated[str, AfterValidator(known_launcher)] = Field(
         DEFAULT, description="starts stages of more than one rank"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Annotated, Any
 
@@ -34,7 +35,10 @@ def _in_base_unit(value: Any, units: dict[str, Any], expected: str) -> Any:
         near = next((unit for unit in units if match is not None and unit.lower() == match[2].lower()), None)
         meant = f"did you mean `{match[1]} {near}`? " if match is not None and near is not None else ""
         raise ValueError(f'expected {expected}, got "{value}"; {meant}units: {", ".join(units)}')
-    return float(match[1]) * units[match[2]]
+    number = float(match[1]) * units[match[2]]
+    if not math.isfinite(number):
+        raise ValueError(f"expected {expected}, which {value[:40]} is not: it is too large")
+    return number
 
 
 Duration = Annotated[

@@ -1,0 +1,41 @@
+"""A stop of a campaign reaches all its jobs, also when one of them cannot be cancelled."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from workflow.campaign.execution import job_each
+from workflow.campaign.execution.job_each import _JobLoop
+from workflow.errors import RunError
+from workflow.run.control_requests import CONTROL_FILE
+from workflow.run.job_record import JobRecord
+from workflow.site.allocation.scheduler_query import QueryError
+
+
+def test_a_job_that_cannot_be_cancelled_keeps_no_other_from_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cancelled = []
+
+    def cancel(_: str, job: str) -> None:
+        if job == "1":
+            raise QueryError("scancel: error: Invalid job id")
+        cancelled.append(job)
+
+    monkeypatch.setattr(job_each, "cancel_job", cancel)
+    loop = cast(Any, object.__new__(_JobLoop))
+    loop.stop_since = time.monotonic()
+    loop.running = []
+    for number in ("1", "2", "3"):
+        (tmp_path / number).mkdir()
+        start = SimpleNamespace(run_dir=tmp_path / number)
+        loop.running.append(
+            SimpleNamespace(start=start, sent=set(), job=JobRecord("slurm", f"wf-{number}", number), cancelled=False)
+        )
+    with pytest.raises(RunError, match="slurm job 1 cannot be cancelled: scancel"):
+        loop.pass_on("stop")
+    assert cancelled == ["2", "3"]
+    assert all((tmp_path / number / CONTROL_FILE).exists() for number in ("1", "2", "3"))
