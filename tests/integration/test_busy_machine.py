@@ -39,7 +39,7 @@ def crowded_core() -> Iterator[None]:
 @pytest.mark.usefixtures("crowded_core")
 def test_a_stage_that_shares_its_core_is_said_to_have_waited_for_it(tmp_path: Path) -> None:
     done = run(tmp_path, PIPELINE)
-    report = done.report
-    assert report.run.state == "succeeded", done.said
-    assert any(note.startswith("sim had a core for ") and "waited for one" in note for note in report.notes), report.notes
-    assert "clear" not in report.run.limit_evidence, report.run
+    run_part, notes = done.report.run, done.report.notes
+    assert run_part.state == "succeeded", done.said
+    assert any(note.startswith("sim had a core for ") and "waited for one" in note for note in notes), notes
+    assert "clear" not in run_part.limit_evidence, run_part
