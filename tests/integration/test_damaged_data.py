@@ -18,7 +18,9 @@ from tests.integration.test_look_files import model_of, write_bp
 from tests.support.sample_run import write_sample
 from workflow.api import look_at
 from workflow.errors import RunError
-from workflow.run.lease import LEASE_FILE, Lease, born_ticks, this_system
+from workflow.formats.lease_file import LEASE_FILE
+from workflow.run.lease import Lease, this_system
+from workflow.run.processes.process_reaper import born_ticks
 
 ROOT = Path(__file__).parents[2]
 # Far more than it takes: a hang was one of minutes, or for ever.

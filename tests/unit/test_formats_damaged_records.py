@@ -11,12 +11,13 @@ import pytest
 from workflow.campaign.ledger import LEDGER_FILE, Ledger, OpenAttempt, RepetitionId, read_history
 from workflow.errors import RunError
 from workflow.formats.json_lines import Tail, read_json_lines
+from workflow.formats.lease_file import LEASE_FILE
 from workflow.formats.read_json import read_json
 from workflow.formats.typed_fields import from_fields
 from workflow.plan.read_plan import read_plan
 from workflow.run.events import StageExited, StreamProgress
 from workflow.run.events_file import from_record
-from workflow.run.lease import LEASE_FILE, Lease, read_lease
+from workflow.run.lease import Lease, read_lease
 
 PROGRESS = {"event": "stream_progress", "t": 1.0, "stream": "a", "stage": "md", "side": "write", "steps": 4, "bytes": 9}
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
@@ -21,7 +21,7 @@ def from_fields(kind: type[T], record: Mapping[str, Any]) -> T:
     Raises:
         TypeError: a field is missing, or of another type.
     """
-    checks = _checks(kind)
+    checks = _checks(kind)  # type: ignore[arg-type]  # mypy takes no class for hashable
     fields = {name: value for name, value in record.items() if name in checks}
     for name, value in fields.items():
         if not checks[name](value):
@@ -30,7 +30,8 @@ def from_fields(kind: type[T], record: Mapping[str, Any]) -> T:
 
 
 @functools.cache
-def _checks(kind: type) -> dict[str, Check]:
+def _checks(kind: Hashable) -> dict[str, Check]:
+    assert isinstance(kind, type) and dataclasses.is_dataclass(kind)
     hints = get_type_hints(kind)
     return {field.name: _check(hints[field.name]) for field in dataclasses.fields(kind) if field.init}
 
@@ -60,9 +61,9 @@ def _check(hint: Any) -> Check:
     return _SIMPLE[hint]
 
 
-def _is_number(value: object) -> bool:
+def _is_number(value: Any) -> bool:
     # Beyond 2^64 it is damage, and may be too large for what is done with it.
-    return type(value) in (int, float) and abs(value) < 2**64  # type: ignore[operator]
+    return type(value) in (int, float) and abs(value) < 2**64
 
 
 _SIMPLE: dict[Any, Check] = {
