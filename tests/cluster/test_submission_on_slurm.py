@@ -85,7 +85,7 @@ class Submitted:
 def submitted(cluster: SlurmCluster, tmp_path: Path) -> Iterator[Submitted]:
     yield Submitted(cluster, tmp_path)
     cluster.client("scancel", "--user=root")
-    cluster.wait_for_state("idle", *cluster.hosts)
+    cluster.make_whole()
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP])
