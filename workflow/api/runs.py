@@ -146,9 +146,9 @@ def _run_as_job(
     check_submission(plan, site, Path(RUNS if run_dir is None else run_dir).absolute())
     show_warnings(job_notes(plan, site))
     directory = create_run(loaded, plan, run_dir)
-    job, command = submit_run(plan, site, directory)
+    job = submit_run(plan, site, directory)
     with Progress(plan, directory, quiet=not shown) as display:
-        display.say(f"submit its job by: {command}" if command else f"{job.text} was submitted")
+        display.say(f"{job.text} was submitted")
         with contextlib.closing(follow_job(directory, plan, job, display.say)) as states:
             for state in states:
                 if state.started is not None:

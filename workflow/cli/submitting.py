@@ -33,11 +33,8 @@ def submit_and_follow(
     check_submission(plan, site, (run_dir or Path(RUNS)).absolute())
     show_warnings([*_missing_here(loaded, plan, site), *job_notes(plan, site)])
     directory = create_run(loaded, plan, run_dir)
-    job, command = submit_run(plan, site, directory)
-    if command:
-        click.echo(f"{directory.name}: submit its job by\n  {command}")
-    else:
-        click.echo(f"{directory.name}: {job.text} was submitted, {directory}")
+    job = submit_run(plan, site, directory)
+    click.echo(f"{directory.name}: {job.text} was submitted, {directory}")
     if detach:
         click.echo(f"  next: wf watch {directory.name}, or wf cancel {directory.name}")
         return EXIT_OK

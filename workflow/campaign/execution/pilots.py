@@ -120,10 +120,10 @@ class PilotJob:
             self._allocation, job_name(self._name, secrets.token_hex(3)), self._folder, tuple(command),
             tuple(site.modules), site.cores_per_node * site.threads_per_core, site.gpus_per_node,
         )  # fmt: skip
-        self._job, by_hand = submit_job(order)
+        self._job = submit_job(order)
         self._watch = JobWatch(self._folder, self._job)
         size = f"{plural(self._allocation.nodes, 'node')} for {duration(self._allocation.walltime_s)}"
-        return f"submit its job by: {by_hand}" if by_hand else f"{self._job.text} was submitted: {size}"
+        return f"{self._job.text} was submitted: {size}"
 
     @property
     def runs(self) -> bool:
