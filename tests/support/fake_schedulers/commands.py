@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 COMMANDS = (
-    "sbatch", "squeue", "scancel", "scontrol", "sacct", "qsub", "qstat", "qselect", "qdel", "bsub", "bjobs", "bkill",
-    "flux",
+    "sbatch", "squeue", "scancel", "scontrol", "sacct", "sinfo", "qsub", "qstat", "qselect", "qdel", "bsub", "bjobs",
+    "bkill", "flux",
 )  # fmt: skip
 PROGRAM = Path(__file__).with_name("fake_command.py")
 
