@@ -519,7 +519,8 @@ def test_without_psij_the_command_that_installs_it_is_shown(login: Login, tmp_pa
 
 def test_a_site_without_a_scheduler_has_no_job_script(login: Login) -> None:
     said = login.wf("plan", "p.yaml", "--job-script", code=2)
-    assert "error: site local has no scheduler" in said
+    assert "error: the file of site local has no `scheduler:`" in said
+    assert "write `scheduler: slurm` (or pbs, lsf, flux) in a site file of your own" in said
 
 
 def test_a_launcher_that_the_login_node_lacks_is_an_error_unless_modules_of_the_job_bring_it(login: Login) -> None:

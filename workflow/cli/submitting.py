@@ -58,10 +58,11 @@ def _missing_here(loaded: Loaded, plan: Plan, site: Site) -> list[Problem]:
 def print_job_script(plan: Plan, site: Site) -> None:
     """Print the script that `wf run` would submit. Raises RunError where it would submit none."""
     from workflow.api.plans import job_notes, show_warnings
+    from workflow.site.queue_model import HOW_TO_SUBMIT
     from workflow.submit.submission import job_script
 
     if plan.allocation is None:
-        text = f"site {site.site} has no scheduler: `wf run` starts the stages without a job"
-        raise RunError(text, "name a site that has one: `--site NAME`")
+        text = f"the file of site {site.site} has no `scheduler:`, and `wf run` starts the stages without a job"
+        raise RunError(text, f"{HOW_TO_SUBMIT}, or name another site: `--site NAME`")
     click.echo(job_script(plan, site), nl=False)
     show_warnings(job_notes(plan, site))

@@ -1,7 +1,7 @@
 """Jobs of LSF and Flux: scripts of wf's own, submitted by bsub(1) and flux-batch(1).
 
-PSI/J carries neither: its bsub does not read the directives of the script, and its executor for Flux needs Flux's Python
-modules and passes on nothing but the numbers of nodes and processes and the time (docs/decisions/0052-lsf-and-flux.md).
+PSI/J carries neither: its bsub does not read the directives of the script, and its executor for Flux needs Flux's
+Python modules, and passes on little more than the number of nodes and the time (docs/decisions/0052-lsf-and-flux.md).
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from typing import Any
 
 
 def next_answer(folder: Path, command: str, arguments: list[str]) -> dict[str, Any]:
-    """The answer to this call; the call is written down. `flux batch` may have answers of its own among those of flux."""
+    """The answer to this call; the call is written down. `flux batch` may have answers of its own."""
     own = " ".join([command, *arguments[:1]])
     if (folder / f"{own}.json").exists():
         command, arguments = own, arguments[1:]

@@ -46,9 +46,9 @@ _SHOWN_LINES = 3
 # squeue(1), JOB REASON CODES: what does not pass when other jobs end.
 _MAY_NEVER_START = (
     "are DOWN", "ReqNodeNotAvail", "PartitionNodeLimit", "PartitionTimeLimit", "PartitionDown", "PartitionInactive",
-    "BadConstraints", "AccountNotAllowed", "JobHeldAdmin", "QOSMaxNodePerJobLimit",
+    "BadConstraints", "AccountNotAllowed", "QOSMaxNodePerJobLimit",
 )  # fmt: skip
-_NEVER = ": it may never start. `sinfo` shows what there is; press Ctrl-C, and ask for less in `jobs:` (`nodes`, `time`)"
+_NEVER = ": it may never start. See `sinfo`; to ask for less press Ctrl-C, then change `nodes` or `time` of `jobs:`"
 
 
 class PilotStart(Protocol):

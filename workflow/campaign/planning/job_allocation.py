@@ -28,9 +28,7 @@ def pilot_allocation(planned: PlannedCampaign, site: Site) -> AllocationPlan | N
     return job_allocation(planned.campaign, largest, site)
 
 
-def fit_to_nodes_up(
-    planned: PlannedCampaign, allocation: AllocationPlan, up: int | None
-) -> tuple[AllocationPlan, str]:
+def fit_to_nodes_up(planned: PlannedCampaign, allocation: AllocationPlan, up: int | None) -> tuple[AllocationPlan, str]:
     """The job of a pilot where `up` nodes are up (None: not known), and what to say of it.
 
     A job for more nodes than are up waits for ever. It asks for those that are up when every trial fits on them.

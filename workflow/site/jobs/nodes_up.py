@@ -18,8 +18,10 @@ _FLUX = ["flux", "resource", "list", "--states=up", "--no-header", "--format={nn
 
 
 def nodes_up(scheduler: str, partition: str | None, query: Query = ask_slowly) -> int | None:
-    """Nodes that are up, used or not, of a partition of Slurm (None: the default one), or of a Flux instance. None where
-    that is not known: of other schedulers, and without an answer."""
+    """Nodes that are up, used or not, of a partition of Slurm (None: the default one), or of a Flux instance.
+
+    None where that is not known: of other schedulers, and without an answer.
+    """
     try:
         if scheduler == "slurm":
             return _of_partition(query(_SINFO), partition)
