@@ -53,9 +53,8 @@ def test_the_verb_that_starts_a_run_notes_its_directory(state: Path, tmp_path: P
     assert len(state.read_text().splitlines()) == 1, "a run below runs/ is found there"
 
 
-def test_runs_of_another_folder_are_listed_where_asked_for(
-    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("state")
+def test_runs_of_another_folder_are_listed_where_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = make_run(tmp_path / "out")
     note_run(run)
     monkeypatch.chdir(tmp_path)
@@ -107,7 +106,7 @@ def test_the_index_does_not_grow_for_ever(state: Path, tmp_path: Path, monkeypat
     assert len(noted_runs()) > 5
 
 
-def test_lines_of_several_writers_stay_whole(state: Path, tmp_path: Path) -> None:
+def test_lines_of_several_writers_stay_whole(state: Path) -> None:
     count, writers = 50, 4
     code = (
         "from pathlib import Path\nimport sys\nfrom workflow.run.run_index import note_run\n"
