@@ -80,7 +80,7 @@ def test_a_run_whose_start_was_not_recorded_gets_another_name(tmp_path: Path) ->
     campaign.wf("run")
     ledger = campaign.directory / "ledger.jsonl"
     lines = ledger.read_bytes().splitlines(keepends=True)
-    begin = max(number for number, line in enumerate(lines) if b'"started"' in line)
+    begin = max(number for number, line in enumerate(lines) if b'"event": "started"' in line)
     ledger.write_bytes(b"".join(lines[:begin]) + lines[begin][:-20])
     said = campaign.wf("run")
     assert "2 of 2 repetitions succeeded" in said

@@ -16,6 +16,7 @@ It ends with the run: by SIGTERM when no process of the run is left on its node.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import select
 import signal
