@@ -143,7 +143,7 @@ class RunLoop:
             proves=self.prover is not None,
         )
         received = self.received(now)
-        self.events += [begin, *received, *plan_stop(self.plan, self.allocation, now)]
+        self.events += [begin, *received]
         if self.prover is not None and not any(isinstance(event, RunFinished) for event in received):
             self.prover.start()
         shown = -math.inf
@@ -158,15 +158,15 @@ class RunLoop:
             self.listen()
 
     def received(self, now: float) -> list[Event]:
-        """What the run has; and the verdict, where that is less than the plan needs."""
+        """What the run has, and when it is to be stopped; the verdict instead, where that is less than the plan needs."""
         job = self.allocation
         problems = allocation_problems(self.plan, job, now)
         notes = [*job.notes, *(each.message for each in problems if each.level != "error")]
         events: list[Event] = [AllocationReceived(now, job.source, job.job, len(job.hosts), job.end_time, notes)]
         if errors := [each for each in problems if each.level == "error"]:
             reason = "; ".join(": ".join(filter(None, (each.message, each.hint))) for each in errors)
-            events.append(RunFinished(now, "failed", EXIT_RUN_FAILED, reason, ""))
-        return events
+            return [*events, RunFinished(now, "failed", EXIT_RUN_FAILED, reason, "")]
+        return [*events, *plan_stop(self.plan, job, now)]
 
     def close(self, reason: str) -> None:
         """End what was left behind in the middle, and say why."""

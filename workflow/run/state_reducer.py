@@ -118,7 +118,9 @@ class _Draft:
         return self._before.ends if self._ends is None else self._ends
 
     def take(self, event: Event) -> None:
-        """One event more."""
+        """One event more; after the verdict only what became of the records of the run."""
+        if self.get("finished") is not None and not isinstance(event, RecordsLost):
+            return
         t = event.t
         self._t = max(self._t, t)
         match event:
