@@ -58,7 +58,8 @@ def test_it_is_found_whatever_follows(later: list[Event], tmp_path: Path) -> Non
 def test_the_verdict_on_a_job_that_is_too_small_is_the_last_line(tmp_path: Path) -> None:
     """The end of such a job is known, too."""
     plan = chain("sst")
-    plan.stages[0].placement.nodes = [(1, 2)]
+    placement = plan.stages[0].placement.model_copy(update={"nodes": [(1, 2)]})
+    plan.stages[0] = plan.stages[0].model_copy(update={"placement": placement})
     run_dir = write_run(plan, tmp_path)
     (*_, last) = supervise(run_dir, Allocation("slurm", "12", (Host("here", 4),), end_time=time.time() + 3600))
     assert last.finished is not None

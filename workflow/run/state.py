@@ -150,6 +150,8 @@ class RunState:
     failing: float | None = None  # since the first failure
     stopping: float | None = None  # since the stop was requested
     rung: int = 0  # how many steps of the stop's ladder were taken
+    # After a failure, stages that could go on without what has failed: they are told before they get signals.
+    unaffected: frozenset[str] = frozenset()
     interrupted: str = ""
     cancelled: bool = False  # whether that was a request to stop, which is no hurry
     culprit: str = ""
@@ -168,9 +170,11 @@ class RunState:
 
     @property
     def is_told(self) -> bool:
-        """Whether the run is stopped by telling its stages, before they get signals."""
+        """Whether the run is stopped by telling its stages, or some of them, before they get signals."""
         return self.stopping is not None and (
-            self.cause == "end_of_allocation" or (self.cancelled and not self.culprit and not self.cause)
+            self.cause == "end_of_allocation"
+            or (self.cancelled and not self.culprit and not self.cause)
+            or bool(self.unaffected)
         )
 
     @property

@@ -94,6 +94,7 @@ class _Draft:
         self._stages: dict[str, StageState] | None = None
         self._ends: dict[EndKey, EndState] | None = None
         self._t = before.t
+        self._finished = before.finished is not None
 
     def finish(self) -> RunState:
         """The state after all that was taken."""
@@ -119,7 +120,7 @@ class _Draft:
 
     def take(self, event: Event) -> None:
         """One event more; after the verdict only what became of the records of the run."""
-        if self.get("finished") is not None and not isinstance(event, RecordsLost):
+        if self._finished and not isinstance(event, RecordsLost):
             return
         t = event.t
         self._t = max(self._t, t)
@@ -157,6 +158,7 @@ class _Draft:
             case Cleaned(paths=paths):
                 self._changes["cleaned"] = tuple(paths)
             case RunFinished(reason=reason, stage=stage, cause=cause):
+                self._finished = True
                 self._changes |= {"finished": event, "reason": reason, "culprit": stage, "cause": cause}
             case _:
                 self._take_of_stage(event)
