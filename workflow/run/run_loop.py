@@ -47,6 +47,7 @@ from workflow.run.events import (
     StageExited,
     StageKilled,
     StageStarted,
+    StageWorked,
     Tick,
 )
 from workflow.run.events_file import EventLog
@@ -55,7 +56,7 @@ from workflow.run.newest_state import NewestState
 from workflow.run.nodes.node_guard import node_name
 from workflow.run.observe.file_visibility import visibility_s
 from workflow.run.observe.followed_stages import POLL_S, FollowedStages
-from workflow.run.processes.cpu_time import CpuSchedule
+from workflow.run.processes.cpu_time import CpuSchedule, WorkWatch
 from workflow.run.processes.mpmd_launches import MpmdLaunches
 from workflow.run.processes.scheduler_question import SchedulerQuestion
 from workflow.run.processes.signals import Signals
@@ -101,6 +102,7 @@ class RunLoop:
         self.prover = self.make_prover()
         self.rank_watch: RankWatch | None = None  # once the placement was proved
         self.cpu = CpuSchedule(sum(stage.observed == "evidence" for stage in plan.stages))
+        self.work = WorkWatch()
         self.events: list[Event] = []
         self.polled = -math.inf
         self.requests = ControlRequests(run_dir)
@@ -297,8 +299,12 @@ class RunLoop:
         return names
 
     def sample_cpu(self, names: Iterable[str], now: float) -> None:
-        """The CPU time of those of these stages that keep no metrics."""
+        """The CPU time of those of these stages that keep no metrics; which of those work that have closed their streams."""
         for name in names:
+            if self.state.left_since(name) is not None and self.work.is_due(name, now):
+                used = self.crew.cpu_use(name)
+                if used is not None and self.work.works(name, now, used.cpu_s):
+                    self.events.append(StageWorked(now, name))
             if self.plan.stage(name).observed == "evidence" and self.cpu.is_due(name, now):
                 used = self.crew.cpu_use(name)
                 self.events += [] if used is None else [StageCpu(now, name, *(round(value, 6) for value in used))]

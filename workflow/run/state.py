@@ -101,6 +101,7 @@ class StageState:
     failed: float | None = None  # when; one that still runs then is a tap that hangs
     killed: bool = False  # all that was left of it then
     fault: TransportFault | None = None  # the first one in its stderr
+    worked: float | None = None  # when it was last seen to use CPU time, after it has closed its streams
     silence: StageSilent | None = None  # the last warning that all wait for this stage, until it makes a step
 
     @property
@@ -208,6 +209,12 @@ class RunState:
         if writer.closed is None or end.closed is None or not (writer.counted and end.counted):
             return None
         return max(0, writer.steps - end.steps)
+
+    def left_since(self, name: str) -> float | None:
+        """Since when a stage that runs has closed all its streams; None where that is not so, or not known."""
+        closed = [end.closed for end in self.ends_of(name)]
+        times = [t for t in closed if t is not None]
+        return max(times) if times and len(times) == len(closed) and self.stages[name].runs else None
 
     def untaken(self, stream: str, reader: str) -> int | None:
         """Steps that were written and never arrived at a live reader that is gone; None where that is not so, or not

@@ -37,6 +37,7 @@ from workflow.run.events import (
     StageExited,
     StageKilled,
     StageStarted,
+    StageWorked,
     StopPlanned,
     StreamClosed,
     StreamOffered,
@@ -180,6 +181,8 @@ class _Draft:
                 # What follows the stop is its consequence.
                 if stage in self.stages and self.get("stopping") is None:
                     self.change_stage(stage, said=(*self.stages[stage].said, event)[:KEPT_WORDS])
+            case StageWorked(stage=stage):
+                self.change_stage(stage, worked=t, silence=None)
             case StageCut(stage=stage):
                 self.change_stage(stage, cut=True)
             case StageKilled(stage=stage):
@@ -257,7 +260,8 @@ class _Draft:
     def _check_soon(self) -> None:
         """Another deadline may be the next one. Looking for it costs as much as there are stages: not each time."""
         limits = self._before.plan.deadlines
-        shortest = min(limit for limit in (limits.start, limits.warn, limits.step) if limit is not None)
+        each = limits.start, limits.warn, limits.step, limits.exit
+        shortest = min(limit for limit in each if limit is not None)
         self._changes["due"] = min(self.get("due"), self._before.checked + shortest / 20)
 
     def _wait(self, key: EndKey, t: float, steps: int, waits: bool) -> None:

@@ -16,6 +16,7 @@ from workflow.run.state import RunState
 from workflow.run.verdict.broken_streams import broken_stream
 from workflow.run.verdict.stall_detection import Silences, find_stalls
 from workflow.run.verdict.transport_check import misdirected_message, wrong_transport
+from workflow.run.verdict.unended_stages import find_unended
 from workflow.run.verdict.wait_diagnosis import deadlock, diagnose
 
 
@@ -57,7 +58,8 @@ def failure_by_loss(state: RunState, t: float) -> RunFailure | None:
 
 def failure_by_deadline(state: RunState, silences: Silences, t: float) -> RunFailure | None:
     """The first deadline that has passed."""
-    return _start_deadline(state, t) or _step_deadline(state, silences, t) or _run_deadline(state, t)
+    found = _start_deadline(state, t) or _step_deadline(state, silences, t)
+    return found or _exit_deadline(state, t) or _run_deadline(state, t)
 
 
 def _reported_timeout(state: RunState, t: float) -> RunFailure | None:
@@ -84,6 +86,12 @@ def _step_deadline(state: RunState, silences: Silences, t: float) -> RunFailure 
     limit = state.plan.deadlines.step
     stall = None if limit is None else next(find_stalls(state, silences, t - limit, t), None)
     return None if stall is None else RunFailure(stall.stage, f"no step for {limit:g} s: {stall.chain}", "step")
+
+
+def _exit_deadline(state: RunState, t: float) -> RunFailure | None:
+    limit = state.plan.deadlines.exit
+    stall = None if limit is None else next(find_unended(state, t - limit, t), None)
+    return None if stall is None else RunFailure(stall.stage, f"no sign of work for {limit:g} s: {stall.chain}", "exit")
 
 
 def _run_deadline(state: RunState, t: float) -> RunFailure | None:

@@ -72,7 +72,8 @@ def find_stalls(state: RunState, silences: Silences, before: float, t: float) ->
 def warning_text(warning: RunWarning) -> str:
     """The warning in words: `no step for 20 min: saxs waits for step 41 of atoms; md has been computing for …`."""
     if isinstance(warning, StageSilent):
-        return f"no step for {duration(warning.t - warning.since)}: {warning.diagnosis}"
+        what = "sign of work" if warning.left else "step"
+        return f"no {what} for {duration(warning.t - warning.since)}: {warning.diagnosis}"
     return warning.text
 
 

@@ -316,12 +316,19 @@ class Deadlines(Spec):
     warn: Duration = Field(
         600.0,
         examples=["10 min"],
-        description="warns: time without a step on a stream; again after twice, four times, … that time",
+        description="warns: time without a step on a stream, or without CPU time of a stage that has closed its streams; "
+        "again after twice, four times, … that time",
     )
     step: Duration | None = Field(
         None,
         examples=["30 min"],
         description="kills: longest time without a step on a stream whose two ends run (default: no limit)",
+    )
+    exit: Duration | None = Field(
+        None,
+        examples=["5 min"],
+        description="kills: longest time without CPU time of a stage that has closed its streams and has not ended "
+        "(default: no limit)",
     )
     run: Duration | None = Field(None, examples=["24 h"], description="kills: the whole run (default: no limit)")
     stop: Duration = Field(
