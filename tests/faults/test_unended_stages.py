@@ -43,8 +43,6 @@ def test_one_that_is_stopped_after_the_close_is_warned_of_and_its_time_goes_on(t
             return False
         report = compute_report(run_dir)
         (line,) = list_runs([run_dir])
-        if not any("md closed its streams" in note for note in report.notes):
-            return False
         assert any("md closed its streams" in text for text in report.warnings), report.warnings
         assert (report.run.state, line.state) == ("running", "running")
         times.append(min(each or 0.0 for each in (report.run.wall_s, report.stage("md").wall_s, line.wall_s)))

@@ -162,6 +162,7 @@ class StagePlan(PlanPart):
     files: dict[str, str] = Field(default_factory=dict, description="absolute path → text to write")
     copies: dict[str, str] = Field(default_factory=dict, description="absolute path → file to copy there unchanged")
     added: Literal["pipe", "relay", "tap"] | None = Field(None, description="why wf added the stage; None: it did not")
+    optional: bool = Field(False, description="whether the run succeeds without it: a tap, or the relay of taps only")
     observed: Literal["metrics", "evidence"] = Field(
         description="metrics: the program uses workflow.stage; evidence: steps are read off engine logs and files"
     )

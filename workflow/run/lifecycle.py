@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from workflow.formatting import clock_time, duration, plural
-from workflow.run.actions import Action, KillStage, SignalStages, StartStage, Turn
+from workflow.run.actions import Action, KillStage, SignalStages, StandIn, StartStage, Turn
 from workflow.run.decided_events import (
     DeadlinePassed,
     DeadlockFound,
@@ -51,7 +51,7 @@ from workflow.run.verdict.failure_checks import (
 from workflow.run.verdict.failure_origin import blame, evidence_s
 from workflow.run.verdict.run_verdict import cause_of, causing_losses, loss_reason, was_cut
 from workflow.run.verdict.stall_detection import Silences, find_silences, find_stalls
-from workflow.run.verdict.tap_failures import can_be_ended, failed_taps
+from workflow.run.verdict.tap_failures import awaited_streams, can_be_ended, failed_taps
 from workflow.run.verdict.unended_stages import find_unended, idle_since
 from workflow.run.verdict.wait_diagnosis import next_settled
 
@@ -85,7 +85,7 @@ def step(state: RunState, *events: Event) -> tuple[RunState, list[Action]]:
         _check_deadlines(turn)
         _check_counts(turn)
         _check_end(turn)
-        _kill_hung_taps(turn)
+        _look_after_failed_taps(turn)
         _settle(turn)
     stop_stages(turn)
     finish_run(turn)
@@ -249,7 +249,7 @@ def _take_failure(turn: Turn, failure: RunFailure) -> None:
     """Stop the run, or end a tap that hangs."""
     if failure.deadline is not None:
         turn.decide(DeadlinePassed(turn.t, failure.deadline, failure.text, failure.stage))
-    if failure.deadline in ("step", "exit") and not failure.reported and can_be_ended(turn.state, failure.stage):
+    if failure.deadline in ("start", "step", "exit") and not failure.reported and can_be_ended(turn.state, failure.stage):
         turn.decide(StageFailed(turn.t, failure.stage, f"was ended: {failure.text}"))
         turn.actions.append(SignalStages((failure.stage,), signal.SIGTERM))
     else:
@@ -290,14 +290,18 @@ def _check_end(turn: Turn) -> None:
         )
 
 
-def _kill_hung_taps(turn: Turn) -> None:
-    """Kill a tap that was signalled to end and has not, and what the launcher of one that has ended may have left."""
+def _look_after_failed_taps(turn: Turn) -> None:
+    """Kill a tap that was signalled to end and has not, and what the launcher of one that has ended may have left. Free
+    those who wait for it in open: SST's writer waits until as many readers have come as there should be."""
     for name in failed_taps(turn.state):
         stage = turn.state.stages[name]
         due = not stage.runs or turn.t >= (stage.failed or 0.0) + turn.state.plan.deadlines.stop
         if due and not stage.killed:
             turn.state = with_stage(turn.state, name, killed=True)
             turn.actions.append(KillStage(name))
+        if not stage.runs and not stage.replaced and (streams := awaited_streams(turn.state, name)):
+            turn.state = with_stage(turn.state, name, replaced=True)
+            turn.actions.append(StandIn(name, tuple(streams)))
 
 
 def _next_due(state: RunState, silences: Silences, t: float) -> float:

@@ -8,7 +8,7 @@ import math
 import os
 import signal
 import socket
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,7 @@ from workflow.run.actions import (
     KillStage,
     RecordEvent,
     SignalStages,
+    StandIn,
     StartStage,
     TellStages,
 )
@@ -62,6 +63,7 @@ from workflow.run.processes.scheduler_question import SchedulerQuestion
 from workflow.run.processes.signals import Signals
 from workflow.run.processes.stage_ending import Ending, by_first_end
 from workflow.run.processes.stage_processes import Crew
+from workflow.run.processes.stand_in import stand_in
 from workflow.run.proof.proof_need import must_prove
 from workflow.run.received import receive
 from workflow.run.run_directory import ALLOCATION_FILE, stage_dir
@@ -103,6 +105,7 @@ class RunLoop:
         self.rank_watch: RankWatch | None = None  # once the placement was proved
         self.cpu = CpuSchedule(sum(stage.observed == "evidence" for stage in plan.stages))
         self.work = WorkWatch()
+        self.stand_ins: dict[str, Path] = {}  # processes that read in place of failed taps, and their folders
         self.events: list[Event] = []
         self.polled = -math.inf
         self.requests = ControlRequests(run_dir)
@@ -211,6 +214,8 @@ class RunLoop:
                 self.scheduler.ask()
             case KillStage(stage=name):
                 self.crew.end(name, stage_dir(self.run_dir, name))
+            case StandIn(stage=name, streams=streams):
+                self.stand_in(name, streams)
             case RecordEvent(event=event):
                 self.write(event)
             case FinishRun(event=event):
@@ -251,11 +256,28 @@ class RunLoop:
         self.followed.begin(name, folder, now)
         self.events.append(StageStarted(now, name, pid, [] if shared else list(process.argv)))
 
+    def stand_in(self, name: str, streams: Iterable[str]) -> None:
+        """Open these streams in place of a stage. Where that fails, `deadlines.start` ends those who wait for it."""
+        for stream in streams:
+            folder = stage_dir(self.run_dir, name) / "stand-in"
+            with contextlib.suppress(OSError):
+                folder.mkdir(exist_ok=True)
+                process = stand_in(self.plan, self.plan.stage(name), stream, folder)
+                self.crew.start(process)
+                self.stand_ins[process.name] = folder
+
+    def collect_stand_ins(self, ended: Collection[str]) -> list[str]:
+        """The names of those that are none, of what has ended."""
+        found = self.stand_ins.keys() & set(ended)
+        for name in found:
+            self.crew.collect(name, self.stand_ins.pop(name))
+        return [name for name in ended if name not in found]
+
     def listen(self) -> None:
         """Sleep until something happens; turn it into events."""
         now = self.clock.now()
         due = min(self.polled + POLL_S, wake_at(self.state) or math.inf)
-        ended = self.crew.wait(due - now)
+        ended = self.collect_stand_ins(self.crew.wait(due - now))
         now = self.clock.now()
         self.events += [Interrupted(now, name) for name in self.signals.take()]
         if now - self.asked >= CONTROL_S:

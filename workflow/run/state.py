@@ -100,6 +100,7 @@ class StageState:
     cut: bool = False  # whether it ends before its work is done: it says so, or the stop has sent it a signal
     failed: float | None = None  # when; one that still runs then is a tap that hangs
     killed: bool = False  # all that was left of it then
+    replaced: bool = False  # another process opens what it had not opened, because the writers wait for that
     fault: TransportFault | None = None  # the first one in its stderr
     worked: float | None = None  # when it was last seen to use CPU time, after it has closed its streams
     silence: StageSilent | None = None  # the last warning that all wait for this stage, until it makes a step
@@ -273,16 +274,20 @@ def visibility(stage: StagePlan, end: EndPlan) -> tuple[bool, bool]:
 
 
 def is_spare(plan: Plan, name: str) -> bool:
-    """Whether nothing else depends on a stage: a tap that no stream begins at, and that has a launcher of its own."""
-    if plan.stage(name).added != "tap" or plan.group_of(name) is not None:
+    """Whether nothing else depends on a stage: a tap, or a relay of taps, that has a launcher of its own, and from
+    which only such stages read."""
+    if plan.stage(name).added not in ("tap", "relay") or plan.group_of(name) is not None:
         return False
-    return all(stream.writer != name for stream in plan.streams)
+    readers = {reader for stream in plan.streams if stream.writer == name for reader in stream.readers}
+    return all(plan.stage(reader).added == "tap" and is_spare(plan, reader) for reader in readers)
 
 
 def lets_go_on(plan: Plan, stages: Mapping[str, StageState], name: str) -> bool:
     """Whether the others go on without a stage that failed.
 
-    One that fails before its stream is open stops the run: a mistake in the pipeline file shows at once, and its
-    relay would wait for it for ever.
+    Of one that is required the run fails in the end, and at once where it fails before its stream is open.
     """
-    return name in stages and is_spare(plan, name) and stages[name].opened is not None
+    if name not in stages or not is_spare(plan, name):
+        return False
+    stage = plan.stage(name)
+    return stage.optional or (stage.added == "tap" and stages[name].opened is not None)

@@ -11,12 +11,9 @@ from workflow.run.decided_events import StageSilent
 from workflow.run.events import NodeRanks, NodesUnwatched, RecordsLost
 from workflow.run.verdict.stall_detection import warning_text
 from workflow.run.verdict.transport_check import difference
-from workflow.run.verdict.unended_stages import unended_text
 
 # Steps may be larger than planned by this factor before a note says so.
 TOLERANCE = 1.05
-# So long a stage may take to end after it has closed its streams, before a note says so.
-LEFT_S = 5.0
 
 
 def make_notes(records: Records, streams: list[StreamPart]) -> list[str]:
@@ -25,7 +22,6 @@ def make_notes(records: Records, streams: list[StreamPart]) -> list[str]:
     return [
         *([] if received is None else received.notes),
         *_silences(records),
-        *_unended(records),
         *_without_metrics(records),
         *(f"{stage}: {problem}" for stage, problem in records.figure_problems.items()),
         *_other_transports(records),
@@ -87,14 +83,6 @@ def _silences(records: Records) -> list[str]:
         if known is None or warning.t - warning.since > known.t - known.since:
             longest[warning.stage] = warning
     return [f"at {moment(each.t)}: {warning_text(each)}" for each in longest.values()]
-
-
-def _unended(records: Records) -> list[str]:
-    """Of a run that goes on: the stages that have closed their streams and still run."""
-    state = records.state
-    left = {name: since for name in state.stages if (since := state.left_since(name)) is not None}
-    late = [name for name, since in left.items() if state.finished is None and state.t - since > LEFT_S]
-    return [unended_text(state, name, state.t) for name in late]
 
 
 def _other_transports(records: Records) -> list[str]:

@@ -15,6 +15,7 @@ from workflow.run.events import Event, StreamTransport, TransportFault
 from workflow.run.state import RunState
 from workflow.run.verdict.broken_streams import broken_stream
 from workflow.run.verdict.stall_detection import Silences, find_stalls
+from workflow.run.verdict.tap_failures import failed_taps
 from workflow.run.verdict.transport_check import misdirected_message, wrong_transport
 from workflow.run.verdict.unended_stages import find_unended
 from workflow.run.verdict.wait_diagnosis import deadlock, diagnose
@@ -104,9 +105,13 @@ def _run_deadline(state: RunState, t: float) -> RunFailure | None:
 
 
 def opening_stages(state: RunState) -> Iterator[tuple[str, float]]:
-    """The stages that open their streams at present, each with its start or its last sign of life (Unix seconds)."""
+    """The stages that open their streams at present, each with its start or its last sign of life (Unix seconds).
+
+    Those that have waited for a tap which was ended, or has failed, have their time from then on.
+    """
+    freed = [state.stages[name].failed or 0.0 for name in failed_taps(state)]
     for name in state.stages:
         stage = state.stages[name]
         if stage.status == "starting" and stage.started is not None:
             signs = [sign for end in state.ends_of(name) if (sign := end.last_sign) is not None]
-            yield name, max([stage.started, *signs])
+            yield name, max([stage.started, *signs, *freed])

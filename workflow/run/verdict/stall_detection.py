@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from workflow.formatting import duration
 from workflow.run.decided_events import StageSilent
 from workflow.run.state import EndState, RunState, RunWarning
+from workflow.run.verdict.tap_failures import tap_warnings
 from workflow.run.verdict.wait_diagnosis import diagnose
 
 
@@ -78,9 +79,9 @@ def warning_text(warning: RunWarning) -> str:
 
 
 def present_warnings(state: RunState) -> list[str]:
-    """The warnings of stages that still run and have made no step since."""
+    """The warnings of stages that still run and have made no step since, and of taps that have failed."""
     silent = (stage.silence for stage in state.stages.values() if stage.silence is not None and stage.runs)
-    return [warning_text(warning) for warning in silent]
+    return [*(warning_text(warning) for warning in silent), *tap_warnings(state)]
 
 
 def _stall(state: RunState, name: str, since: float, t: float) -> Stall:

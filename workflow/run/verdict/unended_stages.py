@@ -12,6 +12,9 @@ from workflow.formatting import duration
 from workflow.run.state import RunState
 from workflow.run.verdict.stall_detection import Stall
 
+# So long a stage may take to end after it has closed its streams, before `wf status` says so.
+LATE_S = 5.0
+
 
 def idle_since(state: RunState) -> dict[str, float]:
     """Stage that has closed its streams and runs → since when it has not been seen to use CPU time."""
@@ -26,6 +29,13 @@ def find_unended(state: RunState, before: float, t: float) -> Iterator[Stall]:
     for name, since in idle_since(state).items():
         if since < before and not state.stages[name].is_over:
             yield Stall(name, name, since, unended_text(state, name, t))
+
+
+def late_ends(state: RunState) -> list[str]:
+    """What to say of those that have run for a while since they closed their streams, and of which no warning speaks."""
+    left = {name: since for name in state.stages if (since := state.left_since(name)) is not None}
+    late = [name for name, since in left.items() if state.t - since > LATE_S and state.stages[name].silence is None]
+    return [unended_text(state, name, state.t) for name in late] if state.finished is None else []
 
 
 def unended_text(state: RunState, name: str, t: float) -> str:

@@ -247,6 +247,9 @@ class Tap(Spec):
     component: ComponentName = Field(description="what reads: plot, archive, null, …, or the folder of your own")
     with_: dict[str, Any] = Field(default_factory=dict, alias="with", description="the component's parameters")
     every: int = Field(1, ge=1, description="it gets every Nth step, beginning with the first")
+    required: bool = Field(
+        False, description="the run fails when it fails; by default the others go on, and that it failed is a warning"
+    )
     latest: bool = Field(False, description="at each read it gets the newest step, never an older one")
     queue: TapQueue = Field(default_factory=TapQueue, description="steps held for it")
     ranks: int = Field(1, ge=1, description="MPI ranks")
