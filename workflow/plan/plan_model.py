@@ -74,6 +74,7 @@ class EndPlan(PlanPart):
         default_factory=dict, description="of variables that have one in the pipeline file or a component's"
     )
     share: SharePlan | None = Field(None, description="None: it writes, or its program selects what it reads")
+    steps: int | None = Field(None, description="how many its component writes when it is not stopped; None: not known")
     operators: dict[str, OperatorPlan] = Field(
         default_factory=dict, description="of a writing end, by variable; `*`: every other array that it can do"
     )
