@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import math
 import os
 import signal
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from workflow.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED
 from workflow.formats.rank_files import NOT_STARTED
+from workflow.formats.reader_profile import remove_profile
 from workflow.formats.stop_file import write_stop_file
 from workflow.launch.allocation import Allocation
 from workflow.launch.process_spec import make_process
@@ -346,6 +348,7 @@ class RunLoop:
             self.leaving[stage] = since, ending
             return
         self.leaving.pop(stage, None)
+        self.remove_profiles(stage)
         ending = by_first_end(ending, first_end(self.followed.end(stage)))
         alive, dying = ([], []) if succeeded else self.others(stage)
         if ending.signal == signal.SIGKILL and not ending.by_supervisor and not self.has_killed(stage):
@@ -353,6 +356,14 @@ class RunLoop:
         self.events.append(
             StageExited(since, stage, ending.code, ending.signal, ending.note, alive, dying, ending.cpu_s)
         )
+
+    def remove_profiles(self, stage: str) -> None:
+        """What ADIOS2 has left in /tmp of a program of the user's own that read a file; `workflow.stage` does it itself."""
+        plan, launch = self.plan.stage(stage), self.launches.of(stage)
+        paths = [end.path for end in plan.ends if end.side == "read" and end.engine == "BP5"]
+        pids = self.crew.processes_seen(launch.process.name if launch else stage) if paths else []
+        for path, pid in itertools.product(paths, pids):
+            remove_profile(path, pid)
 
     def has_killed(self, stage: str) -> bool:
         """Whether this supervisor has sent SIGKILL to a stage, or may have."""
