@@ -195,8 +195,9 @@ class StageSpec(Spec):
     )
     stop_signal: StopSignal | None = Field(
         None,
-        description="signal that it gets when the run is stopped before its allocation ends: for a program that writes "
-        "a checkpoint then, and ends (default: none; programs that use workflow.stage end by themselves)",
+        description="signal that it gets when the run is stopped, before its allocation ends or because another stage has "
+        "failed: for a program that writes a checkpoint then, and ends (default: none; programs that use workflow.stage "
+        "end by themselves)",
     )
 
     @property
