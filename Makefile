@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: demo test test-cluster adios2-mpi hdf5-mpi unit lint types imports mutants wheel bench pictures bless docs docs-site clean help
+.PHONY: demo test test-cluster reliability adios2-mpi hdf5-mpi unit lint types imports mutants wheel bench pictures bless docs docs-site clean help
 
 help:            ## what there is to make
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 16
@@ -43,6 +43,9 @@ test-cluster: $(VENV)/dev $(VENV)-mpi/ready  ## runs on a Slurm of four isolated
 	$(BIN)/python -m tests.support.slurm_cluster install
 	WF_MPI_PYTHON=$(CURDIR)/$(VENV)-mpi/bin/python $(BIN)/python -m pytest tests/cluster
 
+reliability: $(VENV)/dev $(VENV)-mpi/ready  ## the long tables whole, of which the other targets run a sample; some alone: TABLES=tests/specs
+	$(PARTS) $(BIN)/python -m pytest -m reliability --timeout 3600 $(TABLES)
+
 # An environment like $(VENV), but with an ADIOS2 built with MPI. The wheel is kept in a cache outside of the clone.
 $(VENV)-mpi/ready: pyproject.toml constraints.txt tools/adios2_mpi.py $(wildcard tools/patches/*.patch)
 	test -x $(VENV)-mpi/bin/python || $(PYTHON) -m venv $(VENV)-mpi
@@ -65,7 +68,8 @@ hdf5-mpi: $(VENV)-mpi/ready  ## h5py with MPI against Debian's HDF5 (about two m
 unit: $(VENV)/dev  ## the fast tests only
 	$(BIN)/python -m pytest tests/unit tests/specs tests/golden
 
-lint: $(VENV)/dev  ## ruff
+lint: $(VENV)/dev  ## ruff, and no file in git that does not belong there
+	$(BIN)/python tools/tracked_files.py
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 

@@ -31,7 +31,7 @@ SITE = Site(
     planes=["tcp", "mpi"], operators=["blosc", "zfp"],
 )  # fmt: skip
 SOURCES = sorted([*ROOT.glob("examples/*/pipeline.yaml"), *(HERE / "good").glob("*.yaml")])
-MUTANTS = 120  # of each source and kind
+MUTANTS = [120, pytest.param(2_000, marks=pytest.mark.reliability)]  # of each source and kind
 
 LONG = "x" * 10_000
 NUMBERS: list[Any] = [
@@ -192,13 +192,18 @@ def fuzz(source: Path, mutate: Callable[[bytes, random.Random], bytes], folder: 
     return failed
 
 
+@pytest.mark.parametrize("mutants", MUTANTS)
 @pytest.mark.parametrize("mutate", MUTATIONS, ids=lambda mutate: mutate.__name__)
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: f"{source.parent.name}-{source.stem}")
 def test_mutants_are_planned_or_refused_with_a_place(
-    source: Path, mutate: Callable[[bytes, random.Random], bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    source: Path,
+    mutate: Callable[[bytes, random.Random], bytes],
+    mutants: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("WF_CONFIGS", raising=False)
     if source.parent.name == "good":
         monkeypatch.setattr(shipped, "COMPONENT_DIRS", [HERE / "components"])
-    failed = fuzz(source, mutate, tmp_path, MUTANTS)
+    failed = fuzz(source, mutate, tmp_path, mutants)
     assert not failed, "\n\n".join(f"{file}\n{wrong}" for wrong, file in failed.items())

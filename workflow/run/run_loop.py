@@ -105,7 +105,7 @@ class RunLoop:
         self.scheduler = SchedulerQuestion(allocation.source, allocation.job)
         self.prover = self.make_prover()
         self.rank_watch: RankWatch | None = None  # once the placement was proved
-        self.cpu = CpuSchedule(sum(stage.observed == "evidence" for stage in plan.stages))
+        self.cpu = CpuSchedule(len(plan.stages))
         self.work = WorkWatch()
         self.stand_ins: dict[str, Path] = {}  # processes that read in place of failed taps, and their folders
         self.events: list[Event] = []
@@ -323,13 +323,14 @@ class RunLoop:
         return names
 
     def sample_cpu(self, names: Iterable[str], now: float) -> None:
-        """The CPU time of those of these stages that keep no metrics; which of those work that have closed their streams."""
+        """The CPU time of these stages, and the time in which they had no CPU; which of those work that have closed their
+        streams."""
         for name in names:
             if self.state.left_since(name) is not None and self.work.is_due(name, now):
                 used = self.crew.cpu_use(name)
                 if used is not None and self.work.works(name, now, used.cpu_s):
                     self.events.append(StageWorked(now, name))
-            if self.plan.stage(name).observed == "evidence" and self.cpu.is_due(name, now):
+            if self.cpu.is_due(name, now):
                 used = self.crew.cpu_use(name)
                 self.events += [] if used is None else [StageCpu(now, name, *(round(value, 6) for value in used))]
 
