@@ -5,7 +5,16 @@ from __future__ import annotations
 import signal
 
 from workflow.plan.plan_model import Plan
-from workflow.run.actions import AskScheduler, FinishRun, KillStage, RecordEvent, SignalStages, StandIn, StartStage, TellStages
+from workflow.run.actions import (
+    AskScheduler,
+    FinishRun,
+    KillStage,
+    RecordEvent,
+    SignalStages,
+    StandIn,
+    StartStage,
+    TellStages,
+)
 from workflow.run.decided_events import RunFinished
 from workflow.run.events import (
     AllocationReceived,

@@ -1,5 +1,7 @@
-"""What a reader of BP5 files leaves behind: when ADIOS2 (2.12.1) closes one, it writes the times that it has measured to
-/tmp, and neither a parameter nor a variable prevents that (BP5Reader::FlushProfiler). Only the standard library.
+"""What a reader of BP5 files leaves behind. Only the standard library.
+
+When ADIOS2 (2.12.1) closes a file that it has read, it writes the times that it has measured to /tmp, and neither a
+parameter nor an environment variable prevents that (BP5Reader::FlushProfiler).
 """
 
 from __future__ import annotations

@@ -249,7 +249,11 @@ def _take_failure(turn: Turn, failure: RunFailure) -> None:
     """Stop the run, or end a tap that hangs."""
     if failure.deadline is not None:
         turn.decide(DeadlinePassed(turn.t, failure.deadline, failure.text, failure.stage))
-    if failure.deadline in ("start", "step", "exit") and not failure.reported and can_be_ended(turn.state, failure.stage):
+    if (
+        failure.deadline in ("start", "step", "exit")
+        and not failure.reported
+        and can_be_ended(turn.state, failure.stage)
+    ):
         turn.decide(StageFailed(turn.t, failure.stage, f"was ended: {failure.text}"))
         turn.actions.append(SignalStages((failure.stage,), signal.SIGTERM))
     else:

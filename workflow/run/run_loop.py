@@ -165,7 +165,7 @@ class RunLoop:
             self.listen()
 
     def received(self, now: float) -> list[Event]:
-        """What the run has, and when it is to be stopped; the verdict instead, where that is less than the plan needs."""
+        """What the run has, and when it is to be stopped; or the verdict, where that is less than the plan needs."""
         job = self.allocation
         problems = allocation_problems(self.plan, job, now)
         notes = [*job.notes, *(each.message for each in problems if each.level != "error")]
@@ -323,8 +323,8 @@ class RunLoop:
         return names
 
     def sample_cpu(self, names: Iterable[str], now: float) -> None:
-        """The CPU time of these stages, and the time in which they had no CPU; which of those work that have closed their
-        streams."""
+        """The CPU time of these stages, and the time in which they had no CPU; which of those that have closed their
+        streams work."""
         for name in names:
             if self.state.left_since(name) is not None and self.work.is_due(name, now):
                 used = self.crew.cpu_use(name)
@@ -359,7 +359,7 @@ class RunLoop:
         )
 
     def remove_profiles(self, stage: str) -> None:
-        """What ADIOS2 has left in /tmp of a program of the user's own that read a file; `workflow.stage` does it itself."""
+        """Remove what a program of the user's own has left of reading files; `workflow.stage` does that itself."""
         plan, launch = self.plan.stage(stage), self.launches.of(stage)
         paths = [end.path for end in plan.ends if end.side == "read" and end.engine == "BP5"]
         pids = self.crew.processes_seen(launch.process.name if launch else stage) if paths else []

@@ -16,8 +16,8 @@ from workflow.run.state import RunState
 # Not a signal: the stages are told that the run is to be stopped (`workflow.formats.stop_file`), and get the signal
 # that their `stop_signal` names.
 TELL = 0
-# After the telling, at a request to stop or after a failure: a program of `workflow.stage` looks twice a second, and ends at its next
-# step.
+# After the telling, at a request to stop or after a failure: a program of `workflow.stage` looks twice a second, and
+# ends at its next step.
 SIGINT_AFTER_S = 10.0
 # After SIGINT, by which programs end their step. SIGTERM is for those that ignore SIGINT, or write a checkpoint on
 # SIGTERM: they have the rest of `deadlines.stop` for it.

@@ -20,9 +20,13 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--step-s", type=float, default=0.0)
     parser.add_argument("--hold", default="", help="open | step:N | end | closed: stop there for ever")
     parser.add_argument(
-        "--exit", default="", help="open:CODE | step:N:CODE | end:CODE | …: leave there, closing nothing; -N: by signal N"
+        "--exit",
+        default="",
+        help="open:CODE | step:N:CODE | end:CODE | …: leave there, closing nothing; -N: by signal N",
     )
-    parser.add_argument("--fill", default="", help="open | step:N | end | closed: write to the disk there until it is full")
+    parser.add_argument(
+        "--fill", default="", help="open | step:N | end | closed: write to the disk there until it is full"
+    )
     parser.add_argument("--mute", default="", help="open | step:N | end | closed: no file can grow from there on")
     parser.add_argument("--stop", default="", help="open | step:N | end | closed: stop there until SIGCONT")
     parser.add_argument("--work", default="", help="closed:S: use so many seconds of CPU time there")

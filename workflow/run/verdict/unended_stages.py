@@ -1,7 +1,7 @@
 """Which stage has closed its streams, and neither ends nor works? Pure.
 
-It may hang in MPI_Finalize, in the teardown of a GPU, in a flush; or somebody has stopped it. One that uses CPU time works:
-it may write its own files. So an MPI that spins while it waits looks busy here.
+It may hang in MPI_Finalize, in the teardown of a GPU, in a flush; or somebody has stopped it. One that uses CPU time
+works: it may write its own files. So an MPI that spins while it waits looks busy here.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def find_unended(state: RunState, before: float, t: float) -> Iterator[Stall]:
 
 
 def late_ends(state: RunState) -> list[str]:
-    """What to say of those that have run for a while since they closed their streams, and of which no warning speaks."""
+    """What to say of those that have run on for a while since they closed their streams, if no warning speaks of them."""
     left = {name: since for name in state.stages if (since := state.left_since(name)) is not None}
     late = [name for name, since in left.items() if state.t - since > LATE_S and state.stages[name].silence is None]
     return [unended_text(state, name, state.t) for name in late] if state.finished is None else []

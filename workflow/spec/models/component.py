@@ -106,5 +106,7 @@ class Component(Spec):
         for name, steps in counts.items():
             for parameter in filter(None, (steps.of, steps.every)):
                 if parameter not in self.parameters or self.parameters[parameter].type != "int":
-                    raise ValueError(f"writes.{name}.steps: no parameter {parameter} of type int; name one that there is")
+                    raise ValueError(
+                        f"writes.{name}.steps: no parameter {parameter} of type int; name one that there is"
+                    )
         return self

@@ -195,9 +195,9 @@ class StageSpec(Spec):
     )
     stop_signal: StopSignal | None = Field(
         None,
-        description="signal that it gets when the run is stopped, before its allocation ends or because another stage has "
-        "failed: for a program that writes a checkpoint then, and ends (default: none; programs that use workflow.stage "
-        "end by themselves)",
+        description="signal that it gets when the run is stopped, before its allocation ends or because another stage "
+        "has failed: for a program that writes a checkpoint then, and ends (default: none; programs that use "
+        "workflow.stage end by themselves)",
     )
 
     @property
@@ -320,8 +320,8 @@ class Deadlines(Spec):
     warn: Duration = Field(
         600.0,
         examples=["10 min"],
-        description="warns: time without a step on a stream, or without CPU time of a stage that has closed its streams; "
-        "again after twice, four times, … that time",
+        description="warns: time without a step on a stream, or without CPU time of a stage that has closed its "
+        "streams; again after twice, four times, … that time",
     )
     step: Duration | None = Field(
         None,
