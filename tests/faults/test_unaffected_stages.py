@@ -34,8 +34,9 @@ def test_the_simulation_ends_at_a_step_when_its_consumer_fails(ranks: int, tmp_p
     assert "keep was killed by signal 9" in (outcome.run_dir / "stop").read_text()
 
 
-def own_and_killed(**more: str) -> Plan:
-    return make_plan([make_stage("sim", ["sh", "-c", TRAP], **more), make_stage("look", ["sleep", "100"])], stop=STOP_S)
+def own_and_killed(stop_signal: str | None = None) -> Plan:
+    sim = make_stage("sim", ["sh", "-c", TRAP], stop_signal=stop_signal)
+    return make_plan([sim, make_stage("look", ["sleep", "100"])], stop=STOP_S)
 
 
 def test_the_simulation_gets_its_stop_signal_when_another_stage_fails(tmp_path: Path) -> None:

@@ -14,8 +14,10 @@ from workflow.run.processes.cpu_time import WorkWatch
 WARN_S = 600.0
 
 
-def plan(**limits: float) -> Plan:
-    return chain("sst", warn=WARN_S, run=1e6, **limits)
+def plan(exit_s: float | None = None) -> Plan:
+    """md → saxs → keep with these deadlines."""
+    made = chain("sst", warn=WARN_S, run=1e6)
+    return made.model_copy(update={"deadlines": made.deadlines.model_copy(update={"exit": exit_s})})
 
 
 def left(run: Run, stage: str = "md", t: float = 1.0) -> Run:
@@ -41,7 +43,7 @@ def test_by_default_it_is_a_warning_that_comes_again() -> None:
 
 
 def test_it_is_ended_when_the_deadline_is_set() -> None:
-    run = left(Run(plan(exit=30.0)))
+    run = left(Run(plan(30.0)))
     run.tick(20).tick(32)
     said = "no sign of work for 30 s: md closed its streams 31.0 s ago and has not ended"
     assert run.decisions(DeadlinePassed) == [DeadlinePassed(32, "exit", said, "md")]
@@ -51,7 +53,7 @@ def test_it_is_ended_when_the_deadline_is_set() -> None:
 
 def test_one_that_works_does_not_hang() -> None:
     """It may write files of its own for an hour."""
-    run = left(Run(plan(exit=30.0)))
+    run = left(Run(plan(30.0)))
     for t in range(2, 3600, 20):
         run.feed(StageWorked(t, "md")).tick(t + 19)
     assert (run.decisions(DeadlinePassed), run.decisions(StageSilent)) == ([], [])
@@ -60,11 +62,11 @@ def test_one_that_works_does_not_hang() -> None:
 
 
 def test_one_with_an_open_stream_is_no_matter_of_this_deadline() -> None:
-    run = Run(plan(exit=30.0)).open_all().steps(atoms_md=3, atoms_saxs=3, pattern_saxs=3, pattern_keep=3)
+    run = Run(plan(30.0)).open_all().steps(atoms_md=3, atoms_saxs=3, pattern_saxs=3, pattern_keep=3)
     run.feed(StreamClosed(1.0, "atoms", "md", "write", 3, True), StreamClosed(1.0, "atoms", "saxs", "read", 3, True))
     run.tick(40).tick(80)
     assert [event.stage for event in run.decisions(DeadlinePassed)] == ["md"]  # type: ignore[attr-defined]
-    run = left(Run(plan(exit=30.0)), "nobody")
+    run = left(Run(plan(30.0)), "nobody")
     assert run.verdict.state == "succeeded"
 
 

@@ -32,7 +32,7 @@ def find_unended(state: RunState, before: float, t: float) -> Iterator[Stall]:
 
 
 def late_ends(state: RunState) -> list[str]:
-    """What to say of those that have run on for a while since they closed their streams, if no warning speaks of them."""
+    """What to say of those that still run a while after closing their streams, if no warning speaks of them."""
     left = {name: since for name in state.stages if (since := state.left_since(name)) is not None}
     late = [name for name, since in left.items() if state.t - since > LATE_S and state.stages[name].silence is None]
     return [unended_text(state, name, state.t) for name in late] if state.finished is None else []
