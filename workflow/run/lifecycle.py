@@ -85,7 +85,8 @@ def step(state: RunState, *events: Event) -> tuple[RunState, list[Action]]:
         _check_deadlines(turn)
         _check_counts(turn)
         _check_end(turn)
-        _look_after_failed_taps(turn)
+        if turn.state.failed:
+            _look_after_failed_taps(turn)
         _settle(turn)
     stop_stages(turn)
     finish_run(turn)
