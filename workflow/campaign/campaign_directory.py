@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shlex
+import socket
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -15,9 +16,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from workflow.campaign.file.campaign_overlay import NO_OPTIONS, CampaignOptions
 from workflow.campaign.file.load_campaign import Campaign, load_campaign
 from workflow.campaign.ledger import CAMPAIGNS, LEDGER_FILE
+from workflow.campaign.planning.content_key import key_versions
 from workflow.campaign.planning.planned_trials import PlannedCampaign
 from workflow.errors import Problem, RunError, to_message
 from workflow.plan.plan_model import ExpectationPlan
+from workflow.provenance.file_checksums import size_and_time
 from workflow.replace_file import replace_file
 from workflow.spec.config_dirs import is_path
 from workflow.spec.suggest import did_you_mean, listing, shortened
@@ -59,7 +62,30 @@ class Schedule(SchedulePart):
     file: str = Field("", description="the campaign file, relative to the campaign's directory")
     options: CampaignOptions = Field(NO_OPTIONS, description="what the command line lays over the file")
     checksums: dict[str, str] = Field(default_factory=dict, description="campaign and pipeline → SHA-256 of the file")
+    files: dict[str, tuple[int, float]] = Field(
+        default_factory=dict, description="all files that the plans are made from → size and time when it was planned"
+    )
     trials: list[ScheduledTrial]
+
+
+def made_from(planned: PlannedCampaign) -> dict[str, tuple[int, float]]:
+    """The files that a campaign is planned from, with their sizes and times; without those that are gone."""
+    paths = dict.fromkeys([planned.campaign.path, *(path for each in planned.ready for path in each.made_from)])
+    return {str(path): known for path in paths if (known := _size_and_time(path)) is not None}
+
+
+def is_as_planned(schedule: Schedule) -> bool:
+    """Whether nothing that the campaign was planned from has changed, as far as this host can tell without reading."""
+    if schedule.host == socket.gethostname() and schedule.versions != key_versions():
+        return False
+    return all(_size_and_time(Path(path)) == known for path, known in schedule.files.items())
+
+
+def _size_and_time(path: Path) -> tuple[int, float] | None:
+    try:
+        return size_and_time(path)
+    except OSError:
+        return None
 
 
 def file_checksums(campaign: Campaign) -> dict[str, str]:
@@ -87,7 +113,24 @@ def to_schedule(
     checksums: dict[str, str],
 ) -> Schedule:
     """The schedule of a planned campaign that runs in `directory`."""
-    trials = [
+    site = planned.ready[0].plan.site if planned.ready else ""
+    return Schedule(
+        wf_version=wf_version,
+        site=site,
+        host=host,
+        cores=cores,
+        versions=versions,
+        checksums=checksums,
+        files=made_from(planned),
+        file=os.path.relpath(planned.campaign.path, directory),
+        options=planned.campaign.options,
+        trials=to_trials(planned),
+    )
+
+
+def to_trials(planned: PlannedCampaign) -> list[ScheduledTrial]:
+    """The trials of a planned campaign as its schedule has them."""
+    return [
         ScheduledTrial(
             key=each.key,
             parameters=dict(each.trial.parameters),
@@ -98,18 +141,6 @@ def to_schedule(
         )
         for each in planned.ready
     ]
-    site = planned.ready[0].plan.site if planned.ready else ""
-    return Schedule(
-        wf_version=wf_version,
-        site=site,
-        host=host,
-        cores=cores,
-        versions=versions,
-        checksums=checksums,
-        file=os.path.relpath(planned.campaign.path, directory),
-        options=planned.campaign.options,
-        trials=trials,
-    )
 
 
 def directory_of(campaign: Campaign, given: Path | None) -> Path:

@@ -124,6 +124,9 @@ def refuse(planned: PlannedCampaign, problems: list[Any]) -> None:
 @overlay_options
 @directory_option
 @click.option("--failed", is_flag=True, help="Run again only the repetitions that failed")
+@click.option(
+    "--remeasure-reference", is_flag=True, help="Measure again what new trials are compared with, beside them"
+)
 @click.option("--detach", "-d", is_flag=True, help="Return when it has started; it goes on without a terminal")
 @click.option("--quiet", "-q", is_flag=True, help="Print only the result, not a line per repetition")
 @junit_option
@@ -132,6 +135,7 @@ def run(
     options: GivenOptions,
     directory: Path | None,
     failed: bool,
+    remeasure_reference: bool,
     detach: bool,
     quiet: bool,
     junit: Path | None,
@@ -140,31 +144,40 @@ def run(
 
     CAMPAIGN is the YAML file; of a campaign that has run also its directory, or its name below campaigns/. What has
     been measured is not run again: a campaign that was stopped or killed goes on, and one whose file has grown runs
-    only what is new. It keeps its options: they need not be given again. Exits with 0 when all repetitions succeeded,
-    1 when some failed or the budget was spent, 2 when a trial cannot run, 3 when all succeeded and some did not keep
-    what the pipeline expects, and 130 when it was interrupted. Ctrl-C ends it in order, unless it was started with
-    --detach: see `wf campaign watch` and `wf campaign cancel`.
+    only what is new. New trials are then compared with what was measured at another time, and get no verdict:
+    --remeasure-reference runs what they are compared with again, beside them. A campaign keeps its options: they need
+    not be given again. Exits with 0 when all repetitions succeeded, 1 when some failed or the budget was spent, 2 when
+    a trial cannot run, 3 when all succeeded and some did not keep what the pipeline expects, and 130 when it was
+    interrupted. Ctrl-C ends it in order, unless it was started with --detach: see `wf campaign watch` and
+    `wf campaign cancel`.
     """
+    if failed and remeasure_reference:
+        raise click.UsageError("--failed and --remeasure-reference exclude each other")
     if detach:
         if junit is not None:
             raise click.UsageError("--junit has no effect with --detach: the campaign has not ended then")
-        _detach(file, options, directory, failed)
+        _detach(file, options, directory, failed, remeasure_reference)
         return
     from workflow.api import run_campaign
     from workflow.campaign.show_campaign import ProgressLines, show_end, write_status_junit
 
     lines = ProgressLines(quiet)
-    outcome = run_campaign(file, directory, **vars(options), only_failed=failed, show=lines, say=lines.tell)
+    outcome = run_campaign(
+        file, directory, **vars(options), only_failed=failed, remeasure_reference=remeasure_reference, show=lines,
+        say=lines.tell,
+    )  # fmt: skip
     if junit is not None:
         write_status_junit(junit, outcome.status)
     show_end(outcome)
     sys.exit(EXIT_INTERRUPTED if outcome.interrupted else outcome.status.exit_code)
 
 
-def _detach(file: Path, options: GivenOptions, directory: Path | None, failed: bool) -> None:
+def _detach(file: Path, options: GivenOptions, directory: Path | None, failed: bool, remeasure_reference: bool) -> None:
     from workflow.api import detach_campaign
 
-    where, began = detach_campaign(file, directory, **vars(options), only_failed=failed)
+    where, began = detach_campaign(
+        file, directory, **vars(options), only_failed=failed, remeasure_reference=remeasure_reference
+    )
     name = shlex.quote(where.name if where.parent == Path("campaigns").absolute() else str(where))
     if began:
         click.echo(f"{where.name} has started: {where}\n  next: wf campaign watch {name}, or wf campaign cancel {name}")
