@@ -13,9 +13,11 @@ from __future__ import annotations
 from workflow.api.archives import archive_campaign, archive_run, look_at
 from workflow.api.calibrations import calibrate_site
 from workflow.api.campaigns import (
+    GateVersion,
     campaign_status,
     compare_campaigns,
     detach_campaign,
+    gate_campaign,
     plan_campaign,
     report_campaign,
     run_campaign,
@@ -25,6 +27,7 @@ from workflow.api.runs import create_run, detach_run, read_report, run_pipeline,
 from workflow.spec.load import Loaded, load_pipeline
 
 __all__ = [
+    "GateVersion",
     "Loaded",
     "archive_campaign",
     "archive_run",
@@ -35,6 +38,7 @@ __all__ = [
     "detach_campaign",
     "detach_run",
     "forecast_plan",
+    "gate_campaign",
     "load_pipeline",
     "look_at",
     "make_plan",

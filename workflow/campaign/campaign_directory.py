@@ -9,6 +9,7 @@ import hashlib
 import os
 import shlex
 import socket
+from dataclasses import replace
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -16,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from workflow.campaign.file.campaign_overlay import NO_OPTIONS, CampaignOptions
 from workflow.campaign.file.load_campaign import Campaign, load_campaign
 from workflow.campaign.ledger import CAMPAIGNS, LEDGER_FILE
+from workflow.campaign.planning.both_versions import gate_spec, is_gate
 from workflow.campaign.planning.content_key import key_versions
 from workflow.campaign.planning.planned_trials import PlannedCampaign
 from workflow.errors import Problem, RunError, to_message
@@ -66,6 +68,11 @@ class Schedule(SchedulePart):
         default_factory=dict, description="all files that the plans are made from → size and time when it was planned"
     )
     trials: list[ScheduledTrial]
+
+    @property
+    def is_gate(self) -> bool:
+        """Whether it is that of `wf campaign gate`: of two versions of each trial."""
+        return is_gate(each.parameters for each in self.trials)
 
 
 def made_from(planned: PlannedCampaign) -> dict[str, tuple[int, float]]:
@@ -200,6 +207,8 @@ def find_campaign(
     found = _known_directory(given)
     schedule = read_schedule(found)
     campaign = load_campaign(os.path.relpath(found / CAMPAIGN_FILE), schedule.options.and_later(options))
+    if schedule.is_gate:
+        campaign = replace(campaign, spec=gate_spec(campaign.spec))
     return found, campaign, schedule
 
 
@@ -217,6 +226,9 @@ def campaign_to_run(
         return campaign_of_file(given, directory, options, as_written)
     found = found or _known_directory(given)
     _refuse_archived(found)
+    if read_schedule(found).is_gate:
+        text = f"{os.path.relpath(found)} holds the records of a gate"
+        raise RunError(text, f"go on with it: wf campaign gate OLD NEW --dir {os.path.relpath(found)}")
     file = Path(os.path.relpath(found / read_schedule(found).file))
     if not file.is_file():
         raise RunError(f"the file of this campaign is not there any more: {file}", "name it: wf campaign run FILE")

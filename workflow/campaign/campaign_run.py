@@ -78,7 +78,7 @@ def run_planned(
         schedule = write_schedule(planned, directory)
         for trial in planned.ready:
             ledger.note_trial(trial.key, trial.content)
-        place = Workplace(directory, around.allocation, ledger, stop, around.common)
+        place = Workplace(directory, around.allocation, ledger, stop, around.common, around.git)
         going_on: list[LeftAttempt] = []
         for each in _adopted(planned, place, going_on):
             if show is not None:

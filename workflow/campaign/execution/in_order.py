@@ -43,7 +43,7 @@ def execute_in_order(
                 return "the budget is spent"
             trial = each.trial
             start = place.begin(each)
-            provenance = to_provenance(place.common, trial.plan, trial.loaded)
+            provenance = to_provenance(place.circumstances(trial), trial.plan, trial.loaded)
             attempt = run_repetition(start, trial.plan, trial.loaded, place.allocation, provenance, place.stop.wanted)
             place.end(planned, each.identity, attempt)
             times.append(attempt.wall_s)

@@ -134,7 +134,7 @@ class _JobLoop:
         allocation = job_allocation(self.planned.campaign, trial, site, own_nodes=True)
         plan = trial.plan.model_copy(update={"allocation": allocation})
         start = self.place.begin(each)
-        provenance = to_provenance(self.place.common, plan, trial.loaded)
+        provenance = to_provenance(self.place.circumstances(trial), plan, trial.loaded)
         create_run_dir(plan, trial.loaded, start.run_dir, provenance=provenance, latest=False)
         job, by_hand = submit_run(plan, site, start.run_dir)
         self.how.say(f"{start.run_dir.name}: {f'submit its job by: {by_hand}' if by_hand else f'{job.text} submitted'}")

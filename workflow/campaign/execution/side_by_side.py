@@ -248,7 +248,7 @@ class _Loop:
         hosts = [host.name for host in allocation.hosts]
         where = place_text(hosts, start.place.cores)
         begun = self.place.begin(waiting, where)
-        site, common = self.how.sites[trial.key], pilot.circumstances(self.place.common)
+        site, common = self.how.sites[trial.key], pilot.circumstances(self.place.circumstances(trial))
         order = RepetitionOrder(
             begun, trial.loaded, trial.plan, site, start.place.cores, allocation, common, self.how.decide
         )

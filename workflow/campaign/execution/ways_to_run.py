@@ -6,7 +6,8 @@ import math
 import os
 import time
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 
 from workflow.campaign.execution.adoption import LeftAttempt
 from workflow.campaign.execution.in_order import execute_in_order
@@ -19,7 +20,7 @@ from workflow.campaign.planning.planned_trials import PlannedCampaign
 from workflow.campaign.planning.trial_requests import footprint_of
 from workflow.errors import RunError
 from workflow.launch.allocation import Allocation
-from workflow.provenance.provenance_model import Circumstances
+from workflow.provenance.provenance_model import Circumstances, GitState
 from workflow.run.lease import Lease
 from workflow.site.site_model import Site
 
@@ -35,6 +36,8 @@ class Surroundings:
     decide: DecideOnSite
     common: Circumstances
     """What all runs are started with: kept in each run directory."""
+    git: Mapping[Path, GitState | None] = field(default_factory=dict)
+    """Folder of a pipeline → its repository, where there are pipelines of several folders."""
 
 
 def choose_way(

@@ -159,6 +159,7 @@ def _planned(campaign: Campaign, trial: Trial, shared: _Shared) -> ReadyTrial | 
         loaded = load_pipeline(
             campaign.pipeline, profiles=trial.profiles, site=campaign.site, settings=settings, library=shared.library
         )
+        loaded = replace(loaded, python=campaign.python)
         plan = shared.decide(loaded, trial.of_site)
     except SpecError as error:
         return RefusedTrial(trial, tuple(_placed(problem, trial, campaign) for problem in error.problems))
