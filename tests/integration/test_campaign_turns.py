@@ -58,8 +58,8 @@ def report(campaign: CampaignFolder) -> tuple[dict[str, object], list[str]]:
 def test_what_was_measured_at_another_time_gets_no_verdict(grown: CampaignFolder) -> None:
     grown.wf("run", "-q")
     comparison, notes = report(grown)
-    assert comparison["in_turns"] is False
     assert comparison["decision"] == "undecided", "the load of the machine was taken for a property of the trial"
+    assert comparison["in_turns"] is False
     assert any("1 comparison of trials that were not measured in turns" in note for note in notes)
     assert any("--remeasure-reference" in note for note in notes)
 

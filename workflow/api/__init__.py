@@ -13,15 +13,14 @@ from __future__ import annotations
 from workflow.api.archives import archive_campaign, archive_run, look_at
 from workflow.api.calibrations import calibrate_site
 from workflow.api.campaigns import (
-    GateVersion,
     campaign_status,
     compare_campaigns,
     detach_campaign,
-    gate_campaign,
     plan_campaign,
     report_campaign,
     run_campaign,
 )
+from workflow.api.gates import GateVersion, gate_campaign
 from workflow.api.plans import forecast_plan, make_plan, notes_on, portable_plan
 from workflow.api.runs import create_run, detach_run, read_report, run_pipeline, start_run
 from workflow.spec.load import Loaded, load_pipeline

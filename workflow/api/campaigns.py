@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from workflow.spec.load import Loaded
 if TYPE_CHECKING:
     from workflow.campaign.campaign_directory import Schedule
     from workflow.campaign.campaign_run import CampaignOutcome, Say, ShowEnded
-    from workflow.campaign.changes.changes_model import CampaignChanges, FactChange
+    from workflow.campaign.changes.changes_model import CampaignChanges
     from workflow.campaign.file.campaign_overlay import CampaignOptions
     from workflow.campaign.file.load_campaign import Campaign
     from workflow.campaign.planning.packed_campaign import PackedCampaign
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from workflow.campaign.results.results_model import CampaignResults, CampaignStatus
     from workflow.errors import Problem
     from workflow.plan.plan_model import Plan
-    from workflow.provenance.provenance_model import GitState
     from workflow.site.site_model import Site
     from workflow.spec.overlay import Setting
 from workflow.api.plans import find_site, make_plan, refuse_allocation, refuse_missing, show_warnings
@@ -48,7 +47,7 @@ def plan_campaign(
         SpecError: the campaign file is wrong, or gives no trials.
         RunError: there is no such campaign.
     """
-    sites, options = _Sites(), _campaign_options(sets, profiles, site)
+    sites, options = Sites(), campaign_options(sets, profiles, site)
     planned, problems, where = _plan_campaign(path, directory, options, as_written, sites)
     packed = None
     with contextlib.suppress(SpecError):  # of jobs: it is among the problems
@@ -56,7 +55,7 @@ def plan_campaign(
     return planned, problems, packed
 
 
-def _packed(planned: PlannedCampaign, directory: Path, sites: _Sites) -> PackedCampaign:
+def _packed(planned: PlannedCampaign, directory: Path, sites: Sites) -> PackedCampaign:
     """How those repetitions run that are not finished, with durations from the ledger where there is one."""
     from workflow.campaign.execution.remaining import is_left, repetitions
     from workflow.campaign.execution.ways_to_run import has_all_cores
@@ -73,9 +72,10 @@ def _packed(planned: PlannedCampaign, directory: Path, sites: _Sites) -> PackedC
     return pack_campaign(planned, estimates, pilots, finished)
 
 
-def _campaign_options(
+def campaign_options(
     sets: Sequence[str], profiles: Sequence[str], site: str | os.PathLike[str] | None
 ) -> CampaignOptions:
+    """The options that these arguments are."""
     from workflow.campaign.file.campaign_overlay import CampaignOptions
     from workflow.spec.overlay import given_site
 
@@ -85,7 +85,7 @@ def _campaign_options(
     return CampaignOptions(tuple(sets), tuple(profiles), machine)
 
 
-class _Sites:
+class Sites:
     """The sites of the trials of a campaign: each is looked at once, which takes longer than a plan."""
 
     def __init__(self) -> None:
@@ -111,7 +111,7 @@ def _plan_campaign(
     directory: str | os.PathLike[str] | None,
     options: CampaignOptions,
     as_written: bool,
-    sites: _Sites,
+    sites: Sites,
 ) -> tuple[PlannedCampaign, list[Problem], Path]:
     """The planned campaign, what to know about it, and its directory."""
     from workflow.campaign.campaign_advice import advise_campaign
@@ -170,7 +170,7 @@ def run_campaign(
     from workflow.campaign.execution.ways_to_run import Surroundings
     from workflow.provenance.collect import circumstances
 
-    sites, options = _Sites(), _campaign_options(sets, profiles, site)
+    sites, options = Sites(), campaign_options(sets, profiles, site)
     planned, machines, where = _checked_campaign(path, directory, options, as_written, sites)
     if remeasure_reference:
         _refuse_remeasuring(planned)
@@ -202,17 +202,17 @@ def _checked_campaign(
     directory: str | os.PathLike[str] | None,
     options: CampaignOptions,
     as_written: bool,
-    sites: _Sites,
+    sites: Sites,
 ) -> tuple[PlannedCampaign, dict[str, Site], Path]:
     """The planned campaign that can run here, the sites of its trials by their keys, and its directory.
 
     Prints warnings. Raises SpecError, RunError.
     """
     planned, problems, where = _plan_campaign(path, directory, options, as_written, sites)
-    return planned, _checked_machines(planned, problems, sites), where
+    return planned, checked_machines(planned, problems, sites), where
 
 
-def _checked_machines(planned: PlannedCampaign, problems: Sequence[Problem], sites: _Sites) -> dict[str, Site]:
+def checked_machines(planned: PlannedCampaign, problems: Sequence[Problem], sites: Sites) -> dict[str, Site]:
     """The sites of trials that can run here, by their keys. Prints warnings. Raises SpecError."""
     from workflow.campaign.planning.packed_campaign import needs_jobs
     from workflow.plan.stage_needs import stage_needs
@@ -266,8 +266,8 @@ def detach_campaign(
     from workflow.campaign.execution.remaining import remaining
     from workflow.campaign.ledger import read_history
 
-    begin, options = time.monotonic(), _campaign_options(sets, profiles, site)
-    planned, _, where = _checked_campaign(path, directory, options, as_written, _Sites())
+    begin, options = time.monotonic(), campaign_options(sets, profiles, site)
+    planned, _, where = _checked_campaign(path, directory, options, as_written, Sites())
     planning_s = time.monotonic() - begin
     refuse_running(where)
     if remeasure_reference:
@@ -315,7 +315,7 @@ def report_campaign(
     from workflow.campaign.results.campaign_files import write_results
 
     found, its, schedule = find_campaign(
-        Path(campaign), None if directory is None else Path(directory), _campaign_options(sets, (), None)
+        Path(campaign), None if directory is None else Path(directory), campaign_options(sets, (), None)
     )
     return write_results(found, its.spec, schedule, _content_notes(found, its, schedule))
 
@@ -335,7 +335,7 @@ def _content_notes(directory: Path, campaign: Campaign, schedule: Schedule) -> l
     if not schedule.is_gate and not is_as_planned(schedule) and file.is_file():
         with contextlib.suppress(WfError):
             its = load_campaign(os.path.relpath(file), campaign.options)
-            planned = plan(its, _Sites().decide)
+            planned = plan(its, Sites().decide)
             if planned.ready and not planned.refused:
                 shown = {each.key for each in schedule.trials} - {each.key for each in planned.ready}
                 more = "; the figures here are theirs, and `wf campaign run` measures anew" if shown else ""
@@ -383,164 +383,3 @@ def compare_campaigns(
     except ModuleNotFoundError as error:
         text = f"comparing campaigns needs {str(error.name).partition('.')[0]}"
         raise WfError(text, install_command("campaign")) from error
-
-
-@dataclass(frozen=True)
-class GateVersion:
-    """One of the two versions that `gate_campaign` measures."""
-
-    file: str | os.PathLike[str]
-    """Its campaign file."""
-    sets: Sequence[str] = ()
-    """`KEY=VALUE` each, over keys of the campaign file, for this version."""
-    python: str | os.PathLike[str] | None = None
-    """The Python that executes its components; by default that of wf."""
-
-
-def gate_campaign(
-    old: GateVersion,
-    new: GateVersion,
-    directory: str | os.PathLike[str] | None = None,
-    *,
-    profiles: Sequence[str] = (),
-    site: str | os.PathLike[str] | None = None,
-    metrics: Sequence[str] = (),
-    tolerance: float | None = None,
-    show: ShowEnded | None = None,
-    say: Say | None = None,
-) -> tuple[CampaignOutcome, CampaignChanges | None]:
-    """Run two versions of a program in turns, in one campaign, and compare them; None when a repetition failed.
-
-    Args:
-        old: what is compared with.
-        new: what the verdicts are about. Its file says how often, in which order, and what is measured.
-        directory: where they run; by default `campaigns/NAME-gate` below the current directory.
-        profiles: profiles of both pipelines.
-        site: the machine, by name or by path.
-        metrics: names of metrics; all of `new` where none is given.
-        tolerance: smallest relative difference that counts; by default the threshold of each metric in `new`.
-        show: is called with each repetition that ended.
-        say: is called with what happens to pilots and jobs.
-
-    Raises:
-        SpecError: a trial cannot be planned, or this machine lacks what one needs; nothing was started.
-        RunError: the directory cannot be used, or a process runs this campaign.
-        WfError: they have no trial in common; a metric is not known; scipy is not installed.
-    """
-    from workflow.campaign.campaign_advice import advise_campaign
-    from workflow.campaign.campaign_directory import read_schedule
-    from workflow.campaign.campaign_run import run_planned
-    from workflow.campaign.changes.version_changes import version_changes
-    from workflow.campaign.control.detached_campaign import refuse_running
-    from workflow.campaign.execution.ways_to_run import Surroundings
-    from workflow.campaign.ledger import CAMPAIGNS, read_history
-    from workflow.campaign.planning.both_versions import both_versions, of_one_version
-    from workflow.campaign.results.make_results import make_results
-    from workflow.installation import install_command
-    from workflow.provenance.collect import circumstances
-    from workflow.provenance.git_state import start_git_state
-
-    sides = [_plan_version(each, profiles, site) for each in (old, new)]
-    before, after = (planned for planned, _ in sides)
-    measured = _with_metrics(after, metrics, tolerance)
-    planned = both_versions(before, measured)
-    if not planned.ready:
-        text = f"no trial is in both {before.campaign.path} and {after.campaign.path}"
-        raise WfError(text, "trials are matched by the keys that vary and their values")
-    problems = advise_campaign(planned)
-    machines: dict[str, Site] = {}
-    for version, (its, sites) in zip(("old", "new"), sides, strict=True):
-        found = _checked_machines(its, [], sites)
-        machines |= {f"{key}-{version}": machine for key, machine in found.items()}
-    if wrong := [each for each in problems if each.level == "error"]:
-        raise SpecError(wrong)
-    show_warnings([each for each in problems if each.level == "warning"])
-    where = Path(directory or Path(CAMPAIGNS) / f"{planned.spec.campaign}-gate").absolute()
-    refuse_running(where)
-    folders = [each.ready[0].loaded.path.parent for each in (before, after)]
-    git = {folder: start_git_state(folder)() for folder in folders}
-    common = circumstances(folders[1], sys.argv)
-    around = Surroundings(sides[1][1].allocation, machines, make_plan, common, git)
-    outcome = run_planned(planned, where, around, remeasure=True, show=show, say=say)
-    if outcome.interrupted or not outcome.status.complete:
-        return outcome, None
-    try:
-        results = make_results(planned.spec, read_schedule(where), read_history(where))
-    except ModuleNotFoundError as error:
-        text = f"comparing versions needs {str(error.name).partition('.')[0]}"
-        raise WfError(text, install_command("campaign")) from error
-    names = _names_of_versions(old, new)
-    alone = [] if metrics else [name for name in before.spec.metrics if name not in after.spec.metrics]
-    facts = _version_facts(before, after, git)
-    return outcome, version_changes(results, names, facts, of_one_version(before, after), alone)
-
-
-def _plan_version(
-    version: GateVersion, profiles: Sequence[str], site: str | os.PathLike[str] | None
-) -> tuple[PlannedCampaign, _Sites]:
-    """One version, all trials of which can be planned, and its sites. Raises SpecError."""
-    from workflow.campaign.file.load_campaign import load_campaign
-    from workflow.campaign.planning.planned_trials import plan_campaign as plan
-
-    sites = _Sites()  # a site that is named by a path is another one in each folder
-    campaign = load_campaign(version.file, _campaign_options(version.sets, profiles, site))
-    if version.python is not None:
-        campaign = replace(campaign, python=_program(version.python))
-    planned = plan(campaign, sites.decide)
-    if planned.problems:
-        raise SpecError(planned.problems)
-    return planned, sites
-
-
-def _program(python: str | os.PathLike[str]) -> str:
-    """A Python as an absolute path; links are kept, as those of virtual environments must be. Raises RunError."""
-    import shutil
-
-    from workflow.errors import RunError
-
-    found = shutil.which(python)
-    if found is None:
-        raise RunError(
-            f"there is no program {os.fspath(python)}", "name a Python, for example `--old-python venv/bin/python`"
-        )
-    return os.path.abspath(found)  # noqa: PTH100 - resolves no links
-
-
-def _with_metrics(planned: PlannedCampaign, asked: Sequence[str], tolerance: float | None) -> PlannedCampaign:
-    """With these metrics only, and this threshold. Raises WfError for a metric that is not known."""
-    from workflow.spec.suggest import did_you_mean, listing
-
-    spec = planned.spec
-    for name in asked:
-        if name not in spec.metrics:
-            hint = did_you_mean(name, spec.metrics) or f"metrics: {listing(spec.metrics)}"
-            raise WfError(f"there is no metric `{name}`", hint)
-    chosen = {name: spec.metrics[name] for name in dict.fromkeys(asked or spec.metrics)}
-    if tolerance is not None:
-        chosen = {name: each.model_copy(update={"threshold": tolerance}) for name, each in chosen.items()}
-    campaign = replace(planned.campaign, spec=spec.model_copy(update={"metrics": chosen}))
-    return replace(planned, campaign=campaign)
-
-
-def _names_of_versions(old: GateVersion, new: GateVersion) -> tuple[str, str]:
-    """What tells the two apart: their files, else what differs."""
-    files = os.fspath(old.file), os.fspath(new.file)
-    if files[0] != files[1]:
-        return files
-    texts = [", ".join([*map(str, each.sets), *([str(each.python)] if each.python else [])]) for each in (old, new)]
-    return (texts[0] or "old", texts[1] or "new") if texts[0] != texts[1] else ("old", "new")
-
-
-def _version_facts(
-    before: PlannedCampaign, after: PlannedCampaign, git: Mapping[Path, GitState | None]
-) -> list[FactChange]:
-    """What is known of both versions."""
-    from workflow.campaign.changes.changes_model import FactChange
-
-    facts = [FactChange(fact="pipeline", base=before.campaign.pipeline, new=after.campaign.pipeline)]
-    states = [git[each.ready[0].loaded.path.parent] for each in (before, after)]
-    if states[0] is not None and states[1] is not None:
-        facts.append(FactChange(fact="commit", base=states[0].commit[:12], new=states[1].commit[:12]))
-    pythons = [each.campaign.python or sys.executable for each in (before, after)]
-    facts.append(FactChange(fact="Python of components", base=pythons[0], new=pythons[1]))
-    return facts
