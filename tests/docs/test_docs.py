@@ -17,6 +17,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 from xml.etree import ElementTree
 
+import adios2
 import click
 import pytest
 from click.testing import CliRunner
@@ -30,7 +31,7 @@ BLOCK = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 FENCE = re.compile(r"^ *```", re.MULTILINE)
 INLINE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 # A block in another language would be read by nobody.
-LANGUAGES = {"console", "yaml", "python", "json", "xml", "sh", "text", ""}
+LANGUAGES = {"console", "yaml", "python", "json", "xml", "cpp", "sh", "text", ""}
 # Programs of consoles that are neither ours nor looked into.
 ELSEWHERE = {
     ".", "bpls", "cd", "cp", "du", "eval", "git", "grep", "ls", "mkdir", "module", "salloc", "srun",
@@ -155,6 +156,15 @@ def test_pipelines_are_valid(block: Block, tmp_path: Path) -> None:
 @pytest.mark.parametrize("block", of("python"))
 def test_python_compiles(block: Block) -> None:
     compile(block.text, f"{block.page}:{block.line}", "exec")
+
+
+@pytest.mark.parametrize("block", of("cpp"))
+def test_cpp_compiles(block: Block) -> None:
+    program = f"#include <adios2.h>\nint main(int argc, char **argv)\n{{\n{block.text}\n}}\n"
+    include = Path(adios2.__file__).parent / "include"
+    command = ["g++", "-std=c++17", "-fsyntax-only", "-isystem", str(include), "-x", "c++", "-"]
+    checked = subprocess.run(command, input=program, capture_output=True, text=True)
+    assert checked.returncode == 0, checked.stderr
 
 
 @pytest.mark.parametrize("block", of("json", "xml", "sh"))

@@ -59,9 +59,7 @@ def test_chain(way: Way, plain: bool, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("plain", [False, True])
-def test_cpu_time_is_sampled_of_programs_without_metrics_and_known_of_all_in_the_end(
-    plain: bool, tmp_path: Path
-) -> None:
+def test_cpu_time_is_sampled_of_all_programs_and_known_in_the_end(plain: bool, tmp_path: Path) -> None:
     run_dir, _ = run(chain("sst", plain=plain, steps=12, step_s=0.08), tmp_path)
     events = list(read_events(run_dir))
     for name in ("md", "saxs", "keep"):
@@ -69,9 +67,8 @@ def test_cpu_time_is_sampled_of_programs_without_metrics_and_known_of_all_in_the
         (exited,) = (event for event in events if isinstance(event, StageExited) and event.stage == name)
         assert exited.cpu_s is not None
         assert exited.cpu_s > 0.01, "an import of numpy takes longer"
-        assert bool(samples) == plain
         assert samples == sorted(samples)
-        assert not samples or samples[-1] <= exited.cpu_s + 0.02
+        assert samples and samples[-1] <= exited.cpu_s + 0.02
 
 
 def test_state_on_disk_is_the_state_seen(tmp_path: Path) -> None:

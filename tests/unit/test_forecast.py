@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
@@ -21,12 +22,15 @@ from workflow.forecast.calibration_model import (
     StreamPoint,
     StreamRates,
 )
+from workflow.forecast.forecast_notes import calibrated_text
 from workflow.forecast.known_stages import step_ratios, stream_sizes
 from workflow.forecast.make_forecast import coupled_stages, make_forecast
 from workflow.forecast.quartiles import Quartiles, exactly, quartiles, together
 from workflow.forecast.shared_cores import competitors, share_of_a_core
 from workflow.forecast.stream_costs import at_size
+from workflow.formats.sides import Side
 from workflow.plan.plan_model import EndPlan, OperatorPlan, Plan, StagePlan
+from workflow.report.read.metrics_file import read_metrics
 from workflow.report.read.run_records import read_records
 from workflow.report.report_files import compute_report
 from workflow.report.show.forecast_tables import pace_lines
@@ -107,6 +111,65 @@ def test_a_slow_transport_sets_the_pace_and_is_named(tmp_path: Path) -> None:
     assert forecast.warnings == [
         "stream atoms: its stages could use 20.0 MB/s, the transport gave 10.0 MB/s: it limits the pipeline"
     ]
+
+
+def test_a_sum_with_a_part_that_is_not_known_is_a_bound_that_a_run_can_keep(tmp_path: Path) -> None:
+    spread = Quartiles(median=0.12, low=0.06, high=0.15)
+    calibrated = known(tmp_path)
+    stages = [
+        each.model_copy(update={"compute_s": spread}) for each in calibrated.stages if each.program in ("saxs", "keep")
+    ]
+    forecast = make_forecast(make_plan(), calibrated.model_copy(update={"stages": stages}))
+    (line,) = pace_lines(forecast)
+    least = forecast.groups[0].step.low
+    assert least < 0.06 < forecast.groups[0].step.median
+    assert line.startswith(f"time per step: at least {least * 1e3:.1f} ms, limited by "), line
+
+
+def test_a_bound_has_no_difference_from_what_was_measured(tmp_path: Path) -> None:
+    run_dir = write_sample(tmp_path / "run", saxs_s=0.12)
+    calibrated = known(tmp_path)
+    less = calibrated.model_copy(update={"stages": [each for each in calibrated.stages if each.program == "saxs"]})
+    (run_dir / "forecast.json").write_text(make_forecast(make_plan(), less).to_json())
+    lines = {line.what: line for line in compute_report(run_dir).forecast}
+    pace = lines["time per step of saxs"]
+    assert not pace.complete and pace.measured is not None and pace.difference is None
+
+
+def test_handing_over_has_a_row_and_can_be_what_differs_most(tmp_path: Path) -> None:
+    run_dir = write_sample(tmp_path / "run", md_s=0.05, saxs_s=0.12)
+    forecast = make_forecast(make_plan(), known(tmp_path))
+    # As of SSC, whose two ends are inside the same call: forecast ten times as long as anything took.
+    terms = [
+        term.model_copy(update={"name": "hand over", "seconds": exactly(1.2)}) if term.name == "read" else term
+        for term in forecast.stage("saxs").terms
+    ]
+    stages = [each.model_copy(update={"terms": terms}) if each.name == "saxs" else each for each in forecast.stages]
+    (run_dir / "forecast.json").write_text(forecast.model_copy(update={"stages": stages}).to_json())
+    report = compute_report(run_dir)
+    line = next(each for each in report.forecast if each.what == "saxs: hand over atoms")
+    ends: list[tuple[str, Side]] = [("md", "write"), ("saxs", "read")]
+    inside = [
+        median(
+            each.io_s + each.wait_s
+            for each in read_metrics(run_dir / f"stages/{stage}/metrics.jsonl").of("atoms", side)[3:]
+        )
+        for stage, side in ends
+    ]
+    assert line.measured == pytest.approx(min(inside), rel=0.01)
+    assert report.off == "saxs: hand over atoms"
+
+
+def test_a_busy_machine_widens_the_intervals_downwards_and_is_named() -> None:
+    conditions = MEASURED.model_copy(update={"others": 2.0})
+    assert (conditions.free, conditions.is_disturbed, MEASURED.is_disturbed) == (0.5, True, False)
+    time = Quartiles(median=20.0, low=16.0, high=30.0, count=9)
+    assert time.widened(0.5) == Quartiles(median=20.0, low=8.0, high=30.0, count=9)
+    assert time.widened_rate(0.5) == Quartiles(median=20.0, low=16.0, high=60.0, count=9)
+    measured: dict[str, Any] = {"memory": MEASURED, "transports": conditions}
+    assert calibrated_text(Calibration.model_validate({"site": "local", "measured": measured})) == (
+        "2026-11-22 on node1 while other programs used 2.0 of 4 cores"
+    )
 
 
 def test_cores_set_the_pace_where_stages_share_them(tmp_path: Path) -> None:

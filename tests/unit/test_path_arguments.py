@@ -133,7 +133,9 @@ def test_files_of_data(form: Form, tmp_path: Path) -> None:
 def test_calibration(form: Form, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     said: list[str] = []
-    kept = workflow.api.calibrate_site(form("./mine.yaml"), form(tmp_path), parts=["memory"], show=said.append)
+    kept = workflow.api.calibrate_site(
+        form("./mine.yaml"), form(tmp_path), parts=["memory"], despite_load=True, show=said.append
+    )
     assert kept.file == tmp_path / "config/wf/calibration/local.json" and said == ["  1/1 memcpy"]
 
 

@@ -23,6 +23,7 @@ def calibrate_site(
     data: GivenData | None = None,
     quick: bool = False,
     new: bool = False,
+    despite_load: bool = False,
     show: Callable[[str], None] = print,
 ) -> KeptCalibration:
     """Measure a site, and keep it in `calibration/SITE.json` beside the user's sites.
@@ -34,12 +35,13 @@ def calibrate_site(
         data: what is compressed; by default data of the component gray_scott.
         quick: fewer sizes, everything once.
         new: forget what was known before.
+        despite_load: measure also where other programs use more than a quarter of the cores.
         show: gets a line before each measurement.
 
     Raises:
-        WfError: nothing can be measured here.
+        WfError: nothing can be measured here, or other programs use too much of the machine.
     """
     from workflow.calibration.keep_calibration import measure_and_keep, measuring_place
 
     place = measuring_place(os.fspath(site), Path(folder).absolute(), make_plan, quick=quick)
-    return measure_and_keep(place, parts, data, new=new, show=show)
+    return measure_and_keep(place, parts, data, new=new, despite_load=despite_load, show=show)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from workflow import __version__
 from workflow.calibration.compressor_measurement import (
@@ -18,6 +19,7 @@ from workflow.calibration.compressor_measurement import (
     make_data,
     measure_compressor,
 )
+from workflow.calibration.machine_load import cores_of_others, cpu_times
 from workflow.calibration.measured_run import MeasurementEndedError, MeasuringPlace, NotMeasuredError
 from workflow.calibration.memory_copy import measure_memory
 from workflow.calibration.stream_measurement import (
@@ -27,7 +29,13 @@ from workflow.calibration.stream_measurement import (
     measure_stream,
     transport_settings,
 )
-from workflow.forecast.calibration_model import Calibration, CompressorRates, MeasuredPart, MeasuringConditions
+from workflow.forecast.calibration_model import (
+    Calibration,
+    CompressorRates,
+    MeasuredPart,
+    MeasuringConditions,
+    StreamRates,
+)
 from workflow.forecast.quartiles import Quartiles
 
 REPETITIONS = 3
@@ -47,6 +55,8 @@ class Measurement:
     def __init__(self, place: MeasuringPlace, parts: Sequence[MeasuredPart], data: GivenData | None) -> None:
         self.skipped: list[str] = []
         """What could not be measured, and why."""
+        self.others: float | None = None
+        """Cores that other programs used meanwhile; None: not known."""
         self.interrupted = False
         self._place, self._parts, self._data = place, parts, data
         self._cores = len(place.site.usable_cores)
@@ -60,7 +70,7 @@ class Measurement:
 
     def measure(self, show: Callable[[str], None]) -> None:
         """Measure all; `show` gets a line before each. Ctrl-C ends it in order."""
-        todo = self._todo()
+        todo, before = self._todo(), cpu_times()
         try:
             for number, (name, measurement) in enumerate(todo, 1):
                 show(f"{number:3}/{len(todo)} {name}")
@@ -70,6 +80,7 @@ class Measurement:
                     self.skipped.append(f"{name}: {error}")
         except (MeasurementEndedError, KeyboardInterrupt):
             self.interrupted = True
+        self.others = cores_of_others(before, cpu_times())
 
     def _todo(self) -> list[tuple[str, Callable[[], None]]]:
         todo: list[tuple[str, Callable[[], None]]] = []
@@ -114,6 +125,7 @@ class Measurement:
         if self._compressors:
             changes["compressors"] = self._compressors
         now = self._conditions()
+        changes = {part: _widened(value, now.free) for part, value in changes.items()} if now.is_disturbed else changes
         measured = {**old.measured, **{part: now for part in self._parts if part in changes}}
         return old.model_copy(update={**changes, "measured": measured})
 
@@ -122,8 +134,24 @@ class Measurement:
             date=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
             host=socket.gethostname(), cores=self._cores, wf_version=__version__, python=platform.python_version(),
             adios2=_adios2_version(), parallel_adios2=_known(self._place.site.parallel_adios2),
-            quick=self._place.quick, complete=not self.interrupted,
+            quick=self._place.quick, complete=not self.interrupted, others=self.others,
         )  # fmt: skip
+
+
+def _widened(part: Any, free: float) -> Any:
+    """A part of the calibration whose figures may be better on a quiet machine: times shorter, rates higher."""
+    if isinstance(part, list):
+        return [_widened(each, free) for each in part]
+    if isinstance(part, Quartiles):  # memory: a rate
+        return part.widened_rate(free)
+    spread = {name: value for name, value in part if isinstance(value, Quartiles)}
+    rates = isinstance(part, CompressorRates)
+    changes: dict[str, Any] = {
+        name: value.widened_rate(free) if rates else value.widened(free) for name, value in spread.items()
+    }
+    if isinstance(part, StreamRates):
+        changes["points"] = _widened(part.points, free)
+    return part.model_copy(update=changes)
 
 
 def _adios2_version() -> str:

@@ -9,10 +9,13 @@ from pathlib import Path
 from workflow.calibration.calibrate import GivenData, Measurement
 from workflow.calibration.calibration_file import load_calibration, write_calibration
 from workflow.calibration.calibration_folder import calibration_path
+from workflow.calibration.machine_load import sample_others
 from workflow.calibration.measured_run import MeasuringPlace
 from workflow.calibration.stage_records import find_runs, make_records, with_records
 from workflow.errors import WfError
-from workflow.forecast.calibration_model import PARTS, Calibration, MeasuredPart
+from workflow.forecast.calibration_model import PARTS, Calibration, MeasuredPart, MeasuringConditions
+from workflow.forecast.forecast_notes import busy_text
+from workflow.formatting import plural
 from workflow.plan.plan_model import Plan
 from workflow.site.allocation.discover import discover_allocation
 from workflow.site.known_sites import site_here
@@ -21,6 +24,9 @@ from workflow.site.site_model import Site
 from workflow.spec.config_dirs import is_path
 from workflow.spec.load import Loaded
 from workflow.spec.models.pipeline import AUTO_SITE
+
+# Of the cores: more of them used by others make each measurement one of the others.
+MOST_BUSY = 0.25
 
 
 @dataclass(frozen=True)
@@ -49,11 +55,13 @@ def measure_and_keep(
     data: GivenData | None,
     *,
     new: bool,
+    despite_load: bool,
     show: Callable[[str], None],
 ) -> KeptCalibration:
     """Measure `parts` ([]: all), and write them over the same parts of the site's file. `show` gets lines of progress.
 
-    Raises WfError when nothing could be measured, or the file cannot be written.
+    Raises WfError when nothing could be measured, the file cannot be written, or, unless `despite_load`, other programs
+    use much of the machine.
     """
     site = place.site.site
     if place.site.scheduler is not None and place.allocation.source == "local":
@@ -63,6 +71,8 @@ def measure_and_keep(
         )
     file = calibration_path(site)
     old = _old(site, new)
+    if not despite_load:
+        _refuse_busy(len(place.site.usable_cores))
     measurement = Measurement(place, list(parts) or PARTS, data)
     measurement.measure(show)
     calibration = measurement.into(old)
@@ -71,7 +81,32 @@ def measure_and_keep(
             raise WfError("interrupted before anything was measured")
         raise WfError("nothing was measured: " + "; ".join(measurement.skipped), "`wf doctor` shows what is missing")
     write_calibration(calibration, file)
-    return KeptCalibration(calibration, file, measurement.skipped, measurement.interrupted)
+    notes = measurement.skipped + [_disturbed(each) for each in _now(calibration, old) if each.is_disturbed]
+    return KeptCalibration(calibration, file, notes, measurement.interrupted)
+
+
+def _refuse_busy(cores: int) -> None:
+    """Raises WfError when other programs use so many of these cores that what is measured would be their doing."""
+    others = sample_others()
+    if others is not None and others > MOST_BUSY * cores:
+        used = f"{others:.1f} of {plural(cores, 'core')}"
+        raise WfError(
+            f"other programs use {used} of this machine: what is measured now would say little of it",
+            "wait until it is quiet (`top` shows who), or measure all the same: `wf calibrate --despite-load`",
+        )
+
+
+def _now(calibration: Calibration, old: Calibration) -> list[MeasuringConditions]:
+    """The conditions of what was measured just now."""
+    found = [each for part, each in calibration.measured.items() if each != old.measured.get(part)]
+    return found[:1]
+
+
+def _disturbed(conditions: MeasuringConditions) -> str:
+    return (
+        f"measured {busy_text(conditions)}: the intervals of all times reach down to what a quiet machine may take; "
+        "measure again when it is quiet"
+    )
 
 
 def keep_stages(site: str, source: Path, *, new: bool = False) -> KeptCalibration:

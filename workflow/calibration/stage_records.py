@@ -93,6 +93,10 @@ def make_records(run_dirs: Sequence[Path]) -> tuple[list[StageRecord], list[str]
                 left_out[f"stage {stage.name}: {why}"] = None
                 continue
             busy = _busy_beside(stage, plan, records)
+            # Ranks that wait for one which has lost its core are not ready to run: beside other stages of the plan what
+            # those left is the better estimate.
+            if stage.observed == "metrics" and busy:
+                terms.ready_s = None
             if terms.ready_s is None:
                 why = "ran on its cores, and for how long is not known: its computing may be recorded as too long"
                 left_out |= {f"stage {stage.name}: {name} {why}": None for name, known in busy.items() if known is None}

@@ -43,6 +43,7 @@ PARTS = ("memory", "transports", "launch", "file_system", "compressors")
     help="Measure nothing; keep what the stages of a run, or of a campaign, took: by its name or directory",
 )
 @click.option("--show", is_flag=True, help="Measure nothing; show what is known of the site")
+@click.option("--despite-load", is_flag=True, help="Measure also while other programs use much of this machine")
 @click.option("--new", is_flag=True, help="Forget what was measured before, and what --from has kept")
 @json_option("With --show: print the calibration as JSON")
 def calibrate(
@@ -54,22 +55,24 @@ def calibrate(
     source: Path | None,
     show: bool,
     new: bool,
+    despite_load: bool,
     as_json: bool,
 ) -> None:
     """Measure memory, file system, transports, compressors and launchers of this machine, for forecasts.
 
     `wf plan` then shows what a run will take, and its report what it took beside it. The figures are kept in
     calibration/SITE.json beside your sites. Takes a few minutes; Ctrl-C keeps what was measured. Exits with 130 then.
+    Refuses to measure while other programs use more than a quarter of the cores.
     """
     from workflow.api import calibrate_site
     from workflow.calibration.keep_calibration import calibration_of, keep_stages
 
     if as_json and not show:
         raise click.UsageError("--json has no effect without --show: use `wf calibrate --show --json`")
-    if show and (parts or data or quick or source or new):
+    if show and (parts or data or quick or source or new or despite_load):
         raise click.UsageError("--show measures nothing: leave out the other options")
-    if source is not None and (parts or data or quick):
-        raise click.UsageError("--from measures nothing: leave out --only, --data and --quick")
+    if source is not None and (parts or data or quick or despite_load):
+        raise click.UsageError("--from measures nothing: leave out --only, --data, --quick and --despite-load")
     if show:
         _show(calibration_of(site), as_json)
         return
@@ -87,6 +90,7 @@ def calibrate(
             data=_data(data),
             quick=quick,
             new=new,
+            despite_load=despite_load,
             show=lambda line: click.echo(line),
         )
     _notes(kept.notes)

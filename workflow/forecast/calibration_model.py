@@ -16,6 +16,9 @@ VERSION_KEY = "calibration_version"
 MeasuredPart = Literal["memory", "launch", "file_system", "compressors", "transports"]
 PARTS: tuple[MeasuredPart, ...] = ("memory", "transports", "launch", "file_system", "compressors")
 """In the order in which they are measured."""
+# Other programs that use a tenth of the cores change a measurement by more than it scatters.
+DISTURBED = 0.9
+LEAST_FREE = 0.1
 
 
 class CalibrationPart(BaseModel):
@@ -36,6 +39,19 @@ class MeasuringConditions(CalibrationPart):
     parallel_adios2: bool | None = Field(description="whether that ADIOS2 is built with MPI")
     quick: bool = Field(description="`--quick`: fewer sizes, everything once")
     complete: bool = Field(True, description="false: the measurement was ended before its end")
+    others: float | None = Field(
+        None, description="cores of `host` that other programs used meanwhile, on average; null: not known"
+    )
+
+    @property
+    def free(self) -> float:
+        """The share of the cores that other programs left, 0 … 1."""
+        return 1.0 if self.others is None else max(LEAST_FREE, 1 - self.others / self.cores)
+
+    @property
+    def is_disturbed(self) -> bool:
+        """Whether other programs used so much that the figures may be theirs."""
+        return self.free < DISTURBED
 
 
 class StreamPoint(CalibrationPart):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workflow.forecast.calibration_model import Calibration
+from workflow.forecast.calibration_model import Calibration, MeasuringConditions
 from workflow.forecast.forecast_model import StreamForecast
 from workflow.forecast.quartiles import Quartiles
 from workflow.forecast.stage_terms import StreamTerms
@@ -53,4 +53,12 @@ def _factor(value: float) -> str:
 def calibrated_text(calibration: Calibration) -> str:
     """`2026-11-22 on node17`; of parts measured at different times the oldest."""
     oldest = min(calibration.measured.values(), key=lambda each: each.date, default=None)
-    return "" if oldest is None else f"{oldest.date[:10]} on {oldest.host}"
+    if oldest is None:
+        return ""
+    busy = max(calibration.measured.values(), key=lambda each: 1 - each.free)
+    return f"{oldest.date[:10]} on {oldest.host}" + (f" {busy_text(busy)}" if busy.is_disturbed else "")
+
+
+def busy_text(conditions: MeasuringConditions) -> str:
+    """`while other programs used 1.3 of 2 cores`."""
+    return f"while other programs used {conditions.others:.1f} of {plural(conditions.cores, 'core')}"

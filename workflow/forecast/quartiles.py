@@ -26,6 +26,14 @@ class Quartiles(BaseModel):
         """So many times as much."""
         return Quartiles(median=self.median * factor, low=self.low * factor, high=self.high * factor, count=self.count)
 
+    def widened(self, free: float) -> Quartiles:
+        """A time that was measured with this share of the cores free: with all of them it may take so much less."""
+        return self.model_copy(update={"low": self.low * free})
+
+    def widened_rate(self, free: float) -> Quartiles:
+        """The same of a rate, which may be so much higher."""
+        return self.model_copy(update={"high": self.high / free})
+
     def rate_of(self, amount: float) -> Quartiles:
         """The amount that takes this long, per second."""
         return Quartiles(median=amount / self.median, low=amount / self.high, high=amount / self.low, count=self.count)

@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 from workflow.formats.sides import Side
 from workflow.launch.rank_ends import EndCause
 
-Trouble = Literal["failed", "timeout", "other"]
+Trouble = Literal["failed", "timeout", "misplaced", "other"]
 Fault = Literal["misdirected", "unreachable"]
 
 
@@ -167,7 +167,8 @@ class StreamWaiting(Event):
 
 @dataclass(frozen=True)
 class StreamTrouble(Event):
-    """The stage met an error on one of its streams: `failed` (the other end is gone), `timeout` or `other`."""
+    """Something is wrong at one of the stage's streams: `failed` (the other end is gone), `timeout`, `misplaced` (the
+    program wrote a file in its place) or `other`."""
 
     stream: str
     stage: str

@@ -100,7 +100,7 @@ class RunLoop:
         self.scheduler = SchedulerQuestion(allocation.source, allocation.job)
         self.prover = self.make_prover()
         self.rank_watch: RankWatch | None = None  # once the placement was proved
-        self.cpu = CpuSchedule(sum(stage.observed == "evidence" for stage in plan.stages))
+        self.cpu = CpuSchedule(len(plan.stages))
         self.events: list[Event] = []
         self.polled = -math.inf
         self.requests = ControlRequests(run_dir)
@@ -297,9 +297,9 @@ class RunLoop:
         return names
 
     def sample_cpu(self, names: Iterable[str], now: float) -> None:
-        """The CPU time of those of these stages that keep no metrics."""
+        """The CPU time of these stages, and the time in which they had no CPU."""
         for name in names:
-            if self.plan.stage(name).observed == "evidence" and self.cpu.is_due(name, now):
+            if self.cpu.is_due(name, now):
                 used = self.crew.cpu_use(name)
                 self.events += [] if used is None else [StageCpu(now, name, *(round(value, 6) for value in used))]
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import fmean, stdev
 
 from workflow.formats.sides import EndOfStream
 from workflow.formatting import duration, percent
 from workflow.plan.plan_model import StreamPlan
+from workflow.report.build.core_shares import shortage
 from workflow.report.build.timeline import ActivitySpan, cpu_shares, shares, stage_spans
 from workflow.report.read.run_records import Records
 
@@ -89,6 +90,8 @@ def run_limit(records: Records) -> Limit:
     if limit.stage and (share := fmean(waits[limit.stage].most)) > MOST_OWN_WAIT:
         own = f"{limit.stage}, which waits least, waits for {percent(share)}"
         return Limit(why_unknown=f"no stage works all the time: {own}")
+    if limit.stage and (lack := shortage(limit.stage, records, *times)):
+        return replace(limit, evidence=f"{limit.evidence.rpartition(': ')[0]}; but {lack}")
     return limit
 
 

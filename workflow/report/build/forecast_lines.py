@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median
 
 from workflow.forecast.forecast_model import Forecast, StageForecast, Term
@@ -28,7 +28,7 @@ def forecast_lines(forecast: Forecast, records: Records) -> tuple[list[ForecastL
         pace = _median(seen.period)
         complete = all(each.complete for group in forecast.groups if stage.name in group.stages for each in [group])
         lines.append(_line(f"time per step of {stage.name}", "s", stage.step, pace, complete=complete))
-        parts = _term_lines(stage, seen)
+        parts = _term_lines(stage, terms)
         lines += parts
         off += [
             (abs(part.forecast - part.measured), part.what)
@@ -47,16 +47,20 @@ def forecast_lines(forecast: Forecast, records: Records) -> tuple[list[ForecastL
     return lines, max(off)[1] if off else ""
 
 
-def _term_lines(stage: StageForecast, seen: StepTerms) -> list[ForecastLine]:
+def _term_lines(stage: StageForecast, recorded: Mapping[str, StepTerms]) -> list[ForecastLine]:
     """Computing, and moving the data of each stream: compressing and writing are recorded as one."""
-    lines = []
+    lines, seen = [], recorded[stage.name]
     moving: dict[str, list[Term]] = {}
     for term in stage.terms:
         if term.name == "compute":
             # Steps that a thread writes behind make the computing longer: both are recorded as one.
             behind = [each.seconds for each in stage.terms if each.name == "write behind"]
             lines.append(_line(f"{stage.name}: compute", "s", together([term.seconds, *behind]), _median(seen.compute)))
-        elif term.name not in ("hand over", "write behind"):
+        elif term.name == "hand over":
+            lines.append(
+                _line(f"{stage.name}: hand over {term.stream}", "s", term.seconds, _handed_over(term.stream, recorded))
+            )
+        elif term.name != "write behind":
             moving.setdefault(term.stream, []).append(term)
     for stream, terms in moving.items():
         io = next((values for (name, _), values in seen.io.items() if name == stream), [])
@@ -67,11 +71,18 @@ def _term_lines(stage: StageForecast, seen: StepTerms) -> list[ForecastLine]:
     return lines
 
 
+def _handed_over(stream: str, recorded: Mapping[str, StepTerms]) -> float | None:
+    """What handing over a step took: the time inside the call of the end that came last, for which the other waited."""
+    inside = [median(values) for each in recorded.values() for end, values in each.inside.items() if end[0] == stream]
+    return min(inside, default=None)
+
+
 def _line(what: str, unit: str, forecast: Quartiles, measured: float | None, *, complete: bool = True) -> ForecastLine:
     return ForecastLine(
         what=what, unit="s" if unit == "s" else "B/s",
         forecast=forecast.median, low=forecast.low, high=forecast.high, complete=complete, measured=measured,
-        difference=forecast.median / measured - 1 if measured else None,
+        # A bound differs from what it bounds by any amount.
+        difference=forecast.median / measured - 1 if measured and complete else None,
     )  # fmt: skip
 
 

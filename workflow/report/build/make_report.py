@@ -17,6 +17,13 @@ from workflow.run.verdict.stall_detection import present_warnings
 
 ERROR_LINES = 20
 COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+# What a program and a launcher print about the SIGINT that stops them. An interrupted Python prints where it was.
+INTERRUPT = re.compile(
+    r"^Traceback \(most recent call last\):\n(?:(?!Traceback|KeyboardInterrupt).*\n)*KeyboardInterrupt.*\n?"
+    r"|^\[mpiexec@.*Ctrl-C.*\n?",
+    re.MULTILINE,
+)
+INTERRUPT_LINES = 200
 
 
 def make_report(records: Records) -> Report:
@@ -50,8 +57,18 @@ def _last_lines(records: Records, stage: str) -> list[str]:
     unjudged = seen.exited is not None and not seen.is_over
     if seen.status != "failed" and not unjudged and records.state.culprit != stage:
         return []
-    lines = last_lines(records.run_dir / "stages" / stage / "stderr.log", ERROR_LINES)
+    stopping = records.state.stopping
+    stopped = stopping is not None and seen.exited is not None and seen.exited >= stopping
+    log = records.run_dir / "stages" / stage / "stderr.log"
+    lines = last_lines(log, INTERRUPT_LINES if stopped else ERROR_LINES)
+    if stopped:
+        lines = without_interrupt(lines)[-ERROR_LINES:]
     return ["".join(c for c in COLOUR.sub("", line) if c.isprintable() or c == "\t") for line in lines]
+
+
+def without_interrupt(lines: list[str]) -> list[str]:
+    """The lines of a stage that the run has stopped, without what the SIGINT of the stop made its program print."""
+    return INTERRUPT.sub("", "\n".join(lines)).splitlines()
 
 
 def _make_run(records: Records, stages: list[StagePart]) -> RunPart:

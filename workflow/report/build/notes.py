@@ -5,6 +5,7 @@ from __future__ import annotations
 from workflow.formats.metrics_lines import FULL_STEPS
 from workflow.formatting import moment, plural, size
 from workflow.plan.plan_model import Plan
+from workflow.report.build.core_shares import shortages
 from workflow.report.read.run_records import Records
 from workflow.report.report_model import StreamPart
 from workflow.run.decided_events import StageSilent
@@ -22,6 +23,7 @@ def make_notes(records: Records, streams: list[StreamPart]) -> list[str]:
     return [
         *([] if received is None else received.notes),
         *_silences(records),
+        *shortages(records),
         *_without_metrics(records),
         *(f"{stage}: {problem}" for stage, problem in records.figure_problems.items()),
         *_other_transports(records),

@@ -26,6 +26,8 @@ class StepTerms:
     period: list[float] = field(default_factory=list)
     compute: list[float] = field(default_factory=list)
     io: dict[EndOfStream, list[float]] = field(default_factory=dict)
+    inside: dict[EndOfStream, list[float]] = field(default_factory=dict)
+    """Of each end: moving data and waiting for the other end."""
     cpu_s: float | None = None
     ready_s: float | None = None
     moved: dict[EndOfStream, tuple[int, float]] = field(default_factory=dict)
@@ -51,12 +53,13 @@ def step_terms(records: Records, stage: str) -> StepTerms:
 def _terms(metrics: StageMetrics, fastest: EndOfStream) -> StepTerms:
     """One value per step of the fastest end: all that was recorded since the step before it."""
     terms = StepTerms()
-    compute, io = 0.0, dict.fromkeys(metrics.steps_of, 0.0)
+    compute, io, inside = 0.0, dict.fromkeys(metrics.steps_of, 0.0), dict.fromkeys(metrics.steps_of, 0.0)
     last: float | None = None
     for record in sorted(metrics.steps, key=lambda each: each.t):
         end = (record.stream, record.side)
         compute += record.compute_s
         io[end] += record.io_s
+        inside[end] += record.io_s + record.wait_s
         if end != fastest:
             continue
         # Lines of long runs stand for several steps: each counts once, with its mean.
@@ -64,12 +67,15 @@ def _terms(metrics: StageMetrics, fastest: EndOfStream) -> StepTerms:
         if last is not None:
             terms.period.append((record.t - last) / record.count)
         terms.compute.append(compute / record.count)
-        for name, seconds in io.items():
-            terms.io.setdefault(name, []).append(seconds / record.count)
-        compute, io, last = 0.0, dict.fromkeys(io, 0.0), record.t
+        for kept, sums in ((terms.io, io), (terms.inside, inside)):
+            for name, seconds in sums.items():
+                kept.setdefault(name, []).append(seconds / record.count)
+        compute, io, inside, last = 0.0, dict.fromkeys(io, 0.0), dict.fromkeys(io, 0.0), record.t
     warm = min(WARM_STEPS, len(terms.compute) // 3)
     terms.compute = terms.compute[warm:]
-    terms.io = {name: values[warm:] for name, values in terms.io.items()}
+    terms.io, terms.inside = (
+        {name: values[warm:] for name, values in kept.items()} for kept in (terms.io, terms.inside)
+    )
     terms.period = terms.period[max(0, warm - 1) :]  # the first step has none
     return terms
 

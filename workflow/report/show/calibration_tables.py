@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from workflow.forecast.forecast_notes import busy_text
 from workflow.formatting import NOTHING, plural, rate, size, three_figures
 from workflow.report.show.text_table import Column, Table, make_table, number_column, prose_column, text_column
 
@@ -77,6 +78,7 @@ def head_lines(calibration: Calibration) -> list[str]:
         text = f"{each.date} on {each.host}, {plural(each.cores, 'core')}, {adios2}, wf {each.wf_version}"
         text += ", quick" if each.quick else ""
         text += "" if each.complete else ", ended before its end"
+        text += f", {busy_text(each)}: times may be shorter" if each.is_disturbed else ""
         about.setdefault(text, []).append(part)
     lines += [f"  {', '.join(parts)}: {text}" for text, parts in about.items()]
     if calibration.memory is not None:

@@ -16,7 +16,7 @@ NOTHING_KNOWN = "nothing is known yet: run it once, then `wf calibrate --from RU
 FORECAST_STAGE_COLUMNS: list[Column[StageForecast]] = [
     text_column("stage", lambda stage: stage.name),
     prose_column("per step", lambda stage: " + ".join(term_text(term) for term in stage.terms) or NOTHING),
-    number_column("works", lambda stage: at_least(time_text(stage.work), stage.complete)),
+    number_column("works", lambda stage: time_text(stage.work) if stage.complete else at_least(stage.work.low)),
     number_column("CPU", lambda stage: NOTHING if stage.cpu is None else short_time(stage.cpu.median), gives_way=1),
 ]
 FORECAST_STREAM_COLUMNS: list[Column[StreamForecast]] = [
@@ -44,7 +44,8 @@ def pace_lines(forecast: Forecast) -> list[str]:
 def pace_text(group: GroupForecast, *, named: bool) -> str:
     """One of the lines."""
     name = f"time per step of {', '.join(group.stages)}" if named else "time per step"
-    return f"{name}: {at_least(time_text(group.step), group.complete)}, limited by {group.limited_by}"
+    step = time_text(group.step) if group.complete else at_least(group.step.low)
+    return f"{name}: {step}, limited by {group.limited_by}"
 
 
 def term_text(term: Term) -> str:
@@ -53,9 +54,9 @@ def term_text(term: Term) -> str:
     return f"{term.name}{of} {short_time(term.seconds.median)}"
 
 
-def at_least(text: str, complete: bool) -> str:
-    """A sum of which parts are not known is a bound."""
-    return text if complete else f"at least {text}"
+def at_least(low: float) -> str:
+    """A sum of which parts are not known bounds the time from below: with the lower ends of the parts that are."""
+    return f"at least {short_time(low)}"
 
 
 def _value(line: ForecastLine, value: float | None) -> str:
@@ -66,9 +67,9 @@ def _value(line: ForecastLine, value: float | None) -> str:
 
 MEASURED_COLUMNS: list[Column[ForecastLine]] = [
     prose_column("forecast of", lambda line: line.what),
-    number_column("forecast", lambda line: at_least(_value(line, line.forecast), line.complete)),
+    number_column("forecast", lambda line: _value(line, line.forecast) if line.complete else at_least(line.low)),
     number_column("from", lambda line: _value(line, line.low), gives_way=1),
-    number_column("to", lambda line: _value(line, line.high), gives_way=2),
+    number_column("to", lambda line: _value(line, line.high if line.complete else None), gives_way=2),
     number_column("measured", lambda line: _value(line, line.measured)),
     number_column("difference", lambda line: NOTHING if line.difference is None else f"{line.difference * 100:+.0f} %"),
 ]

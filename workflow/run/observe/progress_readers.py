@@ -26,6 +26,7 @@ from workflow.run.events import (
 from workflow.run.observe.bp_index import Index, is_blank, read_index
 from workflow.run.observe.launcher_words import LauncherWords
 from workflow.run.observe.metrics_follower import MetricsFollower
+from workflow.run.observe.missed_stream import MissedStreams, another_stream
 from workflow.run.observe.sst_log import Fact, SstLog
 from workflow.run.observe.transport_faults import TransportFaultFollower
 from workflow.run.state import visibility
@@ -58,6 +59,10 @@ class Follower:
         patterns = LAUNCHERS[launch.launcher].end_patterns if launch.group is None else ()
         return LauncherWords(self.plan.name, patterns, Tail(self.folder / "stderr.log"))
 
+    @cached_property
+    def _missed(self) -> MissedStreams:
+        return MissedStreams(self.plan)
+
     @property
     def said(self) -> Sequence[RanksEnded]:
         """What its launcher has said of the ends of its ranks."""
@@ -68,6 +73,7 @@ class Follower:
         self._polls.append(self._metrics.poll)
         if self.plan.observed == "evidence" and any(end.engine == "SST" for end in self.plan.ends):
             self._polls.append(SstFollower(self.plan, Tail(self.folder / "stderr.log"), self._metrics.reported).poll)
+            self._polls.append(self._missed.poll)
         elif any(end.engine == "SST" and end.side == "write" for end in self.plan.ends):
             self._polls.append(PlaneFollower(self.plan, Tail(self.folder / "stderr.log")).poll)
         if any(end.engine == "SST" for end in self.plan.ends):
@@ -93,6 +99,8 @@ class Follower:
         """
         self._metrics.fresh = self._faults.fresh = True
         events = self.poll(now)
+        if succeeded and self.plan.observed == "evidence":
+            events += self._missed.last(now)
         for end in self.plan.ends if succeeded else []:
             if self._is_handed_over(end) and (end.stream, end.side) not in self._closed:
                 exists = Path(end.path).exists()
@@ -118,6 +126,8 @@ class Follower:
 
     def _noted(self, events: list[Event]) -> list[Event]:
         for event in events:
+            if isinstance(event, StreamOffered | StreamOpening | StreamOpened | StreamClosed):
+                self._missed.opened(event.stream)
             if isinstance(event, StreamClosed):
                 self._closed.add((event.stream, event.side))
             elif isinstance(event, StreamOpening):
@@ -140,6 +150,9 @@ class SstFollower:
         for fact in self.log.feed(self.tail.read()):
             end = end_of_fact(fact, self.plan)
             if end is None or (end.stream, end.side) in self.reported:
+                continue
+            if fact.side == "write" and fact.kind in ("offered", "opened") and not is_same_name(fact.name, end):
+                yield another_stream(self.plan, end, fact.name, now)
                 continue
             event = to_event(fact, end.stream, self.plan.name, now)
             if fact.kind == "steps":
@@ -186,8 +199,13 @@ def end_of_fact(fact: Fact, plan: StagePlan) -> EndPlan | None:
         return ends[0]
     path = fact.name.removesuffix(".sst")
     whole = [end for end in ends if end.path.removesuffix(".sst") == path]
-    same = [end for end in ends if Path(end.path).name.removesuffix(".sst") == Path(path).name]
+    same = [end for end in ends if is_same_name(path, end)]
     return next(iter(whole + same), None)
+
+
+def is_same_name(name: str, end: EndPlan) -> bool:
+    """Whether a program that opens this name, from whichever folder, opens this stream."""
+    return Path(name).name.removesuffix(".sst") == Path(end.path).name.removesuffix(".sst")
 
 
 def to_event(fact: Fact, stream: str, stage: str, now: float) -> Event:

@@ -50,7 +50,8 @@ def _problem(state: RunState, end: EndState) -> str | None:
     if end.closed is None:
         if end.live and end.opened is None:
             log = not end.reported and state.plan.stream(end.stream).engine == "SST"
-            return f"never opened {end.stream}" + (", according to SST's log in its stderr" if log else "")
+            evidence = f": {end.trouble_text}" if end.trouble_text else ""
+            return f"never opened {end.stream}" + (evidence or ", according to SST's log in its stderr" * log)
         verb = "writing" if end.side == "write" else "reading"
         return f"left {end.stream} without closing it, {verb} {_steps(end.steps)}"
     if not end.complete:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from workflow.run.decided_events import Deadline
-from workflow.run.events import Event, StreamTransport, TransportFault
+from workflow.run.events import Event, StreamTransport, StreamTrouble, TransportFault
 from workflow.run.state import RunState
 from workflow.run.verdict.broken_streams import broken_stream
 from workflow.run.verdict.stall_detection import Silences, find_stalls
@@ -40,6 +40,9 @@ def failure_reported(state: RunState, events: Sequence[Event], t: float) -> RunF
         lost = misdirected_message(state)
         if lost:
             return RunFailure("", lost)
+    for event in events:
+        if isinstance(event, StreamTrouble) and event.trouble == "misplaced":
+            return RunFailure(event.stage, event.text)
     return _reported_timeout(state, t)
 
 

@@ -1,0 +1,69 @@
+"""How far stages had the cores that they needed: on a machine with more work than cores they compute half of the time
+and are ready to compute in the other half. Pure.
+
+The evidence is what `/proc` says of the processes of a stage: the time on a CPU, and the time in which their main
+threads were ready to run while other processes had it. Stages whose processes are on other nodes have neither.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from workflow.formatting import percent, plural
+from workflow.report.build.timeline import cpu_shares
+from workflow.report.read.run_records import Records
+from workflow.run.state import StageState
+
+# Less time without a core is the noise of any machine.
+MUCH_READY = 0.1
+
+
+@dataclass(frozen=True)
+class CoreShare:
+    """Shares of the time of one rank: on a CPU, and ready to run without one."""
+
+    had: float
+    ready: float
+
+
+def core_share(name: str, records: Records, start: float, end: float) -> CoreShare | None:
+    """Of a stage between two times (Unix s), on the mean of its ranks; None: its processes were not seen."""
+    use = cpu_shares(records.cpu.get(name, []), start, end, 1)
+    ranks = records.plan.stage(name).ranks
+    return None if use is None else CoreShare(use[0].cores / ranks, use[0].ready / ranks)
+
+
+def shortage(name: str, records: Records, start: float, end: float) -> str:
+    """`md had a core for 30 % of the time and waited for one for 66 %: the machine was busy`; empty where it had what
+    it needed, or is not known."""
+    share = core_share(name, records, start, end)
+    if share is None or share.ready < MUCH_READY:
+        return ""
+    shares = f"{name} had a core for {percent(share.had)} of the time and waited for one for {percent(share.ready)}"
+    return f"{shares}: {_why(name, records, start, end)}"
+
+
+def shortages(records: Records) -> list[str]:
+    """The stages that lacked a core while they ran."""
+    texts = []
+    for name, stage in records.state.stages.items():
+        if stage.started is not None:
+            ended = records.state.t if stage.exited is None else stage.exited
+            texts.append(shortage(name, records, stage.started, ended))
+    return [text for text in texts if text]
+
+
+def _why(name: str, records: Records, start: float, end: float) -> str:
+    """More ranks on a node of the stage than the node has cores, or the work of others."""
+    ranks = 0
+    for node in range(*records.plan.stage(name).placement.nodes[0]):
+        beside = [each for each in records.plan.stages if records.state.runs_on(each.name, node)]
+        beside = [each for each in beside if _ran(records.state.stages[each.name], start, end)]
+        ranks = max(ranks, sum(each.placement.ranks_per_node * each.placement.cores_per_rank for each in beside))
+    cores = records.plan.node.cores
+    return f"its node has {plural(cores, 'core')} for {ranks} ranks" if ranks > cores else "the machine was busy"
+
+
+def _ran(stage: StageState, start: float, end: float) -> bool:
+    """Whether a stage ran in this time."""
+    return stage.started is not None and stage.started < end and (stage.exited is None or stage.exited > start)
