@@ -22,8 +22,8 @@ from workflow.campaign.execution.adoption import LeftAttempt, adopt, left_attemp
 from workflow.campaign.execution.driver_lease import StopRequests, driver_lease
 from workflow.campaign.execution.remaining import (
     EndedRepetition,
+    RepetitionChoice,
     RepetitionToRun,
-    Selection,
     is_left,
     remaining,
     repetitions,
@@ -98,14 +98,14 @@ def run_planned(
                     show(each)
         interrupted = interrupted or stop.wanted() is not None
         status = make_status(planned.spec, schedule, ledger.history)
-        left = len(remaining(planned, ledger.history, Selection(again=which.again)))
+        left = len(remaining(planned, ledger.history, RepetitionChoice(again=which.again)))
     return CampaignOutcome(directory, status, interrupted, left, because)
 
 
-def select(planned: PlannedCampaign, history: History, *, only_failed: bool, remeasure: bool) -> Selection:
+def select(planned: PlannedCampaign, history: History, *, only_failed: bool, remeasure: bool) -> RepetitionChoice:
     """Which repetitions a call runs."""
     compared = compared_keys(planned.spec, to_trials(planned)) if remeasure else []
-    return Selection(only_failed, to_measure_again(planned.spec, compared, history))
+    return RepetitionChoice(only_failed, to_measure_again(planned.spec, compared, history))
 
 
 def _say_nothing(_: str) -> None:

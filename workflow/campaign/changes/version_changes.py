@@ -16,17 +16,17 @@ from workflow.campaign.changes.changes_model import (
     TrialChange,
     UnmatchedTrial,
 )
-from workflow.campaign.planning.both_versions import VERSION, Version
+from workflow.campaign.planning.both_versions import VERSION, WhichVersion
 from workflow.campaign.results.results_model import CampaignResults, TrialResult
 
-_SIDES: dict[Version, Literal["base", "new"]] = {"old": "base", "new": "new"}
+_SIDES: dict[WhichVersion, Literal["base", "new"]] = {"old": "base", "new": "new"}
 
 
 def version_changes(
     results: CampaignResults,
     names: tuple[str, str],
     facts: Sequence[FactChange],
-    unmatched: Iterable[tuple[Version, Mapping[str, Any]]],
+    unmatched: Iterable[tuple[WhichVersion, Mapping[str, Any]]],
     old_metrics: Iterable[str],
 ) -> CampaignChanges:
     """What changed, in the form of a comparison of two campaigns.
@@ -40,7 +40,7 @@ def version_changes(
     """
     measured = {(each.metric, json.dumps(each.parameters, sort_keys=True)): each for each in results.results}
 
-    def median_of(metric: str, at: Mapping[str, Any], version: Version) -> SideMedian:
+    def median_of(metric: str, at: Mapping[str, Any], version: WhichVersion) -> SideMedian:
         return _median(measured[metric, json.dumps({**at, VERSION: version}, sort_keys=True)])
 
     changes = [

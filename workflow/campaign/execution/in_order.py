@@ -10,7 +10,7 @@ from collections.abc import Generator
 from workflow.campaign.execution.remaining import (
     UNFINISHED,
     EndedRepetition,
-    Selection,
+    RepetitionChoice,
     attempts_left,
     is_spent,
     remaining,
@@ -23,7 +23,7 @@ from workflow.provenance.collect import to_provenance
 
 
 def execute_in_order(
-    planned: PlannedCampaign, place: Workplace, which: Selection = UNFINISHED
+    planned: PlannedCampaign, place: Workplace, which: RepetitionChoice = UNFINISHED
 ) -> Generator[EndedRepetition, None, str]:
     """Run what is not finished, and tell of each attempt that ended. Returns why something is left, if it is.
 

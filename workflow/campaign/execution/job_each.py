@@ -11,8 +11,8 @@ from workflow.campaign.execution.remaining import (
     UNFINISHED,
     AttemptsLeft,
     EndedRepetition,
+    RepetitionChoice,
     RepetitionToRun,
-    Selection,
     is_spent,
     remaining,
     repetitions,
@@ -68,7 +68,7 @@ class _SubmittedRepetition:
 
 
 def execute_jobs(
-    planned: PlannedCampaign, place: Workplace, how: JobEach, which: Selection = UNFINISHED
+    planned: PlannedCampaign, place: Workplace, how: JobEach, which: RepetitionChoice = UNFINISHED
 ) -> Generator[EndedRepetition, None, str]:
     """Run what is not finished, and tell of each attempt that ended. Returns why something is left, if it is.
 
@@ -82,7 +82,7 @@ def execute_jobs(
 class _JobLoop:
     """The state of one call."""
 
-    def __init__(self, planned: PlannedCampaign, place: Workplace, how: JobEach, which: Selection) -> None:
+    def __init__(self, planned: PlannedCampaign, place: Workplace, how: JobEach, which: RepetitionChoice) -> None:
         self.planned, self.place, self.how = planned, place, how
         self.todo = remaining(planned, place.ledger.history, which)
         submitted = {each.identity for each in how.left} - {each.identity for each in self.todo}

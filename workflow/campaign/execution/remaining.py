@@ -15,7 +15,7 @@ MOST_LOSSES = 3
 
 
 @dataclass(frozen=True)
-class Selection:
+class RepetitionChoice:
     """Which repetitions a call runs: those that are not finished, and more, or fewer."""
 
     only_failed: bool = False
@@ -24,7 +24,7 @@ class Selection:
     """Measured again, once → how often they had been measured before."""
 
 
-UNFINISHED = Selection()
+UNFINISHED = RepetitionChoice()
 
 
 @dataclass(frozen=True)
@@ -60,12 +60,16 @@ def repetitions(planned: PlannedCampaign) -> list[RepetitionToRun]:
     return found
 
 
-def remaining(planned: PlannedCampaign, history: History, which: Selection = UNFINISHED) -> list[RepetitionToRun]:
+def remaining(
+    planned: PlannedCampaign, history: History, which: RepetitionChoice = UNFINISHED
+) -> list[RepetitionToRun]:
     """The repetitions that are not finished: neither succeeded nor failed as often as they may. Or as `which` says."""
     return [each for each in repetitions(planned) if is_left(planned, history, each, which)]
 
 
-def is_left(planned: PlannedCampaign, history: History, each: RepetitionToRun, which: Selection = UNFINISHED) -> bool:
+def is_left(
+    planned: PlannedCampaign, history: History, each: RepetitionToRun, which: RepetitionChoice = UNFINISHED
+) -> bool:
     """Whether a repetition is one of those."""
     if (before := which.again.get(each.identity)) is not None:
         return len(history.measurements(each.identity)) <= before
@@ -78,7 +82,7 @@ class AttemptsLeft:
     """How often each repetition of a call may run yet, and how many need no further attempt."""
 
     def __init__(
-        self, planned: PlannedCampaign, history: History, todo: Sequence[RepetitionToRun], which: Selection
+        self, planned: PlannedCampaign, history: History, todo: Sequence[RepetitionToRun], which: RepetitionChoice
     ) -> None:
         self._todo = todo
         self._failures = [attempts_left(planned, history, each, which) for each in todo]
@@ -104,7 +108,7 @@ class AttemptsLeft:
         return EndedRepetition(self._done, self._total, each.trial, each.repetition, attempt, left_s)
 
 
-def attempts_left(planned: PlannedCampaign, history: History, each: RepetitionToRun, which: Selection) -> int:
+def attempts_left(planned: PlannedCampaign, history: History, each: RepetitionToRun, which: RepetitionChoice) -> int:
     """How often a repetition may fail yet, plus one."""
     anew = which.only_failed or each.identity in which.again
     return planned.spec.retries + 1 - (0 if anew else history.failures.get(each.identity, 0))

@@ -20,8 +20,8 @@ from workflow.campaign.execution.remaining import (
     UNFINISHED,
     AttemptsLeft,
     EndedRepetition,
+    RepetitionChoice,
     RepetitionToRun,
-    Selection,
     is_spent,
     remaining,
 )
@@ -86,7 +86,7 @@ class _RunningAttempt:
 
 
 def execute_side_by_side(
-    planned: PlannedCampaign, place: Workplace, how: SideBySide, which: Selection = UNFINISHED
+    planned: PlannedCampaign, place: Workplace, how: SideBySide, which: RepetitionChoice = UNFINISHED
 ) -> Generator[EndedRepetition, None, str]:
     """Run what is not finished, and tell of each attempt that ended. Returns why something is left, if it is.
 
@@ -103,7 +103,7 @@ def execute_side_by_side(
 class _Loop:
     """The state of one call."""
 
-    def __init__(self, planned: PlannedCampaign, place: Workplace, how: SideBySide, which: Selection) -> None:
+    def __init__(self, planned: PlannedCampaign, place: Workplace, how: SideBySide, which: RepetitionChoice) -> None:
         self.planned, self.place, self.how = planned, place, how
         self.todo = remaining(planned, place.ledger.history, which)
         spec = planned.spec

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from workflow.campaign.execution.adoption import LeftAttempt
 from workflow.campaign.execution.in_order import execute_in_order
-from workflow.campaign.execution.remaining import EndedRepetition, Selection, remaining
+from workflow.campaign.execution.remaining import EndedRepetition, RepetitionChoice, remaining
 from workflow.campaign.execution.worker import DecideOnSite
 from workflow.campaign.execution.workplace import Workplace
 from workflow.campaign.planning.job_allocation import pilot_allocation
@@ -47,7 +47,7 @@ def choose_way(
     driver: Lease,
     going_on: list[LeftAttempt],
     say: Callable[[str], None],
-    which: Selection,
+    which: RepetitionChoice,
 ) -> Way:
     """The repetitions as they end; the value in the end says why some are left, if they are.
 
@@ -76,7 +76,7 @@ def choose_way(
 
 def _here(
     planned: PlannedCampaign, place: Workplace, around: Surroundings, driver: Lease, say: Callable[[str], None],
-    which: Selection, most: int, share: bool,
+    which: RepetitionChoice, most: int, share: bool,
 ) -> Way:  # fmt: skip
     from workflow.campaign.execution.parsl_workers import require_parsl
     from workflow.campaign.execution.pilots import PilotHere, Pilots
@@ -94,7 +94,7 @@ def _here(
 
 def _each(
     planned: PlannedCampaign, place: Workplace, around: Surroundings, site: Site, going_on: list[LeftAttempt],
-    say: Callable[[str], None], which: Selection,
+    say: Callable[[str], None], which: RepetitionChoice,
 ) -> Way:  # fmt: skip
     from workflow.campaign.execution.job_each import DEFAULT_MOST, JobEach, execute_jobs
     from workflow.submit.submission import check_submission
@@ -106,7 +106,7 @@ def _each(
 
 def _by_pilots(
     planned: PlannedCampaign, place: Workplace, around: Surroundings, site: Site, driver: Lease,
-    say: Callable[[str], None], which: Selection,
+    say: Callable[[str], None], which: RepetitionChoice,
 ) -> Way:  # fmt: skip
     from workflow.campaign.execution.parsl_workers import require_parsl
     from workflow.campaign.execution.pilots import PilotJob, Pilots
@@ -130,7 +130,9 @@ def _by_pilots(
     return execute_side_by_side(planned, place, how, which)
 
 
-def _at_once(planned: PlannedCampaign, place: Workplace, nodes: int, cores: int, share: bool, which: Selection) -> int:
+def _at_once(
+    planned: PlannedCampaign, place: Workplace, nodes: int, cores: int, share: bool, which: RepetitionChoice
+) -> int:
     """How many repetitions can run at the same time on so many nodes, at most."""
     todo = remaining(planned, place.ledger.history, which)
     footprints = {footprint_of(each.trial.plan, share_nodes=share) for each in todo}

@@ -15,7 +15,7 @@ from workflow.campaign.planning.planned_trials import PlannedCampaign, ReadyTria
 
 VERSION = "version"
 """What tells the two apart. No key of a pipeline has one word that is called so."""
-Version = Literal["old", "new"]
+WhichVersion = Literal["old", "new"]
 
 
 def is_gate(trials: Iterable[Mapping[str, Any]]) -> bool:
@@ -38,9 +38,9 @@ def both_versions(old: PlannedCampaign, new: PlannedCampaign) -> PlannedCampaign
     return PlannedCampaign(campaign, tuple(ready), (*old.refused, *new.refused))
 
 
-def of_one_version(old: PlannedCampaign, new: PlannedCampaign) -> Iterator[tuple[Version, Mapping[str, Any]]]:
+def of_one_version(old: PlannedCampaign, new: PlannedCampaign) -> Iterator[tuple[WhichVersion, Mapping[str, Any]]]:
     """The trials that one of the two alone has."""
-    sides: list[tuple[Version, PlannedCampaign, PlannedCampaign]] = [("old", old, new), ("new", new, old)]
+    sides: list[tuple[WhichVersion, PlannedCampaign, PlannedCampaign]] = [("old", old, new), ("new", new, old)]
     for version, its, other in sides:
         known = {_point(each) for each in other.ready}
         for each in its.ready:
@@ -48,7 +48,7 @@ def of_one_version(old: PlannedCampaign, new: PlannedCampaign) -> Iterator[tuple
                 yield version, each.trial.parameters
 
 
-def _of_version(version: Version, planned: PlannedCampaign, common: set[str]) -> Iterator[ReadyTrial]:
+def _of_version(version: WhichVersion, planned: PlannedCampaign, common: set[str]) -> Iterator[ReadyTrial]:
     """Its trials, and the baselines of these."""
     trials = [each for each in planned.ready if not each.is_baseline and _point(each) in common]
     baselines = {each.baseline for each in trials}
