@@ -1,14 +1,15 @@
-"""What all tests share: the bless option, a second start for tests of real processes, and no skips in CI."""
+"""What all tests share: one machine, the bless option, a second start for tests of real processes, no skips in CI."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 
-from tests.support import memory_limit_here, ucx_here
+from tests.support import memory_limit_here, same_machine, ucx_here
 
 # Their tests start processes, schedulers and browsers. A machine that is busy may break one: decision 44.
 SECOND_START = {"browser", "cluster", "contract", "docs", "faults", "integration"}
@@ -20,6 +21,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure() -> None:
+    same_machine.see_the_same_everywhere()
     # Engine and site files of whoever runs the tests stay out of them.
     os.environ.pop("WF_CONFIGS", None)
     os.environ["XDG_CONFIG_HOME"] = "/nonexistent"
@@ -33,6 +35,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.relative_to(TESTS).parts[0] in SECOND_START:
             item.add_marker(pytest.mark.flaky(reruns=1))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    asks = item.path.relative_to(TESTS).parts[0] == "cluster"
+    with same_machine.whole_path() if asks else contextlib.nullcontext():
+        return (yield)
 
 
 @pytest.fixture

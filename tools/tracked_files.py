@@ -42,7 +42,9 @@ def is_text(content: bytes) -> bool:
 
 
 def tracked(root: Path) -> list[str]:
-    """The names of the files that git tracks, and that are there."""
+    """The names of the files that git tracks, and that are there; of an unpacked archive none."""
+    if not (root / ".git").exists():
+        return []
     listed = subprocess.run(["git", "-C", root, "ls-files", "-z"], check=True, capture_output=True, text=True).stdout
     return [name for name in listed.split("\0") if name and (root / name).is_file()]
 

@@ -89,7 +89,7 @@ def _measure(path: Path, *, quick: bool) -> dict[str, Any]:
     return {
         "title": (module.__doc__ or path.stem).strip(), "when": datetime.date.today().isoformat(),
         "machine": _machine(), "python": platform.python_version(), "seconds": round(time.monotonic() - start),
-        "quick": quick, "rows": rows,
+        "bytecode": "none" if os.environ.get("PYTHONDONTWRITEBYTECODE") else "cached", "quick": quick, "rows": rows,
     }  # fmt: skip
 
 
@@ -109,7 +109,9 @@ def _section(stem: str, section: dict[str, Any]) -> str:
     lines += [text + "\n" for text in (explanation.strip(), SHORT if section["quick"] else "") if text]
     lines += ["| what | value | target | met | detail |", "|---|---:|---:|:-:|---|"]
     lines += [_row(row) for row in section["rows"]]
-    lines += ["", f"`python tests/bench/run.py {stem}`: {section['seconds']} s on {section['when']}", ""]
+    # Without cached bytecode every start compiles: PYTHONDONTWRITEBYTECODE. Older records do not say.
+    bytecode = f", bytecode {section['bytecode']}" if "bytecode" in section else ""
+    lines += ["", f"`python tests/bench/run.py {stem}`: {section['seconds']} s on {section['when']}{bytecode}", ""]
     return "\n".join(lines)
 
 

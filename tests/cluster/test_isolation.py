@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.slurm_cluster import SlurmCluster
+from tests.support.slurm_cluster.daemons import daemon_pid
 
 # Serves until its standard input is closed, and says when it is ready.
 LISTEN = """
@@ -154,3 +155,17 @@ def test_each_node_has_namespaces_of_its_own(cluster: SlurmCluster) -> None:
     for kind in machine:
         seen = [cluster.namespaces(host)[kind] for host in cluster.hosts]
         assert len({*seen, machine[kind]}) == len(cluster.hosts) + 1, kind
+
+
+def test_daemons_leave_no_core_dump_in_the_checkout(cluster: SlurmCluster) -> None:
+    """Slurm's daemons raise their soft limit to the hard one, and dump where they were started."""
+    daemons = [pid for name in ("munged", "slurmctld") if (pid := daemon_pid(name, cluster.state))]
+    assert len(daemons) == 2
+    slurmd = ["sh", "-c", "for p in $(pidof slurmd); do grep 'core file' /proc/$p/limits; readlink /proc/$p/cwd; done"]
+    limits, folder = cluster.run_on("n1", slurmd).stdout.splitlines()
+    assert limits.split()[-3:] == ["0", "0", "bytes"]
+    assert Path(folder) == cluster.state
+    for pid in daemons:
+        lines = Path(f"/proc/{pid}/limits").read_text().splitlines()
+        assert next(line for line in lines if "core file" in line).split()[-3:] == ["0", "0", "bytes"]
+        assert not Path(f"/proc/{pid}/cwd").resolve().is_relative_to(Path.cwd())

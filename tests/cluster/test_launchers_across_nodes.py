@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
 
+from tests.support.chains import make_plan, make_stage, write_run
 from tests.support.packed_runs import MPI_PYTHON
 from tests.support.slurm_cluster import SlurmCluster
+from tests.support.waiting import wait_until
+from workflow.launch.process_spec import make_process
+from workflow.plan.launch_requests import Received, stage_request
+from workflow.plan.plan_model import LaunchPlan, Placement
+from workflow.run.nodes.rank_processes import RankFinder
+from workflow.run.processes.stage_processes import Crew
+from workflow.run.run_directory import read_filled_plan
+from workflow.site.launcher_tables import launcher_options
 
 # Two doubles of each rank are added up; then a message that is too big for an eager protocol goes around.
 PROGRAM = """
@@ -23,6 +33,13 @@ world.Sendrecv(big, (world.rank + 1) % world.size, recvbuf=other)
 assert (other == (world.rank - 1) % world.size).all()
 os.write(1, f"{world.rank} {os.uname().nodename} {total}\\n".encode())  # at once: launchers mix what ranks print
 """
+# Stands for an ssh that passes on nothing but what the launcher's line exports.
+SSH = """#!/bin/sh
+while [ "${1#-}" != "$1" ]; do shift; done
+shift
+exec env -i "PATH=$PATH" "HOME=$HOME" sh -c "$*"
+"""
+SLEEPER = [sys.executable, "-c", "import time; time.sleep(300)"]
 FOUR_RANKS = ["0 n1 10", "1 n1 10", "2 n2 10", "3 n2 10"]
 
 
@@ -61,3 +78,25 @@ def test_open_mpi_with_a_rankfile(cluster: SlurmCluster, tmp_path: Path) -> None
     argv = [mpirun, "--allow-run-as-root", "-n", "2", "--rankfile", str(rankfile), "sh", "-c", ask]
     done = cluster.run_job(argv, tmp_path / "job", "--nodelist=n[1-2]", "--ntasks-per-node=2")
     assert sorted(done.printed.splitlines()) == ["0 n2 Cpus_allowed_list: 0", "1 n1 Cpus_allowed_list: 1"]
+
+
+def test_ranks_that_open_mpi_reaches_by_ssh_have_their_numbers(tmp_path: Path) -> None:
+    """Nothing but what the line exports gets through."""
+    ssh = tmp_path / "ssh"
+    ssh.write_text(SSH)
+    ssh.chmod(0o755)
+    arguments = ["--mca", "plm_rsh_agent", str(ssh), "--oversubscribe", "--allow-run-as-root"]
+    mpirun = shutil.which("mpirun.openmpi")
+    assert mpirun
+    line = LaunchPlan(launcher="openmpi", executable=mpirun, arguments=arguments)
+    place = Placement(nodes=[(0, 2)], ranks_per_node=1, cores=[], cores_per_rank=0)
+    stage = make_stage("md", SLEEPER, ranks=2, launch=line, placement=place)
+    plan = make_plan([stage]).model_copy(update={"launch_options": launcher_options("openmpi", "4.1")})
+    folder = write_run(plan, tmp_path / "run")
+    filled = read_filled_plan(folder)
+    request = stage_request(filled.stage("md"), filled, str(folder / "stages/md"), Received(["n1", "n2"]))
+    with Crew(folder) as crew:
+        crew.start(make_process(request))
+        finder = RankFinder(str(folder))
+        wait_until(lambda: len(finder.find()) == 2, "two ranks")
+        assert [(each.stage, each.rank) for each in finder.find()] == [("md", 0), ("md", 1)]

@@ -6,7 +6,6 @@ import itertools
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -19,18 +18,15 @@ import pytest
 from tests.support.chains import make_plan, make_stage, write_run
 from tests.support.waiting import WITHIN_S, wait_until
 from workflow.launch.allocation import Allocation, Host
-from workflow.launch.process_spec import ProcessSpec, make_process
-from workflow.plan.launch_requests import Received, stage_request
+from workflow.launch.process_spec import ProcessSpec
 from workflow.plan.plan_model import LaunchPlan, Placement
 from workflow.run.events import Event, NodeLost, NodeSeen, NodeSilent, NodesUnwatched
 from workflow.run.nodes import node_guard
 from workflow.run.nodes.guard_lines import NodeReport, parse_line
 from workflow.run.nodes.node_guards import LOG, NodeGuards, guard_request
-from workflow.run.nodes.rank_processes import RankFinder
 from workflow.run.processes.process_reaper import find_members
 from workflow.run.processes.stage_processes import Crew
 from workflow.run.run_directory import read_filled_plan
-from workflow.site.launcher_tables import launcher_options
 
 SLEEPER = [sys.executable, "-c", "import time; time.sleep(300)"]
 MPIEXEC = str(Path(sys.executable).parent / "mpiexec")
@@ -41,7 +37,6 @@ host=$1; shift
 SLURMD_NODENAME=$host exec sh -c "$*"
 """
 MARK = "WF_TEST_MARK"
-CLEAN_SSH = SSH.replace("SLURMD_NODENAME=$host exec", 'exec env -i "PATH=$PATH" "HOME=$HOME"')
 
 
 def write_lease(run_dir: Path, beat: int) -> None:
@@ -110,27 +105,6 @@ def guard(run_dir: Path) -> Iterator[Guarded]:
     guarded = Guarded(run_dir)
     yield guarded
     guarded.close()
-
-
-@pytest.mark.skipif(shutil.which("mpirun.openmpi") is None, reason="Open MPI is not installed")
-def test_ranks_that_open_mpi_reaches_by_ssh_have_their_numbers(tmp_path: Path) -> None:
-    """Nothing but what the line exports gets through."""
-    ssh = tmp_path / "ssh"
-    ssh.write_text(CLEAN_SSH)
-    ssh.chmod(0o755)
-    arguments = ["--mca", "plm_rsh_agent", str(ssh), "--oversubscribe", "--allow-run-as-root"]
-    line = LaunchPlan(launcher="openmpi", executable=shutil.which("mpirun.openmpi") or "", arguments=arguments)
-    place = Placement(nodes=[(0, 2)], ranks_per_node=1, cores=[], cores_per_rank=0)
-    stage = make_stage("md", SLEEPER, ranks=2, launch=line, placement=place)
-    plan = make_plan([stage]).model_copy(update={"launch_options": launcher_options("openmpi", "4.1")})
-    folder = write_run(plan, tmp_path / "run")
-    filled = read_filled_plan(folder)
-    request = stage_request(filled.stage("md"), filled, str(folder / "stages/md"), Received(["n1", "n2"]))
-    with Crew(folder) as crew:
-        crew.start(make_process(request))
-        finder = RankFinder(str(folder))
-        wait_until(lambda: len(finder.find()) == 2, "two ranks")
-        assert [(each.stage, each.rank) for each in finder.find()] == [("md", 0), ("md", 1)]
 
 
 def start_sleeper(crew: Crew, run_dir: Path) -> int:

@@ -12,10 +12,20 @@ from pathlib import Path
 import pytest
 
 from tests.faults.test_faults import stubborn_plan
-from tests.support.chains import chain, write_run
+from tests.support.chains import chain, make_plan, make_stage, write_run
 from tests.support.waiting import wait_until
 from workflow.plan.plan_model import Plan
+from workflow.run.cancellation import stop_run
 from workflow.run.processes.process_reaper import find_members
+
+TELLS = """
+import pathlib, time
+try:
+    pathlib.Path("held").touch()
+    time.sleep(300)
+except KeyboardInterrupt:
+    pathlib.Path("asked").touch()
+"""
 
 Start = Callable[[Plan], tuple[subprocess.Popen[bytes], Path]]
 
@@ -24,8 +34,6 @@ Start = Callable[[Plan], tuple[subprocess.Popen[bytes], Path]]
 def start(tmp_path: Path) -> Iterator[Start]:
     """Starts a supervisor of its own; ended with the test."""
     started: list[subprocess.Popen[bytes]] = []
-    # Children inherit an ignored SIGHUP, and these tests may run under nohup.
-    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
     def start(plan: Plan) -> tuple[subprocess.Popen[bytes], Path]:
         run_dir = write_run(plan, tmp_path)
@@ -33,7 +41,6 @@ def start(tmp_path: Path) -> Iterator[Start]:
         return started[-1], run_dir
 
     yield start
-    signal.signal(signal.SIGHUP, before)
     for process in started:
         process.kill()
         process.wait()
@@ -101,6 +108,26 @@ def test_exit_codes_of_the_program(start: Start) -> None:
     second = subprocess.run(again, capture_output=True, text=True, check=False)
     assert second.returncode == 2
     assert "has been started before" in second.stderr
+
+
+def test_stages_are_asked_by_ctrl_c_where_it_was_ignored_before(tmp_path: Path) -> None:
+    """As `wf run pipeline.yaml &` in a shell script: Ctrl-C is not for the run, but still the first word to a stage."""
+    plan = make_plan([make_stage("tells", [sys.executable, "-c", TELLS])])
+    run_dir = write_run(plan, tmp_path)
+    script = ["sh", "-c", 'trap "" INT; exec "$@"', "sh", sys.executable, "-m", "workflow.run.supervisor", str(run_dir)]
+    process = subprocess.Popen(script)
+    work = run_dir / "stages/tells/work"
+    try:
+        wait_until(lambda: (work / "held").exists(), "the stage runs")
+        process.send_signal(signal.SIGINT)
+        stop_run(run_dir, plan, "stop")
+        assert process.wait(60) == 130
+    finally:
+        process.kill()
+        process.wait()
+    assert (work / "asked").exists(), "it was ended by a later signal"
+    assert "interrupted by `wf cancel`" in str(last_event(run_dir)["reason"])
+    assert_nothing_left(run_dir)
 
 
 def test_hangup_is_ignored_where_it_was_ignored_before(tmp_path: Path) -> None:

@@ -32,6 +32,16 @@ def test_a_part_measured_again_leaves_the_others(tmp_path: Path) -> None:
     assert text.count(run.SHORT) == 1
 
 
+@pytest.mark.parametrize(("variable", "bytecode"), [("", "cached"), ("1", "none")])
+def test_the_page_says_whether_starts_compiled(
+    variable: str, bytecode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", variable)
+    bench = tmp_path / "bench_nothing.py"
+    bench.write_text("def measure():\n    return []\n")
+    assert f", bytecode {bytecode}\n" in run.page_of({"bench_nothing": run._measure(bench, quick=False)})
+
+
 def test_a_benchmark_that_is_no_more_leaves_the_page(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.with_suffix(".json").write_text(json.dumps({"bench_gone": section(streams.row("gone", 1, "s"))}))

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from tests.support.fake_schedulers import FakeScheduler
 from tests.support.planner import CHAIN, COMPONENTS, HEAD
 from workflow.api import make_plan
 from workflow.api.plans import find_site
@@ -27,8 +28,6 @@ JOB = Allocation("slurm", "7", (Host("n1", 4), Host("n2", 4), Host("n3", 4)))
 @pytest.fixture(autouse=True)
 def nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shipped, "COMPONENT_DIRS", [COMPONENTS])
-    for name in ("LMOD_SYSTEM_NAME", "NERSC_HOST", "CLUSTER_NAME", "SYSTEMNAME", "PBS_JOBID"):
-        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture
@@ -111,8 +110,6 @@ def test_a_job_of_fewer_nodes_than_the_plan_needs(tmp_path: Path, own: Path) -> 
 
 
 def test_no_job_for_another_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: Path) -> None:
-    for name in ("SLURM_JOB_ID", "FLUX_URI", "WF_HOSTFILE"):
-        monkeypatch.delenv(name, raising=False)
     loaded(tmp_path, "frontier")
     pipeline, runs = str(tmp_path / "pipeline.yaml"), str(tmp_path / "run")
     given = [pipeline, "--site", "frontier", "--detach"]
@@ -127,7 +124,11 @@ def test_no_job_for_another_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         check_submission(make_plan(loaded(tmp_path, "aurora")), load_site("aurora"), tmp_path)
     (own / "frontier.yaml").write_text("site: frontier\nextends: frontier\ndetect: []\n")
     pipeline_here = loaded(tmp_path, "frontier")
-    check_submission(make_plan(pipeline_here), find_site(pipeline_here, LOCAL), tmp_path)
+    plan, site = make_plan(pipeline_here), find_site(pipeline_here, LOCAL)
+    with pytest.raises(RunError, match="sbatch is not on PATH"):
+        check_submission(plan, site, tmp_path)
+    monkeypatch.setenv("PATH", FakeScheduler(tmp_path / "bin").path)
+    check_submission(plan, site, tmp_path)
 
 
 def test_the_list(monkeypatch: pytest.MonkeyPatch, own: Path) -> None:

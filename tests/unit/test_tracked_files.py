@@ -34,6 +34,7 @@ def test_what_may_be_tracked(name: str, content: bytes, why: str) -> None:
 
 
 def test_what_git_tracks_is_found(tmp_path: Path) -> None:
+    assert tracked(tmp_path) == [], "no checkout"
     subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
     for name in ("core", "removed", "own notes"):
         (tmp_path / name).write_text(name)

@@ -22,12 +22,12 @@ def start_munged(state: Path) -> None:
         key.write_bytes(secrets.token_bytes(128))
     files = {"socket": "munge.socket", "key-file": "munge.key", "pid-file": "munged.pid", "seed-file": "munge.seed"}
     options = [f"--{option}={state / name}" for option, name in files.items()]
-    _run("munged", *options, f"--log-file={state / 'log' / 'munged.log'}", "--num-threads=2")
+    _run(state, "munged", *options, f"--log-file={state / 'log' / 'munged.log'}", "--num-threads=2")
 
 
 def start_slurmctld(state: Path) -> None:
     """Start the controller, with the jobs that it knew when it was stopped. It detaches itself."""
-    _run("slurmctld", "-f", str(state / "etc" / "slurm.conf"))
+    _run(state, "slurmctld", "-f", str(state / "etc" / "slurm.conf"))
     wait_until(lambda: daemon_pid("slurmctld", state) is not None, "slurmctld", DEADLINE_S)
 
 
@@ -55,10 +55,16 @@ def _runs(pid: int, state: Path) -> bool:
         return False
 
 
-def _run(command: str, *arguments: str) -> None:
+def without_core(command: list[str]) -> list[str]:
+    """The command line without core dumps. Slurm's daemons set their soft limit to the hard one: both are zero."""
+    return ["prlimit", "--core=0:0", *command]
+
+
+def _run(state: Path, command: str, *arguments: str) -> None:
     environment = {**os.environ, "PATH": path_with_daemons()}
     done = subprocess.run(
-        [command, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, env=environment, timeout=60
-    )
+        without_core([command, *arguments]), cwd=state, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+        env=environment, timeout=60,
+    )  # fmt: skip
     if done.returncode != 0:
         raise RuntimeError(f"{command} did not start (exit code {done.returncode}): {done.stderr.strip()}")

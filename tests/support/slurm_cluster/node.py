@@ -8,6 +8,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.support.slurm_cluster.daemons import without_core
 from tests.support.slurm_cluster.requirements import path_with_daemons
 from tests.support.waiting import wait_until
 
@@ -39,7 +40,10 @@ def start_node(host: str, address: str, state: Path, groups: list[Path]) -> int:
     argv = ["sh", "-c", script, "sh", *unshare, "sh", str(SCRIPT), host, address, str(state), controllers]
     with (state / "log" / f"node-{host}.log").open("a") as log:
         environment = {**os.environ, "PATH": path_with_daemons()}
-        subprocess.run(["setsid", "--fork", *argv], stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment)
+        subprocess.run(
+            without_core(["setsid", "--fork", *argv]), cwd=state, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            env=environment,
+        )  # fmt: skip
     wait_until(pid_file.exists, f"the first process of {host}", DEADLINE_S)
     pid = int(pid_file.read_text())
     wait_until(lambda: _namespace(pid, "net") != _namespace(os.getpid(), "net"), f"the network of {host}", DEADLINE_S)

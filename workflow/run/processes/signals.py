@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
@@ -21,6 +22,7 @@ class Signals:
     def __init__(self) -> None:
         self._released = False
         self.descriptor, self._wakeup = os.pipe()
+        self._caught: list[int] = []
         self._before: dict[int, Any] = {}
         self._wakeup_before = -1
 
@@ -28,9 +30,13 @@ class Signals:
         os.set_blocking(self.descriptor, False)
         os.set_blocking(self._wakeup, False)
         if threading.current_thread() is threading.main_thread():
-            # Only signals with a Python handler are written to the wakeup descriptor.
-            caught = [number for number in CAUGHT if signal.getsignal(number) is not signal.SIG_IGN]  # as under nohup
-            self._before = {number: signal.signal(number, self._handle) for number in caught}
+            # Only signals with a Python handler are written to the wakeup descriptor. nohup ignores some.
+            self._caught = [number for number in CAUGHT if signal.getsignal(number) is not signal.SIG_IGN]
+            handled: dict[int, Callable[[int, Any], None]] = dict.fromkeys(self._caught, self._handle)
+            # SIGINT is what stages are asked to stop by. They would inherit that it is ignored (`wf run … &` in a
+            # script), but not a handler.
+            handled.setdefault(signal.SIGINT, _ignore)
+            self._before = {number: signal.signal(number, handler) for number, handler in handled.items()}
             self._wakeup_before = signal.set_wakeup_fd(self._wakeup, warn_on_full_buffer=False)
         return self
 
@@ -50,7 +56,7 @@ class Signals:
             numbers = os.read(self.descriptor, 512)
         except BlockingIOError:
             return []
-        return [signal.Signals(number).name for number in numbers if number in CAUGHT]
+        return [signal.Signals(number).name for number in numbers if number in self._caught]
 
     def release(self) -> None:
         """The run is over: a signal has its former effect again, also one that came since the last `take`.
@@ -67,3 +73,7 @@ class Signals:
             before = self._before[number]
             signal.signal(number, signal.SIG_DFL if before is None else before)
             os.kill(os.getpid(), number)
+
+
+def _ignore(_number: int, _frame: object) -> None:
+    """As SIG_IGN, but not inherited by the programs that this process starts."""
