@@ -42,6 +42,7 @@ class ScheduledTrial(SchedulePart):
     baseline: str = Field("", description="key of the trial without I/O that belongs to it")
     is_baseline: bool = False
     nodes: int = 1
+    engines: dict[str, str] = Field(default_factory=dict, description="stream → ADIOS2 engine")
     expectations: list[ExpectationPlan] = Field(
         default_factory=list, description="of its pipeline; baselines have none"
     )
@@ -87,17 +88,6 @@ def to_schedule(
     checksums: dict[str, str],
 ) -> Schedule:
     """The schedule of a planned campaign that runs in `directory`."""
-    trials = [
-        ScheduledTrial(
-            key=each.key,
-            parameters=dict(each.trial.parameters),
-            baseline=each.baseline,
-            is_baseline=each.is_baseline,
-            nodes=each.nodes,
-            expectations=[] if each.is_baseline else each.plan.expectations,
-        )
-        for each in planned.ready
-    ]
     site = planned.ready[0].plan.site if planned.ready else ""
     return Schedule(
         wf_version=wf_version,
@@ -108,8 +98,24 @@ def to_schedule(
         checksums=checksums,
         file=os.path.relpath(planned.campaign.path, directory),
         options=planned.campaign.options,
-        trials=trials,
+        trials=to_trials(planned),
     )
+
+
+def to_trials(planned: PlannedCampaign) -> list[ScheduledTrial]:
+    """The trials of a planned campaign as its schedule has them."""
+    return [
+        ScheduledTrial(
+            key=each.key,
+            parameters=dict(each.trial.parameters),
+            baseline=each.baseline,
+            is_baseline=each.is_baseline,
+            nodes=each.nodes,
+            engines={stream.name: stream.engine for stream in each.plan.streams},
+            expectations=[] if each.is_baseline else each.plan.expectations,
+        )
+        for each in planned.ready
+    ]
 
 
 def directory_of(campaign: Campaign, given: Path | None) -> Path:
