@@ -8,7 +8,7 @@ from pathlib import Path
 from workflow.formats.json_lines import to_record
 from workflow.run.decided_events import RunFinished
 from workflow.run.events import RunStarted
-from workflow.run.events_file import EVENTS_FILE, from_record
+from workflow.run.events_file import EVENTS_FILE, from_record, reserved_verdict
 
 # Longer than any event.
 _TAIL = 65536
@@ -34,6 +34,8 @@ def read_brief(run_dir: Path) -> RunBrief:
         return RunBrief()
     last = next((record for record in map(to_record, reversed(lines)) if record is not None), None)
     started, finished = (from_record(record) if record else None for record in (first, last))
+    if not isinstance(finished, RunFinished) and (reserved := reserved_verdict(run_dir)) is not None:
+        finished, last = reserved, {"t": reserved.t}
     return RunBrief(
         started if isinstance(started, RunStarted) else None,
         finished if isinstance(finished, RunFinished) else None,
