@@ -44,7 +44,7 @@ def with_all_losses(state: RunState, text: str) -> str:
             if count := state.untaken(stream.name, name):
                 writer = state.writer(stream.name)
                 then = rf"\d+ of \d+ steps? of {re.escape(stream.name)} never arrived at {re.escape(name)}(?![\w-])"
-                text = re.sub(then, lambda _, loss=_loss(count, writer, name): loss, text)  # type: ignore[misc]
+                text = re.sub(then, _loss(count, writer, name), text)
     return text
 
 
