@@ -98,7 +98,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 def smallest_paired_p(count: int) -> float:
     """The smallest p of so many pairs: all of them differ in one direction."""
-    return 2 / 2**count
+    return 2.0 ** (1 - count)
 
 
 def smallest_p(count: int, reference: int) -> float:
