@@ -158,14 +158,14 @@ def test_blocks_are_compared_with_themselves() -> None:
         slower = 1.5**identity.number * (1.2 if identity.key == "bp51" else 1.0)
         history.ended[identity] = replace(attempt, figures={"run.wall_s": slower})
     first = make_results(spec_of(), schedule_of(), history).comparisons[0]
-    assert (first.test, first.decision, first.ratio) == ("pairs", "slower", pytest.approx(1.2))
+    assert (first.test, first.decision) == ("pairs", "slower") and first.ratio == pytest.approx(1.2)
     assert first.low == pytest.approx(1.2) and first.high == pytest.approx(1.2)
     history.ended[RepetitionId("sst1", 3)] = end(1.0, "failed")
     first = make_results(spec_of(), schedule_of(), history).comparisons[0]
-    assert (first.ratio, first.p, first.decision) == (pytest.approx(1.2), 2 / 2**7, "slower")
+    assert (first.p, first.decision) == (2 / 2**7, "slower") and first.ratio == pytest.approx(1.2)
     history.ended[RepetitionId("bp51", 5)] = end(1.0, "failed")
     first = make_results(spec_of(), schedule_of(), history).comparisons[0]
-    assert (first.ratio, first.decision, first.reason) == (pytest.approx(1.2), "undecided", FEW_PAIRS)
+    assert (first.decision, first.reason) == ("undecided", FEW_PAIRS) and first.ratio == pytest.approx(1.2)
 
 
 def test_too_many_comparisons_for_pairs_are_made_by_ranks() -> None:
@@ -186,9 +186,9 @@ def test_rates_of_a_file_and_of_a_stream_are_shown_and_get_no_verdict() -> None:
         history.ended[identity] = replace(attempt, figures={"streams.d.throughput": 1e9 / time, "run.wall_s": time})
     spec = spec_of(metrics={"rate": "streams.d.throughput", "time": "run.wall_s"})
     results = make_results(spec, schedule, history)
-    rate, _, time, _ = results.comparisons
-    assert (rate.decision, rate.p, rate.reason, rate.ratio) == ("undecided", None, UNLIKE, pytest.approx(0.5))
-    assert time.decision == "slower" and count_comparisons(spec, trials) == results.tests == 2
+    rate, _, whole, _ = results.comparisons
+    assert (rate.decision, rate.p, rate.reason) == ("undecided", None, UNLIKE) and rate.ratio == pytest.approx(0.5)
+    assert whole.decision == "slower" and count_comparisons(spec, trials) == results.tests == 2
     assert comparison_table(results).rows[0][-1] == "undecided: a file and a stream"
     ranks = spec_of(metrics={"rate": "streams.d.throughput"}, comparisons=[{"vary": "stages.s.ranks"}])
     assert [each.decision for each in make_results(ranks, schedule, history).comparisons] == ["faster", "faster"]
