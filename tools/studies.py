@@ -15,7 +15,7 @@ import sys
 from datetime import datetime, timezone
 from pathlib import Path
 
-from workflow.campaign.results.campaign_tables import comparison_table, metric_table
+from workflow.campaign.results.campaign_tables import comparison_table, method_text, metric_table
 from workflow.campaign.results.picture_canvas import ResultsPicture
 from workflow.campaign.results.results_model import CampaignResults
 from workflow.campaign.results.results_pictures import make_pictures
@@ -113,7 +113,8 @@ def to_page(name: str, results: CampaignResults) -> str:
         lines.append(f"## {metric.name}\n\n`{metric.of}`, {metric.better} is better, threshold {threshold}.\n")
         lines += to_markdown(metric_table(results, metric))
     if results.comparisons:
-        lines.append("## comparisons\n")
+        method = method_text(results)
+        lines.append(f"## comparisons\n\n{method[0].upper()}{method[1:]}.\n")
         lines += to_markdown(comparison_table(results))
     lines += [f"- {note}" for note in results.notes]
     return "\n".join(lines).rstrip() + "\n"

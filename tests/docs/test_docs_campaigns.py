@@ -14,7 +14,7 @@ from tools.studies import is_current, to_page
 from workflow import report_campaign, run_campaign
 from workflow.api import plan_campaign
 from workflow.campaign.campaign_advice import advise_campaign
-from workflow.campaign.statistics.significance import smallest_p
+from workflow.campaign.statistics.significance import repetitions_needed, smallest_p
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "examples/campaigns"
@@ -55,8 +55,25 @@ def test_the_first_campaign_can_decide_something(tmp_path: Path) -> None:
     assert ["no difference can be shown" in problem.message for problem in problems] == [False, True]
 
 
+def test_too_few_repetitions_for_pairs_are_told(tmp_path: Path) -> None:
+    """Of 4 comparisons two are of rates of a file and a stream, which are not tested: 7 repetitions are enough."""
+    (tmp_path / "pipeline.yaml").write_text(STARTER)
+    for repetitions, said in ((7, False), (6, True)):
+        text = first_campaign().replace("repetitions: 8", f"repetitions: {repetitions}")
+        (tmp_path / "campaign.yaml").write_text(text)
+        _, problems, _ = plan_campaign(tmp_path / "campaign.yaml")
+        assert [problem.level for problem in problems] == (["note"] if said else [])
+        assert all("too few to compare in pairs" in problem.message for problem in problems)
+        assert all("`repetitions: 7` or more" in problem.hint for problem in problems)
+
+
 def test_the_smallest_p_of_the_explanation() -> None:
     text = (ROOT / "docs/explanation/statistics.md").read_text()
+    rows = re.findall(r"^\| [\d to]*?(\d+)(?: or (\d+))? \| (\d+)(?:, the default)? \|$", text, re.MULTILINE)
+    assert len(rows) == 6
+    for most, or_most, repetitions in rows:
+        assert repetitions_needed(int(or_most or most), "pairs") == int(repetitions)
+        assert repetitions_needed(int(or_most or most) + 1, "pairs") == int(repetitions) + 1 or most == "1"
     assert f"2/70 = {smallest_p(4, 4):.3f}" in text and f"comparisons {smallest_p(4, 4) * 2:.3f}" in text
 
 

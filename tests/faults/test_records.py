@@ -29,7 +29,9 @@ RUN = """
 import contextlib, json, sys
 from pathlib import Path
 from tests.support.chains import chain, write_run
-from workflow.report.report_files import read_report, write_report
+from workflow.report.read.run_list import list_runs
+from workflow.report.report_files import compute_report, write_report
+from workflow.run.follow import follow
 from workflow.run.supervisor import supervise
 
 folder, options, free = Path(sys.argv[1]), json.loads(sys.argv[2]), sys.argv[3] == "free"
@@ -52,6 +54,10 @@ print(json.dumps({
     "steps": {name: [stream.steps, stream.bytes, stream.readers[0].steps]
               for name in ("atoms", "pattern") for stream in [report.stream(name)]},
     "report": [report.run.state, report.run.exit_code],
+    "status": [compute_report(run_dir).run.state, compute_report(run_dir).run.reason],
+    "listed": list_runs([run_dir])[0].state,
+    "followed": [*follow(run_dir, state.plan)][-1].finished.state,
+    "reserve": (run_dir / "verdict.reserved").exists(),
     "notes": report.notes,
     "warnings": [warning.text for warning in state.warnings],
     "events": (run_dir / "events.jsonl").read_text(),
@@ -80,6 +86,7 @@ def test_a_disk_that_gets_full_ends_nothing(stage: str, tmp_path: Path) -> None:
     assert end["report"] == ["succeeded", 0]
     assert end["steps"] == {"atoms": [200, 160_000, 200], "pattern": [200, 160_000, 200]}
     assert "run_finished" not in end["events"], "there was space: nothing has been tested"
+    assert (end["status"], end["listed"], end["followed"]) == (["succeeded", ""], "succeeded", "succeeded")
     assert sum("events.jsonl cannot be written: No space left on device" in text for text in end["warnings"]) == 1
     assert any("events.jsonl cannot be written" in note for note in end["notes"])
 
@@ -139,7 +146,7 @@ def test_lines_are_written_as_soon_as_there_is_space(tmp_path: Path) -> None:
     end = run_on_a_small_disk(tmp_path, {"md": ["--fill", "step:100"]}, mode="free")
     assert end["verdict"] == ["succeeded", 0, ""], end
     lines = [json.loads(line) for line in end["events"].splitlines() if line]
-    assert lines[-1]["event"] == "run_finished"
+    assert lines[-1]["event"] == "run_finished" and not end["reserve"]
     assert {line["stage"] for line in lines if line["event"] == "stage_succeeded"} == {"md", "saxs", "keep"}
     assert end["steps"] == {"atoms": [200, 160_000, 200], "pattern": [200, 160_000, 200]}
 
@@ -148,4 +155,4 @@ def test_a_failure_on_a_full_disk_is_a_failure(tmp_path: Path) -> None:
     end = run_on_a_small_disk(tmp_path, {"md": ["--fill", "step:100"], "saxs": ["--exit", "step:150:3"]})
     assert end["verdict"][:2] == ["failed", 1], end
     assert end["verdict"][2].startswith("saxs ended with exit code 3"), end
-    assert end["report"] == ["failed", 1]
+    assert end["report"] == ["failed", 1] and end["status"] == ["failed", end["verdict"][2]]

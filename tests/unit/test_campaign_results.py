@@ -9,18 +9,20 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.support.measured_campaign import TIMES, history_of, schedule_of, spec_of
+from tests.support.measured_campaign import TIMES, end, history_of, schedule_of, spec_of
 from tests.support.sample_run import write_sample
 from workflow.campaign.campaign_directory import ScheduledTrial
 from workflow.campaign.junit import JUnitCase, to_junit
-from workflow.campaign.ledger import Ledger, RepetitionId
+from workflow.campaign.ledger import History, Ledger, RepetitionId
 from workflow.campaign.results.campaign_files import write_results
 from workflow.campaign.results.campaign_page import make_page
-from workflow.campaign.results.campaign_tables import comparison_table, metric_table
+from workflow.campaign.results.campaign_tables import comparison_table, method_text, metric_table
+from workflow.campaign.results.like_rates import UNLIKE
 from workflow.campaign.results.make_results import count_comparisons, keys_together, make_results, make_status
 from workflow.campaign.results.results_pictures import make_pictures
 from workflow.campaign.results.results_table import table_columns, table_rows, write_table
 from workflow.campaign.results.samples import measured
+from workflow.campaign.statistics.verdicts import FEW_PAIRS
 from workflow.errors import WfError
 from workflow.report.build.figure_values import figures_of
 from workflow.report.report_files import compute_report
@@ -52,7 +54,7 @@ def test_comparisons_are_between_trials_that_differ_in_one_key() -> None:
     ]  # fmt: skip
     slower, same = results.comparisons
     assert slower.decision == "slower" and slower.ratio == pytest.approx(2.0) and slower.corrected_p is not None
-    assert slower.p == pytest.approx(2 / 12870) and slower.corrected_p == pytest.approx(4 / 12870)
+    assert (slower.test, slower.p, slower.corrected_p) == ("pairs", 2 / 2**8, 4 / 2**8)
     assert same.decision == "same" and same.ratio == pytest.approx(6.1 / 6)
 
 
@@ -122,14 +124,74 @@ def test_what_is_as_fast_as_the_baseline_has_no_throughput_and_no_verdict() -> N
     history = history_of()
     for identity, attempt in list(history.ended.items()):
         fast = identity == RepetitionId("sst1", 3)
-        figures = {**attempt.figures, "stages.s.bytes_out": 1e9, **({"stages.s.wall_s": 1.0} if fast else {})}
+        figures = {
+            **attempt.figures,
+            "stages.s.bytes_out": 0 if identity.key == "bp52" else 1e9,
+            **({"stages.s.wall_s": 1.0} if fast else {}),
+        }
         history.ended[identity] = replace(attempt, figures=figures)
     results = make_results(spec_of(metrics={"rate": "stages.s.perceived_throughput"}), schedule, history)
     found = {each.trial: (len(each.values), each.undefined) for each in results.results}
-    assert found == {"sst1": (7, 1), "bp51": (8, 0), "sst2": (0, 8), "bp52": (4, 4)}
+    assert found == {"sst1": (7, 1), "bp51": (8, 0), "sst2": (0, 8), "bp52": (0, 0)}
     assert {each.decision for each in results.comparisons} == {"undecided"} and results.comparisons[0].p is None
-    assert any(note.startswith("rate is undefined in 13 of 24 repetitions of 3 trials") for note in results.notes)
+    assert any(note.startswith("rate is undefined in 9 of 16 repetitions of 2 trials") for note in results.notes)
     assert "lower bounds" in " ".join(results.notes)
+
+
+def test_what_the_baseline_writes_is_in_no_difference() -> None:
+    """Eleven states in 3 s, and two of them in 1 s without I/O: 9 states were written in the 2 s between."""
+    trial = ScheduledTrial(key="sst1", parameters={}, baseline="quiet")
+    schedule = schedule_of().model_copy(update={"trials": [trial]})
+    history = History()
+    for key, states, time in (("sst1", 11, 3.0), ("quiet", 2, 1.0)):
+        for number in range(1, 9):
+            figures = {"stages.s.bytes_out": states * 8e6, "stages.s.wall_s": time}
+            history.end(RepetitionId(key, number), replace(end(time), figures=figures))
+    results = make_results(spec_of(metrics={"rate": "stages.s.perceived_throughput"}), schedule, history)
+    assert results.results[0].median == pytest.approx(9 * 8e6 / 2)
+
+
+def test_blocks_are_compared_with_themselves() -> None:
+    """The machine slows down by half from block to block; a repetition that failed leaves its block out."""
+    history = history_of()
+    for identity, attempt in list(history.ended.items()):
+        slower = 1.5**identity.number * (1.2 if identity.key == "bp51" else 1.0)
+        history.ended[identity] = replace(attempt, figures={"run.wall_s": slower})
+    first = make_results(spec_of(), schedule_of(), history).comparisons[0]
+    assert (first.test, first.decision) == ("pairs", "slower") and first.ratio == pytest.approx(1.2)
+    assert first.low == pytest.approx(1.2) and first.high == pytest.approx(1.2)
+    history.ended[RepetitionId("sst1", 3)] = end(1.0, "failed")
+    first = make_results(spec_of(), schedule_of(), history).comparisons[0]
+    assert (first.p, first.decision) == (2 / 2**7, "slower") and first.ratio == pytest.approx(1.2)
+    history.ended[RepetitionId("bp51", 5)] = end(1.0, "failed")
+    first = make_results(spec_of(), schedule_of(), history).comparisons[0]
+    assert (first.decision, first.reason) == ("undecided", FEW_PAIRS) and first.ratio == pytest.approx(1.2)
+
+
+def test_too_many_comparisons_for_pairs_are_made_by_ranks() -> None:
+    spec = spec_of(metrics=dict.fromkeys("abcd", "run.wall_s"))
+    results = make_results(spec, schedule_of(), history_of())
+    assert {each.test for each in results.comparisons} == {"ranks"}
+    assert results.comparisons[0].decision == "slower" and "p of Mann–Whitney" in method_text(results)
+
+
+def test_rates_of_a_file_and_of_a_stream_are_shown_and_get_no_verdict() -> None:
+    engines = {"sst1": "SST", "sst2": "SST", "bp51": "BP5", "bp52": "BP5"}
+    schedule = schedule_of()
+    trials = [each.model_copy(update={"engines": {"d": engines[each.key]}}) for each in schedule.trials]
+    schedule = schedule.model_copy(update={"trials": trials})
+    history = history_of()
+    for identity, attempt in list(history.ended.items()):
+        time = attempt.figures["run.wall_s"]
+        history.ended[identity] = replace(attempt, figures={"streams.d.throughput": 1e9 / time, "run.wall_s": time})
+    spec = spec_of(metrics={"rate": "streams.d.throughput", "time": "run.wall_s"})
+    results = make_results(spec, schedule, history)
+    rate, _, whole, _ = results.comparisons
+    assert (rate.decision, rate.p, rate.reason) == ("undecided", None, UNLIKE) and rate.ratio == pytest.approx(0.5)
+    assert whole.decision == "slower" and count_comparisons(spec, trials) == results.tests == 2
+    assert comparison_table(results).rows[0][-1] == "undecided: a file and a stream"
+    ranks = spec_of(metrics={"rate": "streams.d.throughput"}, comparisons=[{"vary": "stages.s.ranks"}])
+    assert [each.decision for each in make_results(ranks, schedule, history).comparisons] == ["faster", "faster"]
 
 
 def test_the_table_has_a_row_per_repetition_and_figure() -> None:
@@ -172,7 +234,7 @@ def test_only_the_tests_that_were_made_are_counted() -> None:
     results = make_results(spec, schedule_of(), history_of())
     assert len(results.comparisons) == 4 and results.tests == 2
     page = make_page(results, make_pictures(results))
-    assert "correction for\n2 comparisons" in page
+    assert "Median of the ratios within blocks; p of the sign test over the blocks, corrected for 2 comparisons" in page
     assert page.index("pictures/comparisons.svg") < page.index("<h2>Pictures") < page.index("pictures/time-values.svg")
 
 
@@ -226,7 +288,7 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(
             ledger.end(identity, attempt)
     monkeypatch.setitem(sys.modules, "scipy.stats", None)
     with pytest.raises(WfError, match=r"the report of a campaign needs scipy\n.*pip install.*campaign"):
-        write_results(tmp_path, spec_of(), schedule_of())
+        write_results(tmp_path, spec_of(repetitions=5), schedule_of())
     assert not (tmp_path / "report.json").exists()
 
 

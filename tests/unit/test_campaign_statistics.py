@@ -10,16 +10,19 @@ import pytest
 from scipy import stats
 
 from workflow.campaign.statistics.median_interval import coverage, median_interval
-from workflow.campaign.statistics.median_ratio import MedianRatio, median_ratio
+from workflow.campaign.statistics.median_ratio import MedianRatio, median_ratio, paired_ratio
 from workflow.campaign.statistics.outliers import outliers
 from workflow.campaign.statistics.significance import (
     ALPHA,
+    choose_test,
     holm,
-    mann_whitney,
+    rank_test,
     repetitions_needed,
+    sign_test,
     smallest_p,
+    welch,
 )
-from workflow.campaign.statistics.verdicts import decide
+from workflow.campaign.statistics.verdicts import INCLUDES_ONE, OPPOSITE, decide
 
 Samples = np.ndarray[tuple[int, int], np.dtype[np.float64]]
 Draw = Callable[[np.random.Generator, int, int], Samples]
@@ -82,22 +85,22 @@ def test_mann_whitney_is_that_of_scipy_without_ties(sizes: tuple[int, int]) -> N
     generator = np.random.default_rng(7)
     one, other = (generator.normal(index * 0.5, 1.0, size).tolist() for index, size in enumerate(sizes))
     expected = stats.mannwhitneyu(one, other, alternative="two-sided", method="exact").pvalue
-    assert mann_whitney(one, other) == expected
+    assert rank_test(one, other).p == expected
 
 
 def test_mann_whitney_with_ties_is_corrected_for_them() -> None:
     one, other = [1.0, 2, 2, 3, 3, 4, 5, 5], [3.0, 4, 4, 5, 6, 6, 7, 8]
-    assert mann_whitney(one, other) == stats.mannwhitneyu(one, other, method="asymptotic").pvalue
+    assert rank_test(one, other).p == stats.mannwhitneyu(one, other, method="asymptotic").pvalue
 
 
 def test_equal_values_do_not_differ() -> None:
-    assert mann_whitney([2.0] * 8, [2.0] * 8) == 1.0
+    assert rank_test([2.0] * 8, [2.0] * 8) == (1.0, 0)
 
 
 def test_the_smallest_p_is_what_the_test_gives_for_separate_samples() -> None:
     for count in (3, 5, 8):
         below, above = [float(value) for value in range(count)], [100.0 + value for value in range(count)]
-        assert smallest_p(count, count) == pytest.approx(mann_whitney(below, above))
+        assert smallest_p(count, count) == pytest.approx(rank_test(below, above).p)
 
 
 def test_repetitions_needed_are_the_fewest_that_can_be_significant() -> None:
@@ -145,7 +148,8 @@ def test_the_interval_of_few_values_is_that_of_scipy(count: int) -> None:
 def test_equal_values_have_the_ratio_one_also_where_they_are_zero() -> None:
     assert median_ratio([0.0] * 8, [0.0] * 6) == (1.0, 1.0, 1.0)
     assert median_ratio([12.0] * 8, [12.0] * 8) == (1.0, 1.0, 1.0)
-    assert decide(median_ratio([12.0] * 8, [12.0] * 8), 1.0, 0.05, "less") == "same"
+    assert decide(median_ratio([12.0] * 8, [12.0] * 8), 1.0, 0.05, "less", 0).decision == "same"
+    assert paired_ratio([(0.0, 0.0)] * 6) == (1.0, 1.0, 1.0)
 
 
 def test_the_interval_of_a_ratio_covers_it() -> None:
@@ -170,36 +174,68 @@ def test_outliers_are_marked() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ratio", "p", "better", "verdict"),
+    ("ratio", "p", "better", "direction", "verdict"),
     [
-        (MedianRatio(1.5, 1.3, 1.7), 0.001, "more", "faster"),
-        (MedianRatio(1.5, 1.3, 1.7), 0.001, "less", "slower"),
-        (MedianRatio(0.5, 0.4, 0.6), 0.001, "less", "faster"),
-        (MedianRatio(1.5, 0.9, 1.9), 0.2, "less", "undecided"),
-        (MedianRatio(1.02, 1.01, 1.03), 0.001, "less", "same"),
-        (MedianRatio(1.02, 0.98, 1.04), 0.6, "less", "same"),
-        (MedianRatio(1.02, 0.9, 1.2), 0.001, "less", "undecided"),
-        (MedianRatio(2.0, None, None), 0.001, "less", "undecided"),
-        (MedianRatio(None, None, None), 0.001, "less", "undecided"),
+        (MedianRatio(1.5, 1.3, 1.7), 0.001, "more", 1, ("faster", "")),
+        (MedianRatio(1.5, 1.3, 1.7), 0.001, "less", 1, ("slower", "")),
+        (MedianRatio(0.5, 0.4, 0.6), 0.001, "less", -1, ("faster", "")),
+        (MedianRatio(1.5, 0.9, 1.9), 0.2, "less", 1, ("undecided", "")),
+        (MedianRatio(1.5, 0.9, 1.9), 0.001, "less", 1, ("undecided", INCLUDES_ONE)),
+        (MedianRatio(1.5, 1.3, 1.7), 0.001, "less", -1, ("undecided", OPPOSITE)),
+        (MedianRatio(1.02, 1.01, 1.03), 0.001, "less", 1, ("same", "")),
+        (MedianRatio(1.02, 0.98, 1.04), 0.6, "less", 1, ("same", "")),
+        (MedianRatio(1.02, 0.9, 1.2), 0.001, "less", 1, ("undecided", "")),
+        (MedianRatio(2.0, None, None), 0.001, "less", 1, ("undecided", "")),
+        (MedianRatio(None, None, None), 0.001, "less", 1, ("undecided", "")),
     ],
 )
-def test_verdicts(ratio: MedianRatio, p: float, better: str, verdict: str) -> None:
-    assert decide(ratio, p, threshold=0.05, better="more" if better == "more" else "less") == verdict
+def test_verdicts(ratio: MedianRatio, p: float, better: str, direction: int, verdict: tuple[str, str]) -> None:
+    assert decide(ratio, p, 0.05, "more" if better == "more" else "less", direction) == verdict
 
 
-@pytest.mark.parametrize("digits", [6, 1], ids=["without ties", "with ties"])
-def test_identical_trials_are_seldom_called_faster_or_slower(digits: int) -> None:
-    """Six comparisons a report, no threshold: at most 5 % of the reports may have a false verdict, and some do."""
-    generator = np.random.default_rng(1979)
-    reports, comparisons, count = 500, 6, 8
-    false = 0
-    for _ in range(reports):
-        sides = np.round(generator.lognormal(1.0, 0.3, (comparisons, 2, count)), digits).tolist()
-        corrected = holm([mann_whitney(*side) for side in sides])
-        ratios = [
-            median_ratio(*side) if p < ALPHA else MedianRatio(1.0, 0.9, 1.1)
-            for side, p in zip(sides, corrected, strict=True)
-        ]
-        verdicts = [decide(ratio, p, 1e-9, "less") for ratio, p in zip(ratios, corrected, strict=True)]
-        false += any(verdict in ("faster", "slower") for verdict in verdicts)
-    assert 0 < false / reports <= 0.05
+def test_a_bimodal_sample_whose_ranks_and_median_disagree_is_undecided() -> None:
+    """Most values of the first are a little smaller, its median is larger: neither *faster* nor *slower* is true."""
+    one = [*(0.9 + 0.001 * n for n in range(14)), *(2.0 + 0.001 * n for n in range(16))]
+    other = [
+        *(0.95 + 0.001 * n for n in range(13)),
+        *(1.9 + 0.001 * n for n in range(3)),
+        *(2.5 + 0.01 * n for n in range(14)),
+    ]
+    significance = rank_test(one, other)
+    ratio = median_ratio(one, other)
+    assert ratio.ratio is not None and significance.direction == -1 and ratio.ratio > 1
+    assert decide(MedianRatio(ratio.ratio, 1.01, 1.1), 0.001, 0.01, "less", significance.direction).reason == OPPOSITE
+
+
+def test_the_plan_chooses_the_test() -> None:
+    """2/2⁸ · 6 is below 0.05, and 2/2⁸ · 7 is not."""
+    assert [choose_test(8, comparisons) for comparisons in (0, 1, 6, 7)] == ["pairs", "pairs", "pairs", "ranks"]
+    assert [choose_test(repetitions, 1) for repetitions in (5, 6)] == ["ranks", "pairs"]
+    assert repetitions_needed(7, "pairs") == 9 and choose_test(9, 7) == "pairs"
+
+
+def test_the_sign_test_is_that_of_the_binomial_distribution() -> None:
+    for above in range(11):
+        pairs = [(2.0, 1.0)] * above + [(1.0, 2.0)] * (10 - above)
+        assert sign_test(pairs).p == pytest.approx(stats.binomtest(above, 10).pvalue)
+    assert sign_test([(2.0, 1.0)] * 8 + [(1.0, 1.0)]).p == pytest.approx(stats.binomtest(8, 9).pvalue), (
+        "a tie is against"
+    )
+    assert sign_test([]) == (1.0, 0)
+
+
+def test_welch_is_that_of_scipy() -> None:
+    generator = np.random.default_rng(12)
+    one, other = generator.normal(0, 1, 8).tolist(), generator.normal(1, 5, 12).tolist()
+    assert welch(one, other) == pytest.approx(stats.ttest_ind(one, other, equal_var=False).pvalue)
+    assert welch([1.0] * 6, [2.0] * 6) == 0 and welch([1.0] * 6, [1.0] * 6) == 1
+
+
+def test_the_sign_test_and_the_interval_of_paired_ratios_never_contradict_each_other() -> None:
+    generator = np.random.default_rng(1945)
+    for count in (6, 7, 8, 10, 17, 30):
+        for _ in range(300):
+            pairs = np.round(generator.lognormal(0.15, 0.3, (count, 2)), 1).tolist()
+            ratio, (p, direction) = paired_ratio(pairs), sign_test(pairs)
+            if p < ALPHA and ratio.ratio is not None and ratio.low is not None and ratio.high is not None:
+                assert not ratio.low <= 1 <= ratio.high and (ratio.ratio > 1) == (direction > 0)

@@ -144,7 +144,11 @@ def test_counts_prove_that_a_reader_is_gone() -> None:
     run.feed(StreamProgress(33, "atoms", "md", "write", 30, 0)).tick(31.1 + LEFT_S)
     assert run.state.culprit == "saxs"
     assert run.state.reason == "saxs was lost: 22 of 30 steps of atoms never arrived at saxs; md went on without it"
-    assert end_all(run, 36).verdict.cause == "lost_steps"
+    # What the writer does until it stops is lost, too: the verdict says what the table of the report says.
+    run.feed(StreamProgress(34, "atoms", "md", "write", 67, 0))
+    verdict = end_all(run, 36).verdict
+    assert verdict.cause == "lost_steps" and run.state.untaken("atoms", "saxs") == 59
+    assert verdict.reason == "saxs was lost: 59 of 67 steps of atoms never arrived at saxs; md went on without it"
 
 
 def test_reader_that_steps_again_was_only_slow_to_be_seen() -> None:

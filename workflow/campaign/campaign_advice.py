@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from workflow.campaign.campaign_directory import ScheduledTrial
+from workflow.campaign.campaign_directory import to_trials
 from workflow.campaign.file.campaign_spec import CampaignSpec
 from workflow.campaign.planning.planned_trials import PlannedCampaign
 from workflow.campaign.results.make_results import count_comparisons
 from workflow.campaign.statistics.median_interval import FEWEST, FEWEST_INTERPOLATED
-from workflow.campaign.statistics.significance import ALPHA, repetitions_needed, smallest_p
+from workflow.campaign.statistics.significance import ALPHA, choose_test, repetitions_needed, smallest_p
 from workflow.errors import Problem, Severity
 from workflow.formatting import duration, node_hours, plural
 from workflow.spec.validation_messages import problem_at
@@ -62,30 +62,33 @@ def repetition_advice(planned: PlannedCampaign) -> list[Problem]:
     """That the repetitions are too few for an interval, or for any comparison to become significant."""
     spec, root = planned.spec, planned.campaign.root
     count = spec.repetitions
-    trials = [
-        ScheduledTrial(key=each.key, parameters=dict(each.trial.parameters))
-        for each in planned.ready
-        if not each.is_baseline
-    ]
+    trials = [each for each in to_trials(planned) if not each.is_baseline]
     found = []
     if count < FEWEST:
         message = f"no interval of a median with {plural(count, 'repetition')} of a trial"
         hint = f"`repetitions: {FEWEST_INTERPOLATED}` or more; {FEWEST} are the fewest"
         found.append(_at_repetitions(root, message, hint))
     comparisons = count_comparisons(spec, trials)
+    hint = f"`repetitions: {repetitions_needed(comparisons, 'pairs')}` or more, or fewer comparisons"
     if comparisons and smallest_p(count, count) * comparisons > ALPHA:
-        needed = max(repetitions_needed(comparisons), FEWEST)
         message = (
             f"no difference can be shown with {plural(count, 'repetition')} of a trial: the report makes "
             f"{plural(comparisons, 'comparison')}, and p of each is {smallest_p(count, count):.2g} or more"
         )
-        found.append(_at_repetitions(root, message, f"`repetitions: {needed}` or more, or fewer comparisons"))
+        found.append(_at_repetitions(root, message, hint))
+    elif comparisons and choose_test(count, comparisons) == "ranks":
+        message = (
+            f"{plural(count, 'repetition')} of a trial are too few to compare in pairs, within the blocks: the report "
+            f"makes {plural(comparisons, 'comparison')}; they are compared by ranks, and a machine that drifts hides "
+            "differences"
+        )
+        found.append(_as(problem_at(root, ("repetitions",), message, hint), "note"))
     return found
 
 
 def empty_comparisons(planned: PlannedCampaign) -> list[Problem]:
     """Comparisons for which no two trials differ in that key only."""
-    trials = [ScheduledTrial(key=each.key, parameters=dict(each.trial.parameters)) for each in planned.ready]
+    trials = to_trials(planned)
     if planned.refused:  # their messages say why; which pairs they leave is not known
         return []
     found = []

@@ -48,6 +48,7 @@ class ScheduledTrial(SchedulePart):
     baseline: str = Field("", description="key of the trial without I/O that belongs to it")
     is_baseline: bool = False
     nodes: int = 1
+    engines: dict[str, str] = Field(default_factory=dict, description="stream → ADIOS2 engine")
     expectations: list[ExpectationPlan] = Field(
         default_factory=list, description="of its pipeline; baselines have none"
     )
@@ -145,6 +146,7 @@ def to_trials(planned: PlannedCampaign) -> list[ScheduledTrial]:
             baseline=each.baseline,
             is_baseline=each.is_baseline,
             nodes=each.nodes,
+            engines={stream.name: stream.engine for stream in each.plan.streams},
             expectations=[] if each.is_baseline else each.plan.expectations,
         )
         for each in planned.ready

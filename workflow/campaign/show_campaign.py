@@ -22,7 +22,14 @@ from workflow.campaign.ledger import Attempt, RepetitionId
 from workflow.campaign.packing_text import packing_lines
 from workflow.campaign.planning.packed_campaign import PackedCampaign
 from workflow.campaign.planning.planned_trials import PlannedCampaign, ReadyTrial, RefusedTrial
-from workflow.campaign.results.campaign_tables import comparison_table, metric_table, plan_table, status_table, varied
+from workflow.campaign.results.campaign_tables import (
+    comparison_table,
+    method_text,
+    metric_table,
+    plan_table,
+    status_table,
+    varied,
+)
 from workflow.campaign.results.results_model import CampaignResults, CampaignStatus, RunningRepetition
 from workflow.campaign.violation_messages import violation_lines, violation_messages, violation_text
 from workflow.errors import EXIT_OK, Problem, RunError, to_message, to_notes
@@ -239,13 +246,7 @@ def show_results(results: CampaignResults, wide: bool = False) -> None:
         say(console, f"\n{metric.name} ({metric.of}, {metric.better} is better)", "bold")
         draw_table(console, metric_table(results, metric))
     if results.comparisons:
-        count = plural(results.tests, "comparison")
-        say(
-            console,
-            f"\ncomparisons: ratio of the medians; p of Mann–Whitney, corrected for {count} (Holm)",
-            "bold",
-            wrap=True,
-        )
+        say(console, f"\ncomparisons: {method_text(results)}", "bold", wrap=True)
         draw_table(console, comparison_table(results))
     show_messages(to_notes(results.notes), console)
 

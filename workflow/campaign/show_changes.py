@@ -36,7 +36,8 @@ def show_changes(changes: CampaignChanges, wide: bool = False) -> None:
         draw_table(console, changes_table(changes, metric))
     say(
         console,
-        f"\nratio: median of new ÷ median of base; p of Mann–Whitney, corrected for {count} (Holm)",
+        f"\nratio: median of new ÷ median of base; p of Mann–Whitney or, where it is larger, of Welch on logarithms, "
+        f"corrected for {count} (Holm)",
         "dim",
         wrap=True,
     )

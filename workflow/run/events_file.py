@@ -17,6 +17,7 @@ from workflow.formats.typed_fields import from_fields
 from workflow.formats.versions import NewerVersionError, check_version
 from workflow.run.decided_events import RunFinished
 from workflow.run.events import Event, RecordsLost, RunStarted, StreamClosed, StreamProgress
+from workflow.run.verdict_reserve import fill, release, reserve, reserved_record
 
 EVENTS_FILE = "events.jsonl"
 # Version 3 has the CPU time of stages (`stage_cpu`, and `cpu_s` of `stage_exited`), and the calls in which stages wait
@@ -69,7 +70,19 @@ def read_events(run_dir: Path) -> Iterator[Event]:
     except OSError as error:
         raise RunError(f"{run_dir}: no events: {error.strerror}", "was this run ever started?") from error
     records = (to_record(line) for line in text.split("\n")[:-1])
-    yield from to_events((record for record in records if record is not None), path)
+    finished = False
+    for event in to_events((record for record in records if record is not None), path):
+        finished = finished or isinstance(event, RunFinished)
+        yield event
+    if not finished and (verdict := reserved_verdict(run_dir)) is not None:
+        yield verdict
+
+
+def reserved_verdict(run_dir: Path) -> RunFinished | None:
+    """The verdict of a run whose disk was full at its end; None where there is none."""
+    record = reserved_record(run_dir)
+    verdict = None if record is None else from_record(record)
+    return verdict if isinstance(verdict, RunFinished) else None
 
 
 def to_events(records: Iterable[dict[str, Any]], path: Path) -> Iterator[Event]:
@@ -101,6 +114,7 @@ class EventLog:
 
     def __init__(self, run_dir: Path) -> None:
         self.path = run_dir / EVENTS_FILE
+        reserve(run_dir)
         self._problem: OSError | None = None
         self._lines = LineWriter(self.path, self._note, self._to_note)
         self._began: float | None = None
@@ -132,6 +146,8 @@ class EventLog:
             for held in self._held.values():
                 self._lines.append(to_line(held))
         self._lines.append(to_line(event))
+        if isinstance(event, RunFinished) and self._lines.is_behind:
+            fill(self.path.parent, to_line(event))
 
     def take_problem(self) -> RecordsLost | None:
         """The first error of this file as an event, once."""
@@ -144,6 +160,8 @@ class EventLog:
     def close(self) -> None:
         """Try once more to write what could not be written, and close the file."""
         self._lines.close()
+        if not self._lines.is_behind:
+            release(self.path.parent)
 
     def _write_due(self, now: float) -> None:
         interval = self._interval_s(now)

@@ -9,7 +9,7 @@ from pathlib import Path
 from workflow.formats.json_lines import Tail
 from workflow.plan.plan_model import Plan
 from workflow.run.events import Tick
-from workflow.run.events_file import EVENTS_FILE, to_events
+from workflow.run.events_file import EVENTS_FILE, reserved_verdict, to_events
 from workflow.run.lease import LeaseWatch
 from workflow.run.state import RunState, initial_state
 from workflow.run.state_reducer import fold
@@ -40,6 +40,8 @@ def follow(run_dir: Path, plan: Plan) -> Generator[RunState, None, None]:
         # Asked before the events are read: what a supervisor wrote before it died is then read in the last round.
         died = None if lives.alive or lives.lease is None else died or now
         events = list(to_events(tail.records(fresh=True), tail.path))
+        if not events and died is not None and (verdict := reserved_verdict(run_dir)) is not None:
+            events = [verdict]
         if events:
             taken = now
             state = fold(state, events)

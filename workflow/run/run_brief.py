@@ -11,7 +11,7 @@ from pathlib import Path
 from workflow.formats.json_lines import to_record
 from workflow.run.decided_events import RunFinished
 from workflow.run.events import RunStarted
-from workflow.run.events_file import EVENTS_FILE, NAMES, from_record
+from workflow.run.events_file import EVENTS_FILE, NAMES, from_record, reserved_verdict
 
 # Longer than any event.
 _TAIL = 65536
@@ -41,6 +41,8 @@ def read_brief(run_dir: Path) -> RunBrief:
     verdicts = (each for each in records if each.get("event") == NAMES[RunFinished])
     last = next(verdicts, records[-1] if records else {})
     finished, t = from_record(last), last.get("t")
+    if not isinstance(finished, RunFinished) and (reserved := reserved_verdict(run_dir)) is not None:
+        finished, t = reserved, reserved.t
     return RunBrief(
         started if isinstance(started, RunStarted) else None,
         finished if isinstance(finished, RunFinished) else None,

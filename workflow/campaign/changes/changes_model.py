@@ -38,9 +38,13 @@ class TrialChange(ResultsPart):
     ratio: float | None = Field(description="median of the new campaign ÷ median of the base")
     low: float | None = Field(description="bounds of the ratio's 95 % interval; None below 6 values a side")
     high: float | None
-    p: float | None = Field(description="of Mann–Whitney's test, two-sided; None where a side has no values")
+    p: float | None = Field(
+        description="the larger one of Mann–Whitney's test and of Welch's of the logarithms, two-sided; None where a "
+        "side has no values"
+    )
     corrected_p: float | None = Field(description="after Holm's correction for everything that is compared")
     decision: Decision = Field(description="of the new campaign; faster means better, whatever the metric is")
+    reason: str = Field("", description="why it is undecided, where that is more than noise")
 
 
 class UnmatchedTrial(ResultsPart):

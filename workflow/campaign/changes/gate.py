@@ -80,7 +80,7 @@ def decision_word(change: TrialChange, metric: MetricFacts) -> str:
             return f"undecided, no value in {side}"
     if change.base.undefined or change.new.undefined:
         return "undecided, repetitions as fast as the baseline have no value"
-    return decision_text(change.decision, metric)
+    return decision_text(change.decision, metric, change.reason)
 
 
 def _unmatched_case(name: str, kind: str, side: str, strict: bool) -> JUnitCase:

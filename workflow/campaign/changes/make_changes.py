@@ -158,6 +158,7 @@ def _changes(facts: Sequence[MetricFacts], trials: Sequence[str], before: _Side,
                 p=verdict.p,
                 corrected_p=verdict.corrected_p,
                 decision=verdict.decision,
+                reason=verdict.reason,
             )
         )
     return found

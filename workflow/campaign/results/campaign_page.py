@@ -6,7 +6,7 @@ import base64
 import shlex
 from pathlib import Path
 
-from workflow.campaign.results.campaign_tables import comparison_table, metric_table, status_table
+from workflow.campaign.results.campaign_tables import comparison_table, method_text, metric_table, status_table
 from workflow.campaign.results.picture_canvas import ResultsPicture
 from workflow.campaign.results.results_model import CampaignResults, CampaignStatus
 from workflow.campaign.results.results_pictures import COMPARISONS, make_pictures
@@ -55,6 +55,7 @@ def make_page(results: CampaignResults, pictures: list[ResultsPicture], shown: T
         key_facts=[fact for fact in facts if fact.value],
         metrics=[(metric, metric_table(results, metric)) for metric in results.metrics],
         comparisons=comparison_table(results),
+        method=method_text(results),
         trials=status_table(status),
         ratios=[each for each in drawn if each[0].name == COMPARISONS],
         pictures=[each for each in drawn if each[0].name != COMPARISONS],

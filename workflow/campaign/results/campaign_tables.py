@@ -17,7 +17,7 @@ from workflow.campaign.results.results_model import (
     TrialResult,
 )
 from workflow.campaign.statistics.verdicts import Decision
-from workflow.formatting import NOTHING, duration, moment, rate, size, three_figures
+from workflow.formatting import NOTHING, duration, moment, plural, rate, size, three_figures
 from workflow.report.show.text_table import (
     Column,
     Table,
@@ -129,18 +129,31 @@ def comparison_table(results: CampaignResults) -> Table:
         number_column("ratio", lambda each: NOTHING if each.ratio is None else three_figures(each.ratio)),
         number_column("95 % interval", lambda each: ratio_interval(each.ratio, each.low, each.high), gives_way=2),
         number_column("p", lambda each: p_text(each.corrected_p), gives_way=1),
-        state_column("verdict", lambda each: decision_text(each.decision, facts[each.metric])),
+        state_column("verdict", lambda each: decision_text(each.decision, facts[each.metric], each.reason)),
     ]
     return make_table(columns, results.comparisons)
 
 
-def decision_text(decision: Decision, metric: MetricFacts) -> str:
+def decision_text(decision: Decision, metric: MetricFacts, reason: str = "") -> str:
     """`faster`, or for what is no time or rate `better`; with the threshold where the medians are the same."""
+    if reason:
+        return f"{decision}: {reason}"
     if decision == "same":
         return f"same within {metric.threshold * 100:g} %"
     if metric.unit in ("s", "B/s") or decision == "undecided":
         return decision
     return "better" if decision == "faster" else "worse"
+
+
+def method_text(results: CampaignResults) -> str:
+    """What the ratios and p are: `median of the ratios within 10 blocks; p of the sign test, corrected for …`."""
+    count = plural(results.tests, "comparison")
+    tests = {each.test for each in results.comparisons if each.test is not None}
+    if tests == {"pairs"}:
+        text = "median of the ratios within blocks; p of the sign test over the blocks"
+    else:
+        text = "ratio of the medians; p of Mann–Whitney or, where it is larger, of Welch on logarithms"
+    return f"{text}, corrected for {count} (Holm)"
 
 
 def p_text(p: float | None) -> str:

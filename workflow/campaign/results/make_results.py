@@ -12,6 +12,7 @@ from workflow.campaign.campaign_directory import Schedule, ScheduledTrial
 from workflow.campaign.file.campaign_spec import CampaignSpec, ComparisonRequest
 from workflow.campaign.file.load_campaign import same, values_of
 from workflow.campaign.ledger import Attempt, History
+from workflow.campaign.results.like_rates import UNLIKE, is_like
 from workflow.campaign.results.missing_figures import why_unknown
 from workflow.campaign.results.mixtures import mixture_notes
 from workflow.campaign.results.results_model import (
@@ -29,11 +30,13 @@ from workflow.campaign.results.trial_violations import trial_violations
 from workflow.campaign.results.turns import beside
 from workflow.campaign.statistics.median_interval import FEWEST, median_interval
 from workflow.campaign.statistics.outliers import outliers
+from workflow.campaign.statistics.significance import choose_test
 from workflow.campaign.statistics.verdicts import TwoSamples, decide_together
 from workflow.formatting import plural
 from workflow.report_figures import to_figure_name
 from workflow.run.run_directory import RUNS
 
+NOT_IN_TURNS = "not measured in turns"
 BUSY = 2.0
 """Load average per core above which the report says so."""
 
@@ -150,7 +153,10 @@ def compared_keys(spec: CampaignSpec, trials: Sequence[ScheduledTrial]) -> list[
 def count_comparisons(spec: CampaignSpec, trials: Sequence[ScheduledTrial]) -> int:
     """How many tests the report makes: Holm's correction grows with it."""
     return sum(
-        len(make_pairs(spec, request, trials)) * len(request.metrics or spec.metrics) for request in spec.comparisons
+        is_like(spec.metrics[metric].of, pair.trial, pair.reference)
+        for request in spec.comparisons
+        for pair in make_pairs(spec, request, trials)
+        for metric in request.metrics or spec.metrics
     )
 
 
@@ -170,13 +176,15 @@ def _others(parameters: Mapping[str, object], keys: frozenset[str]) -> dict[str,
 
 
 def _trial_result(trial: ScheduledTrial, metric: MetricFacts, repetitions: Sequence[Measured]) -> TrialResult:
-    values = [each.figures[metric.of] for each in repetitions if metric.of in each.figures]
+    known = [each for each in repetitions if metric.of in each.figures]
+    values = [each.figures[metric.of] for each in known]
     middle, low, high = median_interval(values) if values else (None, None, None)
     return TrialResult(
         trial=trial.key,
         parameters=trial.parameters,
         metric=metric.name,
         values=values,
+        repetitions=[each.number for each in known],
         outliers=outliers(values) if values else [],
         undefined=sum(metric.of in each.undefined for each in repetitions),
         median=middle,
@@ -230,12 +238,22 @@ def _comparisons(
     for metric, pair in asked:
         of_one, of_other = sides[pair.trial.key, pair.reference.key]
         both.append((_trial_result(pair.trial, metric, of_one), _trial_result(pair.reference, metric, of_other)))
+    test = choose_test(spec.repetitions, count_comparisons(spec, trials))
+    like = [is_like(metric.of, pair.trial, pair.reference) for metric, pair in asked]
     samples = [
-        TwoSamples(mine.values, other.values, mine.is_whole and other.is_whole, metric.threshold, metric.better)
-        for (metric, _), (mine, other) in zip(asked, both, strict=True)
+        TwoSamples(
+            mine.values,
+            other.values,
+            alike and mine.is_whole and other.is_whole,
+            metric.threshold,
+            metric.better,
+            mine.pairs_with(other) if test == "pairs" else None,
+        )
+        for (metric, _), (mine, other), alike in zip(asked, both, like, strict=True)
     ]
     found = []
-    for (metric, pair), (mine, other), verdict in zip(asked, both, decide_together(samples), strict=True):
+    verdicts = decide_together(samples)
+    for (metric, pair), (mine, other), alike, verdict in zip(asked, both, like, verdicts, strict=True):
         turns = found_beside[pair.trial.key, pair.reference.key].in_turns
         found.append(
             ComparisonResult(
@@ -247,9 +265,11 @@ def _comparisons(
                 count=len(mine.values),
                 count_against=len(other.values),
                 **verdict.ratio._asdict(),
+                test=verdict.test,
                 p=verdict.p,
                 corrected_p=verdict.corrected_p,
                 decision="undecided" if turns is False else verdict.decision,
+                reason=UNLIKE if not alike else NOT_IN_TURNS if turns is False else verdict.reason,
                 in_turns=turns,
             )
         )

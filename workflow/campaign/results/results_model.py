@@ -10,6 +10,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from workflow.campaign.file.campaign_spec import Scaling
+from workflow.campaign.statistics.significance import Test
 from workflow.campaign.statistics.verdicts import Decision
 from workflow.errors import EXIT_OK, EXIT_RUN_FAILED, EXIT_VIOLATED
 from workflow.report_figures import Better
@@ -40,6 +41,9 @@ class TrialResult(ResultsPart):
     parameters: dict[str, object]
     metric: str
     values: list[float] = Field(description="of the measured repetitions that succeeded, in their order")
+    repetitions: list[int] = Field(
+        default_factory=list, description="the number of the repetition of each value: those of one number are a block"
+    )
     outliers: list[bool] = Field(description="which of these are far from the others; they are not removed")
     undefined: int = Field(
         0,
@@ -55,6 +59,12 @@ class TrialResult(ResultsPart):
         """Whether there are values, and none was left out for being what it is: then it can be compared."""
         return bool(self.values) and not self.undefined
 
+    def pairs_with(self, other: TrialResult) -> list[tuple[float, float]]:
+        """The values of both from each block that has both."""
+        theirs = dict(zip(other.repetitions, other.values, strict=True))
+        mine = zip(self.repetitions, self.values, strict=True)
+        return [(value, theirs[number]) for number, value in mine if number in theirs]
+
 
 class ComparisonResult(ResultsPart):
     """One metric of two trials that differ in one key, or in keys of `zip` that change together."""
@@ -66,12 +76,20 @@ class ComparisonResult(ResultsPart):
     at: dict[str, object] = Field(description="the values of the other keys, which both have")
     count: int
     count_against: int
-    ratio: float | None = Field(description="median ÷ median of `against`")
+    ratio: float | None = Field(
+        description="in pairs: the median of the ratios within the blocks; by ranks: median ÷ median of `against`"
+    )
     low: float | None = Field(description="bounds of the ratio's 95 % interval; None below 6 values a side")
     high: float | None
-    p: float | None = Field(description="of Mann–Whitney's test, two-sided; None where a side has no values")
+    test: Test | None = Field(
+        None,
+        description="pairs: the sign test over the blocks; ranks: Mann–Whitney's, and Welch's of the logarithms; None: "
+        "not tested",
+    )
+    p: float | None = Field(description="of the test, two-sided; None where it was not tested")
     corrected_p: float | None = Field(description="after Holm's correction for all comparisons of this report")
     decision: Decision = Field(description="faster means better, whatever the metric is")
+    reason: str = Field("", description="why it is undecided, where that is more than noise")
     in_turns: bool | None = Field(
         None,
         description="whether both trials were measured in turns, so that a drift of the machine affected both alike; "

@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import NamedTuple
 
 from workflow.campaign.campaign_directory import Schedule, ScheduledTrial
 from workflow.campaign.file.campaign_spec import CampaignSpec
 from workflow.campaign.ledger import Attempt, History, RepetitionId
 from workflow.report_figures import PERCEIVED, to_figure_name
+
+
+class WithoutIo(NamedTuple):
+    """What a stage does in its trial's baseline, medians of the repetitions: it may write a little there, too."""
+
+    time_s: float
+    bytes: float
 
 
 @dataclass(frozen=True)
@@ -39,7 +47,7 @@ def of_attempts(
     trial: ScheduledTrial, attempts: Mapping[RepetitionId, Attempt], spec: CampaignSpec, history: History
 ) -> list[Measured]:
     """What these attempts of a trial measured, which succeeded."""
-    quiet = _baseline_times(trial, spec, history)
+    quiet = _baselines(trial, spec, history)
     found = []
     for identity, attempt in attempts.items():
         perceived = _perceived(attempt.figures, quiet)
@@ -64,11 +72,12 @@ def all_repetitions(key: str, spec: CampaignSpec) -> Iterator[RepetitionId]:
     yield from (RepetitionId(key, number) for number in range(1, spec.repetitions + 1))
 
 
-def _baseline_times(trial: ScheduledTrial, spec: CampaignSpec, history: History) -> dict[str, float]:
-    """Stage → its median wall time without I/O, over the measured repetitions of the trial's baseline."""
+def _baselines(trial: ScheduledTrial, spec: CampaignSpec, history: History) -> dict[str, WithoutIo]:
+    """Stage → what it does without I/O, over the measured repetitions of the trial's baseline."""
     if not trial.baseline:
         return {}
     times: dict[str, list[float]] = {}
+    written: dict[str, list[float]] = {}
     for identity in all_repetitions(trial.baseline, spec):
         attempt = history.ended.get(identity)
         if identity.warmup or attempt is None or attempt.state != "succeeded":
@@ -77,19 +86,22 @@ def _baseline_times(trial: ScheduledTrial, spec: CampaignSpec, history: History)
             figure = to_figure_name(name)
             if figure is not None and figure.section == "stages" and figure.field == "wall_s":
                 times.setdefault(figure.name, []).append(value)
-    return {stage: median(values) for stage, values in times.items()}
+                volume = attempt.figures.get(f"stages.{figure.name}.bytes_out", 0.0)
+                written.setdefault(figure.name, []).append(volume)
+    return {stage: WithoutIo(median(values), median(written[stage])) for stage, values in times.items()}
 
 
-def _perceived(figures: Mapping[str, float], quiet: Mapping[str, float]) -> dict[str, float | None]:
-    """Perceived throughput of each stage: bytes written ÷ (its time − that without I/O).
+def _perceived(figures: Mapping[str, float], quiet: Mapping[str, WithoutIo]) -> dict[str, float | None]:
+    """Perceived throughput of each stage: (bytes written − those of the baseline) ÷ (its time − that of the baseline).
 
-    Poeschel et al. 2021 (arXiv:2107.06108) define it so; it is a lower bound of the real throughput. None where the
-    difference is not positive: the throughput was higher than any that the times can tell.
+    Poeschel et al. 2021 (arXiv:2107.06108) define it so; it is a lower bound of the real throughput. What the baseline
+    writes is in its time, so that it is in neither difference. None where the difference of the times is not positive:
+    the throughput was higher than any that the times can tell.
     """
     found: dict[str, float | None] = {}
-    for stage, time_without in quiet.items():
+    for stage, without in quiet.items():
         count, time = figures.get(f"stages.{stage}.bytes_out"), figures.get(f"stages.{stage}.wall_s")
-        if count and time is not None:
-            added_s = time - time_without
-            found[f"stages.{stage}.{PERCEIVED}"] = count / added_s if added_s > 0 else None
+        if count is not None and count > without.bytes and time is not None:
+            added_s = time - without.time_s
+            found[f"stages.{stage}.{PERCEIVED}"] = (count - without.bytes) / added_s if added_s > 0 else None
     return found

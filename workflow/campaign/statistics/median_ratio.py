@@ -1,4 +1,4 @@
-"""How much larger one median is than another: their ratio with a bootstrap interval, as the size of an effect."""
+"""How much larger one sample is than another, as a ratio with an interval: the size of an effect."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from statistics import median
 from typing import NamedTuple
 
-from workflow.campaign.statistics.median_interval import CONFIDENCE, FEWEST
+from workflow.campaign.statistics.median_interval import CONFIDENCE, FEWEST, median_interval
 
 RESAMPLES = 10_000
 
 
 class MedianRatio(NamedTuple):
-    """Ratio of two medians and the bounds of its interval; None where it is not known."""
+    """Ratio of two medians, or median of ratios, and the bounds of its interval; None where it is not known."""
 
     ratio: float | None
     low: float | None
@@ -42,3 +42,17 @@ def median_ratio(values: Sequence[float], reference: Sequence[float], seed: int 
     tail = (1 - CONFIDENCE) / 2
     low, high = np.quantile(above / below, [tail, 1 - tail])
     return MedianRatio(ratio, float(low), float(high))
+
+
+def paired_ratio(pairs: Sequence[tuple[float, float]]) -> MedianRatio:
+    """The median of the ratios within pairs, with the interval of a median: of logarithms, so that 2 and 1/2 are alike.
+
+    No ratio where a value is not positive, unless all are equal: then it is 1. No interval of fewer than 6 pairs.
+    """
+    if len(pairs) >= FEWEST and len({value for pair in pairs for value in pair}) == 1:
+        return MedianRatio(1.0, 1.0, 1.0)
+    if not pairs or min(value for pair in pairs for value in pair) <= 0:
+        return MedianRatio(None, None, None)
+    middle, low, high = median_interval([math.log(one / other) for one, other in pairs])
+    bounds = (None if bound is None else math.exp(bound) for bound in (low, high))
+    return MedianRatio(math.exp(middle), *bounds)

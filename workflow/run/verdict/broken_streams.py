@@ -7,6 +7,8 @@ the reader up. A program reports a step when it has ended, so that counts differ
 
 from __future__ import annotations
 
+import re
+
 from workflow.formatting import plural
 from workflow.run.state import EndState, RunState, lets_go_on
 
@@ -33,6 +35,17 @@ def losses(state: RunState, reader: str | None = None) -> list[str]:
         for name in stream.readers
         if reader in (None, name) and (count := state.untaken(stream.name, name))
     ]
+
+
+def with_all_losses(state: RunState, text: str) -> str:
+    """A reason with the counts of now: a writer goes on for a while after the reason of the stop has been found."""
+    for stream in state.plan.streams:
+        for name in stream.readers:
+            if count := state.untaken(stream.name, name):
+                writer = state.writer(stream.name)
+                then = rf"\d+ of \d+ steps? of {re.escape(stream.name)} never arrived at {re.escape(name)}(?![\w-])"
+                text = re.sub(then, _loss(count, writer, name), text)
+    return text
 
 
 def gone_reader(state: RunState, writer: str) -> str | None:

@@ -11,7 +11,7 @@ from workflow.launch.rank_ends import SchedulerCause, is_of_scheduler
 from workflow.run.decided_events import RunCause, RunFinished
 from workflow.run.events import NodeLost
 from workflow.run.state import RunState
-from workflow.run.verdict.broken_streams import losses
+from workflow.run.verdict.broken_streams import losses, with_all_losses
 from workflow.run.verdict.end_causes import OUTER, first_end, loss_text
 from workflow.run.verdict.failure_origin import live_writers
 from workflow.run.verdict.scheduler_words import cause_said, is_ending, is_going_on, job_text, quoted
@@ -39,9 +39,8 @@ def make_verdict(state: RunState, t: float) -> RunFinished:
         return RunFinished(t, "failed", EXIT_RUN_FAILED, reason, "", cause, words)
     if state.interrupted and not state.culprit:
         return RunFinished(t, "interrupted", EXIT_INTERRUPTED, state.reason, "", state.cause, words)
-    return RunFinished(
-        t, "failed", EXIT_RUN_FAILED, with_transport(state, state.reason), state.culprit, state.cause, words
-    )
+    reason = with_transport(state, with_all_losses(state, state.reason))
+    return RunFinished(t, "failed", EXIT_RUN_FAILED, reason, state.culprit, state.cause, words)
 
 
 def job_end(state: RunState) -> tuple[SchedulerCause, str] | None:

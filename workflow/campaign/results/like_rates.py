@@ -1,0 +1,20 @@
+"""Whether the same figure of two trials is of the same thing: the rate of a file is not that of a stream. Pure."""
+
+from __future__ import annotations
+
+from workflow.campaign.campaign_directory import ScheduledTrial
+from workflow.report_figures import to_figure_name
+
+UNLIKE = "a file and a stream"
+_STREAMS = ("SST", "SSC")
+# Of a file, how fast steps are written, into memory perhaps; of a stream, how fast they are written and taken.
+_RATES = ("throughput", "transfer_rate")
+
+
+def is_like(metric: str, trial: ScheduledTrial, reference: ScheduledTrial) -> bool:
+    """Whether a metric of two trials can be compared; also where the engine of a stream is not known."""
+    figure = to_figure_name(metric)
+    if figure is None or figure.section != "streams" or figure.field not in _RATES:
+        return True
+    engines = [each.engines[figure.name] for each in (trial, reference) if figure.name in each.engines]
+    return len({engine in _STREAMS for engine in engines}) < 2
