@@ -54,6 +54,9 @@ from workflow.run.verdict.stall_detection import Silences, find_silences, find_s
 from workflow.run.verdict.tap_failures import can_be_ended, failed_taps
 from workflow.run.verdict.wait_diagnosis import next_settled
 
+# A SIGTERM that follows the stop so soon was sent with it.
+_TOGETHER_S = 2.0
+
 
 def step(state: RunState, *events: Event) -> tuple[RunState, list[Action]]:
     """The state after these events with all that follows from it, and the actions to take, in order.
@@ -65,7 +68,7 @@ def step(state: RunState, *events: Event) -> tuple[RunState, list[Action]]:
         return turn.state, []
     for event in events:
         if isinstance(event, Interrupted):
-            _interrupt(turn)
+            _interrupt(turn, event.signal)
         if isinstance(event, ProofTaken) and event.state == "refused" and turn.state.stopping is None:
             turn.decide(StopRequested(turn.t, to_refusal(event), event.stage))
         if isinstance(event, Requested):
@@ -99,14 +102,22 @@ def wake_at(state: RunState) -> float | None:
     return min(due + ([] if state.stop_at is None else [state.stop_at]), default=None)
 
 
-def _interrupt(turn: Turn) -> None:
-    if turn.state.stopping is not None:
-        kill_all(turn)
-        return
-    if turn.state.interrupted == "SIGTERM":
+def _interrupt(turn: Turn, number: str = "") -> None:
+    """Stop the run; at the second time at once. Schedulers send SIGTERM to a job's script and to its processes, and
+    scripts pass it on: what comes together is one request."""
+    if number == "SIGTERM":
         ask_scheduler(turn)
+    if turn.state.stopping is not None:
+        is_another = turn.state.reason != _interrupted_by("SIGTERM") or number != "SIGTERM"
+        if is_another or turn.t - turn.state.stopping >= _TOGETHER_S:
+            kill_all(turn)
+        return
     if turn.state.failing is None:
-        turn.decide(StopRequested(turn.t, f"interrupted by {turn.state.interrupted}"))
+        turn.decide(StopRequested(turn.t, _interrupted_by(turn.state.interrupted)))
+
+
+def _interrupted_by(what: str) -> str:
+    return f"interrupted by {what}"
 
 
 def _check_nodes(turn: Turn, events: Sequence[Event]) -> None:
