@@ -251,7 +251,9 @@ class Plan(PlanPart):
     expectations: list[ExpectationPlan] = Field(
         default_factory=list, description="compared with the report when the run has succeeded"
     )
-    proof: ProofPolicy | ProofByAspect = Field("strict", description="what a placement that differs from the plan does to the run")
+    proof: ProofPolicy | ProofByAspect = Field(
+        "strict", description="what a placement that differs from the plan does to the run"
+    )
     reasons: dict[str, str] = Field(default_factory=dict, description="key → why it has its value")
     advice: list[str] = Field(default_factory=list, description="what a careful colleague would mention")
 

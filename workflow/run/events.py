@@ -43,8 +43,8 @@ class RunStarted(Event):
 class ProofTaken(Event):
     """The placement was compared with the plan before the stages start (proof.json has all of it).
 
-    `state`: `proved`, `differs` (warnings only), `refused`. `differences` are texts for users, errors first; `stage` and
-    `aspect`, a key of `proof:`, are those of the first.
+    `state`: `proved`, `differs` (warnings only), `refused`. `differences` are texts for users, errors first; `stage`
+    and `aspect`, a key of `proof:`, are those of the first.
     """
 
     state: Literal["proved", "differs", "refused"]

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 from workflow.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED
+from workflow.formats.job_end_file import JobEnd, read_job_end
 from workflow.run.detached import OUTPUT_FILE
 from workflow.run.job_record import JobRecord, write_job
 from workflow.run.late_verdict import write_late_verdict
@@ -87,6 +88,9 @@ def settle_job(
         lives = dead or examine_leases([run_dir])[0]
         if lives.alive or read_brief(run_dir).finished is not None:
             return tracker.text
+        if (by_guard := read_job_end(run_dir)) is not None:
+            write_late_verdict(run_dir, lives, "failed", EXIT_RUN_FAILED, _ended_text(by_guard, lives), "node_lost")
+            return tracker.text
         if (end := tracker.end(time.monotonic())) is not None:
             if write_job_verdict(run_dir, tracker, end, lives):
                 return tracker.text
@@ -97,9 +101,20 @@ def settle_job(
         time.sleep(_PAUSE_S)
 
 
+def _ended_text(by_guard: JobEnd, lives: Liveness) -> str:
+    """Why a run has failed whose supervisor is lost, and what was done about its job."""
+    host = "" if lives.lease is None else f" on {lives.lease.host}"
+    lost = f"node lost: no heartbeat of the supervisor{host} for {by_guard.silent_s:.0f} s"
+    if by_guard.problem:
+        return f"{lost}; the guard on {by_guard.host} could not cancel {by_guard.job}: {by_guard.problem}"
+    return f"{lost}; the guard on {by_guard.host} has cancelled {by_guard.job}"
+
+
 def write_job_verdict(run_dir: Path, tracker: JobTracker, end: str, lives: Liveness) -> bool:
     """Write the verdict of a run whose job has ended without one. Returns whether it was written: not while its
     supervisor lives. Raises OSError."""
+    if (by_guard := read_job_end(run_dir)) is not None:  # the scheduler says only that it was cancelled
+        return write_late_verdict(run_dir, lives, "failed", EXIT_RUN_FAILED, _ended_text(by_guard, lives), "node_lost")
     why = "before its supervisor started" if lives.lease is None else lives.text
     said = [line for line in last_lines(run_dir / OUTPUT_FILE, _SHOWN_LINES) if line.strip()]
     text = f"{end}; {why}" + (f": {' / '.join(said)}" if said else "")

@@ -11,7 +11,13 @@ from workflow.report.report_model import RunLine, RunVerdict
 from workflow.run.job_record import JobRecord, read_job, received_job
 from workflow.run.lease import Liveness, examine_leases
 from workflow.run.run_brief import RunBrief, read_brief
-from workflow.run.run_directory import PLAN_FILE
+from workflow.run.run_directory import PLAN_FILE, RUNS
+
+
+def list_named_runs(run_dirs: Sequence[Path]) -> list[RunLine]:
+    """As `list_runs`; runs that are not below `runs/` are called by their paths, as the other verbs take them."""
+    lines = zip(run_dirs, list_runs(run_dirs), strict=True)
+    return [line if run.parent == Path(RUNS) else line.model_copy(update={"name": str(run)}) for run, line in lines]
 
 
 def list_runs(run_dirs: Sequence[Path]) -> list[RunLine]:
