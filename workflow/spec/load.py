@@ -48,6 +48,8 @@ class Loaded:
     origins: Origins = field(repr=False)
     options: tuple[str, ...] = ()
     """What was laid over the file, as options of `wf run`."""
+    python: str = ""
+    """The Python that executes components, absolute; empty: that of wf."""
 
 
 def load_pipeline(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -45,7 +46,9 @@ def _to_line(run_dir: Path, brief: RunBrief, lives: Liveness | None) -> RunLine:
     else:
         state, reason = ("running", "") if lives.alive else ("lost", lives.text)
     host = begin.host if begin else lives.lease.host if lives and lives.lease else ""
-    wall_s = max(0.0, brief.t - started) if started is not None and brief.t is not None else None
+    # The last event of a run that goes on may be of long ago.
+    last = time.time() if state == "running" else brief.t
+    wall_s = max(0.0, last - started) if started is not None and last is not None else None
     return RunLine(
         name=run_dir.name,
         state=state,

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from workflow.formatting import duration
 from workflow.run.decided_events import StageSilent
 from workflow.run.state import EndState, RunState, RunWarning
+from workflow.run.verdict.tap_failures import tap_warnings
 from workflow.run.verdict.wait_diagnosis import diagnose
 
 
@@ -72,14 +73,15 @@ def find_stalls(state: RunState, silences: Silences, before: float, t: float) ->
 def warning_text(warning: RunWarning) -> str:
     """The warning in words: `no step for 20 min: saxs waits for step 41 of atoms; md has been computing for …`."""
     if isinstance(warning, StageSilent):
-        return f"no step for {duration(warning.t - warning.since)}: {warning.diagnosis}"
+        what = "sign of work" if warning.left else "step"
+        return f"no {what} for {duration(warning.t - warning.since)}: {warning.diagnosis}"
     return warning.text
 
 
 def present_warnings(state: RunState) -> list[str]:
-    """The warnings of stages that still run and have made no step since."""
+    """The warnings of stages that still run and have made no step since, and of taps that have failed."""
     silent = (stage.silence for stage in state.stages.values() if stage.silence is not None and stage.runs)
-    return [warning_text(warning) for warning in silent]
+    return [*(warning_text(warning) for warning in silent), *tap_warnings(state)]
 
 
 def _stall(state: RunState, name: str, since: float, t: float) -> Stall:
