@@ -139,3 +139,10 @@ def test_when_to_stop() -> None:
     assert plan_stop(asking(300), allocation(700), 100) == [StopPlanned(100, 400, 700)]
     assert plan_stop(asking(300), allocation(160), 100) == [StopPlanned(100, 154, 160)], "for a longer job"
     assert [default_grace_s(walltime) for walltime in (60, 1200, 86400)] == [6, 120, 120]
+
+
+def test_sigterm_that_a_script_passes_on_is_the_same_one() -> None:
+    run = planned().feed(Interrupted(100, "SIGTERM")).feed(Interrupted(100.5, "SIGTERM"))
+    assert signal.SIGKILL not in {number for _, _, number in run.signals}
+    run.feed(Interrupted(103, "SIGTERM"))
+    assert signal.SIGKILL in {number for _, _, number in run.signals}

@@ -11,12 +11,13 @@ from tests.support.chains import chain
 from tests.support.imagined_run import Run, verdict_of
 from workflow.run.events import Interrupted, ProofTaken
 from workflow.run.nodes.node_watch import RankSeen
-from workflow.run.proof.compare_placement import compare_placement
+from workflow.run.proof.compare_placement import PlacementDifference, compare_placement, under_policy
 from workflow.run.proof.planned_ranks import Company, PlannedStage
 from workflow.run.proof.probe_answers import NodeFound, RankFound, parse_answer
 from workflow.run.proof.proof_deadlines import ProofDeadlines
 from workflow.run.proof.rank_watch import RankWatch
 from workflow.run.proof.smoke_results import SmokeOutput, judge_smoke, other_transport, untested
+from workflow.spec.models.pipeline import ProofByAspect, ProofPolicy
 
 # Two stages of four ranks on two nodes of eight cores, with two cores for each rank; `saxs` has the upper half.
 MD = PlannedStage("md", 4, 2, 2, ["n1", "n2"], [[0, 1], [2, 3]], 2, True)
@@ -341,3 +342,37 @@ def test_topology_is_worked_out_once_for_all_nodes_that_are_alike(monkeypatch: p
     plan = replace(MD, ranks=1000, nodes=500, hosts=hosts)
     assert compare_placement([plan], as_planned(plan), nodes, BOTH) == []
     assert len(calls) == 5, "all processors, the cores of two ranks, and two halves: caches and NUMA domains are alike"
+
+
+NO_STEP = PlacementDifference("error", "md", "stream atoms: no step crossed from n1 to n3", "streams")
+UNBOUND = PlacementDifference("error", "md", "rank 0 of md may use all cores", "binding")
+ABSENT = PlacementDifference("error", "md", "3 of 4 ranks of md answered", "placement")
+
+
+@pytest.mark.parametrize(
+    ("proof", "left"),
+    [
+        ("strict", {"streams": "error", "binding": "error", "placement": "error"}),
+        ("warn", {"streams": "error", "binding": "warning", "placement": "warning"}),
+        (ProofByAspect(binding="warn"), {"streams": "error", "binding": "warning", "placement": "error"}),
+        (ProofByAspect(streams="warn"), {"streams": "warning", "binding": "error", "placement": "error"}),
+        (ProofByAspect(streams="off"), {"binding": "error", "placement": "error"}),
+    ],
+)
+def test_a_stream_that_does_not_cross_is_a_warning_only_where_streams_are_named(
+    proof: ProofPolicy | ProofByAspect, left: dict[str, str]
+) -> None:
+    found = under_policy([NO_STEP, UNBOUND, ABSENT], proof)
+    assert {each.aspect: each.level for each in found} == left
+
+
+def test_what_ranks_may_use_is_their_binding_and_where_they_are_their_placement() -> None:
+    unbound = compare_placement([MD], with_rank(MD, 0, cores=tuple(range(8))), NODES, BOTH)
+    assert {each.aspect for each in unbound} == {"binding"}
+    moved = compare_placement([MD], with_rank(MD, 0, host="n3"), NODES, BOTH)
+    assert {each.aspect for each in moved} == {"placement"}
+
+
+def test_a_refusal_names_the_aspect_that_would_let_the_run_start() -> None:
+    run = proving().feed(ProofTaken(1, "refused", 4, 12, 0.8, [NO_STEP.text], "md", "streams"))
+    assert verdict_of(run)[2].endswith("(to start all the same: `--set proof.streams=warn`)")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -12,7 +14,7 @@ from workflow.launch.rank_ends import EndCause, is_of_scheduler
 from workflow.run.events import SchedulerSaid
 from workflow.run.processes.scheduler_question import Answer, SchedulerQuestion, command_of, to_answer
 from workflow.run.verdict.scheduler_words import cause_said, job_text
-from workflow.site.allocation.scheduler_query import QueryError
+from workflow.site.allocation.scheduler_query import QueryError, ask
 
 SLURM = "JobId=12 JobName=wf UserId=root(0) JobState={} Reason={} Dependency=(null) Requeue=0 NodeList=n[1-4]"
 
@@ -93,3 +95,29 @@ def test_nobody_is_asked_where_there_are_no_jobs() -> None:
 def _answer(question: SchedulerQuestion) -> Answer | None:
     question.ask()
     return question._answers.get(timeout=10)
+
+
+def test_a_question_that_was_ended_is_asked_again() -> None:
+    asked: list[Sequence[str]] = []
+
+    def query(command: Sequence[str]) -> str:
+        asked.append(command)
+        if len(asked) == 1:
+            raise QueryError("scontrol failed with exit code -15: no message")
+        return SLURM.format("CANCELLED", "None")
+
+    assert _answer(SchedulerQuestion("slurm", "12", query)) == Answer("CANCELLED", "JobState=CANCELLED Reason=None")
+
+
+def test_a_question_is_asked_outside_of_the_session_that_is_ended() -> None:
+    assert int(ask(["sh", "-c", "ps -o sid= -p $$"])) != os.getsid(0)
+
+
+@pytest.mark.parametrize(("due", "word"), [("", "CANCELLED"), (" DUE TO PREEMPTION", "PREEMPTED")])
+def test_while_a_job_is_ended_the_file_of_its_errors_says_why(due: str, word: str, tmp_path: Path) -> None:
+    errors = tmp_path / "12.err"
+    line = f"*** JOB 12 ON n1 CANCELLED AT 2026-05-01T12:00:00{due} ***"
+    errors.write_text(f"a program's line\nslurmstepd-n1: error: {line}\n")
+    answer = to_answer("slurm", f"{SLURM.format('COMPLETING', 'None')} StdErr={errors} StdIn=/dev/null")
+    assert answer == Answer(f"COMPLETING, {word}", f"JobState=COMPLETING Reason=None, {line}")
+    assert cause_said(SchedulerSaid(1, "12", answer.state)) == ("preempted" if due else "cancelled")

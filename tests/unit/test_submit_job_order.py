@@ -56,8 +56,10 @@ def test_slurm() -> None:
     )
     body = text.partition("module load x\n")[2].splitlines()
     assert body[0] == "cd /runs/a-1"
-    assert body[1] == "trap : TERM USR1"
-    assert body[4].endswith("/usr/bin/python -m workflow.run.supervisor /runs/a-1 ")
+    assert body[1] == "trap : USR1"
+    (start,) = (line for line in body if "single_launch.sh" in line)
+    assert start.endswith("/usr/bin/python -m workflow.run.supervisor /runs/a-1 &")
+    assert "#SBATCH -e /runs/a-1/psij/slurm/%j.err" in text
     assert subprocess.run(["bash", "-n"], input=text, text=True).returncode == 0
 
 

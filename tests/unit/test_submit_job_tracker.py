@@ -92,3 +92,10 @@ def test_the_id_of_a_job_is_learned_from_the_first_answer() -> None:
 
 def test_questions_become_rare() -> None:
     assert list(islice(pauses_s(), 8)) == [2, 4, 8, 16, 32, 60, 60, 60]
+
+
+def test_a_job_that_was_cancelled_says_so_as_the_cause_of_its_run() -> None:
+    assert after((0, says("12|CANCELLED|None"))).cause == "cancelled"
+    assert after((0, says("12|NODE_FAIL|None"))).cause == "node_lost"
+    assert after((0, says("12|FAILED|2:0"))).cause is None
+    assert after((0, says("12|RUNNING|None"))).cause is None

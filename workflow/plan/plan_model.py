@@ -15,7 +15,7 @@ from workflow.formats.sides import Side
 from workflow.launch.launchers import known_launcher
 from workflow.spec.expectations import Comparator
 from workflow.spec.models.config_dialect import Dialect
-from workflow.spec.models.pipeline import Deadlines, ProofPolicy, Queue, StopSignal, TypeAndShape
+from workflow.spec.models.pipeline import Deadlines, ProofByAspect, ProofPolicy, Queue, StopSignal, TypeAndShape
 from workflow.sst_transports import Transport
 
 PLAN_VERSION = 3
@@ -253,7 +253,9 @@ class Plan(PlanPart):
     expectations: list[ExpectationPlan] = Field(
         default_factory=list, description="compared with the report when the run has succeeded"
     )
-    proof: ProofPolicy = Field("strict", description="what a placement that differs from the plan does to the run")
+    proof: ProofPolicy | ProofByAspect = Field(
+        "strict", description="what a placement that differs from the plan does to the run"
+    )
     reasons: dict[str, str] = Field(default_factory=dict, description="key → why it has its value")
     advice: list[str] = Field(default_factory=list, description="what a careful colleague would mention")
 

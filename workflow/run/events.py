@@ -43,8 +43,8 @@ class RunStarted(Event):
 class ProofTaken(Event):
     """The placement was compared with the plan before the stages start (proof.json has all of it).
 
-    `state`: `proved`, `differs` (warnings only), `refused`. `differences` are texts for users, errors first; `stage` is
-    that of the first.
+    `state`: `proved`, `differs` (warnings only), `refused`. `differences` are texts for users, errors first; `stage`
+    and `aspect`, a key of `proof:`, are those of the first.
     """
 
     state: Literal["proved", "differs", "refused"]
@@ -53,6 +53,7 @@ class ProofTaken(Event):
     seconds: float
     differences: list[str] = field(default_factory=list)
     stage: str = ""
+    aspect: str = ""
 
 
 @dataclass(frozen=True)

@@ -55,6 +55,9 @@ from workflow.run.verdict.tap_failures import awaited_streams, can_be_ended, fai
 from workflow.run.verdict.unended_stages import find_unended, idle_since
 from workflow.run.verdict.wait_diagnosis import next_settled
 
+# A SIGTERM that follows the stop so soon was sent with it.
+_TOGETHER_S = 2.0
+
 
 def step(state: RunState, *events: Event) -> tuple[RunState, list[Action]]:
     """The state after these events with all that follows from it, and the actions to take, in order.
@@ -66,7 +69,7 @@ def step(state: RunState, *events: Event) -> tuple[RunState, list[Action]]:
         return turn.state, []
     for event in events:
         if isinstance(event, Interrupted):
-            _interrupt(turn)
+            _interrupt(turn, event.signal)
         if isinstance(event, ProofTaken) and event.state == "refused" and turn.state.stopping is None:
             turn.decide(StopRequested(turn.t, to_refusal(event), event.stage))
         if isinstance(event, Requested):
@@ -101,14 +104,22 @@ def wake_at(state: RunState) -> float | None:
     return min(due + ([] if state.stop_at is None else [state.stop_at]), default=None)
 
 
-def _interrupt(turn: Turn) -> None:
-    if turn.state.stopping is not None:
-        kill_all(turn)
-        return
-    if turn.state.interrupted == "SIGTERM":
+def _interrupt(turn: Turn, number: str = "") -> None:
+    """Stop the run; at the second time at once. Schedulers send SIGTERM to a job's script and to its processes, and
+    scripts pass it on: what comes together is one request."""
+    if number == "SIGTERM":
         ask_scheduler(turn)
+    if turn.state.stopping is not None:
+        is_another = turn.state.reason != _interrupted_by("SIGTERM") or number != "SIGTERM"
+        if is_another or turn.t - turn.state.stopping >= _TOGETHER_S:
+            kill_all(turn)
+        return
     if turn.state.failing is None:
-        turn.decide(StopRequested(turn.t, f"interrupted by {turn.state.interrupted}"))
+        turn.decide(StopRequested(turn.t, _interrupted_by(turn.state.interrupted)))
+
+
+def _interrupted_by(what: str) -> str:
+    return f"interrupted by {what}"
 
 
 def _check_nodes(turn: Turn, events: Sequence[Event]) -> None:
@@ -138,7 +149,7 @@ def to_refusal(proof: ProofTaken) -> str:
     """Why the stages were not started."""
     more = len(proof.differences) - 1
     others = f"; {plural(more, 'more difference')}: proof.json" if more > 0 else ""
-    hint = "to start all the same: `--set proof=warn`"
+    hint = f"to start all the same: `--set proof{f'.{proof.aspect}' if proof.aspect else ''}=warn`"
     return f"the stages were not started: {proof.differences[0]}{others} ({hint})"
 
 

@@ -37,6 +37,6 @@ def follow_job(
             if (end := tracker.end(time.monotonic())) is not None:
                 (lives,) = examine_leases([run_dir])
                 # While it lives, the run goes on; when it dies, its states end here.
-                over = lives.alive or write_job_verdict(run_dir, end, lives)
+                over = lives.alive or write_job_verdict(run_dir, tracker, end, lives)
     if state is not None and state.finished is None:
         settle_job(run_dir, job)

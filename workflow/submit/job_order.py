@@ -21,6 +21,15 @@ KEEP_SHELLS_TEXT = """# Shells of this job wait for the supervisor when the job 
 trap : TERM USR1 PIPE
 trap 'exit "${_PSI_J_EC:-$?}"' EXIT
 """
+# With cgroups Slurm signals the first process of a job only, the script: it waits for the supervisor, and passes on to
+# its process group that the job is to end. `set -m`, before: what a shell starts by `&` would otherwise ignore SIGINT.
+PASS_ON = (
+    "launch=$!",
+    """trap 'asked=1; kill -TERM -- "-$launch"' TERM""",
+    '[ -n "$asked" ] && kill -TERM -- "-$launch"',
+    "asked=1",
+    'while [ -n "$asked" ]; do asked=; wait "$launch"; code=$?; done',
+)
 WORK_DIR = "psij"
 NAME_LENGTH = 230
 # What a run directory is called that was not given: it ends in the time and a random number.

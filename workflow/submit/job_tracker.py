@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from workflow.launch.rank_ends import SchedulerCause
+from workflow.run.events import SchedulerSaid
 from workflow.run.job_record import JobRecord
+from workflow.run.verdict.scheduler_words import cause_said
 from workflow.site.jobs.job_questions import JobAnswer
 from workflow.site.jobs.job_word import JobWord
 
@@ -68,6 +71,13 @@ class JobTracker:
                 return no_job_text(self.job)
             return f"the scheduler does not know {self.job.text} any more, and it left no exit code"
         return None
+
+    @property
+    def cause(self) -> SchedulerCause | None:
+        """What has ended the job, by the scheduler's word."""
+        if self.word is None or self.word.phase != "ended":
+            return None
+        return cause_said(SchedulerSaid(self.word.t, self.job.job, self.word.text, self.word.raw))
 
     def _facts(self) -> Iterator[str]:
         if self.word is not None and self.word.phase == "ended":

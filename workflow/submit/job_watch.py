@@ -6,7 +6,7 @@ import threading
 import time
 from pathlib import Path
 
-from workflow.errors import EXIT_RUN_FAILED
+from workflow.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED
 from workflow.formats.job_end_file import JobEnd, read_job_end
 from workflow.run.detached import OUTPUT_FILE
 from workflow.run.job_record import JobRecord, write_job
@@ -14,6 +14,7 @@ from workflow.run.late_verdict import write_late_verdict
 from workflow.run.lease import Liveness, examine_leases, lost_lease
 from workflow.run.observe.sst_log import last_lines
 from workflow.run.run_brief import read_brief
+from workflow.run.verdict.scheduler_words import job_text
 from workflow.site.jobs.job_questions import JobAnswer, ask_for_job, find_job
 from workflow.submit.job_tracker import FORGOTTEN_S, VISIBLE_S, JobTracker, pauses_s
 
@@ -91,7 +92,7 @@ def settle_job(
             write_late_verdict(run_dir, lives, "failed", EXIT_RUN_FAILED, _ended_text(by_guard, lives), "node_lost")
             return tracker.text
         if (end := tracker.end(time.monotonic())) is not None:
-            if write_job_verdict(run_dir, end, lives):
+            if write_job_verdict(run_dir, tracker, end, lives):
                 return tracker.text
             dead = None  # it has been taken meanwhile
         # An end that was seen is soon certain.
@@ -109,10 +110,17 @@ def _ended_text(by_guard: JobEnd, lives: Liveness) -> str:
     return f"{lost}; the guard on {by_guard.host} has cancelled {by_guard.job}"
 
 
-def write_job_verdict(run_dir: Path, end: str, lives: Liveness) -> bool:
+def write_job_verdict(run_dir: Path, tracker: JobTracker, end: str, lives: Liveness) -> bool:
     """Write the verdict of a run whose job has ended without one. Returns whether it was written: not while its
     supervisor lives. Raises OSError."""
+    if (by_guard := read_job_end(run_dir)) is not None:  # the scheduler says only that it was cancelled
+        return write_late_verdict(run_dir, lives, "failed", EXIT_RUN_FAILED, _ended_text(by_guard, lives), "node_lost")
     why = "before its supervisor started" if lives.lease is None else lives.text
     said = [line for line in last_lines(run_dir / OUTPUT_FILE, _SHOWN_LINES) if line.strip()]
     text = f"{end}; {why}" + (f": {' / '.join(said)}" if said else "")
-    return write_late_verdict(run_dir, lives, "failed", EXIT_RUN_FAILED, text)
+    cause = tracker.cause
+    if cause:
+        text = f"{job_text(tracker.job.job, cause)}: {text}"
+    if cause == "cancelled":  # somebody wanted it to end, as by Ctrl-C
+        return write_late_verdict(run_dir, lives, "interrupted", EXIT_INTERRUPTED, text, cause)
+    return write_late_verdict(run_dir, lives, "failed", EXIT_RUN_FAILED, text, cause or "")

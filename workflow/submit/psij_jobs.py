@@ -20,6 +20,7 @@ from workflow.installation import install_command
 from workflow.submit.job_order import (
     KEEP_SHELLS,
     KEEP_SHELLS_TEXT,
+    PASS_ON,
     WORK_DIR,
     JobOrder,
     pbs_chunk,
@@ -139,13 +140,19 @@ def complete_script(text: str, order: JobOrder) -> str:
     own = [f"{mark} {option}" for option in options]
     keep = order.run_dir / WORK_DIR / KEEP_SHELLS
     before = [
-        *order.prelude, f"cd {order.run_dir}", "trap : TERM USR1", 'export WF_BASH_ENV="${BASH_ENV:-}"',
-        f"export BASH_ENV={keep}",
+        *order.prelude, f"cd {order.run_dir}", "trap : USR1", 'export WF_BASH_ENV="${BASH_ENV:-}"',
+        f"export BASH_ENV={keep}", "asked=", "trap 'asked=1' TERM", "set -m",
     ]  # fmt: skip
     text = _replaced(text, r"^#!/bin/bash\n+", lambda _: "#!/bin/bash\n" + "\n".join(own) + "\n")
-    text = _replaced(text, r"^/bin/bash (?=.*single_launch)", lambda found: "\n".join(before) + "\n" + found[0])
+    text = _replaced(
+        text, r"^/bin/bash .*single_launch.*$", lambda found: "\n".join([*before, f"{found[0].rstrip()} &", *PASS_ON])
+    )
     # The job's own exit code is that of the supervisor: the accounting keeps it.
-    text = _replaced(text, r'^echo "\$\?" > (.*)$', lambda found: f'code=$?\necho "$code" > {found[1]}\nexit "$code"')
+    text = _replaced(text, r'^echo "\$\?" > (.*)$', lambda found: f'echo "$code" > {found[1]}\nexit "$code"')
+    if is_slurm:
+        # There slurmstepd says why a job was ended, and nowhere else while it ends.
+        errors = order.run_dir / WORK_DIR / "slurm" / "%j.err"
+        text = _replaced(text, r"^#SBATCH -e /dev/null$", lambda _: f"#SBATCH -e {errors}")
     if not is_slurm:
         text = _replaced(text, r"^#PBS -l select=.*$", lambda _: f"#PBS {pbs_chunk(order)}")
         text = _replaced(text, r"^#PBS -V\n(?=(?s:.*)^#PBS -V$)", lambda _: "")  # it is there twice

@@ -156,7 +156,7 @@ class _JobLoop:
         tracker = each.watch.look(ask=not (has_lease(run_dir) and lives.alive))
         each.job = tracker.job
         end = tracker.end(time.monotonic())
-        return end is not None and write_job_verdict(run_dir, end, lives)
+        return end is not None and write_job_verdict(run_dir, tracker, end, lives)
 
     def record(self, each: _SubmittedRepetition) -> Iterator[EndedRepetition]:
         """Into the ledger; what failed or was lost waits again, as often as it may."""

@@ -1,17 +1,27 @@
-"""Asks the scheduler, once and in a thread, what it says of the job that the run is in."""
+"""Asks the scheduler, in a thread, what it says of the job that the run is in.
+
+What is asked at the end of a job may be ended with it: its command runs in a session of its own, and where it gave no
+answer it is asked again.
+"""
 
 from __future__ import annotations
 
 import re
 import threading
+import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
 from workflow.launch.allocation import Source
 from workflow.site.allocation.scheduler_query import Query, QueryError, ask
 
+# For one question, and for all of them.
 DEADLINE_S = 3.0
+_PAUSE_S = 0.1
+# Of what the script of a job has printed.
+_TAIL = 4096
 
 
 class Answer(NamedTuple):
@@ -43,10 +53,16 @@ class SchedulerQuestion:
         command = command_of(self._source, self._job)
         if command is None:
             return
-        try:
-            answer = to_answer(self._source, self._query(command))
-        except QueryError as error:
-            answer = Answer("unknown", str(error))
+        deadline = time.monotonic() + DEADLINE_S
+        while True:
+            try:
+                answer = to_answer(self._source, self._query(command))
+                break
+            except QueryError as error:
+                answer = Answer("unknown", str(error))
+            if time.monotonic() + _PAUSE_S >= deadline:
+                break
+            time.sleep(_PAUSE_S)
         self._answers.put(answer)
 
 
@@ -66,13 +82,40 @@ def to_answer(source: Source, text: str) -> Answer:
 
 
 def _slurm(text: str) -> Answer:
-    """`JobState=CANCELLED Reason=None`. While Slurm still ends the job, its state is COMPLETING."""
+    """`JobState=CANCELLED Reason=None`. While Slurm still ends the job, its state is COMPLETING: why, is in the file of
+    the script's errors only, as slurmstepd's last line there."""
     found = dict(re.findall(r"\b(JobState|Reason)=(\S+)", text))
     if "JobState" not in found:
         return _whole(text)
     reason = found.get("Reason", "None")
     state = found["JobState"] + (f", {reason}" if reason != "None" else "")
-    return Answer(state, f"JobState={found['JobState']} Reason={reason}")
+    raw = f"JobState={found['JobState']} Reason={reason}"
+    if state == "COMPLETING" and (end := _slurmstepd_line(text)):
+        return Answer(f"{state}, {_due_to(end)}", f"{raw}, {end}")
+    return Answer(state, raw)
+
+
+def _slurmstepd_line(text: str) -> str:
+    """`*** JOB 12 ON n1 CANCELLED AT 2026-05-01T12:00:00 DUE TO TIME LIMIT ***`; empty where it is not found."""
+    path, job = re.search(r"\bStdErr=(\S+)", text), re.search(r"\bJobId=(\d+)", text)
+    if path is None or job is None:
+        return ""
+    try:
+        with Path(path[1]).open("rb") as file:
+            file.seek(max(0, file.seek(0, 2) - _TAIL))
+            said = file.read().decode(errors="replace")
+    except OSError:
+        return ""
+    found = re.findall(rf"\*\*\* JOB {job[1]} ON .* CANCELLED AT .* \*\*\*", said)
+    return found[-1] if found else ""
+
+
+def _due_to(line: str) -> str:
+    """Slurm's word for the reason in such a line."""
+    due = re.search(r"DUE TO ([A-Z ]+)", line)
+    if due is None:
+        return "CANCELLED"
+    return {"TIME LIMIT": "TIMEOUT", "PREEMPTION": "PREEMPTED", "NODE FAILURE": "NODE_FAIL"}.get(due[1].strip(), "")
 
 
 def _pbs(text: str) -> Answer:

@@ -3,6 +3,7 @@ ranks."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -13,6 +14,7 @@ from workflow.launch.host_names import is_same_host, short_host
 from workflow.run.proof.node_kinds import NodeKind, NodeKinds
 from workflow.run.proof.planned_ranks import Company, PlannedStage
 from workflow.run.proof.probe_answers import NodeFound, RankFound
+from workflow.spec.models.pipeline import ProofAspect, ProofByAspect, ProofPolicy, proof_policy
 
 Weight = Literal["error", "warning"]
 
@@ -24,6 +26,7 @@ class PlacementDifference:
     level: Weight
     stage: str
     text: str
+    aspect: ProofAspect = "placement"
 
 
 def compare_placement(
@@ -42,12 +45,33 @@ def compare_placement(
         ranks = by_stage[plan.stage]
         differences += _missing(plan, ranks)
         differences += _wrong_nodes(plan, ranks)
-        differences += _wrong_cores(plan, ranks, kinds)
-        differences += _split_domains(plan, ranks, kinds)
-        differences += _wrong_devices(plan, ranks)
-    differences += _shared_cores(planned, by_stage, kinds, company)
-    differences += _shared_gpus(planned, by_stage, company)
+        differences += _of_binding(
+            [
+                *_wrong_cores(plan, ranks, kinds),
+                *_split_domains(plan, ranks, kinds),
+                *_wrong_devices(plan, ranks),
+            ]
+        )
+    differences += _of_binding(_shared_cores(planned, by_stage, kinds, company))
+    differences += _of_binding(_shared_gpus(planned, by_stage, company))
     return differences
+
+
+def _of_binding(differences: Iterable[PlacementDifference]) -> Iterator[PlacementDifference]:
+    """What the ranks may use on their nodes, which the launcher binds them to."""
+    return (dataclasses.replace(each, aspect="binding") for each in differences)
+
+
+def under_policy(
+    differences: Iterable[PlacementDifference], proof: ProofPolicy | ProofByAspect
+) -> list[PlacementDifference]:
+    """The differences as `proof:` has it: errors that it takes for warnings, and without what it does not examine."""
+    found = []
+    for each in differences:
+        policy = proof_policy(proof, each.aspect)
+        if policy != "off":
+            found.append(dataclasses.replace(each, level="warning") if policy == "warn" else each)
+    return found
 
 
 def _missing(plan: PlannedStage, ranks: Mapping[int, RankFound]) -> Iterator[PlacementDifference]:

@@ -87,13 +87,14 @@ class DirectoryCheck:
             host, said = blind[0]
             more = f" (and {len(blind) - 1} more)" if len(blind) > 1 else ""
             text = f"{host}{more} does not see the run directory {run_dir}" + (f": {said}" if said else "")
-            return [PlacementDifference("error", "", text)]
+            return [PlacementDifference("error", "", text, "directory")]
         late = {host: self._seen.get(host) for host in hosts}
         slow = [(host, seconds) for host, seconds in sorted(late.items()) if seconds is None or seconds > _LATE_S]
         if slow:
             host, seconds = slow[0]
             after = f"more than {STALE_S:.0f} s" if seconds is None else f"{seconds:.1f} s"
-            return [PlacementDifference("warning", "", f"{host} sees changes in the run directory {after} late")]
+            text = f"{host} sees changes in the run directory {after} late"
+            return [PlacementDifference("warning", "", text, "directory")]
         return []
 
     def _has_come(self, answer: DirectoryAnswer) -> bool:

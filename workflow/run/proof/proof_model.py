@@ -46,8 +46,8 @@ class DirectorySeen:
 
 @dataclass(frozen=True)
 class Proof:
-    """All of it. `state`: `proved`; `differs`: there are warnings; `refused`: there is an error, which `proof: warn`
-    does not know."""
+    """All of it. `state`: `proved`; `differs`: there are warnings; `refused`: there is an error, which `proof:`
+    has made no warning."""
 
     state: ProofState
     seconds: float
@@ -67,6 +67,7 @@ class Proof:
         return ProofTaken(
             t, self.state, len(self.nodes), len(self.ranks), round(self.seconds, 3),
             [each.text for each in differences], differences[0].stage if self.state == "refused" else "",
+            differences[0].aspect if self.state == "refused" else "",
         )  # fmt: skip
 
     def rank_watch(self) -> RankWatch:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 import secrets
 import shutil
@@ -19,7 +18,7 @@ from workflow.launch.process_spec import make_process
 from workflow.plan.launch_requests import Received
 from workflow.plan.plan_model import Plan, StagePlan
 from workflow.run.proof import rank_probe
-from workflow.run.proof.compare_placement import PlacementDifference, compare_placement
+from workflow.run.proof.compare_placement import PlacementDifference, Weight, compare_placement, under_policy
 from workflow.run.proof.directory_check import DirectoryCheck
 from workflow.run.proof.planned_ranks import Company
 from workflow.run.proof.probe_answers import NodeFound, RankFound, parse_answer
@@ -29,6 +28,7 @@ from workflow.run.proof.proof_model import PROOF_FILE, Proof, ProofState, Stream
 from workflow.run.proof.proof_processes import ShortProcess, run_short
 from workflow.run.proof.smoke_plan import SmokeStream, plan_smoke
 from workflow.run.proof.smoke_results import SmokeOutput, judge_smoke, other_transport, untested
+from workflow.spec.models.pipeline import proof_policy
 
 # Until what is left of a proof has ended: launchers get a second for it.
 _CLOSE_S = 5.0
@@ -136,6 +136,8 @@ def take_proof(run_dir: Path, plan: Plan, received: Received, give_up: threading
         for line in probe_lines(plan, folder, received)
     ]
     smoke, untried = plan_smoke(plan, folder, received, sys.executable, _PATIENCE_S)
+    if proof_policy(plan.proof, "streams") == "off":
+        smoke, untried = [], {each.stream: "`proof: {streams: off}`" for each in smoke} | untried
     streams = [(stream, _smoke_processes(stream, folder)) for stream in smoke]
     ends = [end for _, its in streams for end in its]
     directory = DirectoryCheck(folder, secrets.token_hex(8))
@@ -157,13 +159,12 @@ def take_proof(run_dir: Path, plan: Plan, received: Received, give_up: threading
         else:
             tried.append(judge_smoke(stream.stream, stream.transport, outputs, ANSWER_S))
     differences += [
-        PlacementDifference("error", plan.stream(each.stream).writer, each.text)
+        PlacementDifference("error", plan.stream(each.stream).writer, each.text, "streams")
         for each in tried
         if each.seconds is None
     ]
     differences += _other_transports(plan, tried)
-    if plan.proof == "warn":
-        differences = [dataclasses.replace(each, level="warning") for each in differences]
+    differences = under_policy(differences, plan.proof)
     seconds = time.monotonic() - begin
     return Proof(
         state=_state(differences),
@@ -184,8 +185,9 @@ def _other_transports(plan: Plan, tried: Sequence[StreamTried]) -> Iterator[Plac
     """A transport that was asked for is not to be replaced; one that the plan has chosen may be."""
     for each in tried:
         stream = plan.stream(each.stream)
+        level: Weight = "warning" if stream.fallback or plan.proof == "warn" else "error"
         if text := other_transport(each, stream.transport):
-            yield PlacementDifference("warning" if stream.fallback else "error", stream.writer, text)
+            yield PlacementDifference(level, stream.writer, text, "streams")
 
 
 def _not_started(

@@ -57,6 +57,9 @@ def job_end(state: RunState) -> tuple[SchedulerCause, str] | None:
     if said is not None and not is_ending(said) and state.interrupted != "SIGTERM":
         return None
     ends = sorted(state.ended_steps, key=lambda end: end.cause == "cancelled")
+    if not ends and said is not None and said.state.upper() == "COMPLETING" and state.interrupted == "SIGTERM":
+        # Slurm has ended the job while its script runs, and names neither a time limit nor a node.
+        return "cancelled", ": ".join([job_text(state.job, "cancelled"), *words])
     if not ends or (said is not None and is_going_on(said)):
         return None
     first = ends[0]

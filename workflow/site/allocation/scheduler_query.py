@@ -15,12 +15,16 @@ class QueryError(Exception):
 
 
 def ask(command: Sequence[str], deadline_s: float = QUERY_DEADLINE_S) -> str:
-    """What the command prints. Raises QueryError when it is missing, fails, or takes too long."""
+    """What the command prints. Raises QueryError when it is missing, fails, or takes too long.
+
+    It runs in a session of its own: what ends the process group of the caller does not end the question.
+    """
     name = command[0]
     try:
         answer = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=deadline_s
-        )
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=deadline_s,
+            start_new_session=True,
+        )  # fmt: skip
     except subprocess.TimeoutExpired:
         raise QueryError(f"{name} gave no answer within {deadline_s:g} s") from None
     except OSError as error:

@@ -27,8 +27,10 @@ AUTO_SITE = "auto"
 Scalar = bool | int | float | str
 # Figure of the report → condition, of which workflow.spec.expectations knows all.
 Expectations = dict[str, Any]
-# Who reads which of the writer's blocks (workflow.distribution).
 ProofPolicy = Literal["strict", "warn", "off"]
+# What is proved. A placement that is not as planned is slow, a stream that does not cross hangs.
+ProofAspect = Literal["placement", "binding", "directory", "streams"]
+# Who reads which of the writer's blocks (workflow.distribution).
 ReadStrategy = Literal[
     "auto", "hostname", "hostname:binpacking", "hostname:round-robin", "hostname:blocks",
     "binpacking", "round-robin", "blocks", "hyperslab", "all",
@@ -225,6 +227,23 @@ class StageSpec(Spec):
         return self
 
 
+class ProofByAspect(Spec):
+    """What a difference does to the run, by what differs. An aspect that is not named is `strict`."""
+
+    placement: ProofPolicy = Field("strict", description="ranks that did not start, and ranks on other nodes")
+    binding: ProofPolicy = Field("strict", description="cores, GPUs and NUMA domains of the ranks")
+    directory: ProofPolicy = Field("strict", description="nodes that do not see the run directory, or see it late")
+    streams: ProofPolicy = Field("strict", description="live streams whose steps do not cross, or by another transport")
+
+
+def proof_policy(proof: ProofPolicy | ProofByAspect, aspect: ProofAspect) -> ProofPolicy:
+    """What is done about one aspect. `proof: warn` is said of ranks: a stream that does not cross ends the run unless
+    `streams` was named."""
+    if isinstance(proof, ProofByAspect):
+        return getattr(proof, aspect)  # type: ignore[no-any-return]
+    return "strict" if proof == "warn" and aspect == "streams" else proof
+
+
 class Queue(Spec):
     """Steps that a writer may hold for slow readers."""
 
@@ -365,10 +384,11 @@ class PipelineSpec(Spec):
     allocation: AllocationOrNone | None = Field(
         None, description="the job that wf submits, on a site with a scheduler: nodes, walltime, queue, …"
     )
-    proof: ProofPolicy = Field(
+    proof: ProofPolicy | ProofByAspect = Field(
         "strict",
         description="on several nodes: whether ranks run where the plan says and live streams cross, before the stages "
-        "start. strict: a difference ends the run; warn: it is a warning; off: not examined",
+        "start. strict: a difference ends the run; warn: it is a warning, except for a stream that does not cross; "
+        "off: not examined; or by aspect: `{binding: warn}`",
     )
     expect: Expectations = Field(
         default_factory=dict,
