@@ -17,7 +17,7 @@ from workflow.provenance.git_state import start_git_state
 from workflow.provenance.installed_versions import versions_of
 from workflow.provenance.plan_files import examine_plan, file_records, files_of
 from workflow.provenance.provenance_model import GitState, Provenance
-from workflow.provenance.redaction import (
+from workflow.redaction import (
     REMOVED,
     clean_text,
     clean_url,

@@ -25,6 +25,7 @@ from workflow.run.processes.cpu_time import CpuUse, cpu_use
 from workflow.run.processes.inherited_environment import inherited_environment
 from workflow.run.processes.memory_evidence import MemoryFacts, MemoryWatch
 from workflow.run.processes.stage_ending import Ending, to_ending
+from workflow.secret_sources import read_secrets
 
 _LAST_LINES = 12  # of a launcher's output, where it may say how a rank ended
 # A launcher outlives its ranks by a moment when all goes well.
@@ -95,7 +96,7 @@ class Crew:
         }
         log = process.folder / "stdout.log", process.folder / "stderr.log"
         with log[0].open("ab") as out, log[1].open("ab") as err, _on_cores(process):
-            env = {**inherited_environment(process.without), **process.env, **own}
+            env = {**inherited_environment(process.without), **process.env, **read_secrets(process.secrets), **own}
             started = subprocess.Popen(
                 process.argv, cwd=process.cwd, env=env, start_new_session=True,
                 stdin=subprocess.DEVNULL, stdout=out, stderr=err,

@@ -11,7 +11,7 @@ REMOVED = "<removed>"
 # Words of a name, in any case: GITHUB_TOKEN, apiKey, db-password, SSHPASS, GH_PAT; not PASSIVE, BYPASS, PATH.
 _SECRET_NAME = re.compile(
     r"TOKEN|SECRET|PASSW|PASSPHRASE|PASSCODE|(?<!BY)(?<!COM)PASS(?![A-Z])|(?:^|[_-])PAT(?![A-Z])|PWD|CREDENTIAL|CRED$"
-    r"|AUTH|COOKIE|JWT|KEY|PRIVATE|SIGNATURE|CERT|BEARER",
+    r"|AUTH(?!OR(?!I))|COOKIE|JWT|KEY|PRIVATE|SIGNATURE|CERT|BEARER",
     re.IGNORECASE,
 )
 # What stands before a value inside of a word: `NAME=`, `NAME: `, `"NAME":`, and `--name ` or `--name, ` of a list.
@@ -19,6 +19,8 @@ _BEFORE_VALUE = re.compile(
     r"""(?P<name>[A-Za-z_][\w-]*)["']?\s*[=:](?!//)\s*"""
     r"""|(?<![\w-])(?P<option>--?[A-Za-z][\w-]*)["']?(?:\s*,\s*|\s+)["']?(?=[^-\s])"""
 )
+# `X: {secret: ` of a pipeline: what follows says where the secret is.
+_REFERENCE = re.compile(r":\s*\{\s*secret:\s*$")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"<>]+")
 # A shorter value (`1`, `yes`) is found in texts that have nothing to do with it.
 _SHORTEST_VALUE = 8
@@ -106,6 +108,28 @@ def _without_values(word: str) -> str:
         if is_secret_name(found["name"] or found["option"]):
             return word[: found.end()] + REMOVED
     return word
+
+
+def address_password(text: str) -> str:
+    """The password in the first address of a text that has one; empty where it is a variable or a placeholder."""
+    for found in _URL.finditer(text):
+        try:
+            password = urlsplit(found[0]).password or ""
+        except ValueError:
+            continue
+        if password and not password.startswith("$"):
+            return password
+    return ""
+
+
+def shown_line(line: str) -> str:
+    """A line of a source, or an option, as a message may show it: without what may be a secret, by its name."""
+    line = clean_text(line)
+    for found in _BEFORE_VALUE.finditer(line):
+        is_reference = line[found.end() : found.end() + 1] in ("{", "[", "$", "") or _REFERENCE.search(line[: found.end()])
+        if is_secret_name(found["name"] or found["option"]) and not is_reference:
+            return line[: found.end()] + REMOVED
+    return line
 
 
 def _password(value: str) -> str:
