@@ -126,9 +126,10 @@ def shown_line(line: str) -> str:
     """A line of a source, or an option, as a message may show it: without what may be a secret, by its name."""
     line = clean_text(line)
     for found in _BEFORE_VALUE.finditer(line):
-        is_reference = line[found.end() : found.end() + 1] in ("{", "[", "$", "") or _REFERENCE.search(line[: found.end()])
+        before, value = line[: found.end()], line[found.end() :]
+        is_reference = value[:1] in ("{", "$", "") or before.endswith("not_secret: ") or _REFERENCE.search(before)
         if is_secret_name(found["name"] or found["option"]) and not is_reference:
-            return line[: found.end()] + REMOVED
+            return before + REMOVED
     return line
 
 

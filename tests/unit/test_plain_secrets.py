@@ -52,16 +52,15 @@ PIPELINES = {
     "address": f"stages:\n  a: {{command: [echo, 'https://me:{PLANTED}@host/x']}}\n",
     "address in a variable": f"stages:\n  a: {{command: [env], env: {{SERVER: 'redis://:{PLANTED}@host'}}}}\n",
     "parameter": f"stages:\n  a: {{component: ./own, with: {{api_key: {PLANTED}}}}}\n",
-    "profile": f"stages:\n  a: {{command: [env]}}\nprofiles:\n  p: {{stages: {{a: {{env: {{DB_PASSWORD: {PLANTED}}}}}}}}}\n",
+    "profile": "stages:\n  a: {command: [env]}\n"
+    f"profiles:\n  p: {{stages: {{a: {{env: {{DB_PASSWORD: {PLANTED}}}}}}}}}\n",
     "tap": "stages:\n  a: {command: [env]}\nstreams:\n  s:\n    from: a\n    to: a\n    tap:\n"
     f"      t: {{component: 'null', env: {{API_TOKEN: {PLANTED}}}}}\n",
 }
 
 
 @pytest.mark.parametrize("text", PIPELINES.values(), ids=PIPELINES.keys())
-def test_a_secret_in_clear_is_refused_and_not_shown(
-    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_secret_in_clear_is_refused_and_not_shown(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     file = tmp_path / "p.yaml"
     file.write_text(HEAD + text)
@@ -102,7 +101,7 @@ def test_a_secret_in_a_campaign_is_refused_and_not_shown(
 
 def test_a_secret_in_a_site_file_is_refused(tmp_path: Path) -> None:
     site = tmp_path / "site.yaml"
-    site.write_text(f"site: here\nenv: {{API_TOKEN: {PLANTED}}}\n")
+    site.write_text(f"site: here\nsummary: here\nenv: {{API_TOKEN: {PLANTED}}}\n")
     (tmp_path / "p.yaml").write_text(HEAD + "stages:\n  a: {command: [env]}\n")
     with pytest.raises(SpecError, match="site here sets API_TOKEN, which may be a secret, in clear") as caught:
         make_plan(load_pipeline(tmp_path / "p.yaml"), load_site(str(site), tmp_path), python="python", wf_version="")
@@ -186,9 +185,7 @@ def test_what_is_no_secret_is_not_refused(stage: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("share", "mode"), [("none", 0o700), ("group", 0o750)])
-def test_who_may_read_a_run_directory(
-    share: str, mode: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_may_read_a_run_directory(share: str, mode: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "p.yaml").write_text(HEAD + f"share: {share}\nstages:\n  a: {{command: ['true']}}\n")
     before = os.umask(0o002)

@@ -152,7 +152,7 @@ def finish(
 
 
 def secrets_of(plans: Iterable[Plan]) -> dict[str, str]:
-    """Value → variable of all that no archive may hold: of this environment, and of the plans, where they can be read."""
+    """Value → variable of all that no archive may hold: of this environment, and of the plans where it can be read."""
     found = secret_values(os.environ)
     for stage in (stage for plan in plans for stage in plan.stages):
         for name, source in stage.secrets.items():

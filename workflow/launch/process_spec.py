@@ -15,8 +15,8 @@ class ProcessSpec:
     """What to execute, where, on which cores, and what must be known of it while it runs.
 
     `files` (path → text) must exist before. `cores` are numbers on this machine; empty is no binding. `folder` is where
-    its output goes. `without` are variables that it must not inherit: names, or beginnings that end in `*`. `secrets`: variable → where its value is
-    (`workflow.secret_sources`).
+    its output goes. `without` are variables that it must not inherit: names, or beginnings that end in `*`.
+    `secrets`: variable → where its value is (`workflow.secret_sources`).
     """
 
     name: str

@@ -64,7 +64,9 @@ def create_run_dir(
     """
     existed = run_dir is not None and exists(run_dir)
     mode = _MODES[plan.share]
-    directory = _make_new(Path(RUNS).absolute(), plan.pipeline, mode) if run_dir is None else _claim(run_dir.absolute(), mode)
+    directory = (
+        _make_new(Path(RUNS).absolute(), plan.pipeline, mode) if run_dir is None else _claim(run_dir.absolute(), mode)
+    )
     try:
         _fill(directory, plan, source, provenance)
         if run_dir is None:
@@ -216,7 +218,9 @@ def _write_stage(directory: Path, stage: StagePlan, plan: Plan, *, stops_itself:
     )
     if group is not None:
         cores = stage.placement.cores if bound_by_wrapper(group, plan) else []
-        start = RankStart(stage.program, stage.cwd, stage.env, cores, plan.used_cores(), not plan.node.reserved, stage.secrets)
+        start = RankStart(
+            stage.program, stage.cwd, stage.env, cores, plan.used_cores(), not plan.node.reserved, stage.secrets
+        )
         _write(folder / LAUNCH_FILE, start.to_json().encode())
     _write(folder / STAGE_FILE, to_json(settings).encode())
     for place, text in stage.files.items():

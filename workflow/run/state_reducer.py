@@ -38,6 +38,7 @@ from workflow.run.events import (
     StageKilled,
     StageStarted,
     StopPlanned,
+    StrangeReader,
     StreamClosed,
     StreamOffered,
     StreamOpened,
@@ -186,7 +187,7 @@ class _Draft:
             case StageSilent(stage=stage):
                 self.change_stage(stage, silence=event)
                 self._changes["warnings"] = (*self.get("warnings"), event)[-KEPT_WARNINGS:]
-            case NodeRanks() | NodesUnwatched():
+            case NodeRanks() | NodesUnwatched() | StrangeReader():
                 self._changes["warnings"] = (*self.get("warnings"), event)[-KEPT_WARNINGS:]
             case RecordsLost():
                 self._changes["warnings"] = (*self.get("warnings"), event)[-KEPT_WARNINGS:]

@@ -17,7 +17,10 @@ from workflow.spec.yaml_tree.node import KeyPath, Node, walk
 
 NOT_SECRET = "not_secret"
 # `--password=X` and `NAME=X`, alone or inside of a word such as a line for `sh -c`.
-_INSIDE = re.compile(r"(?:^|(?<=[\s;&|'\"]))(?P<name>--?[A-Za-z][\w-]*|[A-Za-z_]\w*)(?:=|(?<=\w)[ \t]+(?=[^\s-]))(?P<value>\S+)")
+_INSIDE = re.compile(
+    r"""(?:^|(?<=[\s;&|'"]))(?:(?P<name>--?[A-Za-z][\w-]*|[A-Za-z_]\w*)="""
+    r"""|(?P<option>--?[A-Za-z][\w-]*)[ \t]+(?=[^\s-]))(?P<value>\S+)"""
+)
 _OPTION = re.compile(r"--?[A-Za-z][\w-]*")
 _NUMBER = re.compile(r"[+-]?[\d.]+(?:[eE][+-]?\d+)?")
 # A variable of the shell, or a placeholder: the secret itself stands elsewhere.
@@ -69,7 +72,7 @@ def _of_words(root: Node, path: KeyPath, words: Sequence[object], allowed: Colle
         if not isinstance(word, str):
             continue
         before = words[index - 1] if index else None
-        pairs = [(found["name"], found["value"]) for found in _INSIDE.finditer(word)]
+        pairs = [(found["name"] or found["option"], found["value"]) for found in _INSIDE.finditer(word)]
         if isinstance(before, str) and _OPTION.fullmatch(before) and not word.startswith("-"):
             pairs.append((before, word))
         for option, value in pairs:
@@ -77,7 +80,9 @@ def _of_words(root: Node, path: KeyPath, words: Sequence[object], allowed: Colle
             if not is_secret_name(name) or {name, option} & set(allowed):
                 continue
             if is_literal(value):
-                yield problem_at(root, (*path, index), f"`{option}` may be a secret, and is in clear", _shell_hint(name))
+                yield problem_at(
+                    root, (*path, index), f"`{option}` may be a secret, and is in clear", _shell_hint(name)
+                )
                 break
             if option.startswith("-") and _REFERENCE.match(value):
                 text = f"`{option}` has a secret as an argument, which every process list of its node shows"

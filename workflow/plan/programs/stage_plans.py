@@ -23,10 +23,10 @@ from workflow.plan.streams.transports import stage_environment
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.ports import KEY_OF_SIDE
 from workflow.plan.topology.stage_kinds import StageKind
+from workflow.secret_sources import FILE, VARIABLE
 from workflow.site.interpreters import executed, is_interpreter
 from workflow.site.python_modules import PYTHON_VARIABLES
 from workflow.site.site_model import Site
-from workflow.secret_sources import FILE, VARIABLE
 from workflow.spec.models.pipeline import Scalar, Secret, SubmittersVariable
 from workflow.spec.origins import Origins
 

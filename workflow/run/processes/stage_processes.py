@@ -204,13 +204,18 @@ class Crew:
         """Whether all processes of what was started under this name run on this node."""
         return name in self._here
 
+    def pids_here(self, name: str) -> list[int]:
+        """All processes of a stage; [] when it has ended, or cannot be seen, as `cpu_use` says."""
+        if name not in self._running or not _has_all_processes_here(self._running[name][0]):
+            return []
+        pid = self._running[name][1].pid
+        return [pid, *evpath_workaround.descendants(pid)]
+
     def cpu_use(self, name: str) -> CpuUse | None:
         """CPU time of all processes of a stage up to now. None when it has ended, or cannot be seen: its ranks are on
         other nodes, or it shares its launch line with others."""
-        if name not in self._running or not _has_all_processes_here(self._running[name][0]):
-            return None
-        pid = self._running[name][1].pid
-        return cpu_use([pid, *evpath_workaround.descendants(pid)])
+        pids = self.pids_here(name)
+        return cpu_use(pids) if pids else None
 
     def _close_exit_descriptor(self, name: str) -> None:
         for key in list(self._selector.get_map().values()):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from workflow.formatting import duration
 from workflow.run.decided_events import StageSilent
+from workflow.run.events import StrangeReader
 from workflow.run.state import EndState, RunState, RunWarning
 from workflow.run.verdict.wait_diagnosis import diagnose
 
@@ -77,9 +78,10 @@ def warning_text(warning: RunWarning) -> str:
 
 
 def present_warnings(state: RunState) -> list[str]:
-    """The warnings of stages that still run and have made no step since."""
+    """The warnings of stages that still run and have made no step since, or have a reader that nobody planned."""
     silent = (stage.silence for stage in state.stages.values() if stage.silence is not None and stage.runs)
-    return [warning_text(warning) for warning in silent]
+    strange = (each for each in state.warnings if isinstance(each, StrangeReader) and state.stages[each.stage].runs)
+    return [warning_text(warning) for warning in (*silent, *strange)]
 
 
 def _stall(state: RunState, name: str, since: float, t: float) -> Stall:
