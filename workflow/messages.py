@@ -127,7 +127,7 @@ def extent(line: str, column: int) -> int:
 
 
 def _one_message(problem: Problem, lines: Sequence[str] | None, width: int, wrap: bool) -> Iterator[MessageLine]:
-    place = shown_line(problem.place) if problem.source.startswith("--set") else problem.place
+    place = problem.place
     if len(place) > LONGEST_PLACE:
         place = place[: LONGEST_PLACE - 1] + "…"
     head = [StyledText(f"{problem.level}:", problem.level), StyledText(" ")]

@@ -18,10 +18,11 @@ class SecretMissingError(OSError):
 
     def __init__(self, text: str) -> None:
         super().__init__(errno.ENOENT, text)
+        self.text = text
 
     def __str__(self) -> str:
         """What is wrong, without the number."""
-        return self.strerror
+        return self.text
 
 
 def read_secrets(sources: Mapping[str, str], environ: Mapping[str, str] = os.environ) -> dict[str, str]:

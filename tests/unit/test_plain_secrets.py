@@ -17,6 +17,8 @@ from workflow.plan.make import make_plan
 from workflow.redaction import shown_line
 from workflow.site.load_site import load_site
 from workflow.spec.load import load_pipeline
+from workflow.spec.plain_secrets import secret_problems
+from workflow.spec.yaml_tree.parse import parse_yaml
 
 PLANTED = "correct-horse-battery"
 HEAD = "wf: 1\nname: planted\n"
@@ -51,6 +53,8 @@ PIPELINES = {
     "option in a shell": f"stages:\n  a: {{command: [sh, -c, 'echo --password {PLANTED} on']}}\n",
     "address": f"stages:\n  a: {{command: [echo, 'https://me:{PLANTED}@host/x']}}\n",
     "address in a variable": f"stages:\n  a: {{command: [env], env: {{SERVER: 'redis://:{PLANTED}@host'}}}}\n",
+    "address without a scheme": f"stages:\n  a: {{command: [curl, --proxy, 'me:{PLANTED}@host:80']}}\n",
+    "variable called secret": f"stages:\n  a: {{command: [env], env: {{secret: {PLANTED}}}}}\n",
     "parameter": f"stages:\n  a: {{component: ./own, with: {{api_key: {PLANTED}}}}}\n",
     "profile": "stages:\n  a: {command: [env]}\n"
     f"profiles:\n  p: {{stages: {{a: {{env: {{DB_PASSWORD: {PLANTED}}}}}}}}}\n",
@@ -83,9 +87,10 @@ def test_an_option_with_a_secret_is_refused_and_not_shown(tmp_path: Path, monkey
     [
         (f"matrix: {{stages.a.env.API_TOKEN: [{PLANTED}, other-one-here]}}\n", ()),
         (f"set: {{stages.a.env.API_TOKEN: {PLANTED}}}\n", ()),
+        (f"set: {{stages.a.command: [env, --password, {PLANTED}]}}\n", ()),
         ("", ("--set", f"set.stages.a.env.API_TOKEN={PLANTED}")),
     ],
-    ids=["matrix", "set", "option"],
+    ids=["matrix", "set", "command", "option"],
 )
 def test_a_secret_in_a_campaign_is_refused_and_not_shown(
     part: str, options: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -176,12 +181,17 @@ def test_a_secret_as_an_argument_is_a_warning(tmp_path: Path, monkeypatch: pytes
         "command: [x, --sort-key, name]\n    env: {SORT_KEY: name}",
         "command: [x]\n    env: {SSL_CERT_FILE: /etc/ssl/cert.pem, API_KEY: '${{ pipeline.dir }}/key'}",
         "command: [x]\n    files: {key.pem: p.yaml}",
-        "command: [curl, 'http://host:8080/a@b', 'me@host:path']",
+        "command: [curl, 'http://host:8080/a@b', 'me@host:path', 'mailto:me@host', 'i:1@sha256:0f']",
     ],
 )
 def test_what_is_no_secret_is_not_refused(stage: str, tmp_path: Path) -> None:
     (tmp_path / "p.yaml").write_text(HEAD + f"not_secret: [SORT_KEY, --sort-key]\nstages:\n  a:\n    {stage}\n")
     assert not load_pipeline(tmp_path / "p.yaml").warnings
+
+
+def test_a_campaign_may_vary_a_reference() -> None:
+    root = parse_yaml("matrix: {stages.a.env.API_TOKEN: [{secret: a.txt}, {secret: {env: OTHER}}]}", "c.yaml")
+    assert not list(secret_problems(root))
 
 
 @pytest.mark.parametrize(("share", "mode"), [("none", 0o700), ("group", 0o750)])

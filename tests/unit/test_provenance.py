@@ -220,7 +220,7 @@ def test_every_file_of_a_plan_is_recorded(tmp_path: Path, monkeypatch: pytest.Mo
         f"  a: {{command: [./mine, '{large}'], files: {{run.in: deck.in}}}}\n  b: {{command: [tool]}}\n"
         "  c: {component: synthetic, with: {bytes: 8, steps: 1}}\n  d: {component: 'null'}\n"
         "streams: {x: {from: c, to: d, via: bp5}}\n",
-        f"stages.a.env.MY_TOKEN={SECRET}",
+        "stages.a.env.MY_TOKEN={secret: deck.in}",
     )
     by_name = {(each.role, Path(each.path).name): each for each in found.files}
     assert {("pipeline", "pipeline.yaml"), ("site", "own.yaml"), ("site", "local.yaml"), ("program", "mine"),

@@ -34,7 +34,7 @@ def secret_problems(root: Node, not_secret: Collection[str] = ()) -> Iterator[Pr
     """What is a secret in clear, at its place; warnings on secrets that a process list would show."""
     allowed = {*not_secret, *_allowed(root)}
     for path, node in walk(root):
-        if path and path[-1] == "command" and isinstance(node.value, list):
+        if _parts(path)[-1:] == ["command"] and isinstance(node.value, list):
             yield from _of_words(root, path, [each.value for each in node.value], allowed)
         if not isinstance(node.value, str) or "files" in path or path[:1] == (NOT_SECRET,):
             continue
@@ -57,14 +57,16 @@ def _allowed(root: Node) -> set[str]:
     return {str(each.value) for each in (listed.children.values() if listed is not None else ())}
 
 
+def _parts(path: KeyPath) -> list[str]:
+    """The names of a path, those of a dotted key of a campaign one by one; an item of a list stands for the list."""
+    return [name for part in path if isinstance(part, str) for name in part.split(".")]
+
+
 def _name_of(path: KeyPath) -> str:
-    """The name that a value stands under: of a dotted key of a campaign, its last part; of a list, that of the list."""
-    if "secret" in path[-2:] and "env" in path:
-        return ""  # the reference itself
-    names = [part for part in path if isinstance(part, str)]
-    if not names or "command" in names:
-        return ""
-    return names[-1].rpartition(".")[2]
+    """The name that a value stands under; empty for words of a command, and for a reference."""
+    parts = _parts(path)
+    refers = "env" in parts and parts[parts.index("env") + 2 :][:1] == ["secret"]
+    return "" if refers or "command" in parts or not parts else parts[-1]
 
 
 def _of_words(root: Node, path: KeyPath, words: Sequence[object], allowed: Collection[str]) -> Iterator[Problem]:

@@ -79,9 +79,11 @@ def warning_text(warning: RunWarning) -> str:
 
 def present_warnings(state: RunState) -> list[str]:
     """The warnings of stages that still run and have made no step since, or have a reader that nobody planned."""
-    silent = (stage.silence for stage in state.stages.values() if stage.silence is not None and stage.runs)
-    strange = (each for each in state.warnings if isinstance(each, StrangeReader) and state.stages[each.stage].runs)
-    return [warning_text(warning) for warning in (*silent, *strange)]
+    found: list[RunWarning] = [
+        stage.silence for stage in state.stages.values() if stage.silence is not None and stage.runs
+    ]
+    found += [each for each in state.warnings if isinstance(each, StrangeReader) and state.stages[each.stage].runs]
+    return [warning_text(warning) for warning in found]
 
 
 def _stall(state: RunState, name: str, since: float, t: float) -> Stall:
