@@ -32,6 +32,8 @@ streams:
 WITHIN_S = 90.0
 # From the death of a supervisor until everybody knows it.
 KNOWN_S = 20.0
+# From the loss of a supervisor's node until its job has ended.
+ENDED_S = 30.0
 
 
 class Submitted:
@@ -83,7 +85,7 @@ class Submitted:
 def submitted(cluster: SlurmCluster, tmp_path: Path) -> Iterator[Submitted]:
     yield Submitted(cluster, tmp_path)
     cluster.client("scancel", "--user=root")
-    cluster.wait_for_state("idle", *cluster.hosts)
+    cluster.make_whole()
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP])
@@ -184,3 +186,40 @@ def test_the_job_is_not_requeued_and_its_exit_code_is_that_of_the_run(submitted:
     submitted.wf("cancel")
     submitted.cluster.wait_for_job(submitted.job, "FAILED")
     assert " ExitCode=130:0 " in submitted.cluster.client("scontrol", "--oneliner", "show", "job", str(submitted.job))
+
+
+def test_the_job_ends_when_the_node_of_its_supervisor_is_lost(submitted: Submitted) -> None:
+    follower = submitted.start("run", "p.yaml", "--site", "test-slurm")
+    events = submitted.folder / "runs/latest/events.jsonl"
+    wait_until(lambda: events.exists() and "stream_progress" in events.read_text(), "steps arrive")
+    lease = json.loads((submitted.run / "lease.json").read_text())
+    submitted.cluster.kill_node(lease["host"])
+    # The job was asked to outlive a lost node. Without its supervisor it would hold the other one for ten minutes.
+    job = submitted.job
+    wait_until(lambda: submitted.cluster.job_state(job) != "RUNNING", "the end of the job", ENDED_S, 0.2)
+    said, _ = follower.communicate(timeout=WITHIN_S)
+    reason = submitted.state()["reason"]
+    assert reason.startswith(f"node lost: no heartbeat of the supervisor on {lease['host']} for "), reason
+    assert reason.endswith(f"has cancelled slurm job {submitted.job}"), reason
+    assert reason in " ".join(said.split()) and follower.returncode == 1, said
+    assert "has ended before: failed" in submitted.wf("cancel")
+
+
+def test_the_allocation_of_a_user_is_left_alone_when_the_node_of_the_supervisor_is_lost(submitted: Submitted) -> None:
+    script = submitted.folder / "job.sh"
+    script.write_text(f"#!/bin/sh\nexec {sys.executable} -m workflow.cli run p.yaml --site test-slurm\n")
+    given = {**submitted.cluster.environment, "PYTHONPATH": str(ROOT)}
+    export = f"--export=ALL,{','.join(f'{name}={value}' for name, value in given.items())}"
+    options = ["--nodes=2", "--exclusive", "--no-kill", f"--chdir={submitted.folder}", export]
+    job = submitted.cluster.submit(*options, str(script))
+    events = submitted.folder / "runs/latest/events.jsonl"
+    wait_until(lambda: events.exists() and "stream_progress" in events.read_text(), "steps arrive", WITHIN_S)
+    host = json.loads((submitted.run / "lease.json").read_text())["host"]
+    (other,) = {"n1", "n2"} - {host}
+    submitted.cluster.kill_node(host)
+    wait_until(lambda: not submitted.cluster.processes_on(other), "the end of the run's processes", ENDED_S)
+    assert not (submitted.run / "job_end.json").exists()
+    assert submitted.cluster.job_state(job) == "RUNNING"
+    state = submitted.state()
+    assert state["state"] == "lost"
+    assert f"slurm job {job} may hold its nodes until its time limit" in state["reason"]

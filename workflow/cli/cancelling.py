@@ -23,6 +23,7 @@ def cancel_run(run_dir: Path, now: bool = False) -> int:
     Through the run directory first, the scheduler second; then what is left is ended here. Raises RunError when the
     run could not be ended.
     """
+    from workflow.formats.job_end_file import read_job_end
     from workflow.run.cancellation import clean_up, stop_run
     from workflow.run.job_record import read_job
     from workflow.run.lease import examine_leases, has_lease
@@ -35,12 +36,18 @@ def cancel_run(run_dir: Path, now: bool = False) -> int:
     if has_lease(run_dir):
         click.echo(f"{run_dir.name}: {'killing the stages' if now else 'asking the stages to stop'}…", err=True)
     problem: RunError | None = None
+    lives: Liveness | None = None
     try:
-        stop_run(run_dir, plan, "kill" if now else "stop")
+        lives = stop_run(run_dir, plan, "kill" if now else "stop")
     except RunError as error:
         if job is None:
             raise
         problem = error  # the scheduler ends it all the same
+    is_dead = lives is not None and lives.lease is not None and not lives.alive
+    if job is not None and is_dead and read_job_end(run_dir) is not None:
+        from workflow.submit.job_watch import settle_job
+
+        settle_job(run_dir, job, within_s=0.0, is_lost=True)
     if job is not None and (problem is not None or not _has_verdict(run_dir)):
         from workflow.submit.job_cancellation import end_job
 
@@ -51,12 +58,14 @@ def cancel_run(run_dir: Path, now: bool = False) -> int:
                     f"{job.text} was cancelled and has not ended yet", f"look again later: wf status {run_dir.name}"
                 )
             click.echo(f"{run_dir.name}: {job.text} was cancelled")
-        # It may have started meanwhile, and then reads the request to stop.
-        with contextlib.suppress(RunError):
-            stop_run(run_dir, plan, "stop")
+        if not is_dead:
+            # It may have started meanwhile, and then reads the request to stop.
+            with contextlib.suppress(RunError):
+                stop_run(run_dir, plan, "stop")
     if _print_verdict(run_dir):
         return EXIT_OK if job is None else _end_job_of_ended_run(run_dir, job)
-    (lives,) = examine_leases([run_dir])
+    if lives is None or not is_dead:
+        (lives,) = examine_leases([run_dir])
     try:
         done = clean_up(run_dir, lives, of_job)
     except OSError as error:

@@ -81,14 +81,16 @@ def ask_scheduler(run_dir: Path, report: Report) -> Report:
     """The report of a run whose supervisor has not come or has died, with what the scheduler says of its job now."""
     from workflow.report.report_files import compute_report
     from workflow.run.job_record import read_job
+    from workflow.run.lease import has_lease
+    from workflow.run.run_brief import read_brief
     from workflow.submit.job_watch import settle_job
 
     if (job := read_job(run_dir)) is None:
         return report
     said = settle_job(run_dir, job, within_s=0.0, is_lost=report.run.state == "lost")
-    report = compute_report(run_dir)
-    if report.run.state not in ("submitted", "lost"):
-        return report
+    # Whether its supervisor lives takes ten seconds to find out: not twice.
+    if read_brief(run_dir).finished is not None or (report.run.state == "submitted" and has_lease(run_dir)):
+        return compute_report(run_dir)
     reason = said if report.run.state == "submitted" else f"{report.run.reason}; {said}"
     return report.model_copy(update={"run": report.run.model_copy(update={"reason": reason})})
 

@@ -97,7 +97,7 @@ def end_leftover_job(run_dir: Path, job: JobRecord) -> bool:
     deadline = time.monotonic() + FOLLOWS_S
     while read_exit_code(job) is None:
         answer = ask_about(job)
-        if answer.is_absent or (answer.word is not None and answer.word.phase == "ended"):
+        if answer.is_absent or (answer.word is not None and answer.word.is_ending):
             return False
         if time.monotonic() > deadline:
             number = job.job or (answer.word.job if answer.word is not None else "")

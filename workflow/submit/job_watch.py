@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 from workflow.errors import EXIT_RUN_FAILED
+from workflow.formats.job_end_file import JobEnd, read_job_end
 from workflow.run.detached import OUTPUT_FILE
 from workflow.run.job_record import JobRecord, write_job
 from workflow.run.late_verdict import write_late_verdict
@@ -86,6 +87,9 @@ def settle_job(
         lives = dead or examine_leases([run_dir])[0]
         if lives.alive or read_brief(run_dir).finished is not None:
             return tracker.text
+        if (by_guard := read_job_end(run_dir)) is not None:
+            write_late_verdict(run_dir, lives, "failed", EXIT_RUN_FAILED, _ended_text(by_guard, lives), "node_lost")
+            return tracker.text
         if (end := tracker.end(time.monotonic())) is not None:
             if write_job_verdict(run_dir, end, lives):
                 return tracker.text
@@ -94,6 +98,15 @@ def settle_job(
         if tracker.has_answer and tracker.ended_since is None and time.monotonic() > deadline:
             return tracker.text
         time.sleep(_PAUSE_S)
+
+
+def _ended_text(by_guard: JobEnd, lives: Liveness) -> str:
+    """Why a run has failed whose supervisor is lost, and what was done about its job."""
+    host = "" if lives.lease is None else f" on {lives.lease.host}"
+    lost = f"node lost: no heartbeat of the supervisor{host} for {by_guard.silent_s:.0f} s"
+    if by_guard.problem:
+        return f"{lost}; the guard on {by_guard.host} could not cancel {by_guard.job}: {by_guard.problem}"
+    return f"{lost}; the guard on {by_guard.host} has cancelled {by_guard.job}"
 
 
 def write_job_verdict(run_dir: Path, end: str, lives: Liveness) -> bool:

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from workflow.report.report_model import Report, RunVerdict, StagePart
-from workflow.run.job_record import read_job
+from workflow.run.job_record import read_job, received_job
 from workflow.run.lease import Liveness, examine_leases
 from workflow.run.processes.process_reaper import born_ticks
 from workflow.run.run_brief import read_brief
@@ -34,6 +34,8 @@ def settle(report: Report, run_dir: Path) -> Report:
     stages = [_bereft(stage, lives) for stage in report.stages]
     left = ", ".join(f"{stage.name} (process {stage.pid})" for stage in stages if stage.state == "running")
     reason = lives.text + (f"; still running: {left}" if left else "")
+    if job is None and (received := received_job(run_dir)):
+        reason += f"; {received} may hold its nodes until its time limit: end it if you do not need it"
     return _with_run(report.model_copy(update={"stages": stages}), "lost", reason)
 
 

@@ -1,9 +1,14 @@
-"""The guard of a run on one node, a program: `python -I -S node_guard.py RUN_DIR`, once per node of the allocation.
+"""The guard of a run on one node, a program, once per node of the allocation:
+
+    python -I -S node_guard.py RUN_DIR [JOB COMMAND…]
 
 It prints what it sees of the run's processes (`guard_lines`), and ends them when the supervisor is dead: when the
 counter in RUN_DIR/lease.json has not changed for 10 s, and no byte has come through standard input, where launchers
 pass on what the supervisor writes. The file is opened anew each time: an NFS client then asks the
 server, as it does for no `stat`, and a file that was replaced is found by its name again.
+
+Given the job of the run, which `wf` submitted for it alone, and the command that ends it, the guard then ends the job
+too: without its supervisor it would hold its nodes until its time limit.
 
 It ends with the run: by SIGTERM when no process of the run is left on its node. Only the standard library.
 """
@@ -16,6 +21,7 @@ import os
 import select
 import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -24,6 +30,7 @@ from pathlib import Path
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[3]))  # where the package is
 
+from workflow.formats.job_end_file import JOB_END_FILE, JobEnd, claim_job_end
 from workflow.formats.lease_file import LEASE_FILE
 from workflow.run.nodes.beat_judge import BeatJudge
 from workflow.run.nodes.guard_lines import LINE_S, NodeLoad, to_lines
@@ -38,6 +45,9 @@ _SCAN_S, _FIRST_SCANS_S = 2.0, 20.0
 # How often load and memory are sent, where nothing else is.
 _LOAD_S = 20.0
 _PENDING_BYTES = 1 << 20
+# The guard on the supervisor's node, if that lives, writes the verdict in this time, and the job ends with its script.
+_OWN_END_S = 5.0
+_COMMAND_S = 20.0
 
 
 class _LeaseReader(threading.Thread):
@@ -169,12 +179,27 @@ def _load() -> NodeLoad | None:
         return None
 
 
+def _end_job(run_dir: Path, silent_s: float, job: str, command: list[str]) -> None:
+    """End the job of a run without a supervisor, unless another guard does."""
+    end = JobEnd(node_name(), job, silent_s + _OWN_END_S)
+    if not claim_job_end(run_dir, end):
+        return
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_COMMAND_S, check=False)
+        problem = "" if done.returncode == 0 else " ".join((done.stderr or done.stdout).split())[:200] or "failed"
+    except (OSError, subprocess.TimeoutExpired) as error:
+        problem = str(error)
+    if problem:
+        with contextlib.suppress(OSError):
+            (run_dir / JOB_END_FILE).write_text(json.dumps(end._replace(problem=problem)._asdict()))
+
+
 def node_name() -> str:
     """The name of this node in the allocation: Slurm's, which may differ from the system's."""
     return os.environ.get("SLURMD_NODENAME") or socket.gethostname()
 
 
-def main(run_dir: str) -> int:
+def main(run_dir: str, job: str = "", *command: str) -> int:
     """Guard until the run has ended, or its supervisor is dead."""
     asked = _EndRequest()
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
@@ -194,6 +219,9 @@ def main(run_dir: str) -> int:
             text = f"no heartbeat of the supervisor for {lease.judge.silent_s:.0f} s: all processes of the run end"
             output.send(b"".join(to_lines(node, text=text)))
             end_members(run_dir)
+            if job:
+                time.sleep(_OWN_END_S)
+                _end_job(Path(run_dir), lease.judge.silent_s, job, list(command))
             return 0
         if asked.came and not find_members(run_dir):
             return 0
@@ -211,4 +239,4 @@ def main(run_dir: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(*sys.argv[1:]))

@@ -23,11 +23,13 @@ from workflow.launch.process_spec import make_process
 from workflow.plan.launch_requests import node_facts
 from workflow.plan.plan_model import Plan
 from workflow.run.events import Event, NodesUnwatched
+from workflow.run.job_record import read_job
 from workflow.run.nodes import node_guard
 from workflow.run.nodes.node_watch import NodeWatch
 from workflow.run.observe.sst_log import last_lines
 from workflow.run.processes.inherited_environment import inherited_environment
 from workflow.run.processes.process_reaper import end_members
+from workflow.site.jobs.job_questions import JOB_COMMANDS
 
 LOG = "guards.log"
 _PIPE_BYTES = 1 << 20
@@ -68,7 +70,7 @@ class NodeGuards:
         self._run_dir = run_dir
         hosts, own = allocation.host_names, node_guard.node_name()
         elsewhere = [host for host in hosts if not is_same_host(host, own)]
-        program = [sys.executable, "-I", "-S", node_guard.__file__, str(run_dir)]
+        program = [sys.executable, "-I", "-S", node_guard.__file__, str(run_dir), *_own_job(run_dir, allocation)]
         self._request = guard_request(plan, hosts, run_dir, program) if elsewhere else None
         self.watch = NodeWatch(hosts if self._request is not None else (), own)
         self._process: subprocess.Popen[bytes] | None = None
@@ -164,6 +166,15 @@ class NodeGuards:
             return []
         said = " ".join(last_lines(self._run_dir / LOG, 1))
         return [NodesUnwatched(now, f"the guards of the nodes have ended with exit code {code}: {said or LOG}")]
+
+
+def _own_job(run_dir: Path, allocation: Allocation) -> list[str]:
+    """The job of the run and the command that ends it, where `wf` has submitted it for this run alone: [] in a pilot,
+    and in an allocation of the user's own."""
+    record = read_job(run_dir)
+    if record is None or record.scheduler != allocation.source or record.job not in ("", allocation.job):
+        return []
+    return [f"{record.scheduler} job {allocation.job}", *JOB_COMMANDS[record.scheduler].cancel(allocation.job)]
 
 
 def _pipe(process: subprocess.Popen[bytes]) -> IO[bytes]:

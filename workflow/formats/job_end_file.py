@@ -1,0 +1,43 @@
+"""`job_end.json` in the run directory: the guard of a node has ended the job of the run, whose supervisor was dead.
+
+Only jobs that `wf` submitted for this one run are ended so. The first guard that makes the file ends the job.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+JOB_END_FILE = "job_end.json"
+
+
+class JobEnd(NamedTuple):
+    """`host`: of the guard; `job`: `slurm job 12`; `silent_s`: how long the supervisor had been silent; `problem`: what
+    the scheduler's command said when it failed."""
+
+    host: str
+    job: str
+    silent_s: float
+    problem: str = ""
+
+
+def claim_job_end(run_dir: Path, end: JobEnd) -> bool:
+    """Make the file. Returns False where another guard has, or where it cannot be made."""
+    try:
+        number = os.open(run_dir / JOB_END_FILE, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    except OSError:
+        return False
+    with os.fdopen(number, "w") as file:
+        json.dump(end._asdict(), file)
+    return True
+
+
+def read_job_end(run_dir: Path) -> JobEnd | None:
+    """What a guard has done; None where none has ended the job, or its record is not whole yet."""
+    try:
+        record = json.loads((run_dir / JOB_END_FILE).read_bytes())
+        return JobEnd(str(record["host"]), str(record["job"]), float(record["silent_s"]), str(record["problem"]))
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        return None
