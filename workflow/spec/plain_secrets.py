@@ -63,10 +63,12 @@ def _parts(path: KeyPath) -> list[str]:
 
 
 def _name_of(path: KeyPath) -> str:
-    """The name that a value stands under; empty for words of a command, and for a reference."""
+    """The name that the user gave to a variable or parameter; empty for other values, and for a reference."""
     parts = _parts(path)
     refers = "env" in parts and parts[parts.index("env") + 2 :][:1] == ["secret"]
-    return "" if refers or "command" in parts or not parts else parts[-1]
+    # All other names are those of wf itself.
+    is_given = not {"env", "with"}.isdisjoint(parts[:-1]) and "command" not in parts
+    return parts[-1] if is_given and not refers else ""
 
 
 def _of_words(root: Node, path: KeyPath, words: Sequence[object], allowed: Collection[str]) -> Iterator[Problem]:
