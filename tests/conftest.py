@@ -23,6 +23,8 @@ def pytest_configure() -> None:
     # Engine and site files of whoever runs the tests stay out of them.
     os.environ.pop("WF_CONFIGS", None)
     os.environ["XDG_CONFIG_HOME"] = "/nonexistent"
+    # No test writes into the home of whoever runs it. Root could make /nonexistent; nobody makes a folder in a device.
+    os.environ["XDG_STATE_HOME"] = "/dev/null"
     # With it Python writes a line and its end apart: the lines of two ranks mix.
     os.environ.pop("PYTHONUNBUFFERED", None)
 

@@ -394,30 +394,62 @@ def test_a_job_that_the_scheduler_never_knows_again_has_ended(login: Login, monk
     assert login.fake.calls("scancel") == [["12"]]
 
 
-@pytest.mark.parametrize(
-    ("scheduler", "command", "queue", "answer"),
-    [("lsf", "bsub < {}/job.sh", "bjobs", "12|PEND|-|-\n"), ("flux", "flux batch {}/job.sh", "flux", "12|SCHED||\n")],
-)
-def test_scripts_of_other_schedulers_are_submitted_by_the_user_and_followed(
-    scheduler: str, command: str, queue: str, answer: str, login: Login
+FLUX_RESOURCES = {
+    "version": 1,
+    "execution": {"R_lite": [{"rank": "0", "children": {"core": "0-3"}}], "nodelist": [os.uname().nodename]},
+}
+BSUB = "Job <12> is submitted to default queue <normal>.\n"
+
+
+def start_lsf_and_flux(login: Login) -> None:
+    """Both accept a job, and execute it."""
+    login.fake.answer("bsub", {"stdout": BSUB, "run": "12"})
+    login.fake.answer("bjobs", "12|RUN|-|-\n")
+    login.fake.answer("flux batch", {"stdout": "ƒ2oLkTLb\n", "run": "ƒ2oLkTLb"})
+    login.fake.answer("flux jobs", "ƒ2oLkTLb|RUN||\n")
+    login.fake.answer("flux resource", json.dumps(FLUX_RESOURCES))
+    login.fake.answer("flux job", "600\n")
+
+
+@pytest.mark.parametrize(("scheduler", "submit", "job"), [("lsf", "bsub", "12"), ("flux", "flux batch", "ƒ2oLkTLb")])
+def test_scripts_of_lsf_and_flux_are_submitted_and_followed(
+    scheduler: str, submit: str, job: str, login: Login
 ) -> None:
-    login.fake.answer(queue, answer)
-    follower = login.start("run", "p.yaml", "--site", f"{scheduler}.yaml")
-    wait_until(lambda: bool(login.fake.calls(queue)), "the scheduler was asked")
-    # Inside of its own scheduler the hosts would be known by variables, which only the real one sets.
-    job = login.start_job(login.run / "job.sh", WF_HOSTFILE=str(host_file(login.folder)))
-    said, _ = follower.communicate(timeout=WITHIN_S)
-    assert follower.returncode == 0, said
-    assert command.format(login.run) in said
+    start_lsf_and_flux(login)
+    said = login.wf("run", "p.yaml", "--site", f"{scheduler}.yaml")
+    assert f"{scheduler} job {job} was submitted" in said
     assert "small: succeeded" in said
-    assert job.wait(WITHIN_S) == 0
-    assert job_of(login.run)["scheduler"] == scheduler
+    assert login.fake.calls(submit) == [[] if scheduler == "lsf" else [str(login.run / "job.sh")]]
+    assert (job_of(login.run)["scheduler"], job_of(login.run)["job"]) == (scheduler, job)
+    received = read_allocation(login.run)
+    assert received is not None
+    assert received.source == scheduler
 
 
-def host_file(folder: Path) -> Path:
-    path = folder / "hosts"
-    path.write_text(f"{os.uname().nodename} slots=4\n")
-    return path
+@pytest.mark.parametrize(
+    ("scheduler", "submit", "queue", "found"),
+    [("lsf", "bsub", "bjobs", "12|PEND|-|-\n"), ("flux", "flux batch", "flux jobs", "12|SCHED||\n")],
+)
+def test_a_refused_script_fails_the_run_and_an_accepted_one_is_found(
+    scheduler: str, submit: str, queue: str, found: str, login: Login
+) -> None:
+    login.fake.answer(submit, {"stderr": "no project is named\n", "code": 1})
+    login.fake.answer(queue, "")
+    said = login.wf("run", "p.yaml", "--site", f"{scheduler}.yaml", code=2)
+    assert f"error: {scheduler} did not accept the job: {submit} failed with exit code 1: no project is named" in said
+    assert login.state()[0] == "failed"
+    login.fake.answer(submit, "")  # it says nothing of a job
+    login.fake.answer(queue, found)
+    said = login.wf("run", "p.yaml", "--site", f"{scheduler}.yaml", "--detach")
+    assert "but the job was accepted: 12" in said
+    assert job_of(login.run)["job"] == "12"
+
+
+def test_without_the_submit_command_nothing_is_written(login: Login) -> None:
+    (login.fake.folder / "bsub").unlink()
+    said = login.wf("run", "p.yaml", "--site", "lsf.yaml", code=2, PATH=str(login.fake.folder))
+    assert "error: bsub is not on PATH: no job can be submitted to lsf from this machine" in said
+    assert not list((login.folder / "runs").glob("small-*"))
 
 
 def test_a_job_whose_scheduler_does_not_say_when_it_ends_is_stopped_before_its_walltime(login: Login) -> None:
@@ -487,7 +519,8 @@ def test_without_psij_the_command_that_installs_it_is_shown(login: Login, tmp_pa
 
 def test_a_site_without_a_scheduler_has_no_job_script(login: Login) -> None:
     said = login.wf("plan", "p.yaml", "--job-script", code=2)
-    assert "error: site local has no scheduler" in said
+    assert "error: the file of site local has no `scheduler:`" in said
+    assert "write `scheduler: slurm` (or pbs, lsf, flux) in a site file of your own" in said
 
 
 def test_a_launcher_that_the_login_node_lacks_is_an_error_unless_modules_of_the_job_bring_it(login: Login) -> None:

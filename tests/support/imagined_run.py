@@ -5,7 +5,16 @@ from __future__ import annotations
 import signal
 
 from workflow.plan.plan_model import Plan
-from workflow.run.actions import AskScheduler, FinishRun, KillStage, RecordEvent, SignalStages, StartStage, TellStages
+from workflow.run.actions import (
+    AskScheduler,
+    FinishRun,
+    KillStage,
+    RecordEvent,
+    SignalStages,
+    StandIn,
+    StartStage,
+    TellStages,
+)
 from workflow.run.decided_events import RunFinished
 from workflow.run.events import (
     AllocationReceived,
@@ -34,6 +43,7 @@ class Run:
         self.told: list[tuple[float, tuple[str, ...]]] = []
         self.asked: list[float] = []  # when the scheduler was asked
         self.started: list[str] = []
+        self.replaced: list[tuple[str, tuple[str, ...]]] = []
         self.t = 0.0
         self.feed(RunStarted(0.0, "run", 1, 1, "here", visibility_s=visibility_s, proves=proves))
         if job:
@@ -58,6 +68,8 @@ class Run:
                     self.signals.append((self.t, stages, number))
                 case TellStages(stages=stages):
                     self.told.append((self.t, stages))
+                case StandIn(stage=name, streams=streams):
+                    self.replaced.append((name, streams))
                 case AskScheduler():
                     self.asked.append(self.t)
                 case KillStage(stage=name):

@@ -12,7 +12,12 @@ from workflow.campaign.execution.job_each import counted_attempt
 from workflow.campaign.execution.repetition import place_text, silent_hosts
 from workflow.campaign.file.load_campaign import load_campaign
 from workflow.campaign.ledger import Attempt, RunEnd
-from workflow.campaign.planning.job_allocation import job_allocation, job_problems, pilot_allocation
+from workflow.campaign.planning.job_allocation import (
+    fit_to_nodes_up,
+    job_allocation,
+    job_problems,
+    pilot_allocation,
+)
 from workflow.campaign.planning.planned_trials import PlannedCampaign, plan_campaign
 from workflow.run.proof.probe_launch import LOOKING_NODES
 from workflow.site.load_site import load_site
@@ -50,6 +55,28 @@ def test_a_job_for_each_has_the_nodes_of_its_trial(tmp_path: Path, site: Site) -
     campaign = planned(tmp_path, site, "jobs: {nodes: 2, mode: each, account: ours}")
     jobs = [job_allocation(campaign.campaign, trial, site, own_nodes=True) for trial in campaign.ready]
     assert [(job.nodes, job.account) for job in jobs if job is not None] == [(1, "ours"), (2, "ours")]
+
+
+@pytest.mark.parametrize(
+    ("up", "nodes", "said"),
+    [
+        (None, 4, ""),
+        (4, 4, ""),
+        (3, 3, "`jobs: {nodes: 4}`, but 3 nodes are up: pilots ask for 3, on which every trial fits"),
+        (1, 4, "a trial needs 2 nodes, but 1 node is up: the job of its pilot waits until there are more"),
+    ],
+)
+def test_a_pilot_asks_for_no_more_nodes_than_are_up(
+    up: int | None, nodes: int, said: str, tmp_path: Path, site: Site
+) -> None:
+    short = site.queues["short"].model_copy(update={"nodes": (1, 8)})
+    site = site.model_copy(update={"queues": {"short": short}})
+    campaign = planned(tmp_path, site, "jobs: {nodes: 4, time: 20 min}")
+    asked = pilot_allocation(campaign, site)
+    assert asked is not None
+    found, text = fit_to_nodes_up(campaign, asked, up)
+    assert (found.nodes, found.walltime_s) == (nodes, 1200)
+    assert text.startswith(said) if said else not text
 
 
 def test_what_the_queue_does_not_take_has_its_place_in_the_campaign(tmp_path: Path, site: Site) -> None:

@@ -82,7 +82,7 @@ def without_contents(plan: dict[str, Any]) -> dict[str, Any]:
     for stage in plan["stages"]:
         del stage["parameters"], stage["file_parameters"]
         for end in stage["ends"]:
-            del end["units"], end["variables"]
+            del end["units"], end["variables"], end["steps"]
     return comparable(plan)
 
 

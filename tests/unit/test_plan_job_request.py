@@ -89,7 +89,10 @@ def test_without_a_scheduler_a_request_is_a_note(tmp_path: Path) -> None:
     site = SITE.model_copy(update={"scheduler": None, "queues": {}})
     made = plan(tmp_path, "allocation: {nodes: 9}", site=site)
     assert made.allocation is None
-    assert any("site big has no scheduler" in text for text in made.advice)
+    assert any(
+        "the file of site big has no `scheduler:`" in text and "write `scheduler: slurm`" in text
+        for text in made.advice
+    )
 
 
 def test_queues_that_the_site_file_does_not_know_are_left_to_the_scheduler(tmp_path: Path) -> None:

@@ -328,3 +328,66 @@ def test_what_to_reduce_where_the_cores_do_not_suffice(
 
 def test_nodes_are_counted() -> None:
     assert node_count(Placement(nodes=[(1, 3), (5, 6)], ranks_per_node=1, cores=[], cores_per_rank=1)) == 3
+
+
+TWO_STAGES = """
+stages:
+  one: {command: [./one], ranks: 1}
+  two: {command: [./two], ranks: 1}
+"""
+BESIDE = (
+    "stages.two: it has a node of its own, and would fit beside one: together 2 of the 8 cores of a node. "
+    "`place: {share: one}` saves 1 node; stages on one node share its memory bandwidth and its network"
+)
+
+
+def sharing_notes(plan: Plan) -> list[str]:
+    return [line for line in plan.advice if "place: {share:" in line]
+
+
+def test_a_small_stage_with_a_node_of_its_own_is_noted(plan_of: Planner) -> None:
+    site = CLUSTER.model_copy(update={"scheduler": "slurm"})
+    plan = plan_of(TWO_STAGES, site=site)
+    assert sharing_notes(plan) == [BESIDE]
+    assert nodes(plan) == [(0, 1), (1, 2)]
+    followed = plan_of(TWO_STAGES, site=site, sets=("stages.two.place.share=one",))
+    assert (nodes(followed), sharing_notes(followed)) == ([(0, 1), (0, 1)], [])
+    assert followed.allocation is not None
+    assert followed.allocation.nodes == 1, "what the note promises"
+
+
+@pytest.mark.parametrize(
+    "sets",
+    [
+        ("stages.two.place.nodes=1",),  # the user has chosen
+        ("stages.two.place.ranks_per_node=1",),
+        ("stages.two.ranks=8",),  # there is no room
+        ("stages.one.ranks=8",),
+        ("stages.two.ranks=9",),  # two nodes
+    ],
+)
+def test_nothing_is_noted_where_the_nodes_are_chosen_or_needed(sets: tuple[str, ...], plan_of: Planner) -> None:
+    site = CLUSTER.model_copy(update={"scheduler": "slurm"})
+    assert sharing_notes(plan_of(TWO_STAGES, site=site, sets=sets)) == []
+
+
+def test_nothing_is_noted_without_a_scheduler_and_where_the_nodes_are_the_same(plan_of: Planner) -> None:
+    assert sharing_notes(plan_of(TWO_STAGES, site=CLUSTER)) == []
+    site = CLUSTER.model_copy(update={"scheduler": "slurm"})
+    assert sharing_notes(plan_of(via="bp5", site=site)) == [], "one after the other"
+    assert len(sharing_notes(plan_of(via="sst", site=site))) == 1
+
+
+def test_stages_that_would_fit_beside_one_are_in_one_note_and_no_more_than_fit(plan_of: Planner) -> None:
+    site = CLUSTER.model_copy(update={"scheduler": "slurm", "cores_per_node": 4})
+    more = "".join(f"  {name}: {{command: [./{name}], ranks: 2}}\n" for name in ("three", "four"))
+    (note,) = sharing_notes(plan_of(TWO_STAGES + more, site=site))
+    assert note.startswith("stages.two: two, three have a node each, and would fit beside one: together 4 of the 4")
+    assert "saves 2 nodes" in note
+
+
+def test_gpus_of_lone_stages_are_counted(plan_of: Planner) -> None:
+    site = CLUSTER.model_copy(update={"scheduler": "slurm", "gpus_per_node": 2})
+    for gpus, count in ((1, 1), (2, 0)):
+        sets = ("stages.one.place.gpus_per_rank=1", f"stages.two.place.gpus_per_rank={gpus}")
+        assert len(sharing_notes(plan_of(TWO_STAGES, site=site, sets=sets))) == count

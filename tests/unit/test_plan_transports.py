@@ -375,6 +375,17 @@ def test_the_way_out_of_a_build_without_a_transport(plan_of: Planner, asked: str
     assert [(each.key, each.hint) for each in caught.value.problems] == [("streams.positions.transport", hint)]
 
 
+@pytest.mark.parametrize(("asked", "package"), [("ucx", "libucx-dev"), ("rdma", "libfabric-dev")])
+def test_the_way_out_of_the_own_build_without_a_transport(plan_of: Planner, asked: str, package: str) -> None:
+    """It is not to build what runs already, and lacks it."""
+    own = site(["tcp"], random_sst_ids=True, parallel_adios2=True)
+    with pytest.raises(SpecError) as caught:
+        plan_of(sets=(f"streams.positions.transport={asked}",), site=own)
+    again = f"install {package}, then build it again: `rm .venv-mpi/ready; make adios2-mpi`; or `transport: auto`"
+    assert [each.hint for each in caught.value.problems] == [again]
+    assert "install libucx-dev libfabric-dev, then build it again" in reason(plan_of, own)
+
+
 def test_a_program_that_would_need_two_interfaces(plan_of: Planner) -> None:
     """FABRIC_IFACE holds for all streams that it opens."""
     text = """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.chains import Way, chain
-from workflow.run.events import Event, StageExited, StageStarted, StreamClosed, StreamOpened, StreamProgress
+from workflow.run.events import Event, StageCut, StageExited, StageStarted, StreamClosed, StreamOpened, StreamProgress
 from workflow.run.state import RunState, initial_state
 from workflow.run.state_reducer import fold
 from workflow.run.verdict.completion_check import judge
@@ -107,3 +107,21 @@ def test_the_first_problem_is_named_although_another_stream_is_not_complete_yet(
         StreamOpened(1, "pattern", "saxs", "write"), exited("saxs"),
     ])  # fmt: skip
     assert judge(state, "saxs") == WELL + "left pattern without closing it, writing 0 steps"
+
+
+def of_declared_steps(*events: Event, steps: int = 5) -> RunState:
+    """md declares that it writes five steps, and was asked to stop."""
+    plan = chain("sst", sink=False)
+    md = plan.stages[0]
+    md = md.model_copy(update={"ends": [end.model_copy(update={"steps": 5}) for end in md.ends]})
+    plan = plan.model_copy(update={"stages": [md, plan.stages[1]]})
+    ended = [opened("md"), opened("saxs"), closed("md", steps), closed("saxs", steps), exited("saxs"), exited("md")]
+    return fold(initial_state(plan), [StageStarted(0, "md", 1), StageStarted(0, "saxs", 2), *events, *ended])
+
+
+def test_fewer_steps_than_a_component_declares_are_a_failure_unless_it_was_stopped() -> None:
+    said = "wrote only 4 of the 5 steps of atoms that its parameters ask for"
+    assert judge(of_declared_steps(steps=4), "md") == WELL + said
+    assert judge(of_declared_steps(steps=4), "saxs") == "", "it has read all that there was"
+    assert judge(of_declared_steps(), "md") == ""
+    assert judge(of_declared_steps(StageCut(5, "md"), steps=4), "md") == ""

@@ -251,6 +251,19 @@ def test_a_system_without_memory_cgroups() -> None:
     assert memory_cgroup("") is None
 
 
+def test_kills_in_cgroups_below_its_own_are_those_of_others(machine: Path) -> None:
+    """Of a cgroup v2 `memory.events` counts those, too: another stage may have been moved into one."""
+    put(machine, "proc/40/cgroup", "0::/job\n")
+    put(machine, "cgroup/job/memory.events", V2_EVENTS)
+    put(machine, "cgroup/job/memory.events.local", V2_EVENTS)
+    watch = MemoryWatch()
+    watch.start("md", 40)
+    put(machine, "cgroup/job/memory.events", V2_EVENTS.replace("oom_kill 1", "oom_kill 2"))
+    assert watch.facts("md").cgroup_kills == 0
+    put(machine, "cgroup/job/memory.events.local", V2_EVENTS.replace("oom_kill 1", "oom_kill 2"))
+    assert watch.facts("md").cgroup_kills == 1
+
+
 @pytest.mark.usefixtures("machine")
 def test_looks_come_at_growing_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]

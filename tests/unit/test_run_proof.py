@@ -284,7 +284,7 @@ def test_rank_that_is_bound_anew_is_a_warning_once() -> None:
     assert watch.look([rank_seen("0-1"), rank_seen("0-7", world=1)], 10.0) == []
     (warning,) = watch.look([], 12.0)
     assert warning.text == (
-        "rank 1 of md now may use cores 0-7 of n1, the plan binds it to cores 2-3: its program has bound it anew"
+        "rank 1 of md now may use cores 0-7 of n1, the plan binds it to cores 2-3: its launcher or its program did that"
     )
     assert warning.ranks == [(1, 101, "0-7")]
     assert watch.look([rank_seen("7", world=1)], 20.0) == watch.look([], 30.0) == []

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from tests.support.chains import chain, make_plan, make_stage
+from tests.support.chains import chain, make_end, make_plan, make_stage, make_stream
 from tests.support.imagined_run import Run, end_all, verdict_of
 from workflow.run.actions import FinishRun, SignalStages, StartStage
 from workflow.run.events import (
@@ -17,6 +17,7 @@ from workflow.run.events import (
     StageCut,
     StageExited,
     StageStarted,
+    StreamOpened,
 )
 from workflow.run.lifecycle import step
 from workflow.run.state import initial_state
@@ -25,7 +26,7 @@ from workflow.run.state import initial_state
 def test_kill_is_certain_at_once() -> None:
     run = Run(chain("sst")).open_all().feed(StageExited(1, "keep", None, signal.SIGKILL))
     assert run.state.culprit == "keep"
-    assert run.signals == [(1, ("md", "saxs"), signal.SIGINT)]
+    assert run.told == [(1, ("md", "saxs"))]
 
 
 def test_stop_climbs_from_int_over_term_to_kill() -> None:
@@ -44,6 +45,70 @@ def test_most_of_the_time_to_stop_follows_the_termination_request() -> None:
         run.tick(t)
     times = [(10, signal.SIGINT), (15, signal.SIGTERM), (70, signal.SIGKILL)]
     assert run.signals == [(t, ("saxs", "keep"), number) for t, number in times]
+
+
+def test_after_a_failure_those_that_can_go_on_are_told_first_and_the_others_end_at_once() -> None:
+    """The ladder of `wf cancel` for the simulation, whose steps SST drops from now on; saxs and keep have no data."""
+    plan = chain("sst", stop=60)
+    more = make_stage("look", ["x"], [make_end("view", "read")])
+    md = plan.stages[0].model_copy(update={"ends": [*plan.stages[0].ends, make_end("view", "write")]})
+    plan = make_plan([md, *plan.stages[1:], more], [*plan.streams, make_stream("view", "md", ["look"])], stop=60)
+    run = Run(plan).open_all().feed(StageExited(10, "saxs", None, 9))
+    assert run.told == [(10, ("md", "look"))]
+    assert run.signals == [(10, ("keep",), signal.SIGINT)]
+    for t in range(11, 72):
+        run.tick(t)
+    both = ("md", "look")
+    assert run.signals[1:] == [
+        (15, ("keep",), signal.SIGTERM), (20, both, signal.SIGINT), (25, both, signal.SIGTERM),
+        (70, ("md", "keep", "look"), signal.SIGKILL),
+    ]  # fmt: skip
+    assert run.verdict.stage == "saxs", "a process stuck in the kernel holds the run up"
+
+
+def test_one_that_ends_by_itself_after_a_failure_has_stopped_and_no_signal_was_sent() -> None:
+    run = Run(chain("sst", stop=60)).open_all().steps(atoms_md=7, atoms_saxs=7, pattern_saxs=7, pattern_keep=3)
+    run.feed(StageExited(5, "keep", 1, None), StageCut(5.5, "md"))
+    run.feed(*run.done("md", 8, 6), *run.done("saxs", 8, 6))
+    assert run.signals == []
+    assert verdict_of(run)[:2] == ("failed", "keep")
+    assert [run.status(name) for name in ("md", "saxs", "keep")] == ["stopped", "stopped", "failed"]
+
+
+def test_programs_that_cannot_be_told_are_interrupted_at_once_after_a_failure_too() -> None:
+    plan = make_plan([make_stage(name, [name], observed="evidence") for name in ("a", "b")], stop=60)
+    run = Run(plan).feed(StageExited(5, "a", 1, None))
+    assert (run.told, run.signals) == ([(5, ("b",))], [(5, ("b",), signal.SIGINT)])
+
+
+def test_one_that_has_not_opened_its_streams_cannot_go_on() -> None:
+    run = Run(chain("sst", stop=60))
+    for stage, side in (("md", "write"), ("saxs", "read")):
+        run.feed(StreamOpened(0.5, "atoms", stage, side))  # type: ignore[arg-type]
+    run.feed(StageExited(1, "keep", None, 9))
+    assert run.told == [(1, ("md",))]
+    assert run.signals == [(1, ("saxs",), signal.SIGINT)]
+
+
+def test_a_stage_that_hangs_is_interrupted_and_its_writer_told() -> None:
+    """It is the writer that waits for room in the queue: it is free when its reader has ended."""
+    run = Run(chain("sst", step=30.0, stop=60)).open_all()
+    run.steps(atoms_md=4, atoms_saxs=2, pattern_saxs=2, pattern_keep=2).tick(31).tick(32)
+    assert run.state.culprit == "saxs"
+    assert [names for _, names in run.told] == [("md",)]
+    assert [(names, number) for _, names, number in run.signals] == [(("saxs", "keep"), signal.SIGINT)]
+
+
+@pytest.mark.parametrize("hurry", [Interrupted(5.1, "SIGTERM"), Interrupted(5.1, "SIGINT")])
+def test_who_is_in_a_hurry_after_a_failure_ends_all(hurry: Event) -> None:
+    """Before it is settled where the failure began, and after that."""
+    both, plan = ("md", "saxs"), chain("sst", stop=60)
+    run = Run(plan, job="12").open_all().feed(StageExited(5, "keep", 1, None))
+    assert (run.told, run.signals) == ([], []), "md may have failed first"
+    run.feed(hurry)
+    assert (run.told, run.signals) == ([], [(5.1, both, signal.SIGINT)])
+    run = Run(plan, job="12").open_all().feed(StageExited(5, "keep", None, 9), hurry)
+    assert (run.told, run.signals[0][1:]) == ([(5, both)], (("md", "saxs", "keep"), signal.SIGKILL))
 
 
 def test_stage_that_ends_well_during_the_stop_is_not_blamed() -> None:

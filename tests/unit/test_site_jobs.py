@@ -12,6 +12,7 @@ from workflow.site.jobs.flux_jobs import read_flux_jobs
 from workflow.site.jobs.job_questions import ask_for_job, cancel_job, find_job
 from workflow.site.jobs.job_word import Phase
 from workflow.site.jobs.lsf_jobs import read_lsf_jobs
+from workflow.site.jobs.nodes_up import nodes_up
 from workflow.site.jobs.pbs_jobs import read_pbs_jobs
 from workflow.site.jobs.slurm_jobs import read_slurm_jobs
 
@@ -163,3 +164,36 @@ def test_states_of_flux(fake: FakeScheduler) -> None:
     assert found == [("ƒA1", "pending", ""), ("ƒB2", "ended", "by user")]
     fake.answer("flux", {"stderr": "flux-jobs: ERROR: unknown job id\n", "code": 1})
     assert ask_for_job("flux", "ƒA1").is_absent
+
+
+SINFO = """debug|9|idle
+batch*|2|allocated
+batch*|1|idle~
+batch*|1|mixed$
+batch*|1|down*
+batch*|2|idle*
+batch*|3|drained
+long|5|draining
+long|1|planned
+"""
+
+
+@pytest.mark.parametrize(
+    ("partition", "up"), [(None, 4), ("batch", 4), ("debug", 9), ("long", 1), ("long,debug", 9), ("other", None)]
+)
+def test_nodes_that_are_up_in_a_partition_of_slurm(partition: str | None, up: int | None, fake: FakeScheduler) -> None:
+    fake.answer("sinfo", SINFO)
+    assert nodes_up("slurm", partition) == up
+
+
+def test_nodes_that_are_up_in_flux(fake: FakeScheduler) -> None:
+    fake.answer("flux resource", "6\n")
+    assert nodes_up("flux", None) == 6
+    assert fake.calls("flux resource") == [["list", "--states=up", "--no-header", "--format={nnodes}"]]
+
+
+@pytest.mark.parametrize("answer", [DOWN, "", "something else\n", "batch*|many|idle\n"])
+def test_how_many_nodes_are_up_may_not_be_known(answer: str | dict[str, object], fake: FakeScheduler) -> None:
+    fake.answer("sinfo", answer)
+    assert nodes_up("slurm", None) is None
+    assert nodes_up("lsf", None) is None

@@ -63,9 +63,12 @@ def create_run(loaded: Loaded, plan: Plan, run_dir: str | os.PathLike[str] | Non
     """Write the directory of a run that somebody else is to start, for example a batch job."""
     from workflow.provenance.collect import circumstances, to_provenance
     from workflow.run.run_directory import create_run_dir
+    from workflow.run.run_index import note_run
 
     provenance = to_provenance(circumstances(loaded.path.parent, sys.argv), plan, loaded)
     directory = create_run_dir(plan, loaded, None if run_dir is None else Path(run_dir), provenance=provenance)
+    if run_dir is not None:
+        note_run(directory)
     _keep_forecast(plan, directory)
     return directory
 
@@ -146,9 +149,9 @@ def _run_as_job(
     check_submission(plan, site, Path(RUNS if run_dir is None else run_dir).absolute())
     show_warnings(job_notes(plan, site))
     directory = create_run(loaded, plan, run_dir)
-    job, command = submit_run(plan, site, directory)
+    job = submit_run(plan, site, directory)
     with Progress(plan, directory, quiet=not shown) as display:
-        display.say(f"submit its job by: {command}" if command else f"{job.text} was submitted")
+        display.say(f"{job.text} was submitted")
         with contextlib.closing(follow_job(directory, plan, job, display.say)) as states:
             for state in states:
                 if state.started is not None:

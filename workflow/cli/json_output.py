@@ -139,7 +139,7 @@ class SiteList(JsonDocument):
 
 
 class RunList(JsonDocument):
-    """The runs below `runs/`, the newest first."""
+    """The runs below `runs/` and those with `--run-dir` that were started in this folder, the newest first."""
 
     runs_version: Literal[1] = 1
     runs: list[RunLine]

@@ -72,26 +72,28 @@ def cancel(run: Path | None, now: bool) -> None:
 @click.option(
     "--lines", "-n", type=click.IntRange(min=1), default=20, show_default=True, help="How many of the newest runs"
 )
+@click.option("--all", "everywhere", is_flag=True, help="Runs with --run-dir that were started elsewhere, too")
 @json_option("Print the runs as JSON")
 @wide_option
-def runs(lines: int, as_json: bool, wide: bool) -> None:
-    """List the runs below runs/, the newest first.
+def runs(lines: int, everywhere: bool, as_json: bool, wide: bool) -> None:
+    """List the runs below runs/, and those with --run-dir that were started in this folder, the newest first.
 
     A run is `lost` when its supervisor has died without a verdict.
     """
-    from workflow.report.read.run_list import list_runs
+    from workflow.report.read.run_list import list_named_runs
     from workflow.report.show.printing import show_table
     from workflow.report.show.rich_terminal import make_output
     from workflow.report.show.run_table import run_table
     from workflow.run.run_directory import RUNS
-    from workflow.run.run_names import known_runs
+    from workflow.run.run_names import listed_runs
 
-    found = list_runs([Path(RUNS) / name for name in reversed(known_runs()[-lines:])])
+    found = list_named_runs(listed_runs(everywhere)[-lines:][::-1])
     if as_json:
         from workflow.cli.json_output import RunList
 
         click.echo(RunList(runs=found).to_json(), nl=False)
     elif not found:
-        raise RunError(f"no runs here: there is none below {RUNS}/", "start one: wf run PIPELINE")
+        more = "" if everywhere else "; `wf runs --all` also looks for those with --run-dir that were started elsewhere"
+        raise RunError(f"no runs here: there is none below {RUNS}/", f"start one: wf run PIPELINE{more}")
     else:
         show_table(run_table(found), make_output(wide=wide))

@@ -33,11 +33,8 @@ def submit_and_follow(
     check_submission(plan, site, (run_dir or Path(RUNS)).absolute())
     show_warnings([*_missing_here(loaded, plan, site), *job_notes(plan, site)])
     directory = create_run(loaded, plan, run_dir)
-    job, command = submit_run(plan, site, directory)
-    if command:
-        click.echo(f"{directory.name}: submit its job by\n  {command}")
-    else:
-        click.echo(f"{directory.name}: {job.text} was submitted, {directory}")
+    job = submit_run(plan, site, directory)
+    click.echo(f"{directory.name}: {job.text} was submitted, {directory}")
     if detach:
         click.echo(f"  next: wf watch {directory.name}, or wf cancel {directory.name}")
         return EXIT_OK
@@ -61,10 +58,11 @@ def _missing_here(loaded: Loaded, plan: Plan, site: Site) -> list[Problem]:
 def print_job_script(plan: Plan, site: Site) -> None:
     """Print the script that `wf run` would submit. Raises RunError where it would submit none."""
     from workflow.api.plans import job_notes, show_warnings
+    from workflow.site.queue_model import HOW_TO_SUBMIT
     from workflow.submit.submission import job_script
 
     if plan.allocation is None:
-        text = f"site {site.site} has no scheduler: `wf run` starts the stages without a job"
-        raise RunError(text, "name a site that has one: `--site NAME`")
+        text = f"the file of site {site.site} has no `scheduler:`, and `wf run` starts the stages without a job"
+        raise RunError(text, f"{HOW_TO_SUBMIT}, or name another site: `--site NAME`")
     click.echo(job_script(plan, site), nl=False)
     show_warnings(job_notes(plan, site))

@@ -11,6 +11,7 @@ from workflow.errors import Problem, to_message
 from workflow.formatting import duration, plural, size
 from workflow.launch.allocation import Allocation, Host, Source
 from workflow.plan.plan_model import Plan, StagePlan
+from workflow.site.queue_model import HOW_TO_SUBMIT
 from workflow.site.site_model import Site
 
 _SCHEDULERS: dict[Source, str] = {"slurm": "Slurm", "pbs": "PBS", "lsf": "LSF", "flux": "Flux"}
@@ -129,7 +130,8 @@ def _names(hosts: Sequence[Host]) -> str:
 def _too_few(allocation: Allocation, wanted: int, got: int) -> Problem:
     if allocation.source == "local":
         text = f"the plan needs {plural(wanted, 'node')}, and wf is not inside of a batch job: it has this machine only"
-        return to_message("error", text, "start it inside of a job, or plan for this machine: `--site local`")
+        hint = f"start it inside of a job, or plan for this machine: `--site local`; {HOW_TO_SUBMIT}"
+        return to_message("error", text, hint)
     text = f"the plan needs {plural(wanted, 'node')}, and {_has(allocation)} has {got}: {_names(allocation.hosts)}"
     fewer = "or let stages share nodes: `--set stages.STAGE.place.share=OTHER`"
     return to_message("error", text, f"ask for {wanted}: {_NODES[allocation.source].format(wanted)}; {fewer}")

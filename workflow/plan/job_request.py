@@ -10,6 +10,7 @@ from workflow.formatting import plural
 from workflow.plan.placement.site_nodes import nodes_needed
 from workflow.plan.plan_model import AllocationPlan, Placement
 from workflow.site.queue_check import fitting_queues, longest_walltime_s, misfit
+from workflow.site.queue_model import HOW_TO_SUBMIT
 from workflow.spec.models.allocation_request import AllocationRequest
 from workflow.spec.suggest import did_you_mean, listing
 
@@ -40,7 +41,8 @@ def plan_allocation(
     """
     if site.scheduler is None:
         if asked is not None:
-            notes.advise(f"{_AT} is not used: site {site.site} has no scheduler, and the run starts on this machine")
+            text = f"the file of site {site.site} has no `scheduler:`, and the run starts on this machine"
+            notes.advise(f"{_AT} is not used: {text}; {HOW_TO_SUBMIT}")
         return None
     request = asked or AllocationRequest()
     nodes = _nodes(request, placements.values(), notes)

@@ -84,6 +84,7 @@ class EndPlan(PlanPart):
         default_factory=dict, description="of variables that have one in the pipeline file or a component's"
     )
     share: SharePlan | None = Field(None, description="None: it writes, or its program selects what it reads")
+    steps: int | None = Field(None, description="how many its component writes when it is not stopped; None: not known")
     operators: dict[str, OperatorPlan] = Field(
         default_factory=dict, description="of a writing end, by variable; `*`: every other array that it can do"
     )
@@ -177,6 +178,7 @@ class StagePlan(PlanPart):
     files: dict[str, str] = Field(default_factory=dict, description="absolute path → text to write")
     copies: dict[str, str] = Field(default_factory=dict, description="absolute path → file to copy there unchanged")
     added: Literal["pipe", "relay", "tap"] | None = Field(None, description="why wf added the stage; None: it did not")
+    optional: bool = Field(False, description="whether the run succeeds without it: a tap, or the relay of taps only")
     observed: Literal["metrics", "evidence"] = Field(
         description="metrics: the program uses workflow.stage; evidence: steps are read off engine logs and files"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -20,7 +21,14 @@ def compute_report(run_dir: Path) -> Report:
     Raises:
         RunError: the directory has no plan that can be read.
     """
-    report = settle(make_report(read_records(run_dir)), run_dir)
+    records = read_records(run_dir)
+    report = settle(make_report(records), run_dir)
+    if report.run.state == "running":
+        # Its last event may be of long ago, and its time goes on.
+        later = make_report(records.at(time.time()))
+        return later.model_copy(
+            update={"run": later.run.model_copy(update={"state": "running", "job": report.run.job})}
+        )
     if report.run.state == "lost":
         # It may have ended while its heartbeat was waited for.
         newer = make_report(read_records(run_dir))

@@ -71,7 +71,7 @@ class RunPart(ReportPart):
 class RunLine(ReportPart):
     """A run in a list of runs."""
 
-    name: str = Field(description="name of the run directory")
+    name: str = Field(description="name of the run directory; its path, where it is not below runs/")
     state: RunVerdict
     violated: int = Field(0, description="of a run that succeeded: how many expectations it has not kept")
     reason: str = Field("", description="why it did not succeed, or how it is known that it is lost")

@@ -46,6 +46,14 @@ class KillStage:
 
 
 @dataclass(frozen=True)
+class StandIn:
+    """Open these streams in place of a stage that has failed, and close them: their writers wait for it in open."""
+
+    stage: str
+    streams: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class RecordEvent:
     """Append this event to the run's events. It is already part of the state."""
 
@@ -59,7 +67,7 @@ class FinishRun:
     event: RunFinished
 
 
-Action = StartStage | SignalStages | TellStages | AskScheduler | KillStage | RecordEvent | FinishRun
+Action = StartStage | SignalStages | TellStages | AskScheduler | KillStage | StandIn | RecordEvent | FinishRun
 
 
 class Turn:

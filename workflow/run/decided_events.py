@@ -8,7 +8,7 @@ from typing import Literal
 from workflow.launch.rank_ends import EndCause
 from workflow.run.events import Event
 
-Deadline = Literal["start", "step", "run"]
+Deadline = Literal["start", "step", "exit", "run"]
 # stopped: in order, before the end of the allocation.
 Outcome = Literal["succeeded", "failed", "interrupted", "stopped"]
 # What ended a run that did not succeed, where that is more than the failure of a program; "" where it is not.
@@ -67,11 +67,15 @@ class DeadlockFound(Event):
 
 @dataclass(frozen=True)
 class StageSilent(Event):
-    """A warning: nothing has moved since `since`; `diagnosis` says who waits for whom, `stage` for whom all wait."""
+    """A warning: nothing has moved since `since`; `diagnosis` says who waits for whom, `stage` for whom all wait.
+
+    `left`: the stage has closed its streams and does not end; it has used no CPU time since then.
+    """
 
     stage: str
     since: float
     diagnosis: str
+    left: bool = False
 
 
 @dataclass(frozen=True)

@@ -94,6 +94,14 @@ class StageCpu(Event):
 
 
 @dataclass(frozen=True)
+class StageWorked(Event):
+    """A stage that has closed its streams has used CPU time since then: it does not hang."""
+
+    stored: ClassVar[bool] = False
+    stage: str
+
+
+@dataclass(frozen=True)
 class StreamOpening(Event):
     """A program that uses `workflow.stage` begins to open a stream: from now on its own records report on this end."""
 

@@ -93,7 +93,7 @@ class EventLog:
     Of the progress of one end it writes less and less often, so that the file of a long run stays small: an event at
     intervals that grow with the time, up to 150 s, and the last one before the verdict. Progress counts from the
     beginning, so that nothing is missing from the totals. Progress that was held back is written when its interval is
-    over, with whichever event comes then (`Tick` at the latest).
+    over, with whichever event comes then (`Tick` at the latest). Nothing is written after the verdict.
     """
 
     def __init__(self, run_dir: Path) -> None:
@@ -105,9 +105,12 @@ class EventLog:
         self._written: dict[tuple[str, str, Side], float] = {}
         self._held: dict[tuple[str, str, Side], StreamProgress] = {}
         self._checked = 0.0
+        self._finished = False
 
     def write(self, event: Event) -> None:
         """Append one event, unless it is of a kind that is not stored, and the progress that is due."""
+        if self._finished:
+            return
         if event.t - self._checked >= DUE_CHECK_S:
             self._checked = event.t
             self._write_due(event.t)
@@ -122,6 +125,7 @@ class EventLog:
         elif isinstance(event, StreamClosed):
             self._held.pop((event.stream, event.stage, event.side), None)
         elif isinstance(event, RunFinished):
+            self._finished = True
             for held in self._held.values():
                 self._lines.append(to_line(held))
         self._lines.append(to_line(event))

@@ -10,8 +10,6 @@ from workflow.replace_file import replace_file
 from workflow.run.run_directory import ALLOCATION_FILE
 
 JOB_FILE = "job.json"
-# Schedulers to which PSI/J submits; the scripts for the others are submitted by the user.
-BY_PSIJ = ("slurm", "pbs")
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from workflow.formatting import clock_time, duration, plural
-from workflow.run.actions import Action, KillStage, SignalStages, StartStage, Turn
+from workflow.run.actions import Action, KillStage, SignalStages, StandIn, StartStage, Turn
 from workflow.run.decided_events import (
     DeadlinePassed,
     DeadlockFound,
@@ -51,7 +51,8 @@ from workflow.run.verdict.failure_checks import (
 from workflow.run.verdict.failure_origin import blame, evidence_s
 from workflow.run.verdict.run_verdict import cause_of, causing_losses, loss_reason, was_cut
 from workflow.run.verdict.stall_detection import Silences, find_silences, find_stalls
-from workflow.run.verdict.tap_failures import can_be_ended, failed_taps
+from workflow.run.verdict.tap_failures import awaited_streams, can_be_ended, failed_taps
+from workflow.run.verdict.unended_stages import find_unended, idle_since
 from workflow.run.verdict.wait_diagnosis import next_settled
 
 
@@ -84,7 +85,8 @@ def step(state: RunState, *events: Event) -> tuple[RunState, list[Action]]:
         _check_deadlines(turn)
         _check_counts(turn)
         _check_end(turn)
-        _kill_hung_taps(turn)
+        if turn.state.failed:
+            _look_after_failed_taps(turn)
         _settle(turn)
     stop_stages(turn)
     finish_run(turn)
@@ -248,7 +250,11 @@ def _take_failure(turn: Turn, failure: RunFailure) -> None:
     """Stop the run, or end a tap that hangs."""
     if failure.deadline is not None:
         turn.decide(DeadlinePassed(turn.t, failure.deadline, failure.text, failure.stage))
-    if failure.deadline == "step" and not failure.reported and can_be_ended(turn.state, failure.stage):
+    if (
+        failure.deadline in ("start", "step", "exit")
+        and not failure.reported
+        and can_be_ended(turn.state, failure.stage)
+    ):
         turn.decide(StageFailed(turn.t, failure.stage, f"was ended: {failure.text}"))
         turn.actions.append(SignalStages((failure.stage,), signal.SIGTERM))
     else:
@@ -257,12 +263,14 @@ def _take_failure(turn: Turn, failure: RunFailure) -> None:
 
 def _warn(turn: Turn, silences: Silences) -> None:
     """Report what has been silent for long, again each time that its silence has doubled."""
-    stalls = find_stalls(turn.state, silences, turn.t - turn.state.plan.deadlines.warn, turn.t)
+    before = turn.t - turn.state.plan.deadlines.warn
+    stalls = [*find_stalls(turn.state, silences, before, turn.t), *find_unended(turn.state, before, turn.t)]
     # All that waits for one stage is one warning: of the silence that began last.
     for stall in {stall.stage: stall for stall in sorted(stalls, key=lambda stall: stall.since)}.values():
         last = turn.state.stages[stall.stage].silence
         if last is None or last.since < stall.since or turn.t - stall.since >= 2 * (last.t - last.since):
-            turn.decide(StageSilent(turn.t, stall.stage, stall.since, stall.chain))
+            left = turn.state.left_since(stall.stage) is not None
+            turn.decide(StageSilent(turn.t, stall.stage, stall.since, stall.chain, left))
 
 
 def _check_counts(turn: Turn) -> None:
@@ -287,24 +295,29 @@ def _check_end(turn: Turn) -> None:
         )
 
 
-def _kill_hung_taps(turn: Turn) -> None:
-    """Kill a tap that was signalled to end and has not, and what the launcher of one that has ended may have left."""
+def _look_after_failed_taps(turn: Turn) -> None:
+    """Kill a tap that was signalled to end and has not, and what the launcher of one that has ended may have left. Free
+    those who wait for it in open: SST's writer waits until as many readers have come as there should be."""
     for name in failed_taps(turn.state):
         stage = turn.state.stages[name]
         due = not stage.runs or turn.t >= (stage.failed or 0.0) + turn.state.plan.deadlines.stop
         if due and not stage.killed:
             turn.state = with_stage(turn.state, name, killed=True)
             turn.actions.append(KillStage(name))
+        if not stage.runs and not stage.replaced and (streams := awaited_streams(turn.state, name)):
+            turn.state = with_stage(turn.state, name, replaced=True)
+            turn.actions.append(StandIn(name, tuple(streams)))
 
 
 def _next_due(state: RunState, silences: Silences, t: float) -> float:
     """No deadline can pass before this time, unless a stage or a stream changes more than its number of steps."""
     limits = state.plan.deadlines
     due = [begin + limits.start for _, begin in opening_stages(state)]
-    for limit in (limits.warn, limits.step):
+    silent, idle = (t, *silences.times()), idle_since(state).values()
+    for limit, times in ((limits.warn, (*silent, *idle)), (limits.step, silent), (limits.exit, idle)):
         if limit is not None:
             # A silence that has lasted longer and is no stall is looked at again after a twentieth of the limit.
-            due += [since + limit if since + limit > t else t + limit / 20 for since in (t, *silences.times())]
+            due += [since + limit if since + limit > t else t + limit / 20 for since in times]
     if limits.run is not None and state.started is not None:
         due.append(state.started + limits.run)
     return min(due)

@@ -1,4 +1,7 @@
-"""What the first and the last event of a run tell: cheap enough to ask often, and of many runs."""
+"""What the first event of a run and its verdict tell: cheap enough to ask often, and of many runs.
+
+Nothing is written after the verdict. Where something is all the same, the first verdict counts, as in `state_reducer`.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from pathlib import Path
 from workflow.formats.json_lines import to_record
 from workflow.run.decided_events import RunFinished
 from workflow.run.events import RunStarted
-from workflow.run.events_file import EVENTS_FILE, from_record
+from workflow.run.events_file import EVENTS_FILE, NAMES, from_record
 
 # Longer than any event.
 _TAIL = 65536
@@ -16,7 +19,8 @@ _TAIL = 65536
 
 @dataclass(frozen=True)
 class RunBrief:
-    """When a run was started, how it ended; None for what has not happened. `t`: of its last event, Unix seconds."""
+    """When a run was started, how it ended; None for what has not happened. `t`: of its verdict, or of its last event,
+    in Unix seconds."""
 
     started: RunStarted | None = None
     finished: RunFinished | None = None
@@ -32,10 +36,13 @@ def read_brief(run_dir: Path) -> RunBrief:
             lines = file.read().split(b"\n")[:-1]
     except OSError:
         return RunBrief()
-    last = next((record for record in map(to_record, reversed(lines)) if record is not None), None)
-    started, finished = (from_record(record) if record else None for record in (first, last))
+    started = from_record(first) if first else None
+    records = [record for record in map(to_record, lines) if record is not None]
+    verdicts = (each for each in records if each.get("event") == NAMES[RunFinished])
+    last = next(verdicts, records[-1] if records else {})
+    finished, t = from_record(last), last.get("t")
     return RunBrief(
         started if isinstance(started, RunStarted) else None,
         finished if isinstance(finished, RunFinished) else None,
-        float(last["t"]) if last and isinstance(last.get("t"), int | float) else None,
+        float(t) if isinstance(t, int | float) else None,
     )

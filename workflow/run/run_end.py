@@ -12,7 +12,10 @@ from workflow.run.state_reducer import with_stage
 from workflow.run.stop_ladder import LOST_S, TELL, ladder
 from workflow.run.verdict.end_causes import loss_text
 from workflow.run.verdict.run_verdict import make_verdict
+from workflow.run.verdict.unaffected_stages import unaffected
 
+# What has ended one stage may be about to end the whole job: it leaves seconds.
+ENDS_JOB = ("cancelled", "preempted", "time_limit")
 # A process that survives SIGKILL for so long is stuck in the kernel: report without it.
 GIVE_UP_S = 1.0
 # For the scheduler's answer about the job: it is asked once.
@@ -24,12 +27,24 @@ def stop_stages(turn: Turn) -> None:
     state = turn.state
     if state.stopping is None:
         return
-    running = tuple(stage.name for stage in state.stages.values() if stage.runs)
-    for due, number in ladder(state)[state.rung :]:
-        if turn.t >= due and running:
+    if state.rung == 0 and _tells_apart(state):
+        turn.state = state = replace(state, unaffected=unaffected(state))
+    running = [stage.name for stage in state.stages.values() if stage.runs]
+    for rung in ladder(state)[state.rung :]:
+        if turn.t >= rung.at and running:
             turn.state = replace(turn.state, rung=turn.state.rung + 1)
-            _signal(turn, running, number)
+            kept = rung.stages == "unaffected"
+            some = tuple(name for name in running if rung.stages == "all" or (name in state.unaffected) == kept)
+            if some:
+                _signal(turn, some, rung.number)
     _end_lost(turn)
+
+
+def _tells_apart(state: RunState) -> bool:
+    """Whether stages that could go on are told first, after a failure: not where somebody, or the scheduler, is about
+    to end them all."""
+    hurries = (state.interrupted and not state.cancelled) or state.cause in ENDS_JOB
+    return bool(state.culprit) and not hurries
 
 
 def _signal(turn: Turn, stages: tuple[str, ...], number: int) -> None:
@@ -59,7 +74,7 @@ def finish_run(turn: Turn) -> None:
     if state.stopping is None and state.going:
         return
     stages = list(state.stages.values())
-    stuck = state.stopping is not None and turn.t >= ladder(state)[-1][0] + GIVE_UP_S
+    stuck = state.stopping is not None and turn.t >= ladder(state)[-1].at + GIVE_UP_S
     given_up = turn.t - state.plan.deadlines.stop - GIVE_UP_S
     left = [stage for stage in stages if not (stage.killed and (stage.failed or 0.0) < given_up)]
     if any(stage.runs or (stage.status == "starting" and stage.exited is None) for stage in left) and not stuck:
@@ -77,7 +92,7 @@ def finish_run(turn: Turn) -> None:
 def next_stop(state: RunState) -> float:
     """When the next of all this is due by time alone, in a run that is to stop."""
     rungs = ladder(state)
-    due = [rungs[state.rung][0] if state.rung < len(rungs) else rungs[-1][0] + GIVE_UP_S]
+    due = [rungs[state.rung].at if state.rung < len(rungs) else rungs[-1].at + GIVE_UP_S]
     due += [_lost_due(state)] if _unended(state) else []
     return min(due + ([state.asked + ANSWER_S] if _awaits_answer(state) and state.asked is not None else []))
 

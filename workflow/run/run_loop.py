@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import math
 import os
 import signal
 import socket
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from workflow.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED
 from workflow.formats.rank_files import NOT_STARTED
+from workflow.formats.reader_profile import remove_profile
 from workflow.formats.stop_file import write_stop_file
 from workflow.launch.allocation import Allocation
 from workflow.launch.process_spec import make_process
@@ -27,6 +29,7 @@ from workflow.run.actions import (
     KillStage,
     RecordEvent,
     SignalStages,
+    StandIn,
     StartStage,
     TellStages,
 )
@@ -47,6 +50,7 @@ from workflow.run.events import (
     StageExited,
     StageKilled,
     StageStarted,
+    StageWorked,
     StrangeReader,
     Tick,
 )
@@ -57,12 +61,13 @@ from workflow.run.nodes.node_guard import node_name
 from workflow.run.observe.file_visibility import visibility_s
 from workflow.run.observe.followed_stages import POLL_S, FollowedStages
 from workflow.run.observe.stream_connections import StrangerWatch
-from workflow.run.processes.cpu_time import CpuSchedule
+from workflow.run.processes.cpu_time import CpuSchedule, WorkWatch
 from workflow.run.processes.mpmd_launches import MpmdLaunches
 from workflow.run.processes.scheduler_question import SchedulerQuestion
 from workflow.run.processes.signals import Signals
 from workflow.run.processes.stage_ending import Ending, by_first_end
 from workflow.run.processes.stage_processes import Crew
+from workflow.run.processes.stand_in import stand_in
 from workflow.run.proof.proof_need import must_prove
 from workflow.run.received import receive
 from workflow.run.run_directory import ALLOCATION_FILE, stage_dir
@@ -104,6 +109,8 @@ class RunLoop:
         self.rank_watch: RankWatch | None = None  # once the placement was proved
         self.cpu = CpuSchedule(len(plan.stages))
         self.strangers = StrangerWatch(run_dir, plan)
+        self.work = WorkWatch()
+        self.stand_ins: dict[str, Path] = {}  # processes that read in place of failed taps, and their folders
         self.events: list[Event] = []
         self.polled = -math.inf
         self.requests = ControlRequests(run_dir)
@@ -146,7 +153,7 @@ class RunLoop:
             proves=self.prover is not None,
         )
         received = self.received(now)
-        self.events += [begin, *received, *plan_stop(self.plan, self.allocation, now)]
+        self.events += [begin, *received]
         if self.prover is not None and not any(isinstance(event, RunFinished) for event in received):
             self.prover.start()
         shown = -math.inf
@@ -161,15 +168,15 @@ class RunLoop:
             self.listen()
 
     def received(self, now: float) -> list[Event]:
-        """What the run has; and the verdict, where that is less than the plan needs."""
+        """What the run has, and when it is to be stopped; or the verdict, where that is less than the plan needs."""
         job = self.allocation
         problems = allocation_problems(self.plan, job, now)
         notes = [*job.notes, *(each.message for each in problems if each.level != "error")]
         events: list[Event] = [AllocationReceived(now, job.source, job.job, len(job.hosts), job.end_time, notes)]
         if errors := [each for each in problems if each.level == "error"]:
             reason = "; ".join(": ".join(filter(None, (each.message, each.hint))) for each in errors)
-            events.append(RunFinished(now, "failed", EXIT_RUN_FAILED, reason, ""))
-        return events
+            return [*events, RunFinished(now, "failed", EXIT_RUN_FAILED, reason, "")]
+        return [*events, *plan_stop(self.plan, job, now)]
 
     def close(self, reason: str) -> None:
         """End what was left behind in the middle, and say why."""
@@ -212,6 +219,8 @@ class RunLoop:
                 self.scheduler.ask()
             case KillStage(stage=name):
                 self.crew.end(name, stage_dir(self.run_dir, name))
+            case StandIn(stage=name, streams=streams):
+                self.stand_in(name, streams)
             case RecordEvent(event=event):
                 self.write(event)
             case FinishRun(event=event):
@@ -252,11 +261,28 @@ class RunLoop:
         self.followed.begin(name, folder, now)
         self.events.append(StageStarted(now, name, pid, [] if shared else list(process.argv)))
 
+    def stand_in(self, name: str, streams: Iterable[str]) -> None:
+        """Open these streams in place of a stage. Where that fails, `deadlines.start` ends those who wait for it."""
+        for stream in streams:
+            folder = stage_dir(self.run_dir, name) / "stand-in"
+            with contextlib.suppress(OSError):
+                folder.mkdir(exist_ok=True)
+                process = stand_in(self.plan, self.plan.stage(name), stream, folder)
+                self.crew.start(process)
+                self.stand_ins[process.name] = folder
+
+    def collect_stand_ins(self, ended: Collection[str]) -> list[str]:
+        """The names of those that are none, of what has ended."""
+        found = self.stand_ins.keys() & set(ended)
+        for name in found:
+            self.crew.collect(name, self.stand_ins.pop(name))
+        return [name for name in ended if name not in found]
+
     def listen(self) -> None:
         """Sleep until something happens; turn it into events."""
         now = self.clock.now()
         due = min(self.polled + POLL_S, wake_at(self.state) or math.inf)
-        ended = self.crew.wait(due - now)
+        ended = self.collect_stand_ins(self.crew.wait(due - now))
         now = self.clock.now()
         self.events += [Interrupted(now, name) for name in self.signals.take()]
         if now - self.asked >= CONTROL_S:
@@ -301,8 +327,13 @@ class RunLoop:
         return names
 
     def sample_cpu(self, names: Iterable[str], now: float) -> None:
-        """The CPU time of these stages, and the time in which they had no CPU."""
+        """The CPU time of these stages, and the time in which they had no CPU; which of those that have closed their
+        streams work."""
         for name in names:
+            if self.state.left_since(name) is not None and self.work.is_due(name, now):
+                used = self.crew.cpu_use(name)
+                if used is not None and self.work.works(name, now, used.cpu_s):
+                    self.events.append(StageWorked(now, name))
             if self.cpu.is_due(name, now):
                 used = self.crew.cpu_use(name)
                 self.events += [] if used is None else [StageCpu(now, name, *(round(value, 6) for value in used))]
@@ -328,6 +359,7 @@ class RunLoop:
             self.leaving[stage] = since, ending
             return
         self.leaving.pop(stage, None)
+        self.remove_profiles(stage)
         ending = by_first_end(ending, first_end(self.followed.end(stage)))
         alive, dying = ([], []) if succeeded else self.others(stage)
         if ending.signal == signal.SIGKILL and not ending.by_supervisor and not self.has_killed(stage):
@@ -335,6 +367,14 @@ class RunLoop:
         self.events.append(
             StageExited(since, stage, ending.code, ending.signal, ending.note, alive, dying, ending.cpu_s)
         )
+
+    def remove_profiles(self, stage: str) -> None:
+        """Remove what a program of the user's own has left of reading files; `workflow.stage` does that itself."""
+        plan, launch = self.plan.stage(stage), self.launches.of(stage)
+        paths = [end.path for end in plan.ends if end.side == "read" and end.engine == "BP5"]
+        pids = self.crew.processes_seen(launch.process.name if launch else stage) if paths else []
+        for path, pid in itertools.product(paths, pids):
+            remove_profile(path, pid)
 
     def has_killed(self, stage: str) -> bool:
         """Whether this supervisor has sent SIGKILL to a stage, or may have."""

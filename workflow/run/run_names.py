@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from workflow.errors import RunError
 from workflow.run.run_directory import LATEST, PLAN_FILE, RUNS
+from workflow.run.run_index import noted_runs
 from workflow.spec.suggest import nearest_name, shortened
 from workflow.spec.user_paths import exists
 
@@ -20,13 +22,26 @@ SHOWN = 5
 
 def known_runs() -> list[str]:
     """Names of the runs below `runs/`, the oldest first."""
+    # What is left of a removed run has a name with a dot.
+    found = [plan.parent for plan in Path(RUNS).glob(f"*/{PLAN_FILE}")]
+    return [run.name for run in _by_age(run for run in found if run.name != LATEST and not run.name.startswith("."))]
+
+
+def listed_runs(everywhere: bool = False) -> list[Path]:
+    """The runs below `runs/`, and those of `--run-dir` that were started in this folder, the oldest first. With
+    `everywhere` also those of `--run-dir` that were started elsewhere."""
+    here = Path(RUNS).resolve()
+    noted = noted_runs(None if everywhere else Path.cwd())
+    return _by_age([*(Path(RUNS) / name for name in known_runs()), *(run for run in noted if run.parent != here)])
+
+
+def _by_age(runs: Iterable[Path]) -> list[Path]:
+    """The oldest first. A run that is being removed may go at any moment."""
     found = []
-    for plan in Path(RUNS).glob(f"*/{PLAN_FILE}"):
-        # What is left of a removed run has a name with a dot; one that is being removed may go at any moment.
-        if plan.parent.name != LATEST and not plan.parent.name.startswith("."):
-            with contextlib.suppress(OSError):
-                found.append((plan.stat().st_mtime, plan.parent.name))
-    return [name for _, name in sorted(found)]
+    for run in runs:
+        with contextlib.suppress(OSError):
+            found.append(((run / PLAN_FILE).stat().st_mtime, run))
+    return [run for _, run in sorted(found)]
 
 
 def find_run(run: str | os.PathLike[str] | None = None) -> Path:

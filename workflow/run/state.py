@@ -101,7 +101,9 @@ class StageState:
     cut: bool = False  # whether it ends before its work is done: it says so, or the stop has sent it a signal
     failed: float | None = None  # when; one that still runs then is a tap that hangs
     killed: bool = False  # all that was left of it then
+    replaced: bool = False  # another process opens what it had not opened, because the writers wait for that
     fault: TransportFault | None = None  # the first one in its stderr
+    worked: float | None = None  # when it was last seen to use CPU time, after it has closed its streams
     silence: StageSilent | None = None  # the last warning that all wait for this stage, until it makes a step
 
     @property
@@ -151,6 +153,8 @@ class RunState:
     failing: float | None = None  # since the first failure
     stopping: float | None = None  # since the stop was requested
     rung: int = 0  # how many steps of the stop's ladder were taken
+    # After a failure, stages that could go on without what has failed: they are told before they get signals.
+    unaffected: frozenset[str] = frozenset()
     interrupted: str = ""
     cancelled: bool = False  # whether that was a request to stop, which is no hurry
     culprit: str = ""
@@ -169,9 +173,11 @@ class RunState:
 
     @property
     def is_told(self) -> bool:
-        """Whether the run is stopped by telling its stages, before they get signals."""
+        """Whether the run is stopped by telling its stages, or some of them, before they get signals."""
         return self.stopping is not None and (
-            self.cause == "end_of_allocation" or (self.cancelled and not self.culprit and not self.cause)
+            self.cause == "end_of_allocation"
+            or (self.cancelled and not self.culprit and not self.cause)
+            or bool(self.unaffected)
         )
 
     @property
@@ -205,6 +211,12 @@ class RunState:
         if writer.closed is None or end.closed is None or not (writer.counted and end.counted):
             return None
         return max(0, writer.steps - end.steps)
+
+    def left_since(self, name: str) -> float | None:
+        """Since when a stage that runs has closed all its streams; None where that is not so, or not known."""
+        closed = [end.closed for end in self.ends_of(name)]
+        times = [t for t in closed if t is not None]
+        return max(times) if times and len(times) == len(closed) and self.stages[name].runs else None
 
     def untaken(self, stream: str, reader: str) -> int | None:
         """Steps that were written and never arrived at a live reader that is gone; None where that is not so, or not
@@ -263,16 +275,20 @@ def visibility(stage: StagePlan, end: EndPlan) -> tuple[bool, bool]:
 
 
 def is_spare(plan: Plan, name: str) -> bool:
-    """Whether nothing else depends on a stage: a tap that no stream begins at, and that has a launcher of its own."""
-    if plan.stage(name).added != "tap" or plan.group_of(name) is not None:
+    """Whether nothing else depends on a stage: a tap, or a relay of taps, that has a launcher of its own, and from
+    which only such stages read."""
+    if plan.stage(name).added not in ("tap", "relay") or plan.group_of(name) is not None:
         return False
-    return all(stream.writer != name for stream in plan.streams)
+    readers = {reader for stream in plan.streams if stream.writer == name for reader in stream.readers}
+    return all(plan.stage(reader).added == "tap" and is_spare(plan, reader) for reader in readers)
 
 
 def lets_go_on(plan: Plan, stages: Mapping[str, StageState], name: str) -> bool:
     """Whether the others go on without a stage that failed.
 
-    One that fails before its stream is open stops the run: a mistake in the pipeline file shows at once, and its
-    relay would wait for it for ever.
+    Of one that is required the run fails in the end, and at once where it fails before its stream is open.
     """
-    return name in stages and is_spare(plan, name) and stages[name].opened is not None
+    if name not in stages or not is_spare(plan, name):
+        return False
+    stage = plan.stage(name)
+    return stage.optional or (stage.added == "tap" and stages[name].opened is not None)

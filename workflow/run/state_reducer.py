@@ -37,6 +37,7 @@ from workflow.run.events import (
     StageExited,
     StageKilled,
     StageStarted,
+    StageWorked,
     StopPlanned,
     StrangeReader,
     StreamClosed,
@@ -95,6 +96,7 @@ class _Draft:
         self._stages: dict[str, StageState] | None = None
         self._ends: dict[EndKey, EndState] | None = None
         self._t = before.t
+        self._finished = before.finished is not None
 
     def finish(self) -> RunState:
         """The state after all that was taken."""
@@ -119,7 +121,9 @@ class _Draft:
         return self._before.ends if self._ends is None else self._ends
 
     def take(self, event: Event) -> None:
-        """One event more."""
+        """One event more; after the verdict only what became of the records of the run."""
+        if self._finished and not isinstance(event, RecordsLost):
+            return
         t = event.t
         self._t = max(self._t, t)
         match event:
@@ -156,6 +160,7 @@ class _Draft:
             case Cleaned(paths=paths):
                 self._changes["cleaned"] = tuple(paths)
             case RunFinished(reason=reason, stage=stage, cause=cause):
+                self._finished = True
                 self._changes |= {"finished": event, "reason": reason, "culprit": stage, "cause": cause}
             case _:
                 self._take_of_stage(event)
@@ -177,6 +182,8 @@ class _Draft:
                 # What follows the stop is its consequence.
                 if stage in self.stages and self.get("stopping") is None:
                     self.change_stage(stage, said=(*self.stages[stage].said, event)[:KEPT_WORDS])
+            case StageWorked(stage=stage):
+                self.change_stage(stage, worked=t, silence=None)
             case StageCut(stage=stage):
                 self.change_stage(stage, cut=True)
             case StageKilled(stage=stage):
@@ -254,7 +261,8 @@ class _Draft:
     def _check_soon(self) -> None:
         """Another deadline may be the next one. Looking for it costs as much as there are stages: not each time."""
         limits = self._before.plan.deadlines
-        shortest = min(limit for limit in (limits.start, limits.warn, limits.step) if limit is not None)
+        each = limits.start, limits.warn, limits.step, limits.exit
+        shortest = min(limit for limit in each if limit is not None)
         self._changes["due"] = min(self.get("due"), self._before.checked + shortest / 20)
 
     def _wait(self, key: EndKey, t: float, steps: int, waits: bool) -> None:

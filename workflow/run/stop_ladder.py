@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 import signal
+from collections.abc import Iterable
+from typing import Literal, NamedTuple
 
 from workflow.launch.allocation import Allocation
 from workflow.plan.job_request import DEFAULT_GRACE_S, LARGEST_GRACE
-from workflow.plan.plan_model import Plan
+from workflow.plan.plan_model import Plan, StagePlan
 from workflow.run.events import StopPlanned
 from workflow.run.state import RunState
 
 # Not a signal: the stages are told that the run is to be stopped (`workflow.formats.stop_file`), and get the signal
 # that their `stop_signal` names.
 TELL = 0
-# After the telling, at a request to stop: a program of `workflow.stage` looks twice a second, and ends at its next
-# step.
+# After the telling, at a request to stop or after a failure: a program of `workflow.stage` looks twice a second, and
+# ends at its next step.
 SIGINT_AFTER_S = 10.0
 # After SIGINT, by which programs end their step. SIGTERM is for those that ignore SIGINT, or write a checkpoint on
 # SIGTERM: they have the rest of `deadlines.stop` for it.
@@ -28,45 +30,57 @@ SCHEDULER_S = 8.0
 LOST_S = 3.0
 
 
-def ladder(state: RunState) -> list[tuple[float, int]]:
-    """When to send which signal."""
+class Rung(NamedTuple):
+    """One step of a stop: when to send which signal, and to whom."""
+
+    at: float
+    number: int
+    stages: Literal["all", "unaffected", "affected"] = "all"
+
+
+def ladder(state: RunState) -> list[Rung]:
+    """When to send which signal, in order of time; the last rung is SIGKILL."""
     begin, stop_s = state.stopping or 0.0, state.plan.deadlines.stop
     if state.cause == "end_of_allocation" and state.ends_at is not None:
         return _before_end(begin, state.ends_at)
+    if state.unaffected:
+        told = [state.plan.stage(name) for name in state.unaffected]
+        apart = [rung._replace(stages="unaffected") for rung in _tell_first(begin, stop_s, told)]
+        at_once = [rung._replace(stages="affected") for rung in _at_once(begin, stop_s)]
+        return [*sorted([*apart, *at_once], key=lambda rung: rung.at), Rung(begin + stop_s, signal.SIGKILL)]
     if state.is_told:
-        return _when_cancelled(begin, stop_s, state.plan)
+        return [*_tell_first(begin, stop_s, state.plan.stages), Rung(begin + stop_s, signal.SIGKILL)]
     if state.job and state.interrupted == "SIGTERM":
         stop_s = min(stop_s, SCHEDULER_S)
-    return [
-        (begin, signal.SIGINT),
-        (begin + min(stop_s / 3, SIGTERM_AFTER_S), signal.SIGTERM),
-        (begin + stop_s, signal.SIGKILL),
-    ]
+    return [*_at_once(begin, stop_s), Rung(begin + stop_s, signal.SIGKILL)]
 
 
-def _when_cancelled(begin: float, stop_s: float, plan: Plan) -> list[tuple[float, int]]:
+def _at_once(begin: float, stop_s: float) -> list[Rung]:
+    return [Rung(begin, signal.SIGINT), Rung(begin + min(stop_s / 3, SIGTERM_AFTER_S), signal.SIGTERM)]
+
+
+def _tell_first(begin: float, stop_s: float, stages: Iterable[StagePlan]) -> list[Rung]:
     """Some time for programs that end by themselves when they are told: srun passes on no single SIGINT, and kills its
     ranks at the SIGTERM. None where no program is known to do so."""
-    tells = any(stage.observed == "metrics" or stage.stop_signal is not None for stage in plan.stages)
+    tells = any(stage.observed == "metrics" or stage.stop_signal is not None for stage in stages)
     interrupt = begin + (min(stop_s / 3, SIGINT_AFTER_S) if tells else 0.0)
     return [
-        (begin, TELL),
-        (interrupt, signal.SIGINT),
-        (interrupt + min(stop_s / 6 if tells else stop_s / 3, SIGTERM_AFTER_S), signal.SIGTERM),
-        (begin + stop_s, signal.SIGKILL),
+        Rung(begin, TELL),
+        Rung(interrupt, signal.SIGINT),
+        Rung(interrupt + min(stop_s / 6 if tells else stop_s / 3, SIGTERM_AFTER_S), signal.SIGTERM),
     ]
 
 
-def _before_end(begin: float, end: float) -> list[tuple[float, int]]:
+def _before_end(begin: float, end: float) -> list[Rung]:
     """Half of the time for programs that end by themselves when they are told; the last tenth, of 2 s at least where
     there is so much, to end what is left and to write the verdict."""
     left = max(0.0, end - begin)
     rest = min(left / 4, max(left / 10, 2.0))
     return [
-        (begin, TELL),
-        (end - left / 2, signal.SIGINT),
-        (end - left / 3, signal.SIGTERM),
-        (end - rest, signal.SIGKILL),
+        Rung(begin, TELL),
+        Rung(end - left / 2, signal.SIGINT),
+        Rung(end - left / 3, signal.SIGTERM),
+        Rung(end - rest, signal.SIGKILL),
     ]
 
 

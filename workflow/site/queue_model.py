@@ -10,6 +10,8 @@ from workflow.spec.models.strict import Spec
 from workflow.spec.models.units import Duration
 
 Scheduler = Literal["slurm", "pbs", "lsf", "flux"]
+# For a site whose file names none.
+HOW_TO_SUBMIT = "to submit jobs, write `scheduler: slurm` (or pbs, lsf, flux) in a site file of your own"
 
 
 def _ordered(bounds: tuple[int, int]) -> tuple[int, int]:

@@ -152,8 +152,3 @@ def _own_script(mark: str, directives: list[str], order: JobOrder) -> str:
     # exec: a signal to the job reaches the supervisor.
     body = [*order.prelude, f"cd {order.run_dir}", f"exec {shlex.join(order.command)}"]
     return "\n".join(["#!/bin/bash", *(f"{mark} {line}" for line in directives), "", *body, ""])
-
-
-def own_submit_command(scheduler: str, script: Path) -> str:
-    """What the user types to submit a script of LSF or Flux."""
-    return f"bsub < {script}" if scheduler == "lsf" else f"flux batch {script}"

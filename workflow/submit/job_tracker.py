@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from workflow.run.job_record import BY_PSIJ, JobRecord
+from workflow.run.job_record import JobRecord
 from workflow.site.jobs.job_questions import JobAnswer
 from workflow.site.jobs.job_word import JobWord
 
@@ -65,8 +65,7 @@ class JobTracker:
             return f"{self.job.text} ended: {', '.join(self._facts())}"
         if self.absent_since is not None and now - self.absent_since >= FORGOTTEN_S:
             if not self.job.job:
-                # A script that the user submits may be submitted at any time.
-                return no_job_text(self.job) if self.job.scheduler in BY_PSIJ else None
+                return no_job_text(self.job)
             return f"the scheduler does not know {self.job.text} any more, and it left no exit code"
         return None
 

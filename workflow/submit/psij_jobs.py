@@ -27,6 +27,7 @@ from workflow.submit.job_order import (
     slurm_directives,
     slurm_partition,
 )
+from workflow.submit.submission_errors import NotSubmittedError, SubmissionRefusedError
 
 if TYPE_CHECKING:
     import psij
@@ -35,14 +36,6 @@ if TYPE_CHECKING:
 _NEVER_S = 10**6
 # `exec` in a shell without a script: the trap is gone, and the supervisor has the BASH_ENV of the user again.
 _SUPERVISE = ["/bin/bash", "-c", 'BASH_ENV=$WF_BASH_ENV exec "$0" "$@"']
-
-
-class SubmissionRefusedError(Exception):
-    """The submit command has failed; the text is what it printed."""
-
-
-class NotSubmittedError(RunError):
-    """The submit command was not executed: no job of that name exists."""
 
 
 def require_psij() -> Any:

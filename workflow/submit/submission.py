@@ -13,25 +13,20 @@ from workflow import __version__
 from workflow.errors import EXIT_BAD_INPUT, RunError
 from workflow.plan.plan_model import Plan
 from workflow.run.detached import supervisor_command
-from workflow.run.job_record import BY_PSIJ, JobRecord, write_job
+from workflow.run.job_record import JobRecord, write_job
 from workflow.run.processes.process_reaper import write_verdict
 from workflow.site.detection import is_here, ways_text
 from workflow.site.jobs.job_questions import find_job
 from workflow.site.site_model import Site
-from workflow.submit.job_order import (
-    JobOrder,
-    check_path,
-    flux_script,
-    job_name,
-    lsf_script,
-    make_order,
-    own_submit_command,
-)
+from workflow.submit.job_order import JobOrder, check_path, job_name, make_order
 from workflow.submit.job_tracker import ABSENT_LOOKS
+from workflow.submit.own_jobs import own_script, submit_own
+from workflow.submit.submission_errors import NotSubmittedError, SubmissionRefusedError
 
 _log = logging.getLogger(__name__)
-SCRIPT_FILE = "job.sh"
-_SUBMIT_COMMANDS = {"slurm": "sbatch", "pbs": "qsub"}
+# PSI/J submits to these; to the others wf itself (own_jobs.py).
+_BY_PSIJ = ("slurm", "pbs")
+_SUBMIT_COMMANDS = {"slurm": "sbatch", "pbs": "qsub", "lsf": "bsub", "flux": "flux"}
 # When to look for a job whose submission has failed: a scheduler that was busy answers after a while.
 _LOOKS_S = (0.0, 2.0, 5.0, 10.0, 20.0, 30.0)
 
@@ -40,8 +35,8 @@ class JobRefusedError(RunError):
     """The scheduler has not accepted a job."""
 
 
-def submit_run(plan: Plan, site: Site, run_dir: Path) -> tuple[JobRecord, str]:
-    """Submit the job of a run. Returns it, and for LSF and Flux the command that the user has to type.
+def submit_run(plan: Plan, site: Site, run_dir: Path) -> JobRecord:
+    """Submit the job of a run.
 
     Raises RunError when it is refused, or when it is not known whether it was accepted.
     """
@@ -53,25 +48,21 @@ def submit_run(plan: Plan, site: Site, run_dir: Path) -> tuple[JobRecord, str]:
         raise RunError(error.message, error.hint) from error
 
 
-def submit_job(order: JobOrder) -> tuple[JobRecord, str]:
-    """Submit a job, whose record is kept in its directory. Returns what `submit_run` returns.
+def submit_job(order: JobOrder) -> JobRecord:
+    """Submit a job, whose record is kept in its directory.
 
     Raises JobRefusedError when it is refused, RunError when it is not known whether it was accepted.
     """
     scheduler, run_dir = order.allocation.scheduler, order.run_dir
     record = JobRecord(scheduler, order.name, submitted=time.time(), wf_version=__version__)
-    if scheduler not in BY_PSIJ:
-        script = run_dir / SCRIPT_FILE
-        script.write_text(own_script(order))
-        script.chmod(0o755)
-        write_job(run_dir, record)
-        return record, own_submit_command(scheduler, script)
-    from workflow.submit.psij_jobs import NotSubmittedError, SubmissionRefusedError, exit_code_file, submit_order
+    submit = submit_own
+    if scheduler in _BY_PSIJ:
+        from workflow.submit.psij_jobs import exit_code_file, submit_order
 
-    record = dataclasses.replace(record, exit_code_file=str(exit_code_file(order)))
+        submit, record = submit_order, dataclasses.replace(record, exit_code_file=str(exit_code_file(order)))
     write_job(run_dir, record)
     try:
-        job = submit_order(order)
+        job = submit(order)
     except NotSubmittedError as error:
         hint = error.hint or "repair that, then start a new run: wf run PIPELINE"
         raise JobRefusedError(f"the job was not submitted to {scheduler}: {error.message}", hint) from error
@@ -79,7 +70,7 @@ def submit_job(order: JobOrder) -> tuple[JobRecord, str]:
         job = _find_accepted(run_dir, record, str(error))
     record = dataclasses.replace(record, job=job)
     write_job(run_dir, record)
-    return record, ""
+    return record
 
 
 def check_submission(plan: Plan, site: Site, run_dir: Path) -> None:
@@ -87,13 +78,15 @@ def check_submission(plan: Plan, site: Site, run_dir: Path) -> None:
     site, its directory has a name that job scripts cannot hold, or PSI/J or the submit command is missing."""
     _check_here(site)
     check_path(run_dir)
-    if plan.allocation is not None and (scheduler := plan.allocation.scheduler) in BY_PSIJ:
+    if plan.allocation is None:
+        return
+    if (scheduler := plan.allocation.scheduler) in _BY_PSIJ:
         from workflow.submit.psij_jobs import require_psij
 
         require_psij()
-        if shutil.which(command := _SUBMIT_COMMANDS[scheduler]) is None:
-            text = f"{command} is not on PATH: no job can be submitted to {scheduler} from this machine"
-            raise RunError(text, "log in to a node that has it; the script, on any machine: `wf plan --job-script`")
+    if shutil.which(command := _SUBMIT_COMMANDS[scheduler]) is None:
+        text = f"{command} is not on PATH: no job can be submitted to {scheduler} from this machine"
+        raise RunError(text, "log in to a node that has it; the script, on any machine: `wf plan --job-script`")
 
 
 def _check_here(site: Site) -> None:
@@ -104,18 +97,13 @@ def _check_here(site: Site) -> None:
         raise RunError(text, f"`wf sites` shows which site is here; {own}")
 
 
-def own_script(order: JobOrder) -> str:
-    """The script for LSF or Flux."""
-    return lsf_script(order) if order.allocation.scheduler == "lsf" else flux_script(order)
-
-
 def job_script(plan: Plan, site: Site) -> str:
     """The script that would be submitted, with `/RUN_DIR` for the run directory, `RUN` for the end of its name, and
     `JOB_ID` for PSI/J's name of the job. Raises RunError where PSI/J is needed and missing."""
     assert plan.allocation is not None, "the site has a scheduler"
     run_dir = Path("/RUN_DIR")
     order = make_order(plan, site, run_dir, f"{plan.pipeline}-RUN", supervisor_command(run_dir))
-    if plan.allocation.scheduler not in BY_PSIJ:
+    if plan.allocation.scheduler not in _BY_PSIJ:
         return own_script(order)
     from workflow.submit.psij_jobs import render_order
 

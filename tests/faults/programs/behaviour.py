@@ -8,6 +8,7 @@ import json
 import os
 import resource
 import signal
+import time
 from pathlib import Path
 
 
@@ -17,12 +18,18 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--write")
     parser.add_argument("--steps", type=int, default=0)
     parser.add_argument("--step-s", type=float, default=0.0)
-    parser.add_argument("--hold", default="", help="open | step:N | end: stop there for ever")
+    parser.add_argument("--hold", default="", help="open | step:N | end | closed: stop there for ever")
     parser.add_argument(
-        "--exit", default="", help="open:CODE | step:N:CODE | end:CODE: leave there, closing nothing; -N: by signal N"
+        "--exit",
+        default="",
+        help="open:CODE | step:N:CODE | end:CODE | …: leave there, closing nothing; -N: by signal N",
     )
-    parser.add_argument("--fill", default="", help="open | step:N | end: write to the disk there until it is full")
-    parser.add_argument("--mute", default="", help="open | step:N | end: no file can grow from there on")
+    parser.add_argument(
+        "--fill", default="", help="open | step:N | end | closed: write to the disk there until it is full"
+    )
+    parser.add_argument("--mute", default="", help="open | step:N | end | closed: no file can grow from there on")
+    parser.add_argument("--stop", default="", help="open | step:N | end | closed: stop there until SIGCONT")
+    parser.add_argument("--work", default="", help="closed:S: use so many seconds of CPU time there")
     parser.add_argument("--rank", type=int, default=0, help="which rank does it")
     return parser.parse_args()
 
@@ -41,6 +48,8 @@ class Behaviour:
         self.hold: list[str] = args.hold.split(":") if here else [""]
         self.fill: list[str] = args.fill.split(":") if here else [""]
         self.mute: list[str] = args.mute.split(":") if here else [""]
+        self.stop: list[str] = args.stop.split(":") if here else [""]
+        self.work: list[str] = args.work.split(":") if here else [""]
         self.exit: list[str] = args.exit.split(":") if here else [""]
 
     def at(self, place: str, step: int | None = None) -> None:
@@ -54,6 +63,12 @@ class Behaviour:
             resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
         if self.fill == here:
             fill_disk()
+        if self.stop == here:
+            os.kill(os.getpid(), signal.SIGSTOP)
+        if self.work[:-1] == here:
+            end = time.process_time() + float(self.work[-1])
+            while time.process_time() < end:
+                pass
         if self.exit[:-1] == here:
             code = int(self.exit[-1])
             if code < 0:

@@ -39,6 +39,7 @@ def main() -> None:
     for stream in (target, source):
         if stream:
             stream.close()
+    behaviour.at("closed")
 
 
 main()

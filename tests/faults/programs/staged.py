@@ -31,6 +31,7 @@ def main() -> None:
                 with writer.step():
                     writer.write("x", np.full(100, float(index)))
         behaviour.at("end")
+    behaviour.at("closed")
 
 
 main()

@@ -12,7 +12,10 @@ from typing import Any
 
 
 def next_answer(folder: Path, command: str, arguments: list[str]) -> dict[str, Any]:
-    """The answer to this call; the call is written down."""
+    """The answer to this call; the call is written down. `flux batch` may have answers of its own."""
+    own = " ".join([command, *arguments[:1]])
+    if (folder / f"{own}.json").exists():
+        command, arguments = own, arguments[1:]
     with (folder / f"{command}.calls").open("a") as log:
         fcntl.flock(log, fcntl.LOCK_EX)
         log.write(json.dumps(arguments) + "\n")
@@ -25,15 +28,24 @@ def next_answer(folder: Path, command: str, arguments: list[str]) -> dict[str, A
 
 def start_job(job: str, script: str, folder: Path) -> None:
     """Execute a script as a job: in a session of its own, which the scheduler does not wait for."""
-    nodes = folder / "nodes"
-    nodes.write_text(f"{os.uname().nodename}\n")
+    nodes, here = folder / "nodes", os.uname().nodename
+    nodes.write_text(f"{here}\n")
     own = {
-        "SLURM_JOB_ID": job, "SLURM_JOB_NODELIST": os.uname().nodename, "PBS_JOBID": job, "PBS_NODEFILE": str(nodes),
-    }  # fmt: skip
-    kept = {"sbatch": ("SLURM_JOB_ID", "SLURM_JOB_NODELIST"), "qsub": ("PBS_JOBID", "PBS_NODEFILE")}[sys.argv[2]]
-    env = {**os.environ, **{name: own[name] for name in kept}}
+        "sbatch": {"SLURM_JOB_ID": job, "SLURM_JOB_NODELIST": here},
+        "qsub": {"PBS_JOBID": job, "PBS_NODEFILE": str(nodes)},
+        "bsub": {"LSB_JOBID": job, "LSB_MCPU_HOSTS": f"{here} 4"},
+        "flux": {"FLUX_URI": "local:///fake"},
+    }
+    env = {**os.environ, **own[sys.argv[2]]}
     with (folder / "job.out").open("ab") as out:
         subprocess.Popen(["/bin/bash", script], env=env, start_new_session=True, stdout=out, stderr=out)
+
+
+def script_of_stdin(folder: Path) -> str:
+    """`bsub < SCRIPT`."""
+    script = folder / "stdin.sh"
+    script.write_text(sys.stdin.read())
+    return str(script)
 
 
 def main(folder: Path, command: str, arguments: list[str]) -> int:
@@ -43,7 +55,7 @@ def main(folder: Path, command: str, arguments: list[str]) -> int:
         print(f"{command}: the test gives no answer", file=sys.stderr)
         return 1
     if "run" in answer:
-        start_job(answer["run"], arguments[-1], folder)
+        start_job(answer["run"], arguments[-1] if arguments else script_of_stdin(folder), folder)
     sys.stdout.write(answer.get("stdout", ""))
     sys.stderr.write(answer.get("stderr", ""))
     return int(answer.get("code", 0))

@@ -134,8 +134,8 @@ class _JobLoop:
         start = self.place.begin(each)
         provenance = to_provenance(self.place.common, plan, trial.loaded)
         create_run_dir(plan, trial.loaded, start.run_dir, provenance=provenance, latest=False)
-        job, by_hand = submit_run(plan, site, start.run_dir)
-        self.how.say(f"{start.run_dir.name}: {f'submit its job by: {by_hand}' if by_hand else f'{job.text} submitted'}")
+        job = submit_run(plan, site, start.run_dir)
+        self.how.say(f"{start.run_dir.name}: {job.text} submitted")
         self.follow(index, each.identity, start)
 
     def follow(self, index: int | None, identity: RepetitionId, start: StartedAttempt) -> None:

@@ -43,6 +43,12 @@ WORKERS_FILE = "workers.sh"
 CONNECT_S = 180.0
 _END_S = 5.0
 _SHOWN_LINES = 3
+# squeue(1), JOB REASON CODES: what does not pass when other jobs end.
+_MAY_NEVER_START = (
+    "are DOWN", "ReqNodeNotAvail", "PartitionNodeLimit", "PartitionTimeLimit", "PartitionDown", "PartitionInactive",
+    "BadConstraints", "AccountNotAllowed", "QOSMaxNodePerJobLimit",
+)  # fmt: skip
+_NEVER = ": it may never start. See `sinfo`; to ask for less press Ctrl-C, then change `nodes` or `time` of `jobs:`"
 
 
 class PilotStart(Protocol):
@@ -54,6 +60,10 @@ class PilotStart(Protocol):
     @property
     def runs(self) -> bool:
         """Whether its nodes are there."""
+
+    @property
+    def waits(self) -> str:
+        """What it waits for, by the word of the scheduler; empty where it does not wait, or that is not known."""
 
     def end_text(self) -> str:
         """How it ended; empty while it has not, as far as is known."""
@@ -69,6 +79,7 @@ class PilotHere:
     """Workers in processes of this machine."""
 
     runs = True
+    waits = ""
 
     def __init__(self, folder: Path) -> None:
         self._output = folder / OUTPUT_FILE
@@ -120,16 +131,25 @@ class PilotJob:
             self._allocation, job_name(self._name, secrets.token_hex(3)), self._folder, tuple(command),
             tuple(site.modules), site.cores_per_node * site.threads_per_core, site.gpus_per_node,
         )  # fmt: skip
-        self._job, by_hand = submit_job(order)
+        self._job = submit_job(order)
         self._watch = JobWatch(self._folder, self._job)
         size = f"{plural(self._allocation.nodes, 'node')} for {duration(self._allocation.walltime_s)}"
-        return f"submit its job by: {by_hand}" if by_hand else f"{self._job.text} was submitted: {size}"
+        return f"{self._job.text} was submitted: {size}"
 
     @property
     def runs(self) -> bool:
         """By the word of the scheduler."""
         word = self._watch.tracker.word if self._watch is not None else None
         return word is not None and word.phase == "running"
+
+    @property
+    def waits(self) -> str:
+        """`slurm job 12: PENDING (Priority)`, with what to do where it may wait for ever."""
+        tracker = self._watch.tracker if self._watch is not None else None
+        if tracker is None or not tracker.has_answer or (tracker.word is not None and tracker.word.phase != "pending"):
+            return ""
+        never = tracker.word is not None and any(words in tracker.word.reason for words in _MAY_NEVER_START)
+        return tracker.text + (_NEVER if never else "")
 
     def end_text(self) -> str:
         """By the exit code that the job left, or by the scheduler."""
@@ -173,6 +193,8 @@ class Pilot:
     """Repetitions that ended there."""
     fault: str = ""
     """Why it is of no use any more, found by `ask_end`."""
+    waited_for: str = ""
+    """What was last said of it while it waited."""
 
     def submit(self, order: RepetitionOrder) -> Future[Attempt]:
         """Run a repetition."""
@@ -195,6 +217,14 @@ class Pilot:
             text = f"its workers did not connect to {', '.join(self.pool.addresses)} within {CONNECT_S:.0f} s"
             return text + self._said()
         return ""
+
+    def news(self) -> str:
+        """What it waits for, where that is new; empty otherwise."""
+        waits = self.started.waits if self.allocation is None else ""
+        if not waits or waits == self.waited_for:
+            return ""
+        self.waited_for = waits
+        return waits
 
     def circumstances(self, of_driver: Circumstances) -> Circumstances:
         """Those of its repetitions: made on its host, for the command of the driver. It has introduced itself."""

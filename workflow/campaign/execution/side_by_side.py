@@ -163,6 +163,8 @@ class _Loop:
                 self.lose_pilot(pilot, fault)
             elif not was_ready and pilot.allocation is not None:
                 self.take_pilot(pilot)
+            elif news := pilot.news():
+                self.how.pilots.say(f"pilot {pilot.name}: {news}")
 
     def take_pilot(self, pilot: Pilot) -> None:
         """Its nodes can be used from now on."""

@@ -13,7 +13,7 @@ from workflow.campaign.execution.in_order import execute_in_order
 from workflow.campaign.execution.remaining import EndedRepetition, remaining
 from workflow.campaign.execution.worker import DecideOnSite
 from workflow.campaign.execution.workplace import Workplace
-from workflow.campaign.planning.job_allocation import pilot_allocation
+from workflow.campaign.planning.job_allocation import fit_to_nodes_up, pilot_allocation
 from workflow.campaign.planning.packed_campaign import most_at_once, needs_jobs
 from workflow.campaign.planning.planned_trials import PlannedCampaign
 from workflow.campaign.planning.trial_requests import footprint_of
@@ -108,12 +108,18 @@ def _by_pilots(
     from workflow.campaign.execution.parsl_workers import require_parsl
     from workflow.campaign.execution.pilots import PilotJob, Pilots
     from workflow.campaign.execution.side_by_side import SideBySide, execute_side_by_side
+    from workflow.site.jobs.nodes_up import nodes_up
+    from workflow.submit.job_order import slurm_partition
     from workflow.submit.submission import check_submission
 
     require_parsl()
     check_submission(planned.ready[0].plan, site, place.directory)
-    jobs, allocation = planned.spec.jobs, pilot_allocation(planned, site)
-    assert allocation is not None, "the site has a scheduler"
+    jobs, asked = planned.spec.jobs, pilot_allocation(planned, site)
+    assert asked is not None, "the site has a scheduler"
+    partition = slurm_partition(asked) if asked.scheduler == "slurm" else None
+    allocation, text = fit_to_nodes_up(planned, asked, nodes_up(asked.scheduler, partition))
+    if text:
+        say(text)
     share = planned.spec.side_by_side == "cores" and allocation.exclusive
     most = _at_once(planned, place, allocation.nodes, len(site.usable_cores), share, only_failed)
     pilots = Pilots(

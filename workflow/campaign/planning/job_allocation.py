@@ -6,6 +6,7 @@ from workflow.campaign.file.campaign_spec import JobsRequest
 from workflow.campaign.file.load_campaign import Campaign
 from workflow.campaign.planning.planned_trials import PlannedCampaign, ReadyTrial
 from workflow.errors import Problem, SpecError
+from workflow.formatting import plural
 from workflow.plan.job_request import plan_allocation
 from workflow.plan.placement.site_nodes import nodes_needed
 from workflow.plan.plan_model import AllocationPlan
@@ -25,6 +26,22 @@ def pilot_allocation(planned: PlannedCampaign, site: Site) -> AllocationPlan | N
     """
     largest = max(planned.ready, key=lambda trial: (trial.nodes, _needed(trial)))
     return job_allocation(planned.campaign, largest, site)
+
+
+def fit_to_nodes_up(planned: PlannedCampaign, allocation: AllocationPlan, up: int | None) -> tuple[AllocationPlan, str]:
+    """The job of a pilot where `up` nodes are up (None: not known), and what to say of it.
+
+    A job for more nodes than are up waits for ever. It asks for those that are up when every trial fits on them.
+    """
+    if up is None or allocation.nodes <= up:
+        return allocation, ""
+    needed = max(trial.nodes for trial in planned.ready)
+    are_up = f"{plural(up, 'node')} {'is' if up == 1 else 'are'} up"
+    if needed > up:
+        text = f"a trial needs {plural(needed, 'node')}, but {are_up}: the job of its pilot waits until there are more"
+        return allocation, f"{text}. To run the smaller trials, press Ctrl-C and leave this one out of `matrix:`"
+    text = f"`jobs: {{nodes: {allocation.nodes}}}`, but {are_up}: pilots ask for {up}, on which every trial fits"
+    return allocation.model_copy(update={"nodes": up}), text
 
 
 def job_problems(planned: PlannedCampaign, site: Site) -> list[Problem]:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from workflow.formatting import plural
 from workflow.launch.launchers import LAUNCHERS
 from workflow.plan.placement.devices import check_devices, choose_nics
+from workflow.plan.placement.lone_stages import advise_sharing
 from workflow.plan.placement.nodes import OVERSUBSCRIBE, Demand, Overlap, Range, find_homes, place_nodes
 from workflow.plan.placement.rank_cores import Bound, bind_ranks
 from workflow.plan.plan_model import Placement
@@ -57,6 +58,7 @@ def place_stages(
         check_devices(each, stages[each.name].spec.place.nic, site, notes.problems)
     ranges, squeezed = place_nodes(demands, overlap, site, oversubscribe, notes)
     wishes = {name: stage.spec.place for name, stage in stages.items()}
+    advise_sharing(demands, wishes, ranges, overlap, site, notes)
     chosen, crowded = _choose_cores(demands, wishes, ranges, overlap, site, oversubscribe, notes)
     crowded |= squeezed
     placed = {}

@@ -83,6 +83,7 @@ def to_stage_plan(
         files={**configs, **written},
         copies=copied,
         added=stage.role,
+        optional=stage.is_optional,
         observed="metrics" if stage.spec.uses_stage else "evidence",
     )
 

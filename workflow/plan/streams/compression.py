@@ -12,7 +12,7 @@ from workflow.operators import EVERY, LOSSY, refusal
 from workflow.plan.plan_model import OperatorPlan
 from workflow.plan.plan_notes import Notes
 from workflow.plan.problems import Problems
-from workflow.plan.streams.transports import BUILD
+from workflow.plan.streams.transports import better_adios2
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.port_matching import JoinedStream
 from workflow.plan.topology.ports import StagePort
@@ -108,7 +108,7 @@ def _check_built(stage: DeclaredStage, wanted: Iterable[Compressor], key: str, s
             notes.problems.add(
                 key,
                 f"the ADIOS2 of stage {stage.name} is built without {operator}: {has}",
-                f"{BUILD.format('blosc, bzip2 and zfp')}; or use another operator",
+                f"{better_adios2(site, [operator], 'blosc, bzip2 and zfp')}; or use another operator",
             )
 
 

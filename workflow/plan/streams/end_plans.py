@@ -100,8 +100,20 @@ def make_ends(
             check_strategy(stream, stages, notes)
         else:
             share = decide_share(port, stream, stages, placements, site, origins, notes)
-        ends.append((stage.name, _to_end(port, stream, decided, parameters, operators, share, deadlines)))
+        end = _to_end(port, stream, decided, parameters, operators, share, deadlines)
+        ends.append((stage.name, end.model_copy(update={"steps": _declared_steps(stage, port)})))
     return ends
+
+
+def _declared_steps(stage: DeclaredStage, port: StagePort) -> int | None:
+    """How many steps a component says that it writes at this port, with its parameters."""
+    if stage.component is None or port.side == "read":
+        return None
+    known = stage.component.writes.get(port.name)
+    if known is None or known.steps is None or stage.parameters.get(known.steps.of) is None:
+        return None
+    every: int = stage.parameters[known.steps.every] if known.steps.every else 1
+    return known.steps.first + int(stage.parameters[known.steps.of]) // every
 
 
 def _to_end(

@@ -26,7 +26,8 @@ from workflow.sst_transports import TRANSPORTS, Transport, transport_by_word
 
 SHM_PROVIDER = "shm"  # libfabric's provider for one node, and the name of its domain
 BUILD = "`make adios2-mpi` builds one with {}, then run `.venv-mpi/bin/wf`"
-_BUILD = BUILD.format("ucx and rdma")
+# What `make adios2-mpi` takes only where it finds it: our word → Debian's package.
+_PACKAGES = {"ucx": "libucx-dev", "rdma": "libfabric-dev", "zfp": "libzfp-dev", "bzip2": "libbz2-dev"}
 MEASURED = "measured: docs/benchmarks.md"
 
 
@@ -122,6 +123,15 @@ def _asked(joined: JoinedStream, origins: Origins, problems: Problems) -> tuple[
     return by_stream
 
 
+def better_adios2(site: Site, missing: Sequence[str], offers: str = "ucx and rdma") -> str:
+    """How to get an ADIOS2 with these transports or operators. `offers`: what the one of `make adios2-mpi` has."""
+    packages = [_PACKAGES[each] for each in missing if each in _PACKAGES]
+    # Random ids are those of a patch of `make adios2-mpi`: it is this one, and was built without the libraries.
+    if packages and site.random_sst_ids and site.parallel_adios2:
+        return f"install {' '.join(packages)}, then build it again: `rm .venv-mpi/ready; make adios2-mpi`"
+    return BUILD.format(offers)
+
+
 def _fastest(one_node: bool, site: Site) -> tuple[Transport, str]:
     """(what this site can do best there, why)"""
     planes = site.planes
@@ -137,7 +147,10 @@ def _fastest(one_node: bool, site: Site) -> tuple[Transport, str]:
             return "rdma", f"{here}, and without ucx libfabric's shm provider is the fastest way ({MEASURED}){closed}"
         if closed:
             return "tcp", f"{here}, but this machine's ADIOS2 has no rdma{closed}"
-        return "tcp", f"{here}, but this machine's ADIOS2 has no shared-memory transport; {_BUILD}"
+        return (
+            "tcp",
+            f"{here}, but this machine's ADIOS2 has no shared-memory transport; {better_adios2(site, ['ucx', 'rdma'])}",
+        )
     if "rdma" in planes and site.fabric is None:
         return "tcp", "the ranks are on several nodes, and whether an RDMA network joins them is not known"
     if "rdma" in planes and site.fabric:
@@ -145,7 +158,10 @@ def _fastest(one_node: bool, site: Site) -> tuple[Transport, str]:
     if "rdma" in planes:
         seen = site.seen.get("fabric", "site file")
         return "tcp", f"the ranks are on several nodes, without an RDMA network between them ({seen})"
-    return "tcp", f"the ranks are on several nodes, and this machine's ADIOS2 has no rdma; {_BUILD}"
+    return (
+        "tcp",
+        f"the ranks are on several nodes, and this machine's ADIOS2 has no rdma; {better_adios2(site, ['rdma'])}",
+    )
 
 
 def _check(
@@ -160,7 +176,9 @@ def _check(
     """Refuses what cannot work here."""
     if site.planes and transport not in site.planes:
         has = f"{', '.join(site.planes)} ({site.seen.get('planes', f'site {site.site}')})"
-        hint = "`transport: auto`" if transport == "mpi" else f"{_BUILD}; or `transport: auto`"
+        hint = (
+            "`transport: auto`" if transport == "mpi" else f"{better_adios2(site, [transport])}; or `transport: auto`"
+        )
         problems.add(
             key,
             f"this machine's ADIOS2 is built without {TRANSPORTS[transport].library}, "

@@ -17,11 +17,13 @@ Role = Literal["pipe", "relay", "tap"]
 
 @dataclass(frozen=True)
 class ImplicitStage:
-    """A stage that the user asked for without writing it. `asked` is the key that asks for it."""
+    """A stage that the user asked for without writing it. `asked` is the key that asks for it; `is_optional`: whether
+    the run succeeds without it."""
 
     role: Role
     stream: str
     asked: str
+    is_optional: bool = False
 
 
 @dataclass(frozen=True)

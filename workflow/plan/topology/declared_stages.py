@@ -32,6 +32,8 @@ class DeclaredStage:
     """The operators of its ADIOS2; None: not known."""
     role: Role | None
     """Why `wf` added the stage; None for a stage that the user wrote."""
+    is_optional: bool
+    """Whether the run succeeds without it."""
     renamed: Mapping[str, str]
     """Stream in its command, environment and files → the stream that it writes to its pipe."""
 
@@ -51,6 +53,7 @@ def declared_stages(pipeline: CompletePipeline, operators: Mapping[str, Sequence
             sources={target: pipeline.path.parent / source for target, source in stage.files.items()},
             operators=operators.get(name),
             role=None if implicit is None else implicit.role,
+            is_optional=implicit is not None and implicit.is_optional,
             renamed=pipeline.renamed.get(name, {}),
         )
     return found

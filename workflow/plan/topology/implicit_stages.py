@@ -99,7 +99,7 @@ def _add_taps(name: str, stream: StreamSpec, loaded: Loaded, growing: _Growing) 
         asked = f"streams.{name}.tap.{tap}"
         parts = _given(wanted, "component", "with_", "ranks", "place", "env", "memory")
         growing.stages[tap] = StageSpec(**parts)
-        growing.implicit[tap] = ImplicitStage("tap", name, asked)
+        growing.implicit[tap] = ImplicitStage("tap", name, asked, is_optional=not wanted.required)
         growing.keys[f"stages.{tap}"] = WrittenKey(asked)
         if tap not in relayed:
             growing.keys[f"streams.{name}.to[{len(readers)}]"] = WrittenKey(asked, below=False)
@@ -108,7 +108,8 @@ def _add_taps(name: str, stream: StreamSpec, loaded: Loaded, growing: _Growing) 
         asked = f"streams.{name}.tap"
         growing.stages[relay] = StageSpec(component=RELAY, place=_no_core(StagePlace()))
         growing.parameters[relay] = _relay_parameters(loaded, [tap.every for tap in relayed.values()])
-        growing.implicit[relay] = ImplicitStage("relay", name, asked)
+        needed = any(wanted.required for wanted in relayed.values())
+        growing.implicit[relay] = ImplicitStage("relay", name, asked, is_optional=not needed)
         growing.keys[f"stages.{relay}"] = WrittenKey(asked, below=False)
         growing.keys[f"streams.{name}.to[{len(readers)}]"] = WrittenKey(asked, below=False)
         readers.append(relay)

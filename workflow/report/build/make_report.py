@@ -14,6 +14,7 @@ from workflow.report.read.run_records import Records
 from workflow.report.report_model import ForecastLine, Report, RunPart, StagePart
 from workflow.run.observe.sst_log import last_lines
 from workflow.run.verdict.stall_detection import present_warnings
+from workflow.run.verdict.unended_stages import late_ends
 
 ERROR_LINES = 20
 COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
@@ -46,7 +47,7 @@ def make_report(records: Records) -> Report:
         off=off,
         notes=make_notes(records, streams),
         unfinished_files=unfinished_files(records),
-        warnings=present_warnings(records.state),
+        warnings=[*present_warnings(records.state), *late_ends(records.state)],
     )
     return with_expectations(report, records.plan.expectations, records.judged)
 

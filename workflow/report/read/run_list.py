@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,7 +12,13 @@ from workflow.report.report_model import RunLine, RunVerdict
 from workflow.run.job_record import JobRecord, read_job, received_job
 from workflow.run.lease import Liveness, examine_leases
 from workflow.run.run_brief import RunBrief, read_brief
-from workflow.run.run_directory import PLAN_FILE
+from workflow.run.run_directory import PLAN_FILE, RUNS
+
+
+def list_named_runs(run_dirs: Sequence[Path]) -> list[RunLine]:
+    """As `list_runs`; runs that are not below `runs/` are called by their paths, as the other verbs take them."""
+    lines = zip(run_dirs, list_runs(run_dirs), strict=True)
+    return [line if run.parent == Path(RUNS) else line.model_copy(update={"name": str(run)}) for run, line in lines]
 
 
 def list_runs(run_dirs: Sequence[Path]) -> list[RunLine]:
@@ -39,7 +46,9 @@ def _to_line(run_dir: Path, brief: RunBrief, lives: Liveness | None) -> RunLine:
     else:
         state, reason = ("running", "") if lives.alive else ("lost", lives.text)
     host = begin.host if begin else lives.lease.host if lives and lives.lease else ""
-    wall_s = max(0.0, brief.t - started) if started is not None and brief.t is not None else None
+    # The last event of a run that goes on may be of long ago.
+    last = time.time() if state == "running" else brief.t
+    wall_s = max(0.0, last - started) if started is not None and last is not None else None
     return RunLine(
         name=run_dir.name,
         state=state,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,7 +12,7 @@ from workflow.report.read.expectations_file import read_expectations
 from workflow.report.read.metrics_file import StageMetrics, read_metrics
 from workflow.report.read.own_figures import read_own_figures
 from workflow.report.read.partial_files import PartialFile, find_partial_files
-from workflow.run.events import Event, StageCpu, StageExited, StageStarted, StreamProgress
+from workflow.run.events import Event, StageCpu, StageExited, StageStarted, StreamProgress, Tick
 from workflow.run.events_file import read_events
 from workflow.run.run_directory import read_filled_plan
 from workflow.run.state import EndKey, RunState, initial_state
@@ -52,6 +52,10 @@ class Records:
     figure_problems: dict[str, str] = field(default_factory=dict)
     forecast: Forecast | None = None
     judged: list[ExpectationPart] | None = None
+
+    def at(self, t: float) -> Records:
+        """The same of a run that goes on, at this time (Unix s): its last event may be of long ago."""
+        return replace(self, state=fold(self.state, [Tick(t)]))
 
 
 def read_records(run_dir: Path, state: RunState | None = None) -> Records:

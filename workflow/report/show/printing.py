@@ -67,7 +67,7 @@ def show_status(report: Report, console: Console | PlainOutput | None = None) ->
     # Of a run that has succeeded only: of another one none is compared.
     reason = run.reason or (expectations_text(report) if run.exit_code == EXIT_VIOLATED else "")
     say(console, f"{run.directory}: {run.state}" + (f" ({reason})" if reason else ""), _colour(report))
-    show_messages([to_message("warning", text) for text in report.warnings if run.state == "running"], console)
+    show_messages([to_message("warning", text) for text in report.warnings if run.state != "lost"], console)
     draw_table(console, stage_table(report, "status"))
     _show_streams(console, report, "status")
     draw_table(console, expectation_table(report, "status"))
@@ -79,6 +79,7 @@ def show_end(report: Report, run_dir: Path, console: Console | PlainOutput | Non
     bad = report.run.exit_code != EXIT_OK
     console = console or make_output(stderr=bad)
     say(console, f"{report.run.name}: {report.run.state} ({summary(report)})", _colour(report))
+    show_messages([to_message("warning", text) for text in report.warnings], console)
     _show_fault(report, console)
     for path in result_paths(run_dir):
         say(console, f"  {path}")

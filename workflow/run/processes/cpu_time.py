@@ -22,6 +22,11 @@ _TIMES = slice(11, 15)
 # One sample takes 0.12 ms: of many stages each is sampled less often.
 _SAMPLES_PER_S = 50
 
+# Of one core: what is more than that is work, not the waking up of a thread that waits. The clock of /proc has ticks of
+# 10 ms, so that a look is worth while after a second.
+WORKING_SHARE = 0.05
+_LOOK_S = 1.0
+
 
 class CpuUse(NamedTuple):
     """Seconds that the processes of a stage have had the CPU, and were ready to run without it."""
@@ -57,6 +62,23 @@ class CpuSchedule:
             return False
         self._due[stage] = now + max(interval_s(now - since), self.stages / _SAMPLES_PER_S)
         return True
+
+
+@dataclass
+class WorkWatch:
+    """Tells stages that work from those that hang: by how much CPU time they use from one look to the next."""
+
+    _last: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+    def is_due(self, stage: str, now: float) -> bool:
+        """Whether to look at a stage now."""
+        return stage not in self._last or now - self._last[stage][0] >= _LOOK_S
+
+    def works(self, stage: str, now: float, cpu_s: float) -> bool:
+        """Whether a stage has worked since the last look, by the CPU time that it has used up to now."""
+        since, before_s = self._last.get(stage, (now, cpu_s))
+        self._last[stage] = now, cpu_s
+        return cpu_s - before_s > WORKING_SHARE * (now - since)
 
 
 def _read(pid: int, name: str) -> bytes:

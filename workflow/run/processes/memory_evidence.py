@@ -3,7 +3,7 @@
 | source | what it has |
 |---|---|
 | `/proc/vmstat`, oom_kill | how many processes of this node the kernel has killed for lack of memory |
-| cgroup v2, memory.events; v1, memory.oom_control: oom_kill | the same, of one cgroup |
+| cgroup v2, memory.events.local; v1, memory.oom_control: oom_kill | the same, of one cgroup without those below it |
 | cgroup.procs, of it and of those below it | whether another process may be the one that was killed |
 | cgroup v2, memory.max; v1, memory.limit_in_bytes | its limit |
 | `/dev/kmsg` | which processes; often only root may read it |
@@ -55,7 +55,8 @@ class MemoryCgroup:
 
     def kills(self) -> int | None:
         """How many of its processes the kernel has killed for lack of memory."""
-        for file in ("memory.events", "memory.oom_control"):
+        # Without `.local` the kills of cgroups below count, too: those of other stages that have one of their own.
+        for file in ("memory.events.local", "memory.events", "memory.oom_control"):
             if (found := _COUNT.search(_read(self.folder / file))) is not None:
                 return int(found[1])
         return None
@@ -127,6 +128,10 @@ class MemoryWatch:
         if last != seen.cgroup:
             seen.cgroup, seen.cgroup_kills, seen.cgroup_is_own = last, last.kills(), True
         seen.cgroup_is_own = seen.cgroup_is_own and last.holds_only(seen.processes)
+
+    def processes(self, name: str) -> list[int]:
+        """The ids of all processes of a stage that were seen."""
+        return list(self._seen[name].processes)
 
     def facts(self, name: str) -> MemoryFacts:
         """What is known now that a stage has ended."""

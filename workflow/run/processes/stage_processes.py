@@ -200,6 +200,10 @@ class Crew:
         """What the kernel reports of the memory of a process that was started here, now that it has been killed."""
         return self._memory.facts(name)
 
+    def processes_seen(self, name: str) -> list[int]:
+        """The ids of all processes of a stage that were seen here, also when they have ended."""
+        return self._memory.processes(name)
+
     def has_all_here(self, name: str) -> bool:
         """Whether all processes of what was started under this name run on this node."""
         return name in self._here

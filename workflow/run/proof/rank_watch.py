@@ -1,7 +1,7 @@
 """The real ranks against the plan, as the guards of the nodes see them. Pure.
 
-The probe is another launch than that of the stages, and an OpenMP runtime may bind a rank anew: a difference here is a
-warning, once for each stage on each node.
+The probe is another launch than that of the stages, and an OpenMP runtime may bind a rank itself. Which of them did it
+is not seen: a difference is a warning, once for each stage on each node.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class RankWatch:
         more = f" (and {plural(len(ranks) - 1, 'more rank')} there)" if len(ranks) > 1 else ""
         text = (
             f"rank {number} of {first.stage} now may use {named_cores(self._cores(first))} of {first.host}, the plan "
-            f"binds it to {named_cores(plan.cores_of(number))}{more}: its program has bound it anew"
+            f"binds it to {named_cores(plan.cores_of(number))}{more}: its launcher or its program did that"
         )
         seen = [(each.world - plan.first, each.pid, each.cores) for each in sorted(ranks)]
         return NodeRanks(now, first.node, first.host, first.stage, seen, text)

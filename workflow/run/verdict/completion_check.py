@@ -6,6 +6,7 @@ loop ends quietly, with exit code 0, when the writer died.
 
 from __future__ import annotations
 
+from workflow.plan.plan_model import EndPlan
 from workflow.run.state import EndState, RunState
 from workflow.run.verdict.broken_streams import awaits_readers, gone_reader, losses
 from workflow.run.verdict.end_causes import exit_text
@@ -56,7 +57,22 @@ def _problem(state: RunState, end: EndState) -> str | None:
         return f"left {end.stream} without closing it, {verb} {_steps(end.steps)}"
     if not end.complete:
         return f"{end.stream} broke off after {_steps(end.steps)}{': ' if end.trouble_text else ''}{end.trouble_text}"
-    return _miscount(state, end)
+    return _left_early(state, end) or _miscount(state, end)
+
+
+def _left_early(state: RunState, end: EndState) -> str:
+    """That a program has closed its stream in order, with fewer steps than its component declares; nothing where it was
+    asked to."""
+    if state.stages[end.stage].cut or end.side == "read":
+        return ""
+    declared = next(each.steps for each in state.plan.stage(end.stage).ends if _is(each, end))
+    if declared is None or end.steps >= declared:
+        return ""
+    return f"wrote only {end.steps} of the {_steps(declared)} of {end.stream} that its parameters ask for"
+
+
+def _is(plan: EndPlan, end: EndState) -> bool:
+    return (plan.stream, plan.side) == (end.stream, end.side)
 
 
 def _miscount(state: RunState, end: EndState) -> str | None:

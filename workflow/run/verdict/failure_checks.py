@@ -15,7 +15,9 @@ from workflow.run.events import Event, StreamTransport, StreamTrouble, Transport
 from workflow.run.state import RunState
 from workflow.run.verdict.broken_streams import broken_stream
 from workflow.run.verdict.stall_detection import Silences, find_stalls
+from workflow.run.verdict.tap_failures import failed_taps
 from workflow.run.verdict.transport_check import misdirected_message, wrong_transport
+from workflow.run.verdict.unended_stages import find_unended
 from workflow.run.verdict.wait_diagnosis import deadlock, diagnose
 
 
@@ -60,7 +62,8 @@ def failure_by_loss(state: RunState, t: float) -> RunFailure | None:
 
 def failure_by_deadline(state: RunState, silences: Silences, t: float) -> RunFailure | None:
     """The first deadline that has passed."""
-    return _start_deadline(state, t) or _step_deadline(state, silences, t) or _run_deadline(state, t)
+    found = _start_deadline(state, t) or _step_deadline(state, silences, t)
+    return found or _exit_deadline(state, t) or _run_deadline(state, t)
 
 
 def _reported_timeout(state: RunState, t: float) -> RunFailure | None:
@@ -89,6 +92,12 @@ def _step_deadline(state: RunState, silences: Silences, t: float) -> RunFailure 
     return None if stall is None else RunFailure(stall.stage, f"no step for {limit:g} s: {stall.chain}", "step")
 
 
+def _exit_deadline(state: RunState, t: float) -> RunFailure | None:
+    limit = state.plan.deadlines.exit
+    stall = None if limit is None else next(find_unended(state, t - limit, t), None)
+    return None if stall is None else RunFailure(stall.stage, f"no sign of work for {limit:g} s: {stall.chain}", "exit")
+
+
 def _run_deadline(state: RunState, t: float) -> RunFailure | None:
     limit = state.plan.deadlines.run
     if limit is None or state.started is None or t - state.started <= limit:
@@ -99,9 +108,13 @@ def _run_deadline(state: RunState, t: float) -> RunFailure | None:
 
 
 def opening_stages(state: RunState) -> Iterator[tuple[str, float]]:
-    """The stages that open their streams at present, each with its start or its last sign of life (Unix seconds)."""
+    """The stages that open their streams at present, each with its start or its last sign of life (Unix seconds).
+
+    Those that have waited for a tap which was ended, or has failed, have their time from then on.
+    """
+    freed = [state.stages[name].failed or 0.0 for name in failed_taps(state)]
     for name in state.stages:
         stage = state.stages[name]
         if stage.status == "starting" and stage.started is not None:
             signs = [sign for end in state.ends_of(name) if (sign := end.last_sign) is not None]
-            yield name, max([stage.started, *signs])
+            yield name, max([stage.started, *signs, *freed])

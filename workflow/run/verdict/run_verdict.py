@@ -15,7 +15,7 @@ from workflow.run.verdict.broken_streams import losses
 from workflow.run.verdict.end_causes import OUTER, first_end, loss_text
 from workflow.run.verdict.failure_origin import live_writers
 from workflow.run.verdict.scheduler_words import cause_said, is_ending, is_going_on, job_text, quoted
-from workflow.run.verdict.tap_failures import failed_taps
+from workflow.run.verdict.tap_failures import required_failures
 from workflow.run.verdict.transport_check import with_transport
 
 
@@ -110,7 +110,7 @@ def was_cut(state: RunState, name: str) -> bool:
 
 
 def _unstopped(state: RunState, t: float) -> RunFinished:
-    if taps := failed_taps(state):
+    if taps := required_failures(state):
         said = f"{taps[0]} {state.stages[taps[0]].reason}; it is a tap, and the stages beside the taps succeeded"
         return RunFinished(t, "failed", EXIT_RUN_FAILED, said, taps[0])
     return RunFinished(t, "succeeded", EXIT_OK, "", "")

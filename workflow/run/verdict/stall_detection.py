@@ -13,6 +13,7 @@ from workflow.formatting import duration
 from workflow.run.decided_events import StageSilent
 from workflow.run.events import StrangeReader
 from workflow.run.state import EndState, RunState, RunWarning
+from workflow.run.verdict.tap_failures import tap_warnings
 from workflow.run.verdict.wait_diagnosis import diagnose
 
 
@@ -73,17 +74,19 @@ def find_stalls(state: RunState, silences: Silences, before: float, t: float) ->
 def warning_text(warning: RunWarning) -> str:
     """The warning in words: `no step for 20 min: saxs waits for step 41 of atoms; md has been computing for …`."""
     if isinstance(warning, StageSilent):
-        return f"no step for {duration(warning.t - warning.since)}: {warning.diagnosis}"
+        what = "sign of work" if warning.left else "step"
+        return f"no {what} for {duration(warning.t - warning.since)}: {warning.diagnosis}"
     return warning.text
 
 
 def present_warnings(state: RunState) -> list[str]:
-    """The warnings of stages that still run and have made no step since, or have a reader that nobody planned."""
+    """The warnings of stages that still run and have made no step since, or have a reader that nobody planned, and of
+    taps that have failed."""
     found: list[RunWarning] = [
         stage.silence for stage in state.stages.values() if stage.silence is not None and stage.runs
     ]
     found += [each for each in state.warnings if isinstance(each, StrangeReader) and state.stages[each.stage].runs]
-    return [warning_text(warning) for warning in found]
+    return [*(warning_text(warning) for warning in found), *tap_warnings(state)]
 
 
 def _stall(state: RunState, name: str, since: float, t: float) -> Stall:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from workflow.spec.models.pipeline import Name, Scalar, Spec, Variable
 
@@ -37,6 +37,14 @@ class PortVariable(Variable):
     help: str = ""
 
 
+class StepCount(Spec):
+    """How many steps a component writes when it is not stopped, by its parameters: `first + of // every`."""
+
+    of: str = Field(description="the parameter with the number of steps, or of time steps")
+    every: str = Field("", description="the parameter with the time steps from one step to the next; empty: 1")
+    first: int = Field(0, ge=0, description="steps before that: 1 where the state at the start is written, too")
+
+
 class Port(Spec):
     """One stream end of a component. `any` ports accept any variables."""
 
@@ -49,6 +57,9 @@ class Port(Spec):
     )
     many: bool = Field(False, description="several streams may be joined to this port")
     variables: dict[str, PortVariable] = Field(default_factory=dict)
+    steps: StepCount | None = Field(
+        None, description="how many steps it writes; one that ends with fewer, without being stopped, has failed"
+    )
     bytes_per_rank: str = Field("", description="the parameter that says how many bytes a rank writes in a step, not 0")
     help: str = ""
 
@@ -87,3 +98,15 @@ class Component(Spec):
     file_formats: FileFormats | None = None
     reads: dict[Name, Port] = Field(default_factory=dict)
     writes: dict[Name, Port] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _known_parameters(self) -> Component:
+        # What follows `; ` is what to type (workflow.spec.validation_messages).
+        counts = {name: port.steps for name, port in self.writes.items() if port.steps is not None}
+        for name, steps in counts.items():
+            for parameter in filter(None, (steps.of, steps.every)):
+                if parameter not in self.parameters or self.parameters[parameter].type != "int":
+                    raise ValueError(
+                        f"writes.{name}.steps: no parameter {parameter} of type int; name one that there is"
+                    )
+        return self

@@ -217,8 +217,9 @@ class StageSpec(Spec):
     )
     stop_signal: StopSignal | None = Field(
         None,
-        description="signal that it gets when the run is stopped before its allocation ends: for a program that writes "
-        "a checkpoint then, and ends (default: none; programs that use workflow.stage end by themselves)",
+        description="signal that it gets when the run is stopped, before its allocation ends or because another stage "
+        "has failed: for a program that writes a checkpoint then, and ends (default: none; programs that use "
+        "workflow.stage end by themselves)",
     )
 
     @property
@@ -269,6 +270,9 @@ class Tap(Spec):
     component: ComponentName = Field(description="what reads: plot, archive, null, …, or the folder of your own")
     with_: dict[str, Any] = Field(default_factory=dict, alias="with", description="the component's parameters")
     every: int = Field(1, ge=1, description="it gets every Nth step, beginning with the first")
+    required: bool = Field(
+        False, description="the run fails when it fails; by default the others go on, and that it failed is a warning"
+    )
     latest: bool = Field(False, description="at each read it gets the newest step, never an older one")
     queue: TapQueue = Field(default_factory=TapQueue, description="steps held for it")
     ranks: int = Field(1, ge=1, description="MPI ranks")
@@ -341,12 +345,19 @@ class Deadlines(Spec):
     warn: Duration = Field(
         600.0,
         examples=["10 min"],
-        description="warns: time without a step on a stream; again after twice, four times, … that time",
+        description="warns: time without a step on a stream, or without CPU time of a stage that has closed its "
+        "streams; again after twice, four times, … that time",
     )
     step: Duration | None = Field(
         None,
         examples=["30 min"],
         description="kills: longest time without a step on a stream whose two ends run (default: no limit)",
+    )
+    exit: Duration | None = Field(
+        None,
+        examples=["5 min"],
+        description="kills: longest time without CPU time of a stage that has closed its streams and has not ended "
+        "(default: no limit)",
     )
     run: Duration | None = Field(None, examples=["24 h"], description="kills: the whole run (default: no limit)")
     stop: Duration = Field(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from workflow.distribution.boxes import Block, Shape
+from workflow.formats.reader_profile import remove_profile
 from workflow.formats.stage_file import StreamEnd
 from workflow.formats.step_files import is_numbered
 from workflow.stage.adios.numbered_files import NumberedFiles
@@ -119,7 +121,7 @@ class AdiosReadEngine:
         else:
             self._engine.EndStep()
             if self._files is not None:
-                self._engine.Close()
+                _close(self._engine)
                 self._engine = None
         return self._counter.end_step()
 
@@ -130,7 +132,7 @@ class AdiosReadEngine:
     def close(self) -> None:
         """See `ReadEngine`."""
         if self._files is None:
-            self._engine.Close()
+            _close(self._engine)
 
     def abandon(self) -> None:
         """See `ReadEngine`. Where closing is collective, the stream is left open until the process ends."""
@@ -139,7 +141,7 @@ class AdiosReadEngine:
                 if self._engine.BetweenStepPairs():
                     self._engine.EndStep()
             with suppress(RuntimeError):
-                self._engine.Close()
+                _close(self._engine)
 
     def variables(self) -> dict[str, Info]:
         """See `ReadEngine`. Costs more than `info`: ADIOS2 determines the minimum and maximum of every variable."""
@@ -214,6 +216,12 @@ class AdiosReadEngine:
             found.append(values)
         self._engine.PerformGets()
         return found
+
+
+def _close(engine: Any) -> None:
+    path = engine.Name()
+    engine.Close()
+    remove_profile(path, os.getpid())
 
 
 def to_blocks(info: Sequence[Mapping[str, str]], local: bool) -> tuple[Block, ...]:
