@@ -189,7 +189,7 @@ def python_page(made: str) -> str:
         ("Tables of pandas", named(workflow, "report_tables", "steps_table")),
         ("Campaigns", named(
             api, "plan_campaign", "run_campaign", "detach_campaign", "campaign_status", "report_campaign",
-            "compare_campaigns",
+            "compare_campaigns", "gate_campaign", "GateVersion",
         )),
         ("Archives, and what they hold", named(api, "archive_run", "archive_campaign", "look_at")),
         ("Calibration", named(api, "calibrate_site")),

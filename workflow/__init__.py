@@ -11,10 +11,12 @@ from typing import Any
 
 __version__ = "0.1.0"
 __all__ = [
+    "GateVersion",
     "__version__",
     "archive_campaign",
     "archive_run",
     "compare_campaigns",
+    "gate_campaign",
     "load_pipeline",
     "look_at",
     "make_plan",
@@ -27,9 +29,11 @@ __all__ = [
 ]
 
 _HOMES = {
+    "GateVersion": "workflow.api",
     "archive_campaign": "workflow.api",
     "archive_run": "workflow.api",
     "compare_campaigns": "workflow.api",
+    "gate_campaign": "workflow.api",
     "load_pipeline": "workflow.api",
     "look_at": "workflow.api",
     "make_plan": "workflow.api",

@@ -198,3 +198,35 @@ def test_the_gate_passes_for_the_same_program_and_fails_for_a_slower_one(
         assert (root.get("tests"), root.get("failures")) == ("1", failures)
         kept = artifact(host, tmp_path / name, tmp_path / f"kept-{name}")
         assert {"gate.html", "gate.xml", "report.json"} <= {path.name for path in kept.rglob("*")}
+
+
+def test_the_command_for_two_versions_measures_a_change_beside_the_main_branch(tmp_path: Path) -> None:
+    section = PAGE.read_text().partition("## A gate for two versions")[2]
+    (block,) = re.findall(r"^```console\n(.*?)^```", section.partition("\n## ")[0], re.MULTILINE | re.DOTALL)
+    lines = [line.removeprefix("$ ") for line in block.splitlines()]
+    wf = tmp_path / "tools/wf"
+    wf.parent.mkdir()
+    wf.write_text(f'#!/bin/sh\nexec {sys.executable} -m workflow.cli "$@"\n')
+    wf.chmod(0o755)
+    env = {**os.environ, "PATH": f"{wf.parent}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT), "COLUMNS": "120"}
+
+    def shell(command: str, folder: Path) -> tuple[int, str]:
+        done = subprocess.run(
+            ["bash", "-c", command], cwd=folder, env=env, capture_output=True, text=True, check=False,
+            timeout=TIMEOUT_S,
+        )  # fmt: skip
+        return done.returncode, done.stdout + done.stderr
+
+    main = check_out(tmp_path / "main", FAST_S)
+    user = "-c user.name=n -c user.email=e@example.org"
+    assert shell(f"git init -qb main && git add . && git {user} commit -qm main", main) == (0, "")
+    code, said = shell("git clone -q main change", tmp_path)
+    assert code == 0, said
+    change = tmp_path / "change"
+    assert shell(lines[0], change)[0] == 0
+    code, said = shell(lines[1], change)
+    assert code == 0 and "gate passed: 1 ratio, none regressed" in said, said
+    (change / "program.sh").write_text(PROGRAM.format(time_s=SLOW_S))
+    code, said = shell(lines[1], change)
+    assert code == 4 and "gate failed: 1 of 1 case" in said, said
+    assert {"gate.xml", "gate.html"} <= {path.name for path in change.iterdir()}

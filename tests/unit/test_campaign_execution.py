@@ -18,7 +18,7 @@ from workflow.campaign.execution import adoption
 from workflow.campaign.execution.adoption import LeftAttempt, adopt
 from workflow.campaign.execution.driver_bound import bound_command, end_session, write_driver
 from workflow.campaign.execution.driver_lease import KEYS_FOLDER, PILOTS_FOLDER, driver_lease
-from workflow.campaign.execution.remaining import MOST_LOSSES, AttemptsLeft, remaining
+from workflow.campaign.execution.remaining import MOST_LOSSES, UNFINISHED, AttemptsLeft, remaining
 from workflow.campaign.execution.repetition import StartedAttempt
 from workflow.campaign.file.load_campaign import load_campaign
 from workflow.campaign.ledger import Attempt, History, RunEnd
@@ -122,7 +122,7 @@ def test_a_run_that_does_not_end_does_not_keep_the_others_from_the_ledger(
 def test_failures_and_losses_are_counted_apart(tmp_path: Path) -> None:
     campaign = planned(tmp_path, "repetitions: 2\nretries: 1")
     todo = remaining(campaign, History())
-    attempts = AttemptsLeft(campaign, History(), todo, only_failed=False)
+    attempts = AttemptsLeft(campaign, History(), todo, UNFINISHED)
 
     def take(index: int, state: RunEnd) -> bool:
         return attempts.take(index, Attempt(state, 1, "run", 1e9, 2.0))

@@ -74,6 +74,7 @@ def test_no_parameter_takes_a_path_of_one_form_only() -> None:
         ("detach_campaign", "site"), ("detach_campaign", "path"), ("detach_campaign", "directory"),
         ("campaign_status", "campaign"), ("campaign_status", "directory"), ("report_campaign", "campaign"),
         ("report_campaign", "directory"), ("compare_campaigns", "base"), ("compare_campaigns", "new"),
+        ("gate_campaign", "directory"), ("gate_campaign", "site"),
         ("archive_run", "run"), ("archive_run", "archive"), ("archive_campaign", "campaign"),
         ("archive_campaign", "archive"), ("archive_campaign", "directory"),
         ("calibrate_site", "site"), ("calibrate_site", "folder"),

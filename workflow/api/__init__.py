@@ -20,11 +20,13 @@ from workflow.api.campaigns import (
     report_campaign,
     run_campaign,
 )
+from workflow.api.gates import GateVersion, gate_campaign
 from workflow.api.plans import forecast_plan, make_plan, notes_on, portable_plan
 from workflow.api.runs import create_run, detach_run, read_report, run_pipeline, start_run
 from workflow.spec.load import Loaded, load_pipeline
 
 __all__ = [
+    "GateVersion",
     "Loaded",
     "archive_campaign",
     "archive_run",
@@ -35,6 +37,7 @@ __all__ = [
     "detach_campaign",
     "detach_run",
     "forecast_plan",
+    "gate_campaign",
     "load_pipeline",
     "look_at",
     "make_plan",

@@ -10,13 +10,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workflow.errors import SpecError
+from workflow.errors import SpecError, WfError, to_notes
 from workflow.spec.load import Loaded
 
 if TYPE_CHECKING:
+    from workflow.campaign.campaign_directory import Schedule
     from workflow.campaign.campaign_run import CampaignOutcome, Say, ShowEnded
     from workflow.campaign.changes.changes_model import CampaignChanges
     from workflow.campaign.file.campaign_overlay import CampaignOptions
+    from workflow.campaign.file.load_campaign import Campaign
     from workflow.campaign.planning.packed_campaign import PackedCampaign
     from workflow.campaign.planning.planned_trials import PlannedCampaign
     from workflow.campaign.results.results_model import CampaignResults, CampaignStatus
@@ -45,7 +47,7 @@ def plan_campaign(
         SpecError: the campaign file is wrong, or gives no trials.
         RunError: there is no such campaign.
     """
-    sites, options = _Sites(), _campaign_options(sets, profiles, site)
+    sites, options = Sites(), campaign_options(sets, profiles, site)
     planned, problems, where = _plan_campaign(path, directory, options, as_written, sites)
     packed = None
     with contextlib.suppress(SpecError):  # of jobs: it is among the problems
@@ -53,7 +55,7 @@ def plan_campaign(
     return planned, problems, packed
 
 
-def _packed(planned: PlannedCampaign, directory: Path, sites: _Sites) -> PackedCampaign:
+def _packed(planned: PlannedCampaign, directory: Path, sites: Sites) -> PackedCampaign:
     """How those repetitions run that are not finished, with durations from the ledger where there is one."""
     from workflow.campaign.execution.remaining import is_left, repetitions
     from workflow.campaign.execution.ways_to_run import has_all_cores
@@ -70,9 +72,10 @@ def _packed(planned: PlannedCampaign, directory: Path, sites: _Sites) -> PackedC
     return pack_campaign(planned, estimates, pilots, finished)
 
 
-def _campaign_options(
+def campaign_options(
     sets: Sequence[str], profiles: Sequence[str], site: str | os.PathLike[str] | None
 ) -> CampaignOptions:
+    """The options that these arguments are."""
     from workflow.campaign.file.campaign_overlay import CampaignOptions
     from workflow.spec.overlay import given_site
 
@@ -82,7 +85,7 @@ def _campaign_options(
     return CampaignOptions(tuple(sets), tuple(profiles), machine)
 
 
-class _Sites:
+class Sites:
     """The sites of the trials of a campaign: each is looked at once, which takes longer than a plan."""
 
     def __init__(self) -> None:
@@ -98,13 +101,17 @@ class _Sites:
             self._known[key] = find_site(loaded, self.allocation, settings)
         return self._known[key]
 
+    def decide(self, loaded: Loaded, settings: Sequence[Setting]) -> Plan:
+        """The plan of a trial."""
+        return make_plan(loaded, self.find(loaded, settings))
+
 
 def _plan_campaign(
     path: str | os.PathLike[str],
     directory: str | os.PathLike[str] | None,
     options: CampaignOptions,
     as_written: bool,
-    sites: _Sites,
+    sites: Sites,
 ) -> tuple[PlannedCampaign, list[Problem], Path]:
     """The planned campaign, what to know about it, and its directory."""
     from workflow.campaign.campaign_advice import advise_campaign
@@ -113,12 +120,11 @@ def _plan_campaign(
     from workflow.campaign.planning.packed_campaign import needs_jobs
     from workflow.campaign.planning.planned_trials import plan_campaign as plan
 
-    def decide(loaded: Loaded, settings: Sequence[Setting]) -> Plan:
-        return make_plan(loaded, sites.find(loaded, settings))
-
     campaign, where = campaign_to_run(Path(path), None if directory is None else Path(directory), options, as_written)
-    planned = plan(campaign, decide)
+    planned = plan(campaign, sites.decide)
     problems = [*advise_campaign(planned), *options_note(campaign, options)]
+    if planned.ready and not planned.refused:
+        problems += to_notes(_unmatched(planned, where))
     if planned.ready and needs_jobs(planned, sites.allocation):
         trial = planned.ready[0]
         problems += job_problems(planned, sites.find(trial.loaded, trial.trial.of_site))
@@ -134,6 +140,7 @@ def run_campaign(
     site: str | os.PathLike[str] | None = None,
     as_written: bool = False,
     only_failed: bool = False,
+    remeasure_reference: bool = False,
     show: ShowEnded | None = None,
     say: Say | None = None,
 ) -> CampaignOutcome:
@@ -147,6 +154,8 @@ def run_campaign(
         site: the machine, by name or by path.
         as_written: without the options of the last run, which else are kept.
         only_failed: run again what failed, and nothing else.
+        remeasure_reference: measure again what new trials are compared with, beside them; and what was not measured in
+            turns with it. Comparisons use what was measured side by side.
         show: is called with each repetition that ended.
         say: is called with what happens to pilots and jobs.
 
@@ -161,12 +170,31 @@ def run_campaign(
     from workflow.campaign.execution.ways_to_run import Surroundings
     from workflow.provenance.collect import circumstances
 
-    sites, options = _Sites(), _campaign_options(sets, profiles, site)
+    sites, options = Sites(), campaign_options(sets, profiles, site)
     planned, machines, where = _checked_campaign(path, directory, options, as_written, sites)
+    if remeasure_reference:
+        _refuse_remeasuring(planned)
     refuse_running(where)
     common = circumstances(Path(planned.campaign.pipeline).parent, sys.argv)
     around = Surroundings(sites.allocation, machines, make_plan, common)
-    return run_planned(planned, where, around, only_failed=only_failed, show=show, say=say)
+    return run_planned(
+        planned, where, around, only_failed=only_failed, remeasure=remeasure_reference, show=show, say=say
+    )
+
+
+def _refuse_remeasuring(planned: PlannedCampaign) -> None:
+    """Raises SpecError where no reference can be measured again beside what is compared with it."""
+    from workflow.spec.validation_messages import problem_at
+
+    spec, root = planned.spec, planned.campaign.root
+    if not spec.comparisons:
+        problem = problem_at(root, (), "compares nothing: there is no reference", "add `comparisons: [{vary: KEY}]`")
+    elif spec.order.by == "file":
+        text = "all repetitions of a trial run together: a reference cannot run beside others"
+        problem = problem_at(root, ("order", "by"), text, "write `by: blocks`")
+    else:
+        return
+    raise SpecError([problem])
 
 
 def _checked_campaign(
@@ -174,17 +202,22 @@ def _checked_campaign(
     directory: str | os.PathLike[str] | None,
     options: CampaignOptions,
     as_written: bool,
-    sites: _Sites,
+    sites: Sites,
 ) -> tuple[PlannedCampaign, dict[str, Site], Path]:
     """The planned campaign that can run here, the sites of its trials by their keys, and its directory.
 
     Prints warnings. Raises SpecError, RunError.
     """
+    planned, problems, where = _plan_campaign(path, directory, options, as_written, sites)
+    return planned, checked_machines(planned, problems, sites), where
+
+
+def checked_machines(planned: PlannedCampaign, problems: Sequence[Problem], sites: Sites) -> dict[str, Site]:
+    """The sites of trials that can run here, by their keys. Prints warnings. Raises SpecError."""
     from workflow.campaign.planning.packed_campaign import needs_jobs
     from workflow.plan.stage_needs import stage_needs
     from workflow.plan.topology.implicit_stages import complete_pipeline
 
-    planned, problems, where = _plan_campaign(path, directory, options, as_written, sites)
     if wrong := [*planned.problems, *(problem for problem in problems if problem.level == "error")]:
         raise SpecError(wrong)
     warnings = [problem for problem in problems if problem.level == "warning" or not problem.place]
@@ -203,7 +236,7 @@ def _checked_campaign(
             received = replace(sites.allocation, hosts=own)
             warnings += refuse_allocation(trial.plan, machine, received)
     show_warnings(list(dict.fromkeys(warnings)))
-    return planned, machines, where
+    return machines
 
 
 def detach_campaign(
@@ -215,6 +248,7 @@ def detach_campaign(
     site: str | os.PathLike[str] | None = None,
     as_written: bool = False,
     only_failed: bool = False,
+    remeasure_reference: bool = False,
 ) -> tuple[Path, bool]:
     """Start a campaign as `run_campaign` does, in a process of its own that outlives this one.
 
@@ -227,21 +261,24 @@ def detach_campaign(
     import time
 
     from workflow.campaign.campaign_directory import open_directory
-    from workflow.campaign.campaign_run import write_schedule
+    from workflow.campaign.campaign_run import select, write_schedule
     from workflow.campaign.control.detached_campaign import refuse_running, start_detached_campaign
     from workflow.campaign.execution.remaining import remaining
     from workflow.campaign.ledger import read_history
 
-    begin, options = time.monotonic(), _campaign_options(sets, profiles, site)
-    planned, _, where = _checked_campaign(path, directory, options, as_written, _Sites())
+    begin, options = time.monotonic(), campaign_options(sets, profiles, site)
+    planned, _, where = _checked_campaign(path, directory, options, as_written, Sites())
     planning_s = time.monotonic() - begin
     refuse_running(where)
+    if remeasure_reference:
+        _refuse_remeasuring(planned)
     history = read_history(where)
-    if not history.open and not remaining(planned, history, only_failed):
+    which = select(planned, history, only_failed=only_failed, remeasure=remeasure_reference)
+    if not history.open and not remaining(planned, history, which):
         return where, False
     open_directory(where)
     write_schedule(planned, where)
-    more = ["--failed"] if only_failed else []
+    more = [*(["--failed"] if only_failed else []), *(["--remeasure-reference"] if remeasure_reference else [])]
     return where, start_detached_campaign(planned.campaign, where, planning_s, more) is not None
 
 
@@ -257,7 +294,8 @@ def campaign_status(
     from workflow.campaign.control.campaign_state import read_state
 
     found, its, schedule = find_campaign(Path(campaign), None if directory is None else Path(directory))
-    return read_state(found, its.spec, schedule)
+    status = read_state(found, its.spec, schedule)
+    return status.model_copy(update={"notes": _content_notes(found, its, schedule)})
 
 
 def report_campaign(
@@ -277,9 +315,43 @@ def report_campaign(
     from workflow.campaign.results.campaign_files import write_results
 
     found, its, schedule = find_campaign(
-        Path(campaign), None if directory is None else Path(directory), _campaign_options(sets, (), None)
+        Path(campaign), None if directory is None else Path(directory), campaign_options(sets, (), None)
     )
-    return write_results(found, its.spec, schedule)
+    return write_results(found, its.spec, schedule, _content_notes(found, its, schedule))
+
+
+def _content_notes(directory: Path, campaign: Campaign, schedule: Schedule) -> list[str]:
+    """That finished repetitions do not match the campaign any more: as it was planned last, or as it is now.
+
+    It is planned again only where a file has changed since. What cannot be planned here says nothing.
+    """
+    from workflow.campaign.campaign_directory import is_as_planned
+    from workflow.campaign.file.load_campaign import load_campaign
+    from workflow.campaign.ledger import read_history
+    from workflow.campaign.planning.key_changes import unmatched_notes
+    from workflow.campaign.planning.planned_trials import plan_campaign as plan
+
+    file = directory / schedule.file
+    if not schedule.is_gate and not is_as_planned(schedule) and file.is_file():
+        with contextlib.suppress(WfError):
+            its = load_campaign(os.path.relpath(file), campaign.options)
+            planned = plan(its, Sites().decide)
+            if planned.ready and not planned.refused:
+                shown = {each.key for each in schedule.trials} - {each.key for each in planned.ready}
+                more = "; the figures here are theirs, and `wf campaign run` measures anew" if shown else ""
+                return [note + more for note in _unmatched(planned, directory)]
+    history = read_history(directory)
+    trials = {each.key: (each.parameters, each.is_baseline) for each in schedule.trials}
+    return unmatched_notes(history, trials, history.contents)
+
+
+def _unmatched(planned: PlannedCampaign, directory: Path) -> list[str]:
+    """That finished repetitions do not match a campaign as it is planned now."""
+    from workflow.campaign.ledger import read_history
+    from workflow.campaign.planning.key_changes import unmatched_notes
+
+    trials = {each.key: (each.content.parameters, each.is_baseline) for each in planned.ready}
+    return unmatched_notes(read_history(directory), trials, {each.key: each.content for each in planned.ready})
 
 
 def compare_campaigns(
@@ -304,7 +376,6 @@ def compare_campaigns(
     """
     from workflow.campaign.changes.given_campaign import read_given
     from workflow.campaign.changes.make_changes import make_changes
-    from workflow.errors import WfError
     from workflow.installation import install_command
 
     try:

@@ -39,7 +39,7 @@ def make_plan(loaded: Loaded, site: Site | None = None, allocation: Allocation |
     built = operators_of(complete_pipeline(loaded).spec, loaded.path.parent) if compresses else {}
 
     def plan_for(machine: Site) -> Plan:
-        return decide(loaded, machine, python=sys.executable, wf_version=__version__, built=built)
+        return decide(loaded, machine, python=loaded.python or sys.executable, wf_version=__version__, built=built)
 
     try:
         return plan_for(site)

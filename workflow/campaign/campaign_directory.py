@@ -8,6 +8,8 @@ from __future__ import annotations
 import hashlib
 import os
 import shlex
+import socket
+from dataclasses import replace
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -15,9 +17,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from workflow.campaign.file.campaign_overlay import NO_OPTIONS, CampaignOptions
 from workflow.campaign.file.load_campaign import Campaign, load_campaign
 from workflow.campaign.ledger import CAMPAIGNS, LEDGER_FILE
+from workflow.campaign.planning.both_versions import gate_spec, is_gate
+from workflow.campaign.planning.content_key import key_versions
 from workflow.campaign.planning.planned_trials import PlannedCampaign
 from workflow.errors import Problem, RunError, to_message
 from workflow.plan.plan_model import ExpectationPlan
+from workflow.provenance.file_checksums import size_and_time
 from workflow.replace_file import replace_file
 from workflow.spec.config_dirs import is_path
 from workflow.spec.suggest import did_you_mean, listing, shortened
@@ -59,7 +64,35 @@ class Schedule(SchedulePart):
     file: str = Field("", description="the campaign file, relative to the campaign's directory")
     options: CampaignOptions = Field(NO_OPTIONS, description="what the command line lays over the file")
     checksums: dict[str, str] = Field(default_factory=dict, description="campaign and pipeline → SHA-256 of the file")
+    files: dict[str, tuple[int, float]] = Field(
+        default_factory=dict, description="all files that the plans are made from → size and time when it was planned"
+    )
     trials: list[ScheduledTrial]
+
+    @property
+    def is_gate(self) -> bool:
+        """Whether it is that of `wf campaign gate`: of two versions of each trial."""
+        return is_gate(each.parameters for each in self.trials)
+
+
+def made_from(planned: PlannedCampaign) -> dict[str, tuple[int, float]]:
+    """The files that a campaign is planned from, with their sizes and times; without those that are gone."""
+    paths = dict.fromkeys([planned.campaign.path, *(path for each in planned.ready for path in each.made_from)])
+    return {str(path): known for path in paths if (known := _size_and_time(path)) is not None}
+
+
+def is_as_planned(schedule: Schedule) -> bool:
+    """Whether nothing that the campaign was planned from has changed, as far as this host can tell without reading."""
+    if schedule.host == socket.gethostname() and schedule.versions != key_versions():
+        return False
+    return all(_size_and_time(Path(path)) == known for path, known in schedule.files.items())
+
+
+def _size_and_time(path: Path) -> tuple[int, float] | None:
+    try:
+        return size_and_time(path)
+    except OSError:
+        return None
 
 
 def file_checksums(campaign: Campaign) -> dict[str, str]:
@@ -87,7 +120,24 @@ def to_schedule(
     checksums: dict[str, str],
 ) -> Schedule:
     """The schedule of a planned campaign that runs in `directory`."""
-    trials = [
+    site = planned.ready[0].plan.site if planned.ready else ""
+    return Schedule(
+        wf_version=wf_version,
+        site=site,
+        host=host,
+        cores=cores,
+        versions=versions,
+        checksums=checksums,
+        files=made_from(planned),
+        file=os.path.relpath(planned.campaign.path, directory),
+        options=planned.campaign.options,
+        trials=to_trials(planned),
+    )
+
+
+def to_trials(planned: PlannedCampaign) -> list[ScheduledTrial]:
+    """The trials of a planned campaign as its schedule has them."""
+    return [
         ScheduledTrial(
             key=each.key,
             parameters=dict(each.trial.parameters),
@@ -98,18 +148,6 @@ def to_schedule(
         )
         for each in planned.ready
     ]
-    site = planned.ready[0].plan.site if planned.ready else ""
-    return Schedule(
-        wf_version=wf_version,
-        site=site,
-        host=host,
-        cores=cores,
-        versions=versions,
-        checksums=checksums,
-        file=os.path.relpath(planned.campaign.path, directory),
-        options=planned.campaign.options,
-        trials=trials,
-    )
 
 
 def directory_of(campaign: Campaign, given: Path | None) -> Path:
@@ -171,6 +209,8 @@ def find_campaign(
     found = _known_directory(given)
     schedule = read_schedule(found)
     campaign = load_campaign(os.path.relpath(found / CAMPAIGN_FILE), schedule.options.and_later(options))
+    if schedule.is_gate:
+        campaign = replace(campaign, spec=gate_spec(campaign.spec))
     return found, campaign, schedule
 
 
@@ -188,6 +228,9 @@ def campaign_to_run(
         return campaign_of_file(given, directory, options, as_written)
     found = found or _known_directory(given)
     _refuse_archived(found)
+    if read_schedule(found).is_gate:
+        text = f"{os.path.relpath(found)} holds the records of a gate"
+        raise RunError(text, f"go on with it: wf campaign gate OLD NEW --dir {os.path.relpath(found)}")
     file = Path(os.path.relpath(found / read_schedule(found).file))
     if not file.is_file():
         raise RunError(f"the file of this campaign is not there any more: {file}", "name it: wf campaign run FILE")

@@ -10,11 +10,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from workflow import __version__
-from workflow.campaign.campaign_directory import Schedule, file_checksums, open_directory, prepare, to_schedule
+from workflow.campaign.campaign_directory import (
+    Schedule,
+    file_checksums,
+    open_directory,
+    prepare,
+    to_schedule,
+    to_trials,
+)
 from workflow.campaign.execution.adoption import LeftAttempt, adopt, left_attempts
 from workflow.campaign.execution.driver_lease import StopRequests, driver_lease
 from workflow.campaign.execution.remaining import (
     EndedRepetition,
+    RepetitionChoice,
     RepetitionToRun,
     is_left,
     remaining,
@@ -22,11 +30,12 @@ from workflow.campaign.execution.remaining import (
 )
 from workflow.campaign.execution.ways_to_run import Surroundings, choose_way
 from workflow.campaign.execution.workplace import Workplace
-from workflow.campaign.ledger import Ledger, RepetitionId
+from workflow.campaign.ledger import History, Ledger, RepetitionId
 from workflow.campaign.planning.content_key import key_versions
 from workflow.campaign.planning.planned_trials import PlannedCampaign
-from workflow.campaign.results.make_results import make_status
+from workflow.campaign.results.make_results import compared_keys, make_status
 from workflow.campaign.results.results_model import CampaignStatus
+from workflow.campaign.results.turns import to_measure_again
 from workflow.provenance.provenance_model import read_provenance
 
 ShowEnded = Callable[[EndedRepetition], None]
@@ -53,10 +62,13 @@ def run_planned(
     around: Surroundings,
     *,
     only_failed: bool = False,
+    remeasure: bool = False,
     show: ShowEnded | None = None,
     say: Say | None = None,
 ) -> CampaignOutcome:
     """Run what is not finished where `around` says. `say` gets what happens to pilots and jobs.
+
+    `remeasure`: and again what is compared with it, or was not measured in turns with what it is compared with.
 
     Raises RunError when the directory cannot be used, or no pilot can be had.
     """
@@ -64,12 +76,15 @@ def run_planned(
     interrupted = False
     with Ledger(directory) as ledger, driver_lease(directory) as driver, StopRequests(directory) as stop:
         schedule = write_schedule(planned, directory)
-        place = Workplace(directory, around.allocation, ledger, stop, around.common)
+        for trial in planned.ready:
+            ledger.note_trial(trial.key, trial.content)
+        place = Workplace(directory, around.allocation, ledger, stop, around.common, around.git)
         going_on: list[LeftAttempt] = []
         for each in _adopted(planned, place, going_on):
             if show is not None:
                 show(each)
-        way = choose_way(planned, place, around, driver, going_on, say or _say_nothing, only_failed)
+        which = select(planned, ledger.history, only_failed=only_failed, remeasure=remeasure)
+        way = choose_way(planned, place, around, driver, going_on, say or _say_nothing, which)
         with contextlib.closing(way) as ended:
             because = ""
             while True:
@@ -83,8 +98,14 @@ def run_planned(
                     show(each)
         interrupted = interrupted or stop.wanted() is not None
         status = make_status(planned.spec, schedule, ledger.history)
-        left = len(remaining(planned, ledger.history))
+        left = len(remaining(planned, ledger.history, RepetitionChoice(again=which.again)))
     return CampaignOutcome(directory, status, interrupted, left, because)
+
+
+def select(planned: PlannedCampaign, history: History, *, only_failed: bool, remeasure: bool) -> RepetitionChoice:
+    """Which repetitions a call runs."""
+    compared = compared_keys(planned.spec, to_trials(planned)) if remeasure else []
+    return RepetitionChoice(only_failed, to_measure_again(planned.spec, compared, history))
 
 
 def _say_nothing(_: str) -> None:

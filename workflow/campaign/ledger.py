@@ -10,7 +10,7 @@ import errno
 import fcntl
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -76,15 +76,37 @@ class OpenAttempt:
     place: str = ""
 
 
+@dataclass(frozen=True)
+class TrialContent:
+    """What a trial is, and what its key is made from: recorded once, to say later why a key is another one."""
+
+    parameters: Mapping[str, Any]
+    plan: Mapping[str, Any]
+    """Its decisions without paths."""
+    files: Sequence[str] = ()
+    """`<NAME CHECKSUM>` of its programs, inputs and Python modules."""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    pythons: Sequence[Mapping[str, str]] = ()
+    """The versions of other Pythons that its stages use."""
+    is_baseline: bool = False
+
+
 @dataclass
 class History:
-    """The ledger as read: the last attempt of each repetition that ended, and how many were started."""
+    """The ledger as read: the last attempt of each repetition that ended, and how many were started.
+
+    An attempt that succeeded stays the last one until another one succeeds.
+    """
 
     ended: dict[RepetitionId, Attempt] = field(default_factory=dict)
     started: dict[RepetitionId, int] = field(default_factory=dict)
     failures: dict[RepetitionId, int] = field(default_factory=dict)
     open: dict[tuple[RepetitionId, int], OpenAttempt] = field(default_factory=dict)
     """By repetition and number of the attempt."""
+    earlier: dict[RepetitionId, list[Attempt]] = field(default_factory=dict)
+    """Attempts that succeeded, of repetitions that were measured again since; the oldest first."""
+    contents: dict[str, TrialContent] = field(default_factory=dict)
+    """Key → what it is made from; not of trials that an older wf has run."""
     spent_s: float = 0.0
     spent_node_s: float = 0.0
     unreadable: int = 0
@@ -94,6 +116,11 @@ class History:
         last = self.ended.get(repetition)
         return last is not None and last.state == "succeeded"
 
+    def measurements(self, repetition: RepetitionId) -> list[Attempt]:
+        """Its attempts that succeeded, the oldest first."""
+        last = [self.ended[repetition]] if self.succeeded(repetition) else []
+        return [*self.earlier.get(repetition, []), *last]
+
     def begin(self, repetition: RepetitionId) -> int:
         """A new attempt; returns its number, from 1."""
         self.started[repetition] = self.started.get(repetition, 0) + 1
@@ -101,7 +128,11 @@ class History:
 
     def end(self, repetition: RepetitionId, attempt: Attempt) -> None:
         """An attempt has ended."""
-        self.ended[repetition] = attempt
+        if not self.succeeded(repetition):
+            self.ended[repetition] = attempt
+        elif attempt.state == "succeeded":
+            self.earlier.setdefault(repetition, []).append(self.ended[repetition])
+            self.ended[repetition] = attempt
         self.failures[repetition] = self.failures.get(repetition, 0) + (attempt.state == "failed")
         self.open.pop((repetition, attempt.attempt), None)
         self.spent_s += attempt.wall_s
@@ -137,6 +168,10 @@ def take_record(history: History, record: Mapping[str, Any]) -> tuple[Repetition
         if record["ledger_version"] > LEDGER_VERSION:
             version = record["ledger_version"]
             raise RunError(f"{LEDGER_FILE} has version {version}; this wf reads {LEDGER_VERSION}", "install a newer wf")
+        return None
+    if event == "trial":
+        names = TrialContent.__dataclass_fields__
+        history.contents[record["key"]] = TrialContent(**{name: record[name] for name in names})
         return None
     repetition = RepetitionId(record["key"], record["number"], record["warmup"])
     if event == "started":
@@ -183,6 +218,12 @@ class Ledger:
 
     def __exit__(self, *_: object) -> None:
         os.close(self._file)
+
+    def note_trial(self, key: str, content: TrialContent) -> None:
+        """Record what a trial depends on, unless that is known."""
+        if key not in self.history.contents:
+            self.history.contents[key] = content
+            self._write({"event": "trial", "key": key, **asdict(content)})
 
     def begin(self, repetition: RepetitionId, attempt: OpenAttempt) -> None:
         """Record that an attempt starts; its run directory is not there yet."""

@@ -148,7 +148,7 @@ def show_status(status: CampaignStatus, wide: bool = False) -> None:
     for count in status.trials:
         if count.reason:
             show_messages([to_message("error", f"{names[count.trial]}: {count.reason}")], console)
-    show_messages(violation_messages(status, names), console)
+    show_messages([*violation_messages(status, names), *to_notes(status.notes)], console)
 
 
 def show_now(status: CampaignStatus) -> None:

@@ -15,10 +15,12 @@ import click
 from workflow.cli.completion import complete_campaign, complete_site
 from workflow.cli.options import json_option, wide_option
 from workflow.cli.verb_group import VerbGroup
-from workflow.errors import EXIT_INTERRUPTED, RunError, SpecError
+from workflow.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_VIOLATED, RunError, SpecError
 
 if TYPE_CHECKING:
+    from workflow.campaign.changes.changes_model import CampaignChanges
     from workflow.campaign.planning.planned_trials import PlannedCampaign
+    from workflow.campaign.results.results_model import CampaignStatus
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -124,6 +126,9 @@ def refuse(planned: PlannedCampaign, problems: list[Any]) -> None:
 @overlay_options
 @directory_option
 @click.option("--failed", is_flag=True, help="Run again only the repetitions that failed")
+@click.option(
+    "--remeasure-reference", is_flag=True, help="Measure again what new trials are compared with, beside them"
+)
 @click.option("--detach", "-d", is_flag=True, help="Return when it has started; it goes on without a terminal")
 @click.option("--quiet", "-q", is_flag=True, help="Print only the result, not a line per repetition")
 @junit_option
@@ -132,6 +137,7 @@ def run(
     options: GivenOptions,
     directory: Path | None,
     failed: bool,
+    remeasure_reference: bool,
     detach: bool,
     quiet: bool,
     junit: Path | None,
@@ -140,31 +146,40 @@ def run(
 
     CAMPAIGN is the YAML file; of a campaign that has run also its directory, or its name below campaigns/. What has
     been measured is not run again: a campaign that was stopped or killed goes on, and one whose file has grown runs
-    only what is new. It keeps its options: they need not be given again. Exits with 0 when all repetitions succeeded,
-    1 when some failed or the budget was spent, 2 when a trial cannot run, 3 when all succeeded and some did not keep
-    what the pipeline expects, and 130 when it was interrupted. Ctrl-C ends it in order, unless it was started with
-    --detach: see `wf campaign watch` and `wf campaign cancel`.
+    only what is new. New trials are then compared with what was measured at another time, and get no verdict:
+    --remeasure-reference runs what they are compared with again, beside them. A campaign keeps its options: they need
+    not be given again. Exits with 0 when all repetitions succeeded, 1 when some failed or the budget was spent, 2 when
+    a trial cannot run, 3 when all succeeded and some did not keep what the pipeline expects, and 130 when it was
+    interrupted. Ctrl-C ends it in order, unless it was started with --detach: see `wf campaign watch` and
+    `wf campaign cancel`.
     """
+    if failed and remeasure_reference:
+        raise click.UsageError("--failed and --remeasure-reference exclude each other")
     if detach:
         if junit is not None:
             raise click.UsageError("--junit has no effect with --detach: the campaign has not ended then")
-        _detach(file, options, directory, failed)
+        _detach(file, options, directory, failed, remeasure_reference)
         return
     from workflow.api import run_campaign
     from workflow.campaign.show_campaign import ProgressLines, show_end, write_status_junit
 
     lines = ProgressLines(quiet)
-    outcome = run_campaign(file, directory, **vars(options), only_failed=failed, show=lines, say=lines.tell)
+    outcome = run_campaign(
+        file, directory, **vars(options), only_failed=failed, remeasure_reference=remeasure_reference, show=lines,
+        say=lines.tell,
+    )  # fmt: skip
     if junit is not None:
         write_status_junit(junit, outcome.status)
     show_end(outcome)
     sys.exit(EXIT_INTERRUPTED if outcome.interrupted else outcome.status.exit_code)
 
 
-def _detach(file: Path, options: GivenOptions, directory: Path | None, failed: bool) -> None:
+def _detach(file: Path, options: GivenOptions, directory: Path | None, failed: bool, remeasure_reference: bool) -> None:
     from workflow.api import detach_campaign
 
-    where, began = detach_campaign(file, directory, **vars(options), only_failed=failed)
+    where, began = detach_campaign(
+        file, directory, **vars(options), only_failed=failed, remeasure_reference=remeasure_reference
+    )
     name = shlex.quote(where.name if where.parent == Path("campaigns").absolute() else str(where))
     if began:
         click.echo(f"{where.name} has started: {where}\n  next: wf campaign watch {name}, or wf campaign cancel {name}")
@@ -294,34 +309,72 @@ def to_share(_context: click.Context, _option: click.Parameter, given: str | Non
     return share
 
 
+def comparison_options(function: F) -> F:
+    """What is compared, and where the result goes."""
+    for decorate in (
+        wide_option,
+        json_option("Print the comparison as JSON"),
+        click.option(
+            "--output", "-o", type=click.Path(path_type=Path), metavar="FILE.html",
+            help="Write a page; FILE.svg and .csv too",
+        ),
+        click.option(
+            "--junit", type=click.Path(path_type=Path), metavar="FILE",
+            help="Write each metric of each trial as a test case",
+        ),
+        click.option(
+            "--tolerance", callback=to_share, metavar="SHARE", help="Smallest difference that counts: 5%, 0.05"
+        ),
+        click.option("--metric", "metrics", multiple=True, metavar="NAME", help="Compare this metric; may be repeated"),
+    ):  # fmt: skip
+        function = decorate(function)
+    return function
+
+
+def _show_comparison(
+    found: CampaignChanges,
+    junit: Path | None,
+    output: Path | None,
+    as_json: bool,
+    wide: bool,
+    strict: bool,
+    *,
+    gate: bool,
+) -> int:
+    """Print a comparison and write its files; returns the exit code of the gate, or 0 without one."""
+    from workflow.campaign.show_changes import show_changes, show_gate, write_changes, write_changes_junit
+
+    if as_json:
+        click.echo(found.model_dump_json(indent=2))
+    else:
+        show_changes(found, wide)
+    if junit is not None:
+        write_changes_junit(junit, found, strict)
+    if output is not None:
+        for path in write_changes(output, found):
+            click.echo(path, err=as_json)
+    return show_gate(found, strict, quiet=as_json) if gate else EXIT_OK
+
+
 @campaign.command()
 @click.argument("base", type=click.Path(path_type=Path))
 @click.argument("new", type=click.Path(path_type=Path))
-@click.option("--metric", "metrics", multiple=True, metavar="NAME", help="Compare this metric; may be repeated")
-@click.option("--tolerance", callback=to_share, metavar="SHARE", help="Smallest difference that counts: 5%, 0.05")
+@comparison_options
 @click.option("--gate", is_flag=True, help="Exit with 4 when a metric has regressed")
 @click.option(
     "--strict", is_flag=True, help="As --gate; exit with 5 when a metric is undecided, or NEW lacks a trial of BASE"
 )
-@click.option(
-    "--junit", type=click.Path(path_type=Path), metavar="FILE", help="Write each metric of each trial as a test case"
-)
-@click.option(
-    "--output", "-o", type=click.Path(path_type=Path), metavar="FILE.html", help="Write a page; FILE.svg and .csv too"
-)
-@json_option("Print the comparison as JSON")
-@wide_option
 def compare(
     base: Path,
     new: Path,
     metrics: tuple[str, ...],
     tolerance: float | None,
-    gate: bool,
-    strict: bool,
     junit: Path | None,
     output: Path | None,
     as_json: bool,
     wide: bool,
+    gate: bool,
+    strict: bool,
 ) -> None:
     """Compare two campaigns: two machines, dates, or versions of a program.
 
@@ -333,20 +386,90 @@ def compare(
     --strict with 5 when none has, and one is undecided.
     """
     from workflow.api import compare_campaigns
-    from workflow.campaign.show_changes import show_changes, show_gate, write_changes, write_changes_junit
 
     found = compare_campaigns(base, new, metrics=metrics, tolerance=tolerance)
-    if as_json:
-        click.echo(found.model_dump_json(indent=2))
-    else:
-        show_changes(found, wide)
-    if junit is not None:
-        write_changes_junit(junit, found, strict)
-    if output is not None:
-        for path in write_changes(output, found):
-            click.echo(path, err=as_json)
-    if gate or strict:
-        sys.exit(show_gate(found, strict, quiet=as_json))
+    sys.exit(_show_comparison(found, junit, output, as_json, wide, strict, gate=gate or strict))
+
+
+@campaign.command()
+@click.argument("old", type=click.Path(path_type=Path))
+@click.argument("new", type=click.Path(path_type=Path), required=False)
+@click.option("--old-set", "old_sets", multiple=True, metavar="KEY=VALUE", help="Override a key of OLD's campaign file")
+@click.option("--new-set", "new_sets", multiple=True, metavar="KEY=VALUE", help="Override a key of NEW's campaign file")
+@click.option("--old-python", metavar="PROGRAM", help="The Python of OLD's components (default: that of wf)")
+@click.option("--new-python", metavar="PROGRAM", help="The Python of NEW's components (default: that of wf)")
+@set_option
+@click.option("--profile", "profiles", multiple=True, metavar="NAME", help="Apply a profile of the pipelines")
+@click.option(
+    "--site",
+    metavar="NAME",
+    shell_complete=complete_site,
+    help="Run on this machine: a name from configs/sites, or the path of a file",
+)
+@click.option(
+    "--dir", "directory", type=click.Path(path_type=Path), help="Where they run (default: campaigns/NAME-gate)"
+)
+@comparison_options
+@click.option("--strict", is_flag=True, help="Exit with 5 when a metric is undecided, or NEW lacks a trial of OLD")
+@click.option("--quiet", "-q", is_flag=True, help="Print only the result, not a line per repetition")
+def gate(
+    old: Path,
+    new: Path | None,
+    old_sets: tuple[str, ...],
+    new_sets: tuple[str, ...],
+    old_python: str | None,
+    new_python: str | None,
+    sets: tuple[str, ...],
+    profiles: tuple[str, ...],
+    site: str | None,
+    directory: Path | None,
+    metrics: tuple[str, ...],
+    tolerance: float | None,
+    strict: bool,
+    junit: Path | None,
+    output: Path | None,
+    as_json: bool,
+    wide: bool,
+    quiet: bool,
+) -> None:
+    """Measure two versions of a program in turns, and fail when the new one is worse: on a busy machine, too.
+
+    OLD and NEW are the campaign files of two checkouts; a folder stands for the file in it that is called as NEW is.
+    Without NEW both versions have the file OLD, and differ in --old-set and --new-set (two commands, two values) or in
+    --old-python and --new-python (two environments). NEW's file says how often, and what is measured. In each block
+    both versions of each trial run once, in random order. What has been measured in turns is not run again.
+
+    Exits with 0 when no metric has regressed, with 4 when one has: significantly worse, and by more than the
+    tolerance, which is the metric's threshold unless it is given; with --strict with 5 when none has, and one is
+    undecided. With 1 when a repetition failed, 2 for bad input, 3 when NEW did not keep what its pipeline expects, and
+    130 when it was interrupted: the same command goes on.
+    """
+    from workflow.api import GateVersion, gate_campaign
+    from workflow.campaign.show_campaign import ProgressLines, show_end
+
+    given = new or old
+    file = old / (given.name if given.is_absolute() else given) if old.is_dir() and new is not None else old
+    before, after = (
+        GateVersion(path, (*sets, *more), python)
+        for path, more, python in ((file, old_sets, old_python), (given, new_sets, new_python))
+    )
+    lines = ProgressLines(quiet or as_json)
+    outcome, found = gate_campaign(
+        before, after, directory, profiles=profiles, site=site, metrics=metrics, tolerance=tolerance, show=lines,
+        say=lines.tell,
+    )  # fmt: skip
+    if found is None:
+        show_end(outcome)
+        sys.exit(EXIT_INTERRUPTED if outcome.interrupted else outcome.status.exit_code)
+    code = _show_comparison(found, junit, output, as_json, wide, strict, gate=True)
+    sys.exit(code or (EXIT_VIOLATED if _violated_by_new(outcome.status) else EXIT_OK))
+
+
+def _violated_by_new(status: CampaignStatus) -> bool:
+    """Whether the new version did not keep an expectation of its pipeline."""
+    from workflow.campaign.planning.both_versions import VERSION
+
+    return any(each.violated for each in status.trials if each.parameters[VERSION] == "new")
 
 
 @campaign.command()

@@ -50,6 +50,8 @@ class Loaded:
     """What was laid over the file, as options of `wf run`."""
     warnings: tuple[Problem, ...] = ()
     """What does not keep it from running."""
+    python: str = ""
+    """The Python that executes components, absolute; empty: that of wf."""
 
 
 def load_pipeline(

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Generator
 
 from workflow.campaign.execution.remaining import (
+    UNFINISHED,
     EndedRepetition,
+    RepetitionChoice,
     attempts_left,
     is_spent,
     remaining,
@@ -21,19 +23,19 @@ from workflow.provenance.collect import to_provenance
 
 
 def execute_in_order(
-    planned: PlannedCampaign, place: Workplace, only_failed: bool = False
+    planned: PlannedCampaign, place: Workplace, which: RepetitionChoice = UNFINISHED
 ) -> Generator[EndedRepetition, None, str]:
     """Run what is not finished, and tell of each attempt that ended. Returns why something is left, if it is.
 
     It stops after an attempt that was interrupted or lost its nodes, and before one for which the budget is not enough.
     """
     history = place.ledger.history
-    todo = remaining(planned, history, only_failed)
+    todo = remaining(planned, history, which)
     total = len(repetitions(planned))
     done = total - len(todo)
     times: list[float] = []
     for position, each in enumerate(todo):
-        attempts = attempts_left(planned, history, each, only_failed)
+        attempts = attempts_left(planned, history, each, which)
         for number in range(1, attempts + 1):
             if place.stop.wanted():
                 return ""
@@ -41,7 +43,7 @@ def execute_in_order(
                 return "the budget is spent"
             trial = each.trial
             start = place.begin(each)
-            provenance = to_provenance(place.common, trial.plan, trial.loaded)
+            provenance = to_provenance(place.circumstances(trial), trial.plan, trial.loaded)
             attempt = run_repetition(start, trial.plan, trial.loaded, place.allocation, provenance, place.stop.wanted)
             place.end(planned, each.identity, attempt)
             times.append(attempt.wall_s)

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field, replace
 
 from workflow.campaign.execution.adoption import LeftAttempt
 from workflow.campaign.execution.remaining import (
+    UNFINISHED,
     AttemptsLeft,
     EndedRepetition,
+    RepetitionChoice,
     RepetitionToRun,
     is_spent,
     remaining,
@@ -66,13 +68,13 @@ class _SubmittedRepetition:
 
 
 def execute_jobs(
-    planned: PlannedCampaign, place: Workplace, how: JobEach, only_failed: bool = False
+    planned: PlannedCampaign, place: Workplace, how: JobEach, which: RepetitionChoice = UNFINISHED
 ) -> Generator[EndedRepetition, None, str]:
     """Run what is not finished, and tell of each attempt that ended. Returns why something is left, if it is.
 
     A driver that ends otherwise than by a request leaves its jobs: the next one follows them.
     """
-    loop = _JobLoop(planned, place, how, only_failed)
+    loop = _JobLoop(planned, place, how, which)
     yield from loop.run()
     return loop.left_because
 
@@ -80,12 +82,12 @@ def execute_jobs(
 class _JobLoop:
     """The state of one call."""
 
-    def __init__(self, planned: PlannedCampaign, place: Workplace, how: JobEach, only_failed: bool) -> None:
+    def __init__(self, planned: PlannedCampaign, place: Workplace, how: JobEach, which: RepetitionChoice) -> None:
         self.planned, self.place, self.how = planned, place, how
-        self.todo = remaining(planned, place.ledger.history, only_failed)
+        self.todo = remaining(planned, place.ledger.history, which)
         submitted = {each.identity for each in how.left} - {each.identity for each in self.todo}
         self.todo += [each for each in repetitions(planned) if each.identity in submitted]
-        self.attempts = AttemptsLeft(planned, place.ledger.history, self.todo, only_failed)
+        self.attempts = AttemptsLeft(planned, place.ledger.history, self.todo, which)
         self.running: list[_SubmittedRepetition] = []
         number = {each.identity: index for index, each in enumerate(self.todo)}
         for left in how.left:
@@ -132,7 +134,7 @@ class _JobLoop:
         allocation = job_allocation(self.planned.campaign, trial, site, own_nodes=True)
         plan = trial.plan.model_copy(update={"allocation": allocation})
         start = self.place.begin(each)
-        provenance = to_provenance(self.place.common, plan, trial.loaded)
+        provenance = to_provenance(self.place.circumstances(trial), plan, trial.loaded)
         create_run_dir(plan, trial.loaded, start.run_dir, provenance=provenance, latest=False)
         job = submit_run(plan, site, start.run_dir)
         self.how.say(f"{start.run_dir.name}: {job.text} submitted")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from workflow.campaign.file.trials import Repetition, make_schedule
 from workflow.campaign.ledger import Attempt, History, RepetitionId
@@ -12,6 +12,19 @@ from workflow.campaign.planning.planned_trials import PlannedCampaign, ReadyTria
 # A repetition whose nodes or pilot were lost is no failure of its program, and runs again, so often at most in
 # one call: a call by hand begins anew.
 MOST_LOSSES = 3
+
+
+@dataclass(frozen=True)
+class RepetitionChoice:
+    """Which repetitions a call runs: those that are not finished, and more, or fewer."""
+
+    only_failed: bool = False
+    """Those that failed, whatever the number of their attempts, and nothing else."""
+    again: Mapping[RepetitionId, int] = field(default_factory=dict)
+    """Measured again, once → how often they had been measured before."""
+
+
+UNFINISHED = RepetitionChoice()
 
 
 @dataclass(frozen=True)
@@ -47,18 +60,21 @@ def repetitions(planned: PlannedCampaign) -> list[RepetitionToRun]:
     return found
 
 
-def remaining(planned: PlannedCampaign, history: History, only_failed: bool = False) -> list[RepetitionToRun]:
-    """The repetitions that are not finished: neither succeeded nor failed as often as they may.
+def remaining(
+    planned: PlannedCampaign, history: History, which: RepetitionChoice = UNFINISHED
+) -> list[RepetitionToRun]:
+    """The repetitions that are not finished: neither succeeded nor failed as often as they may. Or as `which` says."""
+    return [each for each in repetitions(planned) if is_left(planned, history, each, which)]
 
-    `only_failed`: those that failed, whatever the number of their attempts.
-    """
-    return [each for each in repetitions(planned) if is_left(planned, history, each, only_failed)]
 
-
-def is_left(planned: PlannedCampaign, history: History, each: RepetitionToRun, only_failed: bool = False) -> bool:
+def is_left(
+    planned: PlannedCampaign, history: History, each: RepetitionToRun, which: RepetitionChoice = UNFINISHED
+) -> bool:
     """Whether a repetition is one of those."""
+    if (before := which.again.get(each.identity)) is not None:
+        return len(history.measurements(each.identity)) <= before
     failures = history.failures.get(each.identity, 0)
-    wanted = failures > 0 if only_failed else failures <= planned.spec.retries
+    wanted = failures > 0 if which.only_failed else failures <= planned.spec.retries
     return wanted and not history.succeeded(each.identity)
 
 
@@ -66,10 +82,10 @@ class AttemptsLeft:
     """How often each repetition of a call may run yet, and how many need no further attempt."""
 
     def __init__(
-        self, planned: PlannedCampaign, history: History, todo: Sequence[RepetitionToRun], only_failed: bool
+        self, planned: PlannedCampaign, history: History, todo: Sequence[RepetitionToRun], which: RepetitionChoice
     ) -> None:
         self._todo = todo
-        self._failures = [attempts_left(planned, history, each, only_failed) for each in todo]
+        self._failures = [attempts_left(planned, history, each, which) for each in todo]
         self._losses = [MOST_LOSSES for _ in todo]
         self._total = len(repetitions(planned))
         self._done = self._total - len(todo)
@@ -92,9 +108,10 @@ class AttemptsLeft:
         return EndedRepetition(self._done, self._total, each.trial, each.repetition, attempt, left_s)
 
 
-def attempts_left(planned: PlannedCampaign, history: History, each: RepetitionToRun, only_failed: bool) -> int:
+def attempts_left(planned: PlannedCampaign, history: History, each: RepetitionToRun, which: RepetitionChoice) -> int:
     """How often a repetition may fail yet, plus one."""
-    return planned.spec.retries + 1 - (0 if only_failed else history.failures.get(each.identity, 0))
+    anew = which.only_failed or each.identity in which.again
+    return planned.spec.retries + 1 - (0 if anew else history.failures.get(each.identity, 0))
 
 
 def is_spent(

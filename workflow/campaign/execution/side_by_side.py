@@ -17,8 +17,10 @@ from workflow.campaign.execution.adoption import LeftAttempt, adopt
 from workflow.campaign.execution.parsl_workers import is_of_all_workers
 from workflow.campaign.execution.pilots import Pilot, Pilots, hosts_of
 from workflow.campaign.execution.remaining import (
+    UNFINISHED,
     AttemptsLeft,
     EndedRepetition,
+    RepetitionChoice,
     RepetitionToRun,
     is_spent,
     remaining,
@@ -84,13 +86,13 @@ class _RunningAttempt:
 
 
 def execute_side_by_side(
-    planned: PlannedCampaign, place: Workplace, how: SideBySide, only_failed: bool = False
+    planned: PlannedCampaign, place: Workplace, how: SideBySide, which: RepetitionChoice = UNFINISHED
 ) -> Generator[EndedRepetition, None, str]:
     """Run what is not finished, and tell of each attempt that ended. Returns why something is left, if it is.
 
     Raises RunError when pilots cannot be had, or end one after the other.
     """
-    loop = _Loop(planned, place, how, only_failed)
+    loop = _Loop(planned, place, how, which)
     try:
         yield from loop.run()
         return "; ".join([*([loop.left_because] if loop.left_because else []), *loop.stubborn])
@@ -101,13 +103,13 @@ def execute_side_by_side(
 class _Loop:
     """The state of one call."""
 
-    def __init__(self, planned: PlannedCampaign, place: Workplace, how: SideBySide, only_failed: bool) -> None:
-        self.planned, self.place, self.how, self.only_failed = planned, place, how, only_failed
-        self.todo = remaining(planned, place.ledger.history, only_failed)
+    def __init__(self, planned: PlannedCampaign, place: Workplace, how: SideBySide, which: RepetitionChoice) -> None:
+        self.planned, self.place, self.how = planned, place, how
+        self.todo = remaining(planned, place.ledger.history, which)
         spec = planned.spec
         self.estimates = EstimatedDurations.from_history(place.ledger.history, spec.expected, spec.deadline)
         self.packing = Packing([self.request(each) for each in self.todo])
-        self.attempts = AttemptsLeft(planned, place.ledger.history, self.todo, only_failed)
+        self.attempts = AttemptsLeft(planned, place.ledger.history, self.todo, which)
         self.waiting_nodes = sum(each.trial.nodes for each in self.todo)
         self.of_trial: dict[str, list[int]] = {}
         for index, each in enumerate(self.todo):
@@ -248,7 +250,7 @@ class _Loop:
         hosts = [host.name for host in allocation.hosts]
         where = place_text(hosts, start.place.cores)
         begun = self.place.begin(waiting, where)
-        site, common = self.how.sites[trial.key], pilot.circumstances(self.place.common)
+        site, common = self.how.sites[trial.key], pilot.circumstances(self.place.circumstances(trial))
         order = RepetitionOrder(
             begun, trial.loaded, trial.plan, site, start.place.cores, allocation, common, self.how.decide
         )

@@ -6,11 +6,12 @@ import math
 import os
 import time
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 
 from workflow.campaign.execution.adoption import LeftAttempt
 from workflow.campaign.execution.in_order import execute_in_order
-from workflow.campaign.execution.remaining import EndedRepetition, remaining
+from workflow.campaign.execution.remaining import EndedRepetition, RepetitionChoice, remaining
 from workflow.campaign.execution.worker import DecideOnSite
 from workflow.campaign.execution.workplace import Workplace
 from workflow.campaign.planning.job_allocation import fit_to_nodes_up, pilot_allocation
@@ -19,7 +20,7 @@ from workflow.campaign.planning.planned_trials import PlannedCampaign
 from workflow.campaign.planning.trial_requests import footprint_of
 from workflow.errors import RunError
 from workflow.launch.allocation import Allocation
-from workflow.provenance.provenance_model import Circumstances
+from workflow.provenance.provenance_model import Circumstances, GitState
 from workflow.run.lease import Lease
 from workflow.site.site_model import Site
 
@@ -35,6 +36,8 @@ class Surroundings:
     decide: DecideOnSite
     common: Circumstances
     """What all runs are started with: kept in each run directory."""
+    git: Mapping[Path, GitState | None] = field(default_factory=dict)
+    """Folder of a pipeline → its repository, where there are pipelines of several folders."""
 
 
 def choose_way(
@@ -44,7 +47,7 @@ def choose_way(
     driver: Lease,
     going_on: list[LeftAttempt],
     say: Callable[[str], None],
-    only_failed: bool,
+    which: RepetitionChoice,
 ) -> Way:
     """The repetitions as they end; the value in the end says why some are left, if they are.
 
@@ -55,25 +58,25 @@ def choose_way(
     site = next(iter(around.sites.values()))
     by_jobs = needs_jobs(planned, around.allocation)
     if by_jobs and planned.spec.jobs.mode == "each":
-        return _each(planned, place, around, site, going_on, say, only_failed)
+        return _each(planned, place, around, site, going_on, say, which)
     if going_on:
         names = ", ".join(each.start.run_dir.name for each in going_on)
         hint = "go on with `jobs: {mode: each}`, or end them: wf cancel RUN"
         raise RunError(f"repetitions of this campaign run in jobs of their own: {names}", hint)
     if by_jobs:
-        return _by_pilots(planned, place, around, site, driver, say, only_failed)
+        return _by_pilots(planned, place, around, site, driver, say, which)
     # Otherwise cores of a part of a node are counted differently by each repetition.
     share = planned.spec.side_by_side == "cores" and has_all_cores(site)
     hosts = len(around.allocation.hosts)
-    most = _at_once(planned, place, hosts, len(site.usable_cores), share, only_failed)
+    most = _at_once(planned, place, hosts, len(site.usable_cores), share, which)
     if planned.spec.side_by_side == "no" or most <= 1:
-        return execute_in_order(planned, place, only_failed)
-    return _here(planned, place, around, driver, say, only_failed, most, share)
+        return execute_in_order(planned, place, which)
+    return _here(planned, place, around, driver, say, which, most, share)
 
 
 def _here(
     planned: PlannedCampaign, place: Workplace, around: Surroundings, driver: Lease, say: Callable[[str], None],
-    only_failed: bool, most: int, share: bool,
+    which: RepetitionChoice, most: int, share: bool,
 ) -> Way:  # fmt: skip
     from workflow.campaign.execution.parsl_workers import require_parsl
     from workflow.campaign.execution.pilots import PilotHere, Pilots
@@ -86,24 +89,24 @@ def _here(
     end = around.allocation.end_time
     time_s = math.inf if end is None else end - time.time()
     how = SideBySide(pilots, around.sites, around.decide, share, time_s, grace_s)
-    return execute_side_by_side(planned, place, how, only_failed)
+    return execute_side_by_side(planned, place, how, which)
 
 
 def _each(
     planned: PlannedCampaign, place: Workplace, around: Surroundings, site: Site, going_on: list[LeftAttempt],
-    say: Callable[[str], None], only_failed: bool,
+    say: Callable[[str], None], which: RepetitionChoice,
 ) -> Way:  # fmt: skip
     from workflow.campaign.execution.job_each import DEFAULT_MOST, JobEach, execute_jobs
     from workflow.submit.submission import check_submission
 
     check_submission(planned.ready[0].plan, site, place.directory)
     most = 1 if planned.spec.side_by_side == "no" else site.submit.max_queued or DEFAULT_MOST
-    return execute_jobs(planned, place, JobEach(around.sites, most, going_on, say), only_failed)
+    return execute_jobs(planned, place, JobEach(around.sites, most, going_on, say), which)
 
 
 def _by_pilots(
     planned: PlannedCampaign, place: Workplace, around: Surroundings, site: Site, driver: Lease,
-    say: Callable[[str], None], only_failed: bool,
+    say: Callable[[str], None], which: RepetitionChoice,
 ) -> Way:  # fmt: skip
     from workflow.campaign.execution.parsl_workers import require_parsl
     from workflow.campaign.execution.pilots import PilotJob, Pilots
@@ -121,7 +124,7 @@ def _by_pilots(
     if text:
         say(text)
     share = planned.spec.side_by_side == "cores" and allocation.exclusive
-    most = _at_once(planned, place, allocation.nodes, len(site.usable_cores), share, only_failed)
+    most = _at_once(planned, place, allocation.nodes, len(site.usable_cores), share, which)
     pilots = Pilots(
         place.directory, driver,
         lambda folder, name: PilotJob(folder, f"{planned.spec.campaign}-{name}", allocation, site),
@@ -130,12 +133,14 @@ def _by_pilots(
     how = SideBySide(
         pilots, around.sites, around.decide, share, allocation.walltime_s, allocation.grace_s, renewable=True
     )
-    return execute_side_by_side(planned, place, how, only_failed)
+    return execute_side_by_side(planned, place, how, which)
 
 
-def _at_once(planned: PlannedCampaign, place: Workplace, nodes: int, cores: int, share: bool, only_failed: bool) -> int:
+def _at_once(
+    planned: PlannedCampaign, place: Workplace, nodes: int, cores: int, share: bool, which: RepetitionChoice
+) -> int:
     """How many repetitions can run at the same time on so many nodes, at most."""
-    todo = remaining(planned, place.ledger.history, only_failed)
+    todo = remaining(planned, place.ledger.history, which)
     footprints = {footprint_of(each.trial.plan, share_nodes=share) for each in todo}
     return min(len(todo), most_at_once(footprints, nodes, cores))
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from workflow.campaign.campaign_directory import RUNS_FOLDER
@@ -12,10 +13,10 @@ from workflow.campaign.execution.remaining import RepetitionToRun
 from workflow.campaign.execution.repetition import StartedAttempt, remove_data
 from workflow.campaign.ledger import Attempt, Ledger, OpenAttempt, RepetitionId
 from workflow.campaign.planning.content_key import changed_file
-from workflow.campaign.planning.planned_trials import PlannedCampaign
+from workflow.campaign.planning.planned_trials import PlannedCampaign, ReadyTrial
 from workflow.errors import RunError
 from workflow.launch.allocation import Allocation
-from workflow.provenance.provenance_model import Circumstances
+from workflow.provenance.provenance_model import Circumstances, GitState
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,13 @@ class Workplace:
     stop: StopRequests
     common: Circumstances
     """What all its runs are started with: kept in each run directory."""
+    git: Mapping[Path, GitState | None] = field(default_factory=dict)
+    """Folder of a pipeline → its repository, where there are pipelines of several folders."""
+
+    def circumstances(self, trial: ReadyTrial) -> Circumstances:
+        """What the runs of a trial are started with."""
+        folder = trial.loaded.path.parent
+        return self.common.model_copy(update={"git": self.git[folder]}) if folder in self.git else self.common
 
     def begin(self, each: RepetitionToRun, place: str = "") -> StartedAttempt:
         """A new attempt of a repetition, with its line in the ledger.

@@ -32,6 +32,8 @@ class Campaign:
     root: Node = field(repr=False)
     """The values of the file, its scale and the options, with their places."""
     options: CampaignOptions = NO_OPTIONS
+    python: str = ""
+    """The Python that executes components, absolute; empty: that of wf."""
 
     @property
     def pipeline(self) -> str:

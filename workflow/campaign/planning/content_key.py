@@ -5,16 +5,21 @@ Paths are left out: a campaign directory can be moved, and a second clone of the
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from workflow.campaign.ledger import TrialContent
 from workflow.provenance.file_checksums import checksum
 from workflow.provenance.installed_versions import PACKAGES, versions, versions_of_stages
-from workflow.provenance.plan_files import ExaminedPlan, files_of
+from workflow.provenance.plan_files import ExaminedPlan
+from workflow.provenance.provenance_model import FileRole
+from workflow.site.interpreters import is_own_python, is_python
 from workflow.spec.load import Loaded
 
 KEY_LENGTH = 12
@@ -22,16 +27,15 @@ KEY_LENGTH = 12
 _LEFT_OUT = {"deadlines"}
 # It says which of the parameters are files, for drawings.
 _LEFT_OUT_OF_STAGES = {"file_parameters"}
+# Whatever the link is called by which a Python is started: `python` and `python3` of a folder are one program. Of
+# these names it is the one that keys of older ledgers have most often: they still match then.
+_PYTHON = "python3"
 
 
-def file_sums(examined: ExaminedPlan, loaded: Loaded) -> dict[Path, str]:
-    """The programs, inputs and Python modules of a plan with their checksums."""
+def file_sums(files: Mapping[Path, FileRole]) -> dict[Path, str]:
+    """The programs, inputs and Python modules among the files of a plan, with their checksums."""
     # What the pipeline, the site and the description of a component say is in the plan.
-    return {
-        path: _sum(path)
-        for path, role in files_of(examined, loaded).items()
-        if role in ("program", "input") or path.suffix == ".py"
-    }
+    return {path: _sum(path) for path, role in files.items() if role in ("program", "input") or path.suffix == ".py"}
 
 
 def changed_file(files: Mapping[Path, str]) -> Path | None:
@@ -42,25 +46,50 @@ def changed_file(files: Mapping[Path, str]) -> Path | None:
     return next((path for path, known in files.items() if _sum(path) != known), None)
 
 
-def content_key(examined: ExaminedPlan, loaded: Loaded, files: Mapping[Path, str]) -> str:
-    """The key of a plan: its decisions without paths, its files (`file_sums`) by checksum, and versions.
+def trial_content(
+    parameters: Mapping[str, Any], examined: ExaminedPlan, loaded: Loaded, files: Mapping[Path, str]
+) -> TrialContent:
+    """What a plan depends on: its decisions without paths, its files (`file_sums`) by checksum, and versions.
 
-    A file of the plan that does not exist counts by its name. Hexadecimal digits, `KEY_LENGTH` of them.
+    A file of the plan that does not exist counts by its name. A Python counts by its content and its packages.
     """
-    sums = {str(path): f"<{path.name} {known}>" for path, known in files.items()}
+    sums = {str(path): f"<{_name(path)} {known}>" for path, known in files.items()}
     kept = {name: part for name, part in examined.data.items() if name not in _LEFT_OUT}
     kept["stages"] = [
         {name: part for name, part in stage.items() if name not in _LEFT_OUT_OF_STAGES} for stage in kept["stages"]
     ]
     data = _without_places(kept, sums, _places(loaded))
-    others = [each.versions for each in versions_of_stages(examined.programs)]
-    whole = json.dumps([data, sorted(sums.values()), key_versions(), others], sort_keys=True)
-    return hashlib.sha256(whole.encode()).hexdigest()[:KEY_LENGTH]
+    once = {_identity(path): sums[str(path)] for path in files}
+    others = {_identity(Path(each.python)): each.versions for each in versions_of_stages(examined.programs)}
+    return TrialContent(parameters, data, sorted(once.values()), key_versions(), list(others.values()))
+
+
+def content_key(content: TrialContent) -> str:
+    """The key of what a trial depends on: hexadecimal digits, `KEY_LENGTH` of them."""
+    whole = [content.plan, content.files, content.versions, content.pythons]
+    return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()[:KEY_LENGTH]
 
 
 def key_versions() -> dict[str, str]:
     """Of Python and what stages import. That of wf is in the plan; an update of the kernel changes no key."""
     return {name: version for name, version in versions().items() if name in ("python", "mpi", *PACKAGES)}
+
+
+def _name(path: Path) -> str:
+    """The name by which a file counts."""
+    return _PYTHON if is_python(str(path)) else path.name
+
+
+def _identity(path: Path) -> tuple[Path, str]:
+    """What is equal for all links to one Python in one folder; in another folder it has other packages."""
+    return (path.parent, os.path.realpath(path)) if is_python(str(path)) else (path, "")
+
+
+@functools.cache
+def _own_pythons() -> list[str]:
+    """The Python of wf under all its names."""
+    beside = (str(path) for path in Path(sys.executable).parent.glob("python*"))
+    return [sys.executable, *(path for path in beside if is_own_python(path))]
 
 
 def _sum(path: Path) -> str:
@@ -75,7 +104,8 @@ def _sum(path: Path) -> str:
 def _places(loaded: Loaded) -> list[tuple[str, str]]:
     """Folders of this machine → what stands for them, the deepest first."""
     components = {str(folder): f"<component {name}>" for name, folder in loaded.component_dirs.items()}
-    places = {**components, str(loaded.path.parent): "<pipeline>", sys.executable: "<python>", sys.prefix: "<prefix>"}
+    pythons = dict.fromkeys(_own_pythons(), "<python>")
+    places = {**components, str(loaded.path.parent): "<pipeline>", **pythons, sys.prefix: "<prefix>"}
     return sorted(places.items(), key=lambda item: -len(item[0]))
 
 

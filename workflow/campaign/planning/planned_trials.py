@@ -12,10 +12,11 @@ from pathlib import Path
 from workflow.campaign.file.campaign_spec import CampaignSpec
 from workflow.campaign.file.load_campaign import Campaign
 from workflow.campaign.file.trials import Trial, make_trials, settings_of, short_names, trial_text
-from workflow.campaign.planning.content_key import content_key, file_sums
+from workflow.campaign.ledger import TrialContent
+from workflow.campaign.planning.content_key import content_key, file_sums, trial_content
 from workflow.errors import Problem, SpecError
 from workflow.plan.plan_model import Plan, StagePlan
-from workflow.provenance.plan_files import LookedUp, examine_plan
+from workflow.provenance.plan_files import LookedUp, examine_plan, files_of
 from workflow.report_figures import FigureName, to_figure_name
 from workflow.spec.check import Library
 from workflow.spec.load import Loaded, load_pipeline
@@ -39,11 +40,15 @@ class ReadyTrial:
     plan: Plan
     key: str
     """Its content key."""
+    content: TrialContent = field(repr=False)
+    """What the key is made from."""
     baseline: str = ""
     """The key of the trial without I/O that belongs to it; empty without one."""
     is_baseline: bool = False
     files: Mapping[Path, str] = field(default_factory=dict)
     """Its programs, inputs and Python modules → their checksums, which are part of the key."""
+    made_from: tuple[Path, ...] = ()
+    """All files that its plan is made from and names."""
 
     @property
     def nodes(self) -> int:
@@ -97,7 +102,7 @@ def plan_campaign(campaign: Campaign, decide: Decide) -> PlannedCampaign:
             if isinstance(planned, ReadyTrial) and without_io:
                 twin = _planned(campaign, trial.with_settings(without_io), shared)
                 if isinstance(twin, ReadyTrial):
-                    baselines.setdefault(twin.key, replace(twin, is_baseline=True))
+                    baselines.setdefault(twin.key, _as_baseline(twin))
                     planned = replace(planned, baseline=twin.key)
                 else:
                     planned = RefusedTrial(trial, twin.problems)
@@ -109,6 +114,10 @@ def plan_campaign(campaign: Campaign, decide: Decide) -> PlannedCampaign:
     if problems:
         raise SpecError(problems)
     return PlannedCampaign(campaign, (*ready, *baselines.values()), tuple(refused))
+
+
+def _as_baseline(trial: ReadyTrial) -> ReadyTrial:
+    return replace(trial, is_baseline=True, content=replace(trial.content, is_baseline=True))
 
 
 @dataclass(frozen=True)
@@ -150,12 +159,15 @@ def _planned(campaign: Campaign, trial: Trial, shared: _Shared) -> ReadyTrial | 
         loaded = load_pipeline(
             campaign.pipeline, profiles=trial.profiles, site=campaign.site, settings=settings, library=shared.library
         )
+        loaded = replace(loaded, python=campaign.python)
         plan = shared.decide(loaded, trial.of_site)
     except SpecError as error:
         return RefusedTrial(trial, tuple(_placed(problem, trial, campaign) for problem in error.problems))
     examined = examine_plan(plan, loaded, shared.looked_up)
-    files = file_sums(examined, loaded)
-    return ReadyTrial(trial, loaded, plan, content_key(examined, loaded, files), files=files)
+    named = files_of(examined, loaded)
+    files = file_sums(named)
+    content = trial_content(trial.parameters, examined, loaded, files)
+    return ReadyTrial(trial, loaded, plan, content_key(content), content, files=files, made_from=tuple(named))
 
 
 def _placed(problem: Problem, trial: Trial, campaign: Campaign) -> Problem:

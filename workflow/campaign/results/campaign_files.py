@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from workflow.campaign.campaign_directory import Schedule
@@ -17,8 +18,12 @@ from workflow.installation import install_command
 from workflow.replace_file import replace_file
 
 
-def write_results(directory: Path, spec: CampaignSpec, schedule: Schedule) -> tuple[CampaignResults, list[Path]]:
+def write_results(
+    directory: Path, spec: CampaignSpec, schedule: Schedule, notes: Sequence[str] = ()
+) -> tuple[CampaignResults, list[Path]]:
     """Compute the results from the ledger and write them; returns them, and the files that were written.
+
+    `notes`: what to say first.
 
     Raises:
         WfError: scipy or matplotlib is not installed; RunError: a file cannot be written.
@@ -26,6 +31,7 @@ def write_results(directory: Path, spec: CampaignSpec, schedule: Schedule) -> tu
     history = read_history(directory)
     try:
         results = make_results(spec, schedule, history)
+        results = results.model_copy(update={"notes": [*notes, *results.notes]})
         repetitions = measured(schedule, spec, history)
         keys = varied(trial.parameters for trial in schedule.trials)
         rows = list(table_rows(repetitions, keys, results.metrics))

@@ -24,8 +24,9 @@ from workflow.campaign.results.results_model import (
     TrialCount,
     TrialResult,
 )
-from workflow.campaign.results.samples import Measured, all_repetitions, by_trial, measured
+from workflow.campaign.results.samples import Measured, all_repetitions, by_trial, measured, of_attempts
 from workflow.campaign.results.trial_violations import trial_violations
+from workflow.campaign.results.turns import beside
 from workflow.campaign.statistics.median_interval import FEWEST, median_interval
 from workflow.campaign.statistics.outliers import outliers
 from workflow.campaign.statistics.verdicts import TwoSamples, decide_together
@@ -60,6 +61,7 @@ def make_results(spec: CampaignSpec, schedule: Schedule, history: History) -> Ca
     status = make_status(spec, schedule, history)
     loads = [each.attempt.load for each in repetitions if each.attempt.load is not None]
     load = median(loads) if loads else None
+    comparisons = _comparisons(spec, shown, facts, history)
     ends = [each.attempt.started + each.attempt.wall_s for each in repetitions]
     return CampaignResults(
         campaign=spec.campaign,
@@ -79,10 +81,12 @@ def make_results(spec: CampaignSpec, schedule: Schedule, history: History) -> Ca
         operations=_operations(shown, of_trial),
         scaling=spec.scaling,
         options=schedule.options.arguments,
-        comparisons=_comparisons(spec, shown, facts, results),
+        comparisons=comparisons,
         notes=[
             *_busy_notes(load, schedule.cores),
             *mixture_notes(repetitions),
+            *_turn_notes(comparisons, spec),
+            *_again_notes(shown, history),
             *_notes(spec, status.trials, results, history, repetitions),
         ],
     )
@@ -134,6 +138,13 @@ def make_pairs(spec: CampaignSpec, request: ComparisonRequest, trials: Sequence[
                 at = _others(trial.parameters, together)
                 pairs.append(Pair(request.vary, trial.parameters[request.vary], against, at, trial, reference))
     return pairs
+
+
+def compared_keys(spec: CampaignSpec, trials: Sequence[ScheduledTrial]) -> list[tuple[str, str]]:
+    """The keys of each two trials that are compared."""
+    shown = [trial for trial in trials if not trial.is_baseline]
+    pairs = (pair for request in spec.comparisons for pair in make_pairs(spec, request, shown))
+    return list(dict.fromkeys((pair.trial.key, pair.reference.key) for pair in pairs))
 
 
 def count_comparisons(spec: CampaignSpec, trials: Sequence[ScheduledTrial]) -> int:
@@ -193,10 +204,12 @@ def _operations(trials: Sequence[ScheduledTrial], of_trial: Mapping[str, list[Me
 
 
 def _comparisons(
-    spec: CampaignSpec, trials: Sequence[ScheduledTrial], facts: Sequence[MetricFacts], results: Sequence[TrialResult]
+    spec: CampaignSpec, trials: Sequence[ScheduledTrial], facts: Sequence[MetricFacts], history: History
 ) -> list[ComparisonResult]:
-    """Every comparison that was asked for; the p-values of all of them are corrected together."""
-    measured_in = {(result.trial, result.metric): result for result in results}
+    """Every comparison that was asked for; the p-values of all of them are corrected together.
+
+    Of a trial that was measured more than once, each uses what was measured beside the other trial.
+    """
     asked = [
         (metric, pair)
         for request in spec.comparisons
@@ -204,16 +217,26 @@ def _comparisons(
         if request.metrics is None or metric.name in request.metrics
         for pair in make_pairs(spec, request, trials)
     ]
-    both = [
-        (measured_in[pair.trial.key, metric.name], measured_in[pair.reference.key, metric.name])
-        for metric, pair in asked
-    ]
+    compared = {(pair.trial.key, pair.reference.key): pair for _, pair in asked}
+    found_beside = {keys: beside(*keys, spec, history) for keys in compared}
+    sides = {
+        keys: (
+            of_attempts(pair.trial, found_beside[keys].mine, spec, history),
+            of_attempts(pair.reference, found_beside[keys].other, spec, history),
+        )
+        for keys, pair in compared.items()
+    }
+    both = []
+    for metric, pair in asked:
+        of_one, of_other = sides[pair.trial.key, pair.reference.key]
+        both.append((_trial_result(pair.trial, metric, of_one), _trial_result(pair.reference, metric, of_other)))
     samples = [
         TwoSamples(mine.values, other.values, mine.is_whole and other.is_whole, metric.threshold, metric.better)
         for (metric, _), (mine, other) in zip(asked, both, strict=True)
     ]
     found = []
     for (metric, pair), (mine, other), verdict in zip(asked, both, decide_together(samples), strict=True):
+        turns = found_beside[pair.trial.key, pair.reference.key].in_turns
         found.append(
             ComparisonResult(
                 metric=metric.name,
@@ -226,7 +249,8 @@ def _comparisons(
                 **verdict.ratio._asdict(),
                 p=verdict.p,
                 corrected_p=verdict.corrected_p,
-                decision=verdict.decision,
+                decision="undecided" if turns is False else verdict.decision,
+                in_turns=turns,
             )
         )
     return found
@@ -296,6 +320,28 @@ def _notes(
     if history.unreadable:
         notes.append(f"{plural(history.unreadable, 'line')} of the ledger cannot be read")
     return notes
+
+
+def _turn_notes(comparisons: Sequence[ComparisonResult], spec: CampaignSpec) -> list[str]:
+    """That trials are compared of which one was measured after the other."""
+    count = sum(each.in_turns is False for each in comparisons)
+    if not count:
+        return []
+    one = "it has" if count == 1 else "they have"
+    text = f"{plural(count, 'comparison')} of trials that were not measured in turns: {one} no verdict"
+    by_file = "`order: {by: blocks}` measures them in turns"
+    how = by_file if spec.order.by == "file" else "`wf campaign run --remeasure-reference` measures both side by side"
+    return [f"{text}, because the machine may have changed in between; {how}"]
+
+
+def _again_notes(trials: Sequence[ScheduledTrial], history: History) -> list[str]:
+    """That trials were measured more than once."""
+    keys = {identity.key for identity in history.earlier if not identity.warmup}
+    count = sum(trial.key in keys for trial in trials)
+    if not count:
+        return []
+    text = f"{plural(count, 'trial')} measured more than once: medians are those of the last measurement"
+    return [f"{text}, comparisons use what was measured beside the other trial"]
 
 
 def _undefined_notes(metric: str, results: Sequence[TrialResult]) -> list[str]:

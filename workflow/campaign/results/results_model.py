@@ -72,6 +72,11 @@ class ComparisonResult(ResultsPart):
     p: float | None = Field(description="of Mann–Whitney's test, two-sided; None where a side has no values")
     corrected_p: float | None = Field(description="after Holm's correction for all comparisons of this report")
     decision: Decision = Field(description="faster means better, whatever the metric is")
+    in_turns: bool | None = Field(
+        None,
+        description="whether both trials were measured in turns, so that a drift of the machine affected both alike; "
+        "false: no verdict; null: not known",
+    )
 
 
 class OperationTimes(ResultsPart):
@@ -143,6 +148,9 @@ class CampaignStatus(ResultsPart):
     options: list[str] = Field(default_factory=list, description="of the command line, kept from the last run")
     driver: DriverPart | None = Field(None, description="null: no process runs it now")
     running: list[RunningRepetition] = Field(default_factory=list, description="at the moment")
+    notes: list[str] = Field(
+        default_factory=list, description="finished repetitions that belong to no trial any more, and why"
+    )
 
     @property
     def complete(self) -> bool:

@@ -30,14 +30,22 @@ def measured(schedule: Schedule, spec: CampaignSpec, history: History) -> list[M
     """All repetitions that succeeded, by trial, the warm-up first; without trials that are no longer in the file."""
     found = []
     for trial in schedule.trials:
-        quiet = _baseline_times(trial, spec, history)
-        for identity in all_repetitions(trial.key, spec):
-            attempt = history.ended.get(identity)
-            if attempt is not None and attempt.state == "succeeded":
-                perceived = _perceived(attempt.figures, quiet)
-                figures = {**attempt.figures, **{name: each for name, each in perceived.items() if each is not None}}
-                undefined = frozenset(name for name, each in perceived.items() if each is None)
-                found.append(Measured(trial, identity.number, identity.warmup, attempt, figures, undefined))
+        succeeded = {each: history.ended[each] for each in all_repetitions(trial.key, spec) if history.succeeded(each)}
+        found += of_attempts(trial, succeeded, spec, history)
+    return found
+
+
+def of_attempts(
+    trial: ScheduledTrial, attempts: Mapping[RepetitionId, Attempt], spec: CampaignSpec, history: History
+) -> list[Measured]:
+    """What these attempts of a trial measured, which succeeded."""
+    quiet = _baseline_times(trial, spec, history)
+    found = []
+    for identity, attempt in attempts.items():
+        perceived = _perceived(attempt.figures, quiet)
+        figures = {**attempt.figures, **{name: each for name, each in perceived.items() if each is not None}}
+        undefined = frozenset(name for name, each in perceived.items() if each is None)
+        found.append(Measured(trial, identity.number, identity.warmup, attempt, figures, undefined))
     return found
 
 

@@ -1,0 +1,67 @@
+"""Two versions of a program as one campaign, whose trials run in turns: that of `wf campaign gate`. Pure.
+
+Each trial is there twice, with `version: old` and `version: new` among its values.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Literal
+
+from workflow.campaign.file.campaign_spec import CampaignSpec, ComparisonRequest
+from workflow.campaign.planning.planned_trials import PlannedCampaign, ReadyTrial
+
+VERSION = "version"
+"""What tells the two apart. No key of a pipeline has one word that is called so."""
+WhichVersion = Literal["old", "new"]
+
+
+def is_gate(trials: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether these values of trials are those of two versions."""
+    return any(VERSION in parameters for parameters in trials)
+
+
+def gate_spec(spec: CampaignSpec) -> CampaignSpec:
+    """A campaign file whose only comparison is that of the two versions, in turns whatever the file says."""
+    request = ComparisonRequest(vary=VERSION, against="old", metrics=None)
+    order = spec.order.model_copy(update={"by": "blocks"})
+    return spec.model_copy(update={"comparisons": [request], "order": order})
+
+
+def both_versions(old: PlannedCampaign, new: PlannedCampaign) -> PlannedCampaign:
+    """The trials that both have, the file and the options of the new one."""
+    common = {_point(each) for each in old.ready} & {_point(each) for each in new.ready}
+    ready = [*_of_version("old", old, common), *_of_version("new", new, common)]
+    campaign = replace(new.campaign, spec=gate_spec(new.campaign.spec))
+    return PlannedCampaign(campaign, tuple(ready), (*old.refused, *new.refused))
+
+
+def of_one_version(old: PlannedCampaign, new: PlannedCampaign) -> Iterator[tuple[WhichVersion, Mapping[str, Any]]]:
+    """The trials that one of the two alone has."""
+    sides: list[tuple[WhichVersion, PlannedCampaign, PlannedCampaign]] = [("old", old, new), ("new", new, old)]
+    for version, its, other in sides:
+        known = {_point(each) for each in other.ready}
+        for each in its.ready:
+            if not each.is_baseline and _point(each) not in known:
+                yield version, each.trial.parameters
+
+
+def _of_version(version: WhichVersion, planned: PlannedCampaign, common: set[str]) -> Iterator[ReadyTrial]:
+    """Its trials, and the baselines of these."""
+    trials = [each for each in planned.ready if not each.is_baseline and _point(each) in common]
+    baselines = {each.baseline for each in trials}
+    for each in [*trials, *(one for one in planned.ready if one.is_baseline and one.key in baselines)]:
+        parameters = {VERSION: version, **each.trial.parameters}
+        yield replace(
+            each,
+            trial=replace(each.trial, parameters=parameters),
+            content=replace(each.content, parameters=parameters),
+            key=f"{each.key}-{version}",  # versions of equal content are two trials all the same
+            baseline=each.baseline and f"{each.baseline}-{version}",
+        )
+
+
+def _point(trial: ReadyTrial) -> str:
+    return json.dumps([trial.trial.parameters, trial.is_baseline], sort_keys=True)
