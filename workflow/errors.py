@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from workflow.redaction import shown_option
+
 EXIT_OK = 0
 EXIT_RUN_FAILED = 1
 EXIT_BAD_INPUT = 2
@@ -43,8 +45,8 @@ class Problem:
 
     @property
     def place(self) -> str:
-        """`pipeline.yaml:14:9`, `--set stages.md.ranks=0`, or the empty string."""
-        return f"{self.source}:{self.line}:{self.column}" if self.line else self.source
+        """`pipeline.yaml:14:9`, `--set stages.md.ranks=0` without a secret, or the empty string."""
+        return f"{self.source}:{self.line}:{self.column}" if self.line else shown_option(self.source)
 
     @property
     def statement(self) -> str:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from workflow.errors import Problem
+from workflow.redaction import shown_line
 
 WIDEST = 120
 NARROWEST = 40
@@ -138,7 +139,7 @@ def _one_message(problem: Problem, lines: Sequence[str] | None, width: int, wrap
     yield from ((StyledText(line),) for line in rest)
     yield from ((StyledText(f"  {_printable(line)}"),) for line in more)
     if lines is not None and 0 < problem.line <= len(lines):
-        yield from excerpt(lines[problem.line - 1], problem.line, problem.column, width, problem.level)
+        yield from excerpt(shown_line(lines[problem.line - 1]), problem.line, problem.column, width, problem.level)
     for line in problem.hint.split("\n") if problem.hint else []:
         yield (StyledText(f"  {_printable(line)}"),)
 

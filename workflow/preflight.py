@@ -5,12 +5,13 @@ The plan states the needs (`plan.stage_needs`), and the site looks them up (`sit
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from workflow.errors import Problem, Severity
 from workflow.plan.stage_needs import stage_needs
 from workflow.plan.topology.implicit_stages import complete_pipeline
+from workflow.secret_sources import SecretMissingError, read_secrets
 from workflow.site.availability import other_machine, start_look_up
 from workflow.site.need_model import ProgramNeed, StageNeed
 
@@ -49,9 +50,22 @@ def start_preflight(loaded: Loaded, plan: Plan, site: Site, run: bool = False) -
         note = Problem(*origins.place("site"), "site", message, "`wf check` on that machine checks them", "note")
         needs = [need for need in stage_needs(plan, pipeline) if run and is_launcher(need)]
         finish = start_look_up(needs)
-        return lambda: [note, *to_problems(finish(), origins)]
+        return lambda: [*loaded.warnings, note, *to_problems(finish(), origins)]
     finish = start_look_up(stage_needs(plan, pipeline))
-    return lambda: to_problems(finish(), origins)
+    missing = list(_missing_secrets(plan, origins))
+    return lambda: [*loaded.warnings, *missing, *to_problems(finish(), origins)]
+
+
+def _missing_secrets(plan: Plan, origins: Origins) -> Iterator[Problem]:
+    """The secrets that no stage could read."""
+    for stage in plan.stages:
+        for name, source in stage.secrets.items():
+            key = f"stages.{stage.name}.env.{name}"
+            try:
+                read_secrets({name: source})
+            except SecretMissingError as error:
+                hint = "`wf run` reads it when the stage starts"
+                yield Problem(*origins.place(key), origins.written(key), str(error), hint)
 
 
 def is_launcher(need: StageNeed) -> bool:

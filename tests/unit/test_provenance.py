@@ -17,7 +17,7 @@ from workflow.provenance.git_state import start_git_state
 from workflow.provenance.installed_versions import versions_of
 from workflow.provenance.plan_files import examine_plan, file_records, files_of
 from workflow.provenance.provenance_model import GitState, Provenance
-from workflow.provenance.redaction import (
+from workflow.redaction import (
     REMOVED,
     clean_text,
     clean_url,
@@ -220,7 +220,7 @@ def test_every_file_of_a_plan_is_recorded(tmp_path: Path, monkeypatch: pytest.Mo
         f"  a: {{command: [./mine, '{large}'], files: {{run.in: deck.in}}}}\n  b: {{command: [tool]}}\n"
         "  c: {component: synthetic, with: {bytes: 8, steps: 1}}\n  d: {component: 'null'}\n"
         "streams: {x: {from: c, to: d, via: bp5}}\n",
-        f"stages.a.env.MY_TOKEN={SECRET}",
+        "stages.a.env.MY_TOKEN={secret: deck.in}",
     )
     by_name = {(each.role, Path(each.path).name): each for each in found.files}
     assert {("pipeline", "pipeline.yaml"), ("site", "own.yaml"), ("site", "local.yaml"), ("program", "mine"),

@@ -167,6 +167,8 @@ def open_directory(directory: Path) -> None:
     if directory.is_dir() and not (directory / SCHEDULE_FILE).exists() and _has_more_than_runs(directory):
         raise RunError(f"{directory} exists and is not a campaign's directory", "give another --dir, or leave it out")
     try:
+        if not directory.exists():
+            directory.mkdir(mode=0o700, parents=True)
         (directory / RUNS_FOLDER).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise _cannot_write(directory, error) from error

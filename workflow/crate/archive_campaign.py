@@ -24,6 +24,7 @@ from workflow.crate.fill_archive import (
     input_names,
     log_ids,
     provenance_of,
+    secrets_of,
 )
 from workflow.crate.run_entities import (
     ORGANIZE as ORGANIZE_RUN,
@@ -42,7 +43,7 @@ from workflow.crate.write_archive import add_tree, write_archive
 from workflow.errors import RunError, WfError
 from workflow.formatting import plural
 from workflow.provenance.provenance_model import FileRecord
-from workflow.provenance.redaction import clean_words, secret_values
+from workflow.redaction import clean_words
 from workflow.report.report_files import compute_report
 from workflow.run.run_directory import read_filled_plan
 
@@ -59,8 +60,9 @@ def archive_campaign(
         RunError: nothing has succeeded, or its file is gone or holds a secret; `target` exists.
         WfError: rocrate is not installed.
     """
-    secrets, history, contents = secret_values(os.environ), read_history(directory), ArchiveContents()
+    history, contents = read_history(directory), ArchiveContents()
     example = _example(directory, campaign, schedule, history)
+    secrets = secrets_of([read_filled_plan(example)])
     _renew_results(directory, campaign, schedule, contents)
     provenance, plan = provenance_of(example), read_filled_plan(example)
     records = _records(directory, schedule, history)

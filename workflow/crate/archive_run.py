@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from workflow.crate.fill_archive import (
     input_names,
     log_ids,
     provenance_of,
+    secrets_of,
 )
 from workflow.crate.run_entities import (
     CrateRun,
@@ -29,7 +29,6 @@ from workflow.crate.source_files import source_files
 from workflow.crate.write_archive import write_archive
 from workflow.errors import RunError
 from workflow.formatting import plural
-from workflow.provenance.redaction import secret_values
 from workflow.report.report_files import write_report
 from workflow.run.run_directory import read_filled_plan
 
@@ -49,7 +48,8 @@ def archive_run(run_dir: Path, target: Path, options: ArchiveOptions) -> Archive
     if report.run.state in _NOT_ENDED:
         raise RunError(f"{run_dir.name} is {report.run.state}", "archive it when it has ended: wf status")
     provenance = provenance_of(run_dir)
-    plan, secrets = read_filled_plan(run_dir), secret_values(os.environ)
+    plan = read_filled_plan(run_dir)
+    secrets = secrets_of([plan])
     contents = ArchiveContents()
     source = source_files(
         provenance.files, provenance.stage_pythons, (run_dir / "pipeline.yaml").read_text("utf-8", "replace")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,8 +35,9 @@ from workflow.crate.write_archive import add_files, add_tree
 from workflow.errors import RunError
 from workflow.plan.plan_model import Plan
 from workflow.provenance.provenance_model import FileRecord, Provenance, read_provenance
-from workflow.provenance.redaction import clean_text
+from workflow.redaction import clean_text, secret_values
 from workflow.run.written_data import written_data
+from workflow.secret_sources import SecretMissingError, read_secrets
 
 NO_LICENSE = "No license was stated. Ask whoever made this archive."
 
@@ -147,6 +149,17 @@ def finish(
     root = {**root, "license": reference(license_id), "author": reference(agent(run.provenance)["@id"])}
     text = to_metadata(root, run.pipeline, [*entities, *files], parts, actions_of(entities))
     contents.texts[METADATA_FILE] = _without_secrets(text, secrets)
+
+
+def secrets_of(plans: Iterable[Plan]) -> dict[str, str]:
+    """Value → variable of all that no archive may hold: of this environment, and of the plans where it can be read."""
+    found = secret_values(os.environ)
+    for stage in (stage for plan in plans for stage in plan.stages):
+        for name, source in stage.secrets.items():
+            with contextlib.suppress(SecretMissingError):
+                if value := read_secrets({name: source})[name]:
+                    found[value] = name
+    return found
 
 
 def _without_secrets(text: str, secrets: Mapping[str, str]) -> str:

@@ -27,7 +27,7 @@ class RankStart(NamedTuple):
     """What one rank of a stage starts. `cores` are those of all ranks of the stage on a node; [] is no binding.
 
     `planned` are the cores that the plan uses on nodes, and `by_index` whether they may be counted among those that a
-    process may use (`launch.binding`).
+    process may use (`launch.binding`). `secrets`: variable → where its value is (`workflow.secret_sources`).
     """
 
     program: list[str]
@@ -36,6 +36,7 @@ class RankStart(NamedTuple):
     cores: list[int]
     planned: list[int]
     by_index: bool
+    secrets: dict[str, str] = {}  # noqa: RUF012 - never changed
 
     def to_json(self) -> str:
         """The text of `launch.json`."""
@@ -55,7 +56,7 @@ def read_start(folder: Path) -> RankStart:
     path = folder / LAUNCH_FILE
     data: dict[str, Any] = read_json(path.read_bytes())
     check_version(data, _VERSION_KEY, LAUNCH_FILE_VERSION, path)
-    return RankStart(*(data[name] for name in RankStart._fields))
+    return RankStart(**{name: data[name] for name in RankStart._fields if name != "secrets" or name in data})
 
 
 def note_started(folder: Path, pid: int) -> None:

@@ -83,6 +83,7 @@ class LaunchRequest:
     whole_nodes: bool = True
     cpus_per_core: int = 1
     start_s: float = 120.0
+    secrets: Mapping[str, str] = field(default_factory=dict)  # as of `workflow.secret_sources`
     separate_ids: bool = False  # its processes need ids far from those of other stages (`run.processes`)
 
     @property

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from workflow.formats.rank_files import NOT_STARTED, RankStart, note_exit, note_started, read_start, say
 from workflow.launch.binding import CoresMissingError, real_cores
+from workflow.secret_sources import read_secrets
 
 _PR_SET_PDEATHSIG = 1
 
@@ -53,8 +54,8 @@ def _become(folder: Path, start: RankStart, parent: int) -> None:
             os.dup2(os.open(folder / name, flags, 0o644), descriptor)
         _bind(start)
         os.chdir(start.cwd)
-        program = start.program
-        os.execvpe(program[0], program, {**os.environ, **start.env, "WF_STAGE": str(folder / "stage.json")})
+        program, secret = start.program, read_secrets(start.secrets)
+        os.execvpe(program[0], program, {**os.environ, **start.env, **secret, "WF_STAGE": str(folder / "stage.json")})
     except CoresMissingError as error:
         say(f"cannot start {start.program[0]}: {error}")
         os._exit(NOT_STARTED)

@@ -60,7 +60,7 @@ def _rank_file(request: LaunchRequest) -> str:
 
 def _exported(request: LaunchRequest) -> list[str]:
     """Ranks on other nodes inherit no variables but those that are named."""
-    names = [*request.env, *RUN_VARIABLES] if request.hosts else []
+    names = [*request.env, *request.secrets, *RUN_VARIABLES] if request.hosts else []
     return [word for name in dict.fromkeys(names) for word in request.option("export", name)]
 
 

@@ -16,6 +16,7 @@ class ProcessSpec:
 
     `files` (path → text) must exist before. `cores` are numbers on this machine; empty is no binding. `folder` is where
     its output goes. `without` are variables that it must not inherit: names, or beginnings that end in `*`.
+    `secrets`: variable → where its value is (`workflow.secret_sources`).
     """
 
     name: str
@@ -29,6 +30,7 @@ class ProcessSpec:
     files: Mapping[str, str] = field(default_factory=dict)
     separate_ids: bool = False
     without: Sequence[str] = ()
+    secrets: Mapping[str, str] = field(default_factory=dict)
 
 
 def make_process(request: LaunchRequest) -> ProcessSpec:
@@ -47,4 +49,5 @@ def make_process(request: LaunchRequest) -> ProcessSpec:
         files=line.texts(),
         separate_ids=request.separate_ids,
         without=line.without,
+        secrets=request.secrets,
     )

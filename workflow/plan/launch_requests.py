@@ -53,6 +53,7 @@ def stage_request(stage: StagePlan, plan: Plan, folder: str = "", received: Rece
         folder=folder or f"{RUN_DIR}/stages/{stage.name}",
         cwd=stage.cwd,
         env=stage.env,
+        secrets=stage.secrets,
         hosts=received.hosts,
         whole_nodes=received.whole_nodes,
         cpus_per_core=received.cpus_per_core,

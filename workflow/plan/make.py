@@ -25,6 +25,7 @@ from workflow.plan.programs.malloc_tuning import kept_by_default
 from workflow.plan.programs.mpmd_groups import launch_groups, to_group_plan
 from workflow.plan.programs.openpmd import check_ends, name_by_writer
 from workflow.plan.programs.placeholder_expansion import pipeline_values, streams_mentioned
+from workflow.plan.programs.site_environment import check_site_environment
 from workflow.plan.programs.stage_plans import to_stage_plan
 from workflow.plan.run_paths import stream_path
 from workflow.plan.streams.end_plans import StreamDecisions, make_ends, to_stream_plan
@@ -126,6 +127,7 @@ def make_plan(
     group_plans = [to_group_plan(group, declared, placements, site_launch(python, site), problems) for group in groups]
     streams = [to_stream_plan(stream, decided[name], estimates[name]) for name, stream in joined.items()]
     expectations = plan_expectations(spec, stages, streams, problems)
+    check_site_environment(site, spec.not_secret, problems)
     problems.raise_any()
     advise(stages, streams, joined, declared, mentioned, site, notes)
     return Plan(
@@ -142,6 +144,7 @@ def make_plan(
         deadlines=spec.deadlines,
         allocation=allocation,
         proof=spec.proof,
+        share=spec.share,
         expectations=expectations,
         reasons=notes.reasons,
         advice=notes.advice,

@@ -7,9 +7,9 @@ at the start.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 from workflow.formats.sides import Side
 from workflow.launch.launchers import known_launcher
@@ -27,6 +27,16 @@ class PlanPart(BaseModel):
     """Settings that every part of the plan shares."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+    # Fields that few plans have: left out of the text of the others.
+    rare: ClassVar[tuple[str, ...]] = ()
+
+    @model_serializer(mode="wrap")
+    def _without_rare(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        data: dict[str, Any] = handler(self)
+        for name in self.rare:
+            if data.get(name) == type(self).model_fields[name].get_default(call_default_factory=True):
+                del data[name]
+        return data
 
 
 class RanksPlan(PlanPart):
@@ -138,6 +148,7 @@ class LaunchPlan(PlanPart):
 class StagePlan(PlanPart):
     """One stage: what is started, where, and what it opens."""
 
+    rare: ClassVar[tuple[str, ...]] = ("secrets",)
     name: str
     kind: Literal["simulation", "analysis", "sink"]
     component: str | None = None
@@ -148,6 +159,10 @@ class StagePlan(PlanPart):
     program: list[str] = Field(description="argv without the launcher")
     launch: LaunchPlan
     env: dict[str, str] = Field(description="added to the supervisor's environment")
+    secrets: dict[str, str] = Field(
+        default_factory=dict,
+        description="variable → where its value is read when the stage starts: `file:PATH` or `env:NAME`",
+    )
     cwd: str
     ranks: int
     placement: Placement
@@ -235,6 +250,7 @@ class AllocationPlan(PlanPart):
 class Plan(PlanPart):
     """The whole decided pipeline."""
 
+    rare: ClassVar[tuple[str, ...]] = ("share",)
     plan_version: int = PLAN_VERSION
     wf_version: str
     pipeline: str
@@ -256,6 +272,7 @@ class Plan(PlanPart):
     proof: ProofPolicy | ProofByAspect = Field(
         "strict", description="what a placement that differs from the plan does to the run"
     )
+    share: Literal["none", "group"] = Field("none", description="who else may read the run directory")
     reasons: dict[str, str] = Field(default_factory=dict, description="key → why it has its value")
     advice: list[str] = Field(default_factory=list, description="what a careful colleague would mention")
 

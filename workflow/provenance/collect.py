@@ -21,7 +21,7 @@ from workflow.provenance.provenance_model import (
     Provenance,
     read_provenance,
 )
-from workflow.provenance.redaction import clean_text, clean_words, kept_environment, secret_values
+from workflow.redaction import clean_text, clean_words, kept_environment, secret_values
 from workflow.replace_file import replace_file
 from workflow.spec.load import Loaded
 

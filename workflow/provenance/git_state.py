@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from workflow.provenance.provenance_model import GitState
-from workflow.provenance.redaction import clean_url
+from workflow.redaction import clean_url
 
 DEADLINE_S = 3.0
 _REFS = "ref: "

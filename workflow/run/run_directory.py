@@ -36,6 +36,7 @@ ALLOCATION_FILE = "allocation.json"
 # What a program measured itself, in the working directory of its stage.
 OWN_FIGURES_FILE = "figures.json"
 STREAMS = "streams"
+_MODES = {"none": 0o700, "group": 0o750}  # by `share` of the plan
 
 
 class PipelineText(Protocol):
@@ -62,7 +63,10 @@ def create_run_dir(
     then.
     """
     existed = run_dir is not None and exists(run_dir)
-    directory = _make_new(Path(RUNS).absolute(), plan.pipeline) if run_dir is None else _claim(run_dir.absolute())
+    mode = _MODES[plan.share]
+    directory = (
+        _make_new(Path(RUNS).absolute(), plan.pipeline, mode) if run_dir is None else _claim(run_dir.absolute(), mode)
+    )
     try:
         _fill(directory, plan, source, provenance)
         if run_dir is None:
@@ -80,21 +84,24 @@ def create_run_dir(
     return directory
 
 
-def _make_new(runs: Path, pipeline: str) -> Path:
+def _make_new(runs: Path, pipeline: str, mode: int) -> Path:
     """A new directory for a run. `mkdir` is atomic: of several runs that draw the same name one gets it."""
     try:
         runs.mkdir(parents=True, exist_ok=True)
         while True:
             directory = runs / _new_name(pipeline)
             with contextlib.suppress(FileExistsError):
-                directory.mkdir()
-                return _claim(directory)
+                directory.mkdir(mode)
+                return _claim(directory, mode)
     except OSError as error:
         raise _cannot_write(runs, error) from error
 
 
-def _claim(directory: Path) -> Path:
+def _claim(directory: Path, mode: int) -> Path:
     """Take an empty or a missing directory for this run, by making `streams` in it: of several runs one succeeds.
+
+    Contact files of streams and logs are in it: only those get in to whom `mode` gives it. One that another user made
+    keeps its mode.
 
     Raises RunError for the others, which must leave the directory as it is.
     """
@@ -103,6 +110,8 @@ def _claim(directory: Path) -> Path:
             raise FileExistsError(directory)
         directory.mkdir(parents=True, exist_ok=True)
         (directory / STREAMS).mkdir()
+        with contextlib.suppress(PermissionError):
+            directory.chmod(mode)  # whatever the umask
     except FileExistsError as error:
         text = f"{directory} exists and is not an empty directory"
         raise RunError(text, "give another --run-dir, or leave it out") from error
@@ -213,7 +222,9 @@ def _write_stage(directory: Path, stage: StagePlan, plan: Plan, *, stops_itself:
     )
     if group is not None:
         cores = stage.placement.cores if bound_by_wrapper(group, plan) else []
-        start = RankStart(stage.program, stage.cwd, stage.env, cores, plan.used_cores(), not plan.node.reserved)
+        start = RankStart(
+            stage.program, stage.cwd, stage.env, cores, plan.used_cores(), not plan.node.reserved, stage.secrets
+        )
         _write(folder / LAUNCH_FILE, start.to_json().encode())
     _write(folder / STAGE_FILE, to_json(settings).encode())
     for place, text in stage.files.items():

@@ -51,6 +51,7 @@ from workflow.run.events import (
     StageKilled,
     StageStarted,
     StageWorked,
+    StrangeReader,
     Tick,
 )
 from workflow.run.events_file import EventLog
@@ -59,6 +60,7 @@ from workflow.run.newest_state import NewestState
 from workflow.run.nodes.node_guard import node_name
 from workflow.run.observe.file_visibility import visibility_s
 from workflow.run.observe.followed_stages import POLL_S, FollowedStages
+from workflow.run.observe.stream_connections import StrangerWatch
 from workflow.run.processes.cpu_time import CpuSchedule, WorkWatch
 from workflow.run.processes.mpmd_launches import MpmdLaunches
 from workflow.run.processes.scheduler_question import SchedulerQuestion
@@ -106,6 +108,7 @@ class RunLoop:
         self.prover = self.make_prover()
         self.rank_watch: RankWatch | None = None  # once the placement was proved
         self.cpu = CpuSchedule(len(plan.stages))
+        self.strangers = StrangerWatch(run_dir, plan)
         self.work = WorkWatch()
         self.stand_ins: dict[str, Path] = {}  # processes that read in place of failed taps, and their folders
         self.events: list[Event] = []
@@ -302,6 +305,7 @@ class RunLoop:
             turns = self.followed.next_turns()
             self.events += self.followed.poll(turns, now)
             self.sample_cpu(turns, now)
+            self.look_for_strangers(now)
         self.events += self.followed.poll(self.followed.neighbours(self.stages_of(ended)), now)
         for stage, ending in self.launches.poll():
             self.take_end(now, stage, ending)
@@ -333,6 +337,12 @@ class RunLoop:
             if self.cpu.is_due(name, now):
                 used = self.crew.cpu_use(name)
                 self.events += [] if used is None else [StageCpu(now, name, *(round(value, 6) for value in used))]
+
+    def look_for_strangers(self, now: float) -> None:
+        """Who is connected to a writer of a stream and is not of this run."""
+        if (name := self.strangers.next_turn(now)) is not None and (pids := self.crew.pids_here(name)):
+            found = self.strangers.look(pids)
+            self.events += [StrangeReader(now, name, self.strangers.streams[name], who) for who in found]
 
     def take_end(self, now: float, stage: str, ending: Ending, since: float | None = None) -> None:
         """A stage has ended, `since` then: what it did until then, and how it ended.

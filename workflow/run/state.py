@@ -20,11 +20,12 @@ from workflow.run.events import (
     RecordsLost,
     SchedulerSaid,
     StageKilled,
+    StrangeReader,
     TransportFault,
     Trouble,
 )
 
-RunWarning = StageSilent | RecordsLost | NodeRanks | NodesUnwatched
+RunWarning = StageSilent | RecordsLost | NodeRanks | NodesUnwatched | StrangeReader
 Status = Literal["waiting", "starting", "running", "stopping", "succeeded", "failed", "stopped"]
 EndKey = tuple[str, str, Side]  # stream, stage, side
 

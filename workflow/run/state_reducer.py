@@ -39,6 +39,7 @@ from workflow.run.events import (
     StageStarted,
     StageWorked,
     StopPlanned,
+    StrangeReader,
     StreamClosed,
     StreamOffered,
     StreamOpened,
@@ -193,7 +194,7 @@ class _Draft:
             case StageSilent(stage=stage):
                 self.change_stage(stage, silence=event)
                 self._changes["warnings"] = (*self.get("warnings"), event)[-KEPT_WARNINGS:]
-            case NodeRanks() | NodesUnwatched():
+            case NodeRanks() | NodesUnwatched() | StrangeReader():
                 self._changes["warnings"] = (*self.get("warnings"), event)[-KEPT_WARNINGS:]
             case RecordsLost():
                 self._changes["warnings"] = (*self.get("warnings"), event)[-KEPT_WARNINGS:]

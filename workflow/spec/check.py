@@ -20,6 +20,7 @@ from workflow.spec.implicit_names import RELAY, SST, added_by_wf, implicit_stage
 from workflow.spec.models.component import Component
 from workflow.spec.models.engine import Engine
 from workflow.spec.models.pipeline import AUTO_SITE, PipelineSpec, StageSpec, StreamSpec
+from workflow.spec.plain_secrets import secret_problems
 from workflow.spec.references import programs, reference_problems, section, text_at
 from workflow.spec.schema_introspection import keys_of
 from workflow.spec.suggest import did_you_mean, listing, shortened
@@ -116,6 +117,7 @@ def check(root: Node, base: Path, library: Library, *, load_engines: bool = True
     checked.problems = [_with_expect(each) for each in checked.problems] + list(expectation_problems(root))
     checked.problems += [problem for problems in library.broken.values() for problem in problems]
     _check_site(root, base, checked)
+    checked.problems += secret_problems(root)
     for named, model in (("stages", StageSpec), ("streams", StreamSpec)):
         checked.problems = _with_misplaced_keys(root, named, keys_of(model), checked.problems)
     return checked

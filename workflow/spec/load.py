@@ -48,6 +48,8 @@ class Loaded:
     origins: Origins = field(repr=False)
     options: tuple[str, ...] = ()
     """What was laid over the file, as options of `wf run`."""
+    warnings: tuple[Problem, ...] = ()
+    """What does not keep it from running."""
     python: str = ""
     """The Python that executes components, absolute; empty: that of wf."""
 
@@ -84,6 +86,8 @@ def load_pipeline(
     overlaid = overlay(root, profiles, via, sets, None if site is None else os.fspath(site), settings)
     checked = check(overlaid.root, base, library)
     problems = [*overlaid.problems, *checked.problems, *_other_profiles(root, profiles, base, library)]
+    warnings = tuple(each for each in problems if each.level == "warning")
+    problems = [each for each in problems if each.level == "error"]
     if problems or checked.spec is None:
         if (mistaken := _campaign_given(root)) is not None:
             raise SpecError([mistaken])
@@ -99,6 +103,7 @@ def load_pipeline(
         presets=dict(library.engines),
         templates={name: _texts(stage, base) for name, stage in checked.spec.stages.items() if stage.files},
         origins=Origins(overlaid.root),
+        warnings=tuple(_distinct(warnings)),
         options=_options(profiles, [*(_text(each) for each in settings), *sets], via, site),
     )
 

@@ -13,6 +13,7 @@ from workflow.campaign.file.campaign_spec import CampaignSpec
 from workflow.errors import Problem, SpecError
 from workflow.report_figures import WITH_BASELINE, FigureName, fields_of, to_figure_name
 from workflow.spec.config_dirs import is_path
+from workflow.spec.plain_secrets import secret_problems
 from workflow.spec.suggest import did_you_mean, listing
 from workflow.spec.validation_messages import problem_at, shown, validated
 from workflow.spec.yaml_tree.node import KeyPath, Node, plain
@@ -57,6 +58,8 @@ def load_campaign(path: str | os.PathLike[str], options: CampaignOptions = NO_OP
     overlaid = lay_options(root, options)
     spec, problems = _checked(overlaid.root)
     problems = [*overlaid.problems, *problems, *_other_scales(root, spec.scale if spec is not None else None)]
+    problems += [each for each in secret_problems(root) if each not in problems]
+    problems += [each for each in secret_problems(overlaid.root) if each not in problems]
     if problems or spec is None:
         mistaken = _pipeline_given(root)
         raise SpecError(list(dict.fromkeys(problems)) if mistaken is None else [mistaken])

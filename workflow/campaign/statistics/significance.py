@@ -16,7 +16,7 @@ ALPHA = 0.05
 EXACT_UP_TO = 50
 
 Test = Literal["pairs", "ranks"]
-Pair = tuple[float, float]
+PairedValues = tuple[float, float]
 
 
 class Significance(NamedTuple):
@@ -34,7 +34,7 @@ def choose_test(repetitions: int, comparisons: int) -> Test:
     return "pairs" if smallest_paired_p(repetitions) * max(comparisons, 1) <= ALPHA else "ranks"
 
 
-def sign_test(pairs: Sequence[Pair]) -> Significance:
+def sign_test(pairs: Sequence[PairedValues]) -> Significance:
     """Whether the first of each pair is the larger one as often as the second: the exact test of the binomial.
 
     Nothing is assumed of the distribution, and what slows a whole block cancels. Equal values count against a

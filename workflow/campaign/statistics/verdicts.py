@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 from workflow.campaign.statistics.median_ratio import MedianRatio, median_ratio, paired_ratio
 from workflow.campaign.statistics.significance import (
     ALPHA,
-    Pair,
+    PairedValues,
     Significance,
     Test,
     holm,
@@ -36,7 +36,7 @@ class TwoSamples(NamedTuple):
     testable: bool
     threshold: float
     better: Better
-    pairs: Sequence[Pair] | None = None
+    pairs: Sequence[PairedValues] | None = None
 
 
 class Decided(NamedTuple):

@@ -14,6 +14,7 @@ from workflow.plan.run_paths import work_dir
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.port_matching import JoinedStream
 from workflow.spec.models.config_dialect import OPENPMD
+from workflow.spec.models.pipeline import Scalar, Secret
 from workflow.spec.suggest import did_you_mean, listing, nearest_name
 
 
@@ -124,9 +125,14 @@ class Filler:
 
 def _texts(stage: DeclaredStage) -> Iterator[str]:
     """Every text of a stage in which placeholders are filled."""
-    yield from (str(word) for word in [*(stage.spec.command or []), *stage.spec.env.values()])
+    yield from (str(word) for word in [*(stage.spec.command or []), *_plain(stage)])
     yield from stage.templates.values()
     yield from _strings(stage.spec.with_)
+
+
+def _plain(stage: DeclaredStage) -> Iterator[Scalar]:
+    """The variables that are no reference to a secret."""
+    yield from (value for value in stage.spec.env.values() if not isinstance(value, Secret))
 
 
 def _strings(value: Any) -> Iterator[str]:

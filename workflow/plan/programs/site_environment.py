@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from workflow.plan.placeholders import literal
 from workflow.plan.plan_notes import Notes
+from workflow.plan.problems import Problems
+from workflow.redaction import address_password, is_secret_name
 from workflow.site.queue_model import Workaround
 from workflow.site.site_model import Site
+from workflow.spec.plain_secrets import is_literal
 
 
 def site_environment(stage: str, ranks: int, has_stream: bool, site: Site, notes: Notes) -> dict[str, str]:
@@ -21,6 +26,17 @@ def site_environment(stage: str, ranks: int, has_stream: bool, site: Site, notes
         found[key] = literal(value)
         notes.why(f"stages.{stage}.env.{key}", f"site {site.site} sets it")
     return found
+
+
+def check_site_environment(site: Site, not_secret: Collection[str], problems: Problems) -> None:
+    """Notes the variables of a site file that are secrets in clear: the plan would hold them."""
+    for key, value in site.env.items():
+        may_be = is_secret_name(key) and is_literal(value) and key not in not_secret
+        if may_be or address_password(value):
+            text = f"site {site.site} sets {key}, which {'may be' if may_be else 'holds'} a secret, in clear"
+            known = f"; if it is no secret: `not_secret: [{key}]`" if may_be else ""
+            hint = f"remove it there, and write `env: {{{key}: {{secret: FILE}}}}` into the pipeline{known}"
+            problems.add("site", text, hint)
 
 
 def _applies(workaround: Workaround, ranks: int, has_stream: bool) -> bool:

@@ -23,10 +23,11 @@ from workflow.plan.streams.transports import stage_environment
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.ports import KEY_OF_SIDE
 from workflow.plan.topology.stage_kinds import StageKind
+from workflow.secret_sources import FILE, VARIABLE
 from workflow.site.interpreters import executed, is_interpreter
 from workflow.site.python_modules import PYTHON_VARIABLES
 from workflow.site.site_model import Site
-from workflow.spec.models.pipeline import Scalar
+from workflow.spec.models.pipeline import Scalar, Secret, SubmittersVariable
 from workflow.spec.origins import Origins
 
 _SCRIPT = re.compile(r"[^/$-].*\.(py|sh|pl|jl|lua|rb|R)")
@@ -70,6 +71,7 @@ def to_stage_plan(
         program=program,
         launch=launch,
         env=environment,
+        secrets=_secrets(stage, values),
         cwd=work_dir(stage.name),
         ranks=stage.spec.ranks,
         placement=placement,
@@ -180,6 +182,19 @@ def _environment(
     return found
 
 
+def _secrets(stage: DeclaredStage, values: Mapping[str, str]) -> dict[str, str]:
+    """Variable → where its value is read when the stage starts."""
+    found = {}
+    for key, value in stage.spec.env.items():
+        if isinstance(value, Secret):
+            asked = value.secret
+            if isinstance(asked, SubmittersVariable):
+                found[key] = f"{VARIABLE}{asked.env}"
+            else:
+                found[key] = f"{FILE}{PurePosixPath(values['pipeline.dir']) / asked}"
+    return found
+
+
 def _note_threads(name: str, placement: Placement, site: Site, notes: Notes) -> None:
     room = placement.cores_per_rank * site.threads_per_core
     if placement.cores and placement.threads_per_rank > room:
@@ -207,6 +222,8 @@ def _users_environment(
 ) -> dict[str, str]:
     found: dict[str, str] = {}
     for key, value in stage.spec.env.items():
+        if isinstance(value, Secret):
+            continue
         place = f"stages.{stage.name}.env.{key}"
         text = _text(value)
         found[key] = filler.fill(place, text)

@@ -9,7 +9,7 @@ from workflow.report.build.core_shares import shortages
 from workflow.report.read.run_records import Records
 from workflow.report.report_model import StreamPart
 from workflow.run.decided_events import StageSilent
-from workflow.run.events import NodeRanks, NodesUnwatched, RecordsLost
+from workflow.run.events import NodeRanks, NodesUnwatched, RecordsLost, StrangeReader
 from workflow.run.verdict.stall_detection import warning_text
 from workflow.run.verdict.transport_check import difference
 
@@ -30,7 +30,11 @@ def make_notes(records: Records, streams: list[StreamPart]) -> list[str]:
         *_incomplete(records),
         *_summed(records),
         *(event.text for event in records.state.warnings if isinstance(event, RecordsLost) and not event.stage),
-        *(event.text for event in records.state.warnings if isinstance(event, NodeRanks | NodesUnwatched)),
+        *(
+            event.text
+            for event in records.state.warnings
+            if isinstance(event, NodeRanks | NodesUnwatched | StrangeReader)
+        ),
         *_placement(records),
         *_uncounted(streams),
         *_empty(records, streams),

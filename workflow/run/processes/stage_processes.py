@@ -25,6 +25,7 @@ from workflow.run.processes.cpu_time import CpuUse, cpu_use
 from workflow.run.processes.inherited_environment import inherited_environment
 from workflow.run.processes.memory_evidence import MemoryFacts, MemoryWatch
 from workflow.run.processes.stage_ending import Ending, to_ending
+from workflow.secret_sources import read_secrets
 
 _LAST_LINES = 12  # of a launcher's output, where it may say how a rank ended
 # A launcher outlives its ranks by a moment when all goes well.
@@ -95,7 +96,7 @@ class Crew:
         }
         log = process.folder / "stdout.log", process.folder / "stderr.log"
         with log[0].open("ab") as out, log[1].open("ab") as err, _on_cores(process):
-            env = {**inherited_environment(process.without), **process.env, **own}
+            env = {**inherited_environment(process.without), **process.env, **read_secrets(process.secrets), **own}
             started = subprocess.Popen(
                 process.argv, cwd=process.cwd, env=env, start_new_session=True,
                 stdin=subprocess.DEVNULL, stdout=out, stderr=err,
@@ -207,13 +208,18 @@ class Crew:
         """Whether all processes of what was started under this name run on this node."""
         return name in self._here
 
+    def pids_here(self, name: str) -> list[int]:
+        """All processes of a stage; [] when it has ended, or cannot be seen, as `cpu_use` says."""
+        if name not in self._running or not _has_all_processes_here(self._running[name][0]):
+            return []
+        pid = self._running[name][1].pid
+        return [pid, *evpath_workaround.descendants(pid)]
+
     def cpu_use(self, name: str) -> CpuUse | None:
         """CPU time of all processes of a stage up to now. None when it has ended, or cannot be seen: its ranks are on
         other nodes, or it shares its launch line with others."""
-        if name not in self._running or not _has_all_processes_here(self._running[name][0]):
-            return None
-        pid = self._running[name][1].pid
-        return cpu_use([pid, *evpath_workaround.descendants(pid)])
+        pids = self.pids_here(name)
+        return cpu_use(pids) if pids else None
 
     def _close_exit_descriptor(self, name: str) -> None:
         for key in list(self._selector.get_map().values()):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from workflow.formatting import duration
 from workflow.run.decided_events import StageSilent
+from workflow.run.events import StrangeReader
 from workflow.run.state import EndState, RunState, RunWarning
 from workflow.run.verdict.tap_failures import tap_warnings
 from workflow.run.verdict.wait_diagnosis import diagnose
@@ -79,9 +80,13 @@ def warning_text(warning: RunWarning) -> str:
 
 
 def present_warnings(state: RunState) -> list[str]:
-    """The warnings of stages that still run and have made no step since, and of taps that have failed."""
-    silent = (stage.silence for stage in state.stages.values() if stage.silence is not None and stage.runs)
-    return [*(warning_text(warning) for warning in silent), *tap_warnings(state)]
+    """The warnings of stages that still run and have made no step since, or have a reader that nobody planned, and of
+    taps that have failed."""
+    found: list[RunWarning] = [
+        stage.silence for stage in state.stages.values() if stage.silence is not None and stage.runs
+    ]
+    found += [each for each in state.warnings if isinstance(each, StrangeReader) and state.stages[each.stage].runs]
+    return [*(warning_text(warning) for warning in found), *tap_warnings(state)]
 
 
 def _stall(state: RunState, name: str, since: float, t: float) -> Stall:

@@ -41,6 +41,25 @@ ReadStrategy = Literal[
 StopSignal = Literal["USR1", "USR2", "TERM", "INT", "HUP", "ALRM", "URG"]
 
 
+class SubmittersVariable(Spec):
+    """A variable of the environment that `wf run` was started in."""
+
+    env: str = Field(min_length=1, description="its name")
+
+
+class Secret(Spec):
+    """A value that no file of the run holds: it is read when the stage starts."""
+
+    secret: Annotated[str, StringConstraints(min_length=1)] | SubmittersVariable = Field(
+        description="the file that holds it, relative to the pipeline file, or `{env: NAME}`: a variable of the "
+        "environment that `wf run` was started in"
+    )
+
+
+# The value of an environment variable.
+EnvValue = Scalar | Secret
+
+
 class TypeAndShape(Spec):
     """What both ends of a stream may rely on for one variable."""
 
@@ -186,7 +205,10 @@ class StageSpec(Spec):
         default_factory=dict,
         description="files to put into the stage's directory: name there → file here, placeholders filled",
     )
-    env: dict[str, Scalar] = Field(default_factory=dict, description="environment variables")
+    env: dict[str, EnvValue] = Field(
+        default_factory=dict,
+        description="environment variables; a secret is a reference: `{secret: FILE}` or `{secret: {env: NAME}}`",
+    )
     memory: MemoryOrBool = Field(
         default_factory=Memory,
         description="memory policy of its processes; by default on, where the site can, for stages with streams",
@@ -274,7 +296,10 @@ class Tap(Spec):
     queue: TapQueue = Field(default_factory=TapQueue, description="steps held for it")
     ranks: int = Field(1, ge=1, description="MPI ranks")
     place: StagePlace = Field(default_factory=StagePlace, description="where the ranks go")
-    env: dict[str, Scalar] = Field(default_factory=dict, description="environment variables")
+    env: dict[str, EnvValue] = Field(
+        default_factory=dict,
+        description="environment variables; a secret is a reference: `{secret: FILE}` or `{secret: {env: NAME}}`",
+    )
     memory: MemoryOrBool = Field(default_factory=Memory, description="memory policy of its processes")
 
     @model_validator(mode="after")
@@ -394,6 +419,14 @@ class PipelineSpec(Spec):
         default_factory=dict,
         description='of the run as a whole: figure of the report → condition, `{wall_s: "< 10 min"}`; where one is not '
         "kept, `wf run` exits with 3",
+    )
+    share: Literal["none", "group"] = Field(
+        "none", description="who else may read the run directory: none (mode 0700) or group (mode 0750)"
+    )
+    not_secret: list[str] = Field(
+        default_factory=list,
+        examples=[["SORT_KEY"]],
+        description="names of variables, options and parameters that look like secrets (`…KEY`, `…TOKEN`) and are none",
     )
     profiles: dict[Name, dict[str, Any]] = Field(
         default_factory=dict, description="named overlays, chosen with --profile; `*` stands for every name"

@@ -11,13 +11,19 @@ REMOVED = "<removed>"
 # Words of a name, in any case: GITHUB_TOKEN, apiKey, db-password, SSHPASS, GH_PAT; not PASSIVE, BYPASS, PATH.
 _SECRET_NAME = re.compile(
     r"TOKEN|SECRET|PASSW|PASSPHRASE|PASSCODE|(?<!BY)(?<!COM)PASS(?![A-Z])|(?:^|[_-])PAT(?![A-Z])|PWD|CREDENTIAL|CRED$"
-    r"|AUTH|COOKIE|JWT|KEY|PRIVATE|SIGNATURE|CERT|BEARER",
+    r"|AUTH(?!OR(?!I))|COOKIE|JWT|KEY|PRIVATE|SIGNATURE|CERT|BEARER",
     re.IGNORECASE,
 )
 # What stands before a value inside of a word: `NAME=`, `NAME: `, `"NAME":`, and `--name ` or `--name, ` of a list.
 _BEFORE_VALUE = re.compile(
     r"""(?P<name>[A-Za-z_][\w-]*)["']?\s*[=:](?!//)\s*"""
     r"""|(?<![\w-])(?P<option>--?[A-Za-z][\w-]*)["']?(?:\s*,\s*|\s+)["']?(?=[^-\s])"""
+)
+# `X: {secret: ` of a pipeline: what follows says where the secret is.
+_REFERENCE = re.compile(r"(?<!\benv):\s*\{\s*secret:\s*$")
+# `user:password@host` without a scheme; not `mailto:me@host`, `image:tag@sha256:…`, `user:$PASSWORD@host`.
+_BARE = re.compile(
+    r"(?<![\w/.:@-])(?!mailto:)[A-Za-z][\w.-]*:(?P<password>[^\s:@/'\"$<>]+)@(?!sha\d+:)(?=[A-Za-z0-9\[])"
 )
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"<>]+")
 # A shorter value (`1`, `yes`) is found in texts that have nothing to do with it.
@@ -70,6 +76,8 @@ def clean_url(url: str) -> str:
 
 def clean_text(text: str, secrets: Iterable[str] = ()) -> str:
     """A text without the credentials of its URLs, and without these secrets."""
+    if "@" in text:
+        text = _BARE.sub(lambda found: found[0].replace(f":{found['password']}@", f":{REMOVED}@"), text)
     if "://" in text:
         text = _URL.sub(lambda found: clean_url(found[0]), text)
     for secret in sorted(secrets, key=len, reverse=True):  # one may be the beginning of another
@@ -106,6 +114,36 @@ def _without_values(word: str) -> str:
         if is_secret_name(found["name"] or found["option"]):
             return word[: found.end()] + REMOVED
     return word
+
+
+def address_password(text: str) -> str:
+    """The password in the first address of a text that has one; empty where it is a variable or a placeholder."""
+    if bare := _BARE.search(text):
+        return bare["password"]
+    for found in _URL.finditer(text):
+        try:
+            password = urlsplit(found[0]).password or ""
+        except ValueError:
+            continue
+        if password and not password.startswith("$"):
+            return password
+    return ""
+
+
+def shown_line(line: str) -> str:
+    """A line of a source, or an option, as a message may show it: without what may be a secret, by its name."""
+    line = clean_text(line)
+    for found in _BEFORE_VALUE.finditer(line):
+        before, value = line[: found.end()], line[found.end() :]
+        is_reference = value[:1] in ("{", "$", "") or before.endswith("not_secret: ") or _REFERENCE.search(before)
+        if is_secret_name(found["name"] or found["option"]) and not is_reference:
+            return before + REMOVED
+    return line
+
+
+def shown_option(source: str) -> str:
+    """The place of a message: an option without what may be a secret, the name of a file as it is."""
+    return shown_line(source) if source.startswith("--set ") else source
 
 
 def _password(value: str) -> str:

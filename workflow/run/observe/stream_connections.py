@@ -1,0 +1,150 @@
+"""Who is connected to the writers of SST streams: ADIOS2 admits whoever knows the port, and says nothing of it.
+
+A reader that nobody planned holds steps back like a planned one, so that the writer waits for it. The kernel's table
+of connections (`/proc/PID/net/tcp`) has the address of each, and the user of those on this node.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import pwd
+from collections import deque
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from workflow.formats.run_variables import RUN_VARIABLE
+from workflow.plan.plan_model import Plan
+
+PROC = Path("/proc")
+LOOK_S = 2.0
+_ESTABLISHED, _LISTENING = "01", "0A"
+
+
+class Connection(NamedTuple):
+    """A line of the table. Addresses are as in it: hexadecimal, with the port."""
+
+    local: str
+    remote: str
+    state: str
+    uid: int
+    inode: int
+
+
+def connections(text: str) -> list[Connection]:
+    """The lines of `/proc/net/tcp`, without its heading."""
+    fields = (line.split() for line in text.splitlines()[1:])
+    return [Connection(each[1], each[2], each[3], int(each[7]), int(each[9])) for each in fields if len(each) > 9]
+
+
+class StrangerWatch:
+    """The connections to writers of one run that do not come from it. Each is told of once, when it was seen twice.
+
+    In a run on several nodes a connection from another node is not judged, because it may be one of the run: a node has
+    more addresses than its name tells.
+    """
+
+    def __init__(self, run_dir: Path, plan: Plan) -> None:
+        self._run_dir, self._one_node = run_dir, plan.nodes == 1
+        self.streams: dict[str, list[str]] = {}  # writer → its streams of SST
+        for stream in plan.streams:
+            if stream.engine == "SST":
+                self.streams.setdefault(stream.writer, []).append(stream.name)
+        self._turns = deque(self.streams)
+        self._due = -math.inf
+        self._known: set[tuple[str, str]] = set()  # local and remote address; judged
+        self._seen_once: set[tuple[str, str]] = set()
+
+    def next_turn(self, now: float) -> str | None:
+        """The writer to look at now, one at a time; None: not yet, or there is none."""
+        if not self._turns or now < self._due:
+            return None
+        self._due = now + LOOK_S
+        self._turns.rotate(-1)
+        return self._turns[0]
+
+    def look(self, pids: Iterable[int]) -> list[str]:
+        """The strangers that are connected to these processes: `10.0.0.5 port 40312`, or a process of this node."""
+        its = sorted(pids)
+        table = next(filter(None, (_table(pid) for pid in its)), [])
+        sockets = {inode for pid in its for inode in _sockets(pid)}
+        listening = {each.local[-4:] for each in table if each.state == _LISTENING and each.inode in sockets}
+        ends = {(each.local, each.remote): each for each in table if each.state == _ESTABLISHED}
+        found = []
+        for key, each in ends.items():
+            if each.inode not in sockets or each.local[-4:] not in listening or key in self._known:
+                continue
+            who = self._stranger(each, ends.get((each.remote, each.local)))
+            # Tables are read one after the other: a process that was just started may not be in all of them.
+            if who and key not in self._seen_once:
+                self._seen_once.add(key)
+                continue
+            self._known.add(key)
+            found += [who] if who else []
+        return found
+
+    def _stranger(self, connection: Connection, other: Connection | None) -> str:
+        """Who is at the other end; empty where that is this run, or cannot be known."""
+        if other is None:
+            return "" if not self._one_node else _readable(connection.remote)
+        if other.uid != os.getuid():
+            return f"a process of user {_user(other.uid)} on this node"
+        pid = _process_with(other.inode)
+        if pid is None or pid == os.getpid() or _run_of(pid) == str(self._run_dir):
+            return ""
+        return f"process {pid} of user {_user(other.uid)} on this node"
+
+
+def _table(pid: int) -> list[Connection]:
+    """The connections in the network of a process: containers have networks of their own."""
+    try:
+        return connections((PROC / str(pid) / "net" / "tcp").read_text())
+    except (OSError, ValueError):
+        return []
+
+
+def _sockets(pid: int) -> Iterator[int]:
+    """The numbers of the sockets that a process has open."""
+    folder = PROC / str(pid) / "fd"
+    try:
+        names = os.listdir(folder)  # noqa: PTH208 - thousands of entries, of which only names are needed
+    except OSError:
+        return
+    for name in names:
+        try:
+            target = os.readlink(folder / name)  # noqa: PTH115
+        except OSError:
+            continue
+        if target.startswith("socket:["):
+            yield int(target[8:-1])
+
+
+def _process_with(inode: int) -> int | None:
+    """The process that has a socket open; None where it is gone or cannot be examined."""
+    pids = (int(name) for name in os.listdir(PROC) if name.isdigit())  # noqa: PTH208
+    return next((pid for pid in pids if inode in _sockets(pid)), None)
+
+
+def _run_of(pid: int) -> str:
+    """The run directory of the run that has started a process; empty for others."""
+    try:
+        variables = (PROC / str(pid) / "environ").read_bytes().split(b"\0")
+    except OSError:
+        return ""
+    begin = f"{RUN_VARIABLE}=".encode()
+    return next((os.fsdecode(each[len(begin) :]) for each in variables if each.startswith(begin)), "")
+
+
+def _readable(address: str) -> str:
+    """`0100007F:1F90` → `127.0.0.1 port 8080`."""
+    host, _, port = address.partition(":")
+    numbers = bytes.fromhex(host)[::-1]
+    return f"{'.'.join(map(str, numbers))} port {int(port, 16)}"
+
+
+def _user(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
