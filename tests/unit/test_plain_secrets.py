@@ -208,6 +208,21 @@ def test_who_may_read_a_run_directory(share: str, mode: int, tmp_path: Path, mon
         os.umask(before)
 
 
+def test_files_of_a_stage_are_for_the_user_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Templates and copies, at every share: the program may read a secret there."""
+    monkeypatch.chdir(tmp_path)
+    for name, content, mode in (("t", b"password: x", 0o644), ("c", b"\xff", 0o644), ("tool", b"\xff", 0o755)):
+        (tmp_path / name).write_bytes(content)
+        (tmp_path / name).chmod(mode)
+    (tmp_path / "p.yaml").write_text(
+        HEAD + "share: group\nstages:\n  a: {command: ['true'], files: {d/t: t, c: c, tool: tool}}\n"
+    )
+    assert wf("run", "p.yaml", "--run-dir", "r")[0] == 0
+    work = tmp_path / "r" / "stages" / "a" / "work"
+    modes = {name: stat.S_IMODE((work / name).stat().st_mode) for name in ("d/t", "c", "tool")}
+    assert modes == {"d/t": 0o600, "c": 0o600, "tool": 0o700}
+
+
 @pytest.mark.parametrize(
     ("line", "shown"),
     [

@@ -228,10 +228,16 @@ def _write_stage(directory: Path, stage: StagePlan, plan: Plan, *, stops_itself:
         _write(folder / LAUNCH_FILE, start.to_json().encode())
     _write(folder / STAGE_FILE, to_json(settings).encode())
     for place, text in stage.files.items():
-        _write(Path(place), text.encode())
+        _make_private(Path(place), executable=False).write_bytes(text.encode())
     for place, original in stage.copies.items():
-        Path(place).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(original, place)  # with its permissions: it may be a program
+        shutil.copyfile(original, _make_private(Path(place), executable=os.access(original, os.X_OK)))
+
+
+def _make_private(path: Path, *, executable: bool) -> Path:
+    """An empty file for the user alone, before anything is in it: what `files:` names is not examined for secrets."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch(0o700 if executable else 0o600)
+    return path
 
 
 def _write(path: Path, data: bytes) -> None:
