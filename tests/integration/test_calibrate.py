@@ -84,7 +84,7 @@ def busy_cores() -> Iterator[None]:
 @pytest.mark.usefixtures("busy_cores")
 def test_a_busy_machine_is_not_measured_unless_asked_and_then_that_is_kept(tmp_path: Path) -> None:
     said = wf(tmp_path, "calibrate", "--quick", "--only", "launch", code=2)
-    assert "other programs use " in said and "wf calibrate --despite-load" in said
+    assert "other programs use " in said and "add `--despite-load`" in said
     said = wf(tmp_path, "calibrate", "--quick", "--only", "launch", "--despite-load")
     assert "note: measured while other programs used " in said
     found = kept(tmp_path)

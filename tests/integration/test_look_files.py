@@ -254,6 +254,10 @@ def test_the_page_has_a_name_and_replaces_only_its_like(tmp_path: Path, monkeypa
     Path("shock.html").write_text("<title>the thesis</title>")
     with pytest.raises(RunError, match=r"shock.html exists, and is no page of wf look\n  name another file: `-o"):
         look_at(".")
+    Path("p.yaml").write_text("wf: 1\n")
+    with pytest.raises(RunError, match=r"p.yaml exists, and is no page of wf look\n  name another file: `-o"):
+        look_at(".", page="p.yaml")
+    assert Path("p.yaml").read_text() == "wf: 1\n"
     assert Path("shock.html").read_text() == "<title>the thesis</title>"
     look_at(".", page="shock.html")  # named by the user
     with pytest.raises(WfError, match=r"\.: is a directory\n  name another file: `-o FILE.html`"):

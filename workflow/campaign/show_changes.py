@@ -66,7 +66,11 @@ def show_gate(changes: CampaignChanges, strict: bool, quiet: bool = False) -> in
         return EXIT_OK
     console = make_output(stderr=bool(found))
     if not found:
-        say(console, f"gate passed: {plural(len(changes.changes), 'ratio')}, none regressed", COLOURS["succeeded"])
+        # Undecided is no regression, and no proof of none either.
+        count = sum(change.decision == "undecided" for change in changes.changes)
+        unsure = f", {count} undecided: `--strict` fails then" if count else ""
+        text = f"gate passed: {plural(len(changes.changes), 'ratio')}, none regressed{unsure}"
+        say(console, text, COLOURS["succeeded"])
         return EXIT_OK
     show_messages([to_message("error", text) for text in found], console)
     say(console, f"gate failed: {len(found)} of {plural(len(gate_cases(changes, strict)), 'case')}", COLOURS["failed"])

@@ -35,8 +35,8 @@ def write_look(given: Sequence[Path], page: Path | None = None, limit: int = DEF
 
     Raises:
         WfError: not a run and no data, `page` is a directory, or a library is missing.
-        RunError: there are no data, or the page cannot be written; without `page`, a file that is no page of
-            `wf look` has its name.
+        RunError: there are no data, or the page cannot be written; a file that is no page of `wf look` has its name and
+            was not given as `page`, or is no HTML.
     """
     if page is not None and page.is_dir():
         raise WfError(f"{page}: is a directory", _ANOTHER_FILE)
@@ -57,6 +57,8 @@ def write_look(given: Sequence[Path], page: Path | None = None, limit: int = DEF
     if len(set(names)) < len(names):
         names = [str(path) for path in given]
     target = page or _usual_page([run.name for run in runs])
+    if page is None or page.suffix.lower() not in (".html", ".htm"):
+        _spare(target)  # a page that the user has named is replaced, whoever wrote it
     notes += left_out
     titles = {name: title for run in reversed(runs) for name, title in file_titles(run.plan).items()}
     files = [replace(file, title=titles.get(file.name, "")) for file in files]
@@ -72,17 +74,19 @@ def library_text() -> str:
 
 
 def _usual_page(names: Sequence[str]) -> Path:
-    """NAME.html in the current directory, unless this is a file of somebody else."""
-    page = Path(f"{'-and-'.join(map(_without_suffix, names))}.html")
+    """NAME.html in the current directory."""
+    return Path(f"{'-and-'.join(map(_without_suffix, names))}.html")
+
+
+def _spare(page: Path) -> None:
+    """Raises RunError where this is a file of somebody else. A device, and an empty file, are nobody's."""
     try:
-        with page.open("rb") as file:
-            if _MARK.encode() not in file.read(2000):
-                raise RunError(f"{page} exists, and is no page of wf look", _ANOTHER_FILE)
-    except FileNotFoundError:
-        pass
+        if page.is_file() and page.stat().st_size:
+            with page.open("rb") as file:
+                if _MARK.encode() not in file.read(2000):
+                    raise RunError(f"{page} exists, and is no page of wf look", _ANOTHER_FILE)
     except OSError as error:
         raise RunError(f"cannot write {page}: {error.strerror}", _ANOTHER_FILE) from error
-    return page
 
 
 def _without_suffix(name: str) -> str:

@@ -29,6 +29,7 @@ _LIMITS = {
     "less_than_equal": ("at most", "le"), "less_than": ("less than", "lt"),
 }  # fmt: skip
 _NAME_HOLDS = "letters, digits, `_` and `-`, 63 at most"
+_SCALAR = "text, a number, true or false"
 
 
 class _Error(NamedTuple):
@@ -124,7 +125,7 @@ def _said(errors: list[_Error], model: Model, node: Node) -> tuple[str, str, boo
     value = nearest(node, path)[1].value
     wanted = list(dict.fromkeys(_expected(each.detail) or "" for each in errors))
     if "text" in wanted and "a number" in wanted:
-        wanted = ["text, a number, true or false"]
+        wanted = [_SCALAR]
     return f"expected {' or '.join(wanted)}, got {shown(value)}", _retype(wanted, value, errors, model, path), False
 
 
@@ -186,6 +187,8 @@ def _retype(wanted: list[str], value: Any, errors: list[_Error], model: Model, p
         return f"write {value} without quotes"
     if wanted == ["text"] and isinstance(value, int | float):
         return f'put it into quotes: `"{str(value).lower() if isinstance(value, bool) else value}"`'
+    if _SCALAR in wanted:
+        return _about(model, path)  # where text does, the keys of another form would mislead
     return _example(model, path)
 
 

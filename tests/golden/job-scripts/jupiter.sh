@@ -14,7 +14,7 @@
 
 #SBATCH --account="abc123"
 
-#SBATCH -e /dev/null
+#SBATCH -e /RUN_DIR/psij/slurm/%j.err
 #SBATCH -o /dev/null
 
 #SBATCH --export=ALL
@@ -40,12 +40,19 @@ export PSIJ_NODEFILE
 exec &>> "/RUN_DIR/psij/slurm/$SLURM_JOB_ID.out"
 
 cd /RUN_DIR
-trap : TERM USR1
+trap : USR1
 export WF_BASH_ENV="${BASH_ENV:-}"
 export BASH_ENV=/RUN_DIR/psij/keep-shells.sh
-/bin/bash /RUN_DIR/psij/SUM/single_launch.sh JOB_ID '' '' '' /dev/null /dev/null /RUN_DIR/supervisor.log /bin/bash -c 'BASH_ENV=$WF_BASH_ENV exec "$0" "$@"' /env/bin/python -m workflow.report.run_process /RUN_DIR 
+asked=
+trap 'asked=1' TERM
+set -m
+/bin/bash /RUN_DIR/psij/SUM/single_launch.sh JOB_ID '' '' '' /dev/null /dev/null /RUN_DIR/supervisor.log /bin/bash -c 'BASH_ENV=$WF_BASH_ENV exec "$0" "$@"' /env/bin/python -m workflow.report.run_process /RUN_DIR &
+launch=$!
+trap 'asked=1; kill -TERM -- "-$launch"' TERM
+[ -n "$asked" ] && kill -TERM -- "-$launch"
+asked=1
+while [ -n "$asked" ]; do asked=; wait "$launch"; code=$?; done
 
-code=$?
 echo "$code" > "/RUN_DIR/psij/slurm/$SLURM_JOB_ID.ec"
 exit "$code"
 
@@ -67,7 +74,7 @@ exit "$code"
 
 #SBATCH --account="abc123"
 
-#SBATCH -e /dev/null
+#SBATCH -e /RUN_DIR/psij/slurm/%j.err
 #SBATCH -o /dev/null
 
 #SBATCH --export=ALL
@@ -93,11 +100,18 @@ export PSIJ_NODEFILE
 exec &>> "/RUN_DIR/psij/slurm/$SLURM_JOB_ID.out"
 
 cd /RUN_DIR
-trap : TERM USR1
+trap : USR1
 export WF_BASH_ENV="${BASH_ENV:-}"
 export BASH_ENV=/RUN_DIR/psij/keep-shells.sh
-/bin/bash /RUN_DIR/psij/SUM/single_launch.sh JOB_ID '' '' '' /dev/null /dev/null /RUN_DIR/supervisor.log /bin/bash -c 'BASH_ENV=$WF_BASH_ENV exec "$0" "$@"' /env/bin/python -m workflow.report.run_process /RUN_DIR 
+asked=
+trap 'asked=1' TERM
+set -m
+/bin/bash /RUN_DIR/psij/SUM/single_launch.sh JOB_ID '' '' '' /dev/null /dev/null /RUN_DIR/supervisor.log /bin/bash -c 'BASH_ENV=$WF_BASH_ENV exec "$0" "$@"' /env/bin/python -m workflow.report.run_process /RUN_DIR &
+launch=$!
+trap 'asked=1; kill -TERM -- "-$launch"' TERM
+[ -n "$asked" ] && kill -TERM -- "-$launch"
+asked=1
+while [ -n "$asked" ]; do asked=; wait "$launch"; code=$?; done
 
-code=$?
 echo "$code" > "/RUN_DIR/psij/slurm/$SLURM_JOB_ID.ec"
 exit "$code"
