@@ -300,7 +300,7 @@ def test_a_queue_in_trouble_changes_nothing(login: Login, monkeypatch: pytest.Mo
 
 
 def test_while_events_come_the_scheduler_is_left_alone(login: Login, monkeypatch: pytest.MonkeyPatch) -> None:
-    (login.folder / "p.yaml").write_text(PIPELINE.replace("steps: 200", "steps: 40000"))
+    (login.folder / "p.yaml").write_text(PIPELINE.replace("steps: 200", "steps: 120000"))
     login.fake.answer("sbatch", {"stdout": ACCEPTED, "run": "12"})
     login.fake.answer("squeue", "12|RUNNING|None\n")
     login.wf("run", "p.yaml", "--site", "slurm.yaml", "--detach")

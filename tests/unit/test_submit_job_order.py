@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -10,9 +12,12 @@ from typing import Any
 import pytest
 
 from tests.support.planner import SITE, Planner
+from tests.support.waiting import wait_until
 from workflow.errors import RunError
 from workflow.plan.plan_model import AllocationPlan
+from workflow.run.processes.process_reaper import stat_fields
 from workflow.submit.job_order import (
+    PASS_ON,
     JobOrder,
     check_path,
     flux_script,
@@ -159,3 +164,27 @@ def test_run_directories_that_a_script_cannot_hold_are_refused(path: str) -> Non
 def test_a_script_that_is_not_as_expected_is_refused() -> None:
     with pytest.raises(RunError, match="PSI/J's job script has 0 lines like"):
         complete_script("#!/bin/bash\necho hello\n", order("slurm"))
+
+
+@pytest.mark.parametrize("suspended", [False, True])
+def test_the_script_waits_for_the_supervisor_whatever_interrupts_it(suspended: bool, tmp_path: Path) -> None:
+    """A signal without meaning for the run, and the suspension of a job, end `wait`, and are not the end of the run."""
+    program = f"echo $$; until [ -e {tmp_path}/go ]; do sleep 0.05; done; exit 7"
+    lines = ["trap : USR1", "asked=", "set -m", f"/bin/bash -c '{program}' &", *PASS_ON, 'exit "$code"']
+    with subprocess.Popen(["/bin/bash", "-c", "\n".join(lines)], stdout=subprocess.PIPE, text=True) as script:
+        assert script.stdout is not None
+        supervisor = int(script.stdout.readline())
+        if suspended:
+            os.killpg(supervisor, signal.SIGSTOP)
+            wait_until(lambda: stat_fields(Path(f"/proc/{supervisor}/stat").read_bytes())[0] == b"T", "the suspension")
+            os.killpg(supervisor, signal.SIGCONT)
+        else:
+            wait_until(lambda: sleeps(script.pid), "the script to wait")
+            script.send_signal(signal.SIGUSR1)
+        (tmp_path / "go").touch()
+        assert script.wait(10) == 7
+
+
+def sleeps(pid: int) -> bool:
+    """Whether a process waits for something."""
+    return stat_fields(Path(f"/proc/{pid}/stat").read_bytes())[0] == b"S"

@@ -46,6 +46,7 @@ from workflow.run.verdict.failure_checks import (
     failure_by_deadlock,
     failure_by_loss,
     failure_reported,
+    first_open_limit,
     opening_stages,
 )
 from workflow.run.verdict.failure_origin import blame, evidence_s
@@ -323,7 +324,7 @@ def _look_after_failed_taps(turn: Turn) -> None:
 def _next_due(state: RunState, silences: Silences, t: float) -> float:
     """No deadline can pass before this time, unless a stage or a stream changes more than its number of steps."""
     limits = state.plan.deadlines
-    due = [begin + limits.start for _, begin in opening_stages(state)]
+    due = [begin + first_open_limit(state) for _, begin in opening_stages(state)]
     silent, idle = (t, *silences.times()), idle_since(state).values()
     for limit, times in ((limits.warn, (*silent, *idle)), (limits.step, silent), (limits.exit, idle)):
         if limit is not None:

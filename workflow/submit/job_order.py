@@ -23,12 +23,14 @@ trap 'exit "${_PSI_J_EC:-$?}"' EXIT
 """
 # With cgroups Slurm signals the first process of a job only, the script: it waits for the supervisor, and passes on to
 # its process group that the job is to end. `set -m`, before: what a shell starts by `&` would otherwise ignore SIGINT.
+# `wait` also returns at a signal, and when the supervisor was suspended with the job.
 PASS_ON = (
     "launch=$!",
-    """trap 'asked=1; kill -TERM -- "-$launch"' TERM""",
+    """trap 'kill -TERM -- "-$launch"' TERM""",
     '[ -n "$asked" ] && kill -TERM -- "-$launch"',
-    "asked=1",
-    'while [ -n "$asked" ]; do asked=; wait "$launch"; code=$?; done',
+    'while wait "$launch"; code=$?; kill -0 "$launch" 2> /dev/null; do sleep 0.2; done',
+    # Interrupted as it ended: bash may still know its exit code.
+    'if [ "$code" -gt 128 ]; then wait "$launch" 2> /dev/null; again=$?; [ "$again" -eq 127 ] || code=$again; fi',
 )
 WORK_DIR = "psij"
 NAME_LENGTH = 230

@@ -49,10 +49,11 @@ trap 'asked=1' TERM
 set -m
 /bin/bash /RUN_DIR/psij/SUM/single_launch.sh JOB_ID '' '' '' /dev/null /dev/null /RUN_DIR/supervisor.log /bin/bash -c 'BASH_ENV=$WF_BASH_ENV exec "$0" "$@"' /env/bin/python -m workflow.report.run_process /RUN_DIR &
 launch=$!
-trap 'asked=1; kill -TERM -- "-$launch"' TERM
+trap 'kill -TERM -- "-$launch"' TERM
 [ -n "$asked" ] && kill -TERM -- "-$launch"
-asked=1
-while [ -n "$asked" ]; do asked=; wait "$launch"; code=$?; done
+while wait "$launch"; kill -0 "$launch" 2> /dev/null; do sleep 0.2; done
+wait "$launch"
+code=$?
 
 echo "$code" > "/RUN_DIR/psij/slurm/$SLURM_JOB_ID.ec"
 exit "$code"
@@ -110,10 +111,11 @@ trap 'asked=1' TERM
 set -m
 /bin/bash /RUN_DIR/psij/SUM/single_launch.sh JOB_ID '' '' '' /dev/null /dev/null /RUN_DIR/supervisor.log /bin/bash -c 'BASH_ENV=$WF_BASH_ENV exec "$0" "$@"' /env/bin/python -m workflow.report.run_process /RUN_DIR &
 launch=$!
-trap 'asked=1; kill -TERM -- "-$launch"' TERM
+trap 'kill -TERM -- "-$launch"' TERM
 [ -n "$asked" ] && kill -TERM -- "-$launch"
-asked=1
-while [ -n "$asked" ]; do asked=; wait "$launch"; code=$?; done
+while wait "$launch"; kill -0 "$launch" 2> /dev/null; do sleep 0.2; done
+wait "$launch"
+code=$?
 
 echo "$code" > "/RUN_DIR/psij/slurm/$SLURM_JOB_ID.ec"
 exit "$code"

@@ -15,10 +15,13 @@ from workflow.run.events import Event, StreamTransport, StreamTrouble, Transport
 from workflow.run.state import RunState
 from workflow.run.verdict.broken_streams import broken_stream
 from workflow.run.verdict.stall_detection import Silences, find_stalls
-from workflow.run.verdict.tap_failures import failed_taps
+from workflow.run.verdict.tap_failures import can_be_ended, failed_taps
 from workflow.run.verdict.transport_check import misdirected_message, wrong_transport
 from workflow.run.verdict.unended_stages import find_unended
 from workflow.run.verdict.wait_diagnosis import deadlock, diagnose
+
+# Of `deadlines.start`: until then a tap has to open its stream.
+_TAP_SHARE = 0.8
 
 
 @dataclass(frozen=True)
@@ -77,12 +80,22 @@ def _reported_timeout(state: RunState, t: float) -> RunFailure | None:
     return None
 
 
+def first_open_limit(state: RunState) -> float:
+    """Seconds after which a stage that has not opened its streams may be ended: a tap before the deadline, which the
+    other readers of its relay would reach while they wait for it."""
+    has_tap = any(stage.added == "tap" for stage in state.plan.stages)
+    return state.plan.deadlines.start * (_TAP_SHARE if has_tap else 1.0)
+
+
 def _start_deadline(state: RunState, t: float) -> RunFailure | None:
-    limit = state.plan.deadlines.start
+    limit, first = state.plan.deadlines.start, first_open_limit(state)
     for name, begin in opening_stages(state):
-        if t - begin > limit:
-            stage, chain = diagnose(state, name, t)
-            return RunFailure(stage, f"streams not open within {limit:g} s: {chain}", "start")
+        if t - begin <= first:
+            continue
+        stage, chain = diagnose(state, name, t)
+        if t - begin > limit or can_be_ended(state, stage):
+            passed = limit if t - begin > limit else first
+            return RunFailure(stage, f"streams not open within {passed:g} s: {chain}", "start")
     return None
 
 
