@@ -177,14 +177,10 @@ def test_the_script_waits_for_the_supervisor_whatever_interrupts_it(suspended: b
         if suspended:
             os.killpg(supervisor, signal.SIGSTOP)
             wait_until(lambda: stat_fields(Path(f"/proc/{supervisor}/stat").read_bytes())[0] == b"T", "the suspension")
-            os.killpg(supervisor, signal.SIGCONT)
         else:
-            wait_until(lambda: sleeps(script.pid), "the script to wait")
             script.send_signal(signal.SIGUSR1)
+        children = Path(f"/proc/{script.pid}/task/{script.pid}/children")
+        wait_until(lambda: len(children.read_text().split()) > 1, "the pause of the script before it waits again")
+        os.killpg(supervisor, signal.SIGCONT)
         (tmp_path / "go").touch()
         assert script.wait(10) == 7
-
-
-def sleeps(pid: int) -> bool:
-    """Whether a process waits for something."""
-    return stat_fields(Path(f"/proc/{pid}/stat").read_bytes())[0] == b"S"

@@ -29,8 +29,9 @@ PASS_ON = (
     """trap 'kill -TERM -- "-$launch"' TERM""",
     '[ -n "$asked" ] && kill -TERM -- "-$launch"',
     'while wait "$launch"; code=$?; kill -0 "$launch" 2> /dev/null; do sleep 0.2; done',
-    # Interrupted as it ended: bash may still know its exit code.
-    'if [ "$code" -gt 128 ]; then wait "$launch" 2> /dev/null; again=$?; [ "$again" -eq 127 ] || code=$again; fi',
+    # Interrupted as it ended: bash may still know its exit code; -1 and 127 say that it does not.
+    'if [ "$code" -gt 128 ]; then wait "$launch" 2> /dev/null; again=$?; fi',
+    'case "${again:--1}" in -1 | 127) ;; *) code=$again ;; esac',
 )
 WORK_DIR = "psij"
 NAME_LENGTH = 230

@@ -52,9 +52,9 @@ set -m
 launch=$!
 trap 'kill -TERM -- "-$launch"' TERM
 [ -n "$asked" ] && kill -TERM -- "-$launch"
-while wait "$launch"; kill -0 "$launch" 2> /dev/null; do sleep 0.2; done
-wait "$launch"
-code=$?
+while wait "$launch"; code=$?; kill -0 "$launch" 2> /dev/null; do sleep 0.2; done
+if [ "$code" -gt 128 ]; then wait "$launch" 2> /dev/null; again=$?; fi
+case "${again:--1}" in -1 | 127) ;; *) code=$again ;; esac
 
 echo "$code" > "/RUN_DIR/psij/slurm/$SLURM_JOB_ID.ec"
 exit "$code"
@@ -114,9 +114,9 @@ set -m
 launch=$!
 trap 'kill -TERM -- "-$launch"' TERM
 [ -n "$asked" ] && kill -TERM -- "-$launch"
-while wait "$launch"; kill -0 "$launch" 2> /dev/null; do sleep 0.2; done
-wait "$launch"
-code=$?
+while wait "$launch"; code=$?; kill -0 "$launch" 2> /dev/null; do sleep 0.2; done
+if [ "$code" -gt 128 ]; then wait "$launch" 2> /dev/null; again=$?; fi
+case "${again:--1}" in -1 | 127) ;; *) code=$again ;; esac
 
 echo "$code" > "/RUN_DIR/psij/slurm/$SLURM_JOB_ID.ec"
 exit "$code"

@@ -53,9 +53,9 @@ set -m
 launch=$!
 trap 'kill -TERM -- "-$launch"' TERM
 [ -n "$asked" ] && kill -TERM -- "-$launch"
-while wait "$launch"; kill -0 "$launch" 2> /dev/null; do sleep 0.2; done
-wait "$launch"
-code=$?
+while wait "$launch"; code=$?; kill -0 "$launch" 2> /dev/null; do sleep 0.2; done
+if [ "$code" -gt 128 ]; then wait "$launch" 2> /dev/null; again=$?; fi
+case "${again:--1}" in -1 | 127) ;; *) code=$again ;; esac
 
 echo "$code" > "/RUN_DIR/psij/slurm/$SLURM_JOB_ID.ec"
 exit "$code"
@@ -116,9 +116,9 @@ set -m
 launch=$!
 trap 'kill -TERM -- "-$launch"' TERM
 [ -n "$asked" ] && kill -TERM -- "-$launch"
-while wait "$launch"; kill -0 "$launch" 2> /dev/null; do sleep 0.2; done
-wait "$launch"
-code=$?
+while wait "$launch"; code=$?; kill -0 "$launch" 2> /dev/null; do sleep 0.2; done
+if [ "$code" -gt 128 ]; then wait "$launch" 2> /dev/null; again=$?; fi
+case "${again:--1}" in -1 | 127) ;; *) code=$again ;; esac
 
 echo "$code" > "/RUN_DIR/psij/slurm/$SLURM_JOB_ID.ec"
 exit "$code"
