@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.packed_runs import MPI_PYTHON
+from tests.support.same_machine import machine_program
 from tests.support.slurm_cluster import SlurmCluster
 from workflow.formats.run_variables import RUN_VARIABLE, RUN_VARIABLES, STAGE_VARIABLE
 from workflow.launch.launch_request import LaunchRequest, NodeFacts, RankedProgram, RankLayout
@@ -25,7 +25,7 @@ SWAPPED = RankLayout(nodes=2, first_node=1, ranks_per_node=2, cores_per_rank=1, 
 EXECUTABLES = {
     "srun": ("srun", "22.05"),
     "mpiexec": (str(Path(MPI_PYTHON).with_name("mpiexec")) if MPI_PYTHON else "", None),
-    "openmpi": (shutil.which("mpirun.openmpi") or "", "4.1.4"),
+    "openmpi": (machine_program("mpirun.openmpi") or "", "4.1.4"),
 }
 # What each needs of this machine, where tests run as root.
 ARGUMENTS = {"openmpi": ["--allow-run-as-root"]}

@@ -200,7 +200,7 @@ def test_the_job_ends_when_the_node_of_its_supervisor_is_lost(submitted: Submitt
     said, _ = follower.communicate(timeout=WITHIN_S)
     reason = submitted.state()["reason"]
     assert reason.startswith(f"node lost: no heartbeat of the supervisor on {lease['host']} for "), reason
-    assert reason.endswith(f"has cancelled slurm job {submitted.job}"), reason
+    assert reason.endswith(f"has asked the scheduler to cancel slurm job {submitted.job}"), reason
     assert reason in " ".join(said.split()) and follower.returncode == 1, said
     assert "has ended before: failed" in submitted.wf("cancel")
 

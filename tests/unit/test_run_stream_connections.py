@@ -26,6 +26,7 @@ LISTEN = """import socket, sys
 listener = socket.create_server(("127.0.0.1", 0))
 print(listener.getsockname()[1], flush=True)
 admitted = listener.accept()
+print("admitted", flush=True)
 sys.stdin.read()"""
 CONNECT = """import socket, sys
 connection = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
@@ -52,7 +53,7 @@ def test_a_process_of_this_node(own: bool, tmp_path: Path) -> None:
     with program(LISTEN, run=tmp_path) as (writer, port):
         other_run = tmp_path if own else tmp_path / "other"
         with program(CONNECT, port, run=other_run) as (reader, said):
-            assert said == "connected"
+            assert said == "connected" and writer.stdout is not None and writer.stdout.readline() == "admitted\n"
             found = [watch.look([writer.pid]) for _ in range(3)]
     text = f"process {reader.pid} of user {pwd.getpwuid(os.getuid()).pw_name} on this node"
     assert found == ([[], [], []] if own else [[], [text], []])

@@ -14,12 +14,13 @@ JOB_END_FILE = "job_end.json"
 
 
 class JobEnd(NamedTuple):
-    """`host`: of the guard; `job`: `slurm job 12`; `silent_s`: how long the supervisor had been silent; `problem`: what
-    the scheduler's command said when it failed."""
+    """`host`: of the guard; `job`: `slurm job 12`; `silent_s`: how long the supervisor had been silent; `beat`: the last
+    in its lease; `problem`: what the scheduler's command said when it failed."""
 
     host: str
     job: str
     silent_s: float
+    beat: int
     problem: str = ""
 
 
@@ -38,6 +39,9 @@ def read_job_end(run_dir: Path) -> JobEnd | None:
     """What a guard has done; None where none has ended the job, or its record is not whole yet."""
     try:
         record = json.loads((run_dir / JOB_END_FILE).read_bytes())
-        return JobEnd(str(record["host"]), str(record["job"]), float(record["silent_s"]), str(record["problem"]))
+        return JobEnd(
+            str(record["host"]), str(record["job"]), float(record["silent_s"]), int(record["beat"]),
+            str(record["problem"]),
+        )  # fmt: skip
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return None

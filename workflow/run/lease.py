@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 
 from workflow.errors import RunError
-from workflow.formats.job_end_file import JOB_END_FILE
+from workflow.formats.job_end_file import read_job_end
 from workflow.formats.lease_file import BEAT_S, LEASE_FILE, SILENCE_S
 from workflow.formats.read_json import read_json
 from workflow.formats.typed_fields import from_fields
@@ -170,7 +170,7 @@ class LeaseWatch:
         lease = self._lease
         silent_s = now - self._changed
         alive = lease is not None and silent_s < SILENCE_S and has_process(lease) is not False
-        return Liveness(lease, alive and not _is_job_ended(self._run_dir), silent_s)
+        return Liveness(lease, alive and not _is_job_ended(self._run_dir, lease), silent_s)
 
 
 def examine_leases(run_dirs: Sequence[Path]) -> list[Liveness]:
@@ -215,7 +215,7 @@ def _at_once(run_dir: Path, seen: Liveness) -> Liveness | None:
     if seen.lease is None:
         return seen
     age_s = _age_s(run_dir)
-    if _is_job_ended(run_dir):
+    if _is_job_ended(run_dir, seen.lease):
         return Liveness(seen.lease, False, age_s)
     here = has_process(seen.lease)
     if here is not None:
@@ -223,9 +223,11 @@ def _at_once(run_dir: Path, seen: Liveness) -> Liveness | None:
     return Liveness(seen.lease, False, age_s) if age_s > LONG_AGO_S else None
 
 
-def _is_job_ended(run_dir: Path) -> bool:
-    """Whether a guard has found that the supervisor is dead, and has ended the job."""
-    return (run_dir / JOB_END_FILE).exists()
+def _is_job_ended(run_dir: Path, lease: Lease | None) -> bool:
+    """Whether a guard has found that the supervisor is dead, and has ended the job. One that was suspended, and whose
+    beats go on, is not dead."""
+    end = read_job_end(run_dir)
+    return end is not None and not end.problem and lease is not None and lease.beat == end.beat
 
 
 def _age_s(run_dir: Path) -> float:

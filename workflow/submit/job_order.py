@@ -26,8 +26,8 @@ trap 'exit "${_PSI_J_EC:-$?}"' EXIT
 # `wait` also returns at a signal, and when the supervisor was suspended with the job.
 PASS_ON = (
     "launch=$!",
-    """trap 'kill -TERM -- "-$launch"' TERM""",
-    '[ -n "$asked" ] && kill -TERM -- "-$launch"',
+    """trap 'kill -TERM -- "-$launch" 2> /dev/null' TERM""",
+    '[ -n "$asked" ] && kill -TERM -- "-$launch" 2> /dev/null',
     'while wait "$launch"; code=$?; kill -0 "$launch" 2> /dev/null; do sleep 0.2; done',
     # Interrupted as it ended: bash may still know its exit code; -1 and 127 say that it does not.
     'if [ "$code" -gt 128 ]; then wait "$launch" 2> /dev/null; again=$?; fi',

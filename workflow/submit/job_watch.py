@@ -107,7 +107,7 @@ def _ended_text(by_guard: JobEnd, lives: Liveness) -> str:
     lost = f"node lost: no heartbeat of the supervisor{host} for {by_guard.silent_s:.0f} s"
     if by_guard.problem:
         return f"{lost}; the guard on {by_guard.host} could not cancel {by_guard.job}: {by_guard.problem}"
-    return f"{lost}; the guard on {by_guard.host} has cancelled {by_guard.job}"
+    return f"{lost}; the guard on {by_guard.host} has asked the scheduler to cancel {by_guard.job}"
 
 
 def write_job_verdict(run_dir: Path, tracker: JobTracker, end: str, lives: Liveness) -> bool:

@@ -50,8 +50,8 @@ trap 'asked=1' TERM
 set -m
 /bin/bash /RUN_DIR/psij/SUM/single_launch.sh JOB_ID '' '' '' /dev/null /dev/null /RUN_DIR/supervisor.log /bin/bash -c 'BASH_ENV=$WF_BASH_ENV exec "$0" "$@"' /env/bin/python -m workflow.report.run_process /RUN_DIR &
 launch=$!
-trap 'kill -TERM -- "-$launch"' TERM
-[ -n "$asked" ] && kill -TERM -- "-$launch"
+trap 'kill -TERM -- "-$launch" 2> /dev/null' TERM
+[ -n "$asked" ] && kill -TERM -- "-$launch" 2> /dev/null
 while wait "$launch"; code=$?; kill -0 "$launch" 2> /dev/null; do sleep 0.2; done
 if [ "$code" -gt 128 ]; then wait "$launch" 2> /dev/null; again=$?; fi
 case "${again:--1}" in -1 | 127) ;; *) code=$again ;; esac
@@ -112,8 +112,8 @@ trap 'asked=1' TERM
 set -m
 /bin/bash /RUN_DIR/psij/SUM/single_launch.sh JOB_ID '' '' '' /dev/null /dev/null /RUN_DIR/supervisor.log /bin/bash -c 'BASH_ENV=$WF_BASH_ENV exec "$0" "$@"' /env/bin/python -m workflow.report.run_process /RUN_DIR &
 launch=$!
-trap 'kill -TERM -- "-$launch"' TERM
-[ -n "$asked" ] && kill -TERM -- "-$launch"
+trap 'kill -TERM -- "-$launch" 2> /dev/null' TERM
+[ -n "$asked" ] && kill -TERM -- "-$launch" 2> /dev/null
 while wait "$launch"; code=$?; kill -0 "$launch" 2> /dev/null; do sleep 0.2; done
 if [ "$code" -gt 128 ]; then wait "$launch" 2> /dev/null; again=$?; fi
 case "${again:--1}" in -1 | 127) ;; *) code=$again ;; esac

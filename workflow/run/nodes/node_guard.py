@@ -33,6 +33,7 @@ if __name__ == "__main__":
 from workflow.formats.job_end_file import JOB_END_FILE, JobEnd, claim_job_end
 from workflow.formats.lease_file import LEASE_FILE
 from workflow.formats.read_json import read_json
+from workflow.replace_file import replace_file
 from workflow.run.nodes.beat_judge import BeatJudge
 from workflow.run.nodes.guard_lines import LINE_S, NodeLoad, to_lines
 from workflow.run.nodes.rank_processes import RankFinder, RankProcess, allowed_cores
@@ -182,7 +183,8 @@ def _load() -> NodeLoad | None:
 
 def _end_job(run_dir: Path, silent_s: float, job: str, command: list[str]) -> None:
     """End the job of a run without a supervisor, unless another guard does."""
-    end = JobEnd(node_name(), job, silent_s + _OWN_END_S)
+    beat = _read_beat(run_dir / LEASE_FILE)
+    end = JobEnd(node_name(), job, silent_s + _OWN_END_S, -1 if beat is None else beat)
     if not claim_job_end(run_dir, end):
         return
     try:
@@ -192,7 +194,7 @@ def _end_job(run_dir: Path, silent_s: float, job: str, command: list[str]) -> No
         problem = str(error)
     if problem:
         with contextlib.suppress(OSError):
-            (run_dir / JOB_END_FILE).write_text(json.dumps(end._replace(problem=problem)._asdict()))
+            replace_file(run_dir / JOB_END_FILE, json.dumps(end._replace(problem=problem)._asdict()).encode())
 
 
 def node_name() -> str:

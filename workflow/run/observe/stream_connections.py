@@ -11,6 +11,7 @@ import os
 import pwd
 from collections import deque
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -71,11 +72,11 @@ class StrangerWatch:
         sockets = {inode for pid in its for inode in _sockets(pid)}
         listening = {each.local[-4:] for each in table if each.state == _LISTENING and each.inode in sockets}
         ends = {(each.local, each.remote): each for each in table if each.state == _ESTABLISHED}
-        found = []
+        found, owners = [], _Owners()
         for key, each in ends.items():
             if each.inode not in sockets or each.local[-4:] not in listening or key in self._known:
                 continue
-            who = self._stranger(each, ends.get((each.remote, each.local)))
+            who = self._stranger(each, ends.get((each.remote, each.local)), owners)
             # Tables are read one after the other: a process that was just started may not be in all of them.
             if who and key not in self._seen_once:
                 self._seen_once.add(key)
@@ -84,13 +85,13 @@ class StrangerWatch:
             found += [who] if who else []
         return found
 
-    def _stranger(self, connection: Connection, other: Connection | None) -> str:
+    def _stranger(self, connection: Connection, other: Connection | None, owners: _Owners) -> str:
         """Who is at the other end; empty where that is this run, or cannot be known."""
         if other is None:
             return "" if not self._one_node else _readable(connection.remote)
         if other.uid != os.getuid():
             return f"a process of user {_user(other.uid)} on this node"
-        pid = _process_with(other.inode)
+        pid = owners.process_with(other.inode)
         if pid is None or pid == os.getpid() or _run_of(pid) == str(self._run_dir):
             return ""
         return f"process {pid} of user {_user(other.uid)} on this node"
@@ -120,10 +121,17 @@ def _sockets(pid: int) -> Iterator[int]:
             yield int(target[8:-1])
 
 
-def _process_with(inode: int) -> int | None:
-    """The process that has a socket open; None where it is gone or cannot be examined."""
-    pids = (int(name) for name in os.listdir(PROC) if name.isdigit())  # noqa: PTH208
-    return next((pid for pid in pids if inode in _sockets(pid)), None)
+class _Owners:
+    """The processes of this node by their sockets: all are read once, and only where one is asked for."""
+
+    @cached_property
+    def _by_socket(self) -> dict[int, int]:
+        pids = [int(name) for name in os.listdir(PROC) if name.isdigit()]  # noqa: PTH208
+        return {inode: pid for pid in pids for inode in _sockets(pid)}
+
+    def process_with(self, inode: int) -> int | None:
+        """The process that has a socket open; None where it is gone or cannot be examined."""
+        return self._by_socket.get(inode)
 
 
 def _run_of(pid: int) -> str:
