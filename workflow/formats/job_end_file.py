@@ -14,7 +14,7 @@ JOB_END_FILE = "job_end.json"
 
 
 class JobEnd(NamedTuple):
-    """`host`: of the guard; `job`: `slurm job 12`; `silent_s`: how long the supervisor had been silent; `beat`: the last
+    """`host`: of the guard; `job`: `slurm job 12`; `silent_s`: how long the supervisor was silent; `beat`: the last
     in its lease; `problem`: what the scheduler's command said when it failed."""
 
     host: str
