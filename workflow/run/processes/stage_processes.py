@@ -149,7 +149,8 @@ class Crew:
         if not processes <= known:
             known, since, due = known | processes, now, now
         if now >= due and due - since <= _MAPS_S:
-            self._shared[name] = process_reaper.shared_memory(processes)
+            # What was seen stays: of ranks that have just died nothing is seen any more.
+            self._shared[name] = self._shared.get(name, set()) | process_reaper.shared_memory(processes)
             due = now + max(_MAPS_FIRST_S, now - since)
         self._looks[name] = known, since, due
 
