@@ -192,7 +192,7 @@ def test_rank_that_binds_itself_anew_is_a_warning(job: Job) -> None:
     """
     wait = (
         "import os, pathlib, time; os.sched_setaffinity(0, {0, 1}); end = time.monotonic() + 60\n"
-        "while pathlib.Path(os.environ['WF_RUN_DIR'], 'events.jsonl').read_text().count('bound it ' + 'anew') < 2:\n"
+        "while pathlib.Path(os.environ['WF_RUN_DIR'], 'events.jsonl').read_text().count('program did ' + 'that') < 2:\n"
         "    assert time.monotonic() < end; time.sleep(0.1)"
     )
     argv = job.argv()
