@@ -92,6 +92,8 @@ class SlurmCluster:
         stop_daemon("munged", self.state, signal.SIGKILL)
         if self.is_recorded():
             bridge = self.bridge.name
+            for cable in network.cables(bridge):
+                network.disconnect(cable)
             wait_until(lambda: not network.cables(bridge), "the end of the nodes' interfaces", START_DEADLINE_S)
             network.remove_bridge(bridge)
             for host in self.hosts:
@@ -202,6 +204,7 @@ class SlurmCluster:
         """Boot the node again; returns when it accepts jobs."""
         node.cut_power(host, self.state)
         cable = self.bridge.cable(self._number(host))
+        network.disconnect(cable)
         wait_until(lambda: cable not in network.cables(self.bridge.name), f"the end of {cable}", START_DEADLINE_S)
         self._start_node(host)
         self.wait_for_state("idle", host)

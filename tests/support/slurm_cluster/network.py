@@ -65,6 +65,12 @@ def connect(bridge: Bridge, number: int, pid: int) -> None:
     _ip("link", "set", cable, "master", bridge.name, "up")
 
 
+def disconnect(cable: str) -> None:
+    """Remove a cable, with the node's end of it, if it is there. A node that was killed may keep its network for a
+    minute: its connections have not been closed yet."""
+    subprocess.run(["ip", "link", "delete", cable], capture_output=True, check=False)
+
+
 def cables(bridge: str) -> list[str]:
     """The machine's ends of the cables that are there now."""
     return sorted(path.name for path in Path("/sys/class/net").glob(f"{bridge}-*"))
