@@ -330,13 +330,15 @@ class RunLoop:
         """The CPU time of these stages, and the time in which they had no CPU; which of those that have closed their
         streams work."""
         for name in names:
-            if self.state.left_since(name) is not None and self.work.is_due(name, now):
-                used = self.crew.cpu_use(name)
-                if used is not None and self.work.works(name, now, used.cpu_s):
-                    self.events.append(StageWorked(now, name))
-            if self.cpu.is_due(name, now):
-                used = self.crew.cpu_use(name)
-                self.events += [] if used is None else [StageCpu(now, name, *(round(value, 6) for value in used))]
+            has_left = self.state.left_since(name) is not None and self.work.is_due(name, now)
+            is_sampled = self.cpu.is_due(name, now)
+            used = self.crew.cpu_use(name) if has_left or is_sampled else None
+            if used is None:
+                continue
+            if has_left and self.work.works(name, now, used.cpu_s):
+                self.events.append(StageWorked(now, name))
+            if is_sampled:
+                self.events.append(StageCpu(now, name, *(round(value, 6) for value in used)))
 
     def look_for_strangers(self, now: float) -> None:
         """Who is connected to a writer of a stream and is not of this run."""

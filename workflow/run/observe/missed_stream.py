@@ -83,18 +83,17 @@ def _cause(plan: StagePlan, end: EndPlan) -> str:
     if end.io in declared:
         return f"it does not read {config}"
     if declared:
-        return f"{_declaration(plan)}, and {config} configures the IO {end.io}"
+        return f"{_declaration(plan, declared)}, and {config} configures the IO {end.io}"
     return f"it does not read {config}, or its IO is not called {end.io}"
 
 
 def _declared_text(plan: StagePlan, end: EndPlan) -> str:
     declared = declared_ios(plan)
-    return f"; {_declaration(plan)}, and not {end.io}" if declared and end.io not in declared else ""
+    return f"; {_declaration(plan, declared)}, and not {end.io}" if declared and end.io not in declared else ""
 
 
-def _declaration(plan: StagePlan) -> str:
+def _declaration(plan: StagePlan, names: list[str]) -> str:
     """`sim.py declares the IO Output`."""
-    names = declared_ios(plan)
     source = ", ".join(path.name for path in _sources(plan))
     return f"{source} declares the IO{'s' if len(names) > 1 else ''} {' and '.join(names)}"
 
