@@ -16,13 +16,15 @@ $(VENV)/laptop: pyproject.toml constraints.txt
 	$(PIP) install --quiet --constraint constraints.txt --editable '.[laptop]'
 	@touch $@
 
+# $(call need,PROGRAM,PACKAGE): root gets a program that the tests use; others are told what to install.
+need = command -v $(1) >/dev/null || { echo "installing $(2)"; apt-get update -qq && apt-get install -qq -y --no-install-recommends $(2); } \
+    || { echo "make test needs $(1): install it (Debian: apt-get install $(2))"; exit 1; }
+
 $(VENV)/dev: pyproject.toml constraints.txt | $(VENV)/laptop
-	@# example 03 is built and run by the tests
-	@command -v g++ >/dev/null || { echo "installing g++"; apt-get update -qq && apt-get install -qq -y g++; } \
-	    || { echo "make test needs g++: install it (Debian: apt-get install g++)"; exit 1; }
-	@# the pages are opened in a browser by the tests
-	@command -v chromium >/dev/null || { echo "installing chromium"; apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium; } \
-	    || { echo "make test needs Chromium: install it (Debian: apt-get install chromium)"; exit 1; }
+	@# example 03 is built, pages are opened in a browser, and the commands of a page for CI fetch a file
+	@$(call need,g++,g++)
+	@$(call need,chromium,chromium)
+	@$(call need,curl,curl)
 	$(PIP) install --quiet --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
