@@ -47,6 +47,56 @@ def test_the_nodes_of_the_job_are_found(cluster: SlurmCluster, pipeline: Path) -
     assert json.loads((run / "plan.json").read_text())["site"] == "slurm"
 
 
+WAITS = """
+wf: 1
+name: {name}
+stages:
+  {name}:
+    command: [sh, -c, "hostname > out; until [ -e {ends} ]; do sleep 0.1; done"]
+    ranks: 1
+    place: {{nodes: {nodes}}}
+"""
+# Two runs at once in one job; the third finds nothing free.
+BESIDE = """
+export XDG_STATE_HOME={here}/state
+wf() {{ {wf} run {here}/$1.yaml --site auto --run-dir {here}/$2 --quiet; }}
+until_running() {{
+    for _ in $(seq 300); do [ -s {here}/$1/stages/$1/work/out ] && return; sleep 0.1; done
+    echo "$1 has not started"
+}}
+wf a a & until_running a
+wf b b & until_running b
+wf c refused; echo "c: exit code $?"
+touch {here}/ends
+wait
+wf c c; echo "c again: exit code $?"
+"""
+
+
+def test_two_runs_of_one_job_take_different_nodes(cluster: SlurmCluster, tmp_path: Path) -> None:
+    """The third, for which no node is free, says which runs have them; when they have ended it runs."""
+    for name, nodes in {"a": 2, "b": 1, "c": 2}.items():
+        ends = tmp_path / "ends" if name != "c" else tmp_path
+        (tmp_path / f"{name}.yaml").write_text(
+            WAITS.format(name=name, nodes=nodes, ends=ends).replace("ranks: 1", f"ranks: {nodes}")
+        )
+    (tmp_path / "runs.sh").write_text(BESIDE.format(here=tmp_path, wf=" ".join(WF)))
+    said = cluster.client(
+        "salloc", "--quiet", "--nodes=3", "--nodelist=n2,n3,n4", "--exclusive", "--mem=300", "--time=7",
+        "sh", "-c", f"bash {tmp_path}/runs.sh 2>&1",
+    )  # fmt: skip
+    assert "has not started" not in said
+    assert "c: exit code 1" in said and "c again: exit code 0" in said, said
+    assert "has 3 nodes, 0 of them free: run " in said
+    assert f"run {tmp_path}/a uses n2, n3; run {tmp_path}/b uses n4; wait for it, or end it: " in said
+    received = {
+        name: [host["name"] for host in json.loads((tmp_path / name / "allocation.json").read_text())["hosts"]]
+        for name in "abc"
+    }
+    assert received == {"a": ["n2", "n3", "n4"], "b": ["n4"], "c": ["n2", "n3", "n4"]}
+    assert (tmp_path / "b/stages/b/work/out").read_text().strip() == "n4"
+
+
 def test_fewer_nodes_than_the_plan_needs_start_nothing(cluster: SlurmCluster, pipeline: Path) -> None:
     """A plan that was made outside: the supervisor compares it with the job."""
     plan = pipeline.parent / "made.py"

@@ -37,14 +37,15 @@ def start_run(
     """Write the run directory; return it and the states of the run, which starts when the first one is taken.
 
     From then on it does not wait for the caller: each state taken is the newest. Closing the generator ends the run.
-    It uses the hosts of `allocation`, by default of the batch job that this process is part of, else this machine.
+    It uses the hosts of `allocation`, by default of the batch job that this process is part of, else this machine;
+    in a batch job those that no other run uses.
     """
     from workflow.run.supervisor import supervise
     from workflow.site.allocation.discover import discover_allocation
 
     allocation = allocation or discover_allocation()
     directory = create_run(loaded, plan, run_dir)
-    return directory, supervise(directory, allocation)
+    return directory, supervise(directory, allocation, shares_job=True)
 
 
 def detach_run(loaded: Loaded, plan: Plan, run_dir: str | os.PathLike[str] | None = None) -> Path:

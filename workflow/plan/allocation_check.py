@@ -63,7 +63,7 @@ def allocation_problems(
     problems = [*_lacks(needs, allocation, plan.node.threads_per_core), *_late(plan, allocation, now)]
     asked = plan.allocation.nodes if plan.allocation is not None else wanted
     if got < asked and allocation.source != "local":
-        text = f"{_has(allocation)} has {plural(got, 'node')}, and {asked} were asked for; the stages need {wanted}"
+        text = f"{job_text(allocation)} has {plural(got, 'node')}, and {asked} were asked for; the stages need {wanted}"
         problems.append(to_message("note", text))
     if got > max(wanted, asked):
         problems.append(_idle(plan, allocation, wanted, suggestion))
@@ -115,7 +115,7 @@ def _queues_by_stage(plan: Plan) -> dict[str, int]:
     return held
 
 
-def _has(allocation: Allocation) -> str:
+def job_text(allocation: Allocation) -> str:
     """`Slurm job 1234`, or what else the hosts are from."""
     if allocation.source == "hostfile":
         return "the host file"
@@ -132,7 +132,7 @@ def _too_few(allocation: Allocation, wanted: int, got: int) -> Problem:
         text = f"the plan needs {plural(wanted, 'node')}, and wf is not inside of a batch job: it has this machine only"
         hint = f"start it inside of a job, or plan for this machine: `--site local`; {HOW_TO_SUBMIT}"
         return to_message("error", text, hint)
-    text = f"the plan needs {plural(wanted, 'node')}, and {_has(allocation)} has {got}: {_names(allocation.hosts)}"
+    text = f"the plan needs {plural(wanted, 'node')}, and {job_text(allocation)} has {got}: {_names(allocation.hosts)}"
     fewer = "or let stages share nodes: `--set stages.STAGE.place.share=OTHER`"
     return to_message("error", text, f"ask for {wanted}: {_NODES[allocation.source].format(wanted)}; {fewer}")
 
@@ -144,7 +144,7 @@ def _lacks(needs: Sequence[NodeNeed], allocation: Allocation, threads: int) -> I
     """
     if allocation.source == "local":
         return
-    source, has = allocation.source, _has(allocation)
+    source, has = allocation.source, job_text(allocation)
     pairs = [(need, host) for need in needs for host in allocation.hosts[need.first : need.end]]
     cores = ((need.cores, allocation.cores_of(host, threads), host) for need, host in pairs)
     if (short := _shortage(cores)) is not None:
@@ -183,21 +183,21 @@ def _late(plan: Plan, allocation: Allocation, now: float) -> Iterator[Problem]:
         return
     left, limit = allocation.end_time - now, plan.deadlines.run
     if left <= 0:
-        yield to_message("error", f"{_has(allocation)} has ended", "start a new job")
+        yield to_message("error", f"{job_text(allocation)} has ended", "start a new job")
     elif limit is not None and left < limit:
-        text = f"{_has(allocation)} ends in {duration(left)}, before the run's own limit of {duration(limit)}"
+        text = f"{job_text(allocation)} ends in {duration(left)}, before the run's own limit of {duration(limit)}"
         yield to_message("warning", text, "ask for a longer job if the run needs that time")
     elif plan.allocation is not None and "allocation.walltime" not in plan.reasons:
         asked = plan.allocation.walltime_s
         if left < _ALMOST_ALL * asked:
-            text = f"{_has(allocation)} ends in {duration(left)}, and {duration(asked)} were asked for"
+            text = f"{job_text(allocation)} ends in {duration(left)}, and {duration(asked)} were asked for"
             yield to_message("note", text, "wf stops the run in order before that")
 
 
 def _idle(plan: Plan, allocation: Allocation, wanted: int, suggestion: str) -> Problem:
     """More nodes than the plan uses: a mistake where the plan is for one machine, and a waste elsewhere."""
     got = len(allocation.hosts)
-    text = f"{_has(allocation)} has {plural(got, 'node')}, and the plan for site {plan.site} uses {wanted}: "
+    text = f"{job_text(allocation)} has {plural(got, 'node')}, and the plan for site {plan.site} uses {wanted}: "
     text += f"{got - wanted} {'stays' if got - wanted == 1 else 'stay'} idle"
     more = "give stages more nodes (`place: {nodes: N}`), or ask for fewer"
     hint = f"use them: `--site {suggestion}`" if suggestion else more
@@ -208,7 +208,7 @@ def _other_node(site: Site, allocation: Allocation) -> Iterator[Problem]:
     """What the site's file says of a node, and the job has less of. The plan fits all the same."""
     if allocation.source == "local":
         return
-    has, usable = _has(allocation), len(site.usable_cores)
+    has, usable = job_text(allocation), len(site.usable_cores)
     counts = (allocation.cores_of(host, site.threads_per_core) for host in allocation.hosts)
     cores = min((count for count in counts if count is not None), default=usable)
     if cores < usable:

@@ -9,7 +9,7 @@ from workflow.launch.launch_request import LaunchRequest, NodeFacts, RankedProgr
 from workflow.launch.launchers import LAUNCHERS
 from workflow.launch.rank_settings import NIC_VARIABLE
 from workflow.plan.placement.nodes import node_count
-from workflow.plan.plan_model import RUN_DIR, EndPlan, GroupPlan, Plan, StagePlan
+from workflow.plan.plan_model import RUN_DIR, EndPlan, GroupPlan, LaunchPlan, Plan, StagePlan
 
 # SST is the only engine whose processes find each other by their ids (`run.processes.evpath_workaround`), and whose
 # RDMA transport must be given the network adapter.
@@ -37,6 +37,12 @@ class Received:
 
 
 NOTHING_YET = Received()
+
+
+def launch_lines(plan: Plan) -> list[LaunchPlan]:
+    """The launch of each stage that has a line of its own, then of each group."""
+    alone = [stage.launch for stage in plan.stages if stage.launch.group is None]
+    return alone + [group.launch for group in plan.groups]
 
 
 def stage_request(stage: StagePlan, plan: Plan, folder: str = "", received: Received = NOTHING_YET) -> LaunchRequest:

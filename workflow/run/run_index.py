@@ -20,11 +20,17 @@ from workflow.spec.user_paths import exists
 MOST_BYTES = 256 * 1024
 
 
-def index_file() -> Path | None:
-    """`$XDG_STATE_HOME/wf/runs.jsonl`, by default below `~/.local/state`; None without a home."""
+def state_dir() -> Path | None:
+    """`$XDG_STATE_HOME/wf`, by default below `~/.local/state`; None without a home."""
     home = os.environ.get("HOME", "")
     state = os.environ.get("XDG_STATE_HOME") or (f"{home}/.local/state" if home else "")
-    return Path(state, "wf", "runs.jsonl") if state else None
+    return Path(state, "wf") if state else None
+
+
+def index_file() -> Path | None:
+    """The file of hints; None without a home."""
+    state = state_dir()
+    return state / "runs.jsonl" if state else None
 
 
 def note_run(directory: Path) -> None:

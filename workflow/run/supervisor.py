@@ -21,6 +21,7 @@ from workflow.messages import to_text
 from workflow.plan.plan_model import Plan
 from workflow.run.failed_start import record_failed_start, was_taken
 from workflow.run.job_end import with_planned_end
+from workflow.run.job_nodes import claimed_nodes
 from workflow.run.job_record import read_job
 from workflow.run.lease import Heartbeat
 from workflow.run.newest_state import NewestState
@@ -32,10 +33,13 @@ from workflow.run.state import RunState
 from workflow.site.allocation.discover import discover_allocation
 
 
-def supervise(run_dir: Path, allocation: Allocation | None = None) -> Generator[RunState, None, None]:
+def supervise(
+    run_dir: Path, allocation: Allocation | None = None, *, shares_job: bool = False
+) -> Generator[RunState, None, None]:
     """Run the plan in `run_dir` to its end; yield the newest state whenever there is one, the last with the verdict.
 
-    `allocation` has the hosts by the plan's node index; without it that of this process is found.
+    `allocation` has the hosts by the plan's node index; without it that of this process is found. With `shares_job`
+    only those that no other run of the batch job uses: a campaign, which places its runs itself, goes without.
     The run goes on while the caller works on a state: it then misses states, never the last one. Ctrl-C, SIGTERM
     and SIGHUP stop the run in order, a second one at once; where this is not the main thread they are left alone. So
     does a request in control.jsonl. A caller that closes the generator ends the run at once. Raises RunError when the
@@ -47,7 +51,8 @@ def supervise(run_dir: Path, allocation: Allocation | None = None) -> Generator[
     if has_started(run_dir):
         raise RunError(f"{run_dir}: this run has been started before", "start a new one: wf run PIPELINE")
     received = with_planned_end(received, plan, read_job(run_dir), time.time())
-    with Heartbeat(run_dir), Signals() as signals:
+    nodes = claimed_nodes(run_dir, plan, received) if shares_job else contextlib.nullcontext(received)
+    with Heartbeat(run_dir), Signals() as signals, nodes as received:
         newest = NewestState()
         # A daemon: a caller that drops the generator must be able to exit; the run's guard then ends the stages.
         work = (run_dir, plan, received, signals, newest)
@@ -100,7 +105,7 @@ def main(arguments: list[str]) -> int:
     run_dir = Path(arguments[0]).absolute()
     taken_before, received = was_taken(run_dir), _received()
     try:
-        with contextlib.closing(supervise(run_dir, received)) as run:
+        with contextlib.closing(supervise(run_dir, received, shares_job=True)) as run:
             states = list(deque(run, maxlen=1))
     except WfError as error:
         sys.stderr.write(to_text(error.problems))

@@ -20,7 +20,7 @@ from workflow.launch.host_names import is_same_host
 from workflow.launch.launch_request import LaunchRequest, RankedProgram, RankLayout
 from workflow.launch.launchers import LAUNCHERS
 from workflow.launch.process_spec import make_process
-from workflow.plan.launch_requests import node_facts
+from workflow.plan.launch_requests import launch_lines, node_facts
 from workflow.plan.plan_model import Plan
 from workflow.run.events import Event, NodesUnwatched
 from workflow.run.job_record import read_job
@@ -43,8 +43,7 @@ def guard_request(plan: Plan, hosts: Sequence[str], folder: Path, program: Seque
 
     None, too, where the launcher would wait for cores that the stages have.
     """
-    lines = [*(stage.launch for stage in plan.stages if stage.launch.group is None), *(g.launch for g in plan.groups)]
-    line = next((line for line in lines if LAUNCHERS[line.launcher].starts_ranks), None)
+    line = next((line for line in launch_lines(plan) if LAUNCHERS[line.launcher].starts_ranks), None)
     if line is None or not LAUNCHERS[line.launcher].shares_cores:
         return None
     layout = RankLayout(nodes=len(hosts), first_node=0, ranks_per_node=1, cores_per_rank=0)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from workflow.launch.host_names import is_same_host
 from workflow.launch.launchers import LAUNCHERS
-from workflow.plan.plan_model import LaunchPlan, Plan
+from workflow.plan.launch_requests import launch_lines
+from workflow.plan.plan_model import Plan
 
 
 def must_prove(plan: Plan, hosts: Sequence[str], own: str) -> bool:
@@ -15,9 +16,5 @@ def must_prove(plan: Plan, hosts: Sequence[str], own: str) -> bool:
     if plan.proof == "off":
         return False
     elsewhere = any(not is_same_host(host, own) for host in hosts)
-    launchers = {line.launcher for line in _launch_lines(plan)}
+    launchers = {line.launcher for line in launch_lines(plan)}
     return any(LAUNCHERS[name].starts_ranks and (elsewhere or LAUNCHERS[name].other_machines) for name in launchers)
-
-
-def _launch_lines(plan: Plan) -> list[LaunchPlan]:
-    return [*(stage.launch for stage in plan.stages if stage.launch.group is None), *(g.launch for g in plan.groups)]
