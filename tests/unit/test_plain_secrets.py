@@ -223,6 +223,17 @@ def test_files_of_a_stage_are_for_the_user_alone(tmp_path: Path, monkeypatch: py
     assert modes == {"d/t": 0o600, "c": 0o600, "tool": 0o700}
 
 
+def test_what_a_template_holds_is_in_no_record_of_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "deck").write_text(f"password = {PLANTED}\nout = ${{{{ run.dir }}}}\n")
+    (tmp_path / "p.yaml").write_text(HEAD + "share: group\nstages:\n  a: {command: [cat, deck], files: {deck: deck}}\n")
+    code, said = wf("run", "p.yaml", "--run-dir", "r")
+    assert code == 0, said
+    work = tmp_path / "r/stages/a/work/deck"
+    assert work.read_text() == f"password = {PLANTED}\nout = {tmp_path / 'r'}\n"
+    assert files_with(PLANTED, tmp_path, {tmp_path / "deck", work}) == ["r/stages/a/stdout.log"], "the program's own words"
+
+
 @pytest.mark.parametrize(
     ("line", "shown"),
     [

@@ -32,10 +32,13 @@ from workflow.run.run_names import find_run, full_name
 def plan() -> Plan:
     plan = chain("sst")
     config = f"<io path='{RUN_DIR}/streams/atoms'/> $${{{{ kept }}}}\n"
+    path = f"{RUN_DIR}/stages/md/work/deep/adios2.xml"
+    end = plan.stages[0].ends[0].model_copy(update={"config": path, "dialect": "adios2.xml"})
     md = plan.stages[0].model_copy(
         update={
             "parameters": {"grid": [4, 4], "log": f"{RUN_DIR}/out.log"},
-            "files": {f"{RUN_DIR}/stages/md/work/deep/adios2.xml": config},
+            "ends": [end],
+            "files": {path: config},
             "copies": {f"{RUN_DIR}/stages/md/work/tool": __file__},
         }
     )
@@ -56,6 +59,15 @@ def test_layout(plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert (work / "deep" / "adios2.xml").read_text() == f"<io path='{run_dir}/streams/atoms'/> ${{{{ kept }}}}\n"
     assert (work / "tool").read_bytes() == Path(__file__).read_bytes()
     assert not list(run_dir.rglob(".*")), "temporary files are left"
+
+
+def test_the_texts_of_the_users_own_files_are_in_the_work_directory_only(plan: Plan, tmp_path: Path) -> None:
+    md = plan.stages[0].model_copy(
+        update={"files": {**plan.stages[0].files, f"{RUN_DIR}/stages/md/work/deck": "user = me\n"}}
+    )
+    run_dir = create_run_dir(plan.model_copy(update={"stages": [md, *plan.stages[1:]]}), Source(), tmp_path / "run")
+    assert (run_dir / "stages/md/work/deck").read_text() == "user = me\n"
+    assert (run_dir / "plan.json").read_text() == plan.to_json()
 
 
 def test_stage_settings(plan: Plan, tmp_path: Path) -> None:

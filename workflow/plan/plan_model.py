@@ -175,7 +175,9 @@ class StagePlan(PlanPart):
         None, description="what it gets when the run is stopped before its allocation ends; None: only the stop file"
     )
     starts_after: list[str] = Field(default_factory=list, description="stages that must have succeeded first")
-    files: dict[str, str] = Field(default_factory=dict, description="absolute path → text to write")
+    files: dict[str, str] = Field(
+        default_factory=dict, description="absolute path → text to write; of a run without those of the user's `files:`"
+    )
     copies: dict[str, str] = Field(default_factory=dict, description="absolute path → file to copy there unchanged")
     added: Literal["pipe", "relay", "tap"] | None = Field(None, description="why wf added the stage; None: it did not")
     optional: bool = Field(False, description="whether the run succeeds without it: a tap, or the relay of taps only")

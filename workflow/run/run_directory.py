@@ -22,6 +22,7 @@ from workflow.launch.allocation import Allocation
 from workflow.plan.launch_requests import bound_by_wrapper
 from workflow.plan.placeholders import fill_all
 from workflow.plan.plan_model import Plan, StagePlan
+from workflow.plan.programs.config_dialects import FILES
 from workflow.plan.read_plan import read_plan
 from workflow.provenance.provenance_model import PROVENANCE_FILE, Provenance
 from workflow.replace_file import replace_file
@@ -201,7 +202,18 @@ def _fill(directory: Path, plan: Plan, source: PipelineText, provenance: Provena
     if provenance is not None:
         _write(directory / PROVENANCE_FILE, provenance.to_json().encode())
     # Last: a directory with a plan is whole.
-    _write(directory / PLAN_FILE, plan.to_json().encode())
+    _write(directory / PLAN_FILE, _kept_plan(plan).to_json().encode())
+
+
+def _kept_plan(plan: Plan) -> Plan:
+    """The plan without the user's own files, which have been written: they are not examined for secrets, and who may
+    read the plan need not be one who may read them."""
+    stages = []
+    for stage in plan.stages:
+        own = {end.config for end in stage.ends if end.dialect in FILES}
+        kept = {path: text for path, text in stage.files.items() if path in own}
+        stages.append(stage.model_copy(update={"files": kept}))
+    return plan.model_copy(update={"stages": stages})
 
 
 def _write_stage(directory: Path, stage: StagePlan, plan: Plan, *, stops_itself: bool) -> None:
