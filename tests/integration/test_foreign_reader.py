@@ -41,7 +41,8 @@ stages:
     env: {FIELD: "${{ streams.field.path }}", STOP: "${{ pipeline.dir }}/stop"}
     writes: {out: {io: out, config: adios2.xml}}
   other:
-    command: [PYTHON, "${{ pipeline.dir }}/reader.py", "${{ streams.field.path }}"]
+    # its environment says nothing of the run
+    command: [env, -u, WF_RUN_DIR, PYTHON, "${{ pipeline.dir }}/reader.py", "${{ streams.field.path }}"]
     reads: {in: {io: in}}
 streams:
   field: {from: one, to: other}

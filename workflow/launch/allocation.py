@@ -63,4 +63,4 @@ class Allocation:
         """What `to_json` has written. Raises ValueError, KeyError or TypeError for anything else."""
         record = read_json(text)
         hosts = tuple(from_fields(Host, host) for host in record["hosts"])
-        return from_fields(cls, {**record, "hosts": hosts, "notes": tuple(record["notes"]), "counts_threads": False})
+        return from_fields(cls, {**record, "hosts": hosts, "notes": tuple(record["notes"])})

@@ -9,6 +9,7 @@ from workflow.run.decided_events import RunCause
 from workflow.run.lease import Liveness, has_lease, read_lease
 from workflow.run.processes.process_reaper import write_verdict
 from workflow.run.run_brief import read_brief
+from workflow.run.verdict_reserve import release
 
 
 def write_late_verdict(
@@ -22,6 +23,7 @@ def write_late_verdict(
     if lives.alive or _is_renewed(run_dir, lives) or read_brief(run_dir).finished is not None:
         return False
     write_verdict(str(run_dir), state, exit_code, reason, time.time(), cause)
+    release(run_dir)
     return True
 
 

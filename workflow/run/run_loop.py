@@ -108,7 +108,7 @@ class RunLoop:
         self.prover = self.make_prover()
         self.rank_watch: RankWatch | None = None  # once the placement was proved
         self.cpu = CpuSchedule(len(plan.stages))
-        self.strangers = StrangerWatch(run_dir, plan)
+        self.strangers = StrangerWatch(plan)
         self.work = WorkWatch()
         self.stand_ins: dict[str, Path] = {}  # processes that read in place of failed taps, and their folders
         self.events: list[Event] = []
@@ -343,7 +343,7 @@ class RunLoop:
     def look_for_strangers(self, now: float) -> None:
         """Who is connected to a writer of a stream and is not of this run."""
         if (name := self.strangers.next_turn(now)) is not None and (pids := self.crew.pids_here(name)):
-            found = self.strangers.look(pids)
+            found = self.strangers.look(pids, self.crew.members)
             self.events += [StrangeReader(now, name, self.strangers.streams[name], who) for who in found]
 
     def take_end(self, now: float, stage: str, ending: Ending, since: float | None = None) -> None:

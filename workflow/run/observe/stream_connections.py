@@ -10,12 +10,11 @@ import math
 import os
 import pwd
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from workflow.formats.run_variables import RUN_VARIABLE
 from workflow.plan.plan_model import Plan
 
 PROC = Path("/proc")
@@ -46,8 +45,8 @@ class StrangerWatch:
     more addresses than its name tells.
     """
 
-    def __init__(self, run_dir: Path, plan: Plan) -> None:
-        self._run_dir, self._one_node = run_dir, plan.nodes == 1
+    def __init__(self, plan: Plan) -> None:
+        self._one_node = plan.nodes == 1
         self.streams: dict[str, list[str]] = {}  # writer → its streams of SST
         for stream in plan.streams:
             if stream.engine == "SST":
@@ -65,14 +64,17 @@ class StrangerWatch:
         self._turns.rotate(-1)
         return self._turns[0]
 
-    def look(self, pids: Iterable[int]) -> list[str]:
-        """The strangers that are connected to these processes: `10.0.0.5 port 40312`, or a process of this node."""
+    def look(self, pids: Iterable[int], members: Callable[[], Container[int]]) -> list[str]:
+        """The strangers that are connected to these processes: `10.0.0.5 port 40312`, or a process of this node.
+
+        `members` finds the processes of the run: it looks at all of the node, and is only called where one is met.
+        """
         its = sorted(pids)
         table = next(filter(None, (_table(pid) for pid in its)), [])
         sockets = {inode for pid in its for inode in _sockets(pid)}
         listening = {each.local[-4:] for each in table if each.state == _LISTENING and each.inode in sockets}
         ends = {(each.local, each.remote): each for each in table if each.state == _ESTABLISHED}
-        found, owners = [], _Owners()
+        found, owners = [], _Owners(members)
         for key, each in ends.items():
             if each.inode not in sockets or each.local[-4:] not in listening or key in self._known:
                 continue
@@ -92,7 +94,7 @@ class StrangerWatch:
         if other.uid != os.getuid():
             return f"a process of user {_user(other.uid)} on this node"
         pid = owners.process_with(other.inode)
-        if pid is None or pid == os.getpid() or _run_of(pid) == str(self._run_dir):
+        if pid is None or pid == os.getpid() or pid in owners.members:
             return ""
         return f"process {pid} of user {_user(other.uid)} on this node"
 
@@ -124,6 +126,14 @@ def _sockets(pid: int) -> Iterator[int]:
 class _Owners:
     """The processes of this node by their sockets: all are read once, and only where one is asked for."""
 
+    def __init__(self, members: Callable[[], Container[int]]) -> None:
+        self._find_members = members
+
+    @cached_property
+    def members(self) -> Container[int]:
+        """Those of the run."""
+        return self._find_members()
+
     @cached_property
     def _by_socket(self) -> dict[int, int]:
         pids = [int(name) for name in os.listdir(PROC) if name.isdigit()]  # noqa: PTH208
@@ -132,16 +142,6 @@ class _Owners:
     def process_with(self, inode: int) -> int | None:
         """The process that has a socket open; None where it is gone or cannot be examined."""
         return self._by_socket.get(inode)
-
-
-def _run_of(pid: int) -> str:
-    """The run directory of the run that has started a process; empty for others."""
-    try:
-        variables = (PROC / str(pid) / "environ").read_bytes().split(b"\0")
-    except OSError:
-        return ""
-    begin = f"{RUN_VARIABLE}=".encode()
-    return next((os.fsdecode(each[len(begin) :]) for each in variables if each.startswith(begin)), "")
 
 
 def _readable(address: str) -> str:

@@ -216,6 +216,10 @@ class Crew:
         pid = self._running[name][1].pid
         return [pid, *evpath_workaround.descendants(pid)]
 
+    def members(self) -> set[int]:
+        """The living processes of the run on this machine, also those that have emptied their environment."""
+        return process_reaper.find_members(str(self._run_dir), self._groups)
+
     def cpu_use(self, name: str) -> CpuUse | None:
         """CPU time of all processes of a stage up to now. None when it has ended, or cannot be seen: its ranks are on
         other nodes, or it shares its launch line with others."""
