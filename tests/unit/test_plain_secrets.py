@@ -55,6 +55,8 @@ PIPELINES = {
     "address in a variable": f"stages:\n  a: {{command: [env], env: {{SERVER: 'redis://:{PLANTED}@host'}}}}\n",
     "address without a scheme": f"stages:\n  a: {{command: [curl, --proxy, 'me:{PLANTED}@host:80']}}\n",
     "variable called secret": f"stages:\n  a: {{command: [env], env: {{secret: {PLANTED}}}}}\n",
+    "argument on a line of its own": f"stages:\n  a:\n    command:\n      - echo\n      - --password\n      - {PLANTED}\n",
+    "variable on the next line": f"stages:\n  a:\n    command: [env]\n    env:\n      API_TOKEN:\n        {PLANTED}\n",
     "parameter": f"stages:\n  a: {{component: ./own, with: {{api_key: {PLANTED}}}}}\n",
     "profile": "stages:\n  a: {command: [env]}\n"
     f"profiles:\n  p: {{stages: {{a: {{env: {{DB_PASSWORD: {PLANTED}}}}}}}}}\n",
@@ -86,11 +88,12 @@ def test_an_option_with_a_secret_is_refused_and_not_shown(tmp_path: Path, monkey
     ("part", "options"),
     [
         (f"matrix: {{stages.a.env.API_TOKEN: [{PLANTED}, other-one-here]}}\n", ()),
+        (f"matrix:\n  stages.a.env.API_TOKEN:\n    - {PLANTED}\n    - {PLANTED}\n", ()),
         (f"set: {{stages.a.env.API_TOKEN: {PLANTED}}}\n", ()),
         (f"set: {{stages.a.command: [env, --password, {PLANTED}]}}\n", ()),
         ("", ("--set", f"set.stages.a.env.API_TOKEN={PLANTED}")),
     ],
-    ids=["matrix", "set", "command", "option"],
+    ids=["matrix", "twice in a matrix", "set", "command", "option"],
 )
 def test_a_secret_in_a_campaign_is_refused_and_not_shown(
     part: str, options: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -102,6 +105,17 @@ def test_a_secret_in_a_campaign_is_refused_and_not_shown(
     code, output = wf("campaign", "run", "c.yaml", *options)
     assert code == 2 and "in clear" in output and PLANTED not in output
     assert not files_with(PLANTED, tmp_path, {file})
+
+
+def test_a_campaign_shows_no_secret_of_its_pipeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "p.yaml").write_text(HEAD + PIPELINES["argument on a line of its own"])
+    (tmp_path / "c.yaml").write_text(
+        "wf: 1\ncampaign: c\npipeline: p.yaml\nmatrix: {stages.a.env.X: [1, 2]}\nmetrics: {t: run.wall_s}\n"
+    )
+    code, output = wf("campaign", "run", "c.yaml")
+    assert code == 2 and "stages.a.command[2]: `--password` may be a secret" in output
+    assert "- <removed>" in output and PLANTED not in output
 
 
 def test_a_secret_in_a_site_file_is_refused(tmp_path: Path) -> None:

@@ -58,8 +58,9 @@ def load_campaign(path: str | os.PathLike[str], options: CampaignOptions = NO_OP
     overlaid = lay_options(root, options)
     spec, problems = _checked(overlaid.root)
     problems = [*overlaid.problems, *problems, *_other_scales(root, spec.scale if spec is not None else None)]
-    problems += [each for each in secret_problems(root) if each not in problems]
-    problems += [each for each in secret_problems(overlaid.root) if each not in problems]
+    secrets = [*secret_problems(root), *secret_problems(overlaid.root)]
+    # All others may quote one: a value that is given twice, those that a comparison may name.
+    problems = [each for each in secrets if each.is_secret] or [*problems, *secrets]
     if problems or spec is None:
         mistaken = _pipeline_given(root)
         raise SpecError(list(dict.fromkeys(problems)) if mistaken is None else [mistaken])
