@@ -107,6 +107,18 @@ def test_a_secret_in_a_campaign_is_refused_and_not_shown(
     assert not files_with(PLANTED, tmp_path, {file})
 
 
+def test_no_other_message_quotes_a_secret(tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "program.py").touch()
+    (tmp_path / "own" / "component.yaml").write_text(
+        "component: own\nsummary: own\nkind: sink\nparameters: {api_key: {type: int, default: 3, help: own}}\n"
+    )
+    (tmp_path / "p.yaml").write_text(HEAD + f"stages:\n  a: {{component: ./own, with: {{api_key: {PLANTED}}}}}\n")
+    with pytest.raises(SpecError, match="`api_key` may be a secret") as caught:
+        load_pipeline(tmp_path / "p.yaml")
+    assert PLANTED not in str(caught.value)
+
+
 def test_a_campaign_shows_no_secret_of_its_pipeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "p.yaml").write_text(HEAD + PIPELINES["argument on a line of its own"])
