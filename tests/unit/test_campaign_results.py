@@ -178,7 +178,7 @@ def test_too_many_comparisons_for_pairs_are_made_by_ranks() -> None:
     spec = spec_of(metrics=dict.fromkeys("abcd", "run.wall_s"))
     results = make_results(spec, schedule_of(), history_of())
     assert {each.test for each in results.comparisons} == {"ranks"}
-    assert results.comparisons[0].decision == "slower" and "p of Mann–Whitney" in method_text(results)
+    assert results.comparisons[0].decision == "slower" and "p of Mann–Whitney" in method_text(each.test for each in results.comparisons)
 
 
 def test_rates_of_a_file_and_of_a_stream_are_shown_and_get_no_verdict() -> None:
@@ -194,7 +194,7 @@ def test_rates_of_a_file_and_of_a_stream_are_shown_and_get_no_verdict() -> None:
     results = make_results(spec, schedule, history)
     rate, _, whole, _ = results.comparisons
     assert (rate.decision, rate.p, rate.reason) == ("undecided", None, UNLIKE) and rate.ratio == pytest.approx(0.5)
-    assert whole.decision == "slower" and count_comparisons(spec, trials) == results.tests == 2
+    assert whole.decision == "slower" and count_comparisons(spec, trials) == 2
     assert comparison_table(results).rows[0][-1] == "undecided: a file and a stream"
     ranks = spec_of(metrics={"rate": "streams.d.throughput"}, comparisons=[{"vary": "stages.s.ranks"}])
     assert [each.decision for each in make_results(ranks, schedule, history).comparisons] == ["faster", "faster"]
@@ -238,7 +238,7 @@ def test_keys_that_change_together_are_compared_as_one() -> None:
 def test_only_the_tests_that_were_made_are_counted() -> None:
     spec = spec_of(metrics={"time": "run.wall_s", "rate": "streams.d.throughput"})
     results = make_results(spec, schedule_of(), history_of())
-    assert len(results.comparisons) == 4 and results.tests == 2
+    assert len(results.comparisons) == 4
     page = make_page(results, make_pictures(results))
     assert "Median of the ratios within blocks; p of the sign test over the blocks, corrected for 2 comparisons" in page
     assert page.index("pictures/comparisons.svg") < page.index("<h2>Pictures") < page.index("pictures/time-values.svg")
@@ -256,7 +256,7 @@ def test_what_was_not_measured_in_turns_is_not_counted_as_a_test() -> None:
     assert (apart.decision, apart.reason, apart.in_turns) == ("undecided", NOT_IN_TURNS, False)
     assert (apart.test, apart.p, apart.corrected_p) == (None, None, None) and apart.ratio is not None
     assert beside.decision == "slower" and beside.corrected_p == beside.p == 2 / 2**8
-    assert results.tests == 1 and "corrected for 1 comparison (" in method_text(results)
+    assert "corrected for 1 comparison (" in method_text(each.test for each in results.comparisons)
     assert count_comparisons(spec_of(), schedule.trials) == 2, "the plan must not depend on what was measured"
 
 

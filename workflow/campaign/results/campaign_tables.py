@@ -16,6 +16,7 @@ from workflow.campaign.results.results_model import (
     TrialCount,
     TrialResult,
 )
+from workflow.campaign.statistics.significance import Test
 from workflow.campaign.statistics.verdicts import Decision
 from workflow.formatting import NOTHING, duration, moment, plural, rate, size, three_figures
 from workflow.report.show.text_table import (
@@ -145,11 +146,14 @@ def decision_text(decision: Decision, metric: MetricFacts, reason: str = "") -> 
     return "better" if decision == "faster" else "worse"
 
 
-def method_text(results: CampaignResults) -> str:
-    """What the ratios and p are: `median of the ratios within 10 blocks; p of the sign test, corrected for …`."""
-    count = plural(results.tests, "comparison")
-    tests = {each.test for each in results.comparisons if each.test is not None}
-    if tests == {"pairs"}:
+def method_text(tests: Iterable[Test | None]) -> str:
+    """What the ratios and p are: `median of the ratios within blocks; p of the sign test …, corrected for …`.
+
+    `tests`: of all comparisons that are shown together; None for what was not tested.
+    """
+    made = [each for each in tests if each is not None]
+    count = plural(len(made), "comparison")
+    if set(made) == {"pairs"}:
         text = "median of the ratios within blocks; p of the sign test over the blocks"
     else:
         text = "ratio of the medians; p of Mann–Whitney or, where it is larger, of Welch on logarithms"
