@@ -106,6 +106,38 @@ def test_a_version_that_is_worse_fails_the_gate(tmp_path: Path, wf: Wf) -> None:
     assert "holds the records of a gate" in wf("run", "gate-gate", code=2)
 
 
+def test_one_version_twice_is_said_before_anything_runs(tmp_path: Path, wf: Wf) -> None:
+    checkout(tmp_path, "old")
+    checkout(tmp_path, "new", factor=1.5)
+    same = "warning: both versions have the same content"
+    # Nothing runs in a folder that is no campaign's: what is printed was said before.
+    words = ("--dir", "old")
+    for more in (["old/campaign.yaml"], ["--new-set", "repetitions=9"], ["--old-python", sys.executable]):
+        said = wf("gate", "old/campaign.yaml", *more, *words, code=2)
+        assert same in said and "--new-set" in said and "is not a campaign's directory" in said
+    for more in (["new/campaign.yaml"], ["--new-set", "set.stages.one.env.FACTOR=2"]):
+        assert same not in wf("gate", "old/campaign.yaml", *more, *words, code=2)
+    assert not (tmp_path / "ran.txt").exists()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said", "hint"),
+    [
+        ("old/campaign.yaml", "new/campain.yaml", "new/campain.yaml: NEW: no such file", "`new/campaign.yaml`"),
+        ("old/else.yaml", "new/campaign.yaml", "old/else.yaml: OLD: no such file", "NEW is a campaign file; OLD is"),
+        ("old", "new/gone.yaml", "new/gone.yaml: NEW: no such file", "NEW is a campaign file; OLD is"),
+        ("old", "new/campaign.yaml", "old/new/campaign.yaml: OLD: no such file", "a file of the name of NEW"),
+        ("gone", "new/campaign.yaml", "gone: OLD: no such file", "NEW is a campaign file; OLD is"),
+        ("old", "new", "new: NEW: is a folder, not a campaign file", "new/FILE"),
+    ],
+)
+def test_the_file_that_is_missing_is_named(old: str, new: str, said: str, hint: str, tmp_path: Path, wf: Wf) -> None:
+    checkout(tmp_path, "old")
+    checkout(tmp_path, "new")
+    found = wf("gate", old, new, code=2)
+    assert said in found and hint in " ".join(found.split()) and "wf init" not in found
+
+
 def test_a_folder_stands_for_the_same_file_in_another_checkout(tmp_path: Path, wf: Wf) -> None:
     checkout(tmp_path, "new", factor=1.5, drift=0.001)
     (tmp_path / "base").mkdir()
