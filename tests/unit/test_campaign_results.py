@@ -178,7 +178,7 @@ def test_too_many_comparisons_for_pairs_are_made_by_ranks() -> None:
     spec = spec_of(metrics=dict.fromkeys("abcd", "run.wall_s"))
     results = make_results(spec, schedule_of(), history_of())
     assert {each.test for each in results.comparisons} == {"ranks"}
-    assert results.comparisons[0].decision == "slower" and "p of Mann–Whitney" in method_text(each.test for each in results.comparisons)
+    assert results.comparisons[0].decision == "slower" and "p of Mann–Whitney" in method_text(results.comparisons)
 
 
 def test_rates_of_a_file_and_of_a_stream_are_shown_and_get_no_verdict() -> None:
@@ -256,7 +256,7 @@ def test_what_was_not_measured_in_turns_is_not_counted_as_a_test() -> None:
     assert (apart.decision, apart.reason, apart.in_turns) == ("undecided", NOT_IN_TURNS, False)
     assert (apart.test, apart.p, apart.corrected_p) == (None, None, None) and apart.ratio is not None
     assert beside.decision == "slower" and beside.corrected_p == beside.p == 2 / 2**8
-    assert "corrected for 1 comparison (" in method_text(each.test for each in results.comparisons)
+    assert "corrected for 1 comparison (" in method_text(results.comparisons)
     assert count_comparisons(spec_of(), schedule.trials) == 2, "the plan must not depend on what was measured"
 
 

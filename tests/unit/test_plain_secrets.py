@@ -55,7 +55,7 @@ PIPELINES = {
     "address in a variable": f"stages:\n  a: {{command: [env], env: {{SERVER: 'redis://:{PLANTED}@host'}}}}\n",
     "address without a scheme": f"stages:\n  a: {{command: [curl, --proxy, 'me:{PLANTED}@host:80']}}\n",
     "variable called secret": f"stages:\n  a: {{command: [env], env: {{secret: {PLANTED}}}}}\n",
-    "argument on a line of its own": f"stages:\n  a:\n    command:\n      - echo\n      - --password\n      - {PLANTED}\n",
+    "argument on a line of its own": f"stages:\n  a:\n    command:\n    - echo\n    - --password\n    - {PLANTED}\n",
     "variable on the next line": f"stages:\n  a:\n    command: [env]\n    env:\n      API_TOKEN:\n        {PLANTED}\n",
     "parameter": f"stages:\n  a: {{component: ./own, with: {{api_key: {PLANTED}}}}}\n",
     "profile": "stages:\n  a: {command: [env]}\n"
@@ -257,7 +257,9 @@ def test_what_a_template_holds_is_in_no_record_of_the_run(tmp_path: Path, monkey
     assert code == 0, said
     work = tmp_path / "r/stages/a/work/deck"
     assert work.read_text() == f"password = {PLANTED}\nout = {tmp_path / 'r'}\n"
-    assert files_with(PLANTED, tmp_path, {tmp_path / "deck", work}) == ["r/stages/a/stdout.log"], "the program's own words"
+    assert files_with(PLANTED, tmp_path, {tmp_path / "deck", work}) == ["r/stages/a/stdout.log"], (
+        "the program's own words"
+    )
 
 
 @pytest.mark.parametrize(

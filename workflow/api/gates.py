@@ -78,8 +78,8 @@ def gate_campaign(
     from workflow.provenance.git_state import start_git_state
 
     # NEW first: where OLD is a folder, its file has the name of NEW's.
-    for version, name in ((new, "NEW"), (old, "OLD")):
-        _refuse_no_file(Path(version.file), name)
+    for given, name in ((new, "NEW"), (old, "OLD")):
+        _refuse_no_file(Path(given.file), name)
     sides = [_plan_version(each, profiles, site) for each in (old, new)]
     before, after = (planned for planned, _ in sides)
     measured = _with_metrics(after, metrics, tolerance)

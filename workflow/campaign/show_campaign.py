@@ -246,8 +246,7 @@ def show_results(results: CampaignResults, wide: bool = False) -> None:
         say(console, f"\n{metric.name} ({metric.of}, {metric.better} is better)", "bold")
         draw_table(console, metric_table(results, metric))
     if results.comparisons:
-        method = method_text(each.test for each in results.comparisons)
-        say(console, f"\ncomparisons: {method}", "bold", wrap=True)
+        say(console, f"\ncomparisons: {method_text(results.comparisons)}", "bold", wrap=True)
         draw_table(console, comparison_table(results))
     show_messages(to_notes(results.notes), console)
 

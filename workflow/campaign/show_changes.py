@@ -34,8 +34,7 @@ def show_changes(changes: CampaignChanges, wide: bool = False) -> None:
         tolerance = f"tolerance {metric.threshold * 100:g} %"
         say(console, f"\n{metric.name} ({metric.of}, {metric.better} is better, {tolerance})", "bold")
         draw_table(console, changes_table(changes, metric))
-    method = method_text(each.test for each in changes.changes)
-    say(console, f"\nratios are new ÷ base: {method}", "dim", wrap=True)
+    say(console, f"\nratios are new ÷ base: {method_text(changes.changes)}", "dim", wrap=True)
     if changes.unmatched:
         draw_table(console, unmatched_table(changes))
     alone = unmatched_metrics_text(changes)

@@ -84,9 +84,7 @@ def _of_words(root: Node, path: KeyPath, words: Sequence[object], allowed: Colle
             if not is_secret_name(name) or {name, option} & set(allowed):
                 continue
             if is_literal(value):
-                yield _in_clear(
-                    root, (*path, index), f"`{option}` may be a secret, and is in clear", _shell_hint(name)
-                )
+                yield _in_clear(root, (*path, index), f"`{option}` may be a secret, and is in clear", _shell_hint(name))
                 break
             if option.startswith("-") and _REFERENCE.match(value):
                 text = f"`{option}` has a secret as an argument, which every process list of its node shows"

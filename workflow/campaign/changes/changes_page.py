@@ -54,7 +54,7 @@ def make_changes_page(changes: CampaignChanges, picture: ResultsPicture | None) 
         changes=changes,
         differences=difference_table(changes),
         metrics=[(metric, changes_table(changes, metric)) for metric in changes.metrics],
-        method=method_text(each.test for each in changes.changes),
+        method=method_text(changes.changes),
         unmatched=unmatched_table(changes),
         unmatched_metrics=unmatched_metrics_text(changes),
         regressed=list(faults(changes, strict=False)),

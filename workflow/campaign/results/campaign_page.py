@@ -55,7 +55,7 @@ def make_page(results: CampaignResults, pictures: list[ResultsPicture], shown: T
         key_facts=[fact for fact in facts if fact.value],
         metrics=[(metric, metric_table(results, metric)) for metric in results.metrics],
         comparisons=comparison_table(results),
-        method=method_text(each.test for each in results.comparisons),
+        method=method_text(results.comparisons),
         trials=status_table(status),
         ratios=[each for each in drawn if each[0].name == COMPARISONS],
         pictures=[each for each in drawn if each[0].name != COMPARISONS],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from workflow.campaign.file.trials import short_names, value_text
 from workflow.campaign.planning.planned_trials import PlannedCampaign, ReadyTrial, RefusedTrial
@@ -146,14 +146,25 @@ def decision_text(decision: Decision, metric: MetricFacts, reason: str = "") -> 
     return "better" if decision == "faster" else "worse"
 
 
-def method_text(tests: Iterable[Test | None]) -> str:
+class Tested(Protocol):
+    """A comparison: of two trials of a campaign, or of one trial of two."""
+
+    @property
+    def test(self) -> Test | None:
+        """None: it was not tested."""
+
+    @property
+    def p(self) -> float | None:
+        """Before the correction."""
+
+
+def method_text(compared: Sequence[Tested]) -> str:
     """What the ratios and p are: `median of the ratios within blocks; p of the sign test …, corrected for …`.
 
-    `tests`: of all comparisons that are shown together; None for what was not tested.
+    `compared`: all whose p-values were corrected together.
     """
-    made = [each for each in tests if each is not None]
-    count = plural(len(made), "comparison")
-    if set(made) == {"pairs"}:
+    count = plural(sum(each.p is not None for each in compared), "comparison")
+    if {each.test for each in compared if each.test is not None} == {"pairs"}:
         text = "median of the ratios within blocks; p of the sign test over the blocks"
     else:
         text = "ratio of the medians; p of Mann–Whitney or, where it is larger, of Welch on logarithms"
