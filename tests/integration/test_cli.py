@@ -219,6 +219,16 @@ def test_doctor_finds_adios2(tmp_path: Path) -> None:
     assert "tcp" in findings["SST transports"]["detail"]
 
 
+def test_a_current_directory_that_was_removed(tmp_path: Path) -> None:
+    (tmp_path / "gone").mkdir()
+    command = 'rmdir "$PWD" && exec "$0" -m workflow.cli runs'
+    done = subprocess.run(
+        ["sh", "-c", command, sys.executable], cwd=tmp_path / "gone", capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 2
+    assert done.stderr == "error: the current directory has been removed\n  change to another one: `cd`\n"
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_script(shell: str, tmp_path: Path) -> None:
     assert "_WF_COMPLETE" in wf("completion", shell, cwd=tmp_path).stdout

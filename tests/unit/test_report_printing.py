@@ -231,7 +231,7 @@ def test_the_steps_of_each_stream_are_said_and_of_many_streams_their_range(
         (["written", "read"], "20 B"),
         (["written", "at_least"], "at least 20 B"),
         (["written", "unknown"], "at least 10 B (not known of b)"),
-        (["unknown"] * 5, "at least 0 B (not known of a, b, c and others)"),
+        (["unknown"] * 5, "size not known of a, b, c and others"),
     ],
 )
 def test_a_total_says_what_is_missing(tmp_path: Path, kinds: list[str], text: str) -> None:

@@ -39,6 +39,10 @@ def wf() -> None:
 
     Start with `wf init my-first`, then `wf run my-first/pipeline.yaml`. `wf VERB --help` describes each verb.
     """
+    try:
+        os.getcwd()  # noqa: PTH109 - pathlib costs its import
+    except FileNotFoundError:
+        raise WfError("the current directory has been removed", "change to another one: `cd`") from None
 
 
 @click.command()

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from workflow.compare.compare_runs import incomplete_notes
-from workflow.compare.data_files import HDF5_SUFFIXES, find_data, is_data
+from workflow.compare.data_files import BP_SUFFIXES, HDF5_SUFFIXES, find_data, is_data
 from workflow.crate.archive_contents import RECORDS
 from workflow.errors import RunError, WfError
 from workflow.formats.step_files import newest_step_file
@@ -58,6 +58,8 @@ def find_files(given: Path, scratch: Path) -> LookedAt:
     if given.is_dir() and not is_run(str(given)):
         plan = _read_plan(_records(given))
         return _without_open_files(given, LookedAt(_name(given), _some_data(given), plan=plan), scratch)
+    if given.suffix in (*BP_SUFFIXES, *HDF5_SUFFIXES) and not is_run(str(given)):
+        raise RunError(f"there is no file {shortened(str(given))}", HINT)
     run = find_run(given)
     notes = list(incomplete_notes(given, run))
     return _without_open_files(run, LookedAt(run.name, _some_data(run), notes, _read_plan(run)), scratch)

@@ -81,7 +81,7 @@ def _cause(plan: StagePlan, end: EndPlan) -> str:
         return f"it does not use its generated options ({config})"
     declared = declared_ios(plan)
     if end.io in declared:
-        return f"it does not read {config}"
+        return f'it does not read {config}: pass that name to ADIOS2, `adios2.Adios("{config}")`'
     if declared:
         return f"{_declaration(plan, declared)}, and {config} configures the IO {end.io}"
     return f"it does not read {config}, or its IO is not called {end.io}"
