@@ -12,7 +12,7 @@ from workflow.errors import RunError
 from workflow.formats.json_lines import read_json_lines
 from workflow.formats.metrics_lines import check_metrics_version, end_of, read_progress
 from workflow.formats.sides import EndOfStream, Side
-from workflow.formats.versions import NewerVersionError
+from workflow.formats.versions import OtherVersionError
 
 
 @dataclass(slots=True)
@@ -91,7 +91,7 @@ def read_metrics(path: Path) -> StageMetrics:
         try:
             check_metrics_version(record, path)
             _add(metrics, record)
-        except NewerVersionError as error:
+        except OtherVersionError as error:
             raise RunError(str(error)) from error
         except (KeyError, TypeError, ValueError, OverflowError):
             metrics.unreadable += 1
