@@ -10,8 +10,8 @@ import pytest
 
 from workflow.errors import RunError
 from workflow.run.decided_events import RunFinished, StageFailed
-from workflow.run.events import RunStarted, StageExited, StreamClosed, StreamProgress, Tick
-from workflow.run.events_file import EVENTS_VERSION, KINDS, EventLog, from_record, read_events, to_line
+from workflow.run.events import EVENTS_VERSION, RunStarted, StageExited, StreamClosed, StreamProgress, Tick
+from workflow.run.events_file import KINDS, EventLog, from_record, read_events, to_line
 from workflow.run.run_directory import has_started
 
 
