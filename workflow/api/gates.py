@@ -102,8 +102,8 @@ def gate_campaign(
     git = {folder: start_git_state(folder)() for folder in folders}
     common = circumstances(folders[1], sys.argv)
     around = Surroundings(sides[1][1].allocation, machines, make_plan, common, git)
-    outcome = run_planned(planned, where, around, remeasure=True, show=show, say=say)
-    if outcome.interrupted or not outcome.status.complete:
+    outcome = run_planned(planned, where, around, remeasure=True, failed_anew=True, show=show, say=say)
+    if outcome.interrupted or outcome.left or not outcome.status.complete:
         return outcome, None
     try:
         results = make_results(planned.spec, read_schedule(where), read_history(where))

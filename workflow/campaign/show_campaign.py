@@ -118,8 +118,8 @@ def _kind(warmup: bool) -> str:
     return "warm-up" if warmup else "repetition"
 
 
-def show_end(outcome: CampaignOutcome) -> None:
-    """The last lines of `wf campaign run`."""
+def show_end(outcome: CampaignOutcome, *, gate: bool = False) -> None:
+    """The last lines of `wf campaign run`, and of a gate that cannot compare."""
     status = outcome.status
     console = make_output(stderr=status.exit_code != EXIT_OK)
     failed = _counts(status)[1]
@@ -134,8 +134,8 @@ def show_end(outcome: CampaignOutcome) -> None:
     elif outcome.left:
         more = "; raise it, and the same command goes on" if "budget" in outcome.left_because else ""
         say(console, f"{plural(outcome.left, 'run')} left: {outcome.left_because}{more}")
-    elif failed:
-        say(console, "`--failed` runs again what failed")
+    if failed and not outcome.interrupted and (gate or not outcome.left):
+        say(console, "the same command runs again what failed" if gate else "`--failed` runs again what failed")
     goes_on = outcome.left and (outcome.interrupted or not _counts(status)[0])
     say(console, f"  next: wf campaign {'run' if goes_on else 'report'} {where}")
 
