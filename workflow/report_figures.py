@@ -80,6 +80,11 @@ class FigureName(NamedTuple):
         return Figure("", "less") if self.is_own else fields_of(self.section)[self.field]
 
     @property
+    def is_known(self) -> bool:
+        """Whether there is such a field."""
+        return self.is_own or self.field in fields_of(self.section)
+
+    @property
     def is_own(self) -> bool:
         """Whether the program of the stage measured it."""
         return self.section == "stages" and self.field.startswith(OWN)

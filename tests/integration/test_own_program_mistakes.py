@@ -51,7 +51,10 @@ def failed(folder: Path, program: str, *options: str) -> Report:
     [
         (WITHOUT_CONFIGURATION, "it does not read adios2.xml, or its IO is not called SimulationOutput"),
         (OTHER_IO, "sim.py declares the IO Output, and adios2.xml configures the IO SimulationOutput"),
-        (CONFIGURATION_FORGOTTEN, 'it does not read adios2.xml: pass that name to ADIOS2, `adios2.Adios("adios2.xml")`'),
+        (
+            CONFIGURATION_FORGOTTEN,
+            'it does not read adios2.xml: pass that name to ADIOS2, `adios2.Adios("adios2.xml")`',
+        ),
     ],
 )
 @pytest.mark.parametrize("steps", [3, 10**9])

@@ -62,7 +62,15 @@ def closed(stream: str, side: str, steps: int, t: float) -> Record:
 
 
 def begun(*names: str) -> list[Record]:
-    run = {"event": "run_started", "t": START, "run": "fan", "plan_version": 1, "pid": 1, "host": "node1"}
+    run = {
+        "event": "run_started",
+        "events_version": 3,
+        "t": START,
+        "run": "fan",
+        "plan_version": 1,
+        "pid": 1,
+        "host": "node1",
+    }
     return [run, *({"event": "stage_started", "t": START, "stage": name, "pid": 9} for name in names)]
 
 

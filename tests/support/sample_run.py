@@ -82,6 +82,7 @@ class Recorder:
         self.lines: list[Record] = [
             {
                 "kind": "start",
+                "metrics_version": 2,
                 "t": start,
                 "stage": stage,
                 "ranks": 1,
@@ -148,7 +149,15 @@ def make_events(
     """The supervisor's view of these metrics."""
     ends = {stage: lines[-1]["t"] + 0.1 for stage, lines in metrics.items()}
     events: list[Record] = [
-        {"event": "run_started", "t": START, "run": "sample", "plan_version": 1, "pid": 1, "host": "node1"}
+        {
+            "event": "run_started",
+            "events_version": 3,
+            "t": START,
+            "run": "sample",
+            "plan_version": 1,
+            "pid": 1,
+            "host": "node1",
+        }
     ]
     for number, stage in enumerate(metrics):
         events.append({"event": "stage_started", "t": START + 0.1, "stage": stage, "pid": 100 + number})

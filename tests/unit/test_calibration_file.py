@@ -30,10 +30,14 @@ def test_it_is_beside_the_users_sites(tmp_path: Path, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     ("text", "message", "hint"),
     [
-        ('{"calibration_version": 2}', "calibration_version is 2, this wf reads versions up to 1", "--new"),
+        ('{"calibration_version": 2}', "calibration_version is 2, and this wf reads version 1", "--new"),
         ("{", "it is not JSON", "wf calibrate --site mine"),
         ("[]", "it is not a calibration", "wf calibrate --site mine"),
-        ('{"site": "mine", "memry": 3}', "memry: Extra inputs are not permitted", "wf calibrate --site mine"),
+        (
+            '{"calibration_version": 1, "site": "mine", "memry": 3}',
+            "memry: Extra inputs are not permitted",
+            "wf calibrate --site mine",
+        ),
     ],
 )
 def test_a_file_that_cannot_be_used(tmp_path: Path, text: str, message: str, hint: str) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
+import math
 import os
 from pathlib import Path
 
 import pytest
 
-from workflow.campaign.ledger import LEDGER_FILE, Attempt, Ledger, OpenAttempt, RepetitionId, read_history
+from workflow.campaign.ledger import LEDGER_FILE, Attempt, Ledger, OpenAttempt, RepetitionId, TrialContent, read_history
 from workflow.errors import RunError
 
 FIRST, SECOND = RepetitionId("abc", 1), RepetitionId("abc", 2)
@@ -38,6 +40,17 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     assert history.open == {(SECOND, 1): OpenAttempt("run-2", 1, 1e9)}
     assert history.succeeded(FIRST) and not history.succeeded(SECOND)
     assert (history.spent_s, history.spent_node_s) == (2.0, 6.0)
+
+
+def test_large_figures_and_infinite_values_are_read_again(tmp_path: Path) -> None:
+    """A density of 1e25 per cubic metre is no damage."""
+    measured = dataclasses.replace(attempt(), figures={"stages.sim.figures.density": 1e25, "run.wall_s": -1e300})
+    content = TrialContent({"stages.sim.with.limit": math.inf}, {}, [], {}, [])
+    with Ledger(tmp_path) as ledger:
+        ledger.note_trial("abc", content)
+        ledger.end(FIRST, measured)
+    history = read_history(tmp_path)
+    assert (history.ended, history.contents, history.unreadable) == ({FIRST: measured}, {"abc": content}, 0)
 
 
 def test_warm_up_and_measurement_are_different_repetitions(tmp_path: Path) -> None:

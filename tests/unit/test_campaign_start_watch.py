@@ -16,7 +16,7 @@ LATE = 100 + ANSWER_S
 
 def begun(folder: Path, *events: str, visibility_s: float = 0.0) -> StartedAttempt:
     """A repetition on two nodes that began at 100, with its supervisor on n1, and what its run has recorded."""
-    first = {"event": "run_started", "t": 100.5, "host": "n1", "visibility_s": visibility_s}
+    first = {"event": "run_started", "events_version": 3, "t": 100.5, "host": "n1", "visibility_s": visibility_s}
     lines = [first, {"event": "allocation_received", "t": 100.5}, *({"event": name, "t": 101.0} for name in events)]
     (folder / "events.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     return StartedAttempt(folder, 1, 2, 100.0)

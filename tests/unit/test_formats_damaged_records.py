@@ -8,13 +8,19 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.sample_run import make_plan
 from workflow.campaign.ledger import LEDGER_FILE, Ledger, OpenAttempt, RepetitionId, read_history
 from workflow.errors import RunError
+from workflow.forecast.forecast_model import FORECAST_FILE, Forecast
 from workflow.formats.json_lines import Tail, read_json_lines
 from workflow.formats.lease_file import LEASE_FILE
 from workflow.formats.read_json import read_json
 from workflow.formats.typed_fields import from_fields
 from workflow.plan.read_plan import read_plan
+from workflow.report.read.forecast_file import read_forecast
+from workflow.report.read.metrics_file import read_metrics
+from workflow.report_figures import to_figure_name
+from workflow.run import follow
 from workflow.run.events import StageExited, StreamProgress
 from workflow.run.events_file import from_record
 from workflow.run.lease import Lease, read_lease
@@ -149,3 +155,55 @@ def test_a_full_disk_under_the_ledger_is_a_message(tmp_path: Path, monkeypatch: 
         with pytest.raises(RunError, match=r"cannot write .*ledger.jsonl: No space left on device\n  make room there"):
             ledger.begin(RepetitionId("k", 1), OpenAttempt("k-r01", 1, 1.0))
         monkeypatch.undo()
+
+
+@pytest.mark.parametrize("key", ["t", "wait_s", "io_s"])
+def test_a_time_that_is_no_number_is_counted(key: str, tmp_path: Path) -> None:
+    step = {"kind": "step", "stream": "a", "side": "read", "step": 0, "t": 1.0, "bytes": 8} | dict.fromkeys(
+        ("wait_s", "io_s", "compute_s"), 0.1
+    )
+    (tmp_path / "metrics.jsonl").write_text(json.dumps(step) + "\n" + json.dumps(step | {key: float("nan")}) + "\n")
+    metrics = read_metrics(tmp_path / "metrics.jsonl")
+    assert (len(metrics.steps), metrics.unreadable) == (1, 1)
+
+
+def test_a_stage_on_no_node_is_no_plan() -> None:
+    data = make_plan().model_dump(mode="json")
+    data["stages"][0]["placement"]["nodes"] = []
+    with pytest.raises(RunError, match=r"placement\.nodes"):
+        read_plan(json.dumps(data), "plan.json")
+
+
+@pytest.mark.parametrize("foreign", ["stages", "streams"])
+def test_a_forecast_of_another_plan_is_left_out(foreign: str, tmp_path: Path) -> None:
+    plan, one = make_plan(), {"median": 1.0, "low": 1.0, "high": 1.0}
+    names = {"stages": plan.stages[0].name, "streams": plan.streams[0].name}
+    for other in ({}, {foreign: "nobody"}):
+        its = names | other
+        record = {
+            "site": "here", "calibrated": "today", "groups": [], "missing": [],
+            "stages": [
+                {"name": its["stages"], "terms": [], "work": one, "cpu": None, "complete": True, "step": one,
+                 "steps_per_step": 1.0}
+            ],
+            "streams": [
+                {"name": its["streams"], "bytes": None, "throughput": None, "capacity": None, "queue_memory": None}
+            ],
+        }  # fmt: skip
+        (tmp_path / FORECAST_FILE).write_text(Forecast.model_validate(record).to_json())
+        assert (read_forecast(tmp_path, plan) is None) == bool(other)
+
+
+def test_a_run_whose_lease_cannot_be_read_is_not_followed_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follow, "GUARD_S", 0.0)
+    monkeypatch.setattr(follow, "SILENCE_S", 0.0)
+    (tmp_path / LEASE_FILE).write_text("{}\n{}\n")
+    assert len(list(follow.follow(tmp_path, make_plan()))) == 1
+
+
+def test_a_figure_that_there_is_not_is_known_as_that() -> None:
+    known, unknown = (to_figure_name(f"run.{field}") for field in ("wall_s", "wall\x7fs"))
+    assert known is not None and unknown is not None
+    assert (known.is_known, unknown.is_known) == (True, False)

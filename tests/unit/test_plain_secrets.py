@@ -49,6 +49,7 @@ PIPELINES = {
     "variable": f"stages:\n  a: {{command: [env], env: {{API_TOKEN: {PLANTED}}}}}\n",
     "argument": f"stages:\n  a: {{command: [echo, --password, {PLANTED}]}}\n",
     "argument with =": f"stages:\n  a: {{command: [echo, --password={PLANTED}]}}\n",
+    "stage called files": f"stages:\n  files: {{command: [env], env: {{API_TOKEN: {PLANTED}}}}}\n",
     "line of a shell": f"stages:\n  a: {{command: [sh, -c, 'API_TOKEN={PLANTED} env']}}\n",
     "option in a shell": f"stages:\n  a: {{command: [sh, -c, 'echo --password {PLANTED} on']}}\n",
     "address": f"stages:\n  a: {{command: [echo, 'https://me:{PLANTED}@host/x']}}\n",
@@ -128,6 +129,29 @@ def test_a_campaign_shows_no_secret_of_its_pipeline(tmp_path: Path, monkeypatch:
     code, output = wf("campaign", "run", "c.yaml")
     assert code == 2 and "stages.a.command[2]: `--password` may be a secret" in output
     assert "- <removed>" in output and PLANTED not in output
+
+
+def test_a_campaign_varies_what_its_pipeline_says_to_be_no_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "p.yaml").write_text(HEAD + "not_secret: [SORT_KEY]\nstages:\n  a: {command: [env]}\n")
+    (tmp_path / "c.yaml").write_text(
+        "wf: 1\ncampaign: c\npipeline: p.yaml\nmatrix: {stages.a.env.SORT_KEY: [density, energy]}\n"
+        "metrics: {t: run.wall_s}\nrepetitions: 1\n"
+    )
+    code, output = wf("campaign", "plan", "c.yaml")
+    assert code == 0, output
+
+
+def test_the_ledger_of_a_campaign_holds_no_text_of_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "deck").write_text(f"password = {PLANTED}\n")
+    (tmp_path / "p.yaml").write_text(HEAD + "stages:\n  a: {command: ['true'], files: {deck: deck}}\n")
+    (tmp_path / "c.yaml").write_text("wf: 1\ncampaign: c\npipeline: p.yaml\nmetrics: {t: run.wall_s}\nrepetitions: 1\n")
+    code, output = wf("campaign", "run", "c.yaml", "-q")
+    assert code == 0, output
+    assert not files_with(PLANTED, tmp_path, {tmp_path / "deck"})
 
 
 def test_a_secret_in_a_site_file_is_refused(tmp_path: Path) -> None:
@@ -257,9 +281,8 @@ def test_what_a_template_holds_is_in_no_record_of_the_run(tmp_path: Path, monkey
     assert code == 0, said
     work = tmp_path / "r/stages/a/work/deck"
     assert work.read_text() == f"password = {PLANTED}\nout = {tmp_path / 'r'}\n"
-    assert files_with(PLANTED, tmp_path, {tmp_path / "deck", work}) == ["r/stages/a/stdout.log"], (
-        "the program's own words"
-    )
+    found = files_with(PLANTED, tmp_path, {tmp_path / "deck", work})
+    assert found == ["r/stages/a/stdout.log"], "the program's own words"
 
 
 @pytest.mark.parametrize(

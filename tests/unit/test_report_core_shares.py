@@ -42,7 +42,7 @@ def test_a_stage_without_a_core_limits_the_run_because_the_machine_was_busy(tmp_
 
 def test_more_ranks_than_cores_are_named_as_the_cause(tmp_path: Path) -> None:
     assert shortages(records(tmp_path, ready=0.66, cores=2)) == [
-        "md had a core for 30 % of the time and waited for one for 66 %: its node has 2 cores for 4 ranks"
+        "md had a core for 30 % of the time and waited for one for 66 %: its node has 2 cores, and its stages want 4"
     ]
 
 

@@ -130,7 +130,7 @@ def test_an_open_that_never_returned_is_not_computing(tmp_path: Path) -> None:
     last = {"md": START + 10, "saxs": START + 10, "keep": START + 10}
     metrics: dict[str, list[Record]] = {
         stage: [
-            {"kind": "start", "t": START + 0.5, "stage": stage, "ranks": 1, "adios2": "2.12.1"},
+            {"kind": "start", "metrics_version": 2, "t": START + 0.5, "stage": stage, "ranks": 1, "adios2": "2.12.1"},
             {"kind": "end", "t": t, "compute_s": 9.4},
         ]
         for stage, t in last.items()

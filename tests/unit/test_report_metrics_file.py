@@ -26,7 +26,8 @@ def test_a_missing_file_holds_nothing(tmp_path: Path) -> None:
 def test_records_are_sorted_by_kind(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     path.write_text(
-        '{"kind": "start", "t": 10, "stage": "saxs", "ranks": 2, "adios2": "2.12.1", "mpi": false, "parallel": false}\n'
+        '{"kind": "start", "metrics_version": 2, "t": 10, "stage": "saxs", "ranks": 2, "adios2": "2.12.1",'
+        ' "mpi": false, "parallel": false}\n'
         '{"kind": "open", "t": 11, "stream": "atoms", "side": "read", "engine": "SST", "seconds": 0.75}\n'
         + STEP
         + '{"kind": "of a later version", "t": 12.6}\n'
@@ -74,7 +75,7 @@ def test_broken_lines_are_counted(tmp_path: Path) -> None:
 def test_a_file_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     path.write_text('{"kind": "start", "metrics_version": 3, "t": 10, "stage": "saxs", "ranks": 2}\n' + STEP)
-    with pytest.raises(RunError, match=r"metrics.jsonl: metrics_version is 3, this wf reads versions up to 2"):
+    with pytest.raises(RunError, match=r"metrics.jsonl: metrics_version is 3, and this wf reads version 2"):
         read_metrics(path)
 
 

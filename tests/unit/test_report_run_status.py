@@ -29,7 +29,15 @@ def write_started(run_dir: Path, t: float, lease: Lease | None, stage_pid: int =
     """A run that was started at `t`, by the supervisor with this lease."""
     who = lease or Lease("n1", 1, 0)
     events = [
-        {"event": "run_started", "t": t, "run": "sample", "plan_version": 1, "pid": who.pid, "host": who.host},
+        {
+            "event": "run_started",
+            "events_version": 3,
+            "t": t,
+            "run": "sample",
+            "plan_version": 1,
+            "pid": who.pid,
+            "host": who.host,
+        },
     ]
     if stage_pid:
         events.append({"event": "stage_started", "t": t, "stage": "md", "pid": stage_pid})

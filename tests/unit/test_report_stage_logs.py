@@ -23,7 +23,14 @@ SST = "Param -   QueueLimit=2\nWriter is using Minimum Connection Communication 
 @pytest.fixture
 def run_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A run of this very process that goes on, with a lot of steps."""
-    begin = {"event": "run_started", "t": time.time(), "run": "sample", "plan_version": 1, "pid": os.getpid()}
+    begin = {
+        "event": "run_started",
+        "events_version": 3,
+        "t": time.time(),
+        "run": "sample",
+        "plan_version": 1,
+        "pid": os.getpid(),
+    }
     events = [begin | {"host": socket.gethostname()}]
     run_dir = write_run(tmp_path / "run", make_plan(), events, simulate(5000, 0.05, 0.05, 0.01))
     monkeypatch.setattr(lease, "BEAT_S", 0.1)

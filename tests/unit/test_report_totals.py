@@ -80,7 +80,7 @@ def test_of_two_opens_that_hang_the_first_counts(tmp_path: Path, ended: float | 
         *([event("stage_exited", ended, stage="md", code=1, signal=None)] if ended else []),
         event("stage_exited", 12, stage="keep", code=1, signal=None),
     ]  # fmt: skip
-    start = {"kind": "start", "t": START, "stage": "md", "ranks": 1, "adios2": "2.12.1"}
+    start = {"kind": "start", "metrics_version": 2, "t": START, "stage": "md", "ranks": 1, "adios2": "2.12.1"}
     md = make_report(records_of(tmp_path, fan(), {"md": [start]}, events)).stage("md")
     assert md.open_s == pytest.approx(7 if ended else 10)
     both = [*events[:2], event("stream_opened", 6, stream="atoms", stage="md", side="write"), *events[2:]]
@@ -169,7 +169,7 @@ def test_an_open_that_hangs_for_a_moment_takes_a_moment(tmp_path: Path) -> None:
         event("stream_offered", 2, stream="atoms", stage="md"),
         event("stage_exited", 2.5, stage="md", code=1, signal=None),
     ]
-    start = {"kind": "start", "t": START, "stage": "md", "ranks": 1, "adios2": "2.12.1"}
+    start = {"kind": "start", "metrics_version": 2, "t": START, "stage": "md", "ranks": 1, "adios2": "2.12.1"}
     assert make_report(records_of(tmp_path, fan(), {"md": [start]}, seen)).stage("md").open_s == 0.5
 
 

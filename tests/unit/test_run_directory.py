@@ -232,7 +232,7 @@ def test_plan_of_a_newer_version_is_refused(plan: Plan, tmp_path: Path) -> None:
     run_dir = create_run_dir(plan, Source(), tmp_path / "run")
     newer = {**json.loads((run_dir / "plan.json").read_text()), "plan_version": 4}
     (run_dir / "plan.json").write_text(json.dumps(newer))
-    with pytest.raises(RunError, match="plan_version is 4, this wf reads versions up to 3\n  use the wf that wrote it"):
+    with pytest.raises(RunError, match="plan_version is 4, and this wf reads version 3\n  use the wf that wrote it"):
         read_filled_plan(run_dir)
 
 

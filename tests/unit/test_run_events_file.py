@@ -10,8 +10,8 @@ import pytest
 
 from workflow.errors import RunError
 from workflow.run.decided_events import RunFinished, StageFailed
-from workflow.run.events import RunStarted, StageExited, StreamClosed, StreamProgress, Tick
-from workflow.run.events_file import EVENTS_VERSION, KINDS, EventLog, from_record, read_events, to_line
+from workflow.run.events import EVENTS_VERSION, RunStarted, StageExited, StreamClosed, StreamProgress, Tick
+from workflow.run.events_file import KINDS, EventLog, from_record, read_events, to_line
 from workflow.run.run_directory import has_started
 
 
@@ -95,7 +95,7 @@ def test_events_that_cannot_be_written_are_reported_once(tmp_path: Path) -> None
 def test_events_of_a_newer_version_are_refused(tmp_path: Path) -> None:
     started = RunStarted(0.0, "run", 1, 1, "here", events_version=EVENTS_VERSION + 1)
     (tmp_path / "events.jsonl").write_text(to_line(started))
-    with pytest.raises(RunError, match=r"events.jsonl: events_version is 4, this wf reads versions up to 3"):
+    with pytest.raises(RunError, match=r"events.jsonl: events_version is 4, and this wf reads version 3"):
         list(read_events(tmp_path))
 
 

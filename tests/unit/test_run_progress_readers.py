@@ -50,7 +50,7 @@ def test_metrics(tmp_path: Path) -> None:
     assert follower.poll(1) == []
     opened = {"kind": "open", "t": 1.5, "stream": "atoms", "side": "read", "engine": "SST", "seconds": 1}
     begins = {"kind": "opening", "t": 1.2, "stream": "atoms", "side": "read"}
-    append(file, {"kind": "start", "t": 1.0}, begins, opened, step(0, 2), step(1, 3))
+    append(file, {"kind": "start", "t": 1.0, "metrics_version": 2}, begins, opened, step(0, 2), step(1, 3))
     with file.open("a") as half:
         half.write('{"kind": "step", ')
     assert follower.poll(4) == [
@@ -145,7 +145,7 @@ def test_records_of_a_newer_version_are_left_alone(tmp_path: Path) -> None:
     append(tmp_path / "metrics.jsonl", {"kind": "start", "t": 1, "metrics_version": 3}, step(0, 2))
     (lost,) = follower.poll(3)
     assert isinstance(lost, RecordsLost)
-    assert "metrics_version is 3, this wf reads versions up to 2" in lost.text
+    assert "metrics_version is 3, and this wf reads version 2" in lost.text
     append(tmp_path / "metrics.jsonl", step(1, 4))
     assert follower.poll(5) == []
 

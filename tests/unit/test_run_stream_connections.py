@@ -17,6 +17,7 @@ from workflow.formats.run_variables import RUN_VARIABLE
 from workflow.run.events import StageStarted, StrangeReader
 from workflow.run.observe import stream_connections
 from workflow.run.observe.stream_connections import StrangerWatch
+from workflow.run.processes.process_reaper import find_members
 from workflow.run.state import initial_state
 from workflow.run.state_reducer import apply
 from workflow.run.verdict.stall_detection import present_warnings
@@ -49,12 +50,12 @@ def program(text: str, *words: str, run: Path | None = None) -> Iterator[tuple[s
 
 @pytest.mark.parametrize("own", [True, False], ids=["of the run", "of another one"])
 def test_a_process_of_this_node(own: bool, tmp_path: Path) -> None:
-    watch = StrangerWatch(tmp_path, make_plan())
+    watch = StrangerWatch(make_plan())
     with program(LISTEN, run=tmp_path) as (writer, port):
         other_run = tmp_path if own else tmp_path / "other"
         with program(CONNECT, port, run=other_run) as (reader, said):
             assert said == "connected" and writer.stdout is not None and writer.stdout.readline() == "admitted\n"
-            found = [watch.look([writer.pid]) for _ in range(3)]
+            found = [watch.look([writer.pid], lambda: find_members(str(tmp_path))) for _ in range(3)]
     text = f"process {reader.pid} of user {pwd.getpwuid(os.getuid()).pw_name} on this node"
     assert found == ([[], [], []] if own else [[], [text], []])
 
@@ -77,20 +78,20 @@ def test_another_address(nodes: int, strangers: list[str], tmp_path: Path, monke
     for number, inode in enumerate((70, 71, 72)):
         (folder / "fd" / str(number)).symlink_to(f"socket:[{inode}]")
     monkeypatch.setattr(stream_connections, "PROC", tmp_path)
-    watch = StrangerWatch(tmp_path, make_plan().model_copy(update={"nodes": nodes}))
-    assert [watch.look([41]) for _ in range(3)] == [[], strangers, []]
+    watch = StrangerWatch(make_plan().model_copy(update={"nodes": nodes}))
+    assert [watch.look([41], set) for _ in range(3)] == [[], strangers, []]
 
 
-def test_one_writer_is_looked_at_a_time(tmp_path: Path) -> None:
-    watch = StrangerWatch(tmp_path, make_plan())
+def test_one_writer_is_looked_at_a_time() -> None:
+    watch = StrangerWatch(make_plan())
     turns = [watch.next_turn(now) for now in (0.0, 1.0, 2.0, 4.0)]
     assert turns[1] is None and set(turns) - {None} == set(watch.streams)
-    assert StrangerWatch(tmp_path, make_plan(engine="BP5")).next_turn(0.0) is None
+    assert StrangerWatch(make_plan(engine="BP5")).next_turn(0.0) is None
 
 
 def test_wait_diagnosis_and_status_name_it() -> None:
     plan = make_plan()
-    state, (writer, *_) = initial_state(plan), StrangerWatch(Path(), plan).streams
+    state, (writer, *_) = initial_state(plan), StrangerWatch(plan).streams
     events = [StageStarted(1.0, writer, 5), StrangeReader(2.0, writer, ["field"], "10.0.0.5 port 40272")]
     for event in events:
         state = apply(state, event)

@@ -98,7 +98,10 @@ def test_an_end_of_the_plan_can_be_read(tmp_path: Path) -> None:
     file = tmp_path / "stage.json"
     parameters = {"grid": [1, 2]}
     ends = [plan.model_dump()]
-    text = {"stage": "saxs", "component": "x", "ranks": 2, "run_dir": "/run", "parameters": parameters, "metrics": None}
+    text = {
+        "stage_file_version": 2, "stage": "saxs", "component": "x", "ranks": 2, "run_dir": "/run",
+        "parameters": parameters, "metrics": None,
+    }  # fmt: skip
     file.write_text(json.dumps({**text, "ends": ends}))
     settings = read_settings(file)
     assert (settings.stage, settings.ranks, settings.parameters, settings.by_hand) == ("saxs", 2, parameters, False)
@@ -111,7 +114,7 @@ def test_settings_of_a_newer_version_are_refused(tmp_path: Path) -> None:
     file.write_text(
         to_json(StageSettings(stage="saxs", ranks=1)).replace('"stage_file_version": 2', '"stage_file_version": 3')
     )
-    with pytest.raises(StageError, match=r"stage.json: stage_file_version is 3, this wf reads versions up to 2"):
+    with pytest.raises(StageError, match=r"stage.json: stage_file_version is 3, and this wf reads version 2"):
         read_settings(file)
 
 

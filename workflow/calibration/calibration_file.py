@@ -11,7 +11,7 @@ from workflow.calibration.calibration_folder import find_calibration
 from workflow.errors import WfError
 from workflow.forecast.calibration_model import CALIBRATION_VERSION, VERSION_KEY, Calibration
 from workflow.formats.read_json import read_json
-from workflow.formats.versions import NewerVersionError, check_version
+from workflow.formats.versions import OtherVersionError, check_version
 from workflow.formatting import plural
 from workflow.replace_file import replace_file
 
@@ -35,7 +35,7 @@ def read_calibration(file: Path) -> Calibration:
             raise WfError(f"{file}: it is not a calibration", again)
         check_version(data, VERSION_KEY, CALIBRATION_VERSION, file)
         return Calibration.model_validate(data)
-    except NewerVersionError as error:
+    except OtherVersionError as error:
         message, _, hint = str(error).partition("; ")
         raise WfError(message, f"{hint}, or measure again: `wf calibrate --site {file.stem} --new`") from error
     except ValidationError as error:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PROC_STAT = Path("/proc/stat")
-# Of the first line of /proc/stat (man 5 proc): user, nice, system, irq, softirq and steal, not idle and iowait. The
-# time of guests is in that of user and nice.
+# Of the lines of /proc/stat for each CPU (man 5 proc): user, nice, system, irq, softirq and steal, not idle and iowait.
+# The time of guests is in that of user and nice.
 _BUSY = (0, 1, 2, 5, 6, 7)
 # A shorter time holds too few ticks of 10 ms.
 SAMPLE_S = 1.0
@@ -17,7 +17,8 @@ SAMPLE_S = 1.0
 
 @dataclass(frozen=True)
 class CpuTimes:
-    """CPU seconds up to a moment: of all programs, and of this process with its children that have ended."""
+    """CPU seconds up to a moment: of all programs on the CPUs that this process may use, and of this process with its
+    children that have ended."""
 
     t: float
     all_s: float
@@ -27,9 +28,11 @@ class CpuTimes:
 def cpu_times() -> CpuTimes | None:
     """Up to now; None where the system does not tell."""
     try:
-        ticks = PROC_STAT.read_text().splitlines()[0].split()[1:]
-        busy = sum(int(ticks[place]) for place in _BUSY)
-    except (OSError, ValueError, IndexError):
+        own_cpus = {f"cpu{number}" for number in os.sched_getaffinity(0)}
+        lines = [line.split() for line in PROC_STAT.read_text().splitlines()]
+        times = [line[1:] for line in lines if line and line[0] in own_cpus]
+        busy = sum(int(ticks[place]) for ticks in times for place in _BUSY)
+    except (OSError, ValueError, IndexError, AttributeError):
         return None
     own = os.times()
     own_s = own.user + own.system + own.children_user + own.children_system

@@ -148,7 +148,7 @@ def read_history(directory: Path) -> History:
         RunError: a newer version of wf has written it.
     """
     history = History()
-    lines = read_json_lines(directory / LEDGER_FILE)
+    lines = read_json_lines(directory / LEDGER_FILE, infinity=True)  # a value that was varied may be infinite
     history.unreadable = lines.unreadable
     for record in lines.records:
         try:
@@ -200,7 +200,7 @@ class Ledger:
 
     def __init__(self, directory: Path) -> None:
         self._path = path = directory / LEDGER_FILE
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

@@ -24,8 +24,6 @@ steps since it was opened last, steps_before, bytes, wait_s, io_s, compute_s of 
 waits (true: the program is inside a call on this end that returns only when the other end has acted: it opens the
 stream, asks for the next step, or writes one into a queue that may be full) and check, which is equal to steps except
 in a line that is half written.
-
-Version 2 has the version, `steps`, `lost` and `progress.jsonl`; version 1 has a `step` line for each step.
 """
 
 from __future__ import annotations
@@ -53,7 +51,7 @@ def interval_s(elapsed_s: float) -> float:
 
 
 def check_metrics_version(record: dict[str, Any], file: object) -> None:
-    """Raises NewerVersionError for a `start` line of a newer version; other lines have none."""
+    """Raises OtherVersionError for a `start` line of another version; other lines have none."""
     if record.get("kind") == "start":
         check_version(record, VERSION_KEY, METRICS_VERSION, file)
 

@@ -1,7 +1,7 @@
 """The two files in a stage's folder between the run and `launch.mpmd_wrapper`, which starts each rank of the stage.
 
 `launch.json`: what to start. The run writes it, the wrapper reads it. `exits.jsonl`: how each rank ended. The wrapper
-appends to it, the run follows it. A `launch.json` without a version is one of version 1.
+appends to it, the run follows it.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def read_start(folder: Path) -> RankStart:
     path = folder / LAUNCH_FILE
     data: dict[str, Any] = read_json(path.read_bytes())
     check_version(data, _VERSION_KEY, LAUNCH_FILE_VERSION, path)
-    return RankStart(**{name: data[name] for name in RankStart._fields if name != "secrets" or name in data})
+    return RankStart(**{name: data[name] for name in RankStart._fields})
 
 
 def note_started(folder: Path, pid: int) -> None:

@@ -1,7 +1,4 @@
-"""`stage.json`: what a stage program has to know about the run. The run writes it, `workflow.stage` reads it.
-
-Version 2 has a version; version 1 is the same without.
-"""
+"""`stage.json`: what a stage program has to know about the run. The run writes it, `workflow.stage` reads it."""
 
 from __future__ import annotations
 
@@ -86,7 +83,7 @@ def read_stage_file(path: Path) -> StageSettings:
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: the file is not a stage file, or of a newer version.
+        ValueError: the file is not a stage file, or of another version.
     """
     data = read_json(path.read_bytes())
     if not isinstance(data, dict):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 import types
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -61,13 +62,18 @@ def _check(hint: Any) -> Check:
     return _SIMPLE[hint]
 
 
-def _is_number(value: Any) -> bool:
+def _is_integer(value: Any) -> bool:
     # Beyond 2^64 it is damage, and may be too large for what is done with it.
-    return type(value) in (int, float) and abs(value) < 2**64
+    return type(value) is int and abs(value) < 2**64
+
+
+def _is_number(value: Any) -> bool:
+    # What a program measures may be a density of 1e25 per cubic metre.
+    return _is_integer(value) or (type(value) is float and math.isfinite(value))
 
 
 _SIMPLE: dict[Any, Check] = {
-    int: lambda value: type(value) is int and abs(value) < 2**64,
+    int: _is_integer,
     float: _is_number,
     str: lambda value: isinstance(value, str),
     bool: lambda value: isinstance(value, bool),

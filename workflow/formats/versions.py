@@ -1,4 +1,4 @@
-"""Versions of the files of a run: each file states its own, and a reader refuses one that is newer than the reader."""
+"""Versions of the files of a run: each file states its own, and a reader takes those of its own version only."""
 
 from __future__ import annotations
 
@@ -6,19 +6,17 @@ from collections.abc import Mapping
 from typing import Any
 
 
-class NewerVersionError(ValueError):
-    """A file was written by a newer wf than the one that reads it."""
+class OtherVersionError(ValueError):
+    """A file was written by another version of wf than the one that reads it."""
 
 
-def check_version(record: Mapping[str, Any], key: str, known: int, file: object) -> int:
-    """The version that `record` states under `key`; a record without one is of version 1, from before versions.
+def check_version(record: Mapping[str, Any], key: str, known: int, file: object) -> None:
+    """Refuse a record that does not state the version `known` under `key`.
 
     Raises:
-        NewerVersionError: the version is above `known`.
+        OtherVersionError: it states another one, or none.
     """
-    version = record.get(key, 1)
-    if not isinstance(version, int) or version > known:
-        raise NewerVersionError(
-            f"{file}: {key} is {version}, this wf reads versions up to {known}; use the wf that wrote it"
-        )
-    return version
+    version = record.get(key)
+    if version != known:
+        stated = f"{key} is {version}" if key in record else f"it has no {key}"
+        raise OtherVersionError(f"{file}: {stated}, and this wf reads version {known}; use the wf that wrote it")

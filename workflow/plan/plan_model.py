@@ -97,7 +97,7 @@ class EndPlan(PlanPart):
 class Placement(PlanPart):
     """Where a stage's ranks run. Size does not depend on the number of ranks."""
 
-    nodes: list[tuple[int, int]] = Field(description="node index ranges, half open")
+    nodes: list[tuple[int, int]] = Field(min_length=1, description="node index ranges, half open")
     ranks_per_node: int
     cores: list[int] = Field(
         description="cores on each of these nodes, as the site numbers them: those of rank 0 of the node first, then "

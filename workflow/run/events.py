@@ -15,6 +15,10 @@ Trouble = Literal["failed", "timeout", "misplaced", "other"]
 Fault = Literal["misdirected", "unreachable"]
 
 
+# Of `events.jsonl`, stated by its first event.
+EVENTS_VERSION = 3
+
+
 @dataclass(frozen=True)
 class Event:
     """Base of all events. `stored` is False for those that only drive the lifecycle."""
@@ -31,7 +35,7 @@ class RunStarted(Event):
     plan_version: int
     pid: int
     host: str
-    events_version: int = 1
+    events_version: int = EVENTS_VERSION
     # All times of events are the monotonic clock plus this: a wall clock that is set later changes none of them.
     clock_offset_s: float = 0.0
     # How long records of a stage on another node may take to become visible to the supervisor.

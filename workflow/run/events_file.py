@@ -14,16 +14,12 @@ from workflow.formats.json_lines import LineWriter, to_record
 from workflow.formats.metrics_lines import interval_s
 from workflow.formats.sides import Side
 from workflow.formats.typed_fields import from_fields
-from workflow.formats.versions import NewerVersionError, check_version
+from workflow.formats.versions import OtherVersionError, check_version
 from workflow.run.decided_events import RunFinished
-from workflow.run.events import Event, RecordsLost, RunStarted, StreamClosed, StreamProgress
+from workflow.run.events import EVENTS_VERSION, Event, RecordsLost, RunStarted, StreamClosed, StreamProgress
 from workflow.run.verdict_reserve import fill, release, reserve, reserved_record
 
 EVENTS_FILE = "events.jsonl"
-# Version 3 has the CPU time of stages (`stage_cpu`, and `cpu_s` of `stage_exited`), and the calls in which stages wait
-# (`stream_waiting`). Version 2 states its version, and has less and less progress; version 1 has two lines of an end a
-# second.
-EVENTS_VERSION = 3
 # The longest interval between two lines of progress of one end: so old may its counts in the file be.
 LONGEST_INTERVAL_S = 150.0
 # In Unix seconds, the year 5138: a later one is damage.
@@ -86,7 +82,7 @@ def reserved_verdict(run_dir: Path) -> RunFinished | None:
 
 
 def to_events(records: Iterable[dict[str, Any]], path: Path) -> Iterator[Event]:
-    """The events of these records of a file. Raises RunError when they are of a newer version."""
+    """The events of these records of a file. Raises RunError when they are of another version."""
     for record in records:
         if record.get("event") == NAMES[RunStarted]:
             _check_events_version(record, path)
@@ -96,10 +92,10 @@ def to_events(records: Iterable[dict[str, Any]], path: Path) -> Iterator[Event]:
 
 
 def _check_events_version(record: dict[str, Any], path: Path) -> None:
-    """Raises RunError when `run_started` states a newer version."""
+    """Raises RunError when `run_started` states another version."""
     try:
         check_version(record, "events_version", EVENTS_VERSION, path)
-    except NewerVersionError as error:
+    except OtherVersionError as error:
         raise RunError(str(error)) from error
 
 
@@ -135,11 +131,9 @@ class EventLog:
             return
         self._t = event.t
         self._began = self._began or event.t
-        if isinstance(event, RunStarted):
-            event = dataclasses.replace(event, events_version=EVENTS_VERSION)
-        elif isinstance(event, StreamProgress) and self._is_early(event):
+        if isinstance(event, StreamProgress) and self._is_early(event):
             return
-        elif isinstance(event, StreamClosed):
+        if isinstance(event, StreamClosed):
             self._held.pop((event.stream, event.stage, event.side), None)
         elif isinstance(event, RunFinished):
             self._finished = True

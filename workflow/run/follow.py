@@ -7,10 +7,11 @@ from collections.abc import Generator
 from pathlib import Path
 
 from workflow.formats.json_lines import Tail
+from workflow.formats.lease_file import SILENCE_S
 from workflow.plan.plan_model import Plan
 from workflow.run.events import Tick
 from workflow.run.events_file import EVENTS_FILE, reserved_verdict, to_events
-from workflow.run.lease import LeaseWatch
+from workflow.run.lease import LeaseWatch, has_lease
 from workflow.run.state import RunState, initial_state
 from workflow.run.state_reducer import fold
 
@@ -38,7 +39,9 @@ def follow(run_dir: Path, plan: Plan) -> Generator[RunState, None, None]:
         if now - looked >= LEASE_LOOK_S:
             looked, lives = now, watch.look(now)
         # Asked before the events are read: what a supervisor wrote before it died is then read in the last round.
-        died = None if lives.alive or lives.lease is None else died or now
+        # A lease that cannot be read for so long is damaged, and nobody renews it.
+        awaited = lives.lease is None and (lives.silent_s < SILENCE_S or not has_lease(run_dir))
+        died = None if lives.alive or awaited else died or now
         events = list(to_events(tail.records(fresh=True), tail.path))
         if not events and died is not None and (verdict := reserved_verdict(run_dir)) is not None:
             events = [verdict]

@@ -32,11 +32,11 @@ _NOT_ONE = "; if it is no secret: `not_secret: [{name}]` at the top of the pipel
 
 def secret_problems(root: Node, not_secret: Collection[str] = ()) -> Iterator[Problem]:
     """What is a secret in clear, at its place; warnings on secrets that a process list would show."""
-    allowed = {*not_secret, *_allowed(root)}
+    allowed = {*not_secret, *not_secrets(root)}
     for path, node in walk(root):
         if _parts(path)[-1:] == ["command"] and isinstance(node.value, list):
             yield from _of_words(root, path, [each.value for each in node.value], allowed)
-        if not isinstance(node.value, str) or "files" in path or path[:1] == (NOT_SECRET,):
+        if not isinstance(node.value, str) or _is_file(path) or path[:1] == (NOT_SECRET,):
             continue
         if address_password(node.value):
             yield _in_clear(root, path, "an address with a password in clear", _HINT.format(name="ADDRESS"))
@@ -52,9 +52,16 @@ def is_literal(value: str) -> bool:
     return bool(plain) and not any(each.fullmatch(plain) for each in (_NUMBER, _PATH)) and not _REFERENCE.match(value)
 
 
-def _allowed(root: Node) -> set[str]:
+def not_secrets(root: Node) -> set[str]:
+    """The names that only look like those of secrets, as the file lists them."""
     listed = root.child(NOT_SECRET)
     return {str(each.value) for each in (listed.children.values() if listed is not None else ())}
+
+
+def _is_file(path: KeyPath) -> bool:
+    """Whether this is below `files:` of a stage: the program reads it itself."""
+    parts = _parts(path)
+    return "stages" in parts and parts[parts.index("stages") + 2 :][:1] == ["files"]
 
 
 def _parts(path: KeyPath) -> list[str]:

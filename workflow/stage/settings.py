@@ -9,7 +9,7 @@ from typing import Any
 
 from workflow.formats.sides import Side
 from workflow.formats.stage_file import StageSettings, StreamEnd, read_stage_file
-from workflow.formats.versions import NewerVersionError
+from workflow.formats.versions import OtherVersionError
 from workflow.stage.stage_errors import StageError
 
 _ENGINE_OF_SUFFIX = {".bp": "BP5", ".bp5": "BP5", ".bp4": "BP4", ".h5": "HDF5", ".hdf5": "HDF5"}
@@ -42,7 +42,7 @@ def read_settings(path: Path) -> StageSettings:
     """The `stage.json` that a run wrote. Raises StageError when it cannot be read."""
     try:
         return read_stage_file(path)
-    except NewerVersionError as error:
+    except OtherVersionError as error:
         raise StageError(str(error)) from error
     except (OSError, ValueError) as error:
         raise StageError(f"WF_STAGE names {path}, which cannot be read ({error}); unset it to run by hand") from error

@@ -163,10 +163,10 @@ class _JobLoop:
         self.running.remove(each)
         brief = read_brief(each.start.run_dir)
         wall_s = brief.t - brief.started.t if brief.t is not None and brief.started is not None else 0.0
+        # Its job may have waited for hours: whether trials were measured in turns is judged by when they ran.
+        start = each.start if brief.started is None else replace(each.start, t=brief.started.t)
         never_came = not each.job.job and not has_lease(each.start.run_dir)
-        attempt = counted_attempt(
-            to_attempt(each.start, max(0.0, wall_s)), cancelled=each.cancelled, never_came=never_came
-        )
+        attempt = counted_attempt(to_attempt(start, max(0.0, wall_s)), cancelled=each.cancelled, never_came=never_came)
         self.place.end(self.planned, each.identity, attempt)
         if each.index is None:
             self.how.say(f"{attempt.run}, a job of a trial that is no part of the campaign any more: {attempt.state}")

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from workflow.campaign.file.campaign_overlay import NO_OPTIONS, CampaignOptions, lay_options, lay_scale, scale_names
 from workflow.campaign.file.campaign_spec import CampaignSpec
-from workflow.errors import Problem, SpecError
+from workflow.errors import Problem, SpecError, WfError
 from workflow.report_figures import WITH_BASELINE, FigureName, fields_of, to_figure_name
 from workflow.spec.config_dirs import is_path
-from workflow.spec.plain_secrets import secret_problems
+from workflow.spec.plain_secrets import not_secrets, secret_problems
 from workflow.spec.suggest import did_you_mean, listing
 from workflow.spec.validation_messages import problem_at, shown, validated
 from workflow.spec.yaml_tree.node import KeyPath, Node, plain
@@ -58,13 +58,24 @@ def load_campaign(path: str | os.PathLike[str], options: CampaignOptions = NO_OP
     overlaid = lay_options(root, options)
     spec, problems = _checked(overlaid.root)
     problems = [*overlaid.problems, *problems, *_other_scales(root, spec.scale if spec is not None else None)]
-    secrets = [*secret_problems(root), *secret_problems(overlaid.root)]
+    pipeline = overlaid.root.child("pipeline")
+    name = pipeline.value if pipeline is not None else None
+    listed = _not_secrets(file.parent / name) if isinstance(name, str) else set[str]()
+    secrets = [*secret_problems(root, listed), *secret_problems(overlaid.root, listed)]
     # All others may quote one: a value that is given twice, those that a comparison may name.
     problems = [each for each in secrets if each.is_secret] or [*problems, *secrets]
     if problems or spec is None:
         mistaken = _pipeline_given(root)
         raise SpecError(list(dict.fromkeys(problems)) if mistaken is None else [mistaken])
     return Campaign(spec, file.absolute(), text, overlaid.root, options)
+
+
+def _not_secrets(pipeline: Path) -> set[str]:
+    """What the pipeline says to be no secret; that it cannot be read is said when it is loaded."""
+    try:
+        return not_secrets(read_yaml(pipeline, str(pipeline))[0])
+    except WfError:
+        return set()
 
 
 def _checked(root: Node) -> tuple[CampaignSpec | None, list[Problem]]:

@@ -59,6 +59,10 @@ def trial_content(
         {name: part for name, part in stage.items() if name not in _LEFT_OUT_OF_STAGES} for stage in kept["stages"]
     ]
     data = _without_places(kept, sums, _places(loaded))
+    for stage in data["stages"]:
+        # The ledger is not to hold what `files:` may have: passwords.
+        texts = stage["files"].items()
+        stage["files"] = {path: f"sha256:{hashlib.sha256(text.encode()).hexdigest()}" for path, text in texts}
     once = {_identity(path): sums[str(path)] for path in files}
     others = {_identity(Path(each.python)): each.versions for each in versions_of_stages(examined.programs)}
     return TrialContent(parameters, data, sorted(once.values()), key_versions(), list(others.values()))

@@ -15,6 +15,8 @@ from workflow.spec.suggest import shortened
 MOST_NAMED = 3
 """Changes of one trial that a message names."""
 SUM_LENGTH = 12
+# Characters: a text that is longer is cut, and what is kept of it before the first difference.
+_LONG, _BEFORE = 40, 8
 _FILE = re.compile(r"<(?P<name>.+) (?P<sum>[0-9a-f]{64}|missing|unreadable)>")
 _GONE = "their values are not in the file any more"
 _NOT_RECORDED = "what they depend on was not recorded by the wf that ran them"
@@ -112,6 +114,10 @@ def _value_changes(begin: str, old: Mapping[str, Any], new: Mapping[str, Any]) -
     for name in dict.fromkeys([*old, *new]):
         was, now = (_text(side[name]) if name in side else "none" for side in (old, new))
         if was != now:
+            # What is equal at the beginning is left out of long texts: it would hide the difference.
+            same = next((at for at, (one, other) in enumerate(zip(was, now, strict=False)) if one != other), 0)
+            cut = same - _BEFORE if max(len(was), len(now)) > _LONG and same > _BEFORE else 0
+            was, now = (f"…{text[cut:]}" if cut else text for text in (was, now))
             yield f"{begin}{name}: {shortened(was)} → {shortened(now)}"
 
 

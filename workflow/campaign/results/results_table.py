@@ -47,7 +47,7 @@ def table_rows(
         head: list[Cell] = [each.trial.key, each.trial.is_baseline, *values, each.number, each.warmup]
         for text, value in each.figures.items():
             figure = to_figure_name(text)
-            if figure is not None:
+            if figure is not None and figure.is_known:
                 part = figure.section.removesuffix("s")
                 metric = named.get(text)
                 name, unit = ("", figure.figure.unit) if metric is None else (metric.name, metric.unit)

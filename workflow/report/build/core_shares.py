@@ -54,14 +54,18 @@ def shortages(records: Records) -> list[str]:
 
 
 def _why(name: str, records: Records, start: float, end: float) -> str:
-    """More ranks on a node of the stage than the node has cores, or the work of others."""
-    ranks = 0
+    """Stages beside it that want more cores than the node has, or the work of others."""
+    wanted = 0
     for node in range(*records.plan.stage(name).placement.nodes[0]):
         beside = [each for each in records.plan.stages if records.state.runs_on(each.name, node)]
         beside = [each for each in beside if _ran(records.state.stages[each.name], start, end)]
-        ranks = max(ranks, sum(each.placement.ranks_per_node * each.placement.cores_per_rank for each in beside))
+        wanted = max(wanted, sum(each.placement.ranks_per_node * each.placement.cores_per_rank for each in beside))
     cores = records.plan.node.cores
-    return f"its node has {plural(cores, 'core')} for {ranks} ranks" if ranks > cores else "the machine was busy"
+    return (
+        f"its node has {plural(cores, 'core')}, and its stages want {wanted}"
+        if wanted > cores
+        else "the machine was busy"
+    )
 
 
 def _ran(stage: StageState, start: float, end: float) -> bool:

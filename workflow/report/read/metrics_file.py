@@ -12,7 +12,7 @@ from workflow.errors import RunError
 from workflow.formats.json_lines import read_json_lines
 from workflow.formats.metrics_lines import check_metrics_version, end_of, read_progress
 from workflow.formats.sides import EndOfStream, Side
-from workflow.formats.versions import NewerVersionError
+from workflow.formats.versions import OtherVersionError
 
 
 @dataclass(slots=True)
@@ -91,7 +91,7 @@ def read_metrics(path: Path) -> StageMetrics:
         try:
             check_metrics_version(record, path)
             _add(metrics, record)
-        except NewerVersionError as error:
+        except OtherVersionError as error:
             raise RunError(str(error)) from error
         except (KeyError, TypeError, ValueError, OverflowError):
             metrics.unreadable += 1
@@ -110,16 +110,16 @@ def _add(metrics: StageMetrics, record: dict[str, Any]) -> None:
         case "opening":
             metrics._reopened[end_of(record)] = len(metrics.of(*end_of(record)))
         case "open":
-            metrics.opened[end_of(record)] = (float(record["t"]), float(record["seconds"]))
+            metrics.opened[end_of(record)] = (_number(record["t"]), _number(record["seconds"]))
         case "step":
             _add_step(metrics, _to_step(record))
         case "steps":
             step = _to_step(record)
-            step.count, step.since = int(record["count"]), float(record["since"])
+            step.count, step.since = int(record["count"]), _number(record["since"])
             _add_step(metrics, step)
         case "close":
             metrics.closed[end_of(record)] = CloseRecord(
-                float(record["t"]), int(record["steps"]), bool(record["complete"]), str(record.get("error", ""))
+                _number(record["t"]), int(record["steps"]), bool(record["complete"]), str(record.get("error", ""))
             )
             # Ranks that read in parallel add up in the end what they have read.
             sizes = iter(record.get("bytes", []))
@@ -134,15 +134,15 @@ def _add(metrics: StageMetrics, record: dict[str, Any]) -> None:
         case "lost":
             metrics.lost += int(record["lines"])
         case "end":
-            metrics.compute_after_s = float(record.get("compute_s", 0.0))
-            metrics.ended = float(record["t"])
+            metrics.compute_after_s = _number(record.get("compute_s", 0.0))
+            metrics.ended = _number(record["t"])
 
 
 def _to_step(record: dict[str, Any]) -> StepRecord:
     stream, side = end_of(record)
-    wait_s, io_s, compute_s = (float(record[key]) for key in ("wait_s", "io_s", "compute_s"))
+    wait_s, io_s, compute_s = (_number(record[key]) for key in ("wait_s", "io_s", "compute_s"))
     nbytes = None if record["bytes"] is None else int(record["bytes"])
-    return StepRecord(stream, side, int(record["step"]), float(record["t"]), nbytes, wait_s, io_s, compute_s)
+    return StepRecord(stream, side, int(record["step"]), _number(record["t"]), nbytes, wait_s, io_s, compute_s)
 
 
 def _add_step(metrics: StageMetrics, step: StepRecord) -> None:
@@ -159,13 +159,23 @@ def _add_rest(metrics: StageMetrics, total: dict[str, Any]) -> None:
         sizes = [step.bytes for step in known if step.bytes is not None]
         complete = len(sizes) == len(known) and total["bytes"] is not None
         wait_s, io_s, compute_s = (
-            max(0.0, float(total[key]) - sum(getattr(step, key) for step in known))
+            max(0.0, _number(total[key]) - sum(getattr(step, key) for step in known))
             for key in ("wait_s", "io_s", "compute_s")
         )
-        since = known[-1].t if known else metrics.opened.get((stream, side), (float(total["t"]), 0.0))[0]
+        since = known[-1].t if known else metrics.opened.get((stream, side), (_number(total["t"]), 0.0))[0]
         nbytes = int(total["bytes"]) - sum(sizes) if complete else None
-        last, t = int(total["steps"]) - 1, float(total["t"])
+        last, t = int(total["steps"]) - 1, _number(total["t"])
         step = StepRecord(stream, side, last, t, nbytes, wait_s, io_s, compute_s, count, since)
         _add_step(metrics, step)
     if total["complete"] is not None and (stream, side) not in metrics.closed:
-        metrics.closed[stream, side] = CloseRecord(float(total["t"]), int(total["steps"]), bool(total["complete"]), "")
+        metrics.closed[stream, side] = CloseRecord(
+            _number(total["t"]), int(total["steps"]), bool(total["complete"]), ""
+        )
+
+
+def _number(value: Any) -> float:
+    """A time or duration. Raises ValueError for what is none."""
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError(f"{number} is no time")
+    return number

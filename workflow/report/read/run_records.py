@@ -81,15 +81,15 @@ def read_records(run_dir: Path, state: RunState | None = None) -> Records:
     wrong = {name: problem for name, (_, problem) in read.items() if problem}
     cpu = _cpu_samples(events)
     judged = read_expectations(run_dir) if plan.expectations else None
-    return Records(run_dir, plan, state, seen, metrics, cpu, partial, own, wrong, _forecast(run_dir), judged)
+    return Records(run_dir, plan, state, seen, metrics, cpu, partial, own, wrong, _forecast(run_dir, plan), judged)
 
 
-def _forecast(run_dir: Path) -> Forecast | None:
+def _forecast(run_dir: Path, plan: Plan) -> Forecast | None:
     if not (run_dir / "forecast.json").exists():
         return None
     from workflow.report.read.forecast_file import read_forecast
 
-    return read_forecast(run_dir)
+    return read_forecast(run_dir, plan)
 
 
 def _cpu_samples(events: list[Event]) -> dict[str, list[CpuSample]]:

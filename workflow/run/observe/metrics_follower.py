@@ -9,7 +9,7 @@ from typing import Any
 from workflow.formats.json_lines import Tail
 from workflow.formats.metrics_lines import PROGRESS_FILE, check_metrics_version, end_of, read_progress
 from workflow.formats.sides import EndOfStream
-from workflow.formats.versions import NewerVersionError
+from workflow.formats.versions import OtherVersionError
 from workflow.run.events import (
     Event,
     RecordsLost,
@@ -51,25 +51,25 @@ class MetricsFollower:
     _bytes: dict[EndOfStream, int] = field(default_factory=dict)
     _changed: tuple[int, int] = (0, 0)  # time and size of the file of totals
     _empty_polls: int = 0
-    _is_newer: bool = False
+    _is_other_version: bool = False
     # Ends with the step for which their program waits in a call, since when that is seen, and whether it is reported.
     _calls: dict[EndOfStream, OpenCall] = field(default_factory=dict)
 
     def poll(self, now: float) -> Iterator[Event]:
         """The new records as events, at the stage's own times; the steps of one end in one event."""
         steps: dict[EndOfStream, StreamProgress] = {}
-        if self._is_newer:
+        if self._is_other_version:
             return
         for record in self.tail.records(fresh=self.fresh):
             try:
                 check_metrics_version(record, self.tail.path)
                 event = self._event(record)
-            except NewerVersionError as error:
-                self.is_lost = self._is_newer = True
+            except OtherVersionError as error:
+                self.is_lost = self._is_other_version = True
                 yield RecordsLost(now, self.stage, str(error))
                 return
             except (ValueError, KeyError, TypeError, OverflowError):
-                continue  # damaged, or a line of a later version
+                continue  # damaged
             if isinstance(event, StreamProgress):
                 steps[event.stream, event.side] = event
             elif event is not None:
@@ -155,7 +155,7 @@ class MetricsFollower:
                 steps, t, complete = int(record["steps"]), float(record["t"]), record["complete"]
                 count = self._bytes.get(end, 0) if record["bytes"] is None else int(record["bytes"])
             except (ValueError, KeyError, TypeError, OverflowError):
-                continue  # damaged, or a line of a later version
+                continue  # damaged
             if end not in self.reported:
                 self.reported.add(end)
                 yield StreamOpening(t, stream, self.stage, side)
