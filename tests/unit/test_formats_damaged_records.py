@@ -167,9 +167,10 @@ def test_a_time_that_is_no_number_is_counted(key: str, tmp_path: Path) -> None:
     assert (len(metrics.steps), metrics.unreadable) == (1, 1)
 
 
-def test_a_stage_on_no_node_is_no_plan() -> None:
+@pytest.mark.parametrize("nodes", [[], [[0, 2**31]], [[-1, 1]]])
+def test_a_stage_on_nodes_that_there_are_not_is_no_plan(nodes: list[list[int]]) -> None:
     data = make_plan().model_dump(mode="json")
-    data["stages"][0]["placement"]["nodes"] = []
+    data["stages"][0]["placement"]["nodes"] = nodes
     with pytest.raises(RunError, match=r"placement\.nodes"):
         read_plan(json.dumps(data), "plan.json")
 
