@@ -16,7 +16,7 @@ from workflow.plan.job_request import plan_allocation
 from workflow.plan.placement.cores import place_stages
 from workflow.plan.placement.site_nodes import node_plan, nodes_needed
 from workflow.plan.plan_expectations import plan_expectations
-from workflow.plan.plan_model import EndPlan, Plan
+from workflow.plan.plan_model import EndPlan, ParameterPlan, Plan
 from workflow.plan.plan_notes import Notes
 from workflow.plan.problems import Problems
 from workflow.plan.programs.config_files import check_configs, check_outputs
@@ -109,7 +109,7 @@ def make_plan(
             ends[stage_name].append(end)
 
     # Programs: what is started, with which files
-    values = pipeline_values(str(pipeline.path.parent), python, joined, paths)
+    values = pipeline_values(str(pipeline.path.parent), python, spec.params, joined, paths)
     keep_freed = kept_by_default(declared.values(), site)
     groups = launch_groups(joined, declared, site, problems)
     group_of = {name: group for group in groups for name in group.stages}
@@ -134,6 +134,9 @@ def make_plan(
         wf_version=wf_version,
         pipeline=spec.name,
         pipeline_file=str(pipeline.path),
+        params={
+            name: ParameterPlan(value=each.value, unit=each.unit, text=each.text) for name, each in spec.params.items()
+        },
         site=site.site,
         nodes=allocation.nodes if allocation is not None else nodes_needed(placements.values()),
         node=node_plan(site),

@@ -15,7 +15,7 @@ from workflow.formats.sides import Side
 from workflow.launch.launchers import known_launcher
 from workflow.spec.expectations import Comparator
 from workflow.spec.models.config_dialect import Dialect
-from workflow.spec.models.pipeline import Deadlines, ProofByAspect, ProofPolicy, Queue, StopSignal, TypeAndShape
+from workflow.spec.models.pipeline import Deadlines, ProofByAspect, ProofPolicy, Queue, Scalar, StopSignal, TypeAndShape
 from workflow.sst_transports import Transport
 
 PLAN_VERSION = 3
@@ -234,6 +234,15 @@ class ExpectationPlan(PlanPart):
     column: int
 
 
+class ParameterPlan(PlanPart):
+    """A parameter of the pipeline; its value has been filled in wherever it is used."""
+
+    rare: ClassVar[tuple[str, ...]] = ("unit", "text")
+    value: Scalar
+    unit: str = ""
+    text: str = Field("", description="what it is, for people")
+
+
 class AllocationPlan(PlanPart):
     """The job that is asked of the scheduler when wf submits this run."""
 
@@ -254,11 +263,12 @@ class AllocationPlan(PlanPart):
 class Plan(PlanPart):
     """The whole decided pipeline."""
 
-    rare: ClassVar[tuple[str, ...]] = ("share",)
+    rare: ClassVar[tuple[str, ...]] = ("params", "share")
     plan_version: int = PLAN_VERSION
     wf_version: str
     pipeline: str
     pipeline_file: str
+    params: dict[str, ParameterPlan] = Field(default_factory=dict, description="of the pipeline, by name")
     site: str
     nodes: int = Field(1, description="nodes of the allocation, spare ones included")
     node: NodePlan = Field(default_factory=lambda: NodePlan(cores=1))

@@ -17,8 +17,8 @@ from workflow.spec.config_dirs import find_config
 from workflow.spec.load import Loaded
 from workflow.spec.shipped import SHIPPED
 
-# Their texts are for people, or name the pipeline file, which has a role of its own.
-NOT_NAMES = {"pipeline_file", "reasons", "advice", "expectations"}
+# Their texts are for people, are filled in elsewhere, or name the pipeline file, which has a role of its own.
+NOT_NAMES = {"pipeline_file", "params", "reasons", "advice", "expectations"}
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from workflow.spec.implicit_names import RELAY, SST, added_by_wf, implicit_stage
 from workflow.spec.models.component import Component
 from workflow.spec.models.engine import Engine
 from workflow.spec.models.pipeline import AUTO_SITE, PipelineSpec, StageSpec, StreamSpec
+from workflow.spec.pipeline_parameters import fill_parameters
 from workflow.spec.plain_secrets import secret_problems
 from workflow.spec.references import programs, reference_problems, section, text_at
 from workflow.spec.schema_introspection import keys_of
@@ -86,6 +87,8 @@ class Library:
 class Checked:
     """What a tree means, and what is wrong with it. `spec` is None when the schema is not met."""
 
+    root: Node
+    """The tree with its parameters filled in."""
     spec: PipelineSpec | None = None
     components: dict[str, Component] = field(default_factory=dict)
     parameters: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -100,7 +103,9 @@ def check(root: Node, base: Path, library: Library, *, load_engines: bool = True
         root: the pipeline's tree; base: the folder that relative paths start at.
         load_engines: False to check only their names, which is cheaper.
     """
-    checked = Checked()
+    filled = fill_parameters(root)
+    root = filled.root
+    checked = Checked(root)
     checked.spec, checked.problems = validated(PipelineSpec, root)
     by_stage: dict[str, Component] = {}
     for path, stage in programs(root).items():
@@ -115,6 +120,7 @@ def check(root: Node, base: Path, library: Library, *, load_engines: bool = True
     references = reference_problems(root, by_stage, added, base)
     checked.problems += [each for each in references if each.key not in wrong]
     checked.problems = [_with_expect(each) for each in checked.problems] + list(expectation_problems(root))
+    checked.problems = [each for each in checked.problems if each.key not in filled.unfilled] + filled.problems
     checked.problems += [problem for problems in library.broken.values() for problem in problems]
     _check_site(root, base, checked)
     secrets = list(secret_problems(root))

@@ -17,6 +17,7 @@ from workflow.spec.models.engine import Engine
 from workflow.spec.models.pipeline import PipelineSpec, StageSpec
 from workflow.spec.origins import Origins
 from workflow.spec.overlay import Overlaid, Setting, given_site, lay_profile, overlay
+from workflow.spec.pipeline_parameters import unused_parameters
 from workflow.spec.validation_messages import problem_at
 from workflow.spec.yaml_tree.node import Node, plain
 
@@ -86,12 +87,15 @@ def load_pipeline(
     overlaid = overlay(root, profiles, via, sets, None if site is None else os.fspath(site), settings)
     checked = check(overlaid.root, base, library)
     problems = [*overlaid.problems, *checked.problems, *_other_profiles(root, profiles, base, library)]
-    warnings = tuple(each for each in problems if each.level == "warning")
+    warnings = [each for each in problems if each.level == "warning"]
     problems = [each for each in problems if each.level == "error"]
     if problems or checked.spec is None:
         if (mistaken := _campaign_given(root)) is not None:
             raise SpecError([mistaken])
         raise SpecError(_distinct(problems))
+    templates = {name: _texts(stage, base) for name, stage in checked.spec.stages.items() if stage.files}
+    texts = [text for files in templates.values() for text in files.values()]
+    warnings += unused_parameters(overlaid.root, (root, overlaid.root), texts)
     return Loaded(
         spec=checked.spec,
         path=file.absolute(),
@@ -101,8 +105,8 @@ def load_pipeline(
         parameters=checked.parameters,
         engines=checked.engines,
         presets=dict(library.engines),
-        templates={name: _texts(stage, base) for name, stage in checked.spec.stages.items() if stage.files},
-        origins=Origins(overlaid.root),
+        templates=templates,
+        origins=Origins(checked.root),
         warnings=tuple(_distinct(warnings)),
         options=_options(profiles, [*(_text(each) for each in settings), *sets], via, site),
     )

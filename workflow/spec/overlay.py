@@ -14,6 +14,7 @@ from pathlib import Path
 
 from workflow.errors import Problem, SpecError
 from workflow.spec.config_dirs import is_path
+from workflow.spec.pipeline_parameters import PARAMS, parameter_mistake, with_parameter
 from workflow.spec.suggest import did_you_mean, listing
 from workflow.spec.validation_messages import problem_at
 from workflow.spec.yaml_tree.node import KeyPath, Node, SourcePosition, key_path, relabelled
@@ -82,8 +83,21 @@ def lay_profile(result: Overlaid, name: str) -> None:
     for key in SECTIONS:
         if (part := profile.child(key)) is not None:
             profile = profile.with_child(key, _named(result, part, ("profiles", name, key), key))
+    if (part := profile.child(PARAMS)) is not None and isinstance(part.value, dict):
+        _lay_parameters(result, part, ("profiles", name))
+        profile = Node({key: child for key, child in profile.mapping().items() if key != PARAMS}, profile.place)
     if isinstance(profile.value, dict):  # else the schema check reports it
         result.root = merged(result.root, profile)
+
+
+def _lay_parameters(result: Overlaid, part: Node, at: KeyPath) -> None:
+    """The values that a profile gives to parameters."""
+    for name, value in part.mapping().items():
+        wrong = parameter_mistake(result.root, (PARAMS, name), value)
+        if wrong is None:
+            result.root = with_parameter(result.root, name, value)
+        else:
+            result.problems.append(problem_at(result.root, (*at, PARAMS, name), *wrong))
 
 
 def _named(result: Overlaid, part: Node, at: KeyPath, section: str) -> Node:
@@ -137,7 +151,7 @@ def given_site(site: str) -> Node:
 def _lay_set(result: Overlaid, text: str) -> None:
     given = read_set(text)
     if isinstance(given, Setting):
-        wrong = _key_mistake(result.root, given.key)
+        wrong = _mistake(result.root, given)
         if wrong is None:
             _lay_value(result, given.key, given.value)
             return
@@ -164,7 +178,7 @@ def read_set(text: str, example: str = _EXAMPLE) -> Setting | Problem:
 def _lay_setting(result: Overlaid, setting: Setting) -> None:
     place = setting.value.key or setting.value.place
     if _is_key(setting.key):
-        wrong = _key_mistake(result.root, setting.key)
+        wrong = _mistake(result.root, setting)
     else:
         wrong = "expected a key of the pipeline", "write the key as in the pipeline: `stages.md.ranks`"
     if wrong is not None:
@@ -175,11 +189,20 @@ def _lay_setting(result: Overlaid, setting: Setting) -> None:
 
 def _lay_value(result: Overlaid, key: str, value: Node) -> None:
     for path in _starred(result.root, key_path(result.root, key)):
+        if path[0] == PARAMS:
+            result.root = with_parameter(result.root, str(path[1]), value)
+            continue
         result.root = with_value(result.root, path, value)
 
 
 def _is_key(text: str) -> bool:
     return re.fullmatch(r"[^.\s]+(\.[^.\s]+)*", text) is not None
+
+
+def _mistake(root: Node, setting: Setting) -> tuple[str, str] | None:
+    """What is wrong with a setting, apart from what the schema checks."""
+    path = key_path(root, setting.key)
+    return parameter_mistake(root, path, setting.value) if path[0] == PARAMS else _key_mistake(root, setting.key)
 
 
 def _key_mistake(root: Node, key: str) -> tuple[str, str] | None:

@@ -72,10 +72,18 @@ def _parts(path: KeyPath) -> list[str]:
 def _name_of(path: KeyPath) -> str:
     """The name that the user gave to a variable or parameter; empty for other values, and for a reference."""
     parts = _parts(path)
+    if (parameter := _parameter(parts)) is not None:
+        return parameter
     refers = "env" in parts and parts[parts.index("env") + 2 :][:1] == ["secret"]
     # All other names are those of wf itself.
     is_given = not {"env", "with"}.isdisjoint(parts[:-1]) and "command" not in parts
     return parts[-1] if is_given and not refers else ""
+
+
+def _parameter(parts: list[str]) -> str | None:
+    """The parameter of the pipeline whose value stands here: `params.NAME`, or `value` of its long form."""
+    short = parts[:-1] if parts[-1:] == ["value"] else parts
+    return short[-1] if short[-2:-1] == ["params"] else None
 
 
 def _of_words(root: Node, path: KeyPath, words: Sequence[object], allowed: Collection[str]) -> Iterator[Problem]:

@@ -63,8 +63,13 @@ def validated(model: type[M], node: Node, at: KeyPath = (), root: Node | None = 
 
 
 def problem_at(root: Node, path: KeyPath, message: str, hint: str = "", *, at_key: bool = False) -> Problem:
-    """A problem with the place of `path`: of its value, or (`at_key`) of the key itself."""
+    """A problem with the place of `path`: of its value, or (`at_key`) of the key itself.
+
+    Of a value that was made of parameters the message names them.
+    """
     found, node = nearest(root, path)
+    if found == path and node.parameters:
+        message += f" (from {', '.join(node.parameters)})"
     place = node.key if node.key is not None and (at_key or found != path) else node.place
     return Problem(place.source, place.line, place.column, key_text(path), message, hint)
 

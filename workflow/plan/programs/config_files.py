@@ -6,7 +6,6 @@ import posixpath
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 
-from workflow.plan.placeholders import literal
 from workflow.plan.plan_model import RUN_DIR, EndPlan, StagePlan
 from workflow.plan.problems import Problems
 from workflow.plan.programs.config_dialects import FILES
@@ -16,6 +15,7 @@ from workflow.plan.run_paths import work_dir
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.ports import KEY_OF_SIDE, StagePort, StagePorts
 from workflow.spec.models.config_dialect import NAMELESS, OPENPMD, WRITE_ONLY, Dialect, endings_of
+from workflow.spec.placeholders import literal
 from workflow.spec.suggest import did_you_mean
 
 

@@ -6,13 +6,13 @@ from pathlib import PurePosixPath
 
 from workflow.formatting import plural
 from workflow.launch.launchers import DIRECT, LAUNCHERS
-from workflow.plan.placeholders import literal
 from workflow.plan.plan_model import LaunchPlan, Placement
 from workflow.plan.plan_notes import Notes
 from workflow.plan.programs.mpmd_groups import MpmdGroup
 from workflow.plan.run_paths import stage_dir
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.site.site_model import Site
+from workflow.spec.placeholders import literal
 
 # Batch systems start the script of a job on its first node.
 _NODE_OF_SUPERVISOR = 0

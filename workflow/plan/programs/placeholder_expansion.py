@@ -6,7 +6,7 @@ from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from workflow.plan.placeholders import PlaceholderError, expand, literal, mistaken_names, names_in
+from workflow.plan.placeholders import expand
 from workflow.plan.plan_model import RUN_DIR, EndPlan
 from workflow.plan.plan_notes import Notes
 from workflow.plan.programs.openpmd import series_name
@@ -14,7 +14,16 @@ from workflow.plan.run_paths import work_dir
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.port_matching import JoinedStream
 from workflow.spec.models.config_dialect import OPENPMD
-from workflow.spec.models.pipeline import Scalar, Secret
+from workflow.spec.models.pipeline import PipelineParameter, Scalar, Secret
+from workflow.spec.placeholders import (
+    PlaceholderError,
+    joined,
+    literal,
+    mistaken_names,
+    names_in,
+    parse,
+    scalar_text,
+)
 from workflow.spec.suggest import did_you_mean, listing, nearest_name
 
 
@@ -29,10 +38,16 @@ def streams_mentioned(stages: Iterable[DeclaredStage]) -> dict[str, set[str]]:
 
 
 def pipeline_values(
-    pipeline_dir: str, python: str, streams: Mapping[str, JoinedStream], paths: Mapping[str, str]
+    pipeline_dir: str,
+    python: str,
+    params: Mapping[str, PipelineParameter],
+    streams: Mapping[str, JoinedStream],
+    paths: Mapping[str, str],
 ) -> dict[str, str]:
     """Placeholder → plan string for those that have the same value in every stage. `paths`: of the streams."""
     values = {"run.dir": RUN_DIR, "pipeline.dir": literal(pipeline_dir), "wf.python": literal(python)}
+    # For templates: those in the pipeline file are filled in before its values are checked.
+    values |= {f"params.{name}": joined(parse(scalar_text(each.value))) for name, each in params.items()}
     for name, stream in streams.items():
         values[f"streams.{name}.path"] = paths[name]
         values[f"streams.{name}.engine"] = stream.engine.engine

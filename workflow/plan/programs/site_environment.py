@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from workflow.plan.placeholders import literal
 from workflow.plan.plan_notes import Notes
 from workflow.plan.problems import Problems
 from workflow.redaction import address_password, is_secret_name
 from workflow.site.queue_model import Workaround
 from workflow.site.site_model import Site
+from workflow.spec.placeholders import literal
 from workflow.spec.plain_secrets import is_literal
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from workflow.formats.sides import Side
 from workflow.formatting import plural
-from workflow.plan.placeholders import literal, literal_all
+from workflow.plan.placeholders import literal_all
 from workflow.plan.plan_model import RUN_DIR, EndPlan, LaunchPlan, Placement, StagePlan
 from workflow.plan.plan_notes import Notes
 from workflow.plan.problems import Problems
@@ -27,8 +27,9 @@ from workflow.secret_sources import FILE, VARIABLE
 from workflow.site.interpreters import executed, is_interpreter
 from workflow.site.python_modules import PYTHON_VARIABLES
 from workflow.site.site_model import Site
-from workflow.spec.models.pipeline import Scalar, Secret, SubmittersVariable
+from workflow.spec.models.pipeline import Secret, SubmittersVariable
 from workflow.spec.origins import Origins
+from workflow.spec.placeholders import literal, scalar_text
 
 _SCRIPT = re.compile(r"[^/$-].*\.(py|sh|pl|jl|lua|rb|R)")
 
@@ -117,7 +118,7 @@ def _file_parameters(stage: DeclaredStage) -> dict[str, Side]:
 def _program(stage: DeclaredStage, values: Mapping[str, str], filler: Filler, problems: Problems) -> list[str]:
     if stage.component is not None and stage.component_dir is not None:
         return [values["wf.python"], literal(str(stage.component_dir / stage.component.program))]
-    words = [_text(word) for word in stage.spec.command or []]
+    words = [scalar_text(word) for word in stage.spec.command or []]
     argv = [filler.fill(f"stages.{stage.name}.command[{index}]", word) for index, word in enumerate(words)]
     if "/" in words[0] and not argv[0].startswith(("/", RUN_DIR)):
         argv[0] = f"{values['pipeline.dir']}/{argv[0].removeprefix('./')}"
@@ -140,11 +141,6 @@ def _has_random_ids(stage: DeclaredStage, own_python: bool, environment: Mapping
     """
     known = own_python and stage.spec.uses_stage and not environment.keys() & {"LD_LIBRARY_PATH", *PYTHON_VARIABLES}
     return known and site.random_sst_ids is True
-
-
-def _text(value: Scalar) -> str:
-    """A scalar of the file as a word on a command line: `true`, not `True`."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _environment(
@@ -225,7 +221,7 @@ def _users_environment(
         if isinstance(value, Secret):
             continue
         place = f"stages.{stage.name}.env.{key}"
-        text = _text(value)
+        text = scalar_text(value)
         found[key] = filler.fill(place, text)
         if key == "WF_STAGE":
             problems.add(place, "WF_STAGE is set by wf", "remove it")

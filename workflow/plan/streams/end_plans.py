@@ -14,7 +14,6 @@ from typing import NamedTuple
 from workflow.formats.sides import Side
 from workflow.formats.step_files import is_numbered
 from workflow.formatting import plural
-from workflow.plan.placeholders import literal
 from workflow.plan.plan_model import Coupling, EndPlan, OperatorPlan, Placement, SharePlan, StreamPlan
 from workflow.plan.plan_notes import Notes
 from workflow.plan.problems import Problems
@@ -40,6 +39,7 @@ from workflow.spec.engine_presets import engines_with
 from workflow.spec.models.engine import Engine
 from workflow.spec.models.pipeline import Deadlines, Scalar
 from workflow.spec.origins import Origins
+from workflow.spec.placeholders import literal
 from workflow.sst_transports import TRANSPORTS
 
 # select() serves at most 1024 descriptors; one connection per pair of ranks that exchange data

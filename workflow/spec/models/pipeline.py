@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, StringConstraints, model_validator
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 from workflow.spec.models.allocation_request import AllocationOrNone
 from workflow.spec.models.config_dialect import NAMELESS, Dialect, dialect_of
@@ -386,6 +388,46 @@ class Deadlines(Spec):
     )
 
 
+class PipelineParameter(Spec):
+    """A value of the pipeline that can be changed from outside: `${{ params.NAME }}` stands for it."""
+
+    value: Scalar = Field(description="its default; values that replace it have the same type")
+    unit: str = Field("", examples=["m"], description="of the value, for people")
+    minimum: int | float | None = Field(None, description="least value allowed, of a number")
+    maximum: int | float | None = Field(None, description="largest value allowed, of a number")
+    text: str = Field("", examples=["edge of the grid"], description="what it is, for people")
+
+    @model_validator(mode="after")
+    def _bounds(self) -> PipelineParameter:
+        # What follows `; ` is what to type (workflow.spec.validation_messages).
+        is_number = isinstance(self.value, int | float) and not isinstance(self.value, bool)
+        if not is_number and (self.minimum, self.maximum) != (None, None):
+            raise ValueError("only numbers have bounds; remove minimum and maximum")
+        if self.minimum is not None and self.maximum is not None and self.minimum > self.maximum:
+            raise ValueError(f"minimum {self.minimum} is above maximum {self.maximum}; exchange them")
+        return self
+
+
+def _parameter(value: Any) -> Any:
+    """A value stands for `{value: …}`."""
+    if isinstance(value, bool | int | float | str):
+        return {"value": value}
+    if not isinstance(value, dict):
+        raise ValueError("expected text, a number, true or false, or a mapping with the key `value`; "
+                         "for example `{value: 32, unit: m}`")  # fmt: skip
+    return value
+
+
+class _OrValue:
+    """What editors and the reference learn of the short form."""
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {"anyOf": [{"type": ["boolean", "integer", "number", "string"]}, handler(schema)]}
+
+
+ParameterOrValue = Annotated[PipelineParameter, BeforeValidator(_parameter), _OrValue()]
+
+
 class PipelineSpec(Spec):
     """Stages plus the streams between them."""
 
@@ -399,6 +441,11 @@ class PipelineSpec(Spec):
         "that this machine is, else the nodes of the batch job that wf is in, else this machine",
     )
     oversubscribe: bool = Field(False, description="allow more ranks than cores")
+    params: dict[Name, ParameterOrValue] = Field(
+        default_factory=dict,
+        description="values that `--set params.NAME=VALUE`, profiles and campaigns change, by a name each: "
+        "`NAME: 32`; `${{ params.NAME }}` stands for it anywhere below",
+    )
     stages: Annotated[dict[Name, StageSpec], Field(min_length=1)] = Field(
         description="the programs, by a name each: `NAME: {component: …}` or `NAME: {command: […]}`"
     )

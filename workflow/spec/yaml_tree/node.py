@@ -24,13 +24,14 @@ class Node:
 
     `place` is the value's own place, or that of its key for a mapping or list that begins on the next line
     (users look for `stages.md` at its key, not at the first key inside it). `layer` names the overlay of the value;
-    it is empty for the file itself.
+    it is empty for the file itself. `parameters` names those of the pipeline that the value was made of: `params.n`.
     """
 
     value: Any
     place: SourcePosition
     key: SourcePosition | None = None
     layer: str = ""
+    parameters: tuple[str, ...] = field(default=(), kw_only=True)
     size: int = field(default=1, compare=False)
     depth: int = field(default=1, compare=False)
 
