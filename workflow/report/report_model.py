@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from workflow.plan.plan_model import ParameterPlan
 from workflow.run.decided_events import RunCause
 
 # Microseconds: the resolution of the clocks, without the noise of binary fractions.
@@ -258,6 +259,7 @@ class Report(ReportPart):
 
     report_version: Literal[2] = 2
     run: RunPart
+    params: dict[str, ParameterPlan] = Field(default_factory=dict, description="of the pipeline, by name")
     stages: list[StagePart]
     streams: list[StreamPart]
     forecast: list[ForecastLine] = Field(

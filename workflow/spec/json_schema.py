@@ -15,12 +15,17 @@ from workflow.spec.engine_presets import known_engines, load_engine
 from workflow.spec.expectations import OWN_KEY, condition_example
 from workflow.spec.models.component import Component
 from workflow.spec.models.engine import Engine, EngineParameter
-from workflow.spec.models.pipeline import PipelineSpec, StreamSpec
+from workflow.spec.models.pipeline import PipelineParameter, PipelineSpec, StreamSpec
+from workflow.spec.pipeline_parameters import PARAMS
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _TYPES = {"int": "integer", "float": "number", "bool": "boolean", "string": "string"}
 # ADIOS2's own words for true and false; YAML 1.2 reads them as text.
 _BOOL_WORDS = ["on", "off", "yes", "no"]
+# What stands for a value of any type.
+_PARAMETER = {"type": "string", "pattern": r"^\$\{\{[ \t]*params\.[A-Za-z][A-Za-z0-9_-]*[ \t]*\}\}$"}
+_LIMITED = ("boolean", "integer", "number")
+_PARAMETER_REF = {"$ref": "#/$defs/parameter"}
 
 
 def pipeline_schema() -> dict[str, Any]:
@@ -31,6 +36,7 @@ def pipeline_schema() -> dict[str, Any]:
     _type_streams(schema["$defs"], {via: load_engine(via) for via in known_engines()})
     _type_expectations(schema)
     schema["properties"]["profiles"] = _profiles(schema)
+    _allow_parameters(schema)
     return {"$schema": DRAFT, **schema, "title": "wf pipeline"}
 
 
@@ -108,6 +114,40 @@ def _type_expectations(schema: dict[str, Any]) -> None:
         part["properties"]["expect"] = {
             "type": "object", "description": about, "properties": figures, "additionalProperties": False,
         }  # fmt: skip
+
+
+def _allow_parameters(schema: dict[str, Any]) -> None:
+    """`${{ params.NAME }}` in place of every number, word or name below stages, streams and the like."""
+    parts = schema["properties"]
+    parts |= {key: _or_parameter(part) for key, part in parts.items() if key not in ("wf", PARAMS, "profiles")}
+    for name, part in schema["$defs"].items():
+        if name != PipelineParameter.__name__:
+            _allow_inside(part)
+    schema["$defs"]["parameter"] = _PARAMETER
+
+
+def _allow_inside(part: dict[str, Any]) -> None:
+    """The same for what a part holds."""
+    for inside in (part.get("properties", {}), part.get("patternProperties", {})):
+        inside |= {key: _or_parameter(child) for key, child in inside.items()}
+    part |= {key: _or_parameter(part[key]) for key in ("items", "additionalProperties") if key in part}
+    options = (*part.get("anyOf", []), *part.get("oneOf", []), *part.get("allOf", []))
+    for option in (*options, part["then"]) if "then" in part else options:
+        _allow_inside(option)
+
+
+def _or_parameter(part: Any) -> Any:
+    """The schema of one value, which may be a parameter where it is not any text anyway."""
+    if not isinstance(part, dict):
+        return part
+    _allow_inside(part)
+    options = part.get("anyOf", [part])
+    if not any("enum" in each or "pattern" in each or each.get("type") in _LIMITED for each in options):
+        return part
+    if "anyOf" in part:
+        return {**part, "anyOf": [*part["anyOf"], _PARAMETER_REF]}
+    about = {key: part[key] for key in ("description", "default", "examples") if key in part}
+    return {**about, "anyOf": [{key: part[key] for key in part if key not in about}, _PARAMETER_REF]}
 
 
 def _parameter(parameter: EngineParameter) -> dict[str, Any]:

@@ -95,7 +95,8 @@ def load_pipeline(
         raise SpecError(_distinct(problems))
     templates = {name: _texts(stage, base) for name, stage in checked.spec.stages.items() if stage.files}
     texts = [text for files in templates.values() for text in files.values()]
-    warnings += unused_parameters(overlaid.root, (root, overlaid.root), texts)
+    # What an overlay has replaced may have used one.
+    warnings += unused_parameters(root, (root, overlaid.root), texts)
     return Loaded(
         spec=checked.spec,
         path=file.absolute(),

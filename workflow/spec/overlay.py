@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from workflow.errors import Problem, SpecError
+from workflow.spec import pipeline_parameters
 from workflow.spec.config_dirs import is_path
-from workflow.spec.pipeline_parameters import PARAMS, parameter_mistake, with_parameter
+from workflow.spec.pipeline_parameters import PARAMS
 from workflow.spec.suggest import did_you_mean, listing
 from workflow.spec.validation_messages import problem_at
 from workflow.spec.yaml_tree.node import KeyPath, Node, SourcePosition, key_path, relabelled
@@ -93,9 +94,10 @@ def lay_profile(result: Overlaid, name: str) -> None:
 def _lay_parameters(result: Overlaid, part: Node, at: KeyPath) -> None:
     """The values that a profile gives to parameters."""
     for name, value in part.mapping().items():
-        wrong = parameter_mistake(result.root, (PARAMS, name), value)
+        setting = Setting(f"{PARAMS}.{name}", value)
+        wrong = _key_mistake(result.root, setting.key) or _value_mistake(result.root, setting)
         if wrong is None:
-            result.root = with_parameter(result.root, name, value)
+            _lay_value(result, setting.key, value)
         else:
             result.problems.append(problem_at(result.root, (*at, PARAMS, name), *wrong))
 
@@ -151,7 +153,7 @@ def given_site(site: str) -> Node:
 def _lay_set(result: Overlaid, text: str) -> None:
     given = read_set(text)
     if isinstance(given, Setting):
-        wrong = _mistake(result.root, given)
+        wrong = _key_mistake(result.root, given.key) or _value_mistake(result.root, given)
         if wrong is None:
             _lay_value(result, given.key, given.value)
             return
@@ -178,7 +180,9 @@ def read_set(text: str, example: str = _EXAMPLE) -> Setting | Problem:
 def _lay_setting(result: Overlaid, setting: Setting) -> None:
     place = setting.value.key or setting.value.place
     if _is_key(setting.key):
-        wrong = _mistake(result.root, setting)
+        wrong = _key_mistake(result.root, setting.key)
+        if wrong is None and (wrong := _value_mistake(result.root, setting)) is not None:
+            place = setting.value.place
     else:
         wrong = "expected a key of the pipeline", "write the key as in the pipeline: `stages.md.ranks`"
     if wrong is not None:
@@ -190,7 +194,7 @@ def _lay_setting(result: Overlaid, setting: Setting) -> None:
 def _lay_value(result: Overlaid, key: str, value: Node) -> None:
     for path in _starred(result.root, key_path(result.root, key)):
         if path[0] == PARAMS:
-            result.root = with_parameter(result.root, str(path[1]), value)
+            result.root = pipeline_parameters.with_parameter(result.root, str(path[1]), value)
             continue
         result.root = with_value(result.root, path, value)
 
@@ -199,15 +203,11 @@ def _is_key(text: str) -> bool:
     return re.fullmatch(r"[^.\s]+(\.[^.\s]+)*", text) is not None
 
 
-def _mistake(root: Node, setting: Setting) -> tuple[str, str] | None:
-    """What is wrong with a setting, apart from what the schema checks."""
-    path = key_path(root, setting.key)
-    return parameter_mistake(root, path, setting.value) if path[0] == PARAMS else _key_mistake(root, setting.key)
-
-
 def _key_mistake(root: Node, key: str) -> tuple[str, str] | None:
     """What is wrong with a key such as `stages.md.ranks`, apart from what the schema checks."""
     path = key_path(root, key)
+    if path[0] == PARAMS:
+        return pipeline_parameters.key_mistake(root, path)
     if path[0] == "profiles":
         return "profiles cannot be set", "choose one with `--profile NAME`"
     if not all(isinstance(part, str) for part in path):
@@ -223,6 +223,12 @@ def _key_mistake(root: Node, key: str) -> tuple[str, str] | None:
             hint = asked or did_you_mean(name, known) or f"{path[0]}: {listing(known)}"
             return f"there is no {str(path[0]).removesuffix('s')} `{name}`", hint
     return None
+
+
+def _value_mistake(root: Node, setting: Setting) -> tuple[str, str] | None:
+    """What is wrong with a value whose key is right, apart from what the schema checks: another type of a parameter."""
+    section, _, name = setting.key.partition(".")
+    return pipeline_parameters.value_mistake(root, name, setting.value) if section == PARAMS else None
 
 
 def _streams(root: Node) -> dict[str, Node]:

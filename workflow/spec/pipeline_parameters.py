@@ -46,7 +46,7 @@ def fill_parameters(root: Node) -> Filled:
 
 
 def unused_parameters(root: Node, forms: Iterable[Node], templates: Iterable[str]) -> list[Problem]:
-    """A warning for each parameter of the tree that neither a template nor one of these forms of the tree uses."""
+    """A warning for each parameter of the file `root` that neither a template nor one of these trees uses."""
     parts = (part for form in forms for key, part in form.mapping().items() if key != PARAMS)
     texts = [node.value for part in parts for _, node in walk(part) if isinstance(node.value, str)]
     used = {name for text in (*texts, *templates) if "${{" in text for name in names_in(text)}
@@ -56,17 +56,21 @@ def unused_parameters(root: Node, forms: Iterable[Node], templates: Iterable[str
     return [replace(each, level="warning") for each in found]
 
 
-def parameter_mistake(root: Node, path: KeyPath, value: Node) -> tuple[str, str] | None:
-    """What is wrong when an overlay gives a value to `path`, a key at or below `params`: (message, hint)."""
-    known = _section(root)
+def key_mistake(root: Node, path: KeyPath) -> tuple[str, str] | None:
+    """What is wrong when an overlay sets `path`, which is `params` or below: (message, hint)."""
     if len(path) < 2:
         return "parameters are set one by one", "for example `--set params.NAME=VALUE`"
     name = str(path[1])
-    if name not in known:
+    if name not in _section(root):
         return _unknown(name, root)
     if len(path) > 2:
-        return "of a parameter only the value can be set", f"`--set params.{name}=VALUE`"
-    default = _value(known[name])
+        return "of a parameter only the value can be set", f"write `--set params.{name}=VALUE`"
+    return None
+
+
+def value_mistake(root: Node, name: str, value: Node) -> tuple[str, str] | None:
+    """What is wrong with the value that an overlay gives to a parameter of the file: (message, hint)."""
+    default = _value(_section(root)[name])
     expected, got = (_KINDS.get(type(each.value)) if each else None for each in (default, value))
     # Where the default itself is no value, the schema check says so.
     if default is None or expected is None or expected == got or (expected, got) == (_KINDS[float], _KINDS[int]):
@@ -81,7 +85,7 @@ def parameter_mistake(root: Node, path: KeyPath, value: Node) -> tuple[str, str]
 
 
 def with_parameter(root: Node, name: str, value: Node) -> Node:
-    """The tree with another value of a parameter, which keeps its unit, bounds and text. See `parameter_mistake`."""
+    """The tree with another value of a parameter, which keeps its unit, bounds and text. See `value_mistake`."""
     section = root.mapping()[PARAMS]
     declared, default = section.mapping()[name], _value(section.mapping()[name])
     if default is not None and isinstance(default.value, float) and type(value.value) is int:
@@ -176,7 +180,7 @@ def _number_mistake(name: str, value: object, declared: Node) -> tuple[str, str]
         return f"expected a finite number, got {value}", f"for example `params.{name}: 1.0`"
     lowest, highest = (declared.child(key) for key in ("minimum", "maximum"))
     about, unit = (child.value if (child := declared.child(key)) is not None else "" for key in ("text", "unit"))
-    hint = f"`{name}` is {about}{f', in {unit}' if unit else ''}" if about else f"its bounds stand at `params.{name}`"
+    hint = f"`{name}`: {about}{f', in {unit}' if unit else ''}" if about else f"its bounds stand at `params.{name}`"
     if lowest is not None and _is_number(lowest.value) and value < lowest.value:
         return f"expected at least {lowest.value}, got {value}", hint
     if highest is not None and _is_number(highest.value) and value > highest.value:

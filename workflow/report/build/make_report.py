@@ -41,6 +41,7 @@ def make_report(records: Records) -> Report:
         forecast, off = forecast_lines(records.forecast, records)
     report = Report(
         run=_make_run(records, stages),
+        params=records.plan.params,
         stages=stages,
         streams=streams,
         forecast=forecast,

@@ -31,6 +31,7 @@ from workflow.report.show.expectation_table import expectation_table, expectatio
 from workflow.report.show.forecast_tables import measured_table, off_text
 from workflow.report.show.node_map import has_node_map, node_count_text
 from workflow.report.show.placement_tables import placement_tables
+from workflow.report.show.plan_tables import parameters_line
 from workflow.report.show.run_summary import compression_lines, fault_text, limit_lines, total_text
 from workflow.report.show.stage_table import explain_columns, stage_table
 from workflow.report.show.stream_table import NOT_KNOWN, stream_table
@@ -130,5 +131,6 @@ def key_facts(report: Report) -> list[KeyFact]:
         KeyFact("data streamed", volume, "data streamed"),
         KeyFact("limited by", limited_by, run.limit_unknown or run.limit_evidence or LIMIT_HINT),
         KeyFact("overlap", "" if run.overlap is None else percent(run.overlap), OVERLAP_HINT),
+        KeyFact("params", parameters_line(report.params), "parameters of the pipeline"),
     ]
     return [fact for fact in facts if fact.value]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -12,11 +12,12 @@ from workflow.formats.step_files import is_numbered
 from workflow.formatting import NOTHING, plural, size
 from workflow.launch.launchers import launch_line
 from workflow.plan.launch_requests import Received, group_request, node_names, stage_request
-from workflow.plan.plan_model import RUN_DIR, EndPlan, OperatorPlan, Plan, StagePlan, StreamPlan
+from workflow.plan.plan_model import RUN_DIR, EndPlan, OperatorPlan, ParameterPlan, Plan, StagePlan, StreamPlan
 from workflow.report.show.expectation_table import planned_expectation_table
 from workflow.report.show.node_map import has_node_map
 from workflow.report.show.stream_table import engine_text
 from workflow.report.show.text_table import GAP, Column, Table, make_table, number_column, prose_column, text_column
+from workflow.spec.placeholders import scalar_text
 from workflow.spec.suggest import shortened
 
 LONGEST_PROGRAM = 40
@@ -37,6 +38,20 @@ PLAN_STREAM_COLUMNS: list[Column[StreamPlan]] = [
     text_column("coupling", lambda stream: stream.coupling, gives_way=3),
     prose_column("queue", lambda stream: queue_text(stream), gives_way=4),
     text_column("path", lambda stream: path_text(stream), gives_way=2),
+]
+
+
+class ParameterRow(NamedTuple):
+    """A parameter of the pipeline, with the value that is filled in."""
+
+    name: str
+    plan: ParameterPlan
+
+
+PARAMETER_COLUMNS: list[Column[ParameterRow]] = [
+    text_column("parameter", lambda row: row.name),
+    text_column("value", lambda row: parameter_text(row.plan)),
+    prose_column("meaning", lambda row: row.plan.text, gives_way=1),
 ]
 
 
@@ -107,9 +122,25 @@ NODES_COLUMNS: list[Column[NodesRow]] = [
 def plan_tables(plan: Plan) -> list[Table]:
     """All tables of `wf plan`, in order; one without rows is not shown. A node map replaces that of the cores."""
     return [
-        plan_stage_table(plan), added_table(plan), plan_stream_table(plan), end_table(plan), transport_table(plan),
-        planned_expectation_table(plan), *([] if has_node_map(plan) else [nodes_table(plan)]),
+        parameter_table(plan), plan_stage_table(plan), added_table(plan), plan_stream_table(plan), end_table(plan),
+        transport_table(plan), planned_expectation_table(plan), *([] if has_node_map(plan) else [nodes_table(plan)]),
     ]  # fmt: skip
+
+
+def parameter_table(plan: Plan) -> Table:
+    """The values that are filled in for `${{ params.NAME }}`."""
+    rows = [ParameterRow(name, each) for name, each in plan.params.items()]
+    return make_table(PARAMETER_COLUMNS, rows)
+
+
+def parameter_text(parameter: ParameterPlan) -> str:
+    """`0.001 m`: a value with its unit."""
+    return f"{scalar_text(parameter.value)} {parameter.unit}".rstrip()
+
+
+def parameters_line(params: Mapping[str, ParameterPlan]) -> str:
+    """`n = 32, tolerance = 0.001 m`: all of a pipeline in a line; empty without any."""
+    return ", ".join(f"{name} = {parameter_text(each)}" for name, each in params.items())
 
 
 def plan_stage_table(plan: Plan) -> Table:

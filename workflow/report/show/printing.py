@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 def show_report(report: Report, console: Console | PlainOutput | None = None) -> None:
     """The whole report."""
+    from workflow.report.show.plan_tables import parameters_line
     from workflow.report.show.stage_table import explain_columns, stage_table
 
     console = console or make_output()
@@ -46,6 +47,8 @@ def show_report(report: Report, console: Console | PlainOutput | None = None) ->
     say(console, f"{run.name}: {run.state}", _colour(report))
     say(console, f"  {run.directory}, started {moment(run.started)}" + (f" on {run.host}" if run.host else ""))
     say(console, f"  {summary(report)}")
+    if report.params:
+        say(console, f"  params: {parameters_line(report.params)}")
     _show_fault(report, console)
     left_out = draw_table(console, stage_table(report, "terminal"))
     if meaning := explain_columns(left_out):
