@@ -422,7 +422,8 @@ class _OrValue:
     """What editors and the reference learn of the short form."""
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        return {"anyOf": [{"type": ["boolean", "integer", "number", "string"]}, handler(schema)]}
+        scalars = [{"type": kind} for kind in ("boolean", "integer", "number", "string")]
+        return {"anyOf": [*scalars, handler(schema)]}
 
 
 ParameterOrValue = Annotated[PipelineParameter, BeforeValidator(_parameter), _OrValue()]
