@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from workflow.plan.placeholders import expand, fill_all, fill_run_dir, literal_all
-from workflow.spec.placeholders import PlaceholderError, literal, names_in
+from workflow.spec.placeholder_syntax import PlaceholderError, literal, names_in
 
 VALUES = {"run.dir": "${{ run.dir }}", "stage.ranks": "4", "streams.a.path": "${{ run.dir }}/streams/a", "odd": "x$"}
 

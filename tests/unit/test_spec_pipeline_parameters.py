@@ -12,7 +12,7 @@ from workflow.errors import SpecError
 from workflow.plan.make import make_plan
 from workflow.plan.plan_model import Plan
 from workflow.provenance.plan_files import examine_plan
-from workflow.report.show.plan_tables import parameter_table, parameters_line
+from workflow.report.show.plan_tables import parameters_line, plan_parameter_table
 from workflow.site.site_model import Site
 from workflow.spec.load import Loaded, load_pipeline
 from workflow.spec.overlay import Setting
@@ -184,7 +184,7 @@ def test_the_plan_lists_values_units_and_texts(tmp_path: Path) -> None:
         "tolerance": {"value": 0.001, "unit": "m", "text": "largest error"},
     }
     assert Plan.model_validate_json(decided.to_json()) == decided
-    rows = [list(row) for row in parameter_table(decided).rows]
+    rows = [list(row) for row in plan_parameter_table(decided).rows]
     assert rows[0][:2] == ["n", "64"] and rows[3] == ["tolerance", "0.001 m", "largest error"]
     assert parameters_line(decided.params) == "n = 64, label = run one, fast = true, tolerance = 0.001 m"
 
@@ -192,7 +192,7 @@ def test_the_plan_lists_values_units_and_texts(tmp_path: Path) -> None:
 def test_a_plan_without_parameters_is_as_before(tmp_path: Path) -> None:
     decided = plan(load(tmp_path, "wf: 1\nname: a\nstages: {sim: {command: [sim]}}\n"))
     assert "params" not in decided.model_dump(mode="json")
-    assert parameter_table(decided).rows == []
+    assert plan_parameter_table(decided).rows == []
 
 
 def test_texts_of_parameters_do_not_change_what_a_trial_depends_on(tmp_path: Path) -> None:

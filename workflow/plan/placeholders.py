@@ -1,4 +1,4 @@
-"""Placeholders in the plan's strings (their syntax: `workflow.spec.placeholders`).
+"""Placeholders in the plan's strings (their syntax: `workflow.spec.placeholder_syntax`).
 
 In the plan only `${{ run.dir }}` is left; `fill_run_dir` puts the run directory in and undoes the escaping, without
 loss.
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
 
 from workflow.plan.plan_model import RUN_DIR
-from workflow.spec.placeholders import Placeholder, PlaceholderError, joined, literal, parse
+from workflow.spec.placeholder_syntax import Placeholder, PlaceholderError, joined, literal, parse
 
 _RUN_DIR_NAME = "run.dir"
 

@@ -15,7 +15,7 @@ from workflow.plan.run_paths import work_dir
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.ports import KEY_OF_SIDE, StagePort, StagePorts
 from workflow.spec.models.config_dialect import NAMELESS, OPENPMD, WRITE_ONLY, Dialect, endings_of
-from workflow.spec.placeholders import literal
+from workflow.spec.placeholder_syntax import literal
 from workflow.spec.suggest import did_you_mean
 
 

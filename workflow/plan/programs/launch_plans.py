@@ -12,7 +12,7 @@ from workflow.plan.programs.mpmd_groups import MpmdGroup
 from workflow.plan.run_paths import stage_dir
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.site.site_model import Site
-from workflow.spec.placeholders import literal
+from workflow.spec.placeholder_syntax import literal
 
 # Batch systems start the script of a job on its first node.
 _NODE_OF_SUPERVISOR = 0

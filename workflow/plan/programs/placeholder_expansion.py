@@ -15,7 +15,7 @@ from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.port_matching import JoinedStream
 from workflow.spec.models.config_dialect import OPENPMD
 from workflow.spec.models.pipeline import PipelineParameter, Scalar, Secret
-from workflow.spec.placeholders import (
+from workflow.spec.placeholder_syntax import (
     PlaceholderError,
     joined,
     literal,

@@ -9,7 +9,7 @@ from workflow.plan.problems import Problems
 from workflow.redaction import address_password, is_secret_name
 from workflow.site.queue_model import Workaround
 from workflow.site.site_model import Site
-from workflow.spec.placeholders import literal
+from workflow.spec.placeholder_syntax import literal
 from workflow.spec.plain_secrets import is_literal
 
 

@@ -29,7 +29,7 @@ from workflow.site.python_modules import PYTHON_VARIABLES
 from workflow.site.site_model import Site
 from workflow.spec.models.pipeline import Secret, SubmittersVariable
 from workflow.spec.origins import Origins
-from workflow.spec.placeholders import literal, scalar_text
+from workflow.spec.placeholder_syntax import literal, scalar_text
 
 _SCRIPT = re.compile(r"[^/$-].*\.(py|sh|pl|jl|lua|rb|R)")
 

@@ -39,7 +39,7 @@ from workflow.spec.engine_presets import engines_with
 from workflow.spec.models.engine import Engine
 from workflow.spec.models.pipeline import Deadlines, Scalar
 from workflow.spec.origins import Origins
-from workflow.spec.placeholders import literal
+from workflow.spec.placeholder_syntax import literal
 from workflow.sst_transports import TRANSPORTS
 
 # select() serves at most 1024 descriptors; one connection per pair of ranks that exchange data

@@ -17,7 +17,7 @@ from workflow.report.show.expectation_table import planned_expectation_table
 from workflow.report.show.node_map import has_node_map
 from workflow.report.show.stream_table import engine_text
 from workflow.report.show.text_table import GAP, Column, Table, make_table, number_column, prose_column, text_column
-from workflow.spec.placeholders import scalar_text
+from workflow.spec.placeholder_syntax import scalar_text
 from workflow.spec.suggest import shortened
 
 LONGEST_PROGRAM = 40
@@ -41,14 +41,14 @@ PLAN_STREAM_COLUMNS: list[Column[StreamPlan]] = [
 ]
 
 
-class ParameterRow(NamedTuple):
+class PlanParameterRow(NamedTuple):
     """A parameter of the pipeline, with the value that is filled in."""
 
     name: str
     plan: ParameterPlan
 
 
-PARAMETER_COLUMNS: list[Column[ParameterRow]] = [
+PLAN_PARAMETER_COLUMNS: list[Column[PlanParameterRow]] = [
     text_column("parameter", lambda row: row.name),
     text_column("value", lambda row: parameter_text(row.plan)),
     prose_column("meaning", lambda row: row.plan.text, gives_way=1),
@@ -122,15 +122,15 @@ NODES_COLUMNS: list[Column[NodesRow]] = [
 def plan_tables(plan: Plan) -> list[Table]:
     """All tables of `wf plan`, in order; one without rows is not shown. A node map replaces that of the cores."""
     return [
-        parameter_table(plan), plan_stage_table(plan), added_table(plan), plan_stream_table(plan), end_table(plan),
+        plan_parameter_table(plan), plan_stage_table(plan), added_table(plan), plan_stream_table(plan), end_table(plan),
         transport_table(plan), planned_expectation_table(plan), *([] if has_node_map(plan) else [nodes_table(plan)]),
     ]  # fmt: skip
 
 
-def parameter_table(plan: Plan) -> Table:
+def plan_parameter_table(plan: Plan) -> Table:
     """The values that are filled in for `${{ params.NAME }}`."""
-    rows = [ParameterRow(name, each) for name, each in plan.params.items()]
-    return make_table(PARAMETER_COLUMNS, rows)
+    rows = [PlanParameterRow(name, each) for name, each in plan.params.items()]
+    return make_table(PLAN_PARAMETER_COLUMNS, rows)
 
 
 def parameter_text(parameter: ParameterPlan) -> str:
