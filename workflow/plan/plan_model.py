@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
+from workflow.engines import EngineTraits, traits_of
 from workflow.formats.sides import Side
 from workflow.launch.launchers import known_launcher
 from workflow.spec.expectations import Comparator
@@ -92,6 +93,11 @@ class EndPlan(PlanPart):
         None,
         description="SST's data plane as its log names it, evpath for TCP; None: a file, or the program's own choice",
     )
+
+    @property
+    def traits(self) -> EngineTraits:
+        """What its engine is like."""
+        return traits_of(self.engine)
 
 
 class Placement(PlanPart):
@@ -216,6 +222,11 @@ class StreamPlan(PlanPart):
     path: str
     on_disk: list[str] = Field(description="files and directories that this stream leaves or uses")
     keep: bool
+
+    @property
+    def traits(self) -> EngineTraits:
+        """What its engine is like."""
+        return traits_of(self.engine)
 
 
 class ExpectationPlan(PlanPart):

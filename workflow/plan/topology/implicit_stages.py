@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
+from workflow.engines import DEFAULT_VIA
 from workflow.plan.topology.complete_pipeline import CompletePipeline, ImplicitStage
 from workflow.spec.component_parameters import parameters_model
-from workflow.spec.implicit_names import RELAY, SST, pipe_name, piped_streams, relay_name, relayed_taps
+from workflow.spec.implicit_names import RELAY, pipe_name, piped_streams, relay_name, relayed_taps
 from workflow.spec.models.engine import Engine
 from workflow.spec.models.pipeline import OutputPolicy, Queue, StagePlace, StageSpec, StreamSpec, Tap
 from workflow.spec.origins import WrittenKey
@@ -77,8 +78,8 @@ def _add_pipe(name: str, stream: StreamSpec, writer: str, loaded: Loaded, growin
     growing.stages[pipe] = StageSpec(component=RELAY, ranks=wanted.ranks, place=_no_core(wanted.place), output=policy)
     growing.parameters[pipe] = _relay_parameters(loaded, [])
     start = _with_port(stream.from_, name, loaded)
-    growing.streams[pipe] = StreamSpec(from_=start, to=pipe, via=SST, **_given(stream, "step_size"))
-    growing.engines[pipe] = loaded.presets[SST]
+    growing.streams[pipe] = StreamSpec(from_=start, to=pipe, via=DEFAULT_VIA, **_given(stream, "step_size"))
+    growing.engines[pipe] = loaded.presets[DEFAULT_VIA]
     growing.implicit[pipe] = ImplicitStage("pipe", name, asked)
     growing.keys |= {
         f"stages.{pipe}": WrittenKey(asked, below=False),
@@ -125,9 +126,9 @@ def _add_stream_of_tap(tap: str, wanted: Tap, name: str, loaded: Loaded, growing
     stream, engine, asked = loaded.spec.streams[name], loaded.engines[name], f"streams.{name}.tap.{tap}"
     # By SST too where the tapped stream is a file, which the relay reads, or goes by SSC, whose writer waits for its
     # readers.
-    alike = () if engine.kind == "file" or engine.engine == "SSC" else ("via", "transport", "interface", "step_size")
+    alike = ("via", "transport", "interface", "step_size") if engine.traits.queued else ()
     # Nothing of a file need be lost: only the relay waits for the tap.
-    when_full = "block" if engine.kind == "file" else "discard"
+    when_full = "discard" if engine.traits.in_memory else "block"
     # With room for one step, the one that the tap is at, SST drops all that come meanwhile: the next is a new one.
     queue = (
         Queue(when_full="discard", limit=1)
@@ -135,7 +136,7 @@ def _add_stream_of_tap(tap: str, wanted: Tap, name: str, loaded: Loaded, growing
         else Queue(**{"when_full": when_full, **_given(wanted.queue, "when_full", "limit")})
     )
     growing.streams[tap] = StreamSpec(from_=relay_name(name), to=tap, queue=queue, **_given(stream, *alike))
-    growing.engines[tap] = loaded.engines[name] if "via" in alike else loaded.presets[SST]
+    growing.engines[tap] = loaded.engines[name] if "via" in alike else loaded.presets[DEFAULT_VIA]
     by_latest = WrittenKey(f"{asked}.latest", below=False)
     growing.keys |= {
         f"streams.{tap}": WrittenKey(asked, below=False),

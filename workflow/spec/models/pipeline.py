@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints, model_validator
 
+from workflow.engines import DEFAULT_VIA
 from workflow.spec.models.allocation_request import AllocationOrNone
 from workflow.spec.models.config_dialect import NAMELESS, Dialect, dialect_of
 from workflow.spec.models.stage_policies import AggregationPolicy, Compression, Memory, MemoryOrBool
@@ -316,7 +317,7 @@ class StreamSpec(Spec):
     to: Annotated[list[EndName], Field(min_length=1)] | EndName = Field(
         description="the reading stage or stages, or `stage.port`"
     )
-    via: str = Field("sst", description="engine or preset from configs/engines: sst, bp5, bp4, hdf5, file, …")
+    via: str = Field(DEFAULT_VIA, description="engine or preset from configs/engines: sst, bp5, bp4, hdf5, file, …")
     coupling: Literal["live", "after"] | None = Field(
         None, description="live: read while it is written; after: read when the writer has ended. Default by engine"
     )
