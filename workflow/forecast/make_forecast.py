@@ -259,7 +259,7 @@ def _stream(stream: StreamPlan, step: Quartiles, known: Knowledge) -> StreamFore
 
 def _queue_memory(stream: StreamPlan, size: StreamSize, plan: Plan) -> float | None:
     """On the node of the writer that has most ranks: the queue, and the step that is being filled."""
-    if stream.queue is None or stream.engine not in ("SST", "SSC"):
+    if stream.queue is None:
         return None
     writer = plan.stage(stream.writer)
     share = min(1.0, writer.placement.ranks_per_node / writer.ranks)
