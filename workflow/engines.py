@@ -90,7 +90,6 @@ ENGINES: dict[str, EngineTraits] = {
         EngineTraits("BPFile", any_case=True),
     )
 }  # fmt: skip
-_BY_NAME = {name.upper(): each for name, each in ENGINES.items()}
 
 DEFAULT_VIA = "sst"
 """The preset of a stream that names none, and of the streams that wf adds for pipes and taps."""
@@ -102,8 +101,8 @@ _BY_SUFFIX = {suffix: name for name, each in ENGINES.items() for suffix in each.
 
 
 def traits_of(name: str) -> EngineTraits:
-    """The traits of an engine, by its name in any case; of one that is not in the list, those of an ADIOS2 file."""
-    return _BY_NAME.get(name.upper()) or EngineTraits(name)
+    """The traits of an engine, also by its name in lower case; of one that is not in the list, those of a file."""
+    return ENGINES.get(name) or ENGINES.get(name.upper()) or EngineTraits(name)
 
 
 def engine_of_suffix(path: Path) -> str:
