@@ -30,7 +30,7 @@ from workflow.run.processes.stage_processes import Crew
 from workflow.run.run_directory import has_started, read_filled_plan
 from workflow.run.run_loop import RunLoop
 from workflow.run.state import RunState
-from workflow.site.allocation.discover import discover_allocation
+from workflow.site.discover import discover_allocation
 
 
 def supervise(
