@@ -30,7 +30,6 @@ _PHASES: dict[str, Phase] = {
     **dict.fromkeys("RBESU", "running"),
     **dict.fromkeys("FX", "ended"),
 }
-
 # Exit_status: of a job that was ended at its walltime, and 256 + SIGTERM (PBS Professional Administrator's Guide).
 _ENDS = {"-29": "TIMEOUT", "271": "CANCELLED"}
 
@@ -129,12 +128,9 @@ def _cancel(job: str) -> Command:
 def read_pbs_jobs(text: str) -> list[JobWord]:
     """What `qstat -f` has printed, or the job ids of `qselect`, which tell nothing else."""
     found: list[JobWord] = []
-    # Long values go on in lines that begin with a tab.
-    for block in text.replace("\n\t", "").split("Job Id:"):
+    for block in text.split("Job Id:"):
         lines = [line.strip() for line in block.splitlines() if line.strip()]
-        if not lines:
-            continue
-        values = dict(line.split(" = ", 1) for line in lines[1:] if " = " in line)
+        values = qstat_attributes(block)
         if "job_state" not in values:
             found += [JobWord(line, "unknown", "", line) for line in lines if line[:1].isdigit() and " " not in line]
             continue
@@ -161,7 +157,7 @@ SCHEDULER = Scheduler(
     absent=("Unknown Job Id", "Unknown Job ID"),
     phases=_PHASES,
     causes={"TIMEOUT": "time_limit", "CANCELLED": "cancelled"},  # as `_ENDS` says it
-    ending=("E",),
+    ending=("E", *_ENDS.values()),
     ask=HowToAsk(
         "`qsub -l select={0}`",
         "`qsub -l place=scatter:excl`",

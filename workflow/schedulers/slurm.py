@@ -33,7 +33,6 @@ from workflow.schedulers.scheduler_query import Query, QueryError
 _REPEATED = re.compile(r"^(\d+)(?:\(x(\d+)\))?$")
 _END = re.compile(r"\bEndTime=(\S+)")
 _MIB = 2**20  # Slurm's memory is in units of 2^20 bytes
-
 _PAIR = re.compile(r"(\w+)=(\S+)")
 # Of what the script of a job has printed.
 _TAIL = 4096
@@ -76,7 +75,6 @@ _CAUSES: dict[str, SchedulerCause] = {
     "TIMEOUT": "time_limit",
 }
 _QUEUE = ["squeue", "--noheader", "--states=all", "--format=%i|%T|%r"]
-
 # sinfo(1), NODE STATE CODES: nodes in these states take no job, whoever ends one.
 _NOT_UP = (
     "down", "drained", "draining", "drain", "fail", "failing", "error", "inval", "blocked", "future", "unk", "unknown",
