@@ -447,8 +447,13 @@ def test_a_refused_script_fails_the_run_and_an_accepted_one_is_found(
     assert job_of(login.run)["job"] == "12"
 
 
-ADDED = "from tests.support import cobalt\nfrom workflow.schedulers.schedulers import SCHEDULERS\n"
-ADDED += 'SCHEDULERS["cobalt"] = cobalt.SCHEDULER\n'
+ADDED = """
+import sys
+from tests.support import cobalt
+from workflow.schedulers.schedulers import SCHEDULERS
+sys.modules["workflow.schedulers.cobalt"] = cobalt
+SCHEDULERS["cobalt"] = ("COBALT_JOBID",)
+"""
 
 
 def test_a_scheduler_that_was_added_by_one_line_runs_a_pipeline(login: Login) -> None:

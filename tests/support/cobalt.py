@@ -65,7 +65,6 @@ def _read(text: str) -> list[JobWord]:
 SCHEDULER = Scheduler(
     title="Cobalt",
     command="cqwait",
-    variables=("COBALT_JOBID",),
     allocation=_allocation,
     submit=SubmitCommand(("qsub",), re.compile(r"^(\d+)$", re.MULTILINE)),
     mark="#COBALT",

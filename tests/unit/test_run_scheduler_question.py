@@ -14,7 +14,7 @@ from workflow.launch.rank_ends import EndCause, is_of_scheduler
 from workflow.run.processes.scheduler_question import Answer, SchedulerQuestion, command_of, to_answer
 from workflow.run.verdict.scheduler_words import job_text
 from workflow.schedulers.scheduler_query import QueryError, ask
-from workflow.schedulers.schedulers import SCHEDULERS
+from workflow.schedulers.schedulers import scheduler_named
 
 SLURM = "JobId=12 JobName=wf UserId=root(0) JobState={} Reason={} Dependency=(null) Requeue=0 NodeList=n[1-4]"
 
@@ -61,7 +61,7 @@ def test_answers_are_the_schedulers_own_words(source: Source, text: str, state: 
     ],
 )
 def test_words_mean_what_they_say_and_unknown_ones_nothing(state: str, cause: str | None, text: str) -> None:
-    found = SCHEDULERS["slurm"].cause_of(state)
+    found = scheduler_named("slurm").cause_of(state)
     assert (found, "" if found is None else job_text("12", found)) == (cause, text)
 
 
@@ -124,4 +124,4 @@ def test_while_a_job_is_ended_the_file_of_its_errors_says_why(due: str, word: st
     errors.write_text(f"a program's line\nslurmstepd-n1: error: {line}\n")
     answer = to_answer("slurm", "12", f"{SLURM.format('COMPLETING', 'None')} StdErr={errors} StdIn=/dev/null")
     assert answer == Answer(f"COMPLETING, {word}", f"JobState=COMPLETING Reason=None, {line}")
-    assert SCHEDULERS["slurm"].cause_of(answer.state) == ("preempted" if due else "cancelled")
+    assert scheduler_named("slurm").cause_of(answer.state) == ("preempted" if due else "cancelled")

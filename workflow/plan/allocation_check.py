@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from workflow.errors import Problem, to_message
 from workflow.formatting import duration, plural, size
 from workflow.launch.allocation import Allocation, Host
 from workflow.plan.plan_model import Plan, StagePlan
-from workflow.schedulers.scheduler import HowToAsk
-from workflow.schedulers.schedulers import SCHEDULERS
+from workflow.schedulers.schedulers import SCHEDULERS, scheduler_named
 from workflow.site.queue_model import HOW_TO_SUBMIT
 from workflow.site.site_model import Site
 
-_OF_HOST_FILE = HowToAsk("a host file of {0} hosts", "`slots=` of the host file", "hosts that have them")
+if TYPE_CHECKING:
+    from workflow.schedulers.scheduler import HowToAsk
+
 # A job gets a little less than the node has, and nobody asks for the last bytes.
 _ALMOST_ALL = 0.9
 _MOST_NAMES = 4
@@ -107,11 +108,15 @@ def job_text(allocation: Allocation) -> str:
     """`Slurm job 1234`, or what else the hosts are from."""
     if allocation.source == "hostfile":
         return "the host file"
-    return f"{SCHEDULERS[allocation.source].title} job {allocation.job}".strip()
+    return f"{scheduler_named(allocation.source).title} job {allocation.job}".strip()
 
 
 def _how_to_ask(allocation: Allocation) -> HowToAsk:
-    return _OF_HOST_FILE if allocation.source == "hostfile" else SCHEDULERS[allocation.source].ask
+    if allocation.source in SCHEDULERS:
+        return scheduler_named(allocation.source).ask
+    from workflow.schedulers.scheduler import HowToAsk
+
+    return HowToAsk("a host file of {0} hosts", "`slots=` of the host file", "hosts that have them")
 
 
 def _names(hosts: Sequence[Host]) -> str:

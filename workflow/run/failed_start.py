@@ -16,7 +16,7 @@ from workflow.run.lease import Liveness, examine_leases, has_lease, read_lease
 from workflow.run.processes.process_reaper import write_verdict
 from workflow.run.run_brief import read_brief
 from workflow.run.run_directory import PLAN_FILE, has_started, read_allocation
-from workflow.schedulers.schedulers import SCHEDULERS
+from workflow.schedulers.schedulers import SCHEDULERS, scheduler_named
 
 
 def was_taken(run_dir: Path) -> bool:
@@ -52,7 +52,7 @@ def _is_taken_by_another(run_dir: Path) -> bool:
 
 def _requeue(run_dir: Path, received: Allocation, environ: Mapping[str, str]) -> str:
     """The job that was started a second time: `job 12 (restart 1)`; empty where this is another job, or none."""
-    scheduler = SCHEDULERS.get(received.source)
+    scheduler = scheduler_named(received.source) if received.source in SCHEDULERS else None
     restarts = "0" if scheduler is None else environ.get(scheduler.restart_variable, "0")
     before, ordered = read_allocation(run_dir), read_job(run_dir)
     jobs = {found.job for found in (before, ordered) if found is not None and found.job}

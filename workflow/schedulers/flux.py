@@ -134,7 +134,6 @@ def nodes_up(_: str | None, query: Query) -> int:
 SCHEDULER = Scheduler(
     title="Flux",
     command="flux",
-    variables=("FLUX_URI", "FLUX_JOB_ID"),
     allocation=flux_allocation,
     # flux-batch(1): the id, in a line of its own; with `f` for `ƒ` where the locale has no such letter.
     submit=SubmitCommand(("flux", "batch"), re.compile(r"^([ƒf][1-9A-HJ-NP-Za-km-z]+)$", re.MULTILINE)),

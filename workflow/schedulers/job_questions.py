@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from workflow.schedulers.scheduler import JobWord, Scheduler, same_job
 from workflow.schedulers.scheduler_query import Query, QueryError, ask
-from workflow.schedulers.schedulers import SCHEDULERS
+from workflow.schedulers.schedulers import scheduler_named
 
 # Slurm's commands block for 9 s when its controller is gone.
 ANSWER_S = 20.0
@@ -32,7 +32,7 @@ class JobAnswer:
 
 def ask_for_job(scheduler: str, job: str, query: Query = ask_slowly) -> JobAnswer:
     """What the queue says of a job, or the accounting when the queue has forgotten it."""
-    commands = SCHEDULERS[scheduler]
+    commands = scheduler_named(scheduler)
     answer = _answer(commands, commands.of_job(job), job, query)
     if answer.is_absent and commands.history is not None:
         old = _answer(commands, commands.history(job), job, query)
@@ -43,13 +43,13 @@ def ask_for_job(scheduler: str, job: str, query: Query = ask_slowly) -> JobAnswe
 
 def find_job(scheduler: str, name: str, query: Query = ask_slowly) -> JobAnswer:
     """The newest job of this user with that name, whatever its state."""
-    commands = SCHEDULERS[scheduler]
+    commands = scheduler_named(scheduler)
     return _answer(commands, commands.of_name(name), None, query)
 
 
 def cancel_job(scheduler: str, job: str, query: Query = ask_slowly) -> None:
     """End a job. One that has ended is not an error. Raises QueryError."""
-    commands = SCHEDULERS[scheduler]
+    commands = scheduler_named(scheduler)
     try:
         query(commands.cancel(job))
     except QueryError as error:
@@ -73,7 +73,7 @@ def _says_absent(commands: Scheduler, error: QueryError) -> bool:
 def nodes_up(scheduler: str, queue: str | None, query: Query = ask_slowly) -> int | None:
     """How many nodes a job could get at most, in a queue (None: the default one): a job that asks for more waits for
     ever. None where that is not known: of some schedulers, and without an answer."""
-    count = SCHEDULERS[scheduler].nodes_up
+    count = scheduler_named(scheduler).nodes_up
     try:
         return None if count is None else count(queue, query)
     except (QueryError, ValueError):

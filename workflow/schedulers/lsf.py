@@ -138,7 +138,6 @@ def read_lsf_jobs(text: str) -> list[JobWord]:
 SCHEDULER = Scheduler(
     title="LSF",
     command="bhosts",
-    variables=("LSB_JOBID",),
     allocation=lsf_allocation,
     submit=SubmitCommand(("bsub",), re.compile(r"^Job <(\d+)> is submitted", re.MULTILINE), by_input=True),
     mark="#BSUB",

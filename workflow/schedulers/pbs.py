@@ -145,7 +145,6 @@ def read_pbs_jobs(text: str) -> list[JobWord]:
 SCHEDULER = Scheduler(
     title="PBS",
     command="pbsnodes",
-    variables=("PBS_JOBID",),
     allocation=pbs_allocation,
     submit=SubmitCommand(("qsub",)),
     mark="#PBS",

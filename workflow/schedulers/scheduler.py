@@ -154,8 +154,7 @@ class Scheduler:
     title: str
     command: str  # that no other scheduler has
 
-    # Inside of a job. `variables`: one of them is set there.
-    variables: tuple[str, ...]
+    # What a job has, asked inside of it.
     allocation: Callable[[Mapping[str, str], Query, ThisNode], Allocation]
 
     # A job's script, and how it is submitted. `mark` begins the lines that hold options.

@@ -351,7 +351,6 @@ def slurm_seconds(text: str) -> int | None:
 SCHEDULER = Scheduler(
     title="Slurm",
     command="sinfo",
-    variables=("SLURM_JOB_ID",),
     allocation=slurm_allocation,
     submit=SubmitCommand(("sbatch",)),
     mark="#SBATCH",

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from workflow.launch.allocation import Allocation, Host
-from workflow.schedulers.scheduler import ThisNode
-from workflow.schedulers.scheduler_query import Query, ask
-from workflow.schedulers.schedulers import SCHEDULERS
+from workflow.schedulers.schedulers import SCHEDULERS, scheduler_named
+
+if TYPE_CHECKING:
+    from workflow.schedulers.scheduler_query import Query
 
 
 def discover_allocation(environ: Mapping[str, str] | None = None, query: Query | None = None) -> Allocation:
@@ -24,11 +26,15 @@ def discover_allocation(environ: Mapping[str, str] | None = None, query: Query |
         from workflow.schedulers.host_lines import host_file
 
         return host_file(path)
+    inside = [name for name, variables in SCHEDULERS.items() if any(environ.get(each) for each in variables)]
+    if not inside:
+        return Allocation("local", "", (this_host(),), counts_threads=True)
+    from workflow.schedulers.scheduler import ThisNode
+    from workflow.schedulers.scheduler_query import ask
+
     # A Flux instance may run inside a job of another scheduler, and then has the nodes that matter.
-    for scheduler in sorted(SCHEDULERS.values(), key=lambda each: not each.nests):
-        if any(environ.get(name) for name in scheduler.variables):
-            return scheduler.allocation(environ, query or ask, ThisNode(this_host, _own_cores))
-    return Allocation("local", "", (this_host(),), counts_threads=True)
+    innermost = max((scheduler_named(name) for name in inside), key=lambda scheduler: scheduler.nests)
+    return innermost.allocation(environ, query or ask, ThisNode(this_host, _own_cores))
 
 
 def _own_cores() -> int:

@@ -13,7 +13,7 @@ from workflow.launch.rank_ends import SchedulerCause
 from workflow.run.job_record import JobRecord
 from workflow.schedulers.job_questions import JobAnswer
 from workflow.schedulers.scheduler import JobWord
-from workflow.schedulers.schedulers import SCHEDULERS
+from workflow.schedulers.schedulers import scheduler_named
 
 # A scheduler that answers, and does not know the job for so long, has forgotten it.
 FORGOTTEN_S = 60.0
@@ -76,7 +76,7 @@ class JobTracker:
         """What has ended the job, by the scheduler's word."""
         if self.word is None or self.word.phase != "ended":
             return None
-        return SCHEDULERS[self.job.scheduler].cause_of(self.word.text)
+        return scheduler_named(self.job.scheduler).cause_of(self.word.text)
 
     def _facts(self) -> Iterator[str]:
         if self.word is not None and self.word.phase == "ended":

@@ -12,7 +12,7 @@ import subprocess
 from pathlib import Path
 
 from workflow.schedulers.scheduler import JobOrder, SubmitCommand
-from workflow.schedulers.schedulers import SCHEDULERS
+from workflow.schedulers.schedulers import scheduler_named
 from workflow.submit.submission_errors import NotSubmittedError, SubmissionRefusedError
 
 SCRIPT_FILE = "job.sh"
@@ -22,7 +22,7 @@ SUBMIT_S = 60.0
 
 def own_script(order: JobOrder) -> str:
     """The whole script."""
-    scheduler = SCHEDULERS[order.allocation.scheduler]
+    scheduler = scheduler_named(order.allocation.scheduler)
     options = [f"{scheduler.mark} {option}" for option in scheduler.directives(order)]
     # exec: a signal to the job reaches the supervisor.
     body = [*order.prelude, f"cd {order.run_dir}", f"exec {shlex.join(order.command)}"]
@@ -35,7 +35,7 @@ def submit_own(order: JobOrder) -> str:
     Raises NotSubmittedError when the scheduler's command was not executed, SubmissionRefusedError when it fails, gives
     no answer, or says nothing of a job, which does not prove that it has not accepted it.
     """
-    command = SCHEDULERS[order.allocation.scheduler].submit
+    command = scheduler_named(order.allocation.scheduler).submit
     script = order.run_dir / SCRIPT_FILE
     try:
         script.write_text(own_script(order))

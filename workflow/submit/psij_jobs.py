@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Any
 from workflow.errors import RunError
 from workflow.installation import install_command
 from workflow.schedulers.scheduler import PSIJ_DIR, JobOrder
-from workflow.schedulers.schedulers import SCHEDULERS
+from workflow.schedulers.schedulers import scheduler_named
 from workflow.submit.job_order import KEEP_SHELLS, KEEP_SHELLS_TEXT, PASS_ON
 from workflow.submit.submission_errors import NotSubmittedError, SubmissionRefusedError
 
@@ -85,7 +85,7 @@ def to_psij_job(order: JobOrder) -> psij.Job:
     import psij
 
     allocation = order.allocation
-    queue = SCHEDULERS[allocation.scheduler].queue(allocation)
+    queue = scheduler_named(allocation.scheduler).queue(allocation)
     attributes = psij.JobAttributes(
         duration=timedelta(seconds=round(allocation.walltime_s)), queue_name=queue, account=allocation.account,
         reservation_id=allocation.reservation,
@@ -127,7 +127,7 @@ def complete_script(text: str, order: JobOrder) -> str:
 
     Raises RunError for a script that is not as expected: of another version of PSI/J.
     """
-    scheduler = SCHEDULERS[order.allocation.scheduler]
+    scheduler = scheduler_named(order.allocation.scheduler)
     own = [f"{scheduler.mark} {option}" for option in scheduler.directives(order)]
     keep = order.run_dir / PSIJ_DIR / KEEP_SHELLS
     before = [

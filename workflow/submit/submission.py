@@ -17,7 +17,7 @@ from workflow.run.job_record import JobRecord, write_job
 from workflow.run.processes.process_reaper import write_verdict
 from workflow.schedulers.job_questions import find_job
 from workflow.schedulers.scheduler import JobOrder
-from workflow.schedulers.schedulers import SCHEDULERS
+from workflow.schedulers.schedulers import scheduler_named
 from workflow.site.detection import is_here, ways_text
 from workflow.site.site_model import Site
 from workflow.submit.job_order import check_path, job_name, make_order
@@ -55,7 +55,7 @@ def submit_job(order: JobOrder) -> JobRecord:
     scheduler, run_dir = order.allocation.scheduler, order.run_dir
     record = JobRecord(scheduler, order.name, submitted=time.time(), wf_version=__version__)
     submit = submit_own
-    if SCHEDULERS[scheduler].psij_edits is not None:
+    if scheduler_named(scheduler).psij_edits is not None:
         from workflow.submit.psij_jobs import exit_code_file, submit_order
 
         submit, record = submit_order, dataclasses.replace(record, exit_code_file=str(exit_code_file(order)))
@@ -80,7 +80,7 @@ def check_submission(plan: Plan, site: Site, run_dir: Path) -> None:
     if plan.allocation is None:
         return
     name = plan.allocation.scheduler
-    scheduler = SCHEDULERS[name]
+    scheduler = scheduler_named(name)
     if scheduler.psij_edits is not None:
         from workflow.submit.psij_jobs import require_psij
 
@@ -104,7 +104,7 @@ def job_script(plan: Plan, site: Site) -> str:
     assert plan.allocation is not None, "the site has a scheduler"
     run_dir = Path("/RUN_DIR")
     order = make_order(plan, site, run_dir, f"{plan.pipeline}-RUN", supervisor_command(run_dir))
-    if SCHEDULERS[plan.allocation.scheduler].psij_edits is None:
+    if scheduler_named(plan.allocation.scheduler).psij_edits is None:
         return own_script(order)
     from workflow.submit.psij_jobs import render_order
 

@@ -34,7 +34,7 @@ from workflow.run.observe.sst_log import last_lines
 from workflow.schedulers.job_questions import cancel_job
 from workflow.schedulers.scheduler import JobOrder
 from workflow.schedulers.scheduler_query import QueryError
-from workflow.schedulers.schedulers import SCHEDULERS
+from workflow.schedulers.schedulers import scheduler_named
 from workflow.site.site_model import Site
 from workflow.submit.job_order import job_name
 from workflow.submit.job_watch import JobWatch, ask_about
@@ -146,7 +146,10 @@ class PilotJob:
         tracker = self._watch.tracker if self._watch is not None else None
         if tracker is None or not tracker.has_answer or (tracker.word is not None and tracker.word.phase != "pending"):
             return ""
-        scheduler, reason = SCHEDULERS[tracker.job.scheduler], tracker.word.reason if tracker.word is not None else ""
+        scheduler, reason = (
+            scheduler_named(tracker.job.scheduler),
+            tracker.word.reason if tracker.word is not None else "",
+        )
         never = any(words in reason for words in scheduler.never_starts)
         return tracker.text + (_NEVER.format(scheduler.command) if never else "")
 
@@ -161,7 +164,7 @@ class PilotJob:
         if self._watch is None:
             return ""
         answer = ask_about(self._watch.tracker.job)
-        if answer.word is not None and SCHEDULERS[self._watch.tracker.job.scheduler].is_ending(answer.word):
+        if answer.word is not None and scheduler_named(self._watch.tracker.job.scheduler).is_ending(answer.word):
             return f"{self._watch.tracker.job.text} ended: {answer.word.text}"
         return f"the scheduler does not know {self._watch.tracker.job.text} any more" if answer.is_absent else ""
 

@@ -112,14 +112,14 @@ def _by_pilots(
     from workflow.campaign.execution.pilots import PilotJob, Pilots
     from workflow.campaign.execution.side_by_side import SideBySide, execute_side_by_side
     from workflow.schedulers.job_questions import nodes_up
-    from workflow.schedulers.schedulers import SCHEDULERS
+    from workflow.schedulers.schedulers import scheduler_named
     from workflow.submit.submission import check_submission
 
     require_parsl()
     check_submission(planned.ready[0].plan, site, place.directory)
     jobs, asked = planned.spec.jobs, pilot_allocation(planned, site)
     assert asked is not None, "the site has a scheduler"
-    up = nodes_up(asked.scheduler, SCHEDULERS[asked.scheduler].queue(asked))
+    up = nodes_up(asked.scheduler, scheduler_named(asked.scheduler).queue(asked))
     allocation, text = fit_to_nodes_up(planned, asked, up)
     if text:
         say(text)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from workflow.launch.allocation import Source
 from workflow.schedulers.scheduler import same_job
 from workflow.schedulers.scheduler_query import Query, QueryError, ask
-from workflow.schedulers.schedulers import SCHEDULERS
+from workflow.schedulers.schedulers import SCHEDULERS, scheduler_named
 
 # For one question, and for all of them.
 DEADLINE_S = 3.0
@@ -68,13 +68,13 @@ def command_of(source: Source, job: str) -> Sequence[str] | None:
     """What prints the state of a job, asked by the job itself; None for a source that has no jobs."""
     if source not in SCHEDULERS:
         return None
-    scheduler = SCHEDULERS[source]
+    scheduler = scheduler_named(source)
     return (scheduler.own_job or scheduler.of_job)(job)
 
 
 def to_answer(source: Source, job: str, text: str) -> Answer:
     """What the command has printed. A text that is not understood is the state itself."""
-    scheduler = SCHEDULERS[source]
+    scheduler = scheduler_named(source)
     words = [word for word in (scheduler.read_own or scheduler.read)(text) if same_job(job, word)]
     if not words:
         said = " ".join(text.split())[:200]

@@ -17,7 +17,7 @@ from workflow.run.verdict.failure_origin import live_writers
 from workflow.run.verdict.scheduler_words import job_text, quoted
 from workflow.run.verdict.tap_failures import required_failures
 from workflow.run.verdict.transport_check import with_transport
-from workflow.schedulers.schedulers import SCHEDULERS
+from workflow.schedulers.schedulers import SCHEDULERS, scheduler_named
 
 
 def make_verdict(state: RunState, t: float) -> RunFinished:
@@ -49,10 +49,10 @@ def job_end(state: RunState) -> tuple[SchedulerCause, str] | None:
 
     While Slurm ends a job it says COMPLETING, and not why; but slurmstepd says so of each step.
     """
-    said, scheduler = state.scheduler, SCHEDULERS.get(state.received.source) if state.received is not None else None
-    if scheduler is None or not state.job or (said is None and state.interrupted != "SIGTERM"):
+    said, source = state.scheduler, "" if state.received is None else state.received.source
+    if source not in SCHEDULERS or not state.job or (said is None and state.interrupted != "SIGTERM"):
         return None
-    words = [quoted(said)] if said is not None else []
+    scheduler, words = scheduler_named(source), [quoted(said)] if said is not None else []
     if said is not None and (cause := scheduler.cause_of(said.state)) is not None:
         return cause, ": ".join([job_text(state.job, cause), *words])
     if said is not None and not scheduler.says_ending(said.state) and state.interrupted != "SIGTERM":

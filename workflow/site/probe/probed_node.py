@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from workflow.launch.allocation import Allocation
 from workflow.schedulers.scheduler import SchedulerFacts
 from workflow.schedulers.scheduler_query import Query, ask
-from workflow.schedulers.schedulers import SCHEDULERS
+from workflow.schedulers.schedulers import SCHEDULERS, scheduler_named
 from workflow.site.cpu_topology import CpuTopology, cpu_topology
 from workflow.site.discover import discover_allocation
 from workflow.site.machine import adios2_parallel, adios2_planes, glibc_version, memory_policy, rdma_fabric
@@ -65,5 +65,5 @@ def probe_node(environ: Mapping[str, str] | None = None, query: Query = ask) -> 
         scheduler=scheduler, launcher=ask_launcher(kind, query), fabric=rdma_fabric()[0], glibc=glibc,
         memory_policy=tuple(memory_policy(glibc, {})[0]), planes=tuple(adios2_planes()[0]),
         parallel_adios2=adios2_parallel(),
-        cluster="" if kind is None else environ.get(SCHEDULERS[kind].cluster_variable, ""),
+        cluster="" if kind is None else environ.get(scheduler_named(kind).cluster_variable, ""),
     )  # fmt: skip

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from workflow.launch.allocation import Source
 from workflow.schedulers.scheduler import SchedulerFacts
 from workflow.schedulers.scheduler_query import Query, QueryError
-from workflow.schedulers.schedulers import SCHEDULERS
+from workflow.schedulers.schedulers import SCHEDULERS, scheduler_named
 
 _VERSION = re.compile(r"(\d+(?:\.\d+)+)")
 
@@ -18,12 +18,12 @@ def scheduler_of(source: Source, on_path: Callable[[str], object]) -> str | None
     """The scheduler of a job that is in it, else the one whose commands are here."""
     if source in SCHEDULERS:
         return source
-    return next((name for name, each in SCHEDULERS.items() if on_path(each.command)), None)
+    return next((name for name in SCHEDULERS if on_path(scheduler_named(name).command)), None)
 
 
 def ask_scheduler(scheduler: str | None, environ: Mapping[str, str], query: Query) -> SchedulerFacts:
     """Its queues, and what it says of its nodes, where there are commands for that."""
-    facts = SCHEDULERS[scheduler].facts if scheduler is not None else None
+    facts = scheduler_named(scheduler).facts if scheduler is not None else None
     return SchedulerFacts(scheduler) if facts is None else facts(environ, query)
 
 
@@ -37,7 +37,7 @@ class LauncherFact:
 
 def ask_launcher(scheduler: str | None, query: Query) -> LauncherFact:
     """The scheduler's own, where it is here; else what `mpiexec --version` says that it is."""
-    own = SCHEDULERS[scheduler].launcher if scheduler is not None else ""
+    own = scheduler_named(scheduler).launcher if scheduler is not None else ""
     for command in filter(None, (own, "mpiexec")):
         try:
             said = query([command, "--version"])
