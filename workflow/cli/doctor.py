@@ -107,7 +107,7 @@ def _machine() -> Finding:
 
 def _site_and_allocation() -> list[Finding]:
     """Which known site this machine is, and what the batch job has that wf is in."""
-    from workflow.site.allocation.discover import discover_allocation
+    from workflow.site.discover import discover_allocation
     from workflow.site.known_sites import detected_sites
 
     found = detected_sites()

@@ -99,7 +99,7 @@ def _checked(given: GivenPipeline, strict: bool) -> tuple[Plan, list[Problem]]:
     from workflow.api import make_plan, notes_on
     from workflow.api.plans import find_site
     from workflow.preflight import preflight
-    from workflow.site.allocation.discover import discover_allocation
+    from workflow.site.discover import discover_allocation
 
     loaded = given.load()
     allocation = discover_allocation()
@@ -145,7 +145,7 @@ def plan(
     """
     from workflow.api import forecast_plan, make_plan, notes_on, portable_plan
     from workflow.api.plans import find_site, job_notes, show_warnings
-    from workflow.site.allocation.discover import discover_allocation
+    from workflow.site.discover import discover_allocation
 
     check_strategy_options(strategies, blocks, shape)
     check_portable_option(portable, as_json, others=bool(explain or strategies))
@@ -214,7 +214,7 @@ def run(given: GivenPipeline, run_dir: Path | None, dry_run: bool, quiet: bool, 
     """
     from workflow.api import detach_run, make_plan, start_run
     from workflow.api.plans import find_site, refuse_allocation, refuse_missing, show_warnings
-    from workflow.site.allocation.discover import discover_allocation
+    from workflow.site.discover import discover_allocation
 
     if no_probe:
         given = replace(given, sets=(*given.sets, "proof=off"))

@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SerializerFun
 from workflow.engines import EngineTraits, traits_of
 from workflow.formats.sides import Side
 from workflow.launch.launchers import known_launcher
+from workflow.site.queue_model import SchedulerName
 from workflow.spec.expectations import Comparator
 from workflow.spec.models.config_dialect import Dialect
 from workflow.spec.models.pipeline import Deadlines, ProofByAspect, ProofPolicy, Queue, StopSignal, TypeAndShape
@@ -248,7 +249,7 @@ class ExpectationPlan(PlanPart):
 class AllocationPlan(PlanPart):
     """The job that is asked of the scheduler when wf submits this run."""
 
-    scheduler: Literal["slurm", "pbs", "lsf", "flux"]
+    scheduler: SchedulerName
     nodes: int = Field(description="spare ones included")
     walltime_s: float
     queue: str | None = Field(None, description="as the site's file names it; None: the scheduler's default")

@@ -34,7 +34,8 @@ from workflow.run.run_brief import read_brief
 from workflow.run.run_directory import PLAN_FILE, has_started, read_allocation, read_filled_plan
 from workflow.run.run_loop import RunLoop
 from workflow.run.state import RunState
-from workflow.site.allocation.discover import discover_allocation
+from workflow.schedulers.schedulers import SCHEDULERS, scheduler_named
+from workflow.site.discover import discover_allocation
 
 
 def supervise(
@@ -170,7 +171,8 @@ def _is_taken_by_another(run_dir: Path) -> bool:
 
 def _requeue(run_dir: Path, received: Allocation, environ: Mapping[str, str]) -> str:
     """The job that was started a second time: `job 12 (restart 1)`; empty where this is another job, or none."""
-    restarts = environ.get("SLURM_RESTART_COUNT", "0") if received.source == "slurm" else "0"
+    scheduler = scheduler_named(received.source) if received.source in SCHEDULERS else None
+    restarts = "0" if scheduler is None else environ.get(scheduler.restart_variable, "0")
     before, ordered = read_allocation(run_dir), read_job(run_dir)
     jobs = {found.job for found in (before, ordered) if found is not None and found.job}
     if not received.job or (restarts == "0" and received.job not in jobs):

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, Wi
 
 from workflow.core_set import format_cores, parse_cores
 from workflow.launch.launchers import DEFAULT, known_launcher
-from workflow.site.queue_model import Detect, Scheduler, SiteCost, SiteQueue, SubmitRules, Workaround
+from workflow.site.queue_model import Detect, SchedulerName, SiteCost, SiteQueue, SubmitRules, Workaround
 from workflow.spec.models.pipeline import Name
 from workflow.spec.models.strict import Spec
 from workflow.spec.models.units import Size
@@ -117,7 +117,7 @@ class SiteFile(Spec):
         "auto", description="what stages with streams do about memory by default; [] is nothing"
     )
     glibc: str = Field("auto", description="version of the C library, which decides how its allocator is configured")
-    scheduler: Scheduler | None = Field(None, description="what jobs are submitted to; without one wf submits none")
+    scheduler: SchedulerName | None = Field(None, description="what jobs are submitted to; without one wf submits none")
     queues: dict[str, SiteQueue] = Field(default_factory=dict, description="name → its limits")
     submit: SubmitRules = Field(default_factory=SubmitRules, description="what every job says to the scheduler")
     modules: list[str] = Field(
