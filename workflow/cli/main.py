@@ -56,13 +56,16 @@ def completion(shell: str) -> None:
 
 
 campaign.add_command(archive_of_campaign)
-# The order is that of `wf --help`.
-VERBS = (
-    init, check, plan, graph, run, watch, status, cancel, runs, clean, logs, report, compare, look, campaign, archive,
-    components, sites, site, calibrate, doctor, schema, completion,
-)  # fmt: skip
-for verb in VERBS:
-    wf.add_command(verb)
+# Sections and order are those of `wf --help`.
+SECTIONS = {
+    "Write a pipeline": (init, check, plan, graph, components, schema),
+    "Run it": (run, watch, status, cancel),
+    "Look at results": (logs, report, compare, look, runs, archive, clean),
+    "Run it many times": (campaign,),
+    "Machines": (doctor, sites, site, calibrate, completion),
+}
+for title, verbs in SECTIONS.items():
+    wf.add_section(title, verbs)
 
 
 def main() -> None:

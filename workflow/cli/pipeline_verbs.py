@@ -62,9 +62,9 @@ def init(directory: Path | None, example: str, list_examples: bool) -> None:
 @json_option("Print the messages as JSON")
 @click.option("--strict", is_flag=True, help="Exit with 2 when this machine lacks something, too: for CI")
 def check(given: GivenPipeline, as_json: bool, strict: bool) -> None:
-    """List all mistakes in a pipeline file, and what this machine lacks for it; start no stage.
+    """List all mistakes in a pipeline file; start nothing.
 
-    PIPELINE is the YAML file. Exits with 2 when it has a mistake. What is missing here is a warning.
+    PIPELINE is the YAML file. Exits with 2 when it has a mistake. What this machine lacks for it is a warning.
     """
     plan: Plan | None = None
     problems: list[Problem] = []

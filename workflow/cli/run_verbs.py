@@ -15,9 +15,9 @@ from workflow.errors import RunError
 @run_argument
 @click.option("--quiet", "-q", is_flag=True, help="Print only the result, not the progress")
 def watch(run: Path | None, quiet: bool) -> None:
-    """Show the progress of a run until its end, from any host that sees its directory.
+    """Show the progress of a run until its end.
 
-    RUN is the name of a run below runs/ (its beginning or its id is enough), a path, or `latest` (default: the newest
+    Works on any host that sees the directory of the run. RUN is the name of a run below runs/ (its beginning or its id is enough), a path, or `latest` (default: the newest
     run). Exits as `wf run` does, and with 1 when the run's supervisor has died. Ending `wf watch` does not end the
     run; Ctrl-C on a terminal asks.
     """
@@ -57,9 +57,9 @@ def status(run: Path | None, as_json: bool, wide: bool) -> None:
 @run_argument
 @click.option("--now", is_flag=True, help="Kill the stages at once, without time to close their files")
 def cancel(run: Path | None, now: bool) -> None:
-    """End a run, from any host that sees its directory, and wait for its end.
+    """End a run, and wait for its end.
 
-    RUN is the whole name of a run below runs/, a path, or `latest` (default: the newest run). What is left on this
+    Works on any host that sees the directory of the run. RUN is the whole name of a run below runs/, a path, or `latest` (default: the newest run). What is left on this
     host of a run whose supervisor has died is ended, too. Exits with 1 when something could not be ended.
     """
     from workflow.cli.cancelling import cancel_run
@@ -76,9 +76,9 @@ def cancel(run: Path | None, now: bool) -> None:
 @json_option("Print the runs as JSON")
 @wide_option
 def runs(lines: int, everywhere: bool, as_json: bool, wide: bool) -> None:
-    """List the runs below runs/, and those with --run-dir that were started in this folder, the newest first.
+    """List the runs that were started in this folder.
 
-    A run is `lost` when its supervisor has died without a verdict.
+    The newest comes first. Listed are the runs below runs/ and those with --run-dir. A run is `lost` when its supervisor has died without a verdict.
     """
     from workflow.report.read.run_list import list_named_runs
     from workflow.report.show.printing import show_table
