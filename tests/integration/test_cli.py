@@ -196,6 +196,16 @@ def test_explain_says_where_a_value_comes_from(home: Path) -> None:
     assert "because" in wf(*explain, "streams.field.write.RendezvousReaderCount", cwd=home).stdout
 
 
+@pytest.mark.parametrize("example", sorted(path.parent.name for path in (ROOT / "examples").glob("*/pipeline.yaml")))
+def test_a_plan_shows_verdict_and_essentials_and_the_rest_by_wide(example: str) -> None:
+    short = wf("plan", f"examples/{example}/pipeline.yaml", cwd=ROOT).stdout
+    assert re.match(r"[\w-]+ (fits|cannot start here): ", short), short
+    essentials = short.partition("\nwarning: ")[0].splitlines()
+    assert len(essentials) <= 25 and "launch lines" not in essentials, short
+    wide = wf("plan", f"examples/{example}/pipeline.yaml", "--wide", cwd=ROOT).stdout.splitlines()
+    assert "launch lines" in wide and "environment" in wide
+
+
 def test_schema_accepts_the_examples_and_refuses_a_typo(tmp_path: Path) -> None:
     schema = json.loads(wf("schema", cwd=tmp_path).stdout)
     for path in sorted((ROOT / "examples").glob("*/pipeline.yaml")):
