@@ -29,8 +29,8 @@ from workflow.spec.models.engine import EngineParameter
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ROOT / "docs" / "reference"
 JSON_RULES = """`--json` prints one document to standard output. Errors of the command line itself, and of runs and
-files that do not exist, are messages on standard error with exit code 2; only `wf check` puts all its messages into the
-document. Exit codes are those without `--json`.
+files that do not exist, are messages on standard error with exit code 2; only `wf check` and `wf campaign plan` put
+their messages into the document. Exit codes are those without `--json`.
 
 Names of fields stay. A new field may come at any time; where one is renamed or means something else, the number of the
 document's `…_version` grows. Names that end in `_s` are seconds; sizes are bytes.
@@ -220,7 +220,7 @@ def json_page() -> str:
     """What `--json` prints: every field of every document, from the models."""
     from workflow.campaign.changes.changes_model import CampaignChanges
     from workflow.campaign.results.results_model import CampaignList, CampaignResults, CampaignStatus
-    from workflow.cli.json_output import CheckResult, CleanResult, ComponentList, RunList, SiteList
+    from workflow.cli.json_output import CampaignPlan, CheckResult, CleanResult, ComponentList, RunList, SiteList
     from workflow.compare.comparison import Comparison
     from workflow.forecast.calibration_model import Calibration
     from workflow.forecast.forecast_model import Forecast
@@ -232,6 +232,7 @@ def json_page() -> str:
         ("wf clean --json", CleanResult),
         ("wf compare --json", Comparison),
         ("wf calibrate --show --json, calibration/SITE.json", Calibration), ("forecast.json of a run", Forecast),
+        ("wf campaign plan --json", CampaignPlan),
         ("wf campaign status --json", CampaignStatus), ("wf campaign list --json", CampaignList),
         ("wf campaign report --json", CampaignResults),
         ("wf campaign compare --json", CampaignChanges),

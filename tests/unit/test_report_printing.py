@@ -307,8 +307,12 @@ def test_a_plan_says_what_is_the_same_once() -> None:
 
 def test_a_plan_begins_with_its_verdict() -> None:
     plan = make_plan()
-    cores = [stage.model_copy(update={"placement": Placement(
-        nodes=[(0, 1)], ranks_per_node=1, cores=[number], cores_per_rank=1)}) for number, stage in enumerate(plan.stages)]
+    cores = [
+        stage.model_copy(
+            update={"placement": Placement(nodes=[(0, 1)], ranks_per_node=1, cores=[number], cores_per_rank=1)}
+        )
+        for number, stage in enumerate(plan.stages)
+    ]
     placed = plan.model_copy(update={"stages": cores, "node": NodePlan(cores=8, reserved=[7])})
     warning = to_message("warning", "no matplotlib")
     assert verdict_text(placed, []) == "shock-diffraction fits: 3 of 7 cores; streams by SST; nothing missing"

@@ -15,7 +15,7 @@ import click
 from workflow.cli.completion import complete_campaign, complete_site
 from workflow.cli.options import json_option, wide_option
 from workflow.cli.verb_group import VerbGroup
-from workflow.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_VIOLATED, RunError, SpecError
+from workflow.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_OK, EXIT_VIOLATED, RunError, SpecError
 
 if TYPE_CHECKING:
     from workflow.campaign.changes.changes_model import CampaignChanges
@@ -97,8 +97,11 @@ def junit_option(function: F) -> F:
 @overlay_options
 @directory_option
 @junit_option
+@json_option("Print the trials and their cost as JSON")
 @wide_option
-def plan(file: Path, options: GivenOptions, directory: Path | None, junit: Path | None, wide: bool) -> None:
+def plan(
+    file: Path, options: GivenOptions, directory: Path | None, junit: Path | None, as_json: bool, wide: bool
+) -> None:
     """List the trials of a campaign and their cost; start nothing.
 
     The list also says which trials cannot run.
@@ -112,6 +115,12 @@ def plan(file: Path, options: GivenOptions, directory: Path | None, junit: Path 
     planned, problems, packed = plan_campaign(file, directory, **vars(options))
     if junit is not None:
         write_plan_junit(junit, planned)
+    if as_json:
+        from workflow.cli.json_output import CampaignPlan
+
+        document = CampaignPlan.of(planned, packed, problems)
+        click.echo(document.to_json(), nl=False)
+        sys.exit(EXIT_OK if document.ok else EXIT_BAD_INPUT)
     show_plan(planned, packed, [problem for problem in problems if problem.level != "error"], wide)
     refuse(planned, problems)
 

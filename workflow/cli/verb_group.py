@@ -36,7 +36,9 @@ class VerbGroup(click.Group):
         widest = max(len(name) for name in self.commands)
         for title, names in self._sections.items():
             with formatter.section(title):
-                formatter.write_dl([(name.ljust(widest), self.commands[name].get_short_help_str(200)) for name in names])
+                formatter.write_dl(
+                    [(name.ljust(widest), self.commands[name].get_short_help_str(200)) for name in names]
+                )
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """The verb that the first word names. Raises UsageError when there is none."""

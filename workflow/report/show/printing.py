@@ -125,7 +125,12 @@ def show_plan(
     if whole:
         _show_launch_lines(plan, console)
     else:
-        say(console, "\n`--wide` also shows engine parameters, transports, environment and launch lines", "dim", wrap=True)
+        say(
+            console,
+            "\n`--wide` also shows engine parameters, transports, environment and launch lines",
+            "dim",
+            wrap=True,
+        )
 
 
 def _show_environment(plan: Plan, console: Console | PlainOutput) -> None:
