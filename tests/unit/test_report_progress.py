@@ -76,6 +76,7 @@ def test_progress_that_is_seen_late_has_the_times_and_the_order_of_what_happened
     assert Pace().lines(state) == [
         "     0.1 s  md: started, 2 ranks, process 7",
         "     0.2 s  saxs: started, 1 rank, process 8",
+        "     1.0 s  md: its streams are open",
         "     4.0 s  keep: started, 1 rank, process 9",
         "     8.0 s  saxs: failed",
         "    20.0 s  md: succeeded",
@@ -105,7 +106,7 @@ def test_progress_without_a_terminal_prints_lines(capsys: pytest.CaptureFixture[
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.splitlines()[0] == "shock-diffraction: runs/x"
-    assert len(captured.err.splitlines()) == 5
+    assert len(captured.err.splitlines()) == 6
     with live_display.Progress(make_plan(), Path("runs/x"), quiet=True) as progress:
         progress.update(states()[0])
     assert capsys.readouterr() == ("", "")
