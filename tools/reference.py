@@ -7,6 +7,7 @@ line itself, so that the reference cannot disagree with what `wf` does.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -120,7 +121,7 @@ def pipeline_page() -> str:
 
     lines = ["# The pipeline file", MADE]
     lines.append("Unknown keys are refused. Durations and sizes carry units: `10 min`, `30 s`, `2 GiB`, `16 MB`.\n")
-    lines += [*_keys(PipelineSpec), "## Expectations", "", EXPECT_RULES]
+    lines += [*_keys(PipelineSpec, first=("stages", "streams")), "## Expectations", "", EXPECT_RULES]
     lines.append("| `expect` of | figure | for example | known of every program |\n|---|---|---|---|")
     for owner, figures in (("the run", RUN), ("a stage", STAGE), ("a stream", STREAM)):
         for name, figure in figures.items():
@@ -149,18 +150,46 @@ def sites_page() -> str:
     return "\n".join(["# Site files", MADE, SITE_RULES, *_keys(SiteFile)])
 
 
-def _keys(model: type[BaseModel]) -> list[str]:
-    """A table of the keys of each part of a file."""
+def _keys(model: type[BaseModel], first: Sequence[str] = ()) -> list[str]:
+    """A table of the keys of each part of a file, titled by its key; the parts of the keys in `first` come first."""
     schema = model.model_json_schema(by_alias=True)
+    titles = _titles(schema, first)
     lines = []
-    for name, part in [("the file", schema), *schema["$defs"].items()]:
-        lines.append(f"## {name}\n\n{part.get('description', '').strip()}\n" if name != "the file" else "## The file\n")
+    for name, part in [("", schema), *((name, schema["$defs"][name]) for name in titles)]:
+        lines.append(f"## `{titles[name]}`\n\n{part.get('description', '').strip()}\n" if name else "## The file\n")
         lines.append("| key | type | default | meaning |\n|---|---|---|---|")
         for key, field in part.get("properties", {}).items():
             default = "**required**" if key in part.get("required", []) else _value(field.get("default"))
-            lines.append(f"| `{key}` | {_type(field)} | {default} | {_cell(field.get('description', ''))} |")
+            lines.append(f"| `{key}` | {_type(field, titles)} | {default} | {_cell(field.get('description', ''))} |")
         lines.append("")
     return lines
+
+
+def _titles(schema: dict[str, Any], first: Sequence[str]) -> dict[str, str]:
+    """Model → the key where it is written first, `stages.NAME.output`: in the order of the keys, parts after wholes."""
+    titles: dict[str, str] = {}
+
+    def visit(part: dict[str, Any], path: str) -> None:
+        for key, field in sorted(part.get("properties", {}).items(), key=lambda item: item[0] not in first):
+            for name, at in _models(field, f"{path}{key}"):
+                if name not in titles:
+                    titles[name] = at
+                    visit(schema["$defs"][name], f"{at}.")
+
+    visit(schema, "")
+    return titles
+
+
+def _models(field: Any, path: str) -> Iterator[tuple[str, str]]:
+    """(model, the key where it is written) of all that a value may be."""
+    if not isinstance(field, dict):
+        return
+    if "$ref" in field:
+        yield field["$ref"].rpartition("/")[2], path
+    for each in (*field.get("anyOf", ()), *field.get("oneOf", ()), *field.get("allOf", ()), field.get("items")):
+        yield from _models(each, path)
+    for each in (field.get("additionalProperties"), *field.get("patternProperties", {}).values()):
+        yield from _models(each, f"{path}.NAME")
 
 
 def components_page() -> str:
@@ -303,23 +332,25 @@ def _meaning(parameter: EngineParameter) -> str:
     return f"{parameter.help}. Refused: {parameter.useless}" if parameter.useless else parameter.help
 
 
-def _type(field: dict[str, Any]) -> str:
+def _type(field: dict[str, Any], titles: Mapping[str, str] | None = None) -> str:
+    """The type of a value; `titles`: of the sections about models, where these are not their names."""
     if field.get("title") == "cores":
         return "cores"
     if "$ref" in field:
         name = field["$ref"].rpartition("/")[2]
-        return f"[{name}](#{name.lower()})"
+        title = (titles or {}).get(name, name)
+        return f"[{title}](#{title.lower().replace('.', '')})"
     if "allOf" in field:
-        return _type(field["allOf"][0])
+        return _type(field["allOf"][0], titles)
     if "anyOf" in field:
-        return " or ".join(dict.fromkeys(_type(each) for each in field["anyOf"] if each.get("type") != "null"))
+        return " or ".join(dict.fromkeys(_type(each, titles) for each in field["anyOf"] if each.get("type") != "null"))
     if "enum" in field or "const" in field:
         return ", ".join(f"`{value}`" for value in field.get("enum", [field.get("const")]))
     if field.get("type") == "array":
-        return f"list of {_type(field.get('items', {}))}"
+        return f"list of {_type(field.get('items', {}), titles)}"
     if field.get("type") == "object":
         inner = field.get("additionalProperties") or next(iter(field.get("patternProperties", {}).values()), None)
-        return f"name → {_type(inner)}" if isinstance(inner, dict) else "mapping"
+        return f"name → {_type(inner, titles)}" if isinstance(inner, dict) else "mapping"
     return str(field.get("type", "any"))
 
 
