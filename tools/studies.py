@@ -113,7 +113,7 @@ def to_page(name: str, results: CampaignResults) -> str:
         lines.append(f"## {metric.name}\n\n`{metric.of}`, {metric.better} is better, threshold {threshold}.\n")
         lines += to_markdown(metric_table(results, metric))
     if results.comparisons:
-        method = method_text(results)
+        method = method_text(results.comparisons)
         lines.append(f"## comparisons\n\n{method[0].upper()}{method[1:]}.\n")
         lines += to_markdown(comparison_table(results))
     lines += [f"- {note}" for note in results.notes]

@@ -32,7 +32,7 @@ class Problem:
 
     `source` is the file's name as the user gave it (or `--set`, `--via`), empty where the message is about none;
     `line` and `column` count from 1, and are 0 where no place is known. `key` is the path, e.g.
-    `streams.atoms.queue.limit`.
+    `streams.atoms.queue.limit`. `is_secret`: no message may show what stands at that place.
     """
 
     source: str
@@ -42,6 +42,7 @@ class Problem:
     message: str
     hint: str = ""
     level: Severity = "error"
+    is_secret: bool = False
 
     @property
     def place(self) -> str:

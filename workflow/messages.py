@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from workflow.errors import Problem
-from workflow.redaction import shown_line
+from workflow.redaction import REMOVED, shown_line
 
 WIDEST = 120
 NARROWEST = 40
@@ -53,7 +53,8 @@ def message_lines(
         width: columns of the terminal. Excerpts are cut to it; paths and commands stay whole.
         wrap: whether what is wrong is wrapped between its words, too.
     """
-    found = (_one_message(problem, sources.get(problem.source), width, wrap) for problem in problems)
+    visible = _without_secrets(problems, sources)
+    found = (_one_message(problem, visible.get(problem.source), width, wrap) for problem in problems)
     return [line for lines in found for line in lines]
 
 
@@ -124,6 +125,16 @@ def extent(line: str, column: int) -> int:
     inside = _depth(line[: column - 1]) > 0
     end = re.search(r"\s*(:(\s|$)|\s#|[,\]}]|$)" if inside else r"\s*(:(\s|$)|\s#|$)", text)
     return max(end.start() if end is not None else len(text), 1)
+
+
+def _without_secrets(problems: Sequence[Problem], sources: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """The lines of the sources; one with a secret ends before the first of them, for all messages on that line."""
+    found = {source: list(lines) for source, lines in sources.items()}
+    for problem in sorted(problems, reverse=True):
+        lines = found.get(problem.source, [])
+        if problem.is_secret and 0 < problem.line <= len(lines):
+            lines[problem.line - 1] = lines[problem.line - 1][: max(problem.column - 1, 0)] + REMOVED
+    return found
 
 
 def _one_message(problem: Problem, lines: Sequence[str] | None, width: int, wrap: bool) -> Iterator[MessageLine]:

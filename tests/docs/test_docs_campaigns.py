@@ -52,7 +52,18 @@ def test_the_first_campaign_can_decide_something(tmp_path: Path) -> None:
     assert not planned.refused and not problems
     (tmp_path / "campaign.yaml").write_text(first_campaign().replace("repetitions: 8", "repetitions: 3"))
     planned, problems, _ = plan_campaign(tmp_path / "campaign.yaml")
-    assert ["no difference can be shown" in problem.message for problem in problems] == [False, True]
+    assert [(problem.level, problem.hint) for problem in problems] == [
+        ("warning", "`repetitions: 7` or more, or fewer comparisons")
+    ]
+    assert problems[0].message == (
+        "3 repetitions of a trial: too few for a verdict. The interval of a median needs 6, a verdict among "
+        "2 comparisons 6, and comparing in pairs, within the blocks, 7"
+    )
+    alone = first_campaign().replace("repetitions: 8", "repetitions: 3").partition("comparisons:")[0]
+    (tmp_path / "campaign.yaml").write_text(alone)
+    (problem,) = plan_campaign(tmp_path / "campaign.yaml")[1]
+    assert problem.message == "3 repetitions of a trial: the interval of a median needs 6"
+    assert problem.hint == "`repetitions: 6` or more"
 
 
 def test_too_few_repetitions_for_pairs_are_told(tmp_path: Path) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import json
 import shutil
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 from xml.etree import ElementTree
@@ -12,7 +14,7 @@ from xml.etree import ElementTree
 import jsonschema
 import pytest
 
-from tests.support.campaigns import CampaignFolder
+from tests.support.campaigns import TIMEOUT_S, CampaignFolder
 from workflow import read_report, report_campaign, run_campaign
 from workflow.api import campaign_status, plan_campaign
 from workflow.campaign.ledger import Ledger
@@ -344,3 +346,27 @@ def test_figures_that_the_program_measured(tmp_path: Path) -> None:
     report = read_report(run)
     assert report.stages[0].figures["fom"] in (1.5, 2.5)
     assert "one: figures.json: no number: text" in report.notes
+
+
+def test_records_beside_the_file_are_named_when_it_begins_in_another_folder(tmp_path: Path) -> None:
+    """It measures everything again: who did not mean that reads where to go on."""
+    (tmp_path / "study").mkdir()
+    campaign = CampaignFolder(tmp_path / "study", values=1, repetitions=1)
+
+    def call(*words: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "workflow.cli", "campaign", *words], cwd=tmp_path, env=campaign.environment,
+            capture_output=True, text=True, timeout=TIMEOUT_S,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    said = "note: this campaign has run elsewhere, in study/campaigns/tiny"
+    assert said not in call("plan", "study/campaign.yaml")
+    campaign.wf("run")
+    assert said in call("plan", "study/campaign.yaml")
+    assert said not in call("run", "study/campaign.yaml", "-q", "--dir", "study/campaigns/tiny")
+    first = call("run", "study/campaign.yaml", "-q")
+    assert said in first and "go on with it: cd study && wf campaign run campaign.yaml" in first
+    assert said not in call("run", "study/campaign.yaml", "-q"), "it has records here now"
+    assert len(campaign.ran()) == 2

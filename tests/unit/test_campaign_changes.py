@@ -15,17 +15,20 @@ import pytest
 from workflow import compare_campaigns
 from workflow.campaign.campaign_directory import Schedule, ScheduledTrial
 from workflow.campaign.changes.changes_model import CampaignChanges
-from workflow.campaign.changes.changes_page import changes_picture
+from workflow.campaign.changes.changes_page import changes_picture, make_changes_page
 from workflow.campaign.changes.changes_tables import unmatched_metrics_text
 from workflow.campaign.changes.gate import faults
 from workflow.campaign.changes.given_campaign import GivenCampaign
 from workflow.campaign.changes.make_changes import make_changes
+from workflow.campaign.changes.version_changes import version_changes
 from workflow.campaign.file.campaign_spec import CampaignSpec
 from workflow.campaign.ledger import Attempt, History, RepetitionId
-from workflow.campaign.results.make_results import make_results
+from workflow.campaign.planning.both_versions import gate_spec
+from workflow.campaign.results.make_results import NOT_IN_TURNS, make_results
 from workflow.campaign.results.results_model import CampaignResults
 from workflow.campaign.results.results_table import table_columns, table_rows, write_table
 from workflow.campaign.results.samples import measured
+from workflow.campaign.show_changes import show_changes
 from workflow.cli.main import main
 from workflow.errors import WfError
 
@@ -91,6 +94,49 @@ def test_trials_are_matched_by_their_values_and_not_by_their_keys() -> None:
     assert [(each.side, tuple(each.parameters.values())) for each in changes.unmatched] == [
         ("base", ("sst", 2)), ("new", ("sst", 4)),
     ]  # fmt: skip
+
+
+def changes_of_versions(spec: CampaignSpec, factor: float = 1.2, apart: float = 0.0) -> CampaignChanges:
+    """A gate of one trial on a machine that slows down by half from block to block; `apart`: seconds in between."""
+    trials, history = [], History()
+    for version, times, later in (("old", 1.0, 0.0), ("new", factor, apart)):
+        trials.append(ScheduledTrial(key=f"a-{version}", parameters={"version": version, "s": 1}))
+        for number in range(1, spec.repetitions + 1):
+            figures = {"run.wall_s": 1.5**number * times}
+            attempt = Attempt("succeeded", 1, "r", 1e9 + 10 * number + later, 1.0, figures=figures)
+            history.end(RepetitionId(f"a-{version}", number), attempt)
+    schedule = Schedule(wf_version="1", site="local", host="h", versions={}, trials=trials)
+    return version_changes(make_results(gate_spec(spec), schedule, history), ("old", "new"), [], [], [])
+
+
+def printed(changes: CampaignChanges, capsys: pytest.CaptureFixture[str]) -> str:
+    show_changes(changes, wide=True)
+    return " ".join(capsys.readouterr().out.split())
+
+
+def test_a_gate_names_the_test_that_was_made(capsys: pytest.CaptureFixture[str]) -> None:
+    spec = spec_of(metrics={"time": "run.wall_s"})
+    changes = changes_of_versions(spec)
+    (change,) = changes.changes
+    assert (change.test, change.decision, change.p) == ("pairs", "slower", 2 / 2**8)
+    for text in (printed(changes, capsys), make_changes_page(changes, None)):
+        assert "median of the ratios within blocks; p of the sign test over the blocks, corrected for 1 comp" in text
+        assert "Mann" not in text
+    by_ranks = changes_of_versions(spec_of(metrics=dict.fromkeys("abcdefg", "run.wall_s")))
+    assert {each.test for each in by_ranks.changes} == {"ranks"}
+    for text in (printed(by_ranks, capsys), make_changes_page(by_ranks, None)):
+        assert "ratio of the medians; p of Mann–Whitney" in text and "sign test" not in text
+
+
+def test_a_gate_says_why_a_ratio_is_undecided() -> None:
+    (change,) = changes_of_versions(spec_of(metrics={"time": "run.wall_s"}), apart=86400.0).changes
+    assert (change.decision, change.test, change.reason) == ("undecided", None, NOT_IN_TURNS)
+
+
+def test_campaigns_are_compared_by_ranks(capsys: pytest.CaptureFixture[str]) -> None:
+    changes = changes_of({("bp5", 1): 30.0, ("sst", 1): 10.0})
+    assert {each.test for each in changes.changes} == {"ranks"}
+    assert "p of Mann–Whitney or, where it is larger, of Welch on logarithms" in printed(changes, capsys)
 
 
 def test_what_differs_is_said_with_both_values() -> None:

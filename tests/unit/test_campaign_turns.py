@@ -79,7 +79,15 @@ def test_what_was_measured_beside_the_other_is_compared() -> None:
     ],
 )
 def test_what_is_measured_again(mine: list[float], other: list[float], again: str) -> None:
-    found = to_measure_again(SPEC, [("a", "b")], history_of(mine, other))
+    found = to_measure_again(SPEC, [("a", "b")], {}, history_of(mine, other))
     expected = {RepetitionId(key, number): 1 for key in again for number in range(1, COUNT + 1)}
     warmup = {RepetitionId(key, 1, warmup=True): 0 for key in again}
     assert found == expected | warmup
+
+
+def test_a_baseline_is_measured_again_with_its_trial() -> None:
+    """A metric that is computed with it compares the times of both: they must be of one moment."""
+    history = history_of(EVEN, [])
+    found = to_measure_again(SPEC, [("a", "b")], {"a": "quiet"}, history)
+    assert {each.key for each in found} == {"a", "quiet"}
+    assert {each.number for each in found if each.key == "quiet" and not each.warmup} == set(range(1, COUNT + 1))

@@ -56,6 +56,8 @@ PIPELINES = {
     "address in a variable": f"stages:\n  a: {{command: [env], env: {{SERVER: 'redis://:{PLANTED}@host'}}}}\n",
     "address without a scheme": f"stages:\n  a: {{command: [curl, --proxy, 'me:{PLANTED}@host:80']}}\n",
     "variable called secret": f"stages:\n  a: {{command: [env], env: {{secret: {PLANTED}}}}}\n",
+    "argument on a line of its own": f"stages:\n  a:\n    command:\n    - echo\n    - --password\n    - {PLANTED}\n",
+    "variable on the next line": f"stages:\n  a:\n    command: [env]\n    env:\n      API_TOKEN:\n        {PLANTED}\n",
     "parameter": f"stages:\n  a: {{component: ./own, with: {{api_key: {PLANTED}}}}}\n",
     "profile": "stages:\n  a: {command: [env]}\n"
     f"profiles:\n  p: {{stages: {{a: {{env: {{DB_PASSWORD: {PLANTED}}}}}}}}}\n",
@@ -87,11 +89,12 @@ def test_an_option_with_a_secret_is_refused_and_not_shown(tmp_path: Path, monkey
     ("part", "options"),
     [
         (f"matrix: {{stages.a.env.API_TOKEN: [{PLANTED}, other-one-here]}}\n", ()),
+        (f"matrix:\n  stages.a.env.API_TOKEN:\n    - {PLANTED}\n    - {PLANTED}\n", ()),
         (f"set: {{stages.a.env.API_TOKEN: {PLANTED}}}\n", ()),
         (f"set: {{stages.a.command: [env, --password, {PLANTED}]}}\n", ()),
         ("", ("--set", f"set.stages.a.env.API_TOKEN={PLANTED}")),
     ],
-    ids=["matrix", "set", "command", "option"],
+    ids=["matrix", "twice in a matrix", "set", "command", "option"],
 )
 def test_a_secret_in_a_campaign_is_refused_and_not_shown(
     part: str, options: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -103,6 +106,29 @@ def test_a_secret_in_a_campaign_is_refused_and_not_shown(
     code, output = wf("campaign", "run", "c.yaml", *options)
     assert code == 2 and "in clear" in output and PLANTED not in output
     assert not files_with(PLANTED, tmp_path, {file})
+
+
+def test_no_other_message_quotes_a_secret(tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "program.py").touch()
+    (tmp_path / "own" / "component.yaml").write_text(
+        "component: own\nsummary: own\nkind: sink\nparameters: {api_key: {type: int, default: 3, help: own}}\n"
+    )
+    (tmp_path / "p.yaml").write_text(HEAD + f"stages:\n  a: {{component: ./own, with: {{api_key: {PLANTED}}}}}\n")
+    with pytest.raises(SpecError, match="`api_key` may be a secret") as caught:
+        load_pipeline(tmp_path / "p.yaml")
+    assert PLANTED not in str(caught.value)
+
+
+def test_a_campaign_shows_no_secret_of_its_pipeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "p.yaml").write_text(HEAD + PIPELINES["argument on a line of its own"])
+    (tmp_path / "c.yaml").write_text(
+        "wf: 1\ncampaign: c\npipeline: p.yaml\nmatrix: {stages.a.env.X: [1, 2]}\nmetrics: {t: run.wall_s}\n"
+    )
+    code, output = wf("campaign", "run", "c.yaml")
+    assert code == 2 and "stages.a.command[2]: `--password` may be a secret" in output
+    assert "- <removed>" in output and PLANTED not in output
 
 
 def test_a_campaign_varies_what_its_pipeline_says_to_be_no_secret(

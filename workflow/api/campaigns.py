@@ -115,7 +115,7 @@ def _plan_campaign(
 ) -> tuple[PlannedCampaign, list[Problem], Path]:
     """The planned campaign, what to know about it, and its directory."""
     from workflow.campaign.campaign_advice import advise_campaign
-    from workflow.campaign.campaign_directory import campaign_to_run, options_note
+    from workflow.campaign.campaign_directory import campaign_to_run, elsewhere_note, options_note
     from workflow.campaign.planning.job_allocation import job_problems
     from workflow.campaign.planning.packed_campaign import needs_jobs
     from workflow.campaign.planning.planned_trials import plan_campaign as plan
@@ -123,6 +123,8 @@ def _plan_campaign(
     campaign, where = campaign_to_run(Path(path), None if directory is None else Path(directory), options, as_written)
     planned = plan(campaign, sites.decide)
     problems = [*advise_campaign(planned), *options_note(campaign, options)]
+    if directory is None:
+        problems += elsewhere_note(campaign, where)
     if planned.ready and not planned.refused:
         problems += to_notes(_unmatched(planned, where))
     if planned.ready and needs_jobs(planned, sites.allocation):

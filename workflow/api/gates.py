@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from workflow.campaign.campaign_run import CampaignOutcome, Say, ShowEnded
     from workflow.campaign.changes.changes_model import CampaignChanges, FactChange
     from workflow.campaign.planning.planned_trials import PlannedCampaign
+    from workflow.errors import Problem
     from workflow.provenance.provenance_model import GitState
     from workflow.site.site_model import Site
 
@@ -70,12 +71,15 @@ def gate_campaign(
     from workflow.campaign.control.detached_campaign import refuse_running
     from workflow.campaign.execution.ways_to_run import Surroundings
     from workflow.campaign.ledger import CAMPAIGNS, read_history
-    from workflow.campaign.planning.both_versions import both_versions, of_one_version
+    from workflow.campaign.planning.both_versions import both_versions, have_one_content, of_one_version
     from workflow.campaign.results.make_results import make_results
     from workflow.installation import install_command
     from workflow.provenance.collect import circumstances
     from workflow.provenance.git_state import start_git_state
 
+    # NEW first: where OLD is a folder, its file has the name of NEW's.
+    for given, name in ((new, "NEW"), (old, "OLD")):
+        _refuse_no_file(Path(given.file), name)
     sides = [_plan_version(each, profiles, site) for each in (old, new)]
     before, after = (planned for planned, _ in sides)
     measured = _with_metrics(after, metrics, tolerance)
@@ -90,15 +94,16 @@ def gate_campaign(
         machines |= {f"{key}-{version}": machine for key, machine in found.items()}
     if wrong := [each for each in problems if each.level == "error"]:
         raise SpecError(wrong)
-    show_warnings([each for each in problems if each.level == "warning"])
+    warnings = [each for each in problems if each.level == "warning"]
+    show_warnings([*warnings, *([_nothing_differs()] if have_one_content(before, measured) else [])])
     where = Path(directory or Path(CAMPAIGNS) / f"{planned.spec.campaign}-gate").absolute()
     refuse_running(where)
     folders = [each.ready[0].loaded.path.parent for each in (before, after)]
     git = {folder: start_git_state(folder)() for folder in folders}
     common = circumstances(folders[1], sys.argv)
     around = Surroundings(sides[1][1].allocation, machines, make_plan, common, git)
-    outcome = run_planned(planned, where, around, remeasure=True, show=show, say=say)
-    if outcome.interrupted or not outcome.status.complete:
+    outcome = run_planned(planned, where, around, remeasure=True, failed_anew=True, show=show, say=say)
+    if outcome.interrupted or outcome.left or not outcome.status.complete:
         return outcome, None
     try:
         results = make_results(planned.spec, read_schedule(where), read_history(where))
@@ -126,6 +131,34 @@ def _plan_version(
     if planned.problems:
         raise SpecError(planned.problems)
     return planned, sites
+
+
+def _refuse_no_file(file: Path, name: str) -> None:
+    """Raises SpecError where there is no campaign file; `name`: the argument."""
+    from workflow.errors import Problem
+    from workflow.spec.suggest import nearest_name
+
+    if file.is_dir():
+        inside = sorted(file.glob("*.y*ml"))
+        message = "is a folder, not a campaign file"
+        hint = f"did you mean `{inside[0]}`?" if len(inside) == 1 else f"name the campaign file in it: {file}/FILE"
+    elif not file.exists():
+        near = nearest_name(file.stem, here := {each.stem: each for each in file.parent.glob("*.y*ml")})
+        message = "no such file"
+        usual = "NEW is a campaign file; OLD is one, too, or a folder that has a file of the name of NEW"
+        hint = usual if near is None else f"did you mean `{here[near]}`?"
+    else:
+        return
+    raise SpecError([Problem(str(file), 0, 0, "", f"{name}: {message}", hint)])
+
+
+def _nothing_differs() -> Problem:
+    """What the comparison says at its end, too: then it has taken its time."""
+    from workflow.errors import to_message
+
+    text = "both versions have the same content: what is measured is the noise of the machine"
+    hint = "name the files of two checkouts, or give --old-set, --new-set, --old-python or --new-python"
+    return to_message("warning", text, hint)
 
 
 def _program(python: str | os.PathLike[str]) -> str:

@@ -8,8 +8,8 @@ from workflow.campaign.campaign_directory import to_trials
 from workflow.campaign.file.campaign_spec import CampaignSpec
 from workflow.campaign.planning.planned_trials import PlannedCampaign
 from workflow.campaign.results.make_results import count_comparisons
-from workflow.campaign.statistics.median_interval import FEWEST, FEWEST_INTERPOLATED
-from workflow.campaign.statistics.significance import ALPHA, choose_test, repetitions_needed, smallest_p
+from workflow.campaign.statistics.median_interval import FEWEST
+from workflow.campaign.statistics.significance import repetitions_needed
 from workflow.errors import Problem, Severity
 from workflow.formatting import duration, node_hours, plural
 from workflow.spec.validation_messages import problem_at
@@ -59,31 +59,31 @@ def budget_problems(planned: PlannedCampaign) -> list[Problem]:
 
 
 def repetition_advice(planned: PlannedCampaign) -> list[Problem]:
-    """That the repetitions are too few for an interval, or for any comparison to become significant."""
+    """That the repetitions are too few: one message, which says what each number is for."""
     spec, root = planned.spec, planned.campaign.root
-    count = spec.repetitions
-    trials = [each for each in to_trials(planned) if not each.is_baseline]
-    found = []
-    if count < FEWEST:
-        message = f"no interval of a median with {plural(count, 'repetition')} of a trial"
-        hint = f"`repetitions: {FEWEST_INTERPOLATED}` or more; {FEWEST} are the fewest"
-        found.append(_at_repetitions(root, message, hint))
-    comparisons = count_comparisons(spec, trials)
-    hint = f"`repetitions: {repetitions_needed(comparisons, 'pairs')}` or more, or fewer comparisons"
-    if comparisons and smallest_p(count, count) * comparisons > ALPHA:
+    count = plural(spec.repetitions, "repetition")
+    comparisons = count_comparisons(spec, [each for each in to_trials(planned) if not each.is_baseline])
+    if not comparisons:
+        message = f"{count} of a trial: the interval of a median needs {FEWEST}"
+        hint = f"`repetitions: {FEWEST}` or more"
+        return [_at_repetitions(root, message, hint, "warning")] if spec.repetitions < FEWEST else []
+    verdict = max(FEWEST, repetitions_needed(comparisons, "ranks"))  # there is none without an interval
+    pairs = repetitions_needed(comparisons, "pairs")
+    hint = f"`repetitions: {pairs}` or more, or fewer comparisons"
+    among = plural(comparisons, "comparison")
+    if spec.repetitions < verdict:
         message = (
-            f"no difference can be shown with {plural(count, 'repetition')} of a trial: the report makes "
-            f"{plural(comparisons, 'comparison')}, and p of each is {smallest_p(count, count):.2g} or more"
+            f"{count} of a trial: too few for a verdict. The interval of a median needs {FEWEST}, a verdict among "
+            f"{among} {verdict}, and comparing in pairs, within the blocks, {pairs}"
         )
-        found.append(_at_repetitions(root, message, hint))
-    elif comparisons and choose_test(count, comparisons) == "ranks":
+        return [_at_repetitions(root, message, hint, "warning")]
+    if spec.repetitions < pairs:
         message = (
-            f"{plural(count, 'repetition')} of a trial are too few to compare in pairs, within the blocks: the report "
-            f"makes {plural(comparisons, 'comparison')}; they are compared by ranks, and a machine that drifts hides "
-            "differences"
+            f"{count} of a trial: too few to compare in pairs, within the blocks: {among} need {pairs}. They are "
+            "compared by ranks, and a machine that drifts hides differences"
         )
-        found.append(_as(problem_at(root, ("repetitions",), message, hint), "note"))
-    return found
+        return [_at_repetitions(root, message, hint, "note")]
+    return []
 
 
 def empty_comparisons(planned: PlannedCampaign) -> list[Problem]:
@@ -101,8 +101,8 @@ def empty_comparisons(planned: PlannedCampaign) -> list[Problem]:
     return found
 
 
-def _at_repetitions(root: Node, message: str, hint: str) -> Problem:
-    return _as(problem_at(root, ("repetitions",), message, hint), "warning")
+def _at_repetitions(root: Node, message: str, hint: str, level: Severity) -> Problem:
+    return _as(problem_at(root, ("repetitions",), message, hint), level)
 
 
 def _as(problem: Problem, level: Severity) -> Problem:

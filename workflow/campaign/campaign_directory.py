@@ -282,6 +282,17 @@ def options_note(campaign: Campaign, given: CampaignOptions) -> list[Problem]:
     return [to_message("note", text, "`--as-written` runs the file as it is")]
 
 
+def elsewhere_note(campaign: Campaign, directory: Path) -> list[Problem]:
+    """That a campaign which begins in `directory` has records beside its file: what these have is measured again."""
+    folder = campaign.path.parent
+    beside = folder / CAMPAIGNS / campaign.spec.campaign
+    if exists(directory / SCHEDULE_FILE) or not exists(beside / SCHEDULE_FILE):
+        return []
+    text = f"this campaign has run elsewhere, in {os.path.relpath(beside)}: what was measured there does not count here"
+    command = f"cd {shlex.quote(os.path.relpath(folder))} && wf campaign run {shlex.quote(campaign.path.name)}"
+    return [to_message("note", text, f"go on with it: {command}")]
+
+
 def _with_schedule(given: Path) -> Path | None:
     """The directory of a campaign that has run, by its path or its name below `campaigns/`."""
     places = (given, Path(CAMPAIGNS) / given)

@@ -36,6 +36,7 @@ from workflow.campaign.planning.planned_trials import PlannedCampaign
 from workflow.campaign.results.make_results import compared_keys, make_status
 from workflow.campaign.results.results_model import CampaignStatus
 from workflow.campaign.results.turns import to_measure_again
+from workflow.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_RUN_FAILED
 from workflow.provenance.provenance_model import read_provenance
 
 ShowEnded = Callable[[EndedRepetition], None]
@@ -55,6 +56,13 @@ class CampaignOutcome:
     left_because: str = ""
     """Why they are left."""
 
+    @property
+    def exit_code(self) -> int:
+        """What a verb exits with: that of the status, but for a stop, and for what should be measured again."""
+        if self.interrupted:
+            return EXIT_INTERRUPTED
+        return self.status.exit_code or (EXIT_RUN_FAILED if self.left and self.status.complete else EXIT_OK)
+
 
 def run_planned(
     planned: PlannedCampaign,
@@ -63,12 +71,14 @@ def run_planned(
     *,
     only_failed: bool = False,
     remeasure: bool = False,
+    failed_anew: bool = False,
     show: ShowEnded | None = None,
     say: Say | None = None,
 ) -> CampaignOutcome:
     """Run what is not finished where `around` says. `say` gets what happens to pilots and jobs.
 
-    `remeasure`: and again what is compared with it, or was not measured in turns with what it is compared with.
+    `remeasure`: and again what is compared with it, or was not measured in turns with what it is compared with;
+    `failed_anew`: and what failed as often as it may.
 
     Raises RunError when the directory cannot be used, or no pilot can be had.
     """
@@ -83,7 +93,7 @@ def run_planned(
         for each in _adopted(planned, place, going_on):
             if show is not None:
                 show(each)
-        which = select(planned, ledger.history, only_failed=only_failed, remeasure=remeasure)
+        which = select(planned, ledger.history, only_failed=only_failed, remeasure=remeasure, failed_anew=failed_anew)
         way = choose_way(planned, place, around, driver, going_on, say or _say_nothing, which)
         with contextlib.closing(way) as ended:
             because = ""
@@ -99,13 +109,21 @@ def run_planned(
         interrupted = interrupted or stop.wanted() is not None
         status = make_status(planned.spec, schedule, ledger.history)
         left = len(remaining(planned, ledger.history, RepetitionChoice(again=which.again)))
+        if left and not because and not interrupted:
+            because = "what was to be measured again has failed"
     return CampaignOutcome(directory, status, interrupted, left, because)
 
 
-def select(planned: PlannedCampaign, history: History, *, only_failed: bool, remeasure: bool) -> RepetitionChoice:
+def select(
+    planned: PlannedCampaign, history: History, *, only_failed: bool, remeasure: bool, failed_anew: bool = False
+) -> RepetitionChoice:
     """Which repetitions a call runs."""
-    compared = compared_keys(planned.spec, to_trials(planned)) if remeasure else []
-    return RepetitionChoice(only_failed, to_measure_again(planned.spec, compared, history))
+    if not remeasure:
+        return RepetitionChoice(only_failed)
+    trials = to_trials(planned)
+    baselines = {trial.key: trial.baseline for trial in trials if trial.baseline}
+    again = to_measure_again(planned.spec, compared_keys(planned.spec, trials), baselines, history)
+    return RepetitionChoice(only_failed, failed_anew, again)
 
 
 def _say_nothing(_: str) -> None:

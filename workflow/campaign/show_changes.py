@@ -13,6 +13,7 @@ from workflow.campaign.changes.changes_tables import (
 )
 from workflow.campaign.changes.gate import faults, gate_cases
 from workflow.campaign.junit import to_junit
+from workflow.campaign.results.campaign_tables import method_text
 from workflow.errors import EXIT_OK, EXIT_REGRESSED, EXIT_UNDECIDED, RunError, WfError, to_message, to_notes
 from workflow.formatting import plural
 from workflow.installation import install_command
@@ -29,18 +30,11 @@ def show_changes(changes: CampaignChanges, wide: bool = False) -> None:
     if differences.rows:
         say(console, "\nwhat differs", "bold")
         draw_table(console, differences)
-    count = plural(changes.tests, "ratio")
     for metric in changes.metrics:
         tolerance = f"tolerance {metric.threshold * 100:g} %"
         say(console, f"\n{metric.name} ({metric.of}, {metric.better} is better, {tolerance})", "bold")
         draw_table(console, changes_table(changes, metric))
-    say(
-        console,
-        f"\nratio: median of new ÷ median of base; p of Mann–Whitney or, where it is larger, of Welch on logarithms, "
-        f"corrected for {count} (Holm)",
-        "dim",
-        wrap=True,
-    )
+    say(console, f"\nratios are new ÷ base: {method_text(changes.changes)}", "dim", wrap=True)
     if changes.unmatched:
         draw_table(console, unmatched_table(changes))
     alone = unmatched_metrics_text(changes)

@@ -15,7 +15,7 @@ import click
 from workflow.cli.completion import complete_campaign, complete_site
 from workflow.cli.options import json_option, wide_option
 from workflow.cli.verb_group import VerbGroup
-from workflow.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_OK, EXIT_VIOLATED, RunError, SpecError
+from workflow.errors import EXIT_BAD_INPUT, EXIT_OK, EXIT_VIOLATED, RunError, SpecError
 
 if TYPE_CHECKING:
     from workflow.campaign.changes.changes_model import CampaignChanges
@@ -184,7 +184,7 @@ def run(
     if junit is not None:
         write_status_junit(junit, outcome.status)
     show_end(outcome)
-    sys.exit(EXIT_INTERRUPTED if outcome.interrupted else outcome.status.exit_code)
+    sys.exit(outcome.exit_code)
 
 
 def _detach(file: Path, options: GivenOptions, directory: Path | None, failed: bool, remeasure_reference: bool) -> None:
@@ -469,7 +469,7 @@ def gate(
     from workflow.campaign.show_campaign import ProgressLines, show_end
 
     given = new or old
-    file = old / (given.name if given.is_absolute() else given) if old.is_dir() and new is not None else old
+    file = _same_place(old, given) if old.is_dir() and new is not None else old
     before, after = (
         GateVersion(path, (*sets, *more), python)
         for path, more, python in ((file, old_sets, old_python), (given, new_sets, new_python))
@@ -480,10 +480,20 @@ def gate(
         say=lines.tell,
     )  # fmt: skip
     if found is None:
-        show_end(outcome)
-        sys.exit(EXIT_INTERRUPTED if outcome.interrupted else outcome.status.exit_code)
+        show_end(outcome, gate=True)
+        sys.exit(outcome.exit_code)
     code = _show_comparison(found, junit, output, as_json, wide, strict, gate=True)
     sys.exit(code or (EXIT_VIOLATED if _violated_by_new(outcome.status) else EXIT_OK))
+
+
+def _same_place(folder: Path, file: Path) -> Path:
+    """The file in a checkout that is where `file` is in another one: by as much of its path as there is.
+
+    `../new/campaigns/c.yaml` in `../old`: `../old/campaigns/c.yaml`.
+    """
+    parts = [part for part in file.parts if part not in (file.anchor, "..", ".")]
+    found = (folder.joinpath(*parts[first:]) for first in range(len(parts)))
+    return next((each for each in found if each.exists() and not each.samefile(file)), folder / file.name)
 
 
 def _violated_by_new(status: CampaignStatus) -> bool:

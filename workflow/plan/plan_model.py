@@ -19,6 +19,8 @@ from workflow.spec.models.pipeline import Deadlines, ProofByAspect, ProofPolicy,
 from workflow.sst_transports import Transport
 
 PLAN_VERSION = 3
+# No machine has more; a damaged plan may state any number, and somebody would count up to it.
+NodeIndex = Annotated[int, Field(ge=0, le=1_000_000)]
 RUN_DIR = "${{ run.dir }}"
 Coupling = Literal["live", "after"]
 
@@ -97,7 +99,7 @@ class EndPlan(PlanPart):
 class Placement(PlanPart):
     """Where a stage's ranks run. Size does not depend on the number of ranks."""
 
-    nodes: list[tuple[int, int]] = Field(min_length=1, description="node index ranges, half open")
+    nodes: list[tuple[NodeIndex, NodeIndex]] = Field(min_length=1, description="node index ranges, half open")
     ranks_per_node: int
     cores: list[int] = Field(
         description="cores on each of these nodes, as the site numbers them: those of rank 0 of the node first, then "

@@ -117,7 +117,10 @@ def check(root: Node, base: Path, library: Library, *, load_engines: bool = True
     checked.problems = [_with_expect(each) for each in checked.problems] + list(expectation_problems(root))
     checked.problems += [problem for problems in library.broken.values() for problem in problems]
     _check_site(root, base, checked)
-    checked.problems += secret_problems(root)
+    secrets = list(secret_problems(root))
+    hidden = {problem.key for problem in secrets if problem.is_secret}
+    # Another message on a secret may quote it.
+    checked.problems = [problem for problem in checked.problems if problem.key not in hidden] + secrets
     for named, model in (("stages", StageSpec), ("streams", StreamSpec)):
         checked.problems = _with_misplaced_keys(root, named, keys_of(model), checked.problems)
     return checked

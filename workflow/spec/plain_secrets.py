@@ -39,11 +39,11 @@ def secret_problems(root: Node, not_secret: Collection[str] = ()) -> Iterator[Pr
         if not isinstance(node.value, str) or _is_file(path) or path[:1] == (NOT_SECRET,):
             continue
         if address_password(node.value):
-            yield problem_at(root, path, "an address with a password in clear", _HINT.format(name="ADDRESS"))
+            yield _in_clear(root, path, "an address with a password in clear", _HINT.format(name="ADDRESS"))
             continue
         name = _name_of(path)
         if name and is_secret_name(name) and name not in allowed and is_literal(node.value):
-            yield problem_at(root, path, f"`{name}` may be a secret, and is in clear", _hint(name))
+            yield _in_clear(root, path, f"`{name}` may be a secret, and is in clear", _hint(name))
 
 
 def is_literal(value: str) -> bool:
@@ -91,15 +91,18 @@ def _of_words(root: Node, path: KeyPath, words: Sequence[object], allowed: Colle
             if not is_secret_name(name) or {name, option} & set(allowed):
                 continue
             if is_literal(value):
-                yield problem_at(
-                    root, (*path, index), f"`{option}` may be a secret, and is in clear", _shell_hint(name)
-                )
+                yield _in_clear(root, (*path, index), f"`{option}` may be a secret, and is in clear", _shell_hint(name))
                 break
             if option.startswith("-") and _REFERENCE.match(value):
                 text = f"`{option}` has a secret as an argument, which every process list of its node shows"
                 hint = "let the program read it from the environment or from a file"
                 yield replace(problem_at(root, (*path, index), text, hint), level="warning")
                 break
+
+
+def _in_clear(root: Node, path: KeyPath, text: str, hint: str) -> Problem:
+    """The excerpt leaves the value out by its place: it may stand on another line than the name that tells."""
+    return replace(problem_at(root, path, text, hint), is_secret=True)
 
 
 def _hint(name: str) -> str:

@@ -6,7 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from workflow.campaign.results.results_model import MetricFacts, ResultsPart
+from workflow.campaign.results.results_model import MetricFacts, ResultsPart, TrialResult
+from workflow.campaign.statistics.significance import Test
 from workflow.campaign.statistics.verdicts import Decision
 
 
@@ -27,6 +28,19 @@ class SideMedian(ResultsPart):
     low: float | None = Field(description="bounds of the 95 % interval of the median; None below 6 values")
     high: float | None
 
+    @classmethod
+    def of(cls, result: TrialResult | None) -> SideMedian:
+        """Of a trial; None: this side did not measure it."""
+        if result is None:
+            return cls(count=0, median=None, low=None, high=None)
+        return cls(
+            count=len(result.values),
+            undefined=result.undefined,
+            median=result.median,
+            low=result.low,
+            high=result.high,
+        )
+
 
 class TrialChange(ResultsPart):
     """One metric of a trial that both campaigns have."""
@@ -35,13 +49,17 @@ class TrialChange(ResultsPart):
     metric: str
     base: SideMedian
     new: SideMedian
-    ratio: float | None = Field(description="median of the new campaign ÷ median of the base")
+    ratio: float | None = Field(
+        description="new ÷ base; in pairs: the median of the ratios within the blocks; by ranks: of the medians"
+    )
     low: float | None = Field(description="bounds of the ratio's 95 % interval; None below 6 values a side")
     high: float | None
-    p: float | None = Field(
-        description="the larger one of Mann–Whitney's test and of Welch's of the logarithms, two-sided; None where a "
-        "side has no values"
+    test: Test | None = Field(
+        None,
+        description="pairs: the sign test over the blocks of a gate; ranks: the larger p of Mann–Whitney's test and of "
+        "Welch's of the logarithms; None: not tested",
     )
+    p: float | None = Field(description="of the test, two-sided; None where it was not tested")
     corrected_p: float | None = Field(description="after Holm's correction for everything that is compared")
     decision: Decision = Field(description="of the new campaign; faster means better, whatever the metric is")
     reason: str = Field("", description="why it is undecided, where that is more than noise")
@@ -68,8 +86,3 @@ class CampaignChanges(ResultsPart):
         description="metrics that one campaign alone has; empty where the metrics were chosen"
     )
     notes: list[str] = Field(description="what to consider when reading these numbers")
-
-    @property
-    def tests(self) -> int:
-        """How many p-values were corrected together: those of metrics with values on both sides."""
-        return sum(each.p is not None for each in self.changes)

@@ -15,7 +15,7 @@ from workflow.campaign.changes.changes_tables import (
 from workflow.campaign.changes.gate import faults
 from workflow.campaign.file.trials import short_names, trial_text
 from workflow.campaign.results.campaign_page import svg_address
-from workflow.campaign.results.campaign_tables import varied
+from workflow.campaign.results.campaign_tables import method_text, varied
 from workflow.campaign.results.picture_canvas import ResultsPicture
 from workflow.campaign.results.ratio_picture import RatioRow, ratio_picture
 from workflow.errors import RunError
@@ -44,7 +44,7 @@ def write_changes_page(path: Path, changes: CampaignChanges) -> list[Path]:
 def changes_picture(name: str, changes: CampaignChanges) -> ResultsPicture | None:
     """All ratios with their intervals; None where none is known."""
     rows = list(_rows(changes))
-    title = f"ratio of the medians, {changes.new} ÷ {changes.base}, with its 95 % interval; the band is the tolerance"
+    title = f"ratios, {changes.new} ÷ {changes.base}, with its 95 % interval; the band is the tolerance"
     return ratio_picture(name, title, rows) if rows else None
 
 
@@ -54,6 +54,7 @@ def make_changes_page(changes: CampaignChanges, picture: ResultsPicture | None) 
         changes=changes,
         differences=difference_table(changes),
         metrics=[(metric, changes_table(changes, metric)) for metric in changes.metrics],
+        method=method_text(changes.changes),
         unmatched=unmatched_table(changes),
         unmatched_metrics=unmatched_metrics_text(changes),
         regressed=list(faults(changes, strict=False)),

@@ -152,9 +152,10 @@ def _changes(facts: Sequence[MetricFacts], trials: Sequence[str], before: _Side,
             TrialChange(
                 parameters=dict(after.parameters[trial]),
                 metric=metric.name,
-                base=_median(old),
-                new=_median(new),
+                base=SideMedian.of(old),
+                new=SideMedian.of(new),
                 **verdict.ratio._asdict(),
+                test=verdict.test,
                 p=verdict.p,
                 corrected_p=verdict.corrected_p,
                 decision=verdict.decision,
@@ -162,18 +163,6 @@ def _changes(facts: Sequence[MetricFacts], trials: Sequence[str], before: _Side,
             )
         )
     return found
-
-
-def _median(result: TrialResult | None) -> SideMedian:
-    if result is None:
-        return SideMedian(count=0, median=None, low=None, high=None)
-    return SideMedian(
-        count=len(result.values),
-        undefined=result.undefined,
-        median=result.median,
-        low=result.low,
-        high=result.high,
-    )
 
 
 def _unmatched(side: Literal["base", "new"], its: _Side, other: _Side) -> Iterator[UnmatchedTrial]:

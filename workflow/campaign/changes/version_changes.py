@@ -17,7 +17,7 @@ from workflow.campaign.changes.changes_model import (
     UnmatchedTrial,
 )
 from workflow.campaign.planning.both_versions import VERSION, WhichVersion
-from workflow.campaign.results.results_model import CampaignResults, TrialResult
+from workflow.campaign.results.results_model import CampaignResults
 
 _SIDES: dict[WhichVersion, Literal["base", "new"]] = {"old": "base", "new": "new"}
 
@@ -41,7 +41,7 @@ def version_changes(
     measured = {(each.metric, json.dumps(each.parameters, sort_keys=True)): each for each in results.results}
 
     def median_of(metric: str, at: Mapping[str, Any], version: WhichVersion) -> SideMedian:
-        return _median(measured[metric, json.dumps({**at, VERSION: version}, sort_keys=True)])
+        return SideMedian.of(measured[metric, json.dumps({**at, VERSION: version}, sort_keys=True)])
 
     changes = [
         TrialChange(
@@ -52,9 +52,11 @@ def version_changes(
             ratio=each.ratio,
             low=each.low,
             high=each.high,
+            test=each.test,
             p=each.p,
             corrected_p=each.corrected_p,
             decision=each.decision,
+            reason=each.reason,
         )
         for each in results.comparisons
         if each.vary == VERSION
@@ -68,16 +70,6 @@ def version_changes(
         unmatched=[UnmatchedTrial(side=_SIDES[version], parameters=dict(its)) for version, its in unmatched],
         unmatched_metrics=dict.fromkeys(old_metrics, "base"),
         notes=[_content_note(results), *results.notes],
-    )
-
-
-def _median(result: TrialResult) -> SideMedian:
-    return SideMedian(
-        count=len(result.values),
-        undefined=result.undefined,
-        median=result.median,
-        low=result.low,
-        high=result.high,
     )
 
 

@@ -20,6 +20,8 @@ class RepetitionChoice:
 
     only_failed: bool = False
     """Those that failed, whatever the number of their attempts, and nothing else."""
+    failed_anew: bool = False
+    """And those that failed as often as they may."""
     again: Mapping[RepetitionId, int] = field(default_factory=dict)
     """Measured again, once → how often they had been measured before."""
 
@@ -74,7 +76,7 @@ def is_left(
     if (before := which.again.get(each.identity)) is not None:
         return len(history.measurements(each.identity)) <= before
     failures = history.failures.get(each.identity, 0)
-    wanted = failures > 0 if which.only_failed else failures <= planned.spec.retries
+    wanted = failures > 0 if which.only_failed else which.failed_anew or failures <= planned.spec.retries
     return wanted and not history.succeeded(each.identity)
 
 
@@ -110,7 +112,7 @@ class AttemptsLeft:
 
 def attempts_left(planned: PlannedCampaign, history: History, each: RepetitionToRun, which: RepetitionChoice) -> int:
     """How often a repetition may fail yet, plus one."""
-    anew = which.only_failed or each.identity in which.again
+    anew = which.only_failed or which.failed_anew or each.identity in which.again
     return planned.spec.retries + 1 - (0 if anew else history.failures.get(each.identity, 0))
 
 

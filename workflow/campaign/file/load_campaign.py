@@ -58,10 +58,14 @@ def load_campaign(path: str | os.PathLike[str], options: CampaignOptions = NO_OP
     overlaid = lay_options(root, options)
     spec, problems = _checked(overlaid.root)
     problems = [*overlaid.problems, *problems, *_other_scales(root, spec.scale if spec is not None else None)]
-    listed = _not_secrets(file.parent / spec.pipeline) if spec is not None else set[str]()
-    problems += [each for each in secret_problems(root, listed) if each not in problems]
-    problems += [each for each in secret_problems(overlaid.root, listed) if each not in problems]
-    if problems or spec is None:
+    pipeline = overlaid.root.child("pipeline")
+    name = pipeline.value if pipeline is not None else None
+    listed = _not_secrets(file.parent / name) if isinstance(name, str) else set[str]()
+    secrets = [*secret_problems(root, listed), *secret_problems(overlaid.root, listed)]
+    # All others may quote one: a value that is given twice, those that a comparison may name.
+    problems = [each for each in secrets if each.is_secret] or [*problems, *secrets]
+    # Warnings are those of its pipelines, which say them.
+    if spec is None or any(each.level == "error" for each in problems):
         mistaken = _pipeline_given(root)
         raise SpecError(list(dict.fromkeys(problems)) if mistaken is None else [mistaken])
     return Campaign(spec, file.absolute(), text, overlaid.root, options)

@@ -38,6 +38,12 @@ def both_versions(old: PlannedCampaign, new: PlannedCampaign) -> PlannedCampaign
     return PlannedCampaign(campaign, tuple(ready), (*old.refused, *new.refused))
 
 
+def have_one_content(old: PlannedCampaign, new: PlannedCampaign) -> bool:
+    """Whether no trial that both have differs in plan, programs, inputs or versions of packages."""
+    keys = {_point(each): each.key for each in old.ready}
+    return all(keys.get(_point(each), each.key) == each.key for each in new.ready)
+
+
 def of_one_version(old: PlannedCampaign, new: PlannedCampaign) -> Iterator[tuple[WhichVersion, Mapping[str, Any]]]:
     """The trials that one of the two alone has."""
     sides: list[tuple[WhichVersion, PlannedCampaign, PlannedCampaign]] = [("old", old, new), ("new", new, old)]

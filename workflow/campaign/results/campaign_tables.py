@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from workflow.campaign.file.trials import short_names, value_text
 from workflow.campaign.planning.planned_trials import PlannedCampaign, ReadyTrial, RefusedTrial
@@ -16,6 +16,7 @@ from workflow.campaign.results.results_model import (
     TrialCount,
     TrialResult,
 )
+from workflow.campaign.statistics.significance import Test
 from workflow.campaign.statistics.verdicts import Decision
 from workflow.formatting import NOTHING, duration, moment, plural, rate, size, three_figures
 from workflow.report.show.text_table import (
@@ -145,11 +146,25 @@ def decision_text(decision: Decision, metric: MetricFacts, reason: str = "") -> 
     return "better" if decision == "faster" else "worse"
 
 
-def method_text(results: CampaignResults) -> str:
-    """What the ratios and p are: `median of the ratios within 10 blocks; p of the sign test, corrected for …`."""
-    count = plural(results.tests, "comparison")
-    tests = {each.test for each in results.comparisons if each.test is not None}
-    if tests == {"pairs"}:
+class Tested(Protocol):
+    """A comparison: of two trials of a campaign, or of one trial of two."""
+
+    @property
+    def test(self) -> Test | None:
+        """None: it was not tested."""
+
+    @property
+    def p(self) -> float | None:
+        """Before the correction."""
+
+
+def method_text(compared: Sequence[Tested]) -> str:
+    """What the ratios and p are: `median of the ratios within blocks; p of the sign test …, corrected for …`.
+
+    `compared`: all whose p-values were corrected together.
+    """
+    count = plural(sum(each.p is not None for each in compared), "comparison")
+    if {each.test for each in compared if each.test is not None} == {"pairs"}:
         text = "median of the ratios within blocks; p of the sign test over the blocks"
     else:
         text = "ratio of the medians; p of Mann–Whitney or, where it is larger, of Welch on logarithms"

@@ -151,7 +151,10 @@ def compared_keys(spec: CampaignSpec, trials: Sequence[ScheduledTrial]) -> list[
 
 
 def count_comparisons(spec: CampaignSpec, trials: Sequence[ScheduledTrial]) -> int:
-    """How many tests the report makes: Holm's correction grows with it."""
+    """How many tests the report makes at most: Holm's correction grows with it.
+
+    By the file alone, never by what was measured: the choice of the test follows from it.
+    """
     return sum(
         is_like(spec.metrics[metric].of, pair.trial, pair.reference)
         for request in spec.comparisons
@@ -239,22 +242,28 @@ def _comparisons(
         of_one, of_other = sides[pair.trial.key, pair.reference.key]
         both.append((_trial_result(pair.trial, metric, of_one), _trial_result(pair.reference, metric, of_other)))
     test = choose_test(spec.repetitions, count_comparisons(spec, trials))
-    like = [is_like(metric.of, pair.trial, pair.reference) for metric, pair in asked]
+    barred = [
+        UNLIKE
+        if not is_like(metric.of, pair.trial, pair.reference)
+        else NOT_IN_TURNS
+        if found_beside[pair.trial.key, pair.reference.key].in_turns is False
+        else ""
+        for metric, pair in asked
+    ]
     samples = [
         TwoSamples(
             mine.values,
             other.values,
-            alike and mine.is_whole and other.is_whole,
+            not reason and mine.is_whole and other.is_whole,
             metric.threshold,
             metric.better,
             mine.pairs_with(other) if test == "pairs" else None,
         )
-        for (metric, _), (mine, other), alike in zip(asked, both, like, strict=True)
+        for (metric, _), (mine, other), reason in zip(asked, both, barred, strict=True)
     ]
     found = []
     verdicts = decide_together(samples)
-    for (metric, pair), (mine, other), alike, verdict in zip(asked, both, like, verdicts, strict=True):
-        turns = found_beside[pair.trial.key, pair.reference.key].in_turns
+    for (metric, pair), (mine, other), reason, verdict in zip(asked, both, barred, verdicts, strict=True):
         found.append(
             ComparisonResult(
                 metric=metric.name,
@@ -268,9 +277,9 @@ def _comparisons(
                 test=verdict.test,
                 p=verdict.p,
                 corrected_p=verdict.corrected_p,
-                decision="undecided" if turns is False else verdict.decision,
-                reason=UNLIKE if not alike else NOT_IN_TURNS if turns is False else verdict.reason,
-                in_turns=turns,
+                decision=verdict.decision,
+                reason=reason or verdict.reason,
+                in_turns=found_beside[pair.trial.key, pair.reference.key].in_turns,
             )
         )
     return found

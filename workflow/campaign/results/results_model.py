@@ -239,8 +239,3 @@ class CampaignResults(ResultsPart):
     options: list[str] = Field(default_factory=list, description="of the command line, kept from the last run")
     comparisons: list[ComparisonResult]
     notes: list[str] = Field(description="what to consider when reading these numbers")
-
-    @property
-    def tests(self) -> int:
-        """How many p-values were corrected together: those of comparisons with values on both sides."""
-        return sum(each.p is not None for each in self.comparisons)

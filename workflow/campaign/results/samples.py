@@ -47,7 +47,7 @@ def of_attempts(
     trial: ScheduledTrial, attempts: Mapping[RepetitionId, Attempt], spec: CampaignSpec, history: History
 ) -> list[Measured]:
     """What these attempts of a trial measured, which succeeded."""
-    quiet = _baselines(trial, spec, history)
+    quiet = _baselines(trial, [each.started for each in attempts.values()], spec, history)
     found = []
     for identity, attempt in attempts.items():
         perceived = _perceived(attempt.figures, quiet)
@@ -72,16 +72,23 @@ def all_repetitions(key: str, spec: CampaignSpec) -> Iterator[RepetitionId]:
     yield from (RepetitionId(key, number) for number in range(1, spec.repetitions + 1))
 
 
-def _baselines(trial: ScheduledTrial, spec: CampaignSpec, history: History) -> dict[str, WithoutIo]:
-    """Stage → what it does without I/O, over the measured repetitions of the trial's baseline."""
-    if not trial.baseline:
+def _baselines(
+    trial: ScheduledTrial, started: Sequence[float], spec: CampaignSpec, history: History
+) -> dict[str, WithoutIo]:
+    """Stage → what it does without I/O, over the measured repetitions of the trial's baseline.
+
+    Of a repetition that was measured more than once, by the measurement that is nearest to those of the trial.
+    """
+    if not trial.baseline or not started:
         return {}
+    middle = median(started)
     times: dict[str, list[float]] = {}
     written: dict[str, list[float]] = {}
     for identity in all_repetitions(trial.baseline, spec):
-        attempt = history.ended.get(identity)
-        if identity.warmup or attempt is None or attempt.state != "succeeded":
+        found = history.measurements(identity)
+        if identity.warmup or not found:
             continue
+        attempt = min(reversed(found), key=lambda each: abs(each.started - middle))
         for name, value in attempt.figures.items():
             figure = to_figure_name(name)
             if figure is not None and figure.section == "stages" and figure.field == "wall_s":

@@ -79,12 +79,13 @@ def in_turns(pairs: Mapping[int, tuple[Attempt, Attempt]]) -> bool | None:
 
 
 def to_measure_again(
-    spec: CampaignSpec, compared: Iterable[tuple[str, str]], history: History
+    spec: CampaignSpec, compared: Iterable[tuple[str, str]], baselines: Mapping[str, str], history: History
 ) -> dict[RepetitionId, int]:
     """What to measure again so that both trials of each comparison are measured in turns.
 
-    `compared`: the keys of both. Returns how often each has been measured yet. What is to run beside something that is
-    not finished, and both of a block that was measured apart; with their warm-up.
+    `compared`: the keys of both; `baselines`: key → that of the trial's baseline. Returns how often each has been
+    measured yet. What is to run beside something that is not finished, and both of a block that was measured apart;
+    with their warm-up, and with their baselines: a metric that is computed with one compares two times.
     """
     found: dict[RepetitionId, int] = {}
     for keys in compared:
@@ -93,8 +94,11 @@ def to_measure_again(
         far = [] if in_turns(pairs) else apart(pairs)
         for key, its, others in zip(keys, both, reversed(both), strict=True):
             numbers = [number for number in its if number in far or number not in others]
-            again = [RepetitionId(key, number) for number in numbers]
+            its_keys = [key, baselines[key]] if key in baselines else [key]
+            again = [RepetitionId(each, number) for each in its_keys for number in numbers]
             if again:
-                again += [RepetitionId(key, number, warmup=True) for number in range(1, spec.warmup + 1)]
+                again += [
+                    RepetitionId(each, number, warmup=True) for each in its_keys for number in range(1, spec.warmup + 1)
+                ]
             found |= {each: len(history.measurements(each)) for each in again}
     return found
