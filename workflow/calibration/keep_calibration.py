@@ -92,7 +92,7 @@ def _refuse_busy(cores: int) -> None:
         used = f"{others:.1f} of {plural(cores, 'core')}"
         raise WfError(
             f"other programs use {used} of this machine: what is measured now would say little of it",
-            "wait until it is quiet (`top` shows who), or measure all the same: add `--despite-load`",
+            "wait until it is quiet (`top` shows who), or measure anyway: add `--despite-load`",
         )
 
 

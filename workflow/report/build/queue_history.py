@@ -58,7 +58,7 @@ def _changes(ends: list[list[QueueLevel]], held: list[int]) -> Iterator[Change]:
 
 
 def _held(plan: StreamPlan, records: Records) -> list[int]:
-    """How many of its steps each end still works on, the writer's first.
+    """How many of its steps each end still holds, the writer's first.
 
     An engine's log has the steps of a reader when they begin: the last one is still in the queue.
     """
