@@ -168,13 +168,16 @@ def test_the_script_waits_for_the_supervisor_whatever_interrupts_it(suspended: b
     with subprocess.Popen(["/bin/bash", "-c", "\n".join(lines)], stdout=subprocess.PIPE, text=True) as script:
         assert script.stdout is not None
         supervisor = int(script.stdout.readline())
-        if suspended:
-            os.killpg(supervisor, signal.SIGSTOP)
-            wait_until(lambda: stat_fields(Path(f"/proc/{supervisor}/stat").read_bytes())[0] == b"T", "the suspension")
-        else:
-            script.send_signal(signal.SIGUSR1)
-        children = Path(f"/proc/{script.pid}/task/{script.pid}/children")
-        wait_until(lambda: len(children.read_text().split()) > 1, "the pause of the script before it waits again")
-        os.killpg(supervisor, signal.SIGCONT)
-        (tmp_path / "go").touch()
-        assert script.wait(10) == 7
+        try:
+            if suspended:
+                os.killpg(supervisor, signal.SIGSTOP)
+                state = Path(f"/proc/{supervisor}/stat")
+                wait_until(lambda: stat_fields(state.read_bytes())[0] == b"T", "the suspension")
+            else:
+                script.send_signal(signal.SIGUSR1)
+            children = Path(f"/proc/{script.pid}/task/{script.pid}/children")
+            wait_until(lambda: len(children.read_text().split()) > 1, "the pause of the script before it waits again")
+        finally:
+            (tmp_path / "go").touch()
+            os.killpg(supervisor, signal.SIGCONT)
+        assert script.wait(60) == 7
