@@ -9,16 +9,7 @@ from collections.abc import Iterator, Mapping
 from workflow.launch.allocation import Allocation
 from workflow.launch.rank_ends import SchedulerCause
 from workflow.schedulers.host_lines import read_host_file, with_own_facts
-from workflow.schedulers.scheduler import (
-    Command,
-    HowToAsk,
-    JobOrder,
-    JobWord,
-    Phase,
-    Scheduler,
-    SubmitCommand,
-    ThisNode,
-)
+from workflow.schedulers.scheduler import HowToAsk, JobOrder, JobWord, Phase, Scheduler, SubmitCommand, ThisNode
 from workflow.schedulers.scheduler_query import Query
 
 _PHASES: dict[str, Phase] = {
@@ -41,18 +32,6 @@ def _directives(order: JobOrder) -> Iterator[str]:
     yield from asked.directives
 
 
-def _of_job(job: str) -> Command:
-    return [*_QSTAT, job]
-
-
-def _of_name(name: str) -> Command:
-    return [*_QSTAT, "--jobname", name]
-
-
-def _cancel(job: str) -> Command:
-    return ["qdel", job]
-
-
 def _read(text: str) -> list[JobWord]:
     found = []
     for line in text.splitlines():
@@ -69,10 +48,10 @@ SCHEDULER = Scheduler(
     submit=SubmitCommand(("qsub",), re.compile(r"^(\d+)$", re.MULTILINE)),
     mark="#COBALT",
     directives=_directives,
-    of_job=_of_job,
-    of_name=_of_name,
+    of_job=lambda job: [*_QSTAT, job],
+    of_name=lambda name: [*_QSTAT, "--jobname", name],
     read=_read,
-    cancel=_cancel,
+    cancel=lambda job: ["qdel", job],
     absent=("no such job",),
     phases=_PHASES,
     causes=_CAUSES,

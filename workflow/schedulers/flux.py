@@ -12,16 +12,7 @@ from workflow.core_set import parse_cores
 from workflow.errors import WfError
 from workflow.launch.allocation import Allocation, Host
 from workflow.launch.host_list import expand_hosts
-from workflow.schedulers.scheduler import (
-    Command,
-    HowToAsk,
-    JobOrder,
-    JobWord,
-    Phase,
-    Scheduler,
-    SubmitCommand,
-    ThisNode,
-)
+from workflow.schedulers.scheduler import HowToAsk, JobOrder, JobWord, Phase, Scheduler, SubmitCommand, ThisNode
 from workflow.schedulers.scheduler_query import Query, QueryError
 
 _UNLIMITED_S = 2**32 - 1  # what `flux job timeleft` says of a job without a limit
@@ -100,18 +91,6 @@ def flux_directives(order: JobOrder) -> Iterator[str]:
     yield from (line for line in allocation.directives if line != "--exclusive")
 
 
-def _of_job(job: str) -> Command:
-    return [*_QUEUE, job]
-
-
-def _of_name(name: str) -> Command:
-    return [*_QUEUE, f"--name={name}"]
-
-
-def _cancel(job: str) -> Command:
-    return ["flux", "cancel", job]
-
-
 def read_flux_jobs(text: str) -> list[JobWord]:
     """What `flux jobs` has printed: `ƒ2oLkTLb|FAILED|127|`."""
     found = []
@@ -139,19 +118,15 @@ SCHEDULER = Scheduler(
     submit=SubmitCommand(("flux", "batch"), re.compile(r"^([ƒf][1-9A-HJ-NP-Za-km-z]+)$", re.MULTILINE)),
     mark="# flux:",
     directives=flux_directives,
-    of_job=_of_job,
-    of_name=_of_name,
+    of_job=lambda job: [*_QUEUE, job],
+    of_name=lambda name: [*_QUEUE, f"--name={name}"],
     read=read_flux_jobs,
-    cancel=_cancel,
+    cancel=lambda job: ["flux", "cancel", job],
     absent=("unknown job", "unknown id"),
     phases=_PHASES,
     causes={"TIMEOUT": "time_limit", "CANCELED": "cancelled"},
     ending=("CLEANUP",),
-    ask=HowToAsk(
-        "`flux batch --nodes={0}`",
-        "`flux batch --exclusive`",
-        "`flux batch --gpus-per-slot`",
-    ),
+    ask=HowToAsk("`flux batch --nodes={0}`", "`flux batch --exclusive`", "`flux batch --gpus-per-slot`"),
     nests=True,
     nodes_up=nodes_up,
     launcher="flux",

@@ -11,16 +11,7 @@ from workflow.errors import WfError
 from workflow.launch.allocation import Allocation, Host
 from workflow.launch.rank_ends import SchedulerCause
 from workflow.schedulers.host_lines import count_hosts, read_host_file
-from workflow.schedulers.scheduler import (
-    Command,
-    HowToAsk,
-    JobOrder,
-    JobWord,
-    Phase,
-    Scheduler,
-    SubmitCommand,
-    ThisNode,
-)
+from workflow.schedulers.scheduler import HowToAsk, JobOrder, JobWord, Phase, Scheduler, SubmitCommand, ThisNode
 from workflow.schedulers.scheduler_query import Query, QueryError
 
 # `bjobs -o time_left`: hours and minutes, L: of the limit; E and X: of an estimate.
@@ -109,18 +100,6 @@ def lsf_directives(order: JobOrder) -> Iterator[str]:
     yield from allocation.directives
 
 
-def _of_job(job: str) -> Command:
-    return [*_QUEUE, job]
-
-
-def _of_name(name: str) -> Command:
-    return [*_QUEUE, "-J", name]
-
-
-def _cancel(job: str) -> Command:
-    return ["bkill", job]
-
-
 def read_lsf_jobs(text: str) -> list[JobWord]:
     """What bjobs has printed: `12|EXIT|130|TERM_OWNER: job killed by owner`."""
     found = []
@@ -142,18 +121,14 @@ SCHEDULER = Scheduler(
     submit=SubmitCommand(("bsub",), re.compile(r"^Job <(\d+)> is submitted", re.MULTILINE), by_input=True),
     mark="#BSUB",
     directives=lsf_directives,
-    of_job=_of_job,
-    of_name=_of_name,
+    of_job=lambda job: [*_QUEUE, job],
+    of_name=lambda name: [*_QUEUE, "-J", name],
     read=read_lsf_jobs,
-    cancel=_cancel,
+    cancel=lambda job: ["bkill", job],
     absent=("is not found", "No matching job found"),
     phases=_PHASES,
     causes=_CAUSES,
     ending=(),
-    ask=HowToAsk(
-        "`bsub -nnodes {0}`, or as your site documents",
-        "`bsub -x`",
-        "`bsub -gpu num={}`",
-    ),
+    ask=HowToAsk("`bsub -nnodes {0}`, or as your site documents", "`bsub -x`", "`bsub -gpu num={}`"),
     launcher="jsrun",
 )

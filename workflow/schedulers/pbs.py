@@ -10,16 +10,7 @@ from datetime import datetime
 from workflow.errors import WfError
 from workflow.launch.allocation import Allocation, Host
 from workflow.schedulers.host_lines import count_hosts, read_host_file, with_own_facts
-from workflow.schedulers.scheduler import (
-    Command,
-    HowToAsk,
-    JobOrder,
-    JobWord,
-    Phase,
-    Scheduler,
-    SubmitCommand,
-    ThisNode,
-)
+from workflow.schedulers.scheduler import HowToAsk, JobOrder, JobWord, Phase, Scheduler, SubmitCommand, ThisNode
 from workflow.schedulers.scheduler_query import Query, QueryError
 
 _ATTRIBUTE = re.compile(r"^ {4}(\S+) = (.*)$")
@@ -112,19 +103,6 @@ def _psij_edits(order: JobOrder) -> Iterator[tuple[str, str]]:
         yield r"^#PBS -l place=scatter:(shared|exclhost)$", ""
 
 
-def _of_job(job: str) -> Command:
-    # -x: with those that have ended, as long as the server keeps its history.
-    return ["qstat", "-x", "-f", job]
-
-
-def _of_name(name: str) -> Command:
-    return ["qselect", "-x", "-N", name]
-
-
-def _cancel(job: str) -> Command:
-    return ["qdel", job]
-
-
 def read_pbs_jobs(text: str) -> list[JobWord]:
     """What `qstat -f` has printed, or the job ids of `qselect`, which tell nothing else."""
     found: list[JobWord] = []
@@ -149,18 +127,15 @@ SCHEDULER = Scheduler(
     submit=SubmitCommand(("qsub",)),
     mark="#PBS",
     directives=pbs_directives,
-    of_job=_of_job,
-    of_name=_of_name,
+    # -x: with those that have ended, as long as the server keeps its history.
+    of_job=lambda job: ["qstat", "-x", "-f", job],
+    of_name=lambda name: ["qselect", "-x", "-N", name],
     read=read_pbs_jobs,
-    cancel=_cancel,
+    cancel=lambda job: ["qdel", job],
     absent=("Unknown Job Id", "Unknown Job ID"),
     phases=_PHASES,
     causes={"TIMEOUT": "time_limit", "CANCELLED": "cancelled"},  # as `_ENDS` says it
     ending=("E", *_ENDS.values()),
-    ask=HowToAsk(
-        "`qsub -l select={0}`",
-        "`qsub -l place=scatter:excl`",
-        "`qsub -l select=…:ngpus={}`",
-    ),
+    ask=HowToAsk("`qsub -l select={0}`", "`qsub -l place=scatter:excl`", "`qsub -l select=…:ngpus={}`"),
     psij_edits=_psij_edits,
 )

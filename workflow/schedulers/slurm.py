@@ -16,7 +16,6 @@ from workflow.launch.rank_ends import SchedulerCause
 from workflow.schedulers.scheduler import (
     PSIJ_DIR,
     AskedNodes,
-    Command,
     HowToAsk,
     JobOrder,
     JobWord,
@@ -75,6 +74,7 @@ _CAUSES: dict[str, SchedulerCause] = {
     "TIMEOUT": "time_limit",
 }
 _QUEUE = ["squeue", "--noheader", "--states=all", "--format=%i|%T|%r"]
+_HISTORY = ["sacct", "--noheader", "--allocations", "--parsable2", "--format=JobID,State,ExitCode"]
 # sinfo(1), NODE STATE CODES: nodes in these states take no job, whoever ends one.
 _NOT_UP = (
     "down", "drained", "draining", "drain", "fail", "failing", "error", "inval", "blocked", "future", "unk", "unknown",
@@ -218,22 +218,6 @@ def _psij_edits(order: JobOrder) -> Iterator[tuple[str, str]]:
     yield r"^#SBATCH -e /dev/null$", f"#SBATCH -e {order.run_dir / PSIJ_DIR / 'slurm' / '%j.err'}"
 
 
-def _of_job(job: str) -> Command:
-    return [*_QUEUE, f"--jobs={job}"]
-
-
-def _of_name(name: str) -> Command:
-    return [*_QUEUE, "--me", f"--name={name}"]
-
-
-def _history(job: str) -> Command:
-    return ["sacct", "--noheader", "--allocations", "--parsable2", f"--jobs={job}", "--format=JobID,State,ExitCode"]
-
-
-def _cancel(job: str) -> Command:
-    return ["scancel", job]
-
-
 def read_slurm_jobs(text: str) -> list[JobWord]:
     """What squeue or sacct has printed: `12|PENDING|Priority`, `12|FAILED|2:0`. Other lines are left out."""
     found = []
@@ -247,10 +231,6 @@ def read_slurm_jobs(text: str) -> list[JobWord]:
         reason = "" if exit_code is not None or last == "None" else last
         found.append(JobWord(job, phase_of(state, _PHASES), state, line.strip(), reason, exit_code))
     return found
-
-
-def _own_job(job: str) -> Command:
-    return ["scontrol", "--oneliner", "show", "job", job]
 
 
 def read_own_job(text: str) -> list[JobWord]:
@@ -355,10 +335,10 @@ SCHEDULER = Scheduler(
     submit=SubmitCommand(("sbatch",)),
     mark="#SBATCH",
     directives=slurm_directives,
-    of_job=_of_job,
-    of_name=_of_name,
+    of_job=lambda job: [*_QUEUE, f"--jobs={job}"],
+    of_name=lambda name: [*_QUEUE, "--me", f"--name={name}"],
     read=read_slurm_jobs,
-    cancel=_cancel,
+    cancel=lambda job: ["scancel", job],
     absent=("Invalid job id specified",),
     phases=_PHASES,
     causes=_CAUSES,
@@ -370,8 +350,8 @@ SCHEDULER = Scheduler(
     ),
     psij_edits=_psij_edits,
     queue=slurm_partition,
-    history=_history,
-    own_job=_own_job,
+    history=lambda job: [*_HISTORY, f"--jobs={job}"],
+    own_job=lambda job: ["scontrol", "--oneliner", "show", "job", job],
     read_own=read_own_job,
     cancelled_state="COMPLETING",
     # squeue(1), JOB REASON CODES: what does not pass when other jobs end.
