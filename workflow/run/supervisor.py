@@ -121,10 +121,6 @@ def main(arguments: list[str]) -> int:
     return states[-1].finished.exit_code if states and states[-1].finished else EXIT_RUN_FAILED
 
 
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
-
-
 def with_planned_end(received: Allocation, plan: Plan, job: JobRecord | None, now: float) -> Allocation:
     """The allocation of a run that begins now, with an end if this is the job that was submitted for the run.
 
@@ -182,3 +178,7 @@ def _requeue(run_dir: Path, received: Allocation, environ: Mapping[str, str]) ->
 
 def _requeued(lives: Liveness, which: str) -> str:
     return f"{lives.text}, and the scheduler has requeued {which}: a run is not started again"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
