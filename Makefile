@@ -29,6 +29,8 @@ $(VENV)/dev: pyproject.toml constraints.txt | $(VENV)/laptop
 	@touch $@
 
 demo: $(VENV)/laptop  ## install from PyPI, then run example 01 through SST
+	@echo "example 01: LAMMPS shocks copper, and a scattering code draws its diffraction while it runs"
+	@echo "LAMMPS opens its stream after some seconds, then 41 steps follow; the whole takes half a minute to a few minutes"
 	$(BIN)/wf run examples/01-shock-diffraction/pipeline.yaml
 	@echo "to use wf: . $(BIN)/activate"
 

@@ -7,6 +7,7 @@ line itself, so that the reference cannot disagree with what `wf` does.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,8 @@ from workflow.spec.models.engine import EngineParameter
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ROOT / "docs" / "reference"
 JSON_RULES = """`--json` prints one document to standard output. Errors of the command line itself, and of runs and
-files that do not exist, are messages on standard error with exit code 2; only `wf check` puts all its messages into the
-document. Exit codes are those without `--json`.
+files that do not exist, are messages on standard error with exit code 2; only `wf check` and `wf campaign plan` put
+their messages into the document. Exit codes are those without `--json`.
 
 Names of fields stay. A new field may come at any time; where one is renamed or means something else, the number of the
 document's `…_version` grows. Names that end in `_s` are seconds; sizes are bytes.
@@ -120,7 +121,7 @@ def pipeline_page() -> str:
 
     lines = ["# The pipeline file", MADE]
     lines.append("Unknown keys are refused. Durations and sizes carry units: `10 min`, `30 s`, `2 GiB`, `16 MB`.\n")
-    lines += [*_keys(PipelineSpec), "## Expectations", "", EXPECT_RULES]
+    lines += [*_keys(PipelineSpec, first=("stages", "streams")), "## Expectations", "", EXPECT_RULES]
     lines.append("| `expect` of | figure | for example | known of every program |\n|---|---|---|---|")
     for owner, figures in (("the run", RUN), ("a stage", STAGE), ("a stream", STREAM)):
         for name, figure in figures.items():
@@ -149,18 +150,46 @@ def sites_page() -> str:
     return "\n".join(["# Site files", MADE, SITE_RULES, *_keys(SiteFile)])
 
 
-def _keys(model: type[BaseModel]) -> list[str]:
-    """A table of the keys of each part of a file."""
+def _keys(model: type[BaseModel], first: Sequence[str] = ()) -> list[str]:
+    """A table of the keys of each part of a file, titled by its key; the parts of the keys in `first` come first."""
     schema = model.model_json_schema(by_alias=True)
+    titles = _titles(schema, first)
     lines = []
-    for name, part in [("the file", schema), *schema["$defs"].items()]:
-        lines.append(f"## {name}\n\n{part.get('description', '').strip()}\n" if name != "the file" else "## The file\n")
+    for name, part in [("", schema), *((name, schema["$defs"][name]) for name in titles)]:
+        lines.append(f"## `{titles[name]}`\n\n{part.get('description', '').strip()}\n" if name else "## The file\n")
         lines.append("| key | type | default | meaning |\n|---|---|---|---|")
         for key, field in part.get("properties", {}).items():
             default = "**required**" if key in part.get("required", []) else _value(field.get("default"))
-            lines.append(f"| `{key}` | {_type(field)} | {default} | {_cell(field.get('description', ''))} |")
+            lines.append(f"| `{key}` | {_type(field, titles)} | {default} | {_cell(field.get('description', ''))} |")
         lines.append("")
     return lines
+
+
+def _titles(schema: dict[str, Any], first: Sequence[str]) -> dict[str, str]:
+    """Model → the key where it is written first, `stages.NAME.output`: in the order of the keys, parts after wholes."""
+    titles: dict[str, str] = {}
+
+    def visit(part: dict[str, Any], path: str) -> None:
+        for key, field in sorted(part.get("properties", {}).items(), key=lambda item: item[0] not in first):
+            for name, at in _models(field, f"{path}{key}"):
+                if name not in titles:
+                    titles[name] = at
+                    visit(schema["$defs"][name], f"{at}.")
+
+    visit(schema, "")
+    return titles
+
+
+def _models(field: Any, path: str) -> Iterator[tuple[str, str]]:
+    """(model, the key where it is written) of all that a value may be."""
+    if not isinstance(field, dict):
+        return
+    if "$ref" in field:
+        yield field["$ref"].rpartition("/")[2], path
+    for each in (*field.get("anyOf", ()), *field.get("oneOf", ()), *field.get("allOf", ()), field.get("items")):
+        yield from _models(each, path)
+    for each in (field.get("additionalProperties"), *field.get("patternProperties", {}).values()):
+        yield from _models(each, f"{path}.NAME")
 
 
 def components_page() -> str:
@@ -220,7 +249,7 @@ def json_page() -> str:
     """What `--json` prints: every field of every document, from the models."""
     from workflow.campaign.changes.changes_model import CampaignChanges
     from workflow.campaign.results.results_model import CampaignList, CampaignResults, CampaignStatus
-    from workflow.cli.json_output import CheckResult, CleanResult, ComponentList, RunList, SiteList
+    from workflow.cli.json_output import CampaignPlan, CheckResult, CleanResult, ComponentList, RunList, SiteList
     from workflow.compare.comparison import Comparison
     from workflow.forecast.calibration_model import Calibration
     from workflow.forecast.forecast_model import Forecast
@@ -232,6 +261,7 @@ def json_page() -> str:
         ("wf clean --json", CleanResult),
         ("wf compare --json", Comparison),
         ("wf calibrate --show --json, calibration/SITE.json", Calibration), ("forecast.json of a run", Forecast),
+        ("wf campaign plan --json", CampaignPlan),
         ("wf campaign status --json", CampaignStatus), ("wf campaign list --json", CampaignList),
         ("wf campaign report --json", CampaignResults),
         ("wf campaign compare --json", CampaignChanges),
@@ -302,23 +332,25 @@ def _meaning(parameter: EngineParameter) -> str:
     return f"{parameter.help}. Refused: {parameter.useless}" if parameter.useless else parameter.help
 
 
-def _type(field: dict[str, Any]) -> str:
+def _type(field: dict[str, Any], titles: Mapping[str, str] | None = None) -> str:
+    """The type of a value; `titles`: of the sections about models, where these are not their names."""
     if field.get("title") == "cores":
         return "cores"
     if "$ref" in field:
         name = field["$ref"].rpartition("/")[2]
-        return f"[{name}](#{name.lower()})"
+        title = (titles or {}).get(name, name)
+        return f"[{title}](#{title.lower().replace('.', '')})"
     if "allOf" in field:
-        return _type(field["allOf"][0])
+        return _type(field["allOf"][0], titles)
     if "anyOf" in field:
-        return " or ".join(dict.fromkeys(_type(each) for each in field["anyOf"] if each.get("type") != "null"))
+        return " or ".join(dict.fromkeys(_type(each, titles) for each in field["anyOf"] if each.get("type") != "null"))
     if "enum" in field or "const" in field:
         return ", ".join(f"`{value}`" for value in field.get("enum", [field.get("const")]))
     if field.get("type") == "array":
-        return f"list of {_type(field.get('items', {}))}"
+        return f"list of {_type(field.get('items', {}), titles)}"
     if field.get("type") == "object":
         inner = field.get("additionalProperties") or next(iter(field.get("patternProperties", {}).values()), None)
-        return f"name → {_type(inner)}" if isinstance(inner, dict) else "mapping"
+        return f"name → {_type(inner, titles)}" if isinstance(inner, dict) else "mapping"
     return str(field.get("type", "any"))
 
 

@@ -28,7 +28,7 @@ if sys.argv[2] == "shown":
     from workflow.report.show.plain_output import PlainOutput
     from workflow.report.show.printing import show_plan
     printed = io.StringIO()
-    show_plan(plan, PlainOutput(printed))
+    show_plan(plan, PlainOutput(printed), whole=True)
     text = printed.getvalue()
 else:
     text = plan.to_json()

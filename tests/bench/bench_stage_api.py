@@ -219,7 +219,7 @@ def write_settings(role: str, path: Path, engine: str, ranks: int) -> Path:
     }  # fmt: skip
     metrics = path.with_name(f"{role}.jsonl")
     text = {"stage": role, "component": role, "ranks": ranks, "run_dir": str(path.parent), "parameters": {},
-            "metrics": str(metrics), "ends": [end]}  # fmt: skip
+            "stage_file_version": 2, "metrics": str(metrics), "ends": [end]}  # fmt: skip
     file = path.with_name(f"{role}.json")
     file.write_text(json.dumps(text))
     return file

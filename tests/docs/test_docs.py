@@ -23,6 +23,7 @@ import pytest
 from click.testing import CliRunner
 
 from workflow.cli.main import wf
+from workflow.spec.models.pipeline import Deadlines
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("docs", "examples", "tests")
@@ -193,6 +194,19 @@ def test_readme_links_every_page() -> None:
     linked = set(re.findall(r"\]\((docs/[^)#]+\.md)", (ROOT / "README.md").read_text()))
     pages = {str(page.relative_to(ROOT)) for page in (ROOT / "docs").rglob("*.md") if page.parent.name != "decisions"}
     assert pages == {page for page in linked if "decisions" not in page}
+
+
+def test_readme_states_the_deadlines_that_there_are() -> None:
+    text, default = " ".join((ROOT / "README.md").read_text().split()), Deadlines()
+    assert (default.start, default.step, default.warn) == (120, None, 600)
+    assert "Opening a stream has a deadline of 2 minutes. A step has none unless you set one" in text
+    assert "a warning comes after 10 minutes" in text
+
+
+def test_readme_begins_with_physics_a_pipeline_and_the_demo() -> None:
+    text = (ROOT / "README.md").read_text()
+    parts = ["](examples/", "```yaml", "$ make demo", "## Install", "$ make test "]
+    assert sorted(parts, key=text.index) == parts
 
 
 @pytest.mark.parametrize("folder", ["examples", "examples/campaigns"])

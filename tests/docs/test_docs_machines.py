@@ -56,5 +56,5 @@ def test_the_lines_are_those_of_the_plan(site: str, title: str, more: list[str])
 
 @pytest.mark.parametrize("site", SITES)
 def test_the_pipeline_is_valid(site: str) -> None:
-    done = CliRunner().invoke(wf, ["check", *commands(site)[1:]])
+    done = CliRunner().invoke(wf, ["check", *(word for word in commands(site)[1:] if word != "--wide")])
     assert done.exit_code == 0, done.output

@@ -26,6 +26,15 @@ def test_defaults_are_written_as_in_yaml() -> None:
     ]
 
 
+def test_the_pipeline_file_is_described_by_its_keys_stages_and_streams_first() -> None:
+    text = (ROOT / "docs/reference/pipeline.md").read_text(encoding="utf-8")
+    titles = re.findall(r"^## (.*)$", text, re.MULTILINE)
+    assert titles[:3] == ["The file", "`stages.NAME`", "`stages.NAME.place`"]
+    assert titles.index("`streams.NAME`") < titles.index("`deadlines`") < titles.index("Expectations")
+    linked = set(re.findall(r"\]\(#([^)]+)\)", text))
+    assert linked <= {re.sub(r"[^\w -]", "", title).lower() for title in titles}
+
+
 def test_everything_that_programs_import_is_in_the_reference() -> None:
     for page, names in (("stage.md", stage.__all__), ("python.md", {*api.__all__, *workflow.__all__})):
         text = (ROOT / "docs/reference" / page).read_text(encoding="utf-8")

@@ -11,12 +11,14 @@ from collections import Counter
 from pathlib import Path
 from xml.etree import ElementTree
 
+import jsonschema
 import pytest
 
 from tests.support.campaigns import TIMEOUT_S, CampaignFolder
 from workflow import read_report, report_campaign, run_campaign
 from workflow.api import campaign_status, plan_campaign
 from workflow.campaign.ledger import Ledger
+from workflow.cli.json_output import CampaignPlan
 from workflow.errors import RunError
 
 
@@ -41,6 +43,18 @@ def test_a_campaign_grows_without_running_what_is_there(tmp_path: Path) -> None:
     campaign.write(values=2, repetitions=2)
     assert "4/4" not in campaign.wf("run", "-q")
     assert len(campaign.ran()) == 9
+
+
+def test_the_plan_as_json(tmp_path: Path) -> None:
+    campaign = CampaignFolder(tmp_path, values=2, repetitions=3)
+    document = json.loads(campaign.wf("plan", "--json"))
+    jsonschema.validate(document, CampaignPlan.model_json_schema(mode="serialization"))
+    assert (document["ok"], document["repetitions"], document["finished"], document["left"]) == (True, 6, 0, 6)
+    assert [list(trial["parameters"].values()) for trial in document["trials"]] == [[1], [2]]
+    campaign.wf("run", "-q")
+    assert json.loads(campaign.wf("plan", "--json"))["finished"] == 6
+    refused = json.loads(campaign.wf("plan", "--json", "--set", "set.stages.one.ranks=zero", code=2))
+    assert not refused["ok"] and refused["trials"][0]["problems"][0]["level"] == "error"
 
 
 def test_a_changed_input_is_measured_again(tmp_path: Path) -> None:

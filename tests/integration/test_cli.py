@@ -130,6 +130,11 @@ def test_a_run_in_place_of_a_stage_is_explained(home: Path) -> None:
     assert answer.stderr.endswith("\n  `runs/latest` is a run: `wf logs --run runs/latest`\n")
 
 
+def test_explain_is_a_paragraph_about_the_newest_run(home: Path) -> None:
+    text = " ".join(wf("explain", cwd=home).stdout.split())
+    assert " succeeded on " in text and "sim ran for " in text and "`wf report starter-" in text
+
+
 def test_compare_with_itself_and_with_nothing(home: Path) -> None:
     assert "identical" in wf("compare", "runs/latest", "runs/latest", cwd=home).stdout
     (home / "empty").mkdir(exist_ok=True)
@@ -196,6 +201,16 @@ def test_explain_says_where_a_value_comes_from(home: Path) -> None:
     assert "because" in wf(*explain, "streams.field.write.RendezvousReaderCount", cwd=home).stdout
 
 
+@pytest.mark.parametrize("example", sorted(path.parent.name for path in (ROOT / "examples").glob("*/pipeline.yaml")))
+def test_a_plan_shows_verdict_and_essentials_and_the_rest_by_wide(example: str) -> None:
+    short = wf("plan", f"examples/{example}/pipeline.yaml", cwd=ROOT).stdout
+    assert re.match(r"[\w-]+ (fits|cannot start here): ", short), short
+    essentials = short.partition("\nwarning: ")[0].splitlines()
+    assert len(essentials) <= 25 and "launch lines" not in essentials, short
+    wide = wf("plan", f"examples/{example}/pipeline.yaml", "--wide", cwd=ROOT).stdout.splitlines()
+    assert "launch lines" in wide and "environment" in wide
+
+
 def test_schema_accepts_the_examples_and_refuses_a_typo(tmp_path: Path) -> None:
     schema = json.loads(wf("schema", cwd=tmp_path).stdout)
     for path in sorted((ROOT / "examples").glob("*/pipeline.yaml")):
@@ -217,6 +232,13 @@ def test_doctor_finds_adios2(tmp_path: Path) -> None:
     findings = {finding["name"]: finding for finding in json.loads(wf("doctor", "--json", cwd=tmp_path).stdout)}
     assert findings["adios2"]["state"] == "ok"
     assert "tcp" in findings["SST transports"]["detail"]
+
+
+def test_doctor_ends_with_what_to_do_next(tmp_path: Path) -> None:
+    assert re.search(r"\nready.*\n  next: `wf init first`\n$", wf("doctor", cwd=tmp_path).stdout)
+    (tmp_path / "p.yaml").write_text("wf: 1\nname: x\nstages:\n  a: {command: [nosuchprogram]}\n")
+    lines = wf("doctor", "p.yaml", cwd=tmp_path, code=2).stdout.splitlines()
+    assert lines[-2:] == ["not ready: stage a missing", "  next: install it, give its path, or correct `command`"]
 
 
 def test_a_current_directory_that_was_removed(tmp_path: Path) -> None:

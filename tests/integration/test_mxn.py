@@ -79,7 +79,10 @@ def settings(folder: Path, side: str, ranks: int, sides: dict[str, Any], ways: d
         }
         for name, way in ways.items()
     ]  # fmt: skip
-    told = {"stage": side, "ranks": ranks, "parameters": {}, "metrics": str(folder / f"{side}.jsonl"), "ends": ends}
+    told = {
+        "stage_file_version": 2, "stage": side, "ranks": ranks, "parameters": {},
+        "metrics": str(folder / f"{side}.jsonl"), "ends": ends,
+    }  # fmt: skip
     (folder / f"{side}.json").write_text(json.dumps(told))
 
 

@@ -54,7 +54,14 @@ def test_the_data_files_on_disk_are_the_plans(ranks: int, mpi_python: str, progr
     site = load_site("local").model_copy(update={"parallel_adios2": True, "gpus_per_node": 2})
     plan = make_plan(load_pipeline(tmp_path / "pipeline.yaml"), site, python=mpi_python, wf_version="0")
     ends = [stage.ends[0].model_dump() for stage in fill_plan(plan, tmp_path).stages[:-1]]
-    settings = {"stage": "all", "ranks": ranks, "parameters": {}, "metrics": None, "ends": ends}
+    settings = {
+        "stage_file_version": 2,
+        "stage": "all",
+        "ranks": ranks,
+        "parameters": {},
+        "metrics": None,
+        "ends": ends,
+    }
     (tmp_path / "stage.json").write_text(json.dumps(settings))
     (tmp_path / "streams").mkdir()
     done = subprocess.run(

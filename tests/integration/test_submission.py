@@ -447,6 +447,30 @@ def test_a_refused_script_fails_the_run_and_an_accepted_one_is_found(
     assert job_of(login.run)["job"] == "12"
 
 
+ADDED = """
+import sys
+from tests.support import cobalt
+from workflow.schedulers.schedulers import SCHEDULERS
+sys.modules["workflow.schedulers.cobalt"] = cobalt
+SCHEDULERS["cobalt"] = ("COBALT_JOBID",)
+"""
+
+
+def test_a_scheduler_that_was_added_by_one_line_runs_a_pipeline(login: Login) -> None:
+    (login.folder / "sitecustomize.py").write_text(ADDED)
+    (login.folder / "cobalt.yaml").write_text(SITE.format("cobalt"))
+    (login.folder / "nodes").write_text(os.uname().nodename + "\n")
+    inside = {"COBALT_JOBID": "12", "COBALT_NODEFILE": str(login.folder / "nodes")}
+    login.fake.answer("qsub", {"stdout": "12\n", "run": "12", "env": inside})
+    login.fake.answer("qstat", "12 queued\n", "12 running\n")
+    said = login.wf("run", "p.yaml", "--site", "cobalt.yaml", PYTHONPATH=f"{login.folder}:{ROOT}")
+    assert "cobalt job 12 was submitted" in said
+    assert "small: succeeded" in said
+    received = read_allocation(login.run)
+    assert received is not None
+    assert (received.source, received.job) == ("cobalt", "12")
+
+
 def test_without_the_submit_command_nothing_is_written(login: Login) -> None:
     (login.fake.folder / "bsub").unlink()
     said = login.wf("run", "p.yaml", "--site", "lsf.yaml", code=2, PATH=str(login.fake.folder))

@@ -35,7 +35,9 @@ from workflow.run.state import RunState, initial_state
 class Run:
     """A run in the head: what is asked for is done at once; the test says what the stages do."""
 
-    def __init__(self, plan: Plan, *, job: str = "", visibility_s: float = 0.0, proves: bool = False) -> None:
+    def __init__(
+        self, plan: Plan, *, job: str = "", source: str = "slurm", visibility_s: float = 0.0, proves: bool = False
+    ) -> None:
         self.state: RunState = initial_state(plan)
         self.decided: list[Event] = []
         self.signals: list[tuple[float, tuple[str, ...], int]] = []
@@ -47,7 +49,7 @@ class Run:
         self.t = 0.0
         self.feed(RunStarted(0.0, "run", 1, 1, "here", visibility_s=visibility_s, proves=proves))
         if job:
-            self.feed(AllocationReceived(0.0, "slurm", job, 4))
+            self.feed(AllocationReceived(0.0, source, job, 4))
 
     def feed(self, *events: Event) -> Run:
         """One after the other."""

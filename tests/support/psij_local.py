@@ -11,8 +11,8 @@ from workflow import load_pipeline, make_plan
 from workflow.api import create_run
 from workflow.cli.following import show_to_the_end
 from workflow.plan.plan_model import AllocationPlan
-from workflow.run.detached import supervisor_command
-from workflow.submit.job_order import JobOrder
+from workflow.run.detached import OUTPUT_FILE, supervisor_command
+from workflow.schedulers.scheduler import JobOrder
 from workflow.submit.psij_jobs import to_psij_job
 
 
@@ -20,7 +20,9 @@ def main(pipeline: Path) -> int:
     loaded = load_pipeline(pipeline)
     run_dir = create_run(loaded, make_plan(loaded))
     allocation = AllocationPlan(scheduler="slurm", nodes=1, walltime_s=600, grace_s=10)
-    order = JobOrder(allocation, "contract", run_dir, tuple(supervisor_command(run_dir)), (), 1)
+    order = JobOrder(
+        allocation, "contract", run_dir, tuple(supervisor_command(run_dir)), (), 1, output=run_dir / OUTPUT_FILE
+    )
     config = psij.JobExecutorConfig(work_directory=run_dir / "psij")
     executor = psij.JobExecutor.get_instance("local", config=config)
     executor.submit(to_psij_job(order))

@@ -298,7 +298,7 @@ def started(
     name = role.replace("_", "-")
     settings: dict[str, Any] = {
         "stage": name, "component": None, "ranks": ranks, "run_dir": str(folder), "parameters": {},
-        "metrics": str(folder / f"{name}.jsonl"), "ends": ends,
+        "stage_file_version": 2, "metrics": str(folder / f"{name}.jsonl"), "ends": ends,
     }  # fmt: skip
     # Not at the top: this file is also the program, run by Pythons that have only what a stage needs.
     from workflow.run.processes.evpath_workaround import descendants

@@ -14,7 +14,7 @@ from workflow.campaign.execution.job_each import _JobLoop
 from workflow.errors import RunError
 from workflow.run.control_requests import CONTROL_FILE
 from workflow.run.job_record import JobRecord
-from workflow.site.allocation.scheduler_query import QueryError
+from workflow.schedulers.scheduler_query import QueryError
 
 
 def test_a_job_that_cannot_be_cancelled_keeps_no_other_from_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from tests.support.sample_run import make_plan as sample_plan
 from workflow.campaign.campaign_directory import ScheduledTrial
 from workflow.campaign.file.campaign_spec import Scaling
 from workflow.campaign.ledger import History, RepetitionId
-from workflow.campaign.results.campaign_page import write_page
+from workflow.campaign.results.campaign_page import trial_drawing, write_page
 from workflow.campaign.results.make_results import make_results
 from workflow.campaign.results.operation_pictures import make_box
 from workflow.campaign.results.picture_canvas import COLOURS, axis_unit
@@ -23,7 +23,6 @@ from workflow.campaign.results.ratio_picture import ratio_axis
 from workflow.campaign.results.results_pictures import make_pictures
 from workflow.campaign.results.short_labels import short_labels
 from workflow.campaign.results.trial_dimensions import find_dimensions, find_scaling, ideal_factor
-from workflow.campaign.results.trial_drawing import trial_drawing
 from workflow.campaign.results.value_colours import ValueColours
 
 

@@ -10,7 +10,6 @@ import pytest
 from scipy import stats
 
 from workflow.campaign.statistics.median_interval import coverage, median_interval
-from workflow.campaign.statistics.median_ratio import MedianRatio, median_ratio, paired_ratio
 from workflow.campaign.statistics.outliers import outliers
 from workflow.campaign.statistics.significance import (
     ALPHA,
@@ -22,7 +21,14 @@ from workflow.campaign.statistics.significance import (
     smallest_p,
     welch,
 )
-from workflow.campaign.statistics.verdicts import INCLUDES_ONE, OPPOSITE, decide
+from workflow.campaign.statistics.verdicts import (
+    INCLUDES_ONE,
+    OPPOSITE,
+    MedianRatio,
+    decide,
+    median_ratio,
+    paired_ratio,
+)
 
 Samples = np.ndarray[tuple[int, int], np.dtype[np.float64]]
 Draw = Callable[[np.random.Generator, int, int], Samples]

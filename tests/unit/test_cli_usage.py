@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import click
 import pytest
 
 from workflow import __version__
-from workflow.cli.main import main
+from workflow.cli.main import main, wf
 
 HERE = "wf: 1\nname: here\nstages:\n  s: {use: shock, via: ssst}\n"
 
@@ -91,4 +92,33 @@ def test_wf_alone_prints_its_help(monkeypatch: pytest.MonkeyPatch, capsys: pytes
     with pytest.raises(SystemExit):
         main()
     said = capsys.readouterr()
-    assert "Commands:" in said.out + said.err and "error:" not in said.err
+    assert "Run it:" in said.out + said.err and "error:" not in said.err
+
+
+@pytest.mark.parametrize("words", ["--help", "campaign --help", "site --help"])
+def test_help_lists_every_verb_with_its_whole_summary(
+    words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("sys.argv", ["wf", *words.split()])
+    main()
+    lines = capsys.readouterr().out.splitlines()
+    group: click.Command = wf
+    for word in words.split()[:-1]:
+        group = wf.commands[word]
+    assert isinstance(group, click.Group)
+    for name, verb in group.commands.items():
+        (line,) = [line for line in lines if re.match(rf"  {name} ", line)]
+        summary = line[2 + len(name) :].strip()
+        assert summary.endswith(".") and not summary.endswith("..."), line
+        assert summary == str(verb.help).partition("\n\n")[0], "the summary is the first paragraph, on one line"
+
+
+def test_help_groups_the_verbs_by_what_they_are_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["wf", "--help"])
+    main()
+    text = capsys.readouterr().out
+    titles = [line for line in text.splitlines() if re.fullmatch(r"[A-Z].*:", line)]
+    assert titles == ["Options:", "Write a pipeline:", "Run it:", "Look at results:", "Run it many times:", "Machines:"]

@@ -135,7 +135,8 @@ def test_help_shows_every_parameter_with_unit_and_default(program: Path, capsys:
 
 def test_under_a_run_they_come_from_it_and_nothing_heavy_is_imported(program: Path, tmp_path: Path) -> None:
     file = tmp_path / "stage.json"
-    file.write_text(json.dumps({"stage": "x", "ranks": 1, "parameters": {"steps": 5}, "metrics": None, "ends": []}))
+    settings = {"stage": "x", "ranks": 1, "parameters": {"steps": 5}, "metrics": None, "ends": []}
+    file.write_text(json.dumps({"stage_file_version": 2, **settings}))
     program.write_text(
         "import sys\n"
         "from workflow import stage\n"

@@ -157,12 +157,13 @@ def test_a_full_disk_under_the_ledger_is_a_message(tmp_path: Path, monkeypatch: 
         monkeypatch.undo()
 
 
+@pytest.mark.parametrize("time", [float("nan"), float("inf"), 1e308])
 @pytest.mark.parametrize("key", ["t", "wait_s", "io_s"])
-def test_a_time_that_is_no_number_is_counted(key: str, tmp_path: Path) -> None:
+def test_a_time_that_is_no_number_is_counted(key: str, time: float, tmp_path: Path) -> None:
     step = {"kind": "step", "stream": "a", "side": "read", "step": 0, "t": 1.0, "bytes": 8} | dict.fromkeys(
         ("wait_s", "io_s", "compute_s"), 0.1
     )
-    (tmp_path / "metrics.jsonl").write_text(json.dumps(step) + "\n" + json.dumps(step | {key: float("nan")}) + "\n")
+    (tmp_path / "metrics.jsonl").write_text(json.dumps(step) + "\n" + json.dumps(step | {key: time}) + "\n")
     metrics = read_metrics(tmp_path / "metrics.jsonl")
     assert (len(metrics.steps), metrics.unreadable) == (1, 1)
 

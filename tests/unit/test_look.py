@@ -10,7 +10,6 @@ import pytest
 
 from tests.support.planner import CHAIN, Planner
 from workflow.compare.data_files import VariableKind
-from workflow.look.first_view import first_view
 from workflow.look.look_model import (
     Carried,
     DataView,
@@ -21,7 +20,7 @@ from workflow.look.look_model import (
     VariableLabel,
     ViewColumn,
 )
-from workflow.look.look_page import make_look_page, to_model
+from workflow.look.look_page import first_view, make_look_page, to_model
 from workflow.look.run_titles import RunTitles, file_titles, run_titles
 from workflow.look.thinning import carried_bytes, ordinal, thin, thinning_text, whole
 from workflow.look.views import columns_of_species, make_views

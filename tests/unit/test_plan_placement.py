@@ -10,11 +10,10 @@ import pytest
 from tests.support.planner import SITE, Planner, line_of, with_launcher
 from workflow.core_set import format_cores
 from workflow.errors import SpecError
-from workflow.plan.placement.domains import beside_devices, inside_domains, side_by_side
+from workflow.plan.placement.rank_cores import beside_devices, inside_domains, side_by_side
 from workflow.plan.plan_model import Placement, Plan
 from workflow.site.load_site import load_site
-from workflow.site.node_model import Gpu, Nic
-from workflow.site.site_model import Site
+from workflow.site.site_model import Gpu, Nic, Site
 
 # Two sockets of eight cores, the first of each reserved; four GPUs in the reverse order; an adapter at each socket.
 NODE: dict[str, Any] = {

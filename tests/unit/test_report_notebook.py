@@ -134,3 +134,12 @@ def _read_all(descriptor: int) -> str:
     finally:
         os.close(descriptor)
     return data.decode(errors="replace")
+
+
+def test_print_shows_what_wf_report_prints(tmp_path: Path) -> None:
+    run_dir = write_sample(tmp_path / "good", steps=5)
+    made = RunReport.of(compute_report(run_dir), run_dir)
+    lines = str(made).splitlines()
+    assert lines[0] == f"{made.run.name}: succeeded"
+    assert any(re.match(r"atoms +md → saxs", line) for line in lines) and "\x1b" not in str(made)
+    assert repr(made) == f"<RunReport {made.run.name}: succeeded, {run_dir}>"

@@ -15,7 +15,8 @@ from rich.console import Console
 
 from tests.support.sample_run import make_events, make_plan, simulate, write_run, write_sample
 from workflow.compare.comparison import Comparison, Difference, FileComparison
-from workflow.plan.plan_model import Placement
+from workflow.errors import to_message
+from workflow.plan.plan_model import NodePlan, Placement
 from workflow.report.html.section_data import make_time_shares
 from workflow.report.report_files import compute_report, write_report
 from workflow.report.report_model import StagePart
@@ -28,6 +29,7 @@ from workflow.report.show.plan_tables import (
     plan_stream_table,
     setting_lines,
     transport_table,
+    verdict_text,
 )
 from workflow.report.show.run_summary import summary, total_text
 from workflow.report.show.stream_table import data_text
@@ -80,7 +82,7 @@ def test_everything_can_be_shown_everywhere(tmp_path: Path, width: int, encoding
             printing.show_report(report, console)
             printing.show_status(report, console)
             printing.show_end(report, tmp_path, console)
-        printing.show_plan(plan, console)
+        printing.show_plan(plan, console, whole=True)
         printing.show_comparison(RED, console)
         printing.show_table(component_table([component]), console)
         printing.show_component(component, console)
@@ -106,7 +108,7 @@ def plain(width: int) -> list[str]:
     stages = [stage.model_copy(update={"env": {"TUNABLES": "a=1:b=2"}}) for stage in plan.stages]
     reasons = {f"stages.{stage.name}.env.TUNABLES": "big buffers are reused, " * 20 for stage in stages}
     long = plan.model_copy(update={"stages": stages, "reasons": reasons})
-    return printed(lambda console: printing.show_plan(long, console), width).splitlines()
+    return printed(lambda console: printing.show_plan(long, console, whole=True), width).splitlines()
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
@@ -130,7 +132,7 @@ def test_the_less_important_columns_go_first_and_wide_shows_them(capsys: pytest.
     assert "engine" in head and "path" not in head
     printing.show_plan(make_plan())
     piped = capsys.readouterr().out
-    assert "path" in piped and "--wide" not in piped, "a pipe has no width"
+    assert "path" in piped and "more column" not in piped, "a pipe has no width"
 
 
 def test_colours_only_where_wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -301,6 +303,30 @@ def test_a_plan_says_what_is_the_same_once() -> None:
     setting = SettingOfStages(["md", "saxs"], "TUNABLES=a=1:bb=22:c=3", "")
     assert setting_lines(setting, 80) == ["md, saxs: TUNABLES=a=1:bb=22:c=3"]
     assert setting_lines(setting, 30) == ["md, saxs: TUNABLES=", "    a=1:", "    bb=22:", "    c=3"]
+
+
+def test_a_plan_begins_with_its_verdict() -> None:
+    plan = make_plan()
+    cores = [
+        stage.model_copy(
+            update={"placement": Placement(nodes=[(0, 1)], ranks_per_node=1, cores=[number], cores_per_rank=1)}
+        )
+        for number, stage in enumerate(plan.stages)
+    ]
+    placed = plan.model_copy(update={"stages": cores, "node": NodePlan(cores=8, reserved=[7])})
+    warning = to_message("warning", "no matplotlib")
+    assert verdict_text(placed, []) == "shock-diffraction fits: 3 of 7 cores; streams by SST; nothing missing"
+    assert verdict_text(placed, [warning, warning]).endswith("; 2 things may be missing")
+    assert verdict_text(placed, [to_message("note", "another machine")]).endswith("; programs not checked here")
+    assert verdict_text(placed, [to_message("error", "no lammps"), warning]) == (
+        "shock-diffraction cannot start here: 2 things missing; 3 of 7 cores; streams by SST"
+    )
+    several = placed.model_copy(update={"nodes": 2, "streams": []})
+    assert verdict_text(several, []) == (
+        "shock-diffraction fits: 2 nodes, at most 3 of 7 cores on each; no streams; nothing missing"
+    )
+    printed_plan = printed(lambda console: printing.show_plan(placed, console, [warning]), 80).splitlines()
+    assert printed_plan[0].startswith("shock-diffraction fits") and "launch lines" not in printed_plan
 
 
 def test_placement_groups_nodes_with_the_same_stages() -> None:

@@ -15,7 +15,7 @@ from rich.console import Console
 from tests.support.sample_run import START, make_plan
 from workflow.report.show import live_display
 from workflow.report.show.progress_lines import Pace, stream_line
-from workflow.run.decided_events import StageFailed, StageSucceeded
+from workflow.run.decided_events import StageFailed, StageOpen, StageSucceeded
 from workflow.run.events import Event, RunStarted, StageExited, StageStarted, StreamOpened, StreamProgress
 from workflow.run.state import RunState, initial_state
 from workflow.run.state_reducer import fold
@@ -33,7 +33,11 @@ def states() -> list[RunState]:
     moments: list[list[Event]] = [
         [RunStarted(START, "sample", 1, 1, "node1"), StageStarted(START + 0.1, "md", 7)],
         [StageStarted(START + 0.2, "saxs", 8)],
-        [StreamOpened(START + 1, "atoms", "md", "write"), StreamOpened(START + 1, "atoms", "saxs", "read")],
+        [
+            StreamOpened(START + 1, "atoms", "md", "write"),
+            StreamOpened(START + 1, "atoms", "saxs", "read"),
+            StageOpen(START + 1, "md"),
+        ],
         flow(2, 3, 2),
         flow(7, 12, 11),
         [StageExited(START + 8, "saxs", None, 9), StageFailed(START + 8, "saxs", "killed by signal 9")],
@@ -52,6 +56,7 @@ def test_plain_progress_says_each_thing_once() -> None:
     assert lines == [
         "     0.1 s  md: started, 2 ranks, process 7",
         "     0.2 s  saxs: started, 1 rank, process 8",
+        "     1.0 s  md: its streams are open",
         "     7.0 s  atoms: 12 written, 11 read, 2 steps/s, 200 B/s, queue 1/2",
         "     8.0 s  saxs: failed",
     ]
@@ -71,6 +76,7 @@ def test_progress_that_is_seen_late_has_the_times_and_the_order_of_what_happened
     assert Pace().lines(state) == [
         "     0.1 s  md: started, 2 ranks, process 7",
         "     0.2 s  saxs: started, 1 rank, process 8",
+        "     1.0 s  md: its streams are open",
         "     4.0 s  keep: started, 1 rank, process 9",
         "     8.0 s  saxs: failed",
         "    20.0 s  md: succeeded",
@@ -100,7 +106,7 @@ def test_progress_without_a_terminal_prints_lines(capsys: pytest.CaptureFixture[
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.splitlines()[0] == "shock-diffraction: runs/x"
-    assert len(captured.err.splitlines()) == 5
+    assert len(captured.err.splitlines()) == 6
     with live_display.Progress(make_plan(), Path("runs/x"), quiet=True) as progress:
         progress.update(states()[0])
     assert capsys.readouterr() == ("", "")

@@ -16,10 +16,10 @@ from workflow.launch.allocation import Allocation, Host
 from workflow.run.decided_events import RunFinished
 from workflow.run.events import RunStarted
 from workflow.run.events_file import EVENTS_FILE, read_events, to_line
-from workflow.run.failed_start import record_failed_start, was_taken
 from workflow.run.job_record import JobRecord, write_job
 from workflow.run.lease import Heartbeat, Lease, this_system
 from workflow.run.run_directory import ALLOCATION_FILE, PLAN_FILE
+from workflow.run.supervisor import record_failed_start, was_taken
 
 ERROR = RunError("RUN: this run has been started before")
 DEAD = Lease("n1", 4711, 3, "/runs/a", "another-boot pid:[1]", 12)

@@ -15,7 +15,7 @@ from workflow.run.events import RanksEnded, StageExited, StageKilled
 from workflow.run.events_file import from_record, to_line
 from workflow.run.processes import memory_evidence
 from workflow.run.processes.memory_evidence import MemoryFacts, MemoryWatch, killed_processes, memory_cgroup
-from workflow.run.verdict.kill_cause import kill_cause
+from workflow.run.verdict.end_causes import kill_cause
 
 MB = 10**6
 NOTHING = StageKilled(5.0, "md")

@@ -79,6 +79,6 @@ def test_nor_when_the_lease_was_taken_or_renewed_meanwhile(run_dir: Path) -> Non
 def test_nothing_is_cleaned_up_of_a_run_whose_supervisor_lives(run_dir: Path) -> None:
     with Heartbeat(run_dir):
         (lives,) = examine_leases([run_dir])
-        with pytest.raises(RunError, match="works on"):
+        with pytest.raises(RunError, match="is still running it"):
             clean_up(run_dir, lives)
     assert_untouched(run_dir)

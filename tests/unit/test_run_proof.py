@@ -265,7 +265,7 @@ def test_refused_placement_starts_nothing() -> None:
     assert verdict_of(run) == (
         "failed",
         "md",
-        "the stages were not started: rank 2 of md is on n3; 1 more difference: proof.json (to start all the same: "
+        "the stages were not started: rank 2 of md is on n3; 1 more difference: proof.json (to start anyway: "
         "`--set proof=warn`)",
     )
 
@@ -375,4 +375,4 @@ def test_what_ranks_may_use_is_their_binding_and_where_they_are_their_placement(
 
 def test_a_refusal_names_the_aspect_that_would_let_the_run_start() -> None:
     run = proving().feed(ProofTaken(1, "refused", 4, 12, 0.8, [NO_STEP.text], "md", "streams"))
-    assert verdict_of(run)[2].endswith("(to start all the same: `--set proof.streams=warn`)")
+    assert verdict_of(run)[2].endswith("(to start anyway: `--set proof.streams=warn`)")

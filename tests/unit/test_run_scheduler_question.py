@@ -11,10 +11,10 @@ import pytest
 
 from workflow.launch.allocation import Source
 from workflow.launch.rank_ends import EndCause, is_of_scheduler
-from workflow.run.events import SchedulerSaid
 from workflow.run.processes.scheduler_question import Answer, SchedulerQuestion, command_of, to_answer
-from workflow.run.verdict.scheduler_words import cause_said, job_text
-from workflow.site.allocation.scheduler_query import QueryError, ask
+from workflow.run.verdict.scheduler_words import job_text
+from workflow.schedulers.scheduler_query import QueryError, ask
+from workflow.schedulers.schedulers import scheduler_named
 
 SLURM = "JobId=12 JobName=wf UserId=root(0) JobState={} Reason={} Dependency=(null) Requeue=0 NodeList=n[1-4]"
 
@@ -31,14 +31,19 @@ SLURM = "JobId=12 JobName=wf UserId=root(0) JobState={} Reason={} Dependency=(nu
         ("slurm", "", "unknown", ""),
         (
             "pbs", "Job Id: 12\n    job_state = F\n    comment = job killed: walltime 65\n    Exit_status = -29\n",
-            "TIMEOUT", "job_state = F, comment = job killed: walltime 65, Exit_status = -29",
+            "TIMEOUT (job killed: walltime 65)", "job_state = F, comment = job killed: walltime 65, Exit_status = -29",
         ),
-        ("pbs", "    job_state = R\n", "R", "job_state = R"),
-        ("lsf", "EXIT TERM_RUNLIMIT\n", "EXIT TERM_RUNLIMIT", "EXIT TERM_RUNLIMIT"),
+        ("pbs", "Job Id: 12\n    job_state = R\n", "R", "job_state = R"),
+        (
+            "lsf", "12|EXIT|140|TERM_RUNLIMIT: job killed after reaching LSF run time limit\n",
+            "EXIT (TERM_RUNLIMIT: job killed after reaching LSF run time limit)",
+            "12|EXIT|140|TERM_RUNLIMIT: job killed after reaching LSF run time limit",
+        ),
+        ("flux", "12|RUN||\n", "RUN", "12|RUN||"),
     ],
 )  # fmt: skip
 def test_answers_are_the_schedulers_own_words(source: Source, text: str, state: str, raw: str) -> None:
-    assert to_answer(source, text) == Answer(state, raw)
+    assert to_answer(source, "12", text) == Answer(state, raw)
 
 
 @pytest.mark.parametrize(
@@ -56,8 +61,7 @@ def test_answers_are_the_schedulers_own_words(source: Source, text: str, state: 
     ],
 )
 def test_words_mean_what_they_say_and_unknown_ones_nothing(state: str, cause: str | None, text: str) -> None:
-    said = SchedulerSaid(1, "12", state)
-    found = cause_said(said)
+    found = scheduler_named("slurm").cause_of(state)
     assert (found, "" if found is None else job_text("12", found)) == (cause, text)
 
 
@@ -118,6 +122,6 @@ def test_while_a_job_is_ended_the_file_of_its_errors_says_why(due: str, word: st
     errors = tmp_path / "12.err"
     line = f"*** JOB 12 ON n1 CANCELLED AT 2026-05-01T12:00:00{due} ***"
     errors.write_text(f"a program's line\nslurmstepd-n1: error: {line}\n")
-    answer = to_answer("slurm", f"{SLURM.format('COMPLETING', 'None')} StdErr={errors} StdIn=/dev/null")
+    answer = to_answer("slurm", "12", f"{SLURM.format('COMPLETING', 'None')} StdErr={errors} StdIn=/dev/null")
     assert answer == Answer(f"COMPLETING, {word}", f"JobState=COMPLETING Reason=None, {line}")
-    assert cause_said(SchedulerSaid(1, "12", answer.state)) == ("preempted" if due else "cancelled")
+    assert scheduler_named("slurm").cause_of(answer.state) == ("preempted" if due else "cancelled")

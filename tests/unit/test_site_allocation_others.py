@@ -13,9 +13,9 @@ import pytest
 
 from workflow.errors import WfError
 from workflow.launch.allocation import Allocation, Host
-from workflow.site.allocation.discover import discover_allocation, this_host
-from workflow.site.allocation.pbs_job import qstat_attributes
-from workflow.site.allocation.scheduler_query import QueryError
+from workflow.schedulers.pbs import qstat_attributes
+from workflow.schedulers.scheduler_query import QueryError
+from workflow.site.discover import discover_allocation, this_host
 
 # qstat(1B) of PBS Pro; ALCF's job-info examples have these dates and this exec_vnode.
 QSTAT = """Job Id: 127750.aurora-pbs-0001

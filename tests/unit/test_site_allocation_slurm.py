@@ -12,9 +12,10 @@ import pytest
 
 from workflow.errors import WfError
 from workflow.launch.allocation import Host
-from workflow.site.allocation.discover import discover_allocation
-from workflow.site.allocation.scheduler_query import QueryError, ask
-from workflow.site.allocation.slurm_job import slurm_job
+from workflow.schedulers.scheduler import ThisNode
+from workflow.schedulers.scheduler_query import QueryError, ask
+from workflow.schedulers.slurm import slurm_allocation
+from workflow.site.discover import discover_allocation, this_host
 
 JOB = {
     "SLURM_JOB_ID": "1234",
@@ -55,7 +56,7 @@ def test_hosts_cores_memory_and_end() -> None:
     ],
 )
 def test_hardware_threads_are_counted_unless_this_node_tells_otherwise(own: str, own_cores: int, threads: bool) -> None:
-    found = slurm_job({**JOB, "SLURMD_NODENAME": own}, unasked, own_cores)
+    found = slurm_allocation({**JOB, "SLURMD_NODENAME": own}, unasked, ThisNode(this_host, lambda: own_cores))
     assert found.counts_threads is threads
 
 

@@ -7,14 +7,13 @@ from pathlib import Path
 import pytest
 
 from tests.support.fake_schedulers import FakeScheduler
-from workflow.site.allocation.scheduler_query import QueryError
-from workflow.site.jobs.flux_jobs import read_flux_jobs
-from workflow.site.jobs.job_questions import ask_for_job, cancel_job, find_job
-from workflow.site.jobs.job_word import Phase
-from workflow.site.jobs.lsf_jobs import read_lsf_jobs
-from workflow.site.jobs.nodes_up import nodes_up
-from workflow.site.jobs.pbs_jobs import read_pbs_jobs
-from workflow.site.jobs.slurm_jobs import read_slurm_jobs
+from workflow.schedulers.flux import read_flux_jobs
+from workflow.schedulers.job_questions import ask_for_job, cancel_job, find_job, nodes_up
+from workflow.schedulers.lsf import read_lsf_jobs
+from workflow.schedulers.pbs import read_pbs_jobs
+from workflow.schedulers.scheduler import Phase
+from workflow.schedulers.scheduler_query import QueryError
+from workflow.schedulers.slurm import read_slurm_jobs
 
 GONE = {"stderr": "slurm_load_jobs error: Invalid job id specified\n", "code": 1}
 DOWN = {"stderr": "slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n", "code": 1}

@@ -9,19 +9,18 @@ from pathlib import Path
 import pytest
 
 from workflow.launch.allocation import Allocation, Host
-from workflow.site.allocation.scheduler_query import QueryError
+from workflow.schedulers.scheduler import QueueFact, SchedulerFacts
+from workflow.schedulers.scheduler_query import QueryError
+from workflow.schedulers.slurm import slurm_seconds
 from workflow.site.cpu_topology import CpuTopology
 from workflow.site.load_site import load_site
 from workflow.site.probe.probed_devices import Device, Gpus, find_gpus, find_interfaces, find_nics
 from workflow.site.probe.probed_node import ProbedNode, probe_node
 from workflow.site.probe.scheduler_facts import (
     LauncherFact,
-    QueueFact,
-    SchedulerFacts,
     ask_launcher,
     ask_scheduler,
     scheduler_of,
-    slurm_seconds,
 )
 from workflow.site.probe.site_text import site_text
 
@@ -150,7 +149,7 @@ def test_which_scheduler() -> None:
     ],
 )
 def test_which_launcher(scheduler: str | None, said: dict[str, str], found: tuple[str, str]) -> None:
-    assert ask_launcher(scheduler, answers(**said)) == LauncherFact(*found)  # type: ignore[arg-type]
+    assert ask_launcher(scheduler, answers(**said)) == LauncherFact(*found)
 
 
 FRONTIER = ProbedNode(

@@ -52,13 +52,13 @@ def test_the_how_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = CliRunner().invoke
     assert run(wf, ["init", "first"]).exit_code == 0
     (tmp_path / "my-machine.yaml").write_text(site)
-    by_path = run(wf, ["plan", "first/pipeline.yaml", "--site", "./my-machine.yaml"])
+    by_path = run(wf, ["plan", "--wide", "first/pipeline.yaml", "--site", "./my-machine.yaml"])
     assert by_path.exit_code == 0, by_path.output
     assert "srun --ntasks=1 --nodes=1" in by_path.output
     for folder, name, text in (("sites", "my-machine", site), ("engines", "sst-push", preset)):
         (tmp_path / "config/wf" / folder).mkdir(parents=True)
         (tmp_path / "config/wf" / folder / f"{name}.yaml").write_text(text)
-    by_name = run(wf, ["plan", "first/pipeline.yaml", "--site", "my-machine", "--via", "sst-push"])
+    by_name = run(wf, ["plan", "--wide", "first/pipeline.yaml", "--site", "my-machine", "--via", "sst-push"])
     assert by_name.exit_code == 0, by_name.output
     assert "DataTransport=WAN" in by_name.output
     assert "SpeculativePreloadMode=On" in by_name.output

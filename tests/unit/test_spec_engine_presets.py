@@ -40,7 +40,7 @@ def test_an_own_site_has_sizes_with_units(own: Path) -> None:
 
 
 def test_an_own_engine_shadows_the_shipped_one(own: Path) -> None:
-    (own / "engines" / "sst.yaml").write_text("engine: SST\nsummary: mine\nkind: stream\ncouplings: [live]\n")
+    (own / "engines" / "sst.yaml").write_text("engine: SST\nsummary: mine\ncouplings: [live]\n")
     assert load_engine("sst").summary == "mine"
 
 
@@ -49,7 +49,7 @@ def test_a_preset_takes_the_rest_from_what_it_is_based_on(own: Path) -> None:
         "based_on: sst\nsummary: over InfiniBand\nwrite: {DataTransport: RDMA}\nread: {SpecAutoNodeThreshold: 2}\n"
     )
     preset, base = load_engine("sst-rdma"), load_engine("sst")
-    assert (preset.engine, preset.kind, preset.couplings) == ("SST", "stream", ["live"])
+    assert (preset.engine, preset.traits.in_memory, preset.couplings) == ("SST", True, ["live"])
     assert preset.write == {"DataTransport": "RDMA"}
     assert preset.read == {**base.read, "SpecAutoNodeThreshold": 2}
     assert preset.parameters == base.parameters

@@ -16,18 +16,11 @@ from tests.support.waiting import wait_until
 from workflow.errors import RunError
 from workflow.plan.plan_model import AllocationPlan
 from workflow.run.processes.process_reaper import stat_fields
-from workflow.submit.job_order import (
-    PASS_ON,
-    JobOrder,
-    check_path,
-    flux_script,
-    job_name,
-    lsf_script,
-    make_order,
-    pbs_chunk,
-    slurm_directives,
-    slurm_partition,
-)
+from workflow.schedulers.pbs import pbs_chunk
+from workflow.schedulers.scheduler import JobOrder
+from workflow.schedulers.slurm import slurm_directives, slurm_partition
+from workflow.submit.job_order import PASS_ON, check_path, job_name, make_order
+from workflow.submit.own_jobs import own_script
 from workflow.submit.psij_jobs import complete_script, render_order
 
 
@@ -35,8 +28,9 @@ def order(scheduler: str, **more: Any) -> JobOrder:
     given = {"scheduler": scheduler, "nodes": 4, "walltime_s": 5400, "grace_s": 60, "queue": "batch"} | more
     command = ("/usr/bin/python", "-m", "workflow.run.supervisor", "/runs/a-1")
     return JobOrder(
-        AllocationPlan.model_validate(given), "shock-ab12cd", Path("/runs/a-1"), command, ("module load x",), 7
-    )
+        AllocationPlan.model_validate(given), "shock-ab12cd", Path("/runs/a-1"), command, ("module load x",), 7,
+        output=Path("/runs/a-1/supervisor.log"),
+    )  # fmt: skip
 
 
 def lines(text: str, mark: str) -> list[str]:
@@ -121,7 +115,7 @@ def test_gpus_are_asked_for_where_stages_use_them() -> None:
 
 def test_lsf() -> None:
     said = lines(
-        lsf_script(order("lsf", account="phy", constraints=["gpu"], directives=["-alloc_flags gpumps"])), "#BSUB "
+        own_script(order("lsf", account="phy", constraints=["gpu"], directives=["-alloc_flags gpumps"])), "#BSUB "
     )
     assert said == [
         "-J shock-ab12cd", "-nnodes 4", "-W 90", "-rn", "-q batch", "-P phy", '-R "select[gpu]"', "-x",
@@ -130,7 +124,7 @@ def test_lsf() -> None:
 
 
 def test_flux() -> None:
-    text = flux_script(order("flux", account="phy", constraints=["gpu"]))
+    text = own_script(order("flux", account="phy", constraints=["gpu"]))
     assert lines(text, "# flux: ") == [
         "--job-name=shock-ab12cd", "--nodes=4", "--time-limit=5400s", "--exclusive", "--queue=batch", "--bank=phy",
         "--requires=gpu", "--output=/runs/a-1/supervisor.log",
@@ -174,13 +168,16 @@ def test_the_script_waits_for_the_supervisor_whatever_interrupts_it(suspended: b
     with subprocess.Popen(["/bin/bash", "-c", "\n".join(lines)], stdout=subprocess.PIPE, text=True) as script:
         assert script.stdout is not None
         supervisor = int(script.stdout.readline())
-        if suspended:
-            os.killpg(supervisor, signal.SIGSTOP)
-            wait_until(lambda: stat_fields(Path(f"/proc/{supervisor}/stat").read_bytes())[0] == b"T", "the suspension")
-        else:
-            script.send_signal(signal.SIGUSR1)
-        children = Path(f"/proc/{script.pid}/task/{script.pid}/children")
-        wait_until(lambda: len(children.read_text().split()) > 1, "the pause of the script before it waits again")
-        os.killpg(supervisor, signal.SIGCONT)
-        (tmp_path / "go").touch()
-        assert script.wait(10) == 7
+        try:
+            if suspended:
+                os.killpg(supervisor, signal.SIGSTOP)
+                state = Path(f"/proc/{supervisor}/stat")
+                wait_until(lambda: stat_fields(state.read_bytes())[0] == b"T", "the suspension")
+            else:
+                script.send_signal(signal.SIGUSR1)
+            children = Path(f"/proc/{script.pid}/task/{script.pid}/children")
+            wait_until(lambda: len(children.read_text().split()) > 1, "the pause of the script before it waits again")
+        finally:
+            (tmp_path / "go").touch()
+            os.killpg(supervisor, signal.SIGCONT)
+        assert script.wait(60) == 7

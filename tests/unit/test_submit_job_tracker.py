@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import islice
 
 from workflow.run.job_record import JobRecord
-from workflow.site.jobs.job_questions import JobAnswer
-from workflow.site.jobs.slurm_jobs import read_slurm_jobs
+from workflow.schedulers.job_questions import JobAnswer
+from workflow.schedulers.slurm import read_slurm_jobs
 from workflow.submit.job_tracker import FORGOTTEN_S, VISIBLE_S, JobTracker, pauses_s
 
 JOB = JobRecord("slurm", "shock-ab12", "12")

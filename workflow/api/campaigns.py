@@ -89,7 +89,7 @@ class Sites:
     """The sites of the trials of a campaign: each is looked at once, which takes longer than a plan."""
 
     def __init__(self) -> None:
-        from workflow.site.allocation.discover import discover_allocation
+        from workflow.site.discover import discover_allocation
 
         self.allocation = discover_allocation()
         self._known: dict[tuple[str, str], Site] = {}

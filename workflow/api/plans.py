@@ -65,7 +65,7 @@ def find_site(loaded: Loaded, allocation: Allocation | None = None, settings: Se
     Without `allocation` that of the batch job which this process is part of is found. `settings`: what a trial of a
     campaign lays over the site's file.
     """
-    from workflow.site.allocation.discover import discover_allocation
+    from workflow.site.discover import discover_allocation
     from workflow.site.known_sites import site_here
     from workflow.site.load_site import load_site
 

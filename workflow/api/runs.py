@@ -41,7 +41,7 @@ def start_run(
     in a batch job those that no other run uses.
     """
     from workflow.run.supervisor import supervise
-    from workflow.site.allocation.discover import discover_allocation
+    from workflow.site.discover import discover_allocation
 
     allocation = allocation or discover_allocation()
     directory = create_run(loaded, plan, run_dir)
@@ -115,7 +115,7 @@ def run_pipeline(
     from workflow.report.report_files import write_report
     from workflow.report.run_report import RunReport
     from workflow.report.show.live_display import Progress, is_watched
-    from workflow.site.allocation.discover import discover_allocation
+    from workflow.site.discover import discover_allocation
 
     loaded = load_pipeline(path, profiles=profiles, sets=sets, via=via, site=site)
     allocation = discover_allocation()

@@ -17,7 +17,7 @@ from workflow.forecast.calibration_model import PARTS, Calibration, MeasuredPart
 from workflow.forecast.forecast_notes import busy_text
 from workflow.formatting import plural
 from workflow.plan.plan_model import Plan
-from workflow.site.allocation.discover import discover_allocation
+from workflow.site.discover import discover_allocation
 from workflow.site.known_sites import site_here
 from workflow.site.load_site import load_site, read_site_file
 from workflow.site.site_model import Site
@@ -92,7 +92,7 @@ def _refuse_busy(cores: int) -> None:
         used = f"{others:.1f} of {plural(cores, 'core')}"
         raise WfError(
             f"other programs use {used} of this machine: what is measured now would say little of it",
-            "wait until it is quiet (`top` shows who), or measure all the same: add `--despite-load`",
+            "wait until it is quiet (`top` shows who), or measure anyway: add `--despite-load`",
         )
 
 

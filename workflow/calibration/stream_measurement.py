@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from workflow.calibration.measured_run import MeasuredRun, MeasuringPlace, measured_run
+from workflow.engines import ENGINES
 from workflow.forecast.calibration_model import LaunchCost, StreamPoint, StreamRates
 from workflow.forecast.quartiles import quartiles
 from workflow.formatting import plural
@@ -124,7 +125,7 @@ def transport_settings(place: MeasuringPlace) -> list[StreamSetting]:
     """The transports that this ADIOS2 has, on one node, and those that work between nodes where there are two."""
     names = [f"sst-{each}" for each in place.site.planes if each != "mpi"]
     if place.site.parallel_adios2:
-        names.append("ssc")
+        names += _presets(in_memory=True)
     settings = [StreamSetting(name) for name in names]
     if place.nodes > 1:
         settings += [StreamSetting(name, nodes=2) for name in names]
@@ -136,15 +137,25 @@ def file_settings(place: MeasuringPlace, cores: int) -> list[StreamSetting]:
 
     Written by a thread: by one writer, and by most of them with one aggregator.
     """
-    settings = [StreamSetting("bp5", 1, 1), *(StreamSetting("bp5", 1, 1, each) for each in ASYNCHRONOUS)]
+    return [setting for via in _presets(in_memory=False) for setting in _settings_of_file(via, place, cores)]
+
+
+def _presets(*, in_memory: bool) -> list[str]:
+    """The engines that are measured as they are; of those over the network each transport is."""
+    found = [each for each in ENGINES.values() if each.calibrated and not each.over_network]
+    return [each.name.lower() for each in found if each.in_memory == in_memory]
+
+
+def _settings_of_file(via: str, place: MeasuringPlace, cores: int) -> list[StreamSetting]:
+    settings = [StreamSetting(via, 1, 1), *(StreamSetting(via, 1, 1, each) for each in ASYNCHRONOUS)]
     if not place.site.parallel_adios2:
         return settings  # rank 0 writes for all
     most = min(2, cores) if place.quick else cores
     for power in range(1, int(math.log2(most)) + 1 if most > 1 else 1):
         writers = 2**power
-        settings += [StreamSetting("bp5", writers, count) for count in (1, writers)]
+        settings += [StreamSetting(via, writers, count) for count in (1, writers)]
     if settings[-1].writers > 1:
-        settings += [StreamSetting("bp5", settings[-1].writers, 1, each) for each in ASYNCHRONOUS]
+        settings += [StreamSetting(via, settings[-1].writers, 1, each) for each in ASYNCHRONOUS]
     return settings
 
 

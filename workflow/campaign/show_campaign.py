@@ -19,7 +19,6 @@ from workflow.campaign.execution.remaining import EndedRepetition
 from workflow.campaign.file.trials import Repetition, short_names, trial_text
 from workflow.campaign.junit import JUnitCase, to_junit
 from workflow.campaign.ledger import Attempt, RepetitionId
-from workflow.campaign.packing_text import packing_lines
 from workflow.campaign.planning.packed_campaign import PackedCampaign
 from workflow.campaign.planning.planned_trials import PlannedCampaign, ReadyTrial, RefusedTrial
 from workflow.campaign.results.campaign_tables import (
@@ -31,7 +30,6 @@ from workflow.campaign.results.campaign_tables import (
     varied,
 )
 from workflow.campaign.results.results_model import CampaignResults, CampaignStatus, RunningRepetition
-from workflow.campaign.violation_messages import violation_lines, violation_messages, violation_text
 from workflow.errors import EXIT_OK, Problem, RunError, to_message, to_notes
 from workflow.formatting import duration, moment, plural
 from workflow.plan.plan_model import ExpectationPlan
@@ -42,6 +40,12 @@ from workflow.report.show.rich_terminal import COLOURS, draw_table, make_output,
 
 if TYPE_CHECKING:
     from workflow.report.show.rich_terminal import Console
+from workflow.campaign.file.campaign_spec import CampaignSpec
+from workflow.campaign.results.results_model import TrialViolation
+from workflow.campaign.results.trial_violations import violated_by
+from workflow.formatting import node_hours
+from workflow.report.show.expectation_table import figure_text
+from workflow.run.run_directory import RUNS
 
 # Of the repetitions that run at the same time.
 MOST_SHOWN = 20
@@ -295,3 +299,97 @@ def _write(path: Path, data: bytes) -> None:
 def _name(trial: ReadyTrial) -> str:
     parameters = trial.trial.parameters
     return trial_text(parameters, short_names(list(parameters))) + (" without I/O" if trial.is_baseline else "")
+
+
+def violation_lines(expected: Sequence[ExpectationPlan], attempt: Attempt) -> list[str]:
+    """What a repetition that has just ended has not kept."""
+    return [
+        f"{each.figure}: expected {each.expected}, "
+        + ("not measured" if each.measured is None else f"measured {figure_text(each.measured, each.unit, each.limit)}")
+        for each in violated_by(expected, attempt)
+    ]
+
+
+def violation_messages(status: CampaignStatus, names: Mapping[str, str]) -> list[Problem]:
+    """An error for each expectation that repetitions of a trial have not kept; `names`: key of a trial → its name."""
+    return [
+        Problem(each.place, 0, 0, each.key, f"{names[trial.trial]}: {violation_text(each, trial.succeeded)}")
+        for trial in status.trials
+        for each in trial.violations
+    ]
+
+
+def violation_text(each: TrialViolation, succeeded: int) -> str:
+    """`expected > 1 GB/s, and 2 of 6 repetitions did not keep it; at worst 312 MB/s (runs/3f2a91c07b12-r03)`."""
+    worst = "not measured" if each.worst is None else f"at worst {figure_text(each.worst, each.unit, each.limit)}"
+    count = f"{each.count} of {plural(succeeded, 'repetition')} did not keep it"
+    return f"expected {each.expected}, and {count}; {worst} ({RUNS}/{each.run})"
+
+
+_KNOWN = {"expected": "as expected in the file", "measured": "by what has been measured"}
+
+
+def packing_lines(packed: PackedCampaign, spec: CampaignSpec) -> list[str]:
+    """What is left, a line or two on side by side or not, and one on time and cost."""
+    if not packed.left:
+        return ["all of them are finished: nothing is left to run"]
+    done = f"{packed.finished} of them {'is' if packed.finished == 1 else 'are'} finished; for the other {packed.left}:"
+    return [*([done] if packed.finished else []), *_of_those_left(packed, spec)]
+
+
+def _of_those_left(packed: PackedCampaign, spec: CampaignSpec) -> list[str]:
+    if packed.pilots.job_each:
+        return _job_each(packed, spec)
+    at_once = packed.timeline.most_at_once
+    lines = [_side_by_side(packed, at_once)] if at_once > 1 else _one_at_a_time(packed)
+    if packed.pilots.in_jobs:
+        lines.append(_jobs(packed))
+    if never := len(packed.timeline.never):
+        too_long = "expected to take longer than a job: give `jobs:` a longer `time`"
+        fault = too_long if packed.pilots.in_jobs else "too large for the nodes that are here"
+        lines.append(f"{never} of them {'is' if never == 1 else 'are'} {fault}")
+    return [*lines, *_time(packed, spec, at_once)]
+
+
+def _job_each(packed: PackedCampaign, spec: CampaignSpec) -> list[str]:
+    """The queue decides how many run at once; how long that takes is not known."""
+    text = "each runs in a batch job of its own, as many at once as the queue runs"
+    if packed.known_by == "deadline":
+        return [text, *_time(packed, spec, 1)]
+    return [text, f"cost: {node_hours(packed.node_s / 3600)}, {_KNOWN[packed.known_by]}"]
+
+
+def _side_by_side(packed: PackedCampaign, at_once: int) -> str:
+    text = f"they run side by side, up to {at_once} at once, "
+    if packed.pilots.share_nodes:
+        return text + "each on its own cores: those of one node disturb one another"
+    return text + "each on its own nodes"
+
+
+def _one_at_a_time(packed: PackedCampaign) -> list[str]:
+    where = "" if packed.pilots.in_jobs else " on this machine"
+    text = f"they run one at a time{where}, so that none disturbs another"
+    if packed.most_if_shared < 2 or packed.pilots.share_nodes:
+        return [text]
+    more = f"`side_by_side: cores` runs up to {packed.most_if_shared} at once"
+    return [text, f"{more}; their times then disturb one another"]
+
+
+def _jobs(packed: PackedCampaign) -> str:
+    used, size = packed.timeline.pilots, packed.pilots.size
+    count = "" if packed.known_by == "deadline" else f"{used}, "
+    same_time = f", {packed.pilots.count} at the same time" if 1 < packed.pilots.count < used else ""
+    return f"jobs: {count}{plural(size.nodes, 'node')} for at most {duration(size.time_s)} each{same_time}"
+
+
+def _time(packed: PackedCampaign, spec: CampaignSpec, at_once: int) -> list[str]:
+    if packed.known_by == "deadline":
+        return [f"time: not known; at most {duration(spec.deadline)} a run. `expected: 20 s` in the file states it"]
+    timeline = packed.timeline
+    queue = ", besides the time in the queue" if packed.pilots.in_jobs else ""
+    cost = f"cost: {node_hours(packed.node_s / 3600)}, {_KNOWN[packed.known_by]}"
+    lines = [f"time: {duration(timeline.makespan_s)}{queue}, {cost}"]
+    if at_once > 1:
+        percent = f"{100 * timeline.efficiency:.0f} %"
+        lines.append(f"ideal, with no node ever idle: {duration(timeline.ideal_s)}; the plan reaches {percent} of it")
+    return lines

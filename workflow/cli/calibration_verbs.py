@@ -58,11 +58,12 @@ def calibrate(
     despite_load: bool,
     as_json: bool,
 ) -> None:
-    """Measure memory, file system, transports, compressors and launchers of this machine, for forecasts.
+    """Measure this machine, so that `wf plan` can forecast runs.
 
-    `wf plan` then shows what a run will take, and its report what it took beside it. The figures are kept in
-    calibration/SITE.json beside your sites. Takes a few minutes; Ctrl-C keeps what was measured. Exits with 130 then.
-    Refuses to measure while other programs use more than a quarter of the cores.
+    Measured are memory, file system, transports, compressors and launchers. `wf plan` then shows what a run will take,
+    and its report what it took beside it. The figures are kept in calibration/SITE.json beside your sites. Takes a few
+    minutes; Ctrl-C keeps what was measured. Exits with 130 then. Refuses to measure while other programs use more than
+    a quarter of the cores.
     """
     from workflow.api import calibrate_site
     from workflow.calibration.keep_calibration import calibration_of, keep_stages

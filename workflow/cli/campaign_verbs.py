@@ -15,7 +15,7 @@ import click
 from workflow.cli.completion import complete_campaign, complete_site
 from workflow.cli.options import json_option, wide_option
 from workflow.cli.verb_group import VerbGroup
-from workflow.errors import EXIT_OK, EXIT_VIOLATED, RunError, SpecError
+from workflow.errors import EXIT_BAD_INPUT, EXIT_OK, EXIT_VIOLATED, RunError, SpecError
 
 if TYPE_CHECKING:
     from workflow.campaign.changes.changes_model import CampaignChanges
@@ -27,7 +27,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @click.group(cls=VerbGroup)
 def campaign() -> None:
-    """Run a pipeline many times with different values, and compare what was measured.
+    """Run a pipeline with many values, and compare the results.
 
     A campaign file names a pipeline and the values that vary. `wf campaign VERB --help` describes each verb.
     """
@@ -97,9 +97,14 @@ def junit_option(function: F) -> F:
 @overlay_options
 @directory_option
 @junit_option
+@json_option("Print the trials and their cost as JSON")
 @wide_option
-def plan(file: Path, options: GivenOptions, directory: Path | None, junit: Path | None, wide: bool) -> None:
-    """List the trials of a campaign, what they cost, and which cannot run; start nothing.
+def plan(
+    file: Path, options: GivenOptions, directory: Path | None, junit: Path | None, as_json: bool, wide: bool
+) -> None:
+    """List the trials of a campaign and their cost; start nothing.
+
+    The list also says which trials cannot run.
 
     CAMPAIGN is the YAML file; of a campaign that has run also its directory, or its name below campaigns/. Exits with
     2 when a trial cannot run, or when the campaign exceeds its budget.
@@ -110,6 +115,12 @@ def plan(file: Path, options: GivenOptions, directory: Path | None, junit: Path 
     planned, problems, packed = plan_campaign(file, directory, **vars(options))
     if junit is not None:
         write_plan_junit(junit, planned)
+    if as_json:
+        from workflow.cli.json_output import CampaignPlan
+
+        document = CampaignPlan.of(planned, packed, problems)
+        click.echo(document.to_json(), nl=False)
+        sys.exit(EXIT_OK if document.ok else EXIT_BAD_INPUT)
     show_plan(planned, packed, [problem for problem in problems if problem.level != "error"], wide)
     refuse(planned, problems)
 
@@ -142,7 +153,9 @@ def run(
     quiet: bool,
     junit: Path | None,
 ) -> None:
-    """Run what is not finished of a campaign: side by side where there is room, or one by one.
+    """Run what is not finished of a campaign.
+
+    Trials run side by side where there is room, otherwise one by one.
 
     CAMPAIGN is the YAML file; of a campaign that has run also its directory, or its name below campaigns/. What has
     been measured is not run again: a campaign that was stopped or killed goes on, and one whose file has grown runs
@@ -199,7 +212,9 @@ def campaign_argument(function: F) -> F:
 @directory_option
 @click.option("--quiet", "-q", is_flag=True, help="Print only the result, not a line per repetition")
 def watch(name: Path, directory: Path | None, quiet: bool) -> None:
-    """Show the progress of a campaign until its end, from any host that sees its directory.
+    """Show the progress of a campaign until its end.
+
+    Works on any host that sees the directory of the campaign.
 
     CAMPAIGN is its file, its directory, or its name below campaigns/. Exits with 0 when all repetitions succeeded, 3
     when some of these did not keep what the pipeline expects, else 1. Ending `wf campaign watch` does not end the
@@ -215,7 +230,9 @@ def watch(name: Path, directory: Path | None, quiet: bool) -> None:
 @directory_option
 @click.option("--now", is_flag=True, help="Kill the stages at once, without time to close their files")
 def cancel(name: Path, directory: Path | None, now: bool) -> None:
-    """End a campaign, from any host that sees its directory, and wait for its end.
+    """End a campaign, and wait for its end.
+
+    Works on any host that sees the directory of the campaign.
 
     CAMPAIGN is its file, its directory, or its name below campaigns/. What runs is interrupted, and recorded as that;
     `wf campaign run` goes on later. What a campaign whose process has died has left is ended, too.
@@ -257,7 +274,7 @@ def list_all(lines: int, as_json: bool, wide: bool) -> None:
 @json_option("Print the counts as JSON")
 @wide_option
 def status(name: Path, directory: Path | None, as_json: bool, wide: bool) -> None:
-    """Show how far a campaign is, who runs it, and what runs at the moment.
+    """Show how far a campaign is, who runs it, and what runs now.
 
     CAMPAIGN is its file, its directory, or its name below campaigns/.
     """
@@ -278,7 +295,9 @@ def status(name: Path, directory: Path | None, as_json: bool, wide: bool) -> Non
 @json_option("Print the results as JSON")
 @wide_option
 def report(name: Path, sets: tuple[str, ...], directory: Path | None, as_json: bool, wide: bool) -> None:
-    """Show medians, intervals and comparisons; write table.csv, report.json and report.html.
+    """Show medians, intervals and comparisons; write the files.
+
+    The files are table.csv, report.json and report.html.
 
     CAMPAIGN is its file, its directory, or its name below campaigns/. `--set` changes this report only.
     """
@@ -376,7 +395,7 @@ def compare(
     gate: bool,
     strict: bool,
 ) -> None:
-    """Compare two campaigns: two machines, dates, or versions of a program.
+    """Compare two campaigns: machines, dates or versions.
 
     BASE and NEW are each a campaign's file, its directory, its name below campaigns/, or its report.json or table.csv
     from elsewhere. Trials are matched by the values that vary. A metric has regressed when it is significantly worse
@@ -432,7 +451,9 @@ def gate(
     wide: bool,
     quiet: bool,
 ) -> None:
-    """Measure two versions of a program in turns, and fail when the new one is worse: on a busy machine, too.
+    """Measure two versions in turns; fail when the new one is worse.
+
+    The two versions of a program run alternately, so the result holds on a busy machine, too.
 
     OLD and NEW are the campaign files of two checkouts; a folder stands for the file in it that is called as NEW is.
     Without NEW both versions have the file OLD, and differ in --old-set and --new-set (two commands, two values) or in

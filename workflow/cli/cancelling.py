@@ -105,7 +105,7 @@ def _with_id(run_dir: Path, job: JobRecord) -> NamedJob:
 def _warn_of_unknown_job(run_dir: Path) -> int:
     from workflow.report.show.printing import show_errors
 
-    text = "a job that was accepted all the same ends as soon as it starts: its run has a verdict"
+    text = "if the job was accepted after all, it ends as soon as it starts: its run has a verdict"
     show_errors([to_message("warning", text, f"when the scheduler answers: wf cancel {run_dir.name} looks again")])
     return EXIT_RUN_FAILED
 

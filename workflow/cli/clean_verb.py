@@ -70,11 +70,12 @@ def clean(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """List runs that have ended and what they hold on disk, ask, and remove them.
+    """List runs that have ended, ask, and remove them.
 
-    RUN is the whole name of a run below runs/, a path, or `latest`; without any, all below runs/ but the newest five
-    are meant. Only what was listed is removed, and only as long as it is as it was listed. What stays: a run without a
-    verdict, one that somebody works on, and the repetitions of campaigns. Exits with 1 when a run could not be removed.
+    The list says what each holds on disk. RUN is the whole name of a run below runs/, a path, or `latest`; without any,
+    all below runs/ but the newest five are meant. Only what was listed is removed, and only as long as it is as it was
+    listed. What stays: a run without a verdict, one in use, and the repetitions of campaigns. Exits with 1 when a run
+    could not be removed.
     """
     from workflow.campaign.ledger import LEDGER_FILE
     from workflow.cli.cleaning import Removal, is_agreed, remove, show_removal

@@ -9,6 +9,7 @@ import importlib.metadata
 import json
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import sys
@@ -71,8 +72,20 @@ def examine(loaded: Loaded | None) -> list[Finding]:
     ]
 
 
-def show_findings(findings: Sequence[Finding]) -> None:
-    """Print the findings, one a row, then how to get what is missing."""
+def readiness(findings: Sequence[Finding], pipeline: Path | None) -> str:
+    """The last line of `wf doctor`: whether pipelines can run here, and what to do next."""
+    missing = [finding for finding in findings if finding.state == "missing"]
+    if required := [finding for finding in missing if finding.required]:
+        named = ", ".join(finding.name for finding in required)
+        return f"not ready: {named} missing\n  next: {required[0].hint or required[0].detail}"
+    then = "`wf init first`" if pipeline is None else f"`wf run {shlex.quote(str(pipeline))}`"
+    if missing:
+        return f"ready, except for what needs {', '.join(finding.name for finding in missing)}\n  next: {then}"
+    return f"ready\n  next: {then}"
+
+
+def show_findings(findings: Sequence[Finding], pipeline: Path | None) -> None:
+    """Print the findings, one a row, then how to get what is missing; at the end whether pipelines can run here."""
     from workflow.report.show.printing import show_messages, show_table
     from workflow.report.show.text_table import make_table, prose_column, state_column, text_column
 
@@ -84,6 +97,7 @@ def show_findings(findings: Sequence[Finding]) -> None:
     show_table(make_table(columns, findings))
     click.echo("")
     show_messages([_to_message(finding) for finding in findings if finding.hint])
+    click.echo(readiness(findings, pipeline))
 
 
 def _to_message(finding: Finding) -> Problem:
@@ -107,7 +121,7 @@ def _machine() -> Finding:
 
 def _site_and_allocation() -> list[Finding]:
     """Which known site this machine is, and what the batch job has that wf is in."""
-    from workflow.site.allocation.discover import discover_allocation
+    from workflow.site.discover import discover_allocation
     from workflow.site.known_sites import detected_sites
 
     found = detected_sites()

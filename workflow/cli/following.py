@@ -77,6 +77,18 @@ def _follow_local(run_dir: Path, plan: Plan) -> Generator[RunState, None, None]:
             raise RunError(text, "start a new one: wf run PIPELINE")
 
 
+def report_now(run_dir: Path) -> Report:
+    """The report of a run so far; of one whose job waits or is lost with what the scheduler says of that job.
+
+    Raises RunError where the directory has no plan that can be read.
+    """
+    from workflow.report.report_files import compute_report
+
+    report = compute_report(run_dir)
+    waits = report.run.job and report.run.state in ("submitted", "lost")
+    return ask_scheduler(run_dir, report) if waits else report
+
+
 def ask_scheduler(run_dir: Path, report: Report) -> Report:
     """The report of a run whose supervisor has not come or has died, with what the scheduler says of its job now."""
     from workflow.report.report_files import compute_report

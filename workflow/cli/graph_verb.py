@@ -45,7 +45,7 @@ def graph(given: GivenPipeline, form: Form | None, output: Path | None, directio
     from workflow.api import make_plan
     from workflow.api.plans import find_site
     from workflow.report.graph.pipeline_graph import make_pipeline_graph
-    from workflow.site.allocation.discover import discover_allocation
+    from workflow.site.discover import discover_allocation
 
     chosen = form or _form_of(output)
     if chosen == "png" and output is None and sys.stdout.isatty():

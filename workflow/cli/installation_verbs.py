@@ -44,16 +44,18 @@ def components(name: str | None, as_json: bool, wide: bool) -> None:
 def doctor(pipeline: Path | None, as_json: bool) -> None:
     """Show what is installed here, and how to get the rest.
 
-    PIPELINE is a YAML file: show also what each of its stages needs, and whether it is here. Exits with 2 when
-    something required is missing.
+    PIPELINE is a YAML file: show also what each of its stages needs, and whether it is here. The last lines say
+    whether pipelines can run here, and what to do next. Exits with 2 when something required is missing.
     """
     from workflow.cli.doctor import examine, show_findings
 
+    if sys.stderr.isatty():
+        click.echo("examining ADIOS2, the launcher and the components …", err=True)
     findings = examine(GivenPipeline(pipeline).load() if pipeline is not None else None)
     if as_json:
         click.echo(json.dumps([finding.fields() for finding in findings], indent=2))
     else:
-        show_findings(findings)
+        show_findings(findings, pipeline)
     sys.exit(EXIT_BAD_INPUT if any(finding.state == "missing" and finding.required for finding in findings) else 0)
 
 

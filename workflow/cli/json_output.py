@@ -1,13 +1,13 @@
-"""What `--json` of `wf check`, `components`, `sites`, `runs` and `clean` prints, as models (docs/reference/json.md).
+"""What `--json` of `wf check`, `components`, `sites`, `runs`, `clean` and `campaign plan` prints, as models.
 
-`wf status` and `wf report` print a `Report`, `wf compare` a `Comparison`.
+`wf status` and `wf report` print a `Report`, `wf compare` a `Comparison`. All are listed in docs/reference/json.md.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -18,6 +18,10 @@ from workflow.report.report_model import RunLine, RunVerdict
 from workflow.run.run_removal import Rest
 from workflow.site.known_sites import KnownSite
 from workflow.spec.models.component import Component
+
+if TYPE_CHECKING:
+    from workflow.campaign.planning.packed_campaign import PackedCampaign
+    from workflow.campaign.planning.planned_trials import PlannedCampaign
 
 
 class JsonDocument(BaseModel):
@@ -209,3 +213,74 @@ class CleanResult(JsonDocument):
 
 def _action(reason: str, dry_run: bool) -> Literal["removed", "would_remove", "stays"]:
     return "stays" if reason else "would_remove" if dry_run else "removed"
+
+
+class PlannedTrial(JsonDocument):
+    """A trial of a campaign, as it would run."""
+
+    trial: str | None = Field(description="its content key; null where it cannot run")
+    parameters: dict[str, object] = Field(description="the values that vary")
+    baseline: bool = Field(False, description="whether it is the trial without I/O, with which others are compared")
+    stages: int | None = Field(None, description="null where it cannot run")
+    nodes: int | None = Field(None, description="null where it cannot run")
+    problems: list[ProblemPart] = Field([], description="why it cannot run")
+
+
+class CampaignPlan(JsonDocument):
+    """The trials of a campaign, and what those that are not finished would take. null is what is not known."""
+
+    campaign_plan_version: Literal[1] = 1
+    campaign: str
+    ok: bool = Field(description="whether there is no error")
+    repetitions: int = Field(description="of all trials that can run, those for warm-up included")
+    finished: int | None = Field(description="repetitions that need not run")
+    left: int | None = Field(description="repetitions that are not finished")
+    at_once: int | None = Field(
+        description="how many of these would run at the same time; null where the queue decides"
+    )
+    time_s: float | None = Field(description="what these would take together, without the time in the queue")
+    node_hours: float | None = Field(description="what these would cost")
+    known_by: Literal["measured", "expected", "deadline"] | None = Field(
+        description="where time and cost are from; deadline: they are not known"
+    )
+    trials: list[PlannedTrial] = Field(description="those that can run first")
+    problems: list[ProblemPart] = Field(description="errors, warnings and notes on the campaign as a whole")
+
+    @classmethod
+    def of(cls, planned: PlannedCampaign, packed: PackedCampaign | None, problems: Sequence[Problem]) -> CampaignPlan:
+        """The plan as it is printed for people; `packed`: None where nothing can run."""
+        each = planned.spec.repetitions + planned.spec.warmup
+        ready = [
+            PlannedTrial(
+                trial=trial.key,
+                parameters=dict(trial.trial.parameters),
+                baseline=trial.is_baseline,
+                stages=len(trial.plan.stages),
+                nodes=trial.nodes,
+            )
+            for trial in planned.ready
+        ]
+        refused = [
+            PlannedTrial(
+                trial=None,
+                parameters=dict(trial.trial.parameters),
+                problems=[ProblemPart.of(problem) for problem in trial.problems],
+            )
+            for trial in planned.refused
+        ]
+        # The deadline is what a run may take, not what it will take.
+        known = packed is not None and packed.known_by != "deadline"
+        in_queue = packed is not None and packed.pilots.job_each
+        return cls(
+            campaign=planned.spec.campaign,
+            ok=not refused and not any(problem.level == "error" for problem in problems),
+            repetitions=each * len(ready),
+            finished=packed.finished if packed is not None else None,
+            left=packed.left if packed is not None else None,
+            at_once=packed.timeline.most_at_once if packed is not None and not in_queue else None,
+            time_s=packed.timeline.makespan_s if packed is not None and known and not in_queue else None,
+            node_hours=packed.node_s / 3600 if packed is not None and known else None,
+            known_by=packed.known_by if packed is not None else None,
+            trials=[*ready, *refused],
+            problems=[ProblemPart.of(problem) for problem in problems],
+        )

@@ -27,11 +27,12 @@ from workflow.cli.options import read_size, run_argument
     help="Bytes of numbers that the page carries; more than that is thinned, and listed (default: 20 MB)",
 )
 def look(run: Path | None, other: Path | None, output: Path | None, limit: int | None) -> None:
-    """Write a page that draws what a run archived: choose a variable, step through, move a plane.
+    """Write a page that draws the data of a run.
 
-    RUN is the name of a run below runs/ (its beginning or its id is enough), a path, or `latest` (default: the newest
-    run); or an archive of one made with --data, a folder, or a BP or HDF5 file. With RUN2 the page shows both side by
-    side, and their difference. The page is one file that opens in any browser and needs no network.
+    On the page, choose a variable, step through, and move a plane. RUN is the name of a run below runs/ (its beginning
+    or its id is enough), a path, or `latest` (default: the newest run); or an archive of one made with --data, a
+    folder, or a BP or HDF5 file. With RUN2 the page shows both side by side, and their difference. The page is one file
+    that opens in any browser and needs no network.
     """
     from workflow.api import look_at
     from workflow.errors import to_message

@@ -23,7 +23,7 @@ from workflow.cli.installation_verbs import components, doctor, schema
 from workflow.cli.look_verb import look
 from workflow.cli.pipeline_verbs import check, init, plan, run
 from workflow.cli.result_verbs import compare, logs, report
-from workflow.cli.run_verbs import cancel, runs, status, watch
+from workflow.cli.run_verbs import cancel, explain, runs, status, watch
 from workflow.cli.site_verbs import site, sites
 from workflow.cli.verb_group import VerbGroup
 from workflow.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, WfError, to_message
@@ -56,13 +56,16 @@ def completion(shell: str) -> None:
 
 
 campaign.add_command(archive_of_campaign)
-# The order is that of `wf --help`.
-VERBS = (
-    init, check, plan, graph, run, watch, status, cancel, runs, clean, logs, report, compare, look, campaign, archive,
-    components, sites, site, calibrate, doctor, schema, completion,
-)  # fmt: skip
-for verb in VERBS:
-    wf.add_command(verb)
+# Sections and order are those of `wf --help`.
+SECTIONS = {
+    "Write a pipeline": (init, check, plan, graph, components, schema),
+    "Run it": (run, watch, status, explain, cancel),
+    "Look at results": (logs, report, compare, look, runs, archive, clean),
+    "Run it many times": (campaign,),
+    "Machines": (doctor, sites, site, calibrate, completion),
+}
+for title, verbs in SECTIONS.items():
+    wf.add_section(title, verbs)
 
 
 def main() -> None:

@@ -20,7 +20,6 @@ from workflow.cli.options import (
     json_option,
     pipeline_options,
     strategy_options,
-    wide_option,
 )
 from workflow.errors import EXIT_BAD_INPUT, EXIT_OK, Problem, Severity, SpecError, WfError
 from workflow.formatting import plural
@@ -62,9 +61,9 @@ def init(directory: Path | None, example: str, list_examples: bool) -> None:
 @json_option("Print the messages as JSON")
 @click.option("--strict", is_flag=True, help="Exit with 2 when this machine lacks something, too: for CI")
 def check(given: GivenPipeline, as_json: bool, strict: bool) -> None:
-    """List all mistakes in a pipeline file, and what this machine lacks for it; start no stage.
+    """List all mistakes in a pipeline file; start nothing.
 
-    PIPELINE is the YAML file. Exits with 2 when it has a mistake. What is missing here is a warning.
+    PIPELINE is the YAML file. Exits with 2 when it has a mistake. What this machine lacks for it is a warning.
     """
     plan: Plan | None = None
     problems: list[Problem] = []
@@ -99,18 +98,20 @@ def _checked(given: GivenPipeline, strict: bool) -> tuple[Plan, list[Problem]]:
     from workflow.api import make_plan, notes_on
     from workflow.api.plans import find_site
     from workflow.preflight import preflight
-    from workflow.site.allocation.discover import discover_allocation
+    from workflow.site.discover import discover_allocation
 
     loaded = given.load()
     allocation = discover_allocation()
     site = find_site(loaded, allocation)
     plan = make_plan(loaded, site, allocation)
     level: Severity = "error" if strict else "warning"
-    found = [
-        replace(problem, level=level) if problem.level != "note" else problem
-        for problem in preflight(loaded, plan, site)
-    ]
+    found = _with_level(level, preflight(loaded, plan, site))
     return plan, [*sorted(found, key=lambda problem: problem.level == "note"), *notes_on(plan, loaded)]
+
+
+def _with_level(level: Severity, problems: list[Problem]) -> list[Problem]:
+    """The problems, of which those that are more than notes get this level."""
+    return [problem if problem.level == "note" else replace(problem, level=level) for problem in problems]
 
 
 @click.command()
@@ -127,7 +128,7 @@ def _checked(given: GivenPipeline, strict: bool) -> tuple[Plan, list[Problem]]:
 )
 @click.option("--job-script", is_flag=True, help="Print the script that `wf run` would submit as a batch job")
 @strategy_options
-@wide_option
+@click.option("--wide", is_flag=True, help="Show everything, also engine parameters, environment and launch lines")
 def plan(
     given: GivenPipeline,
     as_json: bool,
@@ -141,11 +142,11 @@ def plan(
 ) -> None:
     """Show what a run would start, and how; start nothing.
 
-    PIPELINE is the YAML file.
+    PIPELINE is the YAML file. The first line says whether it fits and what is missing. `--wide` shows everything.
     """
     from workflow.api import forecast_plan, make_plan, notes_on, portable_plan
     from workflow.api.plans import find_site, job_notes, show_warnings
-    from workflow.site.allocation.discover import discover_allocation
+    from workflow.site.discover import discover_allocation
 
     check_strategy_options(strategies, blocks, shape)
     check_portable_option(portable, as_json, others=bool(explain or strategies))
@@ -175,13 +176,15 @@ def plan(
     elif as_json:
         click.echo(decided.to_json(), nl=False)
     else:
+        from workflow.preflight import preflight
         from workflow.report.show.printing import show_forecast, show_messages, show_plan
         from workflow.report.show.rich_terminal import make_output
 
         console = make_output(wide=wide)
-
-        show_plan(decided, console)
-        show_messages(notes_on(decided, loaded), console)
+        found = preflight(loaded, decided, site)
+        show_plan(decided, console, [each for each in found if each not in loaded.warnings], whole=wide)
+        # What is missing here is not missing where the plan may be executed: the plan is good.
+        show_messages([*_with_level("warning", found), *notes_on(decided, loaded)], console)
         try:
             forecast = forecast_plan(decided)
         except WfError as error:
@@ -214,7 +217,7 @@ def run(given: GivenPipeline, run_dir: Path | None, dry_run: bool, quiet: bool, 
     """
     from workflow.api import detach_run, make_plan, start_run
     from workflow.api.plans import find_site, refuse_allocation, refuse_missing, show_warnings
-    from workflow.site.allocation.discover import discover_allocation
+    from workflow.site.discover import discover_allocation
 
     if no_probe:
         given = replace(given, sets=(*given.sets, "proof=off"))

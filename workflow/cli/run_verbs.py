@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 
 import click
@@ -15,11 +16,11 @@ from workflow.errors import RunError
 @run_argument
 @click.option("--quiet", "-q", is_flag=True, help="Print only the result, not the progress")
 def watch(run: Path | None, quiet: bool) -> None:
-    """Show the progress of a run until its end, from any host that sees its directory.
+    """Show the progress of a run until its end.
 
-    RUN is the name of a run below runs/ (its beginning or its id is enough), a path, or `latest` (default: the newest
-    run). Exits as `wf run` does, and with 1 when the run's supervisor has died. Ending `wf watch` does not end the
-    run; Ctrl-C on a terminal asks.
+    Works on any host that sees the directory of the run. RUN is the name of a run below runs/ (its beginning or its id
+    is enough), a path, or `latest` (default: the newest run). Exits as `wf run` does, and with 1 when the run's
+    supervisor has died. Ending `wf watch` does not end the run; Ctrl-C on a terminal asks.
     """
     from workflow.cli.following import show_to_the_end
     from workflow.run.run_names import find_run
@@ -37,16 +38,12 @@ def status(run: Path | None, as_json: bool, wide: bool) -> None:
     RUN is the name of a run below runs/ (its beginning or its id is enough), a path, or `latest` (default: the newest
     run).
     """
-    from workflow.report.report_files import compute_report
+    from workflow.cli.following import report_now
     from workflow.report.show.printing import show_status
     from workflow.report.show.rich_terminal import make_output
     from workflow.run.run_names import find_run
 
-    result = compute_report(run_dir := find_run(run))
-    if result.run.job and result.run.state in ("submitted", "lost"):
-        from workflow.cli.following import ask_scheduler
-
-        result = ask_scheduler(run_dir, result)
+    result = report_now(find_run(run))
     if as_json:
         click.echo(result.to_json(), nl=False)
     else:
@@ -55,12 +52,33 @@ def status(run: Path | None, as_json: bool, wide: bool) -> None:
 
 @click.command()
 @run_argument
+def explain(run: Path | None) -> None:
+    """Say in a paragraph what a run does or did, and what limits it.
+
+    RUN is the name of a run below runs/ (its beginning or its id is enough), a path, or `latest` (default: the newest
+    run). The last sentence says what to do next.
+    """
+    from workflow.cli.following import report_now
+    from workflow.report.read.run_records import read_records
+    from workflow.report.show.explanation import explanation
+    from workflow.report.show.rich_terminal import make_output, say_prose
+    from workflow.run.run_names import find_run
+
+    result, records = report_now(run_dir := find_run(run)), read_records(run_dir)
+    if result.run.state == "running":
+        records = records.at(time.time())
+    say_prose(make_output(), " ".join(explanation(result, records)), indent=0)
+
+
+@click.command()
+@run_argument
 @click.option("--now", is_flag=True, help="Kill the stages at once, without time to close their files")
 def cancel(run: Path | None, now: bool) -> None:
-    """End a run, from any host that sees its directory, and wait for its end.
+    """End a run, and wait for its end.
 
-    RUN is the whole name of a run below runs/, a path, or `latest` (default: the newest run). What is left on this
-    host of a run whose supervisor has died is ended, too. Exits with 1 when something could not be ended.
+    Works on any host that sees the directory of the run. RUN is the whole name of a run below runs/, a path, or
+    `latest` (default: the newest run). What is left on this host of a run whose supervisor has died is ended, too.
+    Exits with 1 when something could not be ended.
     """
     from workflow.cli.cancelling import cancel_run
     from workflow.run.run_names import find_whole_run
@@ -76,9 +94,10 @@ def cancel(run: Path | None, now: bool) -> None:
 @json_option("Print the runs as JSON")
 @wide_option
 def runs(lines: int, everywhere: bool, as_json: bool, wide: bool) -> None:
-    """List the runs below runs/, and those with --run-dir that were started in this folder, the newest first.
+    """List the runs that were started in this folder.
 
-    A run is `lost` when its supervisor has died without a verdict.
+    The newest comes first. Listed are the runs below runs/ and those with --run-dir. A run is `lost` when its
+    supervisor has died without a verdict.
     """
     from workflow.report.read.run_list import list_named_runs
     from workflow.report.show.printing import show_table

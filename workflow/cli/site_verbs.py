@@ -20,7 +20,7 @@ from workflow.errors import SpecError, WfError, to_message
 @json_option("Print the sites as JSON")
 @wide_option
 def sites(name: str | None, as_json: bool, wide: bool) -> None:
-    """List the sites that have a file here, or describe one.
+    """List the machines that wf knows (sites), or describe one.
 
     NAME is a site: show its node, its queues and its workarounds. The column `here` marks what this machine is.
     """
@@ -55,7 +55,10 @@ def sites(name: str | None, as_json: bool, wide: bool) -> None:
 
 @click.group(cls=VerbGroup)
 def site() -> None:
-    """Write the site file of a machine: `wf site probe`, on one of its compute nodes."""
+    """Describe a new machine in a site file of its own.
+
+    Run `wf site probe` on one of its compute nodes. `wf sites` lists the machines that already have a file.
+    """
 
 
 @site.command()

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from workflow.compare.reading_process import note_reading
+from workflow.engines import BP_SUFFIXES, HDF5_SUFFIXES, engine_of_data
 from workflow.errors import RunError, WfError
 from workflow.formats.step_files import newest_step_file, numbered_path, step_file
 from workflow.installation import install_command
@@ -20,8 +21,6 @@ from workflow.run.observe.bp_index import missing_part
 if TYPE_CHECKING:
     from workflow.stage import Array, Reader, Shape, Step
 
-HDF5_SUFFIXES = (".h5", ".hdf5", ".h5part", ".h5block")
-BP_SUFFIXES = (".bp", ".bp4", ".bp5")
 # The standard fixes the path of an iteration: `basePath` is `/data/%T/`. HDF5 has no leading slash.
 _ITERATION = re.compile(r"(/?data/)(\d+)/(.+)")
 
@@ -133,9 +132,9 @@ def open_data(path: Path) -> Iterator[Iterator[DataStep]]:
         with _named(path):
             _check_whole(path)
             if (numbered := numbered_path(path)) is not None:
-                reader = open_reader(path=numbered, engine=_engine(Path(step_file(str(numbered), 0))))
+                reader = open_reader(path=numbered, engine=engine_of_data(Path(step_file(str(numbered), 0))))
             else:
-                reader = open_reader(path=path, engine=_engine(path))
+                reader = open_reader(path=path, engine=engine_of_data(path))
     except ModuleNotFoundError as error:
         raise WfError(f"reading {path.name} needs {error.name}", install_command("laptop")) from error
     with reader:
@@ -153,13 +152,6 @@ def _check_whole(path: Path) -> None:
     last = newest_step_file(path) or path
     if problem := missing_part(last):
         raise RunError(f"{last}: {problem}")
-
-
-def _engine(path: Path) -> str:
-    if not path.is_dir():
-        return "HDF5" if path.suffix.lower() in HDF5_SUFFIXES else "BP3"
-    # BP4 has no file of meta-metadata; both have names in .bp.
-    return "BP5" if (path / "mmd.0").exists() else "BP4"
 
 
 def _steps(reader: Reader, path: Path) -> Iterator[DataStep]:

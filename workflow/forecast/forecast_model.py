@@ -23,7 +23,7 @@ class ForecastPart(BaseModel):
 
 
 class Term(ForecastPart):
-    """A part of the time that a stage works on one step."""
+    """A part of the time that a stage needs for one step."""
 
     name: TermName
     stream: str = Field("", description="which it moves; empty: computing")

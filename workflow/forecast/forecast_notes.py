@@ -29,9 +29,7 @@ def stream_warnings(
     if forecast.bytes is not None and forecast.capacity is not None and pace is not None and pace.low > 0:
         needed = forecast.bytes / pace.median
         if forecast.bytes / pace.high > forecast.capacity.high * WORTH_SAYING:
-            gave = (
-                "the transport" if stream.coupling == "live" and stream.engine in ("SST", "SSC") else "the file system"
-            )
+            gave = "the transport" if stream.traits.in_memory else "the file system"
             found.append(
                 f"stream {stream.name}: its stages could use {rate(needed)}, {gave} gave "
                 f"{rate(forecast.capacity.median)}: it limits the pipeline"

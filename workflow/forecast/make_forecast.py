@@ -2,7 +2,7 @@
 
 A pipeline in its steady state makes its steps at one pace: that of the slowest of
 
-- the stages: what a stage works on a step (`stage_terms`), one term after the other;
+- the stages: the time that a stage needs for a step, as a sum of terms (`stage_terms`);
 - their cores: CPU time of a stage ÷ the cores that it is bound to, threads that move data included;
 - the streams: what a transport gives when its ends do nothing else;
 - the nodes: CPU time of all stages on a node ÷ the cores that stages may use there;
@@ -259,7 +259,7 @@ def _stream(stream: StreamPlan, step: Quartiles, known: Knowledge) -> StreamFore
 
 def _queue_memory(stream: StreamPlan, size: StreamSize, plan: Plan) -> float | None:
     """On the node of the writer that has most ranks: the queue, and the step that is being filled."""
-    if stream.queue is None or stream.engine not in ("SST", "SSC"):
+    if stream.queue is None:
         return None
     writer = plan.stage(stream.writer)
     share = min(1.0, writer.placement.ranks_per_node / writer.ranks)

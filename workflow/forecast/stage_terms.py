@@ -9,7 +9,7 @@ from workflow.forecast.calibration_model import Calibration, CompressorRates, Me
 from workflow.forecast.forecast_model import Term, TermName
 from workflow.forecast.known_stages import StreamSize
 from workflow.forecast.quartiles import Quartiles
-from workflow.forecast.stream_costs import HANDED_OVER_BY_BOTH, StreamCost, find_rates, stream_cost, writing_end
+from workflow.forecast.stream_costs import StreamCost, find_rates, stream_cost, writing_end
 from workflow.plan.plan_model import OperatorPlan, Plan, StreamPlan
 
 
@@ -41,7 +41,7 @@ def stream_terms(
         if rates is None:
             missing.append(
                 f"stream {stream.name}: {_kind(stream)} was not measured on site {plan.site}: `wf calibrate`"
-                if stream.engine in ("SST", "SSC", "BP5")
+                if stream.traits.calibrated
                 else f"stream {stream.name}: `wf calibrate` does not measure {stream.engine}"
             )
             break
@@ -66,7 +66,7 @@ def stream_terms(
 
 def _add(terms: StreamTerms, stream: StreamPlan, cost: StreamCost, reader: str, shares_its_core: bool) -> None:
     """`shares_its_core`: a thread of the writer has no core but that of its rank, as when it was measured."""
-    by_both = stream.engine in HANDED_OVER_BY_BOTH
+    by_both = stream.traits.synchronous
     source = _source(cost)
     terms.step = cost.step if terms.step is None or cost.step.median > terms.step.median else terms.step
     first = stream.writer not in terms.of_stage

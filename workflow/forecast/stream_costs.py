@@ -15,9 +15,6 @@ from workflow.forecast.quartiles import NOTHING, Quartiles, between
 from workflow.forecast.shared_cores import share_a_node
 from workflow.plan.plan_model import EndPlan, Plan, StagePlan, StreamPlan
 
-# A step is handed from rank to rank while both wait: neither end computes meanwhile.
-HANDED_OVER_BY_BOTH = ("SSC",)
-
 
 @dataclass(frozen=True)
 class StreamCost:

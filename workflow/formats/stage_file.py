@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from workflow.engines import EngineTraits, traits_of
 from workflow.formats.read_json import read_json
 from workflow.formats.sides import Side
 from workflow.formats.versions import check_version
@@ -41,6 +42,11 @@ class StreamEnd:
     units: Mapping[str, str] = field(default_factory=dict)
     share: Mapping[str, Any] | None = None
     operators: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @property
+    def traits(self) -> EngineTraits:
+        """What its engine is like."""
+        return traits_of(self.engine)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import json
 import re
 from pathlib import Path
 
+from workflow.engines import BP_SUFFIXES
 from workflow.formats.read_json import read_json
 from workflow.formats.versions import check_version
 
@@ -71,7 +72,7 @@ def newest_step_file(directory: Path) -> Path | None:
 
 def numbered_path(directory: Path) -> Path | None:
     """The path of the stream whose files are in a directory; None where it is not such a directory."""
-    for suffix in (".bp", ".bp5", ".bp4"):
+    for suffix in BP_SUFFIXES:
         path = directory / f"{NUMBERED_NAME}{suffix}"
         if (directory / f"{0:06d}{suffix}" / "md.idx").exists():
             return path

@@ -1,16 +1,16 @@
-"""What a batch job, or this machine, really has: hosts and what may be used on each. `site.allocation` finds it."""
+"""What a batch job, or this machine, really has: hosts and what may be used on each. `site.discover` finds it."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 from dataclasses import dataclass
-from typing import Literal
 
 from workflow.formats.read_json import read_json
 from workflow.formats.typed_fields import from_fields
 
-Source = Literal["slurm", "pbs", "lsf", "flux", "hostfile", "local"]
+Source = str
+"""A scheduler, by its name in `schedulers.schedulers`; hostfile: the user's list of hosts; local: this machine."""
 ALLOCATION_VERSION = 1
 
 

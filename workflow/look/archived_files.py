@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from workflow.compare.compare_runs import incomplete_notes
-from workflow.compare.data_files import BP_SUFFIXES, HDF5_SUFFIXES, find_data, is_data
+from workflow.compare.data_files import find_data, is_data
 from workflow.crate.archive_contents import RECORDS
+from workflow.engines import BP_SUFFIXES, HDF5_SUFFIXES
 from workflow.errors import RunError, WfError
 from workflow.formats.step_files import newest_step_file
 from workflow.plan.plan_model import Plan

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from workflow.compare.data_files import BP_SUFFIXES, HDF5_SUFFIXES
+from workflow.engines import BP_SUFFIXES, HDF5_SUFFIXES
 from workflow.errors import RunError, WfError
 from workflow.installation import install_command
 from workflow.replace_file import replace_file

@@ -45,16 +45,15 @@ def advise(
 def _on_stream(stream: StreamPlan, stages: Mapping[str, StagePlan], notes: Notes) -> None:
     ends = [stages[name] for name in (stream.writer, *stream.readers)]
     name, say = stream.name, notes.advise
-    if stream.engine == "SST":
-        if stream.queue is not None and stream.queue.when_full == "discard":
-            say(f"stream {name}: steps are dropped while the queue is full; the report counts them")
-            # What is archived is meant to be whole, unless a queue of one step asks for the latest.
-            for tap in stream.readers if stream.queue.limit > 1 else []:
-                if stages[tap].added == "tap" and stages[tap].component == "archive":
-                    say(f"tap {tap}: a tap may lose steps; `queue: {{when_full: block}}` keeps them all")
-        nodes = sum(node_count(stage.placement) for stage in ends)
-        if nodes > MANY_NODES_FOR_TCP and stream.transport == "tcp":
-            say(f"stream {name}: {nodes} nodes; SST's TCP transport is not meant for so many; prefer `transport: rdma`")
+    if stream.queue is not None and stream.queue.when_full == "discard":
+        say(f"stream {name}: steps are dropped while the queue is full; the report counts them")
+        # What is archived is meant to be whole, unless a queue of one step asks for the latest.
+        for tap in stream.readers if stream.queue.limit > 1 else []:
+            if stages[tap].added == "tap" and stages[tap].component == "archive":
+                say(f"tap {tap}: a tap may lose steps; `queue: {{when_full: block}}` keeps them all")
+    nodes = sum(node_count(stage.placement) for stage in ends)
+    if nodes > MANY_NODES_FOR_TCP and stream.transport == "tcp":
+        say(f"stream {name}: {nodes} nodes; SST's TCP transport is not meant for so many; prefer `transport: rdma`")
     spread = {node for stage in ends for node in stage.placement.nodes}
     if len(spread) > 1 or any(node_count(stage.placement) > 1 for stage in ends):
         say("stages on several nodes meet through files: the run directory must be on a file system that all nodes see")
@@ -76,7 +75,7 @@ def _on_programs(
                 f"stage {port.stage}: nothing in its command, env or files uses "
                 f"`${{{{ streams.{stream.name}.path }}}}`, so the program must know that path by itself"
             )
-        if port.dialect is None and stream.engine != "file":
+        if port.dialect is None and stream.traits.has_steps:
             notes.advise(
                 f"stage {port.stage}: no config file for stream {stream.name}, so engine {stream.engine} "
                 "and its parameters are up to the program: `config: adios2.xml` writes one"
@@ -84,10 +83,10 @@ def _on_programs(
 
 
 def _on_diamonds(streams: Sequence[StreamPlan], declared: Mapping[str, DeclaredStage], notes: Notes) -> None:
-    """Two ways by SST between two stages: opened in different orders, they wait for each other in a circle."""
+    """Two ways in memory between two stages: opened in different orders, they wait for each other in a circle."""
     by_reader: dict[str, list[StreamPlan]] = {}
     for stream in streams:
-        for reader in stream.readers if stream.engine in ("SST", "SSC") else []:
+        for reader in stream.readers if stream.traits.in_memory else []:
             by_reader.setdefault(reader, []).append(stream)
     for reader, read in by_reader.items():
         if len(read) < 2:
@@ -106,7 +105,7 @@ def _on_diamonds(streams: Sequence[StreamPlan], declared: Mapping[str, DeclaredS
 
 
 def _above(stage: str, by_reader: Mapping[str, Sequence[StreamPlan]]) -> set[str]:
-    """The stage and all from which data reaches it by SST."""
+    """The stage and all from which data reaches it so."""
     found, todo = {stage}, [stage]
     while todo:
         writers = {stream.writer for stream in by_reader.get(todo.pop(), ())} - found

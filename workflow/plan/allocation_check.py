@@ -5,30 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from workflow.errors import Problem, to_message
 from workflow.formatting import duration, plural, size
-from workflow.launch.allocation import Allocation, Host, Source
+from workflow.launch.allocation import Allocation, Host
 from workflow.plan.plan_model import Plan, StagePlan
+from workflow.schedulers.schedulers import SCHEDULERS, scheduler_named
 from workflow.site.queue_model import HOW_TO_SUBMIT
 from workflow.site.site_model import Site
 
-_SCHEDULERS: dict[Source, str] = {"slurm": "Slurm", "pbs": "PBS", "lsf": "LSF", "flux": "Flux"}
-# How to ask each of them for nodes, and for all that a node has.
-_NODES: dict[Source, str] = {
-    "slurm": "`sbatch --nodes={0}` or `salloc -N{0}`", "pbs": "`qsub -l select={0}`",
-    "lsf": "`bsub -nnodes {0}`, or as your site documents", "flux": "`flux batch --nodes={0}`",
-    "hostfile": "a host file of {0} hosts",
-}  # fmt: skip
-_WHOLE: dict[Source, str] = {
-    "slurm": "`sbatch --exclusive`, and `-S 0` where the site reserves cores", "pbs": "`qsub -l place=scatter:excl`",
-    "lsf": "`bsub -x`", "flux": "`flux batch --exclusive`", "hostfile": "`slots=` of the host file",
-}  # fmt: skip
-_GPUS: dict[Source, str] = {
-    "slurm": "`sbatch --gpus-per-node={}`", "pbs": "`qsub -l select=…:ngpus={}`", "lsf": "`bsub -gpu num={}`",
-    "flux": "`flux batch --gpus-per-slot`",
-}  # fmt: skip
+if TYPE_CHECKING:
+    from workflow.schedulers.scheduler import HowToAsk
+
 # A job gets a little less than the node has, and nobody asks for the last bytes.
 _ALMOST_ALL = 0.9
 _MOST_NAMES = 4
@@ -119,7 +108,15 @@ def job_text(allocation: Allocation) -> str:
     """`Slurm job 1234`, or what else the hosts are from."""
     if allocation.source == "hostfile":
         return "the host file"
-    return f"{_SCHEDULERS[allocation.source]} job {allocation.job}".strip()
+    return f"{scheduler_named(allocation.source).title} job {allocation.job}".strip()
+
+
+def _how_to_ask(allocation: Allocation) -> HowToAsk:
+    if allocation.source in SCHEDULERS:
+        return scheduler_named(allocation.source).ask
+    from workflow.schedulers.scheduler import HowToAsk
+
+    return HowToAsk("a host file of {0} hosts", "`slots=` of the host file", "hosts that have them")
 
 
 def _names(hosts: Sequence[Host]) -> str:
@@ -134,7 +131,7 @@ def _too_few(allocation: Allocation, wanted: int, got: int) -> Problem:
         return to_message("error", text, hint)
     text = f"the plan needs {plural(wanted, 'node')}, and {job_text(allocation)} has {got}: {_names(allocation.hosts)}"
     fewer = "or let stages share nodes: `--set stages.STAGE.place.share=OTHER`"
-    return to_message("error", text, f"ask for {wanted}: {_NODES[allocation.source].format(wanted)}; {fewer}")
+    return to_message("error", text, f"ask for {wanted}: {_how_to_ask(allocation).nodes.format(wanted)}; {fewer}")
 
 
 def _lacks(needs: Sequence[NodeNeed], allocation: Allocation, threads: int) -> Iterator[Problem]:
@@ -144,15 +141,15 @@ def _lacks(needs: Sequence[NodeNeed], allocation: Allocation, threads: int) -> I
     """
     if allocation.source == "local":
         return
-    source, has = allocation.source, job_text(allocation)
+    has = job_text(allocation)
     pairs = [(need, host) for need in needs for host in allocation.hosts[need.first : need.end]]
     cores = ((need.cores, allocation.cores_of(host, threads), host) for need, host in pairs)
     if (short := _shortage(cores)) is not None:
         text = f"the plan uses {plural(short.wanted, 'core')} of a node, and {has} has {short.got} on {short.names}"
-        yield to_message("error", text, f"ask for whole nodes: {_WHOLE[source]}; or use fewer ranks")
+        yield to_message("error", text, f"ask for whole nodes: {_how_to_ask(allocation).whole}; or use fewer ranks")
     if (short := _shortage((need.gpus, host.gpus, host) for need, host in pairs)) is not None:
         text = f"the plan uses {plural(short.wanted, 'GPU')} of a node, and {has} has {short.got} on {short.names}"
-        ask = _GPUS.get(source, "hosts that have them").format(short.wanted)
+        ask = _how_to_ask(allocation).gpus.format(short.wanted)
         yield to_message("error", text, f"ask for them: {ask}; or set `gpus_per_rank: 0`")
     if (short := _shortage((need.memory, host.memory, host) for need, host in pairs)) is not None:
         held = f"the queues of the streams may hold {size(short.wanted)} on a node"
@@ -215,7 +212,7 @@ def _other_node(site: Site, allocation: Allocation) -> Iterator[Problem]:
         text = (
             f"{has} has {plural(cores, 'core')} of a node, where site {site.site} has {usable}; the plan uses no more"
         )
-        yield to_message("note", text, f"for whole nodes: {_WHOLE[allocation.source]}")
+        yield to_message("note", text, f"for whole nodes: {_how_to_ask(allocation).whole}")
     memory = min((host.memory for host in allocation.hosts if host.memory is not None), default=site.memory_per_node)
     if memory < _ALMOST_ALL * site.memory_per_node:
         text = f"{has} has {size(memory)} of memory on a node, where site {site.site} has {size(site.memory_per_node)}"

@@ -13,7 +13,7 @@ from workflow.plan.plan_model import RUN_DIR, EndPlan, GroupPlan, LaunchPlan, Pl
 
 # SST is the only engine whose processes find each other by their ids (`run.processes.evpath_workaround`), and whose
 # RDMA transport must be given the network adapter.
-_SST, _RDMA = "SST", "rdma"
+_RDMA = "rdma"
 
 
 @dataclass(frozen=True)
@@ -121,11 +121,11 @@ def _layout(stage: StagePlan, received: Received) -> RankLayout:
 
 
 def _needs_separate_ids(stage: StagePlan) -> bool:
-    return not stage.random_sst_ids and any(end.engine == _SST for end in stage.ends)
+    return not stage.random_sst_ids and any(end.traits.over_network for end in stage.ends)
 
 
 def _uses_adapter(end: EndPlan) -> bool:
-    return end.engine == _SST and end.transport == _RDMA
+    return end.transport == _RDMA
 
 
 def _parts(values: Sequence[int], count: int) -> list[Sequence[int]]:

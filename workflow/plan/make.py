@@ -36,8 +36,7 @@ from workflow.plan.streams.transports import choose_transport
 from workflow.plan.topology.couplings import choose_couplings
 from workflow.plan.topology.declared_stages import declared_stages
 from workflow.plan.topology.file_contents import check_file_contents
-from workflow.plan.topology.implicit_stage_notes import explain_implicit_stages, pass_on
-from workflow.plan.topology.implicit_stages import complete_pipeline
+from workflow.plan.topology.implicit_stages import complete_pipeline, explain_implicit_stages, pass_on
 from workflow.plan.topology.port_matching import join_streams
 from workflow.plan.topology.ports import stage_ports
 from workflow.plan.topology.stage_kinds import stage_kinds

@@ -11,8 +11,10 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
+from workflow.engines import EngineTraits, traits_of
 from workflow.formats.sides import Side
 from workflow.launch.launchers import known_launcher
+from workflow.site.queue_model import SchedulerName
 from workflow.spec.expectations import Comparator
 from workflow.spec.models.config_dialect import Dialect
 from workflow.spec.models.pipeline import Deadlines, ProofByAspect, ProofPolicy, Queue, Scalar, StopSignal, TypeAndShape
@@ -94,6 +96,11 @@ class EndPlan(PlanPart):
         None,
         description="SST's data plane as its log names it, evpath for TCP; None: a file, or the program's own choice",
     )
+
+    @property
+    def traits(self) -> EngineTraits:
+        """What its engine is like."""
+        return traits_of(self.engine)
 
 
 class Placement(PlanPart):
@@ -219,6 +226,11 @@ class StreamPlan(PlanPart):
     on_disk: list[str] = Field(description="files and directories that this stream leaves or uses")
     keep: bool
 
+    @property
+    def traits(self) -> EngineTraits:
+        """What its engine is like."""
+        return traits_of(self.engine)
+
 
 class ExpectationPlan(PlanPart):
     """What a figure of the report has to be, and where that was written."""
@@ -246,7 +258,7 @@ class ParameterPlan(PlanPart):
 class AllocationPlan(PlanPart):
     """The job that is asked of the scheduler when wf submits this run."""
 
-    scheduler: Literal["slurm", "pbs", "lsf", "flux"]
+    scheduler: SchedulerName
     nodes: int = Field(description="spare ones included")
     walltime_s: float
     queue: str | None = Field(None, description="as the site's file names it; None: the scheduler's default")

@@ -1,7 +1,7 @@
 """The plan without its machine: equal for the same pipeline on every machine, so that CI can compare it. Pure.
 
 It is made by the same passes as any plan, from a site whose `auto` facts have fixed values (`site.load_site`) and from
-paths that stand for those of this machine. It is for comparing only: no run can be made from it.
+paths that stand for those of this machine. Use it to compare plans; it cannot be executed.
 
 >>> site, stated = any_machine(read_site_file("local"))
 >>> text = portable_plan(loaded, site, stated)

@@ -20,9 +20,6 @@ from workflow.spec.models.component import Component
 from workflow.spec.models.pipeline import StageSpec
 
 _VARIABLES = ("PATH", *PYTHON_VARIABLES)
-# Opened without ADIOS2: HDF5 by h5py, and files that wf only hands over.
-_HANDED_OVER = "file"
-_WITHOUT_ADIOS2 = ("HDF5", _HANDED_OVER)
 
 
 def stage_needs(plan: Plan, pipeline: CompletePipeline) -> list[StageNeed]:
@@ -107,7 +104,7 @@ def _of_command(stage: StagePlan, spec: StageSpec, folder: Path, env: Mapping[st
             yield StageNeed(stage.name, place, executes, written[target.word], env, certain=known)
     # Files that are handed over are opened without workflow.stage. A port with `config:` tells nothing of the Python
     # program, which may start another one that opens the stream.
-    if python and spec.uses_stage and any(end.engine != _HANDED_OVER for end in stage.ends):
+    if python and spec.uses_stage and any(end.traits.has_steps for end in stage.ends):
         modules = ("workflow", "numpy", *_of_streams(stage), *_of_ranks(stage))
         needed = ModuleNeed(tuple(dict.fromkeys(modules)), python, "workflow.stage")
         yield StageNeed(stage.name, f"{key}[0]", needed, env=env, certain=False)
@@ -119,9 +116,8 @@ def _program(program: str, *, launched: bool) -> ProgramNeed:
 
 def _of_streams(stage: StagePlan) -> list[str]:
     """The modules by which `workflow.stage` opens the streams of a stage."""
-    engines = {end.engine for end in stage.ends}
-    modules = ["h5py"] if "HDF5" in engines else []
-    return [*modules, *(["adios2"] if engines - set(_WITHOUT_ADIOS2) else [])]
+    libraries = {end.traits.library for end in stage.ends}
+    return [each for each in ("h5py", "adios2") if each in libraries]
 
 
 def _of_ranks(stage: StagePlan) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 from pydantic import PrivateAttr
@@ -25,6 +26,20 @@ class RunReport(Report):
     def run_dir(self) -> Path:
         """The directory of the run, absolute: its data and its report.html are there."""
         return self._run_dir
+
+    def __str__(self) -> str:
+        """What `wf report` prints of it."""
+        from workflow.report.show.plain_output import PlainOutput
+        from workflow.report.show.printing import show_report
+
+        printed = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+        show_report(self, PlainOutput(printed))
+        printed.seek(0)
+        return printed.read().rstrip()
+
+    def __repr__(self) -> str:
+        """One line for the prompt of Python: all fields would be pages."""
+        return f"<RunReport {self.run.name}: {self.run.state}, {self.run_dir}>"
 
     def _repr_html_(self) -> str:
         """What a notebook shows of it: the verdict, the tables of `wf report`, and a link to report.html."""

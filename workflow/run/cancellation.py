@@ -72,7 +72,7 @@ def clean_up(run_dir: Path, lives: Liveness, of_job: str = "") -> CleanUp:
     be written."""
     lease = lives.lease
     if lives.alive and lease is not None:
-        text = f"its supervisor on {lease.host} (process {lease.pid}) works on"
+        text = f"its supervisor on {lease.host} (process {lease.pid}) is still running it"
         raise RunError(text, f"wf cancel --now {run_dir.name}")
     name = str(run_dir) if lease is None else lease.run_dir
     found = find_members(name)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from workflow.engines import CONTACT_SUFFIXES
 from workflow.formats.step_files import is_numbered, newest_step_file
 from workflow.plan.plan_model import Plan
 from workflow.run.observe.bp_index import deactivate
@@ -25,7 +26,7 @@ def clean(run_dir: Path, plan: Plan) -> list[str]:
     """
     touched = [path for path in _contact_files(run_dir, plan) if _remove(path)]
     for stream in plan.streams:
-        if stream.engine == "SSC":
+        if stream.traits.shares_launch:
             touched += [path for path in _handshakes(Path(stream.path)) if _remove(path)]
         if not stream.keep:
             inside = (Path(place) for place in stream.on_disk if Path(place).is_relative_to(run_dir / "streams"))
@@ -35,14 +36,16 @@ def clean(run_dir: Path, plan: Plan) -> list[str]:
 
 
 def _contact_files(run_dir: Path, plan: Plan) -> list[Path]:
-    """SST's, also while they are being written; a killed writer leaves them, and they crash later writers."""
+    """Also while they are being written; a killed writer leaves them, and they crash later writers."""
     places = {run_dir / "streams"} | {Path(end.path).parent for stage in plan.stages for end in stage.ends}
     inside = [place for place in places if place.is_relative_to(run_dir / "streams")]
-    return sorted(path for place in inside for ending in ("*.sst", "*.tmp") for path in place.glob(ending))
+    return sorted(
+        path for place in inside for ending in (*CONTACT_SUFFIXES, ".tmp") for path in place.glob(f"*{ending}")
+    )
 
 
 def _handshakes(stream: Path) -> list[Path]:
-    """What SSC's two ends leave beside a stream when they are killed while they look for each other."""
+    """What ends of one launch line leave beside their stream when they are killed while they look for each other."""
     return sorted(path for end in "rw" for path in stream.parent.glob(f"{stream.name}.*.{end}*"))
 
 

@@ -78,7 +78,7 @@ class AllocationReceived(Event):
 class StageStarted(Event):
     """The process of a stage runs; `pid` leads its process group, `argv` is the line that started it.
 
-    Of stages that one line starts, the first one has it.
+    A line that starts several stages is recorded with the first of them.
     """
 
     stage: str

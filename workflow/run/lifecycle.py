@@ -150,7 +150,7 @@ def to_refusal(proof: ProofTaken) -> str:
     """Why the stages were not started."""
     more = len(proof.differences) - 1
     others = f"; {plural(more, 'more difference')}: proof.json" if more > 0 else ""
-    hint = f"to start all the same: `--set proof{f'.{proof.aspect}' if proof.aspect else ''}=warn`"
+    hint = f"to start anyway: `--set proof{f'.{proof.aspect}' if proof.aspect else ''}=warn`"
     return f"the stages were not started: {proof.differences[0]}{others} ({hint})"
 
 

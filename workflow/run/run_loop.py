@@ -373,7 +373,7 @@ class RunLoop:
     def remove_profiles(self, stage: str) -> None:
         """Remove what a program of the user's own has left of reading files; `workflow.stage` does that itself."""
         plan, launch = self.plan.stage(stage), self.launches.of(stage)
-        paths = [end.path for end in plan.ends if end.side == "read" and end.engine == "BP5"]
+        paths = [end.path for end in plan.ends if end.side == "read" and end.traits.leaves_profiles]
         pids = self.crew.processes_seen(launch.process.name if launch else stage) if paths else []
         for path, pid in itertools.product(paths, pids):
             remove_profile(path, pid)

@@ -262,15 +262,15 @@ def visibility(stage: StagePlan, end: EndPlan) -> tuple[bool, bool]:
     A program of the user's own shows SST steps in its log and written steps in the index of a BP file; of
     what it reads from a file, and of HDF5, nothing is seen, and its exit code has to do.
     """
-    if end.engine == "file":
+    if not end.traits.has_steps:
         return False, False
     if stage.observed == "metrics":
         return True, True
-    if end.engine == "SST":
+    if end.traits.counted_by == "log":
         verbosity = stage.env.get("SstVerbose", "0")
         level = int(verbosity) if verbosity.isdigit() else 0
         return level >= STEPS_VERBOSITY, level >= SUMMARY_VERBOSITY
-    is_index = end.side == "write" and end.engine in ("BP5", "BP4")
+    is_index = end.side == "write" and end.traits.counted_by == "index"
     return is_index, is_index
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from workflow.errors import Problem, WfError, to_message
-from workflow.launch.allocation import Allocation
+from workflow.launch.allocation import Allocation, Source
+from workflow.schedulers.schedulers import SCHEDULERS
 from workflow.site.detection import is_here
 from workflow.site.load_site import MANY_NODES, read_site_file
 from workflow.site.site_model import Site, SiteFile
@@ -31,15 +32,20 @@ class KnownSite:
         return self.file is not None and self.file.extends not in (None, self.name)
 
 
-# The site of any machine under a scheduler, and of a host file.
-GENERIC = {"slurm": "slurm", "pbs": "pbs", "lsf": "lsf", "flux": "flux", "hostfile": "hosts"}
+# The site of machines that ssh reaches, and of a scheduler that has no file of its own.
+HOSTS_SITE = "hosts"
+
+
+def generic_site(source: Source) -> str:
+    """The site of any machine under a scheduler, or of a host file."""
+    return source if source in SCHEDULERS and source in known_configs("sites") else HOSTS_SITE
 
 
 def site_for(allocation: Allocation, chosen: str) -> str:
     """The site to name to somebody who plans for one machine inside of a job of several; empty: none is better."""
-    if chosen != "local" or allocation.source not in GENERIC:
+    if chosen != "local" or allocation.source == "local":
         return ""
-    return next(iter(detected_sites()), GENERIC[allocation.source])
+    return next(iter(detected_sites()), generic_site(allocation.source))
 
 
 def better_site(allocation: Allocation, chosen: str) -> Problem | None:
@@ -63,7 +69,7 @@ def site_here(allocation: Allocation) -> str:
         raise WfError(f"site auto: this machine is {names}", f"name one: `--site {found[0]}`")
     if found:
         return found[0]
-    return GENERIC[allocation.source] if allocation.host_names else "local"
+    return generic_site(allocation.source) if allocation.host_names else "local"
 
 
 def whole_site(site: Site, chosen: str, base: Path, allocation: Allocation) -> Site | None:

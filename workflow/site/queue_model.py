@@ -5,13 +5,26 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
+from pydantic_core import PydanticKnownError
 
+from workflow.schedulers.schedulers import SCHEDULERS
 from workflow.spec.models.strict import Spec
 from workflow.spec.models.units import Duration
 
-Scheduler = Literal["slurm", "pbs", "lsf", "flux"]
+_FIRST, *_OTHERS = SCHEDULERS
 # For a site whose file names none.
-HOW_TO_SUBMIT = "to submit jobs, write `scheduler: slurm` (or pbs, lsf, flux) in a site file of your own"
+HOW_TO_SUBMIT = f"to submit jobs, write `scheduler: {_FIRST}` (or {', '.join(_OTHERS)}) in a site file of your own"
+
+
+def _known(name: str) -> str:
+    # As of a Literal: the mistake is told with the name that is most like it.
+    if name not in SCHEDULERS:
+        *others, last = (f"'{each}'" for each in SCHEDULERS)
+        raise PydanticKnownError("literal_error", {"expected": f"{', '.join(others)} or {last}"})
+    return name
+
+
+SchedulerName = Annotated[str, AfterValidator(_known), Field(json_schema_extra={"enum": [*SCHEDULERS]})]
 
 
 def _ordered(bounds: tuple[int, int]) -> tuple[int, int]:

@@ -2,16 +2,49 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
+from workflow.core_set import format_cores, parse_cores
 from workflow.launch.launchers import DEFAULT, known_launcher
-from workflow.site.node_model import Cores, Gpu, Nic
-from workflow.site.queue_model import Detect, Scheduler, SiteCost, SiteQueue, SubmitRules, Workaround
-from workflow.spec.models.pipeline import Name, Spec
+from workflow.site.queue_model import Detect, SchedulerName, SiteCost, SiteQueue, SubmitRules, Workaround
+from workflow.spec.models.pipeline import Name
+from workflow.spec.models.strict import Spec
 from workflow.spec.models.units import Size
 from workflow.sst_transports import Transport
+
+
+def _to_cores(value: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        return value
+    return parse_cores(str(value))
+
+
+Cores = Annotated[
+    tuple[int, ...],
+    BeforeValidator(_to_cores),
+    PlainSerializer(format_cores, return_type=str, when_used="json"),
+    WithJsonSchema(
+        {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string"}], "title": "cores", "examples": ["0-7,16"]}
+    ),
+]
+"""A set of cores, written `0-7,16`: their numbers on the node, sorted."""
+
+
+class Gpu(Spec):
+    """One GPU, or a part of one that a rank may have for itself (a GCD of AMD, a tile of Intel)."""
+
+    cores: Cores | None = Field(None, description="the cores nearest to it, `48-55`")
+    nic: str | None = Field(None, description="the network adapter nearest to it, a name of `nics`")
+
+
+class Nic(Spec):
+    """One network adapter."""
+
+    name: str = Field(description="as the system names it: `cxi0`, `mlx5_0`, `hsn0`")
+    cores: Cores | None = Field(None, description="the cores nearest to it")
+
 
 MemoryPolicy = Literal["huge_pages", "keep_freed"]
 Operator = Literal["blosc", "bzip2", "zfp"]
@@ -84,7 +117,7 @@ class SiteFile(Spec):
         "auto", description="what stages with streams do about memory by default; [] is nothing"
     )
     glibc: str = Field("auto", description="version of the C library, which decides how its allocator is configured")
-    scheduler: Scheduler | None = Field(None, description="what jobs are submitted to; without one wf submits none")
+    scheduler: SchedulerName | None = Field(None, description="what jobs are submitted to; without one wf submits none")
     queues: dict[str, SiteQueue] = Field(default_factory=dict, description="name → its limits")
     submit: SubmitRules = Field(default_factory=SubmitRules, description="what every job says to the scheduler")
     modules: list[str] = Field(

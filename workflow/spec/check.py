@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from workflow.engines import DEFAULT_VIA
 from workflow.errors import Problem, SpecError, WfError
 from workflow.report_figures import FIGURES
 from workflow.spec.component_files import component_dir, load_component, suggestion
@@ -16,7 +17,7 @@ from workflow.spec.component_parameters import check_parameters, parameters_mode
 from workflow.spec.config_dirs import find_config, is_path, known_configs
 from workflow.spec.engine_presets import known_engines, load_engine
 from workflow.spec.expectations import expectation_problems
-from workflow.spec.implicit_names import RELAY, SST, added_by_wf, implicit_stage_problems
+from workflow.spec.implicit_names import RELAY, added_by_wf, implicit_stage_problems
 from workflow.spec.models.component import Component
 from workflow.spec.models.engine import Engine
 from workflow.spec.models.pipeline import AUTO_SITE, PipelineSpec, StageSpec, StreamSpec
@@ -217,7 +218,7 @@ def _check_implicit_stages(root: Node, library: Library, checked: Checked) -> li
     added = added_by_wf(spec, engine_of)
     for at in added.values():
         _known_component(root, at, RELAY, library, checked)
-        library.engine(SST)
+        library.engine(DEFAULT_VIA)
     return list(added)
 
 

@@ -17,8 +17,6 @@ from workflow.spec.yaml_tree.node import KeyPath, Node
 EngineOf = Callable[[str], Engine | None]
 """Stream → its engine; None where its `via` is wrong."""
 RELAY = "relay"  # the component of pipes and relays
-SST = "sst"  # what they read by
-HANDED_OVER = "file"  # the engine of a file that wf only hands over
 _LONGEST_NAME = 63
 
 
@@ -38,7 +36,7 @@ def piped_streams(spec: PipelineSpec, engine_of: EngineOf) -> dict[str, str]:
     return {
         name: writer
         for name, (writer, engine) in asked.items()
-        if engine is not None and engine.kind == "file" and engine.engine != HANDED_OVER
+        if engine is not None and not engine.traits.in_memory and engine.traits.has_steps
     }
 
 
@@ -49,7 +47,7 @@ def relayed_taps(spec: PipelineSpec, stream: str, engine_of: EngineOf) -> dict[s
 
 def _reads_directly(tap: Tap, engine: Engine | None) -> bool:
     """Whether a tap takes every step, and whoever writes the stream may wait for it."""
-    on_file = engine is not None and engine.kind == "file"
+    on_file = engine is not None and not engine.traits.in_memory
     return tap.every == 1 and not tap.latest and (on_file or tap.queue.when_full == "block")
 
 
@@ -80,7 +78,7 @@ def _asks_for_pipe(spec: PipelineSpec) -> dict[str, str]:
 def implicit_stage_problems(root: Node, spec: PipelineSpec, engine_of: EngineOf) -> Iterator[Problem]:
     """Pipes that cannot be, and names of pipes, taps and relays that are taken or too long."""
     for name, writer in _asks_for_pipe(spec).items():
-        if (engine := engine_of(name)) is not None and engine.engine == HANDED_OVER:
+        if (engine := engine_of(name)) is not None and not engine.traits.has_steps:
             message = f"a pipe takes steps, but stream {name} only hands over a file"
             hint = "use `via: bp5`, or remove `async: pipe`"
             yield problem_at(root, ("stages", writer, "output", "async"), message, hint)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from workflow.engines import traits_of
 from workflow.errors import Problem, SpecError
 from workflow.spec import pipeline_parameters
 from workflow.spec.config_dirs import is_path
@@ -24,8 +25,6 @@ from workflow.spec.yaml_tree.parse import parse_yaml
 SECTIONS = ("stages", "streams")
 # What makes an entry of a profile a whole new stage or stream rather than a change of an existing one.
 _COMPLETE = {"stages": ({"component"}, {"command"}), "streams": ({"from", "to"},)}
-# The stream's engine that only hands over a file: `--via` would turn it into something that no program writes.
-_FILE = "file"
 _EXAMPLE = "stages.md.ranks=4"
 
 
@@ -135,7 +134,8 @@ def _lay_via(result: Overlaid, via: str) -> None:
     streams = result.root.child("streams")
     for name, stream in (streams.mapping() if streams else {}).items():
         given = stream.child("via")
-        if given is None or given.value != _FILE:
+        # A file that is only handed over stays one: `--via` would turn it into something that no program writes.
+        if given is None or traits_of(str(given.value)).has_steps:
             result.root = with_value(result.root, ("streams", name, "via"), Node(via, place, place, "--via"))
 
 

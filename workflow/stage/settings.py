@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from workflow.engines import ANY_BP, engine_of_suffix, traits_of
 from workflow.formats.sides import Side
 from workflow.formats.stage_file import StageSettings, StreamEnd, read_stage_file
 from workflow.formats.versions import OtherVersionError
 from workflow.stage.stage_errors import StageError
 
-_ENGINE_OF_SUFFIX = {".bp": "BP5", ".bp5": "BP5", ".bp4": "BP4", ".h5": "HDF5", ".hdf5": "HDF5"}
 # As a plan would choose: a bounded queue, and no data sent to readers before they request it.
 _BY_HAND = {
     "write": {"QueueLimit": "2"},
@@ -100,17 +100,18 @@ def end_by_path(
     Files are read without waiting for a writer; a stream's queue is bounded. `given`: fields of StreamEnd to override.
     """
     target = Path(path)
-    chosen = engine or _ENGINE_OF_SUFFIX.get(target.suffix.lower(), "SST")
+    chosen = engine or engine_of_suffix(target)
+    traits = traits_of(chosen)
     text = str(target)
     defaults: dict[str, Any] = {}
-    if chosen.upper() == "SST":
-        # ADIOS2 adds .sst to the name; users complete the name of the contact file in the shell.
-        text = text.removesuffix(".sst")
+    if traits.queued:
+        # ADIOS2 adds the suffix to the name; users complete the name of the contact file in the shell.
+        text = text.removesuffix(traits.contact_suffix)
         defaults = {"parameters": _BY_HAND[side]}
     elif side == "read":
         # With BPFile ADIOS2 detects BP4 or BP5 of an existing file; without a file its guess can be wrong.
         index = target / "md.idx"
-        chosen = "BPFile" if engine is None and index.exists() and index.stat().st_size else chosen
+        chosen = ANY_BP if engine is None and index.exists() and index.stat().st_size else chosen
         defaults = {"open_timeout_s": 0.0, "step_timeout_s": 0.0, "parameters": _BY_HAND["follow"]}
     name = port or target.name
     settings = {**defaults, **{key: value for key, value in given.items() if value is not None}}

@@ -43,15 +43,13 @@ def wait_for_writer(end: StreamEnd) -> None:
 
 def contact_file(end: StreamEnd) -> Path | None:
     """The file that exists once the writer has opened this stream; None where there is no such file."""
-    engine, path = end.engine.upper(), Path(end.path)
-    if engine == "SST":
+    if end.traits.in_memory:
         by_file = end.parameters.get("RegistrationMethod", "File").lower() == "file"
-        return Path(f"{end.path}.sst") if by_file else None
-    if engine == "SSC":
-        return None
+        suffix = end.traits.contact_suffix
+        return Path(end.path + suffix) if suffix and by_file else None
     if is_numbered(end.path):
         return first_file(end.path)
-    return path / "md.idx" if engine in ("BP5", "BP4") else path
+    return Path(end.path) / "md.idx" if end.traits.counted_by == "index" else Path(end.path)
 
 
 def open_timeout(end: StreamEnd, other: str) -> StreamTimeout:

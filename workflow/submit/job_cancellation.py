@@ -11,8 +11,9 @@ from typing import NamedTuple
 from workflow.errors import RunError
 from workflow.run.job_record import JobRecord, write_job
 from workflow.run.lease import has_lease
-from workflow.site.allocation.scheduler_query import QueryError
-from workflow.site.jobs.job_questions import cancel_job, find_job
+from workflow.schedulers.job_questions import cancel_job, find_job
+from workflow.schedulers.scheduler_query import QueryError
+from workflow.schedulers.schedulers import scheduler_named
 from workflow.submit.job_tracker import ABSENT_LOOKS, FORGOTTEN_S, JobTracker, no_job_text
 from workflow.submit.job_watch import ask_about, read_exit_code
 
@@ -97,7 +98,7 @@ def end_leftover_job(run_dir: Path, job: JobRecord) -> bool:
     deadline = time.monotonic() + FOLLOWS_S
     while read_exit_code(job) is None:
         answer = ask_about(job)
-        if answer.is_absent or (answer.word is not None and answer.word.is_ending):
+        if answer.is_absent or (answer.word is not None and scheduler_named(job.scheduler).is_ending(answer.word)):
             return False
         if time.monotonic() > deadline:
             number = job.job or (answer.word.job if answer.word is not None else "")

@@ -10,11 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from workflow.launch.rank_ends import SchedulerCause
-from workflow.run.events import SchedulerSaid
 from workflow.run.job_record import JobRecord
-from workflow.run.verdict.scheduler_words import cause_said
-from workflow.site.jobs.job_questions import JobAnswer
-from workflow.site.jobs.job_word import JobWord
+from workflow.schedulers.job_questions import JobAnswer
+from workflow.schedulers.scheduler import JobWord
+from workflow.schedulers.schedulers import scheduler_named
 
 # A scheduler that answers, and does not know the job for so long, has forgotten it.
 FORGOTTEN_S = 60.0
@@ -77,7 +76,7 @@ class JobTracker:
         """What has ended the job, by the scheduler's word."""
         if self.word is None or self.word.phase != "ended":
             return None
-        return cause_said(SchedulerSaid(self.word.t, self.job.job, self.word.text, self.word.raw))
+        return scheduler_named(self.job.scheduler).cause_of(self.word.text)
 
     def _facts(self) -> Iterator[str]:
         if self.word is not None and self.word.phase == "ended":

@@ -15,7 +15,7 @@ from workflow.run.lease import Liveness, examine_leases, lost_lease
 from workflow.run.observe.sst_log import last_lines
 from workflow.run.run_brief import read_brief
 from workflow.run.verdict.scheduler_words import job_text
-from workflow.site.jobs.job_questions import JobAnswer, ask_for_job, find_job
+from workflow.schedulers.job_questions import JobAnswer, ask_for_job, find_job
 from workflow.submit.job_tracker import FORGOTTEN_S, VISIBLE_S, JobTracker, pauses_s
 
 _SHOWN_LINES = 3

@@ -1,17 +1,18 @@
-"""Jobs of LSF and Flux: scripts of wf's own, submitted by bsub(1) and flux-batch(1).
+"""Jobs by scripts of wf's own, submitted by the scheduler's command.
 
-PSI/J carries neither: its bsub does not read the directives of the script, and its executor for Flux needs Flux's
-Python modules, and passes on little more than the number of nodes and the time (docs/decisions/0052-lsf-and-flux.md).
+PSI/J carries neither LSF nor Flux: its bsub does not read the directives of the script, and its executor for Flux needs
+Flux's Python modules, and passes on little more than the number of nodes and the time
+(docs/decisions/0052-lsf-and-flux.md).
 """
 
 from __future__ import annotations
 
-import re
+import shlex
 import subprocess
-from dataclasses import dataclass
 from pathlib import Path
 
-from workflow.submit.job_order import JobOrder, flux_script, lsf_script
+from workflow.schedulers.scheduler import JobOrder, SubmitCommand
+from workflow.schedulers.schedulers import scheduler_named
 from workflow.submit.submission_errors import NotSubmittedError, SubmissionRefusedError
 
 SCRIPT_FILE = "job.sh"
@@ -19,26 +20,13 @@ SCRIPT_FILE = "job.sh"
 SUBMIT_S = 60.0
 
 
-@dataclass(frozen=True)
-class _SubmitCommand:
-    """`accepted`: what it prints of a job that it has taken, with the job's id. `by_input`: it reads the script from
-    its standard input."""
-
-    words: tuple[str, ...]
-    accepted: re.Pattern[str]
-    by_input: bool = False
-
-
-_COMMANDS = {
-    "lsf": _SubmitCommand(("bsub",), re.compile(r"^Job <(\d+)> is submitted", re.MULTILINE), by_input=True),
-    # flux-batch(1): the id, in a line of its own; with `f` for `ƒ` where the locale has no such letter.
-    "flux": _SubmitCommand(("flux", "batch"), re.compile(r"^([ƒf][1-9A-HJ-NP-Za-km-z]+)$", re.MULTILINE)),
-}
-
-
 def own_script(order: JobOrder) -> str:
     """The whole script."""
-    return lsf_script(order) if order.allocation.scheduler == "lsf" else flux_script(order)
+    scheduler = scheduler_named(order.allocation.scheduler)
+    options = [f"{scheduler.mark} {option}" for option in scheduler.directives(order)]
+    # exec: a signal to the job reaches the supervisor.
+    body = [*order.prelude, f"cd {order.run_dir}", f"exec {shlex.join(order.command)}"]
+    return "\n".join(["#!/bin/bash", *options, "", *body, ""])
 
 
 def submit_own(order: JobOrder) -> str:
@@ -47,7 +35,7 @@ def submit_own(order: JobOrder) -> str:
     Raises NotSubmittedError when the scheduler's command was not executed, SubmissionRefusedError when it fails, gives
     no answer, or says nothing of a job, which does not prove that it has not accepted it.
     """
-    command = _COMMANDS[order.allocation.scheduler]
+    command = scheduler_named(order.allocation.scheduler).submit
     script = order.run_dir / SCRIPT_FILE
     try:
         script.write_text(own_script(order))
@@ -55,6 +43,7 @@ def submit_own(order: JobOrder) -> str:
         printed = _execute(command, script)
     except OSError as error:
         raise NotSubmittedError(str(error)) from error
+    assert command.accepted is not None, "PSI/J does not submit to it"
     accepted = command.accepted.findall(printed)
     if not accepted:
         name = " ".join(command.words)
@@ -62,7 +51,7 @@ def submit_own(order: JobOrder) -> str:
     return str(accepted[-1])
 
 
-def _execute(command: _SubmitCommand, script: Path) -> str:
+def _execute(command: SubmitCommand, script: Path) -> str:
     """What the submit command prints. Raises OSError when it cannot be executed, SubmissionRefusedError."""
     name = " ".join(command.words)
     words = [*command.words] if command.by_input else [*command.words, str(script)]

@@ -17,17 +17,9 @@ from typing import IO, TYPE_CHECKING, Any
 
 from workflow.errors import RunError
 from workflow.installation import install_command
-from workflow.submit.job_order import (
-    KEEP_SHELLS,
-    KEEP_SHELLS_TEXT,
-    PASS_ON,
-    WORK_DIR,
-    JobOrder,
-    pbs_chunk,
-    pbs_directives,
-    slurm_directives,
-    slurm_partition,
-)
+from workflow.schedulers.scheduler import PSIJ_DIR, JobOrder
+from workflow.schedulers.schedulers import scheduler_named
+from workflow.submit.job_order import KEEP_SHELLS, KEEP_SHELLS_TEXT, PASS_ON
 from workflow.submit.submission_errors import NotSubmittedError, SubmissionRefusedError
 
 if TYPE_CHECKING:
@@ -56,7 +48,7 @@ def submit_order(order: JobOrder) -> str:
     does not prove that it has not accepted the job.
     """
     psij = require_psij()
-    folder = order.run_dir / WORK_DIR
+    folder = order.run_dir / PSIJ_DIR
     try:
         folder.mkdir(exist_ok=True)
         (folder / KEEP_SHELLS).write_text(KEEP_SHELLS_TEXT)
@@ -79,13 +71,13 @@ def render_order(order: JobOrder) -> str:
         executor = _executor(order, Path(place))
         script = io.StringIO()
         executor.generate_submit_script(job, executor._create_script_context(job), script)
-    text = script.getvalue().replace(place, str(order.run_dir / WORK_DIR))
+    text = script.getvalue().replace(place, str(order.run_dir / PSIJ_DIR))
     return text.replace(job.id, "JOB_ID")
 
 
 def exit_code_file(order: JobOrder) -> Path:
     """Where the job's script writes its exit code, with `{job}` for the id of the job."""
-    return order.run_dir / WORK_DIR / order.allocation.scheduler / "{job}.ec"
+    return order.run_dir / PSIJ_DIR / order.allocation.scheduler / "{job}.ec"
 
 
 def to_psij_job(order: JobOrder) -> psij.Job:
@@ -93,7 +85,7 @@ def to_psij_job(order: JobOrder) -> psij.Job:
     import psij
 
     allocation = order.allocation
-    queue = slurm_partition(allocation) if allocation.scheduler == "slurm" else allocation.queue
+    queue = scheduler_named(allocation.scheduler).queue(allocation)
     attributes = psij.JobAttributes(
         duration=timedelta(seconds=round(allocation.walltime_s)), queue_name=queue, account=allocation.account,
         reservation_id=allocation.reservation,
@@ -135,10 +127,9 @@ def complete_script(text: str, order: JobOrder) -> str:
 
     Raises RunError for a script that is not as expected: of another version of PSI/J.
     """
-    is_slurm = order.allocation.scheduler == "slurm"
-    mark, options = ("#SBATCH", slurm_directives(order)) if is_slurm else ("#PBS", pbs_directives(order))
-    own = [f"{mark} {option}" for option in options]
-    keep = order.run_dir / WORK_DIR / KEEP_SHELLS
+    scheduler = scheduler_named(order.allocation.scheduler)
+    own = [f"{scheduler.mark} {option}" for option in scheduler.directives(order)]
+    keep = order.run_dir / PSIJ_DIR / KEEP_SHELLS
     before = [
         *order.prelude, f"cd {order.run_dir}", "trap : USR1", 'export WF_BASH_ENV="${BASH_ENV:-}"',
         f"export BASH_ENV={keep}", "asked=", "trap 'asked=1' TERM", "set -m",
@@ -149,15 +140,9 @@ def complete_script(text: str, order: JobOrder) -> str:
     )
     # The job's own exit code is that of the supervisor: the accounting keeps it.
     text = _replaced(text, r'^echo "\$\?" > (.*)$', lambda found: f'echo "$code" > {found[1]}\nexit "$code"')
-    if is_slurm:
-        # There slurmstepd says why a job was ended, and nowhere else while it ends.
-        errors = order.run_dir / WORK_DIR / "slurm" / "%j.err"
-        text = _replaced(text, r"^#SBATCH -e /dev/null$", lambda _: f"#SBATCH -e {errors}")
-    if not is_slurm:
-        text = _replaced(text, r"^#PBS -l select=.*$", lambda _: f"#PBS {pbs_chunk(order)}")
-        text = _replaced(text, r"^#PBS -V\n(?=(?s:.*)^#PBS -V$)", lambda _: "")  # it is there twice
-        if any(line.startswith("-l place=") for line in order.allocation.directives):
-            text = _replaced(text, r"^#PBS -l place=scatter:(shared|exclhost)$", lambda _: "")
+    assert scheduler.psij_edits is not None, "PSI/J does not submit to it"
+    for pattern, new in scheduler.psij_edits(order):
+        text = _replaced(text, pattern, lambda _, new=new: new)  # type: ignore[misc]
     return re.sub(r"\n{3,}", "\n\n", text)
 
 

@@ -15,18 +15,17 @@ from workflow.plan.plan_model import Plan
 from workflow.run.detached import supervisor_command
 from workflow.run.job_record import JobRecord, write_job
 from workflow.run.processes.process_reaper import write_verdict
+from workflow.schedulers.job_questions import find_job
+from workflow.schedulers.scheduler import JobOrder
+from workflow.schedulers.schedulers import scheduler_named
 from workflow.site.detection import is_here, ways_text
-from workflow.site.jobs.job_questions import find_job
 from workflow.site.site_model import Site
-from workflow.submit.job_order import JobOrder, check_path, job_name, make_order
+from workflow.submit.job_order import check_path, job_name, make_order
 from workflow.submit.job_tracker import ABSENT_LOOKS
 from workflow.submit.own_jobs import own_script, submit_own
 from workflow.submit.submission_errors import NotSubmittedError, SubmissionRefusedError
 
 _log = logging.getLogger(__name__)
-# PSI/J submits to these; to the others wf itself (own_jobs.py).
-_BY_PSIJ = ("slurm", "pbs")
-_SUBMIT_COMMANDS = {"slurm": "sbatch", "pbs": "qsub", "lsf": "bsub", "flux": "flux"}
 # When to look for a job whose submission has failed: a scheduler that was busy answers after a while.
 _LOOKS_S = (0.0, 2.0, 5.0, 10.0, 20.0, 30.0)
 
@@ -56,7 +55,7 @@ def submit_job(order: JobOrder) -> JobRecord:
     scheduler, run_dir = order.allocation.scheduler, order.run_dir
     record = JobRecord(scheduler, order.name, submitted=time.time(), wf_version=__version__)
     submit = submit_own
-    if scheduler in _BY_PSIJ:
+    if scheduler_named(scheduler).psij_edits is not None:
         from workflow.submit.psij_jobs import exit_code_file, submit_order
 
         submit, record = submit_order, dataclasses.replace(record, exit_code_file=str(exit_code_file(order)))
@@ -80,12 +79,14 @@ def check_submission(plan: Plan, site: Site, run_dir: Path) -> None:
     check_path(run_dir)
     if plan.allocation is None:
         return
-    if (scheduler := plan.allocation.scheduler) in _BY_PSIJ:
+    name = plan.allocation.scheduler
+    scheduler = scheduler_named(name)
+    if scheduler.psij_edits is not None:
         from workflow.submit.psij_jobs import require_psij
 
         require_psij()
-    if shutil.which(command := _SUBMIT_COMMANDS[scheduler]) is None:
-        text = f"{command} is not on PATH: no job can be submitted to {scheduler} from this machine"
+    if shutil.which(command := scheduler.submit.words[0]) is None:
+        text = f"{command} is not on PATH: no job can be submitted to {name} from this machine"
         raise RunError(text, "log in to a node that has it; the script, on any machine: `wf plan --job-script`")
 
 
@@ -103,7 +104,7 @@ def job_script(plan: Plan, site: Site) -> str:
     assert plan.allocation is not None, "the site has a scheduler"
     run_dir = Path("/RUN_DIR")
     order = make_order(plan, site, run_dir, f"{plan.pipeline}-RUN", supervisor_command(run_dir))
-    if plan.allocation.scheduler not in _BY_PSIJ:
+    if scheduler_named(plan.allocation.scheduler).psij_edits is None:
         return own_script(order)
     from workflow.submit.psij_jobs import render_order
 

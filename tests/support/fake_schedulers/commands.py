@@ -33,7 +33,8 @@ class FakeScheduler:
 
     def answer(self, command: str, *answers: str | dict[str, Any]) -> None:
         """What a command says from now on: its standard output, or `{stdout, stderr, code, run}`. `run`: it executes
-        the script that it gets, as a job with that id, in the background. `flux batch` is a command of its own here."""
+        the script that it gets, as a job with that id, in the background;
+        `env`: with these variables. `flux batch` is a command of its own here."""
         whole = [{"stdout": each} if isinstance(each, str) else each for each in answers]
         (self.folder / f"{command}.json").write_text(json.dumps(whole))
         (self.folder / f"{command}.count").unlink(missing_ok=True)

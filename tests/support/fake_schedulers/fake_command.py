@@ -26,7 +26,7 @@ def next_answer(folder: Path, command: str, arguments: list[str]) -> dict[str, A
     return answers[min(number, len(answers) - 1)]
 
 
-def start_job(job: str, script: str, folder: Path) -> None:
+def start_job(job: str, script: str, folder: Path, variables: dict[str, str] | None) -> None:
     """Execute a script as a job: in a session of its own, which the scheduler does not wait for."""
     nodes, here = folder / "nodes", os.uname().nodename
     nodes.write_text(f"{here}\n")
@@ -36,7 +36,7 @@ def start_job(job: str, script: str, folder: Path) -> None:
         "bsub": {"LSB_JOBID": job, "LSB_MCPU_HOSTS": f"{here} 4"},
         "flux": {"FLUX_URI": "local:///fake"},
     }
-    env = {**os.environ, **own[sys.argv[2]]}
+    env = {**os.environ, **(own[sys.argv[2]] if variables is None else variables)}
     with (folder / "job.out").open("ab") as out:
         subprocess.Popen(["/bin/bash", script], env=env, start_new_session=True, stdout=out, stderr=out)
 
@@ -55,7 +55,7 @@ def main(folder: Path, command: str, arguments: list[str]) -> int:
         print(f"{command}: the test gives no answer", file=sys.stderr)
         return 1
     if "run" in answer:
-        start_job(answer["run"], arguments[-1] if arguments else script_of_stdin(folder), folder)
+        start_job(answer["run"], arguments[-1] if arguments else script_of_stdin(folder), folder, answer.get("env"))
     sys.stdout.write(answer.get("stdout", ""))
     sys.stderr.write(answer.get("stderr", ""))
     return int(answer.get("code", 0))

@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 import sys
 import time
+from pathlib import Path
 
 from workflow import stage
+from workflow.engines import engine_of_data
 
 # Of a large variable the beginning is enough.
 MOST_BYTES = 64_000_000
@@ -18,7 +20,7 @@ MOST_BYTES = 64_000_000
 
 def write(file: str, variable: str, steps: int) -> dict[str, object]:
     """Write the variable, as the last step of the file has it."""
-    with stage.open_reader(path=file, engine="BP5") as source:
+    with stage.open_reader(path=file, engine=engine_of_data(Path(file))) as source:
         for step in source:
             values = step.read(variable)
     values = values[: max(1, MOST_BYTES // max(1, values[:1].nbytes))]

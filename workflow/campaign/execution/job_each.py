@@ -31,8 +31,8 @@ from workflow.run.job_record import JobRecord, read_job
 from workflow.run.lease import LeaseWatch, has_lease
 from workflow.run.run_brief import read_brief
 from workflow.run.run_directory import create_run_dir, read_filled_plan
-from workflow.site.allocation.scheduler_query import QueryError
-from workflow.site.jobs.job_questions import cancel_job
+from workflow.schedulers.job_questions import cancel_job
+from workflow.schedulers.scheduler_query import QueryError
 from workflow.site.site_model import Site
 from workflow.submit.job_watch import JobWatch, write_job_verdict
 from workflow.submit.submission import submit_run

@@ -27,28 +27,25 @@ from workflow.formatting import duration, plural
 from workflow.launch.allocation import Allocation
 from workflow.plan.plan_model import AllocationPlan
 from workflow.provenance.provenance_model import Circumstances, HostCircumstances
+from workflow.run.detached import OUTPUT_FILE
 from workflow.run.job_record import JobRecord
 from workflow.run.lease import Lease
 from workflow.run.observe.sst_log import last_lines
-from workflow.site.allocation.scheduler_query import QueryError
-from workflow.site.jobs.job_questions import cancel_job
+from workflow.schedulers.job_questions import cancel_job
+from workflow.schedulers.scheduler import JobOrder
+from workflow.schedulers.scheduler_query import QueryError
+from workflow.schedulers.schedulers import scheduler_named
 from workflow.site.site_model import Site
-from workflow.submit.job_order import JobOrder, job_name
+from workflow.submit.job_order import job_name
 from workflow.submit.job_watch import JobWatch, ask_about
 from workflow.submit.submission import submit_job
 
-OUTPUT_FILE = "supervisor.log"  # that of a job, as JobOrder names it
 WORKERS_FILE = "workers.sh"
 # From the start of a pilot's first process until its workers answer: Python and Parsl from a slow file system.
 CONNECT_S = 180.0
 _END_S = 5.0
 _SHOWN_LINES = 3
-# squeue(1), JOB REASON CODES: what does not pass when other jobs end.
-_MAY_NEVER_START = (
-    "are DOWN", "ReqNodeNotAvail", "PartitionNodeLimit", "PartitionTimeLimit", "PartitionDown", "PartitionInactive",
-    "BadConstraints", "AccountNotAllowed", "QOSMaxNodePerJobLimit",
-)  # fmt: skip
-_NEVER = ": it may never start. See `sinfo`; to ask for less press Ctrl-C, then change `nodes` or `time` of `jobs:`"
+_NEVER = ": it may never start. See `{}`; to ask for less press Ctrl-C, then change `nodes` or `time` of `jobs:`"
 
 
 class PilotStart(Protocol):
@@ -130,6 +127,7 @@ class PilotJob:
         order = JobOrder(
             self._allocation, job_name(self._name, secrets.token_hex(3)), self._folder, tuple(command),
             tuple(site.modules), site.cores_per_node * site.threads_per_core, site.gpus_per_node,
+            output=self._folder / OUTPUT_FILE,
         )  # fmt: skip
         self._job = submit_job(order)
         self._watch = JobWatch(self._folder, self._job)
@@ -148,8 +146,12 @@ class PilotJob:
         tracker = self._watch.tracker if self._watch is not None else None
         if tracker is None or not tracker.has_answer or (tracker.word is not None and tracker.word.phase != "pending"):
             return ""
-        never = tracker.word is not None and any(words in tracker.word.reason for words in _MAY_NEVER_START)
-        return tracker.text + (_NEVER if never else "")
+        scheduler, reason = (
+            scheduler_named(tracker.job.scheduler),
+            tracker.word.reason if tracker.word is not None else "",
+        )
+        never = any(words in reason for words in scheduler.never_starts)
+        return tracker.text + (_NEVER.format(scheduler.command) if never else "")
 
     def end_text(self) -> str:
         """By the exit code that the job left, or by the scheduler."""
@@ -162,7 +164,7 @@ class PilotJob:
         if self._watch is None:
             return ""
         answer = ask_about(self._watch.tracker.job)
-        if answer.word is not None and answer.word.is_ending:
+        if answer.word is not None and scheduler_named(self._watch.tracker.job.scheduler).is_ending(answer.word):
             return f"{self._watch.tracker.job.text} ended: {answer.word.text}"
         return f"the scheduler does not know {self._watch.tracker.job.text} any more" if answer.is_absent else ""
 

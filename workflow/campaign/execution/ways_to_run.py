@@ -111,16 +111,16 @@ def _by_pilots(
     from workflow.campaign.execution.parsl_workers import require_parsl
     from workflow.campaign.execution.pilots import PilotJob, Pilots
     from workflow.campaign.execution.side_by_side import SideBySide, execute_side_by_side
-    from workflow.site.jobs.nodes_up import nodes_up
-    from workflow.submit.job_order import slurm_partition
+    from workflow.schedulers.job_questions import nodes_up
+    from workflow.schedulers.schedulers import scheduler_named
     from workflow.submit.submission import check_submission
 
     require_parsl()
     check_submission(planned.ready[0].plan, site, place.directory)
     jobs, asked = planned.spec.jobs, pilot_allocation(planned, site)
     assert asked is not None, "the site has a scheduler"
-    partition = slurm_partition(asked) if asked.scheduler == "slurm" else None
-    allocation, text = fit_to_nodes_up(planned, asked, nodes_up(asked.scheduler, partition))
+    up = nodes_up(asked.scheduler, scheduler_named(asked.scheduler).queue(asked))
+    allocation, text = fit_to_nodes_up(planned, asked, up)
     if text:
         say(text)
     share = planned.spec.side_by_side == "cores" and allocation.exclusive

@@ -17,7 +17,7 @@ from workflow.launch.host_names import is_same_host
 from workflow.plan.plan_model import Plan
 from workflow.provenance.collect import host_circumstances, to_provenance
 from workflow.provenance.provenance_model import Circumstances, HostCircumstances
-from workflow.site.allocation.discover import discover_allocation
+from workflow.site.discover import discover_allocation
 from workflow.site.site_model import Site
 from workflow.spec.load import Loaded
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from workflow.campaign.campaign_directory import ScheduledTrial
+from workflow.engines import traits_of
 from workflow.report_figures import to_figure_name
 
 UNLIKE = "a file and a stream"
-_STREAMS = ("SST", "SSC")
 # Of a file, how fast steps are written, into memory perhaps; of a stream, how fast they are written and taken.
 _RATES = ("throughput", "transfer_rate")
 
@@ -17,4 +17,4 @@ def is_like(metric: str, trial: ScheduledTrial, reference: ScheduledTrial) -> bo
     if figure is None or figure.section != "streams" or figure.field not in _RATES:
         return True
     engines = [each.engines[figure.name] for each in (trial, reference) if figure.name in each.engines]
-    return len({engine in _STREAMS for engine in engines}) < 2
+    return len({traits_of(engine).in_memory for engine in engines}) < 2

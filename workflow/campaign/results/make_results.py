@@ -338,7 +338,7 @@ def _notes(
     marked = sum(sum(result.outliers) for result in results)
     if marked:
         notes.append(
-            f"{plural(marked, 'value')} far from the others of the same trial: marked, and counted all the same"
+            f"{plural(marked, 'value')} far from the others of the same trial: marked, but included in all figures"
         )
     for metric in spec.metrics:
         notes += _undefined_notes(metric, [each for each in results if each.metric == metric])

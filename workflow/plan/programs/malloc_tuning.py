@@ -19,8 +19,6 @@ from workflow.site.machine import ALLOCATOR_VARIABLES, SET_HERE, TUNABLES_GLIBC,
 from workflow.site.site_model import Site
 from workflow.spec.origins import Origins
 
-# The engines whose speed was seen to hang on it (tests/bench/bench_transports.py).
-_ENGINES = ("SST", "SSC", "BP5", "BP4")
 # Of a node's memory, all ranks of all stages together keep at most this share by default; a rank never more than MOST.
 _SHARE, _MOST, _LEAST = 4, 8 * 2**30, 64 * 2**20
 # Until glibc 2.35 malloc ignores a larger threshold for mapping blocks: HEAP_MAX_SIZE/2 (malloc/malloc.c).
@@ -69,7 +67,8 @@ def decide_memory(
         return MallocPolicy(None, f"left alone: env.{own[0]} is yours")
     if wanted.huge_pages and not _has_huge_pages(site):
         notes.problems.add(f"{key}.huge_pages", _lack(site), "remove it")
-    streams = [end.stream for end in ends if end.engine in _ENGINES]
+    # ADIOS2 takes a buffer for each step: its speed was seen to hang on this (tests/bench/bench_transports.py).
+    streams = [end.stream for end in ends if end.traits.library == "adios2"]
     of_site = site.memory_policy if streams else []
     huge = wanted.huge_pages if wanted.huge_pages is not None else "huge_pages" in of_site
     keep = wanted.keep_freed if wanted.keep_freed is not None else "keep_freed" in of_site

@@ -16,7 +16,7 @@ from workflow.plan.plan_model import GroupPlan, LaunchPlan, Placement
 from workflow.plan.problems import Problems
 from workflow.plan.streams.transports import BUILD
 from workflow.plan.topology.declared_stages import DeclaredStage
-from workflow.plan.topology.port_matching import SSC, JoinedStream
+from workflow.plan.topology.port_matching import JoinedStream
 from workflow.site.site_model import Site
 
 
@@ -37,7 +37,7 @@ def launch_groups(
     joined: Mapping[str, JoinedStream], declared: Mapping[str, DeclaredStage], site: Site, problems: Problems
 ) -> list[MpmdGroup]:
     """The stages that must share a launch line. Notes streams whose ends cannot."""
-    streams = {name: stream for name, stream in joined.items() if stream.engine.engine == SSC}
+    streams = {name: stream for name, stream in joined.items() if stream.engine.traits.shares_launch}
     ends: dict[str, list[str]] = {}
     for name, stream in streams.items():
         if _check(name, stream, declared, site, problems) and stream.writer is not None and stream.readers:

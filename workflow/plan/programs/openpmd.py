@@ -17,12 +17,11 @@ from workflow.plan.plan_model import EndPlan
 from workflow.plan.plan_notes import Notes
 from workflow.plan.problems import Problems
 from workflow.plan.topology.declared_stages import DeclaredStage
-from workflow.plan.topology.port_matching import HANDED_OVER, JoinedStream
+from workflow.plan.topology.port_matching import JoinedStream
 from workflow.plan.topology.ports import KEY_OF_SIDE, StagePort
 from workflow.spec.models.config_dialect import OPENPMD
 from workflow.spec.suggest import did_you_mean, listing
 
-ENGINES = ("SST", "BP5", "BP4")
 # WarpX calls its series so, in the directory that it is given.
 WARPX_SERIES = "openpmd"
 MEBIBYTE = 1 << 20
@@ -48,13 +47,13 @@ _BETTER = {
 
 def series_name(end: EndPlan) -> str:
     """What an openPMD program opens: it strips `.sst` where ADIOS2 adds it."""
-    return f"{end.path}.sst" if end.engine == "SST" else end.path
+    return end.path + end.traits.contact_suffix
 
 
 def name_by_writer(stream: JoinedStream) -> str:
     """The name that the writer of a stream gives it inside of a directory; empty for most writers."""
     by_warpx = stream.writer is not None and stream.writer.dialect == "warpx"
-    return WARPX_SERIES if by_warpx and stream.engine.engine in ENGINES else ""
+    return WARPX_SERIES if by_warpx and stream.engine.traits.by_openpmd else ""
 
 
 def configuration(end: EndPlan) -> dict[str, object]:
@@ -103,7 +102,7 @@ def warpx_lines(end: EndPlan) -> str:
     values = {
         "format": "openpmd",
         "file_prefix": str(path.parent),
-        "openpmd_backend": "sst" if end.engine == "SST" else path.suffix[1:],
+        "openpmd_backend": PurePosixPath(series_name(end)).suffix[1:],
         "openpmd_encoding": "v",
         "adios2_engine.type": end.engine.lower(),
         **{f"adios2_engine.parameters.{key}": value for key, value in end.parameters.items()},
@@ -130,10 +129,8 @@ def picongpu_arguments(ends: Iterable[EndPlan]) -> list[str]:
     words: list[str] = []
     for end in ends:
         if end.dialect == "picongpu":
-            stream = end.engine == "SST"
-            path = PurePosixPath(end.path)
-            words += ["--openPMD.file", end.path if stream else str(path.with_suffix(""))]
-            words += ["--openPMD.ext", "sst" if stream else path.suffix[1:]]
+            path = PurePosixPath(series_name(end))
+            words += ["--openPMD.file", str(path.with_suffix("")), "--openPMD.ext", path.suffix[1:]]
             # Without it every step would go to a file of its own.
             words += ["--openPMD.infix", "NULL", "--openPMD.json", f"@{end.config}"]
     return words
@@ -144,9 +141,9 @@ def check_ends(
 ) -> None:
     """Notes what an openPMD program cannot be configured with, and what it cannot read. `ends`: (stage, its end)."""
     for port, (stage, end) in zip(stream.ports, ends, strict=True):
-        if end.dialect not in OPENPMD or end.engine == HANDED_OVER:
+        if end.dialect not in OPENPMD or not end.traits.has_steps:
             continue
-        if end.engine not in ENGINES:
+        if not end.traits.by_openpmd:
             notes.problems.add(
                 f"streams.{stream.name}.via",
                 f"openPMD programs ({stage}) do not write or read {end.engine} through ADIOS2",

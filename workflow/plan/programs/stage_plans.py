@@ -154,7 +154,7 @@ def _environment(
 ) -> dict[str, str]:
     """The site's variables, then what wf needs, then the user's own."""
     name = stage.name
-    found = site_environment(name, stage.spec.ranks, any(end.engine == "SST" for end in ends), site, notes)
+    found = site_environment(name, stage.spec.ranks, any(end.traits.over_network for end in ends), site, notes)
     found["PYTHONUNBUFFERED"] = "1"
     if placement.threads_per_rank:
         found["OMP_NUM_THREADS"] = str(placement.threads_per_rank)
@@ -163,7 +163,7 @@ def _environment(
     elif stage.component is not None and "OMP_NUM_THREADS" not in found:
         found["OMP_NUM_THREADS"] = str(max(1, placement.cores_per_rank))
         notes.why(f"stages.{name}.env.OMP_NUM_THREADS", f"cores_per_rank is {placement.cores_per_rank}")
-    if any(end.engine == "SST" for end in ends):
+    if any(end.traits.counted_by == "log" for end in ends):
         # workflow.stage reports the steps; those of other programs are read from SST's log, at level 3 one by one.
         found["SstVerbose"] = "2" if stage.spec.uses_stage else "3"
         notes.why(f"stages.{name}.env.SstVerbose", "SST's log is the evidence for transport and steps")

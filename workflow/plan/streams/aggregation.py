@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from workflow.engines import traits_of
 from workflow.formatting import plural
 from workflow.plan.placement.nodes import node_count
 from workflow.plan.plan_model import Placement
@@ -76,12 +77,13 @@ def count_subfiles(engine: str, parameters: Mapping[str, str], ranks: int, per_n
     >>> count_subfiles("BP5", {"NumAggregators": "3"}, ranks=8, per_node=4)  # as many on each node
     2
     """
-    if engine not in ("BP5", "BP4"):
+    levels = traits_of(engine).aggregators
+    if levels == "none":
         return None
     full, rest = divmod(ranks, per_node)
     nodes = full + (rest > 0)
     wanted, files = int(parameters.get("NumAggregators", "0")), int(parameters.get("NumSubFiles", "0"))
-    if engine == "BP4":
+    if levels == "one level":
         return min(wanted or nodes, ranks)
     wanted = min(wanted or files, ranks)
     files = min(files, wanted)

@@ -24,8 +24,6 @@ from workflow.spec.models.stage_policies import Compressor
 from workflow.spec.origins import Origins
 from workflow.spec.suggest import did_you_mean, listing
 
-# SST hands compressed blocks over whole; HDF5 and files that wf only hands over have no operators of ADIOS2.
-COMPRESSING_ENGINES = ("BP5", "BP4", "SST")
 _SHUFFLES = {"none": "BLOSC_NOSHUFFLE", "shuffle": "BLOSC_SHUFFLE", "bitshuffle": "BLOSC_BITSHUFFLE"}
 
 
@@ -43,7 +41,7 @@ def decide_operators(
     if not wanted or (stage.spec.output.async_ == "pipe" and stream.into_pipe):
         return {}  # the pipe, which writes the file, compresses
     key, engine = f"stages.{stage.name}.output.compression", stream.engine.engine
-    if engine not in COMPRESSING_ENGINES:
+    if not stream.engine.traits.compresses:
         notes.why(key, f"no effect on stream {stream.name}: {engine} has no operators")
         notes.advise(f"{key} has no effect on stream {stream.name}: {engine} has no operators of ADIOS2")
         return {}
@@ -179,7 +177,7 @@ def _advise(stage: DeclaredStage, stream: JoinedStream, found: Mapping[str, Oper
             f"stream {stream.name}: what compression does to its values is not checked, {stage.name} does not use "
             "workflow.stage"
         )
-    if found and stream.engine.engine == "SST":
+    if found and stream.engine.traits.in_memory:  # it is handed over whole
         notes.advise(
             f"stream {stream.name}: a reader of part of a compressed block gets and decompresses the whole of it"
         )

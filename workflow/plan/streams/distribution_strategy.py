@@ -12,12 +12,10 @@ from workflow.distribution.strategies import ALL, HYPERSLAB, Ranks, choose
 from workflow.plan.plan_model import Placement, RanksPlan, SharePlan
 from workflow.plan.plan_notes import Notes
 from workflow.plan.topology.declared_stages import DeclaredStage
-from workflow.plan.topology.port_matching import HANDED_OVER, JoinedStream
+from workflow.plan.topology.port_matching import JoinedStream
 from workflow.plan.topology.ports import StagePort
 from workflow.site.site_model import Site
 from workflow.spec.origins import Origins
-
-NO_BLOCKS = "HDF5"  # its files do not record which rank wrote what
 
 
 def decide_share(
@@ -31,11 +29,11 @@ def decide_share(
 ) -> SharePlan | None:
     """The share of one reading end; None where there is nothing to share."""
     name, stream, engine = joined.name, joined.spec, joined.engine
-    if not port.shares or engine.engine == HANDED_OVER or joined.writer is None:
+    if not port.shares or not engine.traits.has_steps or joined.writer is None:
         return None
     writers, readers = (_ranks_of(stages[stage], placements) for stage in (joined.writer.stage, port.stage))
-    if engine.engine == NO_BLOCKS and stream.strategy not in (HYPERSLAB, ALL):
-        strategy, why = HYPERSLAB, f"{NO_BLOCKS} files do not record which rank wrote which part: equal slabs"
+    if not engine.traits.records_blocks and stream.strategy not in (HYPERSLAB, ALL):
+        strategy, why = HYPERSLAB, f"{engine.engine} files do not record which rank wrote which part: equal slabs"
     elif stream.strategy != "auto":
         strategy, why = stream.strategy, f"asked for ({origins.of(f'streams.{name}.strategy')})"
     else:
@@ -63,8 +61,8 @@ def check_strategy(joined: JoinedStream, stages: Mapping[str, DeclaredStage], no
     if stream.strategy == "auto":
         return
     ignoring = [port for port in joined.readers if not port.shares]
-    without_blocks = engine.engine == NO_BLOCKS and stream.strategy in (HYPERSLAB, ALL)
-    if engine.engine in (NO_BLOCKS, HANDED_OVER) and not without_blocks:
+    without_blocks = engine.traits.has_steps and stream.strategy in (HYPERSLAB, ALL)
+    if not engine.traits.records_blocks and not without_blocks:
         notes.not_used(key, stream.via, "it is not recorded which rank wrote what")
     elif ignoring and len(ignoring) == len(joined.readers):
         whys = [_why_ignored(stages[port.stage], port) for port in ignoring]

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
+from workflow.engines import EngineTraits
 from workflow.formats.sides import Side
 from workflow.formats.step_files import is_numbered
 from workflow.formatting import plural
@@ -31,7 +32,7 @@ from workflow.plan.streams.queue import check_bound, check_queue, queue_of, queu
 from workflow.plan.streams.stream_estimates import StreamEstimates
 from workflow.plan.streams.transports import TransportChoice
 from workflow.plan.topology.declared_stages import DeclaredStage
-from workflow.plan.topology.port_matching import HANDED_OVER, SSC, JoinedStream
+from workflow.plan.topology.port_matching import JoinedStream
 from workflow.plan.topology.ports import StagePort
 from workflow.plan.topology.variable_contracts import Contract
 from workflow.site.site_model import Site
@@ -125,7 +126,7 @@ def _to_end(
     share: SharePlan | None,
     deadlines: Deadlines,
 ) -> EndPlan:
-    contract, handed_over = decided.contract, stream.engine.engine == HANDED_OVER
+    contract, handed_over = decided.contract, not stream.engine.traits.has_steps
     has_config = port.config is not None and not handed_over
     relied = {} if contract is None else contract.writer if port.side == "write" else contract.readers[port.stage]
     return EndPlan(
@@ -165,22 +166,22 @@ def to_stream_plan(stream: JoinedStream, decided: StreamDecisions, estimates: St
         queue_memory=estimates.queue_memory,
         subfiles=estimates.subfiles,
         path=path,
-        on_disk=_on_disk(engine, path),
+        on_disk=_on_disk(stream.engine.traits, path),
         keep=stream.spec.keep,
     )
 
 
-def _on_disk(engine: str, path: str) -> list[str]:
+def _on_disk(engine: EngineTraits, path: str) -> list[str]:
     """The file or directory that the stream leaves or uses."""
-    if engine == SSC:
+    if engine.in_memory and not engine.contact_suffix:
         return []
     if is_numbered(path):
         return [str(PurePosixPath(path).parent)]
-    return [f"{path}.sst" if engine == "SST" else path]
+    return [path + engine.contact_suffix]
 
 
 def _writer(stream: JoinedStream, origins: Origins) -> EngineSettings:
-    if stream.engine.engine != "SST":
+    if not stream.engine.traits.queued:
         return {}
     readers = ", ".join(port.stage for port in stream.readers)
     count = len(stream.readers)
@@ -255,7 +256,7 @@ def _is_misspelled(parameter: str, engine: Engine) -> bool:
 
 def _check_handed_over(stream: JoinedStream, stages: Mapping[str, DeclaredStage], problems: Problems) -> None:
     """A file that wf only hands over has no steps, and components read and write nothing but steps."""
-    if stream.engine.engine != HANDED_OVER:
+    if stream.engine.traits.has_steps:
         return
     components = [port.stage for port in stream.ports if stages[port.stage].component is not None]
     if components:

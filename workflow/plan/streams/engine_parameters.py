@@ -30,11 +30,11 @@ class ParameterError(ValueError):
 def known_name(engine: Engine, name: str) -> str:
     """The engine's own spelling of `name`. Raises ParameterError when there is none.
 
-    BP engines lower-case names before they look, so any case is accepted there; others compare exactly.
+    Engines that lower-case names before they look take any case; others compare exactly.
     """
     if name in engine.parameters:
         return name
-    if engine.engine.upper().startswith("BP"):
+    if engine.traits.any_case:
         for known in engine.parameters:
             if known.lower() == name.lower():
                 return known

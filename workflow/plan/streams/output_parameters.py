@@ -76,6 +76,6 @@ def _async(stage: str, stream: JoinedStream, wanted: str, coupling: Coupling, no
 def _note_no_effect(key: str, stream: JoinedStream, notes: Notes) -> None:
     """Advice, not a mistake: the policy may stay in the file for runs with `--via bp5`."""
     engine = stream.engine
-    why = "hands steps from memory to memory" if engine.kind == "stream" else "has no such setting"
+    why = "hands steps from memory to memory" if engine.traits.in_memory else "has no such setting"
     notes.why(key, f"no effect on stream {stream.name}: {engine.engine} {why}")
     notes.advise(f"{key} has no effect on stream {stream.name}: {engine.engine} {why}; it has with `--via bp5`")

@@ -12,24 +12,23 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from workflow.engines import EngineTraits, traits_of
 from workflow.formatting import plural
 from workflow.plan.plan_model import Placement
 from workflow.plan.plan_notes import Notes
 from workflow.plan.problems import Problems
 from workflow.plan.streams.engine_parameters import EngineSettings, ParameterError
 from workflow.plan.topology.declared_stages import DeclaredStage
-from workflow.plan.topology.port_matching import SSC, JoinedStream
+from workflow.plan.topology.port_matching import JoinedStream
 from workflow.plan.topology.variable_contracts import Contract
 from workflow.site.site_model import Site
 from workflow.spec.models.pipeline import Queue, TypeAndShape
 from workflow.spec.origins import Origins
 
-# What an SSC writer may be ahead of its reader.
+# What the writer of a synchronous stream may be ahead of its reader.
 ONE_STEP = Queue(limit=1, when_full="block")
 # More of a node's memory than this leaves too little for the programs themselves.
 MUCH = 0.5
-# Bytes of one rank's step from which on SSC cannot move it.
-SSC_MOST = 2**31
 _WHEN_FULL = {
     "block": "the writer waits when the queue is full: no step is lost",
     "discard": "the newest step is dropped when the queue is full",
@@ -55,30 +54,30 @@ class QueueMemory(NamedTuple):
     nodes: list[tuple[int, int]]
     size: StepSize
     steps: int
-    engine: str = "SST"
+    engine: EngineTraits
 
 
 def queue_of(stream: JoinedStream) -> Queue | None:
     """The queue of a stream; None for files, which hold all steps."""
-    if stream.engine.engine == SSC:
+    if stream.engine.traits.synchronous:
         return ONE_STEP
-    return stream.spec.queue if stream.engine.kind == "stream" else None
+    return stream.spec.queue if stream.engine.traits.queued else None
 
 
 def check_queue(stream: JoinedStream, notes: Notes) -> None:
     """Notes a `queue:` that was written for an engine without a queue of its own."""
-    name, spec, engine = stream.name, stream.spec, stream.engine
+    name, spec, engine = stream.name, stream.spec, stream.engine.traits
     key = f"streams.{name}.queue"
-    if (engine.kind == "stream" and engine.engine != SSC) or "queue" not in spec.model_fields_set:
+    if engine.queued or "queue" not in spec.model_fields_set:
         return
-    holds = "SSC has none and holds one step" if engine.engine == SSC else "a file holds all steps"
+    holds = f"{engine.name} has none and holds one step" if engine.synchronous else "a file holds all steps"
     if spec.queue.when_full == "discard":
         holds += ", and none is dropped"
     notes.not_used(key, spec.via, holds)
 
 
 def queue_parameters(stream: JoinedStream, origins: Origins) -> EngineSettings:
-    """The bound of an SST writer's queue as engine parameters."""
+    """The bound of a writer's queue as engine parameters."""
     queue = stream.spec.queue
     written = "queue" in stream.spec.model_fields_set
     source = origins.of(f"streams.{stream.name}.queue.limit") if written else "default"
@@ -97,7 +96,7 @@ def check_bound(engine: str, parameters: Mapping[str, str]) -> None:
 
     Sources: sst/cp/cp_writer.c L2152-2163 (Discard has no test for an unlimited queue) and runs of 2.12.1.
     """
-    if engine != "SST":
+    if not traits_of(engine).queued:
         return
     limit, reserve = int(parameters.get("QueueLimit", "0")), int(parameters.get("ReserveQueueLimit", "0"))
     discard = parameters.get("QueueFullPolicy", "Block").lower() == "discard"
@@ -139,8 +138,8 @@ def step_size(joined: JoinedStream, contract: Contract | None, stages: Mapping[s
 
 def queue_memory(joined: JoinedStream, size: StepSize | None, ranks: int, placement: Placement) -> QueueMemory | None:
     """What the queue of a writer of so many ranks may hold; None where there is no queue, or the size is not known."""
-    queue, engine = queue_of(joined), joined.engine.engine
-    if size is None or queue is None or engine not in ("SST", SSC):
+    queue, engine = queue_of(joined), joined.engine.traits
+    if size is None or queue is None:
         return None
     steps = queue.limit + 1
     all_ranks = steps * size.bytes
@@ -149,15 +148,16 @@ def queue_memory(joined: JoinedStream, size: StepSize | None, ranks: int, placem
     return QueueMemory(key, joined.name, all_ranks, on_node, list(placement.nodes), size, steps, engine)
 
 
-def check_ssc_step(queue: QueueMemory, ranks: int, problems: Problems) -> None:
-    """Refuses a step of SSC of which some rank of `ranks` has more than MPI moves at once."""
-    if queue.engine != SSC or queue.size.bytes < ranks * SSC_MOST:
+def check_rank_limit(queue: QueueMemory, ranks: int, problems: Problems) -> None:
+    """Refuses a step of which some rank of `ranks` has more than its engine moves at once."""
+    limit = queue.engine.rank_limit
+    if limit is None or queue.size.bytes < ranks * limit:
         return
     problems.add(
         queue.key,
         f"{'' if queue.size.whole else 'at least '}{_said(queue.size.bytes)} a step ({queue.size.source}) from "
-        f"{plural(ranks, 'rank')}: by SSC a rank's part of a step must be less than {_said(SSC_MOST)}",
-        f"`via: sst`, or at least {queue.size.bytes // SSC_MOST + 1} writing ranks, or smaller steps",
+        f"{plural(ranks, 'rank')}: by {queue.engine.name} a rank's part of a step must be less than {_said(limit)}",
+        f"`via: sst`, or at least {queue.size.bytes // limit + 1} writing ranks, or smaller steps",
     )
 
 
@@ -171,7 +171,7 @@ def check_memory(queues: Mapping[str, QueueMemory], site: Site, notes: Notes) ->
         if total > room:
             _refuse(biggest, here, total, site, notes.problems)
         elif total > MUCH * room:
-            less = "`queue: {limit: 1}` takes less" if biggest.engine != SSC else "smaller steps take less"
+            less = "`queue: {limit: 1}` takes less" if biggest.engine.queued else "smaller steps take less"
             notes.advise(
                 f"queues of {_names(here)} may take {_said(total)} of the {_said(room)} that a node of site "
                 f"{site.site} has: {less}"
@@ -185,7 +185,7 @@ def explain_memory(queue: QueueMemory) -> str:
     least = "" if queue.size.whole else "at least "
     on_node = f", {_said(queue.on_node)} on a node" if queue.on_node != queue.bytes else ""
     product = f"{queue.steps} steps × {_said(queue.size.bytes)} ({queue.size.source}) = {_said(queue.bytes)}"
-    finished = "the step that is read" if queue.engine == SSC else "the queue"
+    finished = "the step that is read" if queue.engine.synchronous else "the queue"
     return f"{least}{product}{on_node}: {finished} and the step that is being filled"
 
 
@@ -194,7 +194,7 @@ def _refuse(biggest: QueueMemory, here: list[QueueMemory], total: int, site: Sit
     others = total - biggest.on_node
     each = math.ceil(biggest.on_node / biggest.steps)
     fits = (room - others) // each - 1
-    ways = [f"`queue: {{limit: {fits}}}`"] if fits >= 1 and biggest.engine != SSC else []
+    ways = [f"`queue: {{limit: {fits}}}`"] if fits >= 1 and biggest.engine.queued else []
     ways += ["more nodes for its writer (`place: {nodes: N}`)"] if site.nodes > 1 else []
     ways += ["smaller steps", "`via: bp5`, which keeps steps on disk"]
     together = f" with {_names([one for one in here if one is not biggest])}" if len(here) > 1 else ""

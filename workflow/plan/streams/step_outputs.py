@@ -14,12 +14,10 @@ from workflow.plan.plan_notes import Notes
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.port_matching import JoinedStream
 
-ENGINES = ("BP5", "BP4")
-
 
 def name_in_directory(stream: JoinedStream, stages: Mapping[str, DeclaredStage]) -> str:
     """The name of the files of a stream that has one per step; empty for other streams."""
-    return NUMBERED_NAME if _asked(stream, stages) and stream.engine.engine in ENGINES else ""
+    return NUMBERED_NAME if _asked(stream, stages) and stream.engine.traits.counted_by == "index" else ""
 
 
 def check_step_outputs(
@@ -30,9 +28,10 @@ def check_step_outputs(
         return
     writer, engine = stages[stream.writer.stage], stream.engine
     key = f"stages.{writer.name}.output.files"
-    if engine.engine not in ENGINES:
+    # What is read must tell that a file is whole: only those with an index do.
+    if engine.traits.counted_by != "index":
         if not stream.into_pipe:
-            why = "hands steps from memory to memory" if engine.kind == "stream" else "has no steps in files of its own"
+            why = "hands steps from memory to memory" if engine.traits.in_memory else "has no steps in files of its own"
             notes.why(key, f"no effect on stream {stream.name}: {engine.engine} {why}")
             notes.advise(f"{key} has no effect on stream {stream.name}: {engine.engine} {why}; it has with `--via bp5`")
         return

@@ -57,7 +57,7 @@ def choose_transport(
 ) -> TransportChoice | None:
     """The transport of one stream; None where there is nothing to choose. Notes a transport that cannot be had."""
     name, interface = stream.name, stream.spec.interface
-    if stream.engine.engine != "SST":
+    if not stream.engine.traits.over_network:
         _note_elsewhere(stream, notes)
         return None
     _check_interface(stream, site, notes.problems)
@@ -246,7 +246,7 @@ def _note_elsewhere(joined: JoinedStream, notes: Notes) -> None:
         key = f"streams.{name}.{word}"
         if word not in stream.model_fields_set:
             continue
-        kind = "a file" if engine.kind == "file" else engine.engine
+        kind = engine.engine if engine.traits.in_memory else "a file"
         notes.not_used(key, stream.via, f"{kind} has no {word}")
 
 

@@ -13,15 +13,23 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
+from workflow.engines import DEFAULT_VIA
 from workflow.plan.topology.complete_pipeline import CompletePipeline, ImplicitStage
 from workflow.spec.component_parameters import parameters_model
-from workflow.spec.implicit_names import RELAY, SST, pipe_name, piped_streams, relay_name, relayed_taps
+from workflow.spec.implicit_names import RELAY, pipe_name, piped_streams, relay_name, relayed_taps
 from workflow.spec.models.engine import Engine
 from workflow.spec.models.pipeline import OutputPolicy, Queue, StagePlace, StageSpec, StreamSpec, Tap
 from workflow.spec.origins import WrittenKey
 
 if TYPE_CHECKING:
     from workflow.spec.load import Loaded
+from collections.abc import Mapping
+from dataclasses import replace
+
+from workflow.plan.plan_notes import Notes
+from workflow.plan.topology.declared_stages import DeclaredStage
+from workflow.plan.topology.port_matching import JoinedStream
+from workflow.spec.origins import Origins
 
 
 @dataclass
@@ -77,8 +85,8 @@ def _add_pipe(name: str, stream: StreamSpec, writer: str, loaded: Loaded, growin
     growing.stages[pipe] = StageSpec(component=RELAY, ranks=wanted.ranks, place=_no_core(wanted.place), output=policy)
     growing.parameters[pipe] = _relay_parameters(loaded, [])
     start = _with_port(stream.from_, name, loaded)
-    growing.streams[pipe] = StreamSpec(from_=start, to=pipe, via=SST, **_given(stream, "step_size"))
-    growing.engines[pipe] = loaded.presets[SST]
+    growing.streams[pipe] = StreamSpec(from_=start, to=pipe, via=DEFAULT_VIA, **_given(stream, "step_size"))
+    growing.engines[pipe] = loaded.presets[DEFAULT_VIA]
     growing.implicit[pipe] = ImplicitStage("pipe", name, asked)
     growing.keys |= {
         f"stages.{pipe}": WrittenKey(asked, below=False),
@@ -125,9 +133,9 @@ def _add_stream_of_tap(tap: str, wanted: Tap, name: str, loaded: Loaded, growing
     stream, engine, asked = loaded.spec.streams[name], loaded.engines[name], f"streams.{name}.tap.{tap}"
     # By SST too where the tapped stream is a file, which the relay reads, or goes by SSC, whose writer waits for its
     # readers.
-    alike = () if engine.kind == "file" or engine.engine == "SSC" else ("via", "transport", "interface", "step_size")
+    alike = ("via", "transport", "interface", "step_size") if engine.traits.queued else ()
     # Nothing of a file need be lost: only the relay waits for the tap.
-    when_full = "block" if engine.kind == "file" else "discard"
+    when_full = "discard" if engine.traits.in_memory else "block"
     # With room for one step, the one that the tap is at, SST drops all that come meanwhile: the next is a new one.
     queue = (
         Queue(when_full="discard", limit=1)
@@ -135,7 +143,7 @@ def _add_stream_of_tap(tap: str, wanted: Tap, name: str, loaded: Loaded, growing
         else Queue(**{"when_full": when_full, **_given(wanted.queue, "when_full", "limit")})
     )
     growing.streams[tap] = StreamSpec(from_=relay_name(name), to=tap, queue=queue, **_given(stream, *alike))
-    growing.engines[tap] = loaded.engines[name] if "via" in alike else loaded.presets[SST]
+    growing.engines[tap] = loaded.engines[name] if "via" in alike else loaded.presets[DEFAULT_VIA]
     by_latest = WrittenKey(f"{asked}.latest", below=False)
     growing.keys |= {
         f"streams.{tap}": WrittenKey(asked, below=False),
@@ -166,3 +174,57 @@ def _with_port(end: str, stream: str, loaded: Loaded) -> str:
         return end
     ports = loaded.components[stage.component].writes if stage.component is not None else stage.writes
     return f"{end}.{stream}" if stream in ports else end
+
+
+def pass_on(joined: Mapping[str, JoinedStream], pipeline: CompletePipeline) -> dict[str, JoinedStream]:
+    """The streams with what follows from the stages that wf added.
+
+    A stream from a pipe or a relay has the variables of the stream that its writer reads, so that both ends of a
+    contract are compared as if nothing stood between them.
+    """
+    found = {
+        name: replace(stream, into_pipe=name in pipeline.implicit_streams, every=_every(name, pipeline))
+        for name, stream in joined.items()
+    }
+    for name, insertion in pipeline.implicit_stages.items():  # in the order in which the data pass through them
+        if insertion.role == "tap":
+            continue
+        read = next((each for each in found.values() if name in (port.stage for port in each.readers)), None)
+        for stream in list(found.values()):
+            if read is not None and read.writer is not None and stream.writer and stream.writer.stage == name:
+                passed = replace(stream.writer, variables=read.writer.variables)
+                found[stream.name] = replace(stream, writer=passed)
+    return found
+
+
+def _every(stream: str, pipeline: CompletePipeline) -> int:
+    """How many steps of the tapped stream one step of this one stands for: a tap's `every`; else 1."""
+    streams = pipeline.spec.streams
+    relay = pipeline.implicit_stages.get(streams[stream].from_)
+    if relay is None or relay.role != "relay":
+        return 1
+    return streams[relay.stream].tap[stream].every
+
+
+def explain_implicit_stages(
+    stages: Mapping[str, DeclaredStage], implicit: Mapping[str, ImplicitStage], origins: Origins, notes: Notes
+) -> None:
+    """Why each added stage is there: with `wf plan`, and `wf plan --explain stages.NAME`."""
+    for name, insertion in implicit.items():
+        stream, where = insertion.stream, origins.of(insertion.asked)
+        said = {
+            "pipe": f"takes the steps of {stream} by SST and writes its file, so that the writer need not",
+            "relay": f"takes every step of {stream} at once, and offers it to taps, which may be slow",
+            "tap": f"a tap of stream {stream}",
+        }[insertion.role]
+        notes.why(f"stages.{name}", f"{said}: {insertion.asked} ({where})")
+    for name, stage in stages.items():
+        if stage.spec.output.async_ != "pipe":
+            continue
+        pipes = [each for each, found in implicit.items() if found.asked == f"stages.{name}.output.async"]
+        nodes, ranks = stage.spec.place.nodes or 1, stage.spec.output.pipe.ranks
+        if pipes and nodes > ranks:
+            notes.advise(
+                f"stage {name} runs on {nodes} nodes, and {' and '.join(pipes)} takes all its data through {ranks} of "
+                f"them: with an ADIOS2 built with MPI, `stages.{name}.output.pipe.ranks: {nodes}` has one rank on each"
+            )

@@ -13,9 +13,6 @@ from workflow.spec.models.engine import Engine
 from workflow.spec.models.pipeline import StreamSpec
 from workflow.spec.suggest import did_you_mean, listing
 
-HANDED_OVER = "file"  # the engine of a file that wf only hands over
-SSC = "SSC"
-
 
 @dataclass(frozen=True)
 class JoinedStream:
@@ -64,7 +61,7 @@ def join_streams(
     for name, stream in streams.items():
         writer: StagePort | None = None
         readers: list[StagePort] = []
-        handed_over = engines[name].engine == HANDED_OVER
+        handed_over = not engines[name].traits.has_steps
         for key, end, side in end_keys(name, stream):
             stage, _, wanted = end.partition(".")
             port = _find(name, wanted, ports[stage].on(side))

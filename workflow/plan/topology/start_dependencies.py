@@ -81,7 +81,7 @@ def check_cycles(
     fine = {
         stream.name
         for stream in joined.values()
-        if stream.engine.engine == "SST" and all(stages[port.stage].spec.uses_stage for port in stream.ports)
+        if stream.engine.traits.queued and all(stages[port.stage].spec.uses_stage for port in stream.ports)
     }
     cycle = _waiting_cycle(links, fine)
     if not cycle:
@@ -100,7 +100,7 @@ def check_cycles(
             f"cycle {arrows}: each of these stages would start after another of them",
             "remove one of these streams",
         )
-    elif files := [links[a][b] for a, b in pairwise(cycle) if joined[links[a][b]].engine.kind == "file"]:
+    elif files := [links[a][b] for a, b in pairwise(cycle) if not joined[links[a][b]].engine.traits.in_memory]:
         problems.add(
             f"streams.{files[0]}",
             f"cycle {arrows}: a live file can be opened when its first step is written, and each of these stages "

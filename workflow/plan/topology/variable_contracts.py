@@ -13,7 +13,7 @@ from workflow.physical_units import same_unit
 from workflow.plan.plan_notes import Notes
 from workflow.plan.problems import Problems
 from workflow.plan.topology.declared_stages import DeclaredStage
-from workflow.plan.topology.port_matching import HANDED_OVER, JoinedStream
+from workflow.plan.topology.port_matching import JoinedStream
 from workflow.plan.topology.ports import StagePort
 from workflow.spec.models.component import PortVariable
 from workflow.spec.models.pipeline import StreamSpec, TypeAndShape, Variable
@@ -42,7 +42,7 @@ class Contract:
 
 def stream_contract(stream: JoinedStream, notes: Notes) -> Contract | None:
     """What the ends of a stream may rely on; None where an end is missing or the stream is not an ADIOS2 stream."""
-    if stream.writer is None or stream.engine.engine == HANDED_OVER:
+    if stream.writer is None or not stream.engine.traits.has_steps:
         return None
     contract = check_contract(stream.name, stream.spec.variables, stream.writer, stream.readers, notes.problems)
     for name, why in contract.unsure.items():

@@ -58,11 +58,13 @@ def _changes(ends: list[list[QueueLevel]], held: list[int]) -> Iterator[Change]:
 
 
 def _held(plan: StreamPlan, records: Records) -> list[int]:
-    """How many of its steps each end still works on, the writer's first.
+    """How many of its steps each end still holds, the writer's first.
 
-    SST's log has the steps of a reader when they begin: the last one is still in the queue.
+    An engine's log has the steps of a reader when they begin: the last one is still in the queue.
     """
-    by_log = [plan.engine == "SST" and not records.metrics[name].of(plan.name, "read") for name in plan.readers]
+    by_log = [
+        plan.traits.counted_by == "log" and not records.metrics[name].of(plan.name, "read") for name in plan.readers
+    ]
     return [0, *(int(is_held) for is_held in by_log)]
 
 

@@ -14,6 +14,8 @@ from workflow.formats.metrics_lines import check_metrics_version, end_of, read_p
 from workflow.formats.sides import EndOfStream, Side
 from workflow.formats.versions import OtherVersionError
 
+_LATEST_S = 1e11
+
 
 @dataclass(slots=True)
 class StepRecord:
@@ -174,8 +176,8 @@ def _add_rest(metrics: StageMetrics, total: dict[str, Any]) -> None:
 
 
 def _number(value: Any) -> float:
-    """A time or duration. Raises ValueError for what is none."""
+    """A time or duration in seconds. Raises ValueError for what is none: a time after the year 5138 is damage."""
     number = float(value)
-    if not math.isfinite(number):
+    if not abs(number) < _LATEST_S:
         raise ValueError(f"{number} is no time")
     return number

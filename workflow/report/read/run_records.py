@@ -11,9 +11,9 @@ from workflow.plan.plan_model import Plan
 from workflow.report.read.expectations_file import read_expectations
 from workflow.report.read.metrics_file import StageMetrics, read_metrics
 from workflow.report.read.own_figures import read_own_figures
-from workflow.report.read.partial_files import PartialFile, find_partial_files
 from workflow.run.events import Event, StageCpu, StageExited, StageStarted, StreamProgress, Tick
 from workflow.run.events_file import read_events
+from workflow.run.observe.bp_index import read_index
 from workflow.run.run_directory import read_filled_plan
 from workflow.run.state import EndKey, RunState, initial_state
 from workflow.run.state_reducer import fold
@@ -87,6 +87,7 @@ def read_records(run_dir: Path, state: RunState | None = None) -> Records:
 def _forecast(run_dir: Path, plan: Plan) -> Forecast | None:
     if not (run_dir / "forecast.json").exists():
         return None
+
     from workflow.report.read.forecast_file import read_forecast
 
     return read_forecast(run_dir, plan)
@@ -117,3 +118,29 @@ def _events(run_dir: Path) -> list[Event]:
         return list(read_events(run_dir))
     except RunError:
         return []  # written, and not started yet
+
+
+# As the component `archive` calls a file until its stream has ended.
+SUFFIX = ".partial"
+
+
+@dataclass(frozen=True)
+class PartialFile:
+    """`path` is what is there; `wanted` the file that it was to become. `steps`: those that can be read, None where
+    that is not known."""
+
+    wanted: Path
+    path: Path
+    steps: int | None
+
+
+def find_partial_files(plan: Plan) -> list[PartialFile]:
+    """Those of all stages; `plan` has its run directory filled in."""
+    found = []
+    for stage in plan.stages:
+        for value in stage.parameters.values() if stage.component is not None else ():
+            path = Path(f"{value}{SUFFIX}")
+            if isinstance(value, str) and path.is_absolute() and path.exists():
+                index = read_index(path / "md.idx") if path.is_dir() else None
+                found.append(PartialFile(Path(value), path, None if index is None else index.steps))
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -9,12 +10,47 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from workflow.errors import RunError
-from workflow.report.read.interruption_messages import Interruption
+from workflow.launch.launchers import LAUNCHERS
 from workflow.report.read.run_status import is_over
 from workflow.run.lease import LeaseWatch
 from workflow.run.observe.sst_log import is_chatter
 from workflow.run.run_names import is_run
 from workflow.spec.suggest import did_you_mean, listing, shortened
+
+_NOTICES = [launcher.interrupt_notice for launcher in LAUNCHERS.values() if launcher.interrupt_notice is not None]
+_BEGIN = re.compile(r"(?:rank \d+ of \d+: )?Traceback \(most recent call last\):$")
+_END = re.compile(r"KeyboardInterrupt\b")
+
+
+class Interruption:
+    """Finds these lines among the others. Feed it every line of one file, in order."""
+
+    def __init__(self) -> None:
+        self._held: list[str] = []
+
+    def shown(self, line: str) -> list[str]:
+        """The lines that are to be shown now: none, this one, or also those that were held until it was clear.
+
+        A traceback is held until its last line says which exception it was.
+        """
+        if self._held:
+            if line.startswith((" ", "\t")):
+                self._held.append(line)
+                return []
+            held, self._held = self._held, []
+            if _END.match(line):
+                return []
+            return [*held, *self.shown(line)]
+        if _BEGIN.match(line):
+            self._held = [line]
+            return []
+        return [] if any(notice.match(line) for notice in _NOTICES) else [line]
+
+    def rest(self) -> list[str]:
+        """What is still held, when no line follows."""
+        held, self._held = self._held, []
+        return held
+
 
 FILES = ("stdout.log", "stderr.log")
 POLL_S = 0.25

@@ -1,4 +1,4 @@
-"""The tables of `wf plan`, and their columns. Pure."""
+"""What `wf plan` shows: its verdict, its tables and their columns. Pure."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
+from workflow.errors import Problem
 from workflow.formats.step_files import is_numbered
 from workflow.formatting import NOTHING, plural, size
 from workflow.launch.launchers import launch_line
 from workflow.plan.launch_requests import Received, group_request, node_names, stage_request
+from workflow.plan.node_groups import NodeGroup, node_groups
 from workflow.plan.plan_model import RUN_DIR, EndPlan, OperatorPlan, ParameterPlan, Plan, StagePlan, StreamPlan
 from workflow.report.show.expectation_table import planned_expectation_table
 from workflow.report.show.node_map import has_node_map
@@ -119,12 +121,50 @@ NODES_COLUMNS: list[Column[NodesRow]] = [
 ]
 
 
-def plan_tables(plan: Plan) -> list[Table]:
-    """All tables of `wf plan`, in order; one without rows is not shown. A node map replaces that of the cores."""
-    return [
-        plan_parameter_table(plan), plan_stage_table(plan), added_table(plan), plan_stream_table(plan), end_table(plan),
-        transport_table(plan), planned_expectation_table(plan), *([] if has_node_map(plan) else [nodes_table(plan)]),
-    ]  # fmt: skip
+def verdict_text(plan: Plan, missing: Sequence[Problem]) -> str:
+    """`shock fits: 2 of 2 cores; streams by SST tcp; nothing missing`.
+
+    Args:
+        missing: what this machine lacks for the stages, and notes on what cannot be known here.
+    """
+    engines = list(dict.fromkeys(engine_text(stream) for stream in plan.streams))
+    streams = f"streams by {' and '.join(engines)}" if engines else "no streams"
+    lacks = sum(problem.level != "note" for problem in missing)
+    if any(problem.level == "error" for problem in missing):
+        return f"{plan.pipeline} cannot start here: {plural(lacks, 'thing')} missing; {_used_cores(plan)}; {streams}"
+    state = f"{plural(lacks, 'thing')} may be missing" if lacks else "nothing missing"
+    state = "programs not checked here" if missing and not lacks else state
+    return f"{plan.pipeline} fits: {_used_cores(plan)}; {streams}; {state}"
+
+
+def _used_cores(plan: Plan) -> str:
+    """`2 of 2 cores`; of several nodes those of the node on which most are used."""
+    usable = plan.node.cores - len(plan.node.reserved)
+    used = max(len(_cores_of(group)) for group in node_groups(plan))
+    if any(stage.placement.cores_per_rank and not stage.placement.cores for stage in plan.stages):
+        cores = f"{plural(usable, 'core')} shared by more ranks"
+    else:
+        cores = f"{used} of {plural(usable, 'core')}"
+    return f"{plural(plan.nodes, 'node')}, at most {cores} on each" if plan.nodes > 1 else cores
+
+
+def _cores_of(group: NodeGroup) -> set[int]:
+    return {core for stage in group.stages for rank in stage.cores for core in rank}
+
+
+def plan_tables(plan: Plan, whole: bool) -> list[Table]:
+    """The tables of `wf plan`, in order; one without rows is not shown. `whole`: those of `--wide`, too.
+
+    A node map replaces the table of the cores.
+    """
+    tables = [plan_parameter_table(plan)] if whole else []
+    tables += [plan_stage_table(plan), added_table(plan), plan_stream_table(plan)]
+    if whole:
+        tables += [end_table(plan), transport_table(plan)]
+    tables.append(planned_expectation_table(plan))
+    if whole and not has_node_map(plan):
+        tables.append(nodes_table(plan))
+    return tables
 
 
 def plan_parameter_table(plan: Plan) -> Table:

@@ -48,7 +48,7 @@ def show_report(report: Report, console: Console | PlainOutput | None = None) ->
     say(console, f"  {run.directory}, started {moment(run.started)}" + (f" on {run.host}" if run.host else ""))
     say(console, f"  {summary(report)}")
     if report.params:
-        say(console, f"  params: {parameters_line(report.params)}")
+        say(console, f"  params: {parameters_line(report.params)}", wrap=True)
     _show_fault(report, console)
     left_out = draw_table(console, stage_table(report, "terminal"))
     if meaning := explain_columns(left_out):
@@ -99,28 +99,59 @@ def _show_fault(report: Report, console: Console | PlainOutput) -> None:
         say(console, line, style)
 
 
-def show_plan(plan: Plan, console: Console | PlainOutput | None = None) -> None:
-    """Everything that was decided, for people; `wf plan --json` has all of it."""
+def show_plan(
+    plan: Plan, console: Console | PlainOutput | None = None, missing: Sequence[Problem] = (), whole: bool = False
+) -> None:
+    """The verdict, then what was decided, for people; `wf plan --json` has all of it.
+
+    Args:
+        missing: what this machine lacks for the plan.
+        whole: also how each end is configured, the environment, and the launch lines.
+    """
     from workflow.report.show.node_map import has_node_map, job_text, node_map
-    from workflow.report.show.plan_tables import environment_settings, launch_lines, plan_tables, setting_lines
+    from workflow.report.show.plan_tables import parameters_line, plan_tables, verdict_text
 
     console = console or make_output()
     stages, streams = plural(len(plan.stages), "stage"), plural(len(plan.streams), "stream")
-    say(console, f"{plan.pipeline}: {stages}, {streams}, site {plan.site}", "bold")
-    for table in plan_tables(plan):
+    say(console, verdict_text(plan, missing), "bold", wrap=True)
+    say(console, f"  {stages}, {streams}, site {plan.site}")
+    if plan.params and not whole:
+        say(console, f"  params: {parameters_line(plan.params)}", wrap=True)
+    for table in plan_tables(plan, whole):
         draw_table(console, table)
-    if settings := environment_settings(plan):
-        say(console, "\nenvironment", "bold")
-    for each in settings:
-        for line in setting_lines(each, getattr(console, "width", UNLIMITED)):
-            say(console, f"  {line}")
-        say_prose(console, each.reason, indent=4)
+    if whole:
+        _show_environment(plan, console)
     if has_node_map(plan):
         say(console, "\nnode map", "bold")
         for line in node_map(plan):
             say(console, line)
     if plan.allocation is not None:
         say(console, job_text(plan.allocation))
+    if whole:
+        _show_launch_lines(plan, console)
+    else:
+        say(
+            console,
+            "\n`--wide` also shows engine parameters, transports, environment and launch lines",
+            "dim",
+            wrap=True,
+        )
+
+
+def _show_environment(plan: Plan, console: Console | PlainOutput) -> None:
+    from workflow.report.show.plan_tables import environment_settings, setting_lines
+
+    if settings := environment_settings(plan):
+        say(console, "\nenvironment", "bold")
+    for each in settings:
+        for line in setting_lines(each, getattr(console, "width", UNLIMITED)):
+            say(console, f"  {line}")
+        say_prose(console, each.reason, indent=4)
+
+
+def _show_launch_lines(plan: Plan, console: Console | PlainOutput) -> None:
+    from workflow.report.show.plan_tables import launch_lines
+
     say(console, "\nlaunch lines", "bold")
     for names, argv in launch_lines(plan):
         say(console, f"  {names}: {shlex.join(argv)}")

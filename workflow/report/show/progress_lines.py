@@ -56,8 +56,8 @@ def stream_line(state: RunState, stream: str) -> str:
 
 
 def news(before: RunState | None, now: RunState) -> list[tuple[float, str]]:
-    """What has happened since that state, each with its own time (Unix s), in order: stages that started, ended or
-    failed, and a stop.
+    """What has happened since that state, each with its own time (Unix s), in order: stages that started, opened
+    their streams, ended or failed, and a stop.
 
     Reasons are printed once, at the end, when they are certain.
     """
@@ -69,6 +69,8 @@ def news(before: RunState | None, now: RunState) -> list[tuple[float, str]]:
         if stage.started is not None and (old is None or old.started is None):
             ranks = plural(now.plan.stage(name).ranks, "rank")
             lines.append((stage.started, f"{name}: started, {ranks}, process {stage.pid}"))
+        if stage.opened is not None and (old is None or old.opened is None) and now.plan.stage(name).ends:
+            lines.append((stage.opened, f"{name}: its streams are open"))
         if stage.is_over and not (old and old.is_over):
             lines.append((now.t if stage.exited is None else stage.exited, f"{name}: {stage.status}"))
     said = before.warnings if before else ()

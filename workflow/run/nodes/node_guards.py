@@ -29,7 +29,7 @@ from workflow.run.nodes.node_watch import NodeWatch
 from workflow.run.observe.sst_log import last_lines
 from workflow.run.processes.inherited_environment import inherited_environment
 from workflow.run.processes.process_reaper import end_members
-from workflow.site.jobs.job_questions import JOB_COMMANDS
+from workflow.schedulers.schedulers import scheduler_named
 
 LOG = "guards.log"
 _PIPE_BYTES = 1 << 20
@@ -173,7 +173,7 @@ def _own_job(run_dir: Path, allocation: Allocation) -> list[str]:
     record = read_job(run_dir)
     if record is None or record.scheduler != allocation.source or record.job not in ("", allocation.job):
         return []
-    return [f"{record.scheduler} job {allocation.job}", *JOB_COMMANDS[record.scheduler].cancel(allocation.job)]
+    return [f"{record.scheduler} job {allocation.job}", *scheduler_named(record.scheduler).cancel(allocation.job)]
 
 
 def _pipe(process: subprocess.Popen[bytes]) -> IO[bytes]:

@@ -23,7 +23,7 @@ _SOURCE_SUFFIXES = {".py", ".jl", ".m"}
 
 @dataclass
 class MissedStreams:
-    """The SST streams that a stage is to write, until each is open or a file was found in its place."""
+    """The streams in memory that a stage is to write, until each is open or a file was found in its place."""
 
     plan: StagePlan
     _done: set[str] = field(default_factory=set)
@@ -48,7 +48,7 @@ class MissedStreams:
             yield StreamTrouble(now, end.stream, self.plan.name, "other", text + _declared_text(self.plan, end))
 
     def _unopened(self) -> list[EndPlan]:
-        ends = [end for end in self.plan.ends if end.engine == "SST" and end.side == "write"]
+        ends = [end for end in self.plan.ends if end.traits.in_memory and end.side == "write"]
         return [end for end in ends if end.stream not in self._done]
 
 

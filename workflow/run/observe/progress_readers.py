@@ -9,7 +9,7 @@ from pathlib import Path
 
 from workflow.formats.json_lines import Tail
 from workflow.formats.metrics_lines import METRICS_FILE
-from workflow.formats.sides import EndOfStream
+from workflow.formats.sides import EndOfStream, Side
 from workflow.launch.launchers import LAUNCHERS
 from workflow.plan.plan_model import EndPlan, StagePlan
 from workflow.run.events import (
@@ -71,20 +71,21 @@ class Follower:
     def __post_init__(self) -> None:
         # First, so that of what a program reports itself nothing is taken from elsewhere.
         self._polls.append(self._metrics.poll)
-        if self.plan.observed == "evidence" and any(end.engine == "SST" for end in self.plan.ends):
+        by_evidence = self.plan.observed == "evidence"
+        if by_evidence and (_logged(self.plan, "write") or _logged(self.plan, "read")):
             self._polls.append(SstFollower(self.plan, Tail(self.folder / "stderr.log"), self._metrics.reported).poll)
             self._polls.append(self._missed.poll)
-        elif any(end.engine == "SST" and end.side == "write" for end in self.plan.ends):
+        elif _logged(self.plan, "write"):
             self._polls.append(PlaneFollower(self.plan, Tail(self.folder / "stderr.log")).poll)
-        if any(end.engine == "SST" for end in self.plan.ends):
+        if any(end.traits.over_network for end in self.plan.ends):
             self._polls.append(self._faults.poll)
         if self._words.patterns:
             self._polls.append(self._words.poll)
         for end in self.plan.ends:
-            counted = visibility(self.plan, end)[1]
-            if end.side == "write" and end.engine == "SST" and not (counted and self.plan.observed == "evidence"):
+            live, counted = visibility(self.plan, end)
+            if end.side == "write" and end.traits.contact_suffix and not (counted and by_evidence):
                 self._polls.append(ContactFollower(self.plan.name, end).poll)
-            elif end.engine in ("BP5", "BP4") and visibility(self.plan, end)[0] and self.plan.observed == "evidence":
+            elif end.traits.counted_by == "index" and live and by_evidence:
                 self._polls.append(IndexFollower(self.plan.name, end).poll)
 
     def poll(self, now: float) -> list[Event]:
@@ -122,7 +123,7 @@ class Follower:
     def _is_handed_over(self, end: EndPlan) -> bool:
         """A file of which nothing is seen but that it is there in the end."""
         reported = (end.stream, end.side) in self._metrics.reported
-        return not reported and end.side == "write" and not visibility(self.plan, end)[1] and end.engine != "SST"
+        return not reported and end.side == "write" and not visibility(self.plan, end)[1] and not end.traits.in_memory
 
     def _noted(self, events: list[Event]) -> list[Event]:
         for event in events:
@@ -172,8 +173,8 @@ class PlaneFollower:
     _known: set[str] = field(default_factory=set)
 
     def poll(self, now: float) -> Iterator[Event]:
-        """An event per stream that it writes by SST."""
-        written = {end.stream for end in self.plan.ends if end.engine == "SST" and end.side == "write"}
+        """An event per stream that it writes and logs."""
+        written = {end.stream for end in _logged(self.plan, "write")}
         if self._known >= written:
             return
         for fact in self.log.feed(self.tail.read()):
@@ -194,18 +195,27 @@ def size_on_disk(path: Path) -> int:
 
 def end_of_fact(fact: Fact, plan: StagePlan) -> EndPlan | None:
     """The end that a line of the log is about: the only one, or the one of that path."""
-    ends = [end for end in plan.ends if end.engine == "SST" and end.side == fact.side]
+    ends = _logged(plan, fact.side)
     if len(ends) == 1:
         return ends[0]
-    path = fact.name.removesuffix(".sst")
-    whole = [end for end in ends if end.path.removesuffix(".sst") == path]
-    same = [end for end in ends if is_same_name(path, end)]
+    whole = [end for end in ends if _stream_path(fact.name, end) == _stream_path(end.path, end)]
+    same = [end for end in ends if is_same_name(fact.name, end)]
     return next(iter(whole + same), None)
+
+
+def _logged(plan: StagePlan, side: Side) -> list[EndPlan]:
+    """The ends on one side of which the stage's log tells."""
+    return [end for end in plan.ends if end.traits.counted_by == "log" and end.side == side]
 
 
 def is_same_name(name: str, end: EndPlan) -> bool:
     """Whether a program that opens this name, from whichever folder, opens this stream."""
-    return Path(name).name.removesuffix(".sst") == Path(end.path).name.removesuffix(".sst")
+    return Path(_stream_path(name, end)).name == Path(_stream_path(end.path, end)).name
+
+
+def _stream_path(name: str, end: EndPlan) -> str:
+    """What ADIOS2 opens, from the name of the stream or of its contact file."""
+    return name.removesuffix(end.traits.contact_suffix)
 
 
 def to_event(fact: Fact, stream: str, stage: str, now: float) -> Event:
@@ -227,7 +237,7 @@ def to_event(fact: Fact, stream: str, stage: str, now: float) -> Event:
 
 @dataclass
 class ContactFollower:
-    """The contact file of an SST stream: once the file exists, its writer waits for readers."""
+    """The contact file of a stream: once the file exists, its writer waits for readers."""
 
     stage: str
     end: EndPlan
@@ -235,7 +245,7 @@ class ContactFollower:
 
     def poll(self, now: float) -> Iterator[Event]:
         """One event, once."""
-        if not self._seen and Path(f"{self.end.path}.sst").exists():
+        if not self._seen and Path(self.end.path + self.end.traits.contact_suffix).exists():
             self._seen = True
             yield StreamOffered(now, self.end.stream, self.stage)
 

@@ -47,9 +47,9 @@ class StrangerWatch:
 
     def __init__(self, plan: Plan) -> None:
         self._one_node = plan.nodes == 1
-        self.streams: dict[str, list[str]] = {}  # writer → its streams of SST
+        self.streams: dict[str, list[str]] = {}  # writer → its streams over the network
         for stream in plan.streams:
-            if stream.engine == "SST":
+            if stream.traits.over_network:
                 self.streams.setdefault(stream.writer, []).append(stream.name)
         self._turns = deque(self.streams)
         self._due = -math.inf

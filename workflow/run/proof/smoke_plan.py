@@ -60,7 +60,7 @@ def plan_smoke(
 
 
 def _why_not(stream: StreamPlan, stages: Sequence[StagePlan]) -> str:
-    if stream.engine != "SST":
+    if not stream.traits.in_memory:
         return f"{stream.engine} moves its data through files"
     if any(stage.launch.group is not None for stage in stages):
         return "its ends share a launch line"

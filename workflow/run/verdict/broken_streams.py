@@ -77,7 +77,7 @@ def _owed(state: RunState, writer: EndState) -> list[EndState]:
 
 
 def _is_transient(state: RunState, end: EndState) -> bool:
-    return state.plan.stream(end.stream).engine in ("SST", "SSC")
+    return state.plan.stream(end.stream).traits.in_memory
 
 
 def _is_fed(state: RunState, writer: EndState, reader: EndState) -> bool:
@@ -90,11 +90,11 @@ def _is_fed(state: RunState, writer: EndState, reader: EndState) -> bool:
 
 
 def _takes_all(state: RunState, writer: EndState, reader: EndState) -> bool:
-    """Whether SST gives each step to this reader: other modes leave steps out."""
+    """Whether the queue gives each step to this reader: other modes leave steps out."""
     given = {**_parameters(state, writer), **_parameters(state, reader)}
     mode = given.get("StepDistributionMode", "AllToAll").lower()
     newest = given.get("AlwaysProvideLatestTimestep", "false").lower()
-    return state.plan.stream(reader.stream).engine == "SST" and mode == "alltoall" and newest in ("false", "off", "no")
+    return state.plan.stream(reader.stream).traits.queued and mode == "alltoall" and newest in ("false", "off", "no")
 
 
 def _parameters(state: RunState, end: EndState) -> dict[str, str]:

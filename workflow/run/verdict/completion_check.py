@@ -50,7 +50,7 @@ def _problem(state: RunState, end: EndState) -> str | None:
         return f"left no {state.plan.stream(end.stream).path}" if missing else ""
     if end.closed is None:
         if end.live and end.opened is None:
-            log = not end.reported and state.plan.stream(end.stream).engine == "SST"
+            log = not end.reported and state.plan.stream(end.stream).traits.counted_by == "log"
             evidence = f": {end.trouble_text}" if end.trouble_text else ""
             return f"never opened {end.stream}" + (evidence or ", according to SST's log in its stderr" * log)
         verb = "writing" if end.side == "write" else "reading"

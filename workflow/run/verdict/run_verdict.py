@@ -14,9 +14,10 @@ from workflow.run.state import RunState
 from workflow.run.verdict.broken_streams import losses, with_all_losses
 from workflow.run.verdict.end_causes import OUTER, first_end, loss_text
 from workflow.run.verdict.failure_origin import live_writers
-from workflow.run.verdict.scheduler_words import cause_said, is_ending, is_going_on, job_text, quoted
+from workflow.run.verdict.scheduler_words import job_text, quoted
 from workflow.run.verdict.tap_failures import required_failures
 from workflow.run.verdict.transport_check import with_transport
+from workflow.schedulers.schedulers import SCHEDULERS, scheduler_named
 
 
 def make_verdict(state: RunState, t: float) -> RunFinished:
@@ -48,19 +49,19 @@ def job_end(state: RunState) -> tuple[SchedulerCause, str] | None:
 
     While Slurm ends a job it says COMPLETING, and not why; but slurmstepd says so of each step.
     """
-    said = state.scheduler
-    if not state.job or (said is None and state.interrupted != "SIGTERM"):
+    said, source = state.scheduler, "" if state.received is None else state.received.source
+    if source not in SCHEDULERS or not state.job or (said is None and state.interrupted != "SIGTERM"):
         return None
-    words = [quoted(said)] if said is not None else []
-    if said is not None and (cause := cause_said(said)) is not None:
+    scheduler, words = scheduler_named(source), [quoted(said)] if said is not None else []
+    if said is not None and (cause := scheduler.cause_of(said.state)) is not None:
         return cause, ": ".join([job_text(state.job, cause), *words])
-    if said is not None and not is_ending(said) and state.interrupted != "SIGTERM":
+    if said is not None and not scheduler.says_ending(said.state) and state.interrupted != "SIGTERM":
         return None
     ends = sorted(state.ended_steps, key=lambda end: end.cause == "cancelled")
-    if not ends and said is not None and said.state.upper() == "COMPLETING" and state.interrupted == "SIGTERM":
-        # Slurm has ended the job while its script runs, and names neither a time limit nor a node.
+    if not ends and said is not None and said.state == scheduler.cancelled_state and state.interrupted == "SIGTERM":
+        # It has ended the job while its script runs, and names neither a time limit nor a node.
         return "cancelled", ": ".join([job_text(state.job, "cancelled"), *words])
-    if not ends or (said is not None and is_going_on(said)):
+    if not ends or (said is not None and scheduler.goes_on(said.state)):
         return None
     first = ends[0]
     if not is_of_scheduler(first.cause):

@@ -36,6 +36,6 @@ def awaited_streams(state: RunState, name: str) -> list[str]:
     """The streams that a failed stage has not opened, for which their writers wait in open."""
     return [
         end.stream for end in state.ends_of(name)
-        if end.side == "read" and end.opened is None and state.plan.stream(end.stream).engine == "SST"
+        if end.side == "read" and end.opened is None and state.plan.stream(end.stream).traits.queued
         and not state.is_gone(state.plan.stream(end.stream).writer)
     ]  # fmt: skip

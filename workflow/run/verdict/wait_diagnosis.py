@@ -161,7 +161,7 @@ def _open_wait(state: RunState, end: EndState) -> Wait | None:
 def is_in_open(state: RunState, end: EndState) -> bool:
     """Whether this writer waits in open until its readers have come."""
     begun = end.offered is not None or end.opening is not None
-    return begun and end.live and end.opened is None and state.plan.stream(end.stream).engine in ("SST", "SSC")
+    return begun and end.live and end.opened is None and state.plan.stream(end.stream).traits.in_memory
 
 
 def _slow_readers(state: RunState, writer: EndState) -> list[EndState]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from workflow.core_set import parse_cores
-from workflow.site.allocation.scheduler_query import Query, QueryError
+from workflow.schedulers.scheduler_query import Query, QueryError
 
 _SYS = Path("/sys")
 _NVIDIA = ["nvidia-smi", "--query-gpu=name,pci.bus_id", "--format=csv,noheader"]

@@ -9,14 +9,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from workflow.launch.allocation import Allocation
-from workflow.site.allocation.discover import discover_allocation
-from workflow.site.allocation.scheduler_query import Query, ask
+from workflow.schedulers.scheduler import SchedulerFacts
+from workflow.schedulers.scheduler_query import Query, ask
+from workflow.schedulers.schedulers import SCHEDULERS, scheduler_named
 from workflow.site.cpu_topology import CpuTopology, cpu_topology
+from workflow.site.discover import discover_allocation
 from workflow.site.machine import adios2_parallel, adios2_planes, glibc_version, memory_policy, rdma_fabric
 from workflow.site.probe.probed_devices import Device, Gpus, find_gpus, find_interfaces, find_nics
 from workflow.site.probe.scheduler_facts import (
     LauncherFact,
-    SchedulerFacts,
     ask_launcher,
     ask_scheduler,
     scheduler_of,
@@ -46,7 +47,7 @@ class ProbedNode:
     @property
     def in_job(self) -> bool:
         """Whether this is a node of a batch job, as far as wf sees."""
-        return self.allocation.source not in ("local", "hostfile")
+        return self.allocation.source in SCHEDULERS
 
 
 def probe_node(environ: Mapping[str, str] | None = None, query: Query = ask) -> ProbedNode:
@@ -63,5 +64,6 @@ def probe_node(environ: Mapping[str, str] | None = None, query: Query = ask) -> 
         gpus=find_gpus(cpus.cores, query), nics=find_nics(cpus.cores), interfaces=tuple(find_interfaces()),
         scheduler=scheduler, launcher=ask_launcher(kind, query), fabric=rdma_fabric()[0], glibc=glibc,
         memory_policy=tuple(memory_policy(glibc, {})[0]), planes=tuple(adios2_planes()[0]),
-        parallel_adios2=adios2_parallel(), cluster=environ.get("SLURM_CLUSTER_NAME", ""),
+        parallel_adios2=adios2_parallel(),
+        cluster="" if kind is None else environ.get(scheduler_named(kind).cluster_variable, ""),
     )  # fmt: skip

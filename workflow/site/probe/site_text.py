@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from workflow.core_set import format_cores
 from workflow.formatting import plural
+from workflow.schedulers.schedulers import SCHEDULERS, scheduler_named
 from workflow.site.probe.probed_devices import Device
 from workflow.site.probe.probed_node import ProbedNode
 
@@ -18,8 +19,9 @@ def site_text(facts: ProbedNode, name: str, wf_version: str) -> str:
     lines = [f"# Found by `wf site probe` of wf {wf_version} on {facts.host}. Check the lines with a question mark."]
     lines += [f"site: {name}", f"summary: {json.dumps(_summary(facts), ensure_ascii=False)}"]
     lines += [*_node(facts), *_devices(facts), *_network(facts), *_launcher(facts), *_adios2(facts), *_queues(facts)]
-    if facts.cluster:
-        lines.append(_line(f"detect: [{{variable: SLURM_CLUSTER_NAME, value: {facts.cluster}}}]", "inside of its jobs"))
+    if facts.cluster and facts.scheduler.scheduler is not None:
+        variable = scheduler_named(facts.scheduler.scheduler).cluster_variable
+        lines.append(_line(f"detect: [{{variable: {variable}, value: {facts.cluster}}}]", "inside of its jobs"))
     lines.append('# ? on login nodes, add to `detect`: {host: "login*"}, as `hostname` prints there')
     return "\n".join(lines) + "\n"
 
@@ -122,7 +124,7 @@ def _adios2(facts: ProbedNode) -> Iterator[str]:
 def _queues(facts: ProbedNode) -> Iterator[str]:
     known = facts.scheduler
     if known.scheduler is None:
-        yield "# no scheduler was found (sinfo, pbsnodes, bhosts, flux)"
+        yield f"# no scheduler was found ({', '.join(scheduler_named(each).command for each in SCHEDULERS)})"
         return
     yield f"scheduler: {known.scheduler}"
     for unknown in known.unknown:

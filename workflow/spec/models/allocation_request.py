@@ -54,7 +54,7 @@ _ONE_TYPE = (
 def _directive(line: str) -> str:
     """An option of the scheduler. Raises ValueError for what is none, or says what a key of `allocation:` says."""
     if "\n" in line or not line.startswith("-"):
-        bare = re.sub(r"^#\s*(SBATCH|PBS|BSUB|FLUX|flux)[: ]\s*", "", line.strip())
+        bare = re.sub(r"^#\s*\w+[: ]\s*", "", line.strip())
         meant = bare if bare.startswith("-") and "\n" not in bare else "--network=single_node_vni"
         raise ValueError(f'expected one option of the scheduler, got "{line}"; for example `{meant}`')
     if _HETEROGENEOUS.search(line):

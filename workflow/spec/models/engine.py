@@ -10,6 +10,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from workflow.engines import EngineTraits, traits_of
 from workflow.spec.models.pipeline import Name, Scalar, Spec
 
 
@@ -33,9 +34,13 @@ class Engine(Spec):
     engine: str = Field(description="ADIOS2's name of the engine, or `file`")
     summary: str
     based_on: Name | None = Field(None, description="take what is not given here from this engine")
-    kind: Literal["stream", "file"] = "file"
     couplings: list[Literal["live", "after"]] = Field(min_length=1, description="the first is the default")
     suffix: str = Field("", description="what the path of a stream ends in; for SST the engine adds .sst itself")
     parameters: dict[str, EngineParameter] = Field(default_factory=dict)
     write: dict[str, Scalar] = Field(default_factory=dict, description="values set at the writing end")
     read: dict[str, Scalar] = Field(default_factory=dict, description="values set at the reading end")
+
+    @property
+    def traits(self) -> EngineTraits:
+        """What the engine is like, whichever preset names it."""
+        return traits_of(self.engine)

@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, StringConstra
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
+from workflow.engines import DEFAULT_VIA
 from workflow.spec.models.allocation_request import AllocationOrNone
 from workflow.spec.models.config_dialect import NAMELESS, Dialect, dialect_of
 from workflow.spec.models.stage_policies import AggregationPolicy, Compression, Memory, MemoryOrBool
@@ -318,7 +319,7 @@ class StreamSpec(Spec):
     to: Annotated[list[EndName], Field(min_length=1)] | EndName = Field(
         description="the reading stage or stages, or `stage.port`"
     )
-    via: str = Field("sst", description="engine or preset from configs/engines: sst, bp5, bp4, hdf5, file, …")
+    via: str = Field(DEFAULT_VIA, description="engine or preset from configs/engines: sst, bp5, bp4, hdf5, file, …")
     coupling: Literal["live", "after"] | None = Field(
         None, description="live: read while it is written; after: read when the writer has ended. Default by engine"
     )

@@ -39,11 +39,11 @@ def open_engine(end: StreamEnd, mode: str) -> tuple[Any, Any, Any]:
 def make_adios(end: StreamEnd) -> Any:
     """ADIOS2's outermost object, for the ranks that open this stream. Raises StageError for SSC without MPI."""
     adios2 = bindings()
-    if end.engine.upper() == "SSC":
+    if end.traits.shares_launch:
         if not adios2.is_built_with_mpi:
             raise StageError(
-                f"stream {end.stream}: SSC needs an ADIOS2 built with MPI, which this Python does not have: "
-                "`make adios2-mpi` builds one, then run `.venv-mpi/bin/wf`"
+                f"stream {end.stream}: {end.traits.name} needs an ADIOS2 built with MPI, which this Python does not "
+                "have: `make adios2-mpi` builds one, then run `.venv-mpi/bin/wf`"
             )
         return adios2.ADIOS(own_communicator() or communicator())
     return adios2.ADIOS(own_communicator()) if is_parallel() else adios2.ADIOS()
@@ -63,9 +63,9 @@ def open_path(io: Any, end: StreamEnd, path: str, mode: str) -> Any:
         return io.Open(path, getattr(bindings().Mode, mode))
     except (RuntimeError, ValueError) as error:
         reason = adios_message(error)
-        if end.side == "read" and end.engine.upper() == "SST":
+        if end.side == "read" and (suffix := end.traits.contact_suffix):
             raise StreamFailed(
-                f"stream {end.stream}: the writer of {path}.sst does not answer: it has exited, or the file is "
+                f"stream {end.stream}: the writer of {path}{suffix} does not answer: it has exited, or the file is "
                 f"left over from an earlier run: {reason}"
             ) from error
         raise StageError(

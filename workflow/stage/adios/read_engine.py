@@ -39,11 +39,11 @@ class AdiosReadEngine:
         self._engine: Any = None  # until the first step, where each has its own
         if self._files is None:
             self._adios, self._io, self._engine = open_engine(end, "Read")
-        self._is_stream = end.engine.upper() == "SST"
+        self._over_network = end.traits.over_network
         self._connections = Connections()
         self._counter = ByteCounter(self._comm)
         # The next step may be the empty one of a file without steps.
-        self._first = not self._is_stream and self._files is None
+        self._first = not self._over_network and self._files is None
         self._empty = False  # this step holds nothing, and ADIOS2 has already been asked for the next one:
         self._ahead: StepStatus | None = None  # the answer
         self._local = self._adios2.ShapeID.LocalArray
@@ -56,7 +56,7 @@ class AdiosReadEngine:
 
     def begin(self, timeout_s: float) -> StepStatus:
         """See `ReadEngine`. Waits in slices, because ADIOS2 does not react to Ctrl-C while it waits."""
-        if self._is_stream:
+        if self._over_network:
             self._connections.send_at_once()
             return self._poll(timeout_s)
         if self._files is not None:
@@ -211,7 +211,7 @@ class AdiosReadEngine:
                 self._counter.add(values.nbytes)
                 # A writer without workflow.stage may not set TCP_NODELAY (see `tcp_nodelay`): ten small variables took
                 # 44 ms a step when they were requested together, 0.7 ms one after the other.
-                if self._is_stream:
+                if self._over_network:
                     self._engine.PerformGets()
             found.append(values)
         self._engine.PerformGets()

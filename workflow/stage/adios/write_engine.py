@@ -60,16 +60,17 @@ class AdiosWriteEngine:
         self._sync, self._deferred = self._adios2.Mode.Sync, self._adios2.Mode.Deferred
         self._variables: dict[str, _Known] = {}
         self._lent: list[Array] = []
-        self._is_stream = end.engine.upper() == "SST"
+        self._over_network = end.traits.over_network
         self._connections = Connections()
-        self._contact = Path(f"{end.path}.sst") if self._is_stream else None
+        suffix = end.traits.contact_suffix
+        self._contact = Path(end.path + suffix) if suffix else None
         self._lists: set[str] = set()
         # Attributes set before the first step: a file closed without a step must stay empty, or readers see a step.
         self._early: dict[str, Array | list[str]] | None = {}
 
     def begin(self) -> None:
         """See `WriteEngine`."""
-        if self._is_stream:
+        if self._over_network:
             self._connections.send_at_once()
         if self._numbered:
             self._engine = open_path(self._io, self._end, step_file(self._end.path, self._steps), "Write")
@@ -141,7 +142,7 @@ class AdiosWriteEngine:
         """See `WriteEngine`."""
         if self._early is not None:
             self._early[name] = value
-        elif isinstance(value, list) and self._is_stream:  # SST loses them
+        elif isinstance(value, list) and self._over_network:  # SST loses them
             self._lists.add(name)
             self._define_attribute(STRING_LISTS, json.dumps(sorted(self._lists)))
             self._define_attribute(name, json.dumps(value))

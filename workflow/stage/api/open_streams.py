@@ -82,7 +82,7 @@ def _in_order(end: StreamEnd) -> Reader | Writer:
 
 
 def _waits_for_other_end(end: StreamEnd) -> bool:
-    return end.engine.upper() in ("SST", "SSC")
+    return end.traits.in_memory
 
 
 def _key(end: StreamEnd) -> tuple[str, Side]:
@@ -147,11 +147,11 @@ def _open_write(end: StreamEnd) -> Writer:
 
 def _open_read_engine(end: StreamEnd) -> ReadEngine:
     # Only programs that use HDF5 or SSC pay for these imports.
-    if end.engine.upper() == "HDF5":
+    if end.traits.library == "h5py":
         from workflow.stage.hdf5 import Hdf5ReadEngine
 
         return Hdf5ReadEngine(end)
-    if end.engine.upper() == "SSC":
+    if end.traits.shares_launch:
         from workflow.stage.ssc.ssc_reader import SscReadEngine
 
         return SscReadEngine(end)
@@ -159,7 +159,7 @@ def _open_read_engine(end: StreamEnd) -> ReadEngine:
 
 
 def _open_write_engine(end: StreamEnd) -> WriteEngine:
-    if end.engine.upper() == "SSC":
+    if end.traits.shares_launch:
         from workflow.stage.ssc.ssc_writer import SscWriteEngine
 
         return SscWriteEngine(end)
@@ -168,7 +168,7 @@ def _open_write_engine(end: StreamEnd) -> WriteEngine:
         return AdiosWriteEngine(end) if alone else GatheredWriteEngine(lambda: AdiosWriteEngine(end))
     except StageError:
         # An ADIOS2 built without HDF5 refuses at once, and on all ranks.
-        if end.engine.upper() != "HDF5":
+        if end.traits.library != "h5py":
             raise
     from workflow.stage.hdf5 import Hdf5WriteEngine
 
@@ -200,7 +200,7 @@ def _begin(end: StreamEnd) -> float:
                 f"note: this ADIOS2 is built without MPI, so rank 0 reads and writes for all {ranks} ranks",
                 file=sys.stderr,
             )
-    process_metrics().opening(end.stream, end.side, waits=end.engine.upper() == "SST")
+    process_metrics().opening(end.stream, end.side, waits=end.traits.over_network)
     return process_metrics().enter()
 
 

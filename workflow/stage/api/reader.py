@@ -48,7 +48,7 @@ class Reader:
         self._wait_s = self._io_s = 0.0
         self._comparer: Comparer | None = None  # if the stream has samples: then every step has some
         self._sampled = False  # whether the samples of this step have been fetched
-        self._is_sst = end.engine.upper() == "SST"
+        self._over_network = end.traits.over_network
 
     def __iter__(self) -> Iterator[Step]:
         return self
@@ -124,7 +124,7 @@ class Reader:
         begin = self._metrics.enter()
         try:
             limit_s = math.inf if self._end.step_timeout_s is None else self._end.step_timeout_s
-            if not self._is_sst or limit_s <= _UNREPORTED_S:
+            if not self._over_network or limit_s <= _UNREPORTED_S:
                 return self._engine.begin(limit_s)
             status = self._engine.begin(_UNREPORTED_S)
             if status is StepStatus.LATE:

@@ -43,7 +43,7 @@ class Writer:
         self._attributes: dict[str, Array | list[str]] = {}
         self._units = dict(end.units)  # those that are not in the data yet
         self._metrics = process_metrics()
-        self._is_file = end.engine.upper() not in ("SST", "SSC")
+        self._is_file = not end.traits.in_memory
         self._blocks_from = None if self._is_file else _first_blocking_step(end)
         self._rank = rank()
         self._bytes, self._io_s = 0, 0.0
@@ -254,10 +254,10 @@ class WritingStep:
 
 
 def _first_blocking_step(end: StreamEnd) -> int | None:
-    """The first step for which SST's queue may have no room; None where a step never waits for room."""
+    """The first step for which the queue may have no room; None where a step never waits for room."""
     limit = int(end.parameters.get("QueueLimit", "0"))
     discards = end.parameters.get("QueueFullPolicy", "Block").lower() == "discard"
-    return None if end.engine.upper() != "SST" or discards or not limit else limit
+    return None if not end.traits.queued or discards or not limit else limit
 
 
 def _attribute_content(name: str, value: Any) -> Array | list[str]:

@@ -2,7 +2,7 @@
 
 SSC (2.12.1, source/adios2/engine/ssc) synchronises its two ends in collective calls without a limit: nothing times
 out, and the end that comes first spins. So the ends first announce each call (`ssc_messages`), wait for each other
-idle and with a limit, and enter SSC's calls when both are there. Readers of several streams: `ssc_multiplexer`.
+idle and with a limit, and enter SSC's calls when both are there. Readers of several streams: `ssc_reader`.
 
 Other properties of SSC, and how they are dealt with:
 

@@ -1,4 +1,4 @@
-"""Asks the scheduler about a job. What it cannot answer now is no answer: a job does not end by that."""
+"""Asks a scheduler about a job, and about its nodes. What it cannot answer now is no answer: no job ends by that."""
 
 from __future__ import annotations
 
@@ -8,14 +8,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from workflow.site.allocation.scheduler_query import Query, QueryError, ask
-from workflow.site.jobs.flux_jobs import FLUX_JOBS
-from workflow.site.jobs.job_word import JobCommands, JobWord, same_job
-from workflow.site.jobs.lsf_jobs import LSF_JOBS
-from workflow.site.jobs.pbs_jobs import PBS_JOBS
-from workflow.site.jobs.slurm_jobs import SLURM_JOBS
+from workflow.schedulers.scheduler import JobWord, Scheduler, same_job
+from workflow.schedulers.scheduler_query import Query, QueryError, ask
+from workflow.schedulers.schedulers import scheduler_named
 
-JOB_COMMANDS: dict[str, JobCommands] = {"slurm": SLURM_JOBS, "pbs": PBS_JOBS, "lsf": LSF_JOBS, "flux": FLUX_JOBS}
 # Slurm's commands block for 9 s when its controller is gone.
 ANSWER_S = 20.0
 ask_slowly: Query = functools.partial(ask, deadline_s=ANSWER_S)
@@ -36,7 +32,7 @@ class JobAnswer:
 
 def ask_for_job(scheduler: str, job: str, query: Query = ask_slowly) -> JobAnswer:
     """What the queue says of a job, or the accounting when the queue has forgotten it."""
-    commands = JOB_COMMANDS[scheduler]
+    commands = scheduler_named(scheduler)
     answer = _answer(commands, commands.of_job(job), job, query)
     if answer.is_absent and commands.history is not None:
         old = _answer(commands, commands.history(job), job, query)
@@ -47,13 +43,13 @@ def ask_for_job(scheduler: str, job: str, query: Query = ask_slowly) -> JobAnswe
 
 def find_job(scheduler: str, name: str, query: Query = ask_slowly) -> JobAnswer:
     """The newest job of this user with that name, whatever its state."""
-    commands = JOB_COMMANDS[scheduler]
+    commands = scheduler_named(scheduler)
     return _answer(commands, commands.of_name(name), None, query)
 
 
 def cancel_job(scheduler: str, job: str, query: Query = ask_slowly) -> None:
     """End a job. One that has ended is not an error. Raises QueryError."""
-    commands = JOB_COMMANDS[scheduler]
+    commands = scheduler_named(scheduler)
     try:
         query(commands.cancel(job))
     except QueryError as error:
@@ -61,7 +57,7 @@ def cancel_job(scheduler: str, job: str, query: Query = ask_slowly) -> None:
             raise
 
 
-def _answer(commands: JobCommands, command: Sequence[str], job: str | None, query: Query) -> JobAnswer:
+def _answer(commands: Scheduler, command: Sequence[str], job: str | None, query: Query) -> JobAnswer:
     try:
         words = commands.read(query(command))
     except QueryError as error:
@@ -70,5 +66,15 @@ def _answer(commands: JobCommands, command: Sequence[str], job: str | None, quer
     return JobAnswer(dataclasses.replace(found[-1], t=time.time()) if found else None)
 
 
-def _says_absent(commands: JobCommands, error: QueryError) -> bool:
+def _says_absent(commands: Scheduler, error: QueryError) -> bool:
     return any(words in str(error) for words in commands.absent)
+
+
+def nodes_up(scheduler: str, queue: str | None, query: Query = ask_slowly) -> int | None:
+    """How many nodes a job could get at most, in a queue (None: the default one): a job that asks for more waits for
+    ever. None where that is not known: of some schedulers, and without an answer."""
+    count = scheduler_named(scheduler).nodes_up
+    try:
+        return None if count is None else count(queue, query)
+    except (QueryError, ValueError):
+        return None

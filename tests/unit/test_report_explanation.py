@@ -1,0 +1,94 @@
+"""What `wf explain` says of runs in each of their states."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.sample_run import START, make_events, make_plan, simulate, write_run, write_sample
+from workflow.report.build.make_report import make_report
+from workflow.report.read.run_records import read_records
+from workflow.report.report_files import compute_report
+from workflow.report.show.explanation import explanation
+
+
+def explained(run_dir: Path, **run: object) -> str:
+    """The paragraph; `run`: what was found out about the run besides its records."""
+    report = compute_report(run_dir)
+    return " ".join(
+        explanation(report.model_copy(update={"run": report.run.model_copy(update=run)}), read_records(run_dir))
+    )
+
+
+def going_on(run_dir: Path, at: float) -> Path:
+    """A run of the sample as it is this many seconds after its start."""
+    whole = simulate(41, 0.05, 0.12, 0.002)
+    until = START + at
+    events = [each for each in make_events(whole) if each["t"] <= until]
+    for stage, lines in whole.items():
+        for line in lines:
+            if line["t"] <= until and line["kind"] in ("open", "step"):
+                events.append(_seen(stage, line))
+    metrics = {stage: [line for line in lines if line["t"] <= until] for stage, lines in whole.items()}
+    return write_run(run_dir, make_plan(), sorted(events, key=lambda each: float(each["t"])), metrics)
+
+
+def _seen(stage: str, line: dict[str, object]) -> dict[str, object]:
+    """The supervisor's event of a line of metrics."""
+    common = {"t": line["t"], "stream": line["stream"], "stage": stage, "side": line["side"]}
+    if line["kind"] == "open":
+        return {"event": "stream_opened", **common}
+    return {"event": "stream_progress", **common, "steps": int(str(line["step"])) + 1, "bytes": 0}
+
+
+def test_a_run_that_succeeded(tmp_path: Path) -> None:
+    text = explained(write_sample(tmp_path / "good"))
+    assert text.startswith("good succeeded on node1 after ")
+    assert "md ran for 5.80 s (waited for other stages 47 %, computed 35 %" in text, text
+    assert "wrote 41 steps." in text
+    assert "It was limited by saxs: while data moved it waited for " in text
+    assert text.endswith("to make saxs faster, see docs/how-to/slow-stream.md.")
+
+
+def test_a_run_that_failed(tmp_path: Path) -> None:
+    metrics = simulate(5, 0.05, 0.05, 0.01)
+    run_dir = write_run(tmp_path / "bad", make_plan(), make_events(metrics, "failed", "saxs", "killed"), metrics)
+    (run_dir / "stages/saxs/stderr.log").write_text("Traceback …\nValueError: negative mass\n")
+    text = explained(run_dir)
+    assert text.startswith("bad failed after ") and ": stage saxs: killed. " in text
+    assert "The last line of its errors is `ValueError: negative mass`." in text
+    assert "Next: `wf logs saxs --run bad` shows what it printed; " in text and "pipeline.yaml`" in text
+
+
+def test_a_run_that_goes_on(tmp_path: Path) -> None:
+    run_dir = going_on(tmp_path / "now", at=4.0)
+    records = read_records(run_dir).at(START + 4.05)
+    report = make_report(records)
+    running = report.model_copy(update={"run": report.run.model_copy(update={"state": "running"})})
+    sentences = explanation(running, records)
+    assert sentences[0].startswith("now is running on node1 since ") and sentences[0].endswith("for 4.05 s so far.")
+    assert sentences[1].startswith("md waits for saxs to take step "), sentences
+    assert sentences[2].startswith("saxs has been computing for "), sentences
+    assert sentences[3].startswith("keep waits for step "), sentences
+    assert sentences[4].startswith("So far it is limited by saxs: "), sentences
+    assert sentences[-1].startswith("Next: `wf watch now` follows it")
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "parts"),
+    [
+        (
+            "submitted",
+            "slurm job 12 has not started",
+            ["now waits for its batch job: slurm job 12", "withdraws the job"],
+        ),
+        ("lost", "no heartbeat", ["now is lost: ", "no heartbeat.", "`wf cancel now` ends what is left of it"]),
+        ("interrupted", "Ctrl-C", ["now was interrupted after ", ": Ctrl-C.", "starts anew."]),
+        ("stopped", "the job ends", ["now was stopped in order after ", ": the job ends.", "starts anew."]),
+        ("unfinished", "", ["now was written, and nobody has started it.", "starts anew."]),
+    ],
+)
+def test_other_states(tmp_path: Path, state: str, reason: str, parts: list[str]) -> None:
+    text = explained(going_on(tmp_path / "now", at=1.5), state=state, reason=reason)
+    assert all(part in text for part in parts), text

@@ -1,0 +1,213 @@
+"""What wf must know of a scheduler: its jobs from inside and from outside, their scripts, and how users ask it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, NamedTuple, Protocol
+
+from workflow.launch.allocation import Allocation, Host
+from workflow.launch.rank_ends import SchedulerCause
+from workflow.schedulers.scheduler_query import Query
+
+# unknown: a word that is not in our table. It means nothing; the next answer may be another one.
+Phase = Literal["pending", "running", "ended", "unknown"]
+Command = list[str]
+# In the run directory: what PSI/J writes.
+PSIJ_DIR = "psij"
+
+
+@dataclass(frozen=True)
+class JobWord:
+    """One answer. `state` is the scheduler's own word, `raw` the whole of what it printed of the job.
+
+    `reason`: why it waits, or why it has ended; `exit_code` is that of the job's script. `t`: when, in Unix seconds.
+    """
+
+    job: str
+    phase: Phase
+    state: str
+    raw: str
+    reason: str = ""
+    exit_code: int | None = None
+    t: float = 0.0
+
+    @property
+    def text(self) -> str:
+        """`PENDING (Priority)`."""
+        return f"{self.state} ({self.reason})" if self.reason else self.state
+
+
+def phase_of(state: str, phases: Mapping[str, Phase]) -> Phase:
+    """The phase of a state of one or several words: `CANCELLED by 1000`, `RUNNING,COMPLETING`.
+
+    A job that has ended and still cleans up has not ended.
+    """
+    words = state.replace(",", " ").replace("+", " ").split()
+    known = {phases[word] for word in words if word in phases}
+    order: tuple[Phase, ...] = ("running", "pending", "ended")
+    return next((phase for phase in order if phase in known), "unknown")
+
+
+def same_job(job: str, word: JobWord) -> bool:
+    """Whether an answer is about this job. Parts of a job have numbers of their own: `12_3`, `12+0`, `12[1].server`."""
+    return job in (word.job, word.job.partition("_")[0].partition("+")[0], word.job.partition(".")[0])
+
+
+class AskedNodes(Protocol):
+    """What a plan asks of the scheduler (`plan_model.AllocationPlan`)."""
+
+    # ruff: noqa: D102
+    @property
+    def scheduler(self) -> str: ...
+    @property
+    def nodes(self) -> int: ...
+    @property
+    def walltime_s(self) -> float: ...
+    @property
+    def queue(self) -> str | None: ...
+    @property
+    def partition(self) -> str | None: ...
+    @property
+    def qos(self) -> str | None: ...
+    @property
+    def account(self) -> str | None: ...
+    @property
+    def reservation(self) -> str | None: ...
+    @property
+    def constraints(self) -> list[str]: ...
+    @property
+    def exclusive(self) -> bool: ...
+    @property
+    def directives(self) -> list[str]: ...
+
+
+@dataclass(frozen=True)
+class JobOrder:
+    """One job. `prelude` are lines of shell before the `command`; `cpus` and `gpus`: those of a node that the stages
+    use, hardware threads as Slurm and PBS count them; `output`: the file for what the command prints."""
+
+    allocation: AskedNodes
+    name: str
+    run_dir: Path
+    command: tuple[str, ...]
+    prelude: tuple[str, ...]
+    cpus: int
+    gpus: int = 0
+    output: Path = field(kw_only=True)
+
+
+@dataclass(frozen=True)
+class SubmitCommand:
+    """`accepted`: what it prints of a job that it has taken, with the job's id; None: PSI/J reads that. `by_input`: it
+    reads the script from its standard input."""
+
+    words: tuple[str, ...]
+    accepted: re.Pattern[str] | None = None
+    by_input: bool = False
+
+
+class HowToAsk(NamedTuple):
+    """How users ask for nodes, for all that a node has, and for GPUs. `{0}`: how many."""
+
+    nodes: str
+    whole: str
+    gpus: str
+
+
+class ThisNode(NamedTuple):
+    """The node of this process, for schedulers that do not say enough of it: `cores` are the physical ones that it may
+    use."""
+
+    host: Callable[[], Host]
+    cores: Callable[[], int]
+
+
+@dataclass(frozen=True)
+class QueueFact:
+    """One queue. `walltime_s` and `most_nodes` are None without a limit."""
+
+    name: str
+    fewest_nodes: int = 1
+    most_nodes: int | None = None
+    walltime_s: int | None = None
+    default: bool = False
+
+
+@dataclass(frozen=True)
+class SchedulerFacts:
+    """A scheduler, its queues, and what it says of this node (0: nothing)."""
+
+    scheduler: str | None = None
+    nodes: int = 0
+    memory: int = 0
+    queues: tuple[QueueFact, ...] = ()
+    unknown: tuple[str, ...] = field(default_factory=tuple)
+
+
+@dataclass(frozen=True)
+class Scheduler:
+    """One scheduler. Its name is the key in the table; `title` is how its makers write it."""
+
+    title: str
+    command: str  # that no other scheduler has
+
+    # What a job has, asked inside of it.
+    allocation: Callable[[Mapping[str, str], Query, ThisNode], Allocation]
+
+    # A job's script, and how it is submitted. `mark` begins the lines that hold options.
+    submit: SubmitCommand
+    mark: str
+    directives: Callable[[JobOrder], Iterable[str]]
+
+    # Questions about a job, by its id and by its name. `read` takes what any of them prints.
+    of_job: Callable[[str], Command]
+    of_name: Callable[[str], Command]
+    read: Callable[[str], list[JobWord]]
+    cancel: Callable[[str], Command]
+    absent: tuple[str, ...]  # words of an error that says that there is no such job
+    phases: Mapping[str, Phase]
+    causes: Mapping[str, SchedulerCause]  # words of a state, in capital letters → what has ended the job
+    ending: tuple[str, ...]  # words of the state of a job whose processes are being ended
+
+    ask: HowToAsk
+    nests: bool = False  # an instance may run inside of a job of another scheduler, and then has the nodes that matter
+    # PSI/J writes the script and submits it; what is to be changed there: patterns, and what comes in their place.
+    psij_edits: Callable[[JobOrder], Iterable[tuple[str, str]]] | None = None
+    # Its own name for the queue; None: it chooses.
+    queue: Callable[[AskedNodes], str | None] = lambda asked: asked.queue
+    history: Callable[[str], Command] | None = None  # asks for jobs that the queue has forgotten
+    # What a job asks about itself, and how the answer is read, where that tells more.
+    own_job: Callable[[str], Command] | None = None
+    read_own: Callable[[str], list[JobWord]] | None = None
+    cancelled_state: str = ""  # of a job that somebody has ended, while its script runs; without a reason
+    never_starts: tuple[str, ...] = ()  # words of a reason for which a job may wait for ever
+    # Nodes that are up, used or not, of a queue (None: the default one). A job that asks for more waits for ever.
+    nodes_up: Callable[[str | None, Query], int | None] | None = None
+    facts: Callable[[Mapping[str, str], Query], SchedulerFacts] | None = None  # of its queues, and of this node
+    launcher: str = ""  # that comes with it
+    cluster_variable: str = ""  # environment variable that names the machine
+    restart_variable: str = ""  # environment variable that says how often the job was started again
+
+    def cause_of(self, state: str) -> SchedulerCause | None:
+        """What has ended a job in this state; None where the word does not say.
+
+        `CANCELLED by 1000` and `COMPLETING, TimeLimit` are such states: the first word that is known counts.
+        """
+        words = (word.upper() for word in re.findall(r"[A-Za-z_]+", state))
+        return next((self.causes[word] for word in words if word in self.causes), None)
+
+    def is_ending(self, word: JobWord) -> bool:
+        """Whether the job has ended, or its processes are being ended: nothing can be started in it any more."""
+        return word.phase == "ended" or self.says_ending(word.state)
+
+    def says_ending(self, state: str) -> bool:
+        """Whether a job in this state is being ended."""
+        return any(word in self.ending for word in state.replace(",", " ").split())
+
+    def goes_on(self, state: str) -> bool:
+        """Whether a job in this state goes on, so that what has ended concerns a step only."""
+        first = state.partition(",")[0]
+        return phase_of(first, self.phases) == "running" and not self.says_ending(first)
