@@ -131,6 +131,16 @@ def test_the_place_of_a_mistake_is_that_of_the_use_and_the_parameter_is_named(tm
     assert problem.message == "expected at least 1, got 0 (from params.n)"
 
 
+def test_what_the_plan_refuses_names_the_parameter_too(tmp_path: Path) -> None:
+    loaded = load(tmp_path, sets=["params.n=64"])
+    assert loaded.origins.of("stages.sim.ranks") == f"{tmp_path}/pipeline.yaml:12:12 (from params.n)"
+    with pytest.raises(SpecError) as caught:
+        make_plan(loaded, SITE, python="/python", wf_version="0")
+    (problem,) = caught.value.problems
+    assert (problem.key, problem.line) == ("stages.sim.ranks", 12)
+    assert problem.message.endswith(" (from params.n)")
+
+
 def test_an_unknown_parameter_is_the_only_message_about_its_use(tmp_path: Path) -> None:
     assert mistakes(tmp_path, PIPELINE.replace("ranks: ${{ params.n }}", "ranks: ${{ params.m }}")) == [
         "there is no parameter `m`"

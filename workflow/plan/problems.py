@@ -15,6 +15,7 @@ class Problems:
 
     def add(self, key: str, message: str, hint: str = "") -> None:
         """A mistake at `key`, e.g. `streams.atoms.queue`."""
+        message += self._origins.from_parameters(key)
         self._add(Problem(*self._origins.place(key), self._origins.written(key), message, hint))
 
     def place(self, key: str) -> tuple[str, int, int]:

@@ -46,7 +46,13 @@ class Origins:
         if found != path or not path:
             return "default"
         where = f"{node.place.source}:{node.place.line}:{node.place.column}" if node.place.line else node.place.source
-        return f"{node.layer} ({where})" if node.layer and node.place.line else where
+        return (f"{node.layer} ({where})" if node.layer and node.place.line else where) + node.from_parameters
+
+    def from_parameters(self, key: str) -> str:
+        """` (from params.n)` where parameters of the pipeline were filled in; empty for any other value."""
+        path = key_path(self._root, self.written(key))
+        found, node = nearest(self._root, path)
+        return node.from_parameters if found == path else ""
 
     def layer(self, key: str) -> str:
         """The overlay that sets `key`: `--via`, `--set`, `profile NAME`, or `` for the file and the defaults."""

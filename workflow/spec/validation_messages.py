@@ -68,8 +68,7 @@ def problem_at(root: Node, path: KeyPath, message: str, hint: str = "", *, at_ke
     Of a value that was made of parameters the message names them.
     """
     found, node = nearest(root, path)
-    if found == path and node.parameters:
-        message += f" (from {', '.join(node.parameters)})"
+    message += node.from_parameters if found == path else ""
     place = node.key if node.key is not None and (at_key or found != path) else node.place
     return Problem(place.source, place.line, place.column, key_text(path), message, hint)
 

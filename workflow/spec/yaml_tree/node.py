@@ -36,6 +36,11 @@ class Node:
     depth: int = field(default=1, compare=False)
 
     @property
+    def from_parameters(self) -> str:
+        """` (from params.n)` for messages on the value; empty where no parameter was filled in."""
+        return f" (from {', '.join(self.parameters)})" if self.parameters else ""
+
+    @property
     def children(self) -> Mapping[str | int, Node]:
         """The nodes inside by key or index; empty for a scalar."""
         if isinstance(self.value, dict):
