@@ -16,7 +16,8 @@ from rich.console import Console
 from tests.support.sample_run import make_events, make_plan, simulate, write_run, write_sample
 from workflow.compare.comparison import Comparison, Difference, FileComparison
 from workflow.errors import to_message
-from workflow.plan.plan_model import NodePlan, Placement
+from workflow.plan.plan_model import NodePlan, ParameterPlan, Placement
+from workflow.report.html.page import key_facts
 from workflow.report.html.section_data import make_time_shares
 from workflow.report.report_files import compute_report, write_report
 from workflow.report.report_model import StagePart
@@ -54,6 +55,18 @@ def printed(show: Callable[[Console], None], width: int, encoding: str = "utf-8"
     show(Console(file=file, width=width, highlight=False, markup=False, emoji=False))
     file.flush()
     return raw.getvalue().decode(encoding)
+
+
+def test_parameters_are_listed_in_the_plan_and_the_report(tmp_path: Path) -> None:
+    params = {"n": ParameterPlan(value=64), "tolerance": ParameterPlan(value=0.001, unit="m", text="largest error")}
+    plan = make_plan().model_copy(update={"params": params})
+    line = "  params: n = 64, tolerance = 0.001 m\n"
+    assert line in printed(lambda console: printing.show_plan(plan, console), 160)
+    whole = printed(lambda console: printing.show_plan(plan, console, whole=True), 160)
+    assert line not in whole and re.search(r"^tolerance +0\.001 m +largest error$", whole, re.MULTILINE)
+    report = compute_report(write_sample(tmp_path)).model_copy(update={"params": params})
+    assert line in printed(lambda console: printing.show_report(report, console), 160)
+    assert ("params", "n = 64, tolerance = 0.001 m") in [(fact.name, fact.value) for fact in key_facts(report)]
 
 
 def failed_run(tmp_path: Path) -> Path:
