@@ -10,7 +10,7 @@ from tests.support.fan_run import event, fan, opened, records_of, stepped, taken
 from tests.support.sample_run import Record
 from workflow.plan.plan_model import NodePlan
 from workflow.report.build.bottleneck import run_limit
-from workflow.report.build.core_shares import shortages
+from workflow.report.build.core_shares import core_share, shortages
 from workflow.report.build.make_report import make_report
 from workflow.report.read.run_records import Records
 
@@ -57,3 +57,8 @@ def test_a_stage_that_had_its_core_or_did_not_want_it_lacks_nothing(tmp_path: Pa
 def test_without_samples_nothing_is_said(tmp_path: Path) -> None:
     plan = fan()
     assert shortages(records_of(tmp_path, plan, {"md": written(TIMES), "one": taken(TIMES), "two": taken(TIMES)})) == []
+
+
+def test_of_a_short_time_nothing_is_said(tmp_path: Path) -> None:
+    seen = records(tmp_path, ready=0.66)
+    assert core_share("md", seen, TIMES[0], TIMES[0] + 0.5) is None

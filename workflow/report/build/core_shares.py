@@ -16,6 +16,8 @@ from workflow.run.state import StageState
 
 # Less time without a core is the noise of any machine.
 MUCH_READY = 0.1
+# CPU time is counted in ticks of 10 ms: of a shorter time it says little.
+SHORTEST_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,9 @@ class CoreShare:
 
 
 def core_share(name: str, records: Records, start: float, end: float) -> CoreShare | None:
-    """Of a stage between two times (Unix s), on the mean of its ranks; None: its processes were not seen."""
+    """Of a stage between two times (Unix s), on the mean of its ranks; None: its processes were not seen long enough."""
+    if end - start < SHORTEST_S:
+        return None
     use = cpu_shares(records.cpu.get(name, []), start, end, 1)
     ranks = records.plan.stage(name).ranks
     return None if use is None else CoreShare(use[0].cores / ranks, use[0].ready / ranks)
