@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workflow.launch import direct, flux, jsrun, mpiexec, openmpi, pals, srun
+from workflow.launch import direct, flux_run, jsrun, mpiexec, openmpi, pals, srun
 from workflow.launch.launch_request import Launcher, LaunchLine, LaunchRequest
 
 # The program is started as it is; and what a site's file means that names no launcher.
@@ -14,7 +14,7 @@ LAUNCHERS: dict[str, Launcher] = {
     "openmpi": openmpi.LAUNCHER,
     "srun": srun.LAUNCHER,
     "jsrun": jsrun.LAUNCHER,
-    "flux": flux.LAUNCHER,
+    "flux": flux_run.LAUNCHER,
 }
 
 

@@ -29,7 +29,7 @@ class CoreShare:
 
 
 def core_share(name: str, records: Records, start: float, end: float) -> CoreShare | None:
-    """Of a stage between two times (Unix s), on the mean of its ranks; None: its processes were not seen long enough."""
+    """Of a stage between two times (Unix s), on the mean of its ranks; None: not seen for long enough."""
     if end - start < SHORTEST_S:
         return None
     use = cpu_shares(records.cpu.get(name, []), start, end, 1)

@@ -27,7 +27,7 @@ def _formula(text: str) -> str:
     return text
 
 
-SchedulerName = Annotated[str, AfterValidator(_name)]
+SchedulerWord = Annotated[str, AfterValidator(_name)]
 Constraint = Annotated[str, AfterValidator(_formula)]
 
 # What the keys of `allocation:` say: one place for it.
@@ -91,9 +91,9 @@ class AllocationRequest(Spec):
         description="the longest that the job may run (default: 30 min, or what the queue allows)",
         examples=["2 h"],
     )
-    queue: SchedulerName | None = Field(None, description="one of the site's queues (Slurm: partition)")
-    account: SchedulerName | None = Field(None, description="who is charged")
-    reservation: SchedulerName | None = Field(None, description="of nodes, by its name")
+    queue: SchedulerWord | None = Field(None, description="one of the site's queues (Slurm: partition)")
+    account: SchedulerWord | None = Field(None, description="who is charged")
+    reservation: SchedulerWord | None = Field(None, description="of nodes, by its name")
     constraints: Annotated[list[Constraint], BeforeValidator(_as_list)] = Field(
         default_factory=list,
         description="properties of the nodes, all required (Slurm: features; PBS: resources of the chunk)",
