@@ -1,8 +1,8 @@
 """The plan: everything decided, as data. JSON both ways; no methods that act.
 
-Paths inside the run directory start with the one placeholder that is left, `${{ run.dir }}`: the plan of
-a dry run and of the run that follows are therefore the same bytes. Nodes are indices: `launch` puts in the hosts
-at the start.
+Paths inside the run directory start with the one placeholder that is left, `${{ run.dir }}`: the plan of a dry run and
+of the run that follows are therefore the same bytes, but for the texts of the user's `files:`, which plan.json does not
+keep (decision 49). Nodes are indices: `launch` puts in the hosts at the start.
 """
 
 from __future__ import annotations

@@ -202,10 +202,10 @@ def _fill(directory: Path, plan: Plan, source: PipelineText, provenance: Provena
     if provenance is not None:
         _write(directory / PROVENANCE_FILE, provenance.to_json().encode())
     # Last: a directory with a plan is whole.
-    _write(directory / PLAN_FILE, _kept_plan(plan).to_json().encode())
+    _write(directory / PLAN_FILE, kept_plan(plan).to_json().encode())
 
 
-def _kept_plan(plan: Plan) -> Plan:
+def kept_plan(plan: Plan) -> Plan:
     """The plan without the user's own files, which have been written: they are not examined for secrets, and who may
     read the plan need not be one who may read them."""
     stages = []
