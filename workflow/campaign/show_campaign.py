@@ -16,6 +16,7 @@ from workflow.campaign.control.campaign_cancellation import CampaignEnd
 from workflow.campaign.control.campaign_state import state_of
 from workflow.campaign.control.campaign_watch import WatchedEnd
 from workflow.campaign.execution.remaining import EndedRepetition
+from workflow.campaign.file.campaign_spec import CampaignSpec
 from workflow.campaign.file.trials import Repetition, short_names, trial_text
 from workflow.campaign.junit import JUnitCase, to_junit
 from workflow.campaign.ledger import Attempt, RepetitionId
@@ -29,23 +30,20 @@ from workflow.campaign.results.campaign_tables import (
     status_table,
     varied,
 )
-from workflow.campaign.results.results_model import CampaignResults, CampaignStatus, RunningRepetition
+from workflow.campaign.results.results_model import CampaignResults, CampaignStatus, RunningRepetition, TrialViolation
+from workflow.campaign.results.trial_violations import violated_by
 from workflow.errors import EXIT_OK, Problem, RunError, to_message, to_notes
-from workflow.formatting import duration, moment, plural
+from workflow.formatting import duration, moment, node_hours, plural
 from workflow.plan.plan_model import ExpectationPlan
 from workflow.replace_file import replace_file
+from workflow.report.show.expectation_table import figure_text
 from workflow.report.show.plain_output import PlainOutput
 from workflow.report.show.printing import show_messages
 from workflow.report.show.rich_terminal import COLOURS, draw_table, make_output, say
+from workflow.run.run_directory import RUNS
 
 if TYPE_CHECKING:
     from workflow.report.show.rich_terminal import Console
-from workflow.campaign.file.campaign_spec import CampaignSpec
-from workflow.campaign.results.results_model import TrialViolation
-from workflow.campaign.results.trial_violations import violated_by
-from workflow.formatting import node_hours
-from workflow.report.show.expectation_table import figure_text
-from workflow.run.run_directory import RUNS
 
 # Of the repetitions that run at the same time.
 MOST_SHOWN = 20

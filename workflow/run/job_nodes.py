@@ -17,6 +17,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from workflow.formats.json_lines import read_json_lines
+from workflow.formats.run_variables import RUN_VARIABLE
 from workflow.formatting import plural
 from workflow.launch.allocation import Allocation
 from workflow.launch.host_names import short_host
@@ -117,7 +118,7 @@ def _used(records: Iterable[Path]) -> dict[str, str]:
 
     A run that was started by a stage of another one is inside of that one's nodes.
     """
-    above = os.environ.get("WF_RUN_DIR")
+    above = os.environ.get(RUN_VARIABLE)
     claims: list[tuple[Path, list[str]]] = []
     for path in records:
         for claim in read_json_lines(path).records:

@@ -12,7 +12,16 @@ from workflow.core_set import parse_cores
 from workflow.errors import WfError
 from workflow.launch.allocation import Allocation, Host
 from workflow.launch.host_list import expand_hosts
-from workflow.schedulers.scheduler import HowToAsk, JobOrder, JobWord, Phase, Scheduler, SubmitCommand, ThisNode
+from workflow.schedulers.scheduler import (
+    HowToAsk,
+    JobOrder,
+    JobWord,
+    Phase,
+    Scheduler,
+    SubmitCommand,
+    ThisNode,
+    fields_of,
+)
 from workflow.schedulers.scheduler_query import Query, QueryError
 
 _UNLIMITED_S = 2**32 - 1  # what `flux job timeleft` says of a job without a limit
@@ -95,10 +104,9 @@ def read_flux_jobs(text: str) -> list[JobWord]:
     """What `flux jobs` has printed: `ƒ2oLkTLb|FAILED|127|`."""
     found = []
     for line in text.splitlines():
-        job, *fields = [field.strip() for field in line.split("|")]
-        if not fields:
+        if not (fields := fields_of(line, 4)):
             continue
-        state, code, reason = [*fields, "", ""][:3]
+        job, state, code, reason = fields
         exit_code = int(code) if code.lstrip("-").isdigit() else None
         found.append(JobWord(job, _PHASES.get(state, "unknown"), state, line.strip(), reason, exit_code))
     return found

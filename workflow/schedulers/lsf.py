@@ -11,7 +11,16 @@ from workflow.errors import WfError
 from workflow.launch.allocation import Allocation, Host
 from workflow.launch.rank_ends import SchedulerCause
 from workflow.schedulers.host_lines import count_hosts, read_host_file
-from workflow.schedulers.scheduler import HowToAsk, JobOrder, JobWord, Phase, Scheduler, SubmitCommand, ThisNode
+from workflow.schedulers.scheduler import (
+    HowToAsk,
+    JobOrder,
+    JobWord,
+    Phase,
+    Scheduler,
+    SubmitCommand,
+    ThisNode,
+    fields_of,
+)
 from workflow.schedulers.scheduler_query import Query, QueryError
 
 # `bjobs -o time_left`: hours and minutes, L: of the limit; E and X: of an estimate.
@@ -104,10 +113,9 @@ def read_lsf_jobs(text: str) -> list[JobWord]:
     """What bjobs has printed: `12|EXIT|130|TERM_OWNER: job killed by owner`."""
     found = []
     for line in text.splitlines():
-        job, *fields = [field.strip() for field in line.split("|")]
-        if not job.isdigit() or not fields:
+        job, state, code, reason = fields_of(line, 4) or [""] * 4
+        if not job.isdigit():
             continue
-        state, code, reason = [*fields, "", ""][:3]
         exit_code = int(code) if code.isdigit() else 0 if state == "DONE" else None
         phase = _PHASES.get(state, "unknown")
         found.append(JobWord(job, phase, state, line.strip(), "" if reason == "-" else reason, exit_code))

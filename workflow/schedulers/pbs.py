@@ -10,7 +10,16 @@ from datetime import datetime
 from workflow.errors import WfError
 from workflow.launch.allocation import Allocation, Host
 from workflow.schedulers.host_lines import count_hosts, read_host_file, with_own_facts
-from workflow.schedulers.scheduler import HowToAsk, JobOrder, JobWord, Phase, Scheduler, SubmitCommand, ThisNode
+from workflow.schedulers.scheduler import (
+    HowToAsk,
+    JobOrder,
+    JobWord,
+    Phase,
+    Scheduler,
+    SubmitCommand,
+    ThisNode,
+    clock_seconds,
+)
 from workflow.schedulers.scheduler_query import Query, QueryError
 
 _ATTRIBUTE = re.compile(r"^ {4}(\S+) = (.*)$")
@@ -54,7 +63,7 @@ def _end_time(job: str, query: Query, notes: list[str]) -> float | None:
     if not limit:
         return None
     try:
-        return datetime.strptime(began, _TIME).timestamp() + _seconds(limit)
+        return datetime.strptime(began, _TIME).timestamp() + clock_seconds(limit)
     except ValueError:
         notes.append(f'the end of the job is not known: qstat says it began "{began}" and may run "{limit}"')
         return None
@@ -71,14 +80,6 @@ def qstat_attributes(text: str) -> dict[str, str]:
             name = match[1]
             found[name] = match[2]
     return found
-
-
-def _seconds(limit: str) -> float:
-    """`01:30:00`, `90:00` or `5400`. Raises ValueError."""
-    total = 0
-    for part in limit.split(":"):
-        total = 60 * total + int(part)
-    return float(total)
 
 
 def pbs_directives(order: JobOrder) -> Iterator[str]:

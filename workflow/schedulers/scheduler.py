@@ -51,6 +51,20 @@ def phase_of(state: str, phases: Mapping[str, Phase]) -> Phase:
     return next((phase for phase in order if phase in known), "unknown")
 
 
+def fields_of(line: str, count: int) -> list[str]:
+    """So many fields of a line that separates them by `|`; those that it lacks are empty. [] of another line."""
+    fields = [field.strip() for field in line.split("|")]
+    return [*fields, *[""] * count][:count] if len(fields) > 1 else []
+
+
+def clock_seconds(text: str) -> int:
+    """`01:30:00`, `90:00` or `5400`. Raises ValueError."""
+    seconds = 0
+    for part in text.split(":"):
+        seconds = 60 * seconds + int(part)
+    return seconds
+
+
 def same_job(job: str, word: JobWord) -> bool:
     """Whether an answer is about this job. Parts of a job have numbers of their own: `12_3`, `12+0`, `12[1].server`."""
     return job in (word.job, word.job.partition("_")[0].partition("+")[0], word.job.partition(".")[0])

@@ -25,6 +25,7 @@ from workflow.schedulers.scheduler import (
     SchedulerFacts,
     SubmitCommand,
     ThisNode,
+    clock_seconds,
     phase_of,
 )
 from workflow.schedulers.scheduler_query import Query, QueryError
@@ -321,11 +322,7 @@ def slurm_seconds(text: str) -> int | None:
     if text in ("UNLIMITED", "NONE"):
         return None
     days, dash, rest = text.rpartition("-")
-    parts = [int(part) for part in rest.split(":")]
-    seconds = 0
-    for part in parts:
-        seconds = 60 * seconds + part
-    return seconds + (86400 * int(days) if dash else 0)
+    return clock_seconds(rest) + (86400 * int(days) if dash else 0)
 
 
 SCHEDULER = Scheduler(

@@ -58,10 +58,11 @@ def load_campaign(path: str | os.PathLike[str], options: CampaignOptions = NO_OP
     overlaid = lay_options(root, options)
     spec, problems = _checked(overlaid.root)
     problems = [*overlaid.problems, *problems, *_other_scales(root, spec.scale if spec is not None else None)]
-    pipeline = overlaid.root.child("pipeline")
-    name = pipeline.value if pipeline is not None else None
-    listed = _not_secrets(file.parent / name) if isinstance(name, str) else set[str]()
-    secrets = [*secret_problems(root, listed), *secret_problems(overlaid.root, listed)]
+    roots = (root, overlaid.root)
+    secrets = [each for its in roots for each in secret_problems(its)]
+    if secrets:  # the pipeline is read only where its list may matter
+        listed = _not_secrets(file.parent, overlaid.root)
+        secrets = [each for its in roots for each in secret_problems(its, listed)]
     # All others may quote one: a value that is given twice, those that a comparison may name.
     problems = [each for each in secrets if each.is_secret] or [*problems, *secrets]
     # Warnings are those of its pipelines, which say them.
@@ -71,10 +72,14 @@ def load_campaign(path: str | os.PathLike[str], options: CampaignOptions = NO_OP
     return Campaign(spec, file.absolute(), text, overlaid.root, options)
 
 
-def _not_secrets(pipeline: Path) -> set[str]:
+def _not_secrets(folder: Path, root: Node) -> set[str]:
     """What the pipeline says to be no secret; that it cannot be read is said when it is loaded."""
+    pipeline = root.child("pipeline")
+    if pipeline is None or not isinstance(pipeline.value, str):
+        return set()
+    path = folder / pipeline.value
     try:
-        return not_secrets(read_yaml(pipeline, str(pipeline))[0])
+        return not_secrets(read_yaml(path, str(path))[0])
     except WfError:
         return set()
 

@@ -8,28 +8,25 @@ to all readers of a stream.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
 from workflow.engines import DEFAULT_VIA
+from workflow.plan.plan_notes import Notes
 from workflow.plan.topology.complete_pipeline import CompletePipeline, ImplicitStage
+from workflow.plan.topology.declared_stages import DeclaredStage
+from workflow.plan.topology.port_matching import JoinedStream
 from workflow.spec.component_parameters import parameters_model
 from workflow.spec.implicit_names import RELAY, pipe_name, piped_streams, relay_name, relayed_taps
 from workflow.spec.models.engine import Engine
 from workflow.spec.models.pipeline import OutputPolicy, Queue, StagePlace, StageSpec, StreamSpec, Tap
-from workflow.spec.origins import WrittenKey
+from workflow.spec.origins import Origins, WrittenKey
 
 if TYPE_CHECKING:
     from workflow.spec.load import Loaded
-from collections.abc import Mapping
-from dataclasses import replace
-
-from workflow.plan.plan_notes import Notes
-from workflow.plan.topology.declared_stages import DeclaredStage
-from workflow.plan.topology.port_matching import JoinedStream
-from workflow.spec.origins import Origins
 
 
 @dataclass
