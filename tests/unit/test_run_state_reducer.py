@@ -355,3 +355,10 @@ def test_a_close_counts_what_was_not_reported_before() -> None:
 def test_what_the_plan_does_not_have_changes_only_the_time(event: Event) -> None:
     state = chained()
     assert apply(state, event) == replace(state, t=9)
+
+
+def test_since_when_the_run_fails_follows_from_the_stages_that_failed() -> None:
+    """Nothing has to note it: the state says it of the first failure without which the others do not go on."""
+    state = with_hung_tap()
+    failed = replace(state.stages["sim"], status="failed", failed=6)
+    assert replace(state, stages={**state.stages, "sim": failed}, failed=("tap", "sim")).failing == 6

@@ -150,7 +150,6 @@ class RunState:
     received: AllocationReceived | None = None
     proving: bool = False  # stages wait for the proof of their placement
     proof: ProofTaken | None = None
-    failing: float | None = None  # since the first failure
     stopping: float | None = None  # since the stop was requested
     rung: int = 0  # how many steps of the stop's ladder were taken
     # After a failure, stages that could go on without what has failed: they are told before they get signals.
@@ -179,6 +178,13 @@ class RunState:
             or (self.cancelled and not self.culprit and not self.cause)
             or bool(self.unaffected)
         )
+
+    @property
+    def failing(self) -> float | None:
+        """Since when the run fails: since the first failure of a stage without which the others do not go on."""
+        ending = (name for name in self.failed if not lets_go_on(self.plan, self.stages, name))
+        first = next(ending, None)
+        return None if first is None else self.stages[first].failed
 
     @property
     def job(self) -> str:

@@ -59,7 +59,6 @@ from workflow.run.state import (
     EndState,
     RunState,
     StageState,
-    lets_go_on,
 )
 
 # How long after the request to stop the run itself cancels no step: it begins with SIGINT.
@@ -205,8 +204,6 @@ class _Draft:
                 self.change_stage(stage, status="stopped")
             case StageFailed(stage=stage, reason=reason, through=through):
                 self.change_stage(stage, status="failed", reason=reason, failed=t, through=through)
-                if self.get("failing") is None and not lets_go_on(self._before.plan, self.stages, stage):
-                    self._changes["failing"] = t
 
     def _take_of_stream(self, event: Event) -> None:
         t = event.t

@@ -22,7 +22,7 @@ from workflow.schedulers.scheduler import (
     ThisNode,
     fields_of,
 )
-from workflow.schedulers.scheduler_query import Query, QueryError
+from workflow.schedulers.scheduler_query import Query, QueryError, end_of_job
 
 _UNLIMITED_S = 2**32 - 1  # what `flux job timeleft` says of a job without a limit
 # flux-jobs(1), JOB STATUS
@@ -50,7 +50,8 @@ def flux_allocation(environ: Mapping[str, str], query: Query, _: ThisNode) -> Al
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         text = " ".join(text.split())[:80]
         raise WfError(f'Flux\'s resource set is not understood ({error}): "{text}"', "see `flux resource R`") from error
-    return Allocation("flux", job or environ.get("FLUX_ENCLOSING_ID", ""), hosts, _end_time(query, notes), tuple(notes))
+    end_time = end_of_job(lambda: _end_time(query), notes)
+    return Allocation("flux", job or environ.get("FLUX_ENCLOSING_ID", ""), hosts, end_time, tuple(notes))
 
 
 def resource_hosts(resources: Mapping[str, Any]) -> list[Host]:
@@ -69,16 +70,11 @@ def resource_hosts(resources: Mapping[str, Any]) -> list[Host]:
     ]
 
 
-def _end_time(query: Query, notes: list[str]) -> float | None:
-    """Now, plus what is left. None: without a limit, or not known (a note)."""
-    try:
-        said = query(["flux", "job", "timeleft"]).strip()
-    except QueryError as error:
-        notes.append(f"the end of the job is not known: {error}")
-        return None
+def _end_time(query: Query) -> float | None:
+    """Now, plus what is left. None: without a limit. Raises QueryError."""
+    said = query(["flux", "job", "timeleft"]).strip()
     if not said.isdigit():
-        notes.append(f'the end of the job is not known: flux says that "{said[:60]}" is left')
-        return None
+        raise QueryError(f'flux says that "{said[:60]}" is left')
     return None if int(said) >= _UNLIMITED_S else time.time() + int(said)
 
 

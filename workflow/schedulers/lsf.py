@@ -21,7 +21,7 @@ from workflow.schedulers.scheduler import (
     ThisNode,
     fields_of,
 )
-from workflow.schedulers.scheduler_query import Query, QueryError
+from workflow.schedulers.scheduler_query import Query, QueryError, end_of_job
 
 # `bjobs -o time_left`: hours and minutes, L: of the limit; E and X: of an estimate.
 _LEFT = re.compile(r"^(\d+):(\d+)(?: ([LEX]))?$")
@@ -52,7 +52,7 @@ def lsf_allocation(environ: Mapping[str, str], query: Query, _: ThisNode) -> All
         notes.append(f"{first} has one slot and comes first: taken as the launch node, where no stage can run")
         del slots[first]
     hosts = tuple(Host(name, count) for name, count in slots.items())
-    return Allocation("lsf", job, hosts, _end_time(job, query, notes), tuple(notes))
+    return Allocation("lsf", job, hosts, end_of_job(lambda: _end_time(job, query), notes), tuple(notes))
 
 
 def _slots(environ: Mapping[str, str]) -> dict[str, int]:
@@ -70,19 +70,14 @@ def _slots(environ: Mapping[str, str]) -> dict[str, int]:
     raise WfError("LSB_JOBID is set, but neither LSB_MCPU_HOSTS nor LSB_DJOB_HOSTFILE, which list the hosts", hint)
 
 
-def _end_time(job: str, query: Query, notes: list[str]) -> float | None:
-    """Now, plus what is left. None: it has no limit, or that is not known (a note)."""
-    try:
-        said = query(["bjobs", "-noheader", "-o", "time_left", job]).strip()
-    except QueryError as error:
-        notes.append(f"the end of the job is not known: {error}")
-        return None
+def _end_time(job: str, query: Query) -> float | None:
+    """Now, plus what is left. None: it has no limit. Raises QueryError."""
+    said = query(["bjobs", "-noheader", "-o", "time_left", job]).strip()
     if said == "-":
         return None
     match = _LEFT.match(said)
     if match is None:
-        notes.append(f'the end of the job is not known: bjobs says that "{said[:60]}" is left')
-        return None
+        raise QueryError(f'bjobs says that "{said[:60]}" is left')
     if match[3] in ("E", "X"):  # an estimate of the user's, which ends no job
         return None
     return time.time() + 3600 * int(match[1]) + 60 * int(match[2])

@@ -20,7 +20,7 @@ from workflow.schedulers.scheduler import (
     ThisNode,
     clock_seconds,
 )
-from workflow.schedulers.scheduler_query import Query, QueryError
+from workflow.schedulers.scheduler_query import Query, QueryError, end_of_job
 
 _ATTRIBUTE = re.compile(r"^ {4}(\S+) = (.*)$")
 _TIME = "%a %b %d %H:%M:%S %Y"
@@ -49,24 +49,20 @@ def pbs_allocation(environ: Mapping[str, str], query: Query, node: ThisNode) -> 
         raise WfError(f"PBS_NODEFILE={path}: there is no host in it", "the job has ended, or its file was overwritten")
     torque = bool(environ.get("PBS_NUM_PPN"))
     hosts = tuple(Host(*item) for item in counts.items()) if torque else with_own_facts(list(counts), node.host())
-    return Allocation("pbs", job, hosts, _end_time(job, query, notes), tuple(notes), counts_threads=not torque)
+    end_time = end_of_job(lambda: _end_time(job, query), notes)
+    return Allocation("pbs", job, hosts, end_time, tuple(notes), counts_threads=not torque)
 
 
-def _end_time(job: str, query: Query, notes: list[str]) -> float | None:
-    """When it began, plus its walltime. None: it has no limit, or that is not known (a note)."""
-    try:
-        said = qstat_attributes(query(["qstat", "-f", job]))
-    except QueryError as error:
-        notes.append(f"the end of the job is not known: {error}")
-        return None
+def _end_time(job: str, query: Query) -> float | None:
+    """When it began, plus its walltime. None: it has no limit. Raises QueryError."""
+    said = qstat_attributes(query(["qstat", "-f", job]))
     began, limit = said.get("stime") or said.get("start_time", ""), said.get("Resource_List.walltime", "")
     if not limit:
         return None
     try:
         return datetime.strptime(began, _TIME).timestamp() + clock_seconds(limit)
     except ValueError:
-        notes.append(f'the end of the job is not known: qstat says it began "{began}" and may run "{limit}"')
-        return None
+        raise QueryError(f'qstat says it began "{began}" and may run "{limit}"') from None
 
 
 def qstat_attributes(text: str) -> dict[str, str]:

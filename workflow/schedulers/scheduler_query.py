@@ -14,6 +14,15 @@ class QueryError(Exception):
     """A command of a scheduler gave no answer; the text says why."""
 
 
+def end_of_job(read: Callable[[], float | None], notes: list[str]) -> float | None:
+    """When the job ends; None where it has no limit. None and a note where `read` raises QueryError."""
+    try:
+        return read()
+    except QueryError as error:
+        notes.append(f"the end of the job is not known: {error}")
+        return None
+
+
 def ask(command: Sequence[str], deadline_s: float = QUERY_DEADLINE_S) -> str:
     """What the command prints. Raises QueryError when it is missing, fails, or takes too long.
 

@@ -28,7 +28,7 @@ from workflow.schedulers.scheduler import (
     clock_seconds,
     phase_of,
 )
-from workflow.schedulers.scheduler_query import Query, QueryError
+from workflow.schedulers.scheduler_query import Query, QueryError, end_of_job
 
 _REPEATED = re.compile(r"^(\d+)(?:\(x(\d+)\))?$")
 _END = re.compile(r"\bEndTime=(\S+)")
@@ -103,7 +103,7 @@ def slurm_allocation(environ: Mapping[str, str], query: Query, node: ThisNode) -
     gpus = _gpus(environ, names, notes)
     hosts = tuple(Host(*values) for values in zip(names, cores, memory, gpus, strict=True))
     counts_cores = dict(zip(names, cores, strict=True)).get(environ.get("SLURMD_NODENAME", "")) == node.cores()
-    end_time = _end_time(environ, job, query, notes)
+    end_time = end_of_job(lambda: _end_time(environ, job, query), notes)
     return Allocation("slurm", job, hosts, end_time, tuple(notes), counts_threads=not counts_cores)
 
 
@@ -171,23 +171,21 @@ def _gpus_here(environ: Mapping[str, str], notes: list[str]) -> int | None:
         return None
 
 
-def _end_time(environ: Mapping[str, str], job: str, query: Query, notes: list[str]) -> float | None:
-    """`SLURM_JOB_END_TIME` of newer versions, else what scontrol says. None: no limit, or not known (a note)."""
+def _end_time(environ: Mapping[str, str], job: str, query: Query) -> float | None:
+    """`SLURM_JOB_END_TIME` of newer versions, else what scontrol says. None: it has no limit.
+
+    Raises QueryError.
+    """
     if (text := environ.get("SLURM_JOB_END_TIME", "")).isdigit():
         return float(text)
-    try:
-        said = query(["scontrol", "show", "job", job])
-    except QueryError as error:
-        notes.append(f"the end of the job is not known: {error}")
-        return None
+    said = query(["scontrol", "show", "job", job])
     match = _END.search(said)
     if match is not None and match[1] in ("Unknown", "NONE", "None"):
         return None
     try:
         return datetime.fromisoformat(match[1] if match else "").timestamp()  # local time, as this process has it
     except ValueError:
-        notes.append(f'the end of the job is not known: scontrol says "{match[0] if match else said[:80]}"')
-        return None
+        raise QueryError(f'scontrol says "{match[0] if match else said[:80]}"') from None
 
 
 def slurm_directives(order: JobOrder) -> Iterator[str]:

@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 
 from workflow.formatting import plural
 from workflow.launch.host_names import short_host
-from workflow.run.events import Event, NodeLost, NodeSeen, NodeSilent, NodesUnwatched
+from workflow.run.events import NODE_LOST_S, Event, NodeLost, NodeSeen, NodeSilent, NodesUnwatched
 from workflow.run.nodes.guard_lines import LINE_S, NodeLoad, NodeReport, parse_line
 from workflow.run.nodes.rank_processes import RankProcess
 from workflow.run.processes.memory_evidence import MemoryFacts
 
-LOST_S = 10.0
 # Two beats and a half: what fails meanwhile beside a silent node may have failed because of it.
 SILENT_S = 2.5 * LINE_S
 # A supervisor that was suspended, or that waited for a slow file system, has read no lines meanwhile.
@@ -96,7 +95,7 @@ class NodeWatch:
         if pause > _OWN_PAUSE_S:
             for node in heard:
                 node.heard += pause
-        lost = self._overdue(heard, now, LOST_S)
+        lost = self._overdue(heard, now, NODE_LOST_S)
         new = [node for node in self._overdue(heard, now, SILENT_S) if not node.silent]
         for node in new:
             node.silent = True

@@ -9,6 +9,7 @@ from __future__ import annotations
 import signal
 
 from workflow.launch.launchers import LAUNCHERS
+from workflow.run.events import NODE_LOST_S
 from workflow.run.state import EndState, RunState, StageState
 from workflow.run.verdict.end_causes import first_end, is_outer
 from workflow.run.verdict.tap_failures import failed_taps
@@ -20,8 +21,6 @@ DYING_S = 10.0
 UNKNOWN_S = 0.3
 # The same where ranks are on other nodes: their launcher reports an end when the other ranks have been killed.
 FAR_S = 3.0
-# A node that has begun to miss its signs of life is lost, or back, within this time.
-LOST_S = 10.0
 
 
 def blame(state: RunState) -> str:
@@ -68,7 +67,7 @@ def evidence_s(state: RunState) -> float:
     if state.interrupted or culprit.signal == signal.SIGKILL or is_outer(culprit):
         return 0.0
     if state.silent and any(_near(state, culprit.name, node) for node in state.silent):
-        return LOST_S
+        return NODE_LOST_S  # by then it is lost, or back
     lost = lost_writers(state, culprit.name)
     if lost:
         return 0.0 if all(_goes_on(state, name, culprit.exited or 0.0) for name in lost) else DYING_S
