@@ -61,6 +61,20 @@ def test_no_column_is_out_of_sight(name: str, folder: Path, open_page: PageOpene
         assert all(inside <= seen for inside, seen in boxes), f"{width} px: {boxes}"
 
 
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_prints_whole(name: str, folder: Path, open_page: PageOpener) -> None:
+    page = open_page(folder / f"{name}.html", 720)  # about A4 without its margins
+    page.emulate_media(media="print")
+    boxes = page.locator("html, .scroll, pre").evaluate_all(
+        "all => all.map(each => [each.scrollWidth, each.clientWidth])"
+    )
+    assert all(inside <= seen for inside, seen in boxes), boxes
+    heads = page.locator("th").evaluate_all("all => all.map(each => each.clientWidth)")
+    assert min(heads) > 12, "a column of single letters"
+    closed = page.locator("details > pre").evaluate_all("all => all.filter(each => !each.clientHeight).length")
+    assert closed == 0
+
+
 def test_pictures_of_steps_have_a_slider_and_keys(tmp_path: Path, open_page: PageOpener, browser: Browser) -> None:
     run = tmp_path / "with-frames"
     shutil.copytree(ROOT / "tests/recorded-reports/gray-scott", run)

@@ -26,6 +26,7 @@ from workflow.campaign.results.make_results import (
     make_status,
 )
 from workflow.campaign.results.results_pictures import make_pictures
+from workflow.campaign.results.results_summary import results_summary
 from workflow.campaign.results.results_table import table_columns, table_rows, write_table
 from workflow.campaign.results.samples import measured
 from workflow.campaign.statistics.verdicts import FEW_PAIRS
@@ -155,6 +156,46 @@ def test_what_the_baseline_writes_is_in_no_difference() -> None:
             history.end(RepetitionId(key, number), replace(end(time), figures=figures))
     results = make_results(spec_of(metrics={"rate": "stages.s.perceived_throughput"}), schedule, history)
     assert results.results[0].median == pytest.approx(9 * 8e6 / 2)
+
+
+def test_the_summary_names_what_ran_what_was_decided_and_the_winner() -> None:
+    results = make_results(spec_of(), schedule_of(), history_of())
+    assert results_summary(results) == (
+        "32 of 32 repetitions succeeded; 2 comparisons decided; sst is the fastest in 1 of 2 cases; in the first of "
+        "them bp5 has 2.00 times the time of sst [2.00, 2.00]."
+    )
+    only = results.model_copy(update={"comparisons": results.comparisons[:1], "load": 0.4, "cores": 2})
+    assert results_summary(only) == (
+        "32 of 32 repetitions succeeded; 1 comparison decided; the machine was quiet; "
+        "sst is the fastest: bp5 has 2.00 times the time of sst [2.00, 2.00]."
+    )
+    busy = only.model_copy(update={"load": 7.25, "comparisons": results.comparisons[1:]})
+    assert results_summary(busy).endswith("the machine was busy; nothing is known to be the fastest.")
+
+
+def test_the_summary_names_all_values_that_may_be_the_best() -> None:
+    results = make_results(spec_of(), schedule_of(), history_of())
+    first = results.comparisons[0].model_copy(
+        update={"against": "none", "value": "zstd", "ratio": 0.71, "low": 0.69, "high": 0.74, "decision": "faster"}
+    )
+    other = first.model_copy(update={"value": "blosc", "ratio": 0.9, "low": 0.88, "high": 0.92})
+    one = results.model_copy(update={"comparisons": [other, first]})
+    name = results.metrics[0].name
+    assert results_summary(one).endswith(f"zstd is the fastest: 0.71 of the {name} of none [0.69, 0.74].")
+    near = other.model_copy(update={"ratio": 0.73, "low": 0.71, "high": 0.75})
+    two = results.model_copy(update={"comparisons": [near, first]})
+    assert "zstd or blosc is the fastest: " in results_summary(two)
+    third = near.model_copy(update={"at": {"stages.s.ranks": 2}})
+    assert results_summary(results.model_copy(update={"comparisons": [first, third]})).endswith(
+        "which is the fastest depends on ranks."
+    )
+
+
+def test_the_summary_counts_what_failed_and_what_is_left() -> None:
+    failed = make_results(spec_of(repetitions=10), schedule_of(), history_of(failed=("sst1", 3)))
+    assert results_summary(failed).startswith("31 of 40 repetitions succeeded, 1 failed, 8 still to run; ")
+    alone = make_results(spec_of(comparisons=[]), schedule_of(), history_of())
+    assert results_summary(alone) == "32 of 32 repetitions succeeded."
 
 
 def test_blocks_are_compared_with_themselves() -> None:

@@ -31,6 +31,7 @@ from workflow.campaign.results.campaign_tables import (
     varied,
 )
 from workflow.campaign.results.results_model import CampaignResults, CampaignStatus, RunningRepetition, TrialViolation
+from workflow.campaign.results.results_summary import results_summary
 from workflow.campaign.results.trial_violations import violated_by
 from workflow.errors import EXIT_OK, Problem, RunError, to_message, to_notes
 from workflow.formatting import duration, moment, node_hours, plural
@@ -243,6 +244,7 @@ def show_results(results: CampaignResults, wide: bool = False) -> None:
     """Medians, intervals and comparisons."""
     console = make_output(wide=wide)
     say(console, f"{results.campaign}: site {results.site}, {moment(results.started)}", "bold")
+    say(console, results_summary(results), wrap=True)
     _say_options(console, results.options)
     for metric in results.metrics:
         say(console, f"\n{metric.name} ({metric.of}, {metric.better} is better)", "bold")

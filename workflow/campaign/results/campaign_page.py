@@ -12,6 +12,7 @@ from workflow.campaign.results.campaign_tables import comparison_table, method_t
 from workflow.campaign.results.picture_canvas import ResultsPicture
 from workflow.campaign.results.results_model import CampaignResults, CampaignStatus
 from workflow.campaign.results.results_pictures import COMPARISONS, make_pictures
+from workflow.campaign.results.results_summary import results_summary
 from workflow.campaign.results.row_labels import RowLabels
 from workflow.errors import RunError
 from workflow.formatting import moment
@@ -58,6 +59,7 @@ def make_page(results: CampaignResults, pictures: list[ResultsPicture], shown: T
     drawn = [(picture, svg_address(picture.svg)) for picture in pictures]
     return TEMPLATES.get_template("campaign.html.j2").render(
         results=results,
+        summary=results_summary(results),
         shown=shown,
         key_facts=[fact for fact in facts if fact.value],
         metrics=[(metric, metric_table(results, metric)) for metric in results.metrics],

@@ -24,6 +24,7 @@ from workflow.campaign.results.results_model import (
     OperationTimes,
     TrialCount,
     TrialResult,
+    machine_is_busy,
 )
 from workflow.campaign.results.samples import Measured, all_repetitions, by_trial, measured, of_attempts
 from workflow.campaign.results.trial_violations import trial_violations
@@ -37,8 +38,6 @@ from workflow.report_figures import to_figure_name
 from workflow.run.run_directory import RUNS
 
 NOT_IN_TURNS = "not measured in turns"
-BUSY = 2.0
-"""Load average per core above which the report says so."""
 
 
 @dataclass(frozen=True)
@@ -310,7 +309,7 @@ def _count(trial: ScheduledTrial, spec: CampaignSpec, history: History) -> Trial
 
 def _busy_notes(load: float | None, cores: int) -> list[str]:
     """That other programs used the machine: the runs themselves seldom load it beyond its cores."""
-    if load is None or not cores or load <= BUSY * cores:
+    if load is None or not machine_is_busy(load, cores):
         return []
     text = f"the machine was busy: a load of {load:.1f} on {plural(cores, 'core')}, median over the repetitions"
     return [f"{text}; measure again on a quiet one"]

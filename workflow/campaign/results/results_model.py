@@ -239,3 +239,12 @@ class CampaignResults(ResultsPart):
     options: list[str] = Field(default_factory=list, description="of the command line, kept from the last run")
     comparisons: list[ComparisonResult]
     notes: list[str] = Field(description="what to consider when reading these numbers")
+
+
+# Load average per core above which the report says so.
+BUSY = 2.0
+
+
+def machine_is_busy(load: float | None, cores: int) -> bool | None:
+    """Whether other programs used the machine: the runs seldom load it beyond its cores. None: not known."""
+    return None if load is None or not cores else load > BUSY * cores
