@@ -249,7 +249,15 @@ def json_page() -> str:
     """What `--json` prints: every field of every document, from the models."""
     from workflow.campaign.changes.changes_model import CampaignChanges
     from workflow.campaign.results.results_model import CampaignList, CampaignResults, CampaignStatus
-    from workflow.cli.json_output import CampaignPlan, CheckResult, CleanResult, ComponentList, NoteList, RunList, SiteList
+    from workflow.cli.json_output import (
+        CampaignPlan,
+        CheckResult,
+        CleanResult,
+        ComponentList,
+        NoteList,
+        RunList,
+        SiteList,
+    )
     from workflow.compare.comparison import Comparison
     from workflow.forecast.calibration_model import Calibration
     from workflow.forecast.forecast_model import Forecast
