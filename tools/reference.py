@@ -249,7 +249,15 @@ def json_page() -> str:
     """What `--json` prints: every field of every document, from the models."""
     from workflow.campaign.changes.changes_model import CampaignChanges
     from workflow.campaign.results.results_model import CampaignList, CampaignResults, CampaignStatus
-    from workflow.cli.json_output import CampaignPlan, CheckResult, CleanResult, ComponentList, RunList, SiteList
+    from workflow.cli.json_output import (
+        CampaignPlan,
+        CheckResult,
+        CleanResult,
+        ComponentList,
+        NoteList,
+        RunList,
+        SiteList,
+    )
     from workflow.compare.comparison import Comparison
     from workflow.forecast.calibration_model import Calibration
     from workflow.forecast.forecast_model import Forecast
@@ -257,7 +265,7 @@ def json_page() -> str:
 
     documents: list[tuple[str, type[BaseModel]]] = [
         ("wf check --json", CheckResult), ("wf components --json", ComponentList),
-        ("wf sites --json", SiteList), ("wf runs --json", RunList),
+        ("wf sites --json", SiteList), ("wf runs --json", RunList), ("wf note --json", NoteList),
         ("wf clean --json", CleanResult),
         ("wf compare --json", Comparison),
         ("wf calibrate --show --json, calibration/SITE.json", Calibration), ("forecast.json of a run", Forecast),

@@ -1,8 +1,8 @@
 """Write a stream to a file: every variable with its type, shape and values, every attribute, every step.
 
-A BP5 or HDF5 file is the same as if the writer of the stream had written it; openPMD, H5Part and H5Block are HDF5 in
-the layouts that the tools of these communities read. The name of the file ends in `.partial` until the stream has
-ended.
+A BP5 or HDF5 file is the same as if the writer of the stream had written it; openPMD, H5Part, H5Block and VTKHDF are
+HDF5 in the layouts that the tools of these communities read. The name of the file ends in `.partial` until the stream
+has ended.
 """
 
 from __future__ import annotations
@@ -20,11 +20,20 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from components.archive.h5part import H5Part
 from components.archive.openpmd import OpenPMD
 from components.archive.tree import Described, Layout, write_tree
+from components.archive.vtkhdf import VtkHdf, time_of
 from workflow import stage
 from workflow.component_program import arguments
 
 ENGINES = {"bp5": "BP5", "hdf5": "HDF5"}
-BY_SUFFIX = {".bp": "bp5", ".bp5": "bp5", ".h5": "hdf5", ".hdf5": "hdf5", ".h5part": "h5part", ".h5block": "h5block"}
+BY_SUFFIX = {
+    ".bp": "bp5",
+    ".bp5": "bp5",
+    ".h5": "hdf5",
+    ".hdf5": "hdf5",
+    ".h5part": "h5part",
+    ".h5block": "h5block",
+    ".vtkhdf": "vtkhdf",
+}
 HDF5_SUFFIXES = (".h5", ".hdf5")
 
 
@@ -67,7 +76,7 @@ def format_of(path: Path, wanted: str) -> str:
             raise SystemExit(f"archive: the suffix of {path.name} selects no format; use one of {known}")
         return by_suffix
     suffixes = [suffix for suffix, each in BY_SUFFIX.items() if each == wanted]
-    if wanted != "bp5":
+    if wanted not in ("bp5", "vtkhdf"):
         suffixes = list(dict.fromkeys([*suffixes, *HDF5_SUFFIXES]))
     if path.suffix not in suffixes:
         raise SystemExit(f"archive: format {wanted} needs a file that ends in {' or '.join(suffixes)}, not {path.name}")
@@ -155,6 +164,24 @@ def write_layout(path: Path, layout: Layout, args: SimpleNamespace) -> None:
             write_tree(file, layout.tree(known), lambda name, step=step: read_whole(step, name))  # type: ignore[misc]
 
 
+def write_vtkhdf(path: Path, args: SimpleNamespace) -> None:
+    """Write the fields of the stream as a VTKHDF file; variables that it cannot hold are printed once."""
+    with Partial(path) as partial, hdf5_file(partial) as file, stage.open_reader("input") as stream:
+        fields = VtkHdf(file, args.vtk_values == "cells")
+        for step in stream:
+            if step.index % args.every:
+                continue
+            names = chosen(step.names(), args.variables)
+            # The time is wanted, whatever the variables.
+            time = ["time"] if "time" in step.names() and "time" not in names else []
+            known = described(step, step.index // args.every, [*names, *time])
+            if step.index == 0:
+                left_out = fields.begin(known)
+                for name, why in left_out.items() if stage.rank() == 0 else ():
+                    print(f"note: {name} is left out: it is {why}", flush=True)
+            fields.add(known, time_of(known), lambda name, step=step: read_whole(step, name))  # type: ignore[misc]
+
+
 def write_unchanged(path: Path, engine: str, args: SimpleNamespace) -> None:
     """Write the stream as its writer would have written a file."""
     with (
@@ -174,6 +201,8 @@ def main() -> None:
     wanted = format_of(path, args.format)
     if wanted in ENGINES:
         write_unchanged(path, ENGINES[wanted], args)
+    elif wanted == "vtkhdf":
+        write_vtkhdf(path, args)
     else:
         write_layout(path, make_layout(wanted), args)
 

@@ -1,4 +1,4 @@
-"""What archive writes as openPMD, H5Part and H5Block: bit for bit, and as the tools of each format read it."""
+"""What archive writes as openPMD, H5Part, H5Block and VTKHDF: bit for bit, and as the tools of each format read it."""
 
 from __future__ import annotations
 
@@ -106,19 +106,20 @@ def test_openpmd_bit_for_bit(source: Path, ranks: int, tmp_path: Path) -> None:
         assert base["meshes/rho"].attrs["unitSI"] == 1.0
 
 
-@pytest.mark.parametrize("chosen", ["openpmd", "h5part", "h5block"])
+@pytest.mark.parametrize("chosen", ["openpmd", "h5part", "h5block", "vtkhdf"])
 def test_ranks_that_read_for_themselves_make_the_same_file(source: Path, chosen: str, tmp_path: Path) -> None:
     """With an ADIOS2 built for MPI every rank has its own reader; the first one writes."""
     python = os.environ.get("WF_MPI_PYTHON")
     if not python:
         pytest.skip("WF_MPI_PYTHON names no Python with an ADIOS2 built for MPI")
-    archive("--read", source, "--path", "serial.h5", "--format", chosen, cwd=tmp_path)
-    words = ["--read", source, "--path", "parallel.h5", "--format", chosen]
+    serial, parallel = (f"{name}{'.vtkhdf' if chosen == 'vtkhdf' else '.h5'}" for name in ("serial", "parallel"))
+    archive("--read", source, "--path", serial, "--format", chosen, cwd=tmp_path)
+    words = ["--read", source, "--path", parallel, "--format", chosen]
     argv = [Path(python).with_name("mpiexec"), "-n", 2, python, ARCHIVE, *words]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     answer = subprocess.run(list(map(str, argv)), cwd=tmp_path, env=env, capture_output=True, text=True, timeout=100)
     assert answer.returncode == 0, answer.stdout + answer.stderr
-    assert contents(tmp_path / "serial.h5") == contents(tmp_path / "parallel.h5")
+    assert contents(tmp_path / serial) == contents(tmp_path / parallel)
 
 
 def contents(path: Path) -> dict[str, Any]:
@@ -233,3 +234,75 @@ def test_what_does_not_go_together(source: Path, options: list[str], code: int, 
     said = archive("--read", source, *options, code=code, cwd=tmp_path)
     assert message in said
     assert "Traceback" not in said
+
+
+def read_by_vtk(path: Path) -> list[tuple[float, Any]]:
+    """(time, image) of each step, as VTK's own reader sees them."""
+    vtk = pytest.importorskip("vtk", reason="the package vtk is in the extra dev")
+    found = []
+    reader = vtk.vtkHDFReader()
+    assert reader.CanReadFile(str(path))
+    reader.SetFileName(str(path))
+    reader.UpdateInformation()
+    for time in reader.GetOutputInformation(0).Get(vtk.vtkStreamingDemandDrivenPipeline.TIME_STEPS()):
+        reader.UpdateTimeStep(time)
+        image = vtk.vtkImageData()
+        image.DeepCopy(reader.GetOutputDataObject(0))
+        found.append((time, image))
+    return found
+
+
+def vtk_array(data: Any, name: str) -> Any:
+    from vtkmodules.util.numpy_support import vtk_to_numpy
+
+    assert data.HasArray(name), f"VTK sees no {name}"
+    convert: Any = vtk_to_numpy  # VTK's own Python has no types
+    return convert(data.GetArray(name))
+
+
+@pytest.mark.parametrize("values", ["points", "cells"])
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_vtk_reads_the_fields_of_each_step(source: Path, ranks: int, values: str, tmp_path: Path) -> None:
+    words = ["--read", source, "--path", "kept.vtkhdf", "--vtk-values", values]
+    said = archive(*words, ranks=ranks, cwd=tmp_path)
+    assert said.count("position is left out: it is no field of real numbers on the grid [4, 6, 8]") == 1
+    with h5py.File(tmp_path / "kept.vtkhdf") as file:
+        assert same(file[f"VTKHDF/{'Point' if values == 'points' else 'Cell'}Data/rho"][1], made(1)["rho"])
+    steps = read_by_vtk(tmp_path / "kept.vtkhdf")
+    assert [time for time, _ in steps] == [0.5 * index for index in range(STEPS)]
+    for index, (_, image) in enumerate(steps):
+        more = 0 if values == "points" else 1
+        assert image.GetExtent() == (0, 7 + more, 0, 5 + more, 0, 3 + more)
+        assert (image.GetOrigin(), image.GetSpacing()) == ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
+        data = image.GetPointData() if values == "points" else image.GetCellData()
+        assert same(vtk_array(data, "rho").reshape(4, 6, 8), made(index)["rho"])
+        assert same(vtk_array(data, "vectors_E").reshape(4, 6, 8, 3), made(index)["vectors/E"])
+
+
+def test_vtk_reads_a_plane_where_the_stream_says_it_is(tmp_path: Path) -> None:
+    plane = np.arange(12.0).reshape(3, 4)
+    with stage.open_writer(path=tmp_path / "plane.bp") as out:
+        out.attribute("gridSpacing", [0.5, 0.25], variable="T")
+        out.attribute("gridGlobalOffset", [2.0, 1.0], variable="T")
+        for index in range(4):
+            with out.step():
+                out.write("T", plane + index, shape=plane.shape, start=(0, 0))
+    archive("--read", tmp_path / "plane.bp", "--path", "kept.vtkhdf", "--every", 2, cwd=tmp_path)
+    steps = read_by_vtk(tmp_path / "kept.vtkhdf")
+    assert [time for time, _ in steps] == [0.0, 2.0]
+    for time, image in steps:
+        assert image.GetExtent() == (0, 3, 0, 2, 0, 0)
+        assert image.GetOrigin() == (1.0, 2.0, 0.0)
+        assert image.GetSpacing() == (0.25, 0.5, 1.0)
+        assert same(vtk_array(image.GetPointData(), "T").reshape(3, 4), plane + time)
+
+
+def test_vtkhdf_refuses_what_it_cannot_hold(source: Path, tmp_path: Path) -> None:
+    said = archive("--read", source, "--path", "p.vtkhdf", "--variables", "position", cwd=tmp_path, code=1)
+    assert "format vtkhdf needs a field of 2 or 3 dimensions, but the stream has position [5, 3]" in said
+    with stage.open_writer(path=tmp_path / "grows.bp") as out:
+        for index in range(2):
+            with out.step():
+                out.write("T", np.ones((3, 4 + index)), shape=(3, 4 + index), start=(0, 0))
+    said = archive("--read", tmp_path / "grows.bp", "--path", "g.vtkhdf", cwd=tmp_path, code=1)
+    assert "T has shape [3, 5] in step 1, and the grid of the file is [3, 4]" in said

@@ -46,6 +46,7 @@ SLOW = {"watch", "archive"}
 
 OF_RUN = [
     ["status", "{run}"], ["status", "{run}", "--json"], ["report", "{run}"], ["report", "{run}", "--json"], ["runs"],
+    ["runs", "--tag", "trial"], ["note", "{run}"], ["note", "{run}", "--json"],
     ["explain", "{run}"], ["watch", "{run}"], ["logs", "--run", "{run}"], ["calibrate", "--from", "{run}"],
     ["clean", "{run}", "--dry-run"], ["archive", "{run}", "-o", "out.zip"],
 ]  # fmt: skip

@@ -14,6 +14,7 @@ from tests.support.campaigns import CampaignFolder
 from tests.support.sample_run import make_plan, write_sample
 from workflow.run.job_record import JobRecord, write_job
 from workflow.run.lease import read_lease
+from workflow.run.run_notes import add_note
 
 ROOT = Path(__file__).parents[2]
 EXPECT = "\nexpect:\n  wall_s: < 5 min\n"
@@ -77,6 +78,8 @@ def _add_records_of_clusters(run: Path, lost: Path) -> None:
         "streams": streams, "untried": {"more": "a file"},
     }  # fmt: skip
     for each in (run, lost):
+        add_note(each, "the first try", ["trial"])
+        add_note(each, "kept for the paper", ["paper", "fig.2"])
         (each / "proof.json").write_text(json.dumps(proof))
         allocation = {
             "allocation_version": 1, "source": "slurm", "job": "12", "end_time": 1790000900.0, "notes": ["a note"],

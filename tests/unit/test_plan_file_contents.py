@@ -139,3 +139,12 @@ def test_a_name_without_a_suffix_gets_a_way_out(tmp_path: Path) -> None:
         planned(tmp_path, "{}", "{path: out.h5prt}")
     planned(tmp_path, "{}", "{path: 'a${{ stage.ranks }}.bp'}")
     planned(tmp_path, "{}", "{path: 'out${{ stage.name }}'}")  # only the run shows it
+
+
+def test_a_vtkhdf_file_needs_a_field(tmp_path: Path) -> None:
+    with pytest.raises(
+        SpecError, match="holds fields of 2 or 3 dimensions, and stream field has none: its arrays are a"
+    ):
+        planned(tmp_path, "{a: {shape: [n]}, t: {shape: []}}", "{path: out.vtkhdf}")
+    two_species = "{e/position: {shape: [n, 3]}, i/position: {shape: [m, 3]}, U: {shape: [nz, ny, nx]}}"
+    assert not [line for line in planned(tmp_path, two_species, "{path: out.vtkhdf}").advice if "vtkhdf" in line]

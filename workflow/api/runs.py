@@ -33,6 +33,7 @@ def start_run(
     plan: Plan,
     run_dir: str | os.PathLike[str] | None = None,
     allocation: Allocation | None = None,
+    tags: Sequence[str] = (),
 ) -> tuple[Path, Generator[RunState, None, None]]:
     """Write the run directory; return it and the states of the run, which starts when the first one is taken.
 
@@ -44,32 +45,43 @@ def start_run(
     from workflow.site.discover import discover_allocation
 
     allocation = allocation or discover_allocation()
-    directory = create_run(loaded, plan, run_dir)
+    directory = create_run(loaded, plan, run_dir, tags)
     return directory, supervise(directory, allocation, shares_job=True)
 
 
-def detach_run(loaded: Loaded, plan: Plan, run_dir: str | os.PathLike[str] | None = None) -> Path:
+def detach_run(
+    loaded: Loaded, plan: Plan, run_dir: str | os.PathLike[str] | None = None, tags: Sequence[str] = ()
+) -> Path:
     """Write the run directory and start its supervisor as a process of its own, which outlives this one.
 
     Returns the run directory when the supervisor has taken the run. Raises RunError when it does not.
     """
     from workflow.run.detached import start_detached
 
-    directory = create_run(loaded, plan, run_dir)
+    directory = create_run(loaded, plan, run_dir, tags)
     start_detached(directory)
     return directory
 
 
-def create_run(loaded: Loaded, plan: Plan, run_dir: str | os.PathLike[str] | None = None) -> Path:
-    """Write the directory of a run that somebody else is to start, for example a batch job."""
+def create_run(
+    loaded: Loaded, plan: Plan, run_dir: str | os.PathLike[str] | None = None, tags: Sequence[str] = ()
+) -> Path:
+    """Write the directory of a run that somebody else is to start, for example a batch job.
+
+    Raises WfError for a bad tag, before anything is written.
+    """
     from workflow.provenance.collect import circumstances, to_provenance
     from workflow.run.run_directory import create_run_dir
     from workflow.run.run_index import note_run
+    from workflow.run.run_notes import add_note, check_tags
 
+    tags = check_tags(tags)
     provenance = to_provenance(circumstances(loaded.path.parent, sys.argv), plan, loaded)
     directory = create_run_dir(plan, loaded, None if run_dir is None else Path(run_dir), provenance=provenance)
     if run_dir is not None:
         note_run(directory)
+    if tags:
+        add_note(directory, tags=tags)
     _keep_forecast(plan, directory)
     return directory
 
@@ -94,6 +106,7 @@ def run_pipeline(
     site: str | os.PathLike[str] | None = None,
     run_dir: str | os.PathLike[str] | None = None,
     progress: bool | None = None,
+    tags: Sequence[str] = (),
 ) -> RunReport:
     """Run a pipeline to its end and return the report. A failed run is a report too: see `report.run.state`.
 
@@ -103,6 +116,7 @@ def run_pipeline(
         run_dir: the run directory to create; by default a new one below `runs/`.
         progress: whether to show the progress while it runs, redrawn in a notebook and on a terminal, as lines on
             standard error elsewhere; None: in a notebook and on a terminal only.
+        tags: words to put on the run, by which `wf runs --tag` finds it.
 
     Ctrl-C, or an interrupt of the kernel, stops the run in order: its state is then `interrupted`. On a site with a
     scheduler, outside of its jobs, the run is submitted as one job, which an interrupt leaves alone.
@@ -123,10 +137,10 @@ def run_pipeline(
     plan = make_plan(loaded, machine, allocation)
     shown = is_watched() if progress is None else progress
     if plan.allocation is not None and allocation.source == "local":
-        return _run_as_job(loaded, plan, machine, run_dir, shown)
+        return _run_as_job(loaded, plan, machine, run_dir, shown, tags)
     found = refuse_allocation(plan, machine, allocation)
     show_warnings([*refuse_missing(loaded, plan, machine), *found])
-    directory, states = start_run(loaded, plan, run_dir, allocation)
+    directory, states = start_run(loaded, plan, run_dir, allocation, tags)
     state = None
     with contextlib.closing(states), Progress(plan, directory, quiet=not shown) as display:
         for state in states:
@@ -137,7 +151,7 @@ def run_pipeline(
 
 
 def _run_as_job(
-    loaded: Loaded, plan: Plan, site: Site, run_dir: str | os.PathLike[str] | None, shown: bool
+    loaded: Loaded, plan: Plan, site: Site, run_dir: str | os.PathLike[str] | None, shown: bool, tags: Sequence[str]
 ) -> RunReport:
     """Submit a run and follow it to its end. Raises RunError when its job is not accepted."""
     from workflow.report.report_files import write_report
@@ -149,7 +163,7 @@ def _run_as_job(
 
     check_submission(plan, site, Path(RUNS if run_dir is None else run_dir).absolute())
     show_warnings(job_notes(plan, site))
-    directory = create_run(loaded, plan, run_dir)
+    directory = create_run(loaded, plan, run_dir, tags)
     job = submit_run(plan, site, directory)
     with Progress(plan, directory, quiet=not shown) as display:
         display.say(f"{job.text} was submitted")

@@ -15,6 +15,7 @@ from workflow.errors import Problem, Severity
 from workflow.plan.plan_model import Plan
 from workflow.report.read.removable_runs import FoundRun
 from workflow.report.report_model import RunLine, RunVerdict
+from workflow.run.run_notes import RunNote
 from workflow.run.run_removal import Rest
 from workflow.site.known_sites import KnownSite
 from workflow.spec.models.component import Component
@@ -147,6 +148,15 @@ class RunList(JsonDocument):
 
     runs_version: Literal[1] = 1
     runs: list[RunLine]
+
+
+class NoteList(JsonDocument):
+    """The tags and notes of a run, the oldest first."""
+
+    notes_version: Literal[1] = 1
+    run: str = Field(description="name of the run directory")
+    tags: list[str]
+    notes: list[RunNote]
 
 
 class CleanedRun(JsonDocument):

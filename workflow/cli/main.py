@@ -23,7 +23,7 @@ from workflow.cli.installation_verbs import components, doctor, schema
 from workflow.cli.look_verb import look
 from workflow.cli.pipeline_verbs import check, init, plan, run
 from workflow.cli.result_verbs import compare, logs, report
-from workflow.cli.run_verbs import cancel, explain, runs, status, watch
+from workflow.cli.run_verbs import cancel, explain, note, runs, status, watch
 from workflow.cli.site_verbs import site, sites
 from workflow.cli.verb_group import VerbGroup
 from workflow.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, WfError, to_message
@@ -60,7 +60,7 @@ campaign.add_command(archive_of_campaign)
 SECTIONS = {
     "Write a pipeline": (init, check, plan, graph, components, schema),
     "Run it": (run, watch, status, explain, cancel),
-    "Look at results": (logs, report, compare, look, runs, archive, clean),
+    "Look at results": (logs, report, compare, look, runs, note, archive, clean),
     "Run it many times": (campaign,),
     "Machines": (doctor, sites, site, calibrate, completion),
 }

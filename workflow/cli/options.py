@@ -149,3 +149,16 @@ def check_portable_option(portable: bool, as_json: bool, others: bool) -> None:
     """Raise UsageError for --portable without --json, or with options that print something else."""
     if portable and (others or not as_json):
         raise click.UsageError("--portable is a form of the whole plan as JSON: use `wf plan --json --portable`")
+
+
+def tag_option(text: str) -> Callable[[F], F]:
+    """`--tag T`, which may be repeated: the verb gets `tags`."""
+
+    def checked(_context: click.Context, _option: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
+        if not given:
+            return ()
+        from workflow.run.run_notes import check_tags
+
+        return tuple(check_tags(given))
+
+    return click.option("--tag", "tags", multiple=True, metavar="TAG", callback=checked, help=text)

@@ -20,6 +20,7 @@ from workflow.cli.options import (
     json_option,
     pipeline_options,
     strategy_options,
+    tag_option,
 )
 from workflow.errors import EXIT_BAD_INPUT, EXIT_OK, Problem, Severity, SpecError, WfError
 from workflow.formatting import plural
@@ -206,7 +207,16 @@ def plan(
 @click.option("--quiet", "-q", is_flag=True, help="Print only the result, not the progress")
 @click.option("--detach", "-d", is_flag=True, help="Return when the run has started; it goes on without a terminal")
 @click.option("--no-probe", is_flag=True, help="Do not prove the placement on the nodes first: `--set proof=off`")
-def run(given: GivenPipeline, run_dir: Path | None, dry_run: bool, quiet: bool, detach: bool, no_probe: bool) -> None:
+@tag_option("Put this word on the run: `wf runs --tag TAG` lists it (repeatable)")
+def run(
+    given: GivenPipeline,
+    run_dir: Path | None,
+    dry_run: bool,
+    quiet: bool,
+    detach: bool,
+    no_probe: bool,
+    tags: tuple[str, ...],
+) -> None:
     """Run a pipeline, show its progress, and wait for its end.
 
     PIPELINE is the YAML file. Exits with 0 when the run succeeded, 1 when it failed, 2 when it could not start, 3 when
@@ -231,18 +241,18 @@ def run(given: GivenPipeline, run_dir: Path | None, dry_run: bool, quiet: bool, 
     if decided.allocation is not None and allocation.source == "local":
         from workflow.cli.submitting import submit_and_follow
 
-        sys.exit(submit_and_follow(loaded, decided, site, run_dir, detach=detach, quiet=quiet))
+        sys.exit(submit_and_follow(loaded, decided, site, run_dir, detach=detach, quiet=quiet, tags=tags))
     found = refuse_allocation(decided, site, allocation)
     warnings = [*refuse_missing(loaded, decided, site), *found]
     if detach:
         show_warnings(warnings)
-        directory = detach_run(loaded, decided, run_dir)
+        directory = detach_run(loaded, decided, run_dir, tags)
         name = directory.name if run_dir is None else shlex.quote(str(directory))
         click.echo(f"{directory.name} has started: {directory}\n  next: wf watch {name}, or wf cancel {name}")
         return
     from workflow.report.show.live_display import Progress
 
-    directory, states = start_run(loaded, decided, run_dir, allocation)
+    directory, states = start_run(loaded, decided, run_dir, allocation, tags)
     with contextlib.closing(states):
         # The run starts before anything is printed: a terminal that accepts no output does not hold it up.
         state = next(states)

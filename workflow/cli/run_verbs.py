@@ -8,8 +8,9 @@ from pathlib import Path
 
 import click
 
-from workflow.cli.options import json_option, run_argument, wide_option
-from workflow.errors import RunError
+from workflow.cli.completion import complete_run
+from workflow.cli.options import json_option, run_argument, tag_option, wide_option
+from workflow.errors import RunError, WfError
 
 
 @click.command()
@@ -87,30 +88,71 @@ def cancel(run: Path | None, now: bool) -> None:
 
 
 @click.command()
+@click.argument("run", type=click.Path(path_type=Path), shell_complete=complete_run)
+@click.argument("text", required=False)
+@tag_option("Put this word on the run (repeatable)")
+@json_option("Print the notes as JSON")
+def note(run: Path, text: str | None, tags: tuple[str, ...], as_json: bool) -> None:
+    """Put a note or tags on a run, or show them.
+
+    RUN is the name of a run below runs/ (its beginning or its id is enough), a path, or `latest`. TEXT is added to its
+    notes; without TEXT and --tag they are shown. Notes can be added at any time, also while the run goes on.
+    """
+    from workflow.run.run_names import find_run
+    from workflow.run.run_notes import add_note, read_notes
+
+    directory = find_run(run)
+    if text is not None and not text.strip():
+        raise WfError("the note is empty", 'give its text: wf note RUN "TEXT"')
+    if text or tags:
+        add_note(directory, text or "", tags)
+    found = read_notes(directory)
+    if as_json:
+        from workflow.cli.json_output import NoteList
+
+        click.echo(NoteList(run=directory.name, tags=found.tags, notes=found.notes).to_json(), nl=False)
+        return
+    from workflow.errors import to_message
+    from workflow.report.show.printing import show_messages
+    from workflow.report.show.run_summary import note_lines
+
+    lines = note_lines(found.tags, found.with_text)
+    click.echo(
+        "\n".join(
+            [f"{directory.name}: {'no notes' if not lines else ''}".rstrip(": "), *(f"  {line}" for line in lines)]
+        )
+    )
+    show_messages([to_message("warning", damage) for damage in found.damage])
+
+
+@click.command()
 @click.option(
     "--lines", "-n", type=click.IntRange(min=1), default=20, show_default=True, help="How many of the newest runs"
 )
 @click.option("--all", "everywhere", is_flag=True, help="Runs with --run-dir that were started elsewhere, too")
+@tag_option("Only runs with this tag; given again: with all of them")
 @json_option("Print the runs as JSON")
 @wide_option
-def runs(lines: int, everywhere: bool, as_json: bool, wide: bool) -> None:
+def runs(lines: int, everywhere: bool, tags: tuple[str, ...], as_json: bool, wide: bool) -> None:
     """List the runs that were started in this folder.
 
     The newest comes first. Listed are the runs below runs/ and those with --run-dir. A run is `lost` when its
     supervisor has died without a verdict.
     """
-    from workflow.report.read.run_list import list_named_runs
+    from workflow.report.read.run_list import list_named_runs, tagged_runs
     from workflow.report.show.printing import show_table
     from workflow.report.show.rich_terminal import make_output
     from workflow.report.show.run_table import run_table
     from workflow.run.run_directory import RUNS
     from workflow.run.run_names import listed_runs
 
-    found = list_named_runs(listed_runs(everywhere)[-lines:][::-1])
+    found = list_named_runs(tagged_runs(listed_runs(everywhere), tags)[-lines:][::-1])
     if as_json:
         from workflow.cli.json_output import RunList
 
         click.echo(RunList(runs=found).to_json(), nl=False)
+    elif not found and tags:
+        raise RunError(f"no run here has the tag {' and '.join(tags)}", "list all runs: wf runs")
     elif not found:
         more = "" if everywhere else "; `wf runs --all` also looks for those with --run-dir that were started elsewhere"
         raise RunError(f"no runs here: there is none below {RUNS}/", f"start one: wf run PIPELINE{more}")

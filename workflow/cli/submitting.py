@@ -11,6 +11,8 @@ import click
 from workflow.errors import EXIT_OK, RunError, SpecError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from workflow.errors import Problem
     from workflow.plan.plan_model import Plan
     from workflow.site.site_model import Site
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def submit_and_follow(
-    loaded: Loaded, plan: Plan, site: Site, run_dir: Path | None, *, detach: bool, quiet: bool
+    loaded: Loaded, plan: Plan, site: Site, run_dir: Path | None, *, detach: bool, quiet: bool, tags: Sequence[str] = ()
 ) -> int:
     """Write the run directory, submit its job, and follow the run unless `detach`. Returns the exit code.
 
@@ -32,7 +34,7 @@ def submit_and_follow(
 
     check_submission(plan, site, (run_dir or Path(RUNS)).absolute())
     show_warnings([*_missing_here(loaded, plan, site), *job_notes(plan, site)])
-    directory = create_run(loaded, plan, run_dir)
+    directory = create_run(loaded, plan, run_dir, tags)
     job = submit_run(plan, site, directory)
     click.echo(f"{directory.name}: {job.text} was submitted, {directory}")
     if detach:

@@ -11,6 +11,7 @@ from workflow.report.build.make_report import make_report
 from workflow.report.read.run_records import read_records
 from workflow.report.read.run_status import settle
 from workflow.report.report_model import Report
+from workflow.run.run_notes import NOTES_FILE
 from workflow.run.state import RunState
 
 
@@ -58,14 +59,19 @@ def write_report(run_dir: Path, state: RunState | None = None) -> Report:
 
 
 def read_report(run_dir: Path) -> Report:
-    """The stored report when it is whole and younger than the run's events; otherwise it is computed again.
+    """The stored report when it is whole and younger than the run's events and notes; otherwise it is computed again.
 
     Raises:
         RunError: the directory has no plan that can be read.
     """
     stored = run_dir / "report.json"
     try:
-        if stored.stat().st_mtime_ns >= (run_dir / "events.jsonl").stat().st_mtime_ns:
+        # A note may have been added after the run.
+        notes = run_dir / NOTES_FILE
+        newest = max(
+            path.stat().st_mtime_ns for path in (run_dir / "events.jsonl", *([notes] if notes.exists() else []))
+        )
+        if stored.stat().st_mtime_ns >= newest:
             report = Report.model_validate(read_json(stored.read_bytes()))
             if report.run.state in ("succeeded", "failed", "interrupted", "stopped"):
                 return report

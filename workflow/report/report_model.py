@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from workflow.plan.plan_model import ParameterPlan
 from workflow.run.decided_events import RunCause
+from workflow.run.run_notes import RunNote
 
 # Microseconds: the resolution of the clocks, without the noise of binary fractions.
 Real = Annotated[float, AfterValidator(lambda value: round(value, 6))]
@@ -81,6 +82,8 @@ class RunLine(ReportPart):
     host: str = Field("", description="where its supervisor runs, or ran")
     job: str = Field("", description="in which it runs or ran, or for which it waits: `slurm job 12`")
     site: str = ""
+    tags: list[str] = Field(default_factory=list, description="words that people have put on the run")
+    note: str = Field("", description="the newest note of a person on the run")
 
 
 class StagePart(ReportPart):
@@ -260,6 +263,8 @@ class Report(ReportPart):
     report_version: Literal[2] = 2
     run: RunPart
     params: dict[str, ParameterPlan] = Field(default_factory=dict, description="of the pipeline, by name")
+    tags: list[str] = Field(default_factory=list, description="words that people have put on the run")
+    user_notes: list[RunNote] = Field(default_factory=list, description="what people have noted on the run, in order")
     stages: list[StagePart]
     streams: list[StreamPart]
     forecast: list[ForecastLine] = Field(

@@ -66,6 +66,9 @@ def _check_sink(
     arrays = {name: variable for name, variable in offered.items() if not wanted or name in wanted}
     key = f"stages.{stage.name}.with.{known.format if known.format in stage.spec.with_ else known.path}"
     file = _File(stage.name, key, chosen[0], stream.name, arrays, suffixes_of_all(known, of_any_data=True))
+    if chosen[1].holds == "grid":
+        _check_grid(file, notes)
+        return
     species = certain_species(arrays)
     if len(species) > 1:
         message = f"a file of format {file.format} holds one species, but stream {stream.name} has {listing(species)}"
@@ -80,6 +83,13 @@ def _check_sink(
             f"stage {stage.name}: {listing(left)} of stream {stream.name} will be left out of the file: "
             f"format {file.format} holds particles and fields of 2 or 3 dimensions"
         )
+
+
+def _check_grid(file: _File, notes: Notes) -> None:
+    """At least one array must be a field. The sink chooses among several grids: sizes may be names here."""
+    if all(_is_no_field(variable) or variable.shape == [] for variable in file.arrays.values()):
+        message = f"format {file.format} holds fields of 2 or 3 dimensions, and stream {file.stream} has none"
+        notes.problems.add(file.key, f"{message}: its arrays are {file.has}", f"use another format: {file.others}")
 
 
 def _check_particles(file: _File, variables: str, notes: Notes) -> None:

@@ -42,11 +42,13 @@ def make_report(records: Records) -> Report:
     report = Report(
         run=_make_run(records, stages),
         params=records.plan.params,
+        tags=records.notes.tags,
+        user_notes=records.notes.with_text,
         stages=stages,
         streams=streams,
         forecast=forecast,
         off=off,
-        notes=make_notes(records, streams),
+        notes=[*make_notes(records, streams), *records.notes.damage],
         unfinished_files=unfinished_files(records),
         warnings=[*present_warnings(records.state), *late_ends(records.state)],
     )

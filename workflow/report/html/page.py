@@ -32,7 +32,7 @@ from workflow.report.show.forecast_tables import measured_table, off_text
 from workflow.report.show.node_map import has_node_map, node_count_text
 from workflow.report.show.placement_tables import placement_tables
 from workflow.report.show.plan_tables import parameters_line
-from workflow.report.show.run_summary import compression_lines, fault_text, limit_lines, total_text
+from workflow.report.show.run_summary import compression_lines, fault_text, limit_lines, note_lines, total_text
 from workflow.report.show.stage_table import explain_columns, stage_table
 from workflow.report.show.stream_table import NOT_KNOWN, stream_table
 from workflow.run.stream_rates import THROUGHPUT, TRANSFER_RATE
@@ -91,6 +91,7 @@ def make_html(records: Records, report: Report) -> str:
         sign=SIGNS[report.run.state],
         key_facts=key_facts(report),
         fault=fault_text(report),
+        user_notes=note_lines([], report.user_notes),
         expectation_table=expectation_table(report, "page"),
         expectations=expectations_text(report),
         is_violated=report.run.exit_code == EXIT_VIOLATED,
@@ -132,5 +133,6 @@ def key_facts(report: Report) -> list[KeyFact]:
         KeyFact("limited by", limited_by, run.limit_unknown or run.limit_evidence or LIMIT_HINT),
         KeyFact("overlap", "" if run.overlap is None else percent(run.overlap), OVERLAP_HINT),
         KeyFact("params", parameters_line(report.params), "parameters of the pipeline"),
+        KeyFact("tags", ", ".join(report.tags), "put on the run by people"),
     ]
     return [fact for fact in facts if fact.value]

@@ -13,12 +13,18 @@ from workflow.run.job_record import JobRecord, read_job, received_job
 from workflow.run.lease import Liveness, examine_leases
 from workflow.run.run_brief import RunBrief, read_brief
 from workflow.run.run_directory import PLAN_FILE, RUNS
+from workflow.run.run_notes import read_notes
 
 
 def list_named_runs(run_dirs: Sequence[Path]) -> list[RunLine]:
     """As `list_runs`; runs that are not below `runs/` are called by their paths, as the other verbs take them."""
     lines = zip(run_dirs, list_runs(run_dirs), strict=True)
     return [line if run.parent == Path(RUNS) else line.model_copy(update={"name": str(run)}) for run, line in lines]
+
+
+def tagged_runs(run_dirs: Sequence[Path], tags: Sequence[str]) -> list[Path]:
+    """Those of these runs that have all these tags."""
+    return [run_dir for run_dir in run_dirs if set(tags) <= set(read_notes(run_dir).tags)] if tags else list(run_dirs)
 
 
 def list_runs(run_dirs: Sequence[Path]) -> list[RunLine]:
@@ -49,6 +55,7 @@ def _to_line(run_dir: Path, brief: RunBrief, lives: Liveness | None) -> RunLine:
     # The last event of a run that goes on may be of long ago.
     last = time.time() if state == "running" else brief.t
     wall_s = max(0.0, last - started) if started is not None and last is not None else None
+    notes = read_notes(run_dir)
     return RunLine(
         name=run_dir.name,
         state=state,
@@ -59,6 +66,8 @@ def _to_line(run_dir: Path, brief: RunBrief, lives: Liveness | None) -> RunLine:
         host=host,
         site=_site(run_dir),
         job=_job_text(run_dir, job, brief),
+        tags=notes.tags,
+        note=notes.with_text[-1].text if notes.with_text else "",
     )
 
 

@@ -15,6 +15,7 @@ from workflow.run.events import Event, StageCpu, StageExited, StageStarted, Stre
 from workflow.run.events_file import read_events
 from workflow.run.observe.bp_index import read_index
 from workflow.run.run_directory import read_filled_plan
+from workflow.run.run_notes import RunNotes, read_notes
 from workflow.run.state import EndKey, RunState, initial_state
 from workflow.run.state_reducer import fold
 
@@ -38,7 +39,8 @@ class Records:
     `seen` holds (when, steps so far) of each end as the supervisor saw it, a few times a second at most; `cpu` the
     samples of the CPU time of a stage, from its start on; `own_figures` what programs measured themselves, and
     `figure_problems` what is wrong with their files; `partial` the files that were not finished, of a run with a
-    verdict; `judged` what was found of its expectations when it ended, where that was kept.
+    verdict; `judged` what was found of its expectations when it ended, where that was kept; `notes` what people
+    say of it.
     """
 
     run_dir: Path
@@ -52,6 +54,7 @@ class Records:
     figure_problems: dict[str, str] = field(default_factory=dict)
     forecast: Forecast | None = None
     judged: list[ExpectationPart] | None = None
+    notes: RunNotes = field(default_factory=RunNotes)
 
     def at(self, t: float) -> Records:
         """The same of a run that goes on, at this time (Unix s): its last event may be of long ago."""
@@ -81,7 +84,8 @@ def read_records(run_dir: Path, state: RunState | None = None) -> Records:
     wrong = {name: problem for name, (_, problem) in read.items() if problem}
     cpu = _cpu_samples(events)
     judged = read_expectations(run_dir) if plan.expectations else None
-    return Records(run_dir, plan, state, seen, metrics, cpu, partial, own, wrong, _forecast(run_dir, plan), judged)
+    forecast, notes = _forecast(run_dir, plan), read_notes(run_dir)
+    return Records(run_dir, plan, state, seen, metrics, cpu, partial, own, wrong, forecast, judged, notes)
 
 
 def _forecast(run_dir: Path, plan: Plan) -> Forecast | None:

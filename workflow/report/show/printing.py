@@ -21,6 +21,7 @@ from workflow.report.show.run_summary import (
     fault_messages,
     last_lines,
     limit_lines,
+    note_lines,
     result_paths,
     summary,
 )
@@ -49,6 +50,8 @@ def show_report(report: Report, console: Console | PlainOutput | None = None) ->
     say(console, f"  {summary(report)}")
     if report.params:
         say(console, f"  params: {parameters_line(report.params)}", wrap=True)
+    for line in note_lines(report.tags, report.user_notes):
+        say(console, f"  {line}", wrap=True)
     _show_fault(report, console)
     left_out = draw_table(console, stage_table(report, "terminal"))
     if meaning := explain_columns(left_out):
@@ -71,6 +74,8 @@ def show_status(report: Report, console: Console | PlainOutput | None = None) ->
     reason = run.reason or (expectations_text(report) if run.exit_code == EXIT_VIOLATED else "")
     say(console, f"{run.directory}: {run.state}" + (f" ({reason})" if reason else ""), _colour(report))
     show_messages([to_message("warning", text) for text in report.warnings if run.state != "lost"], console)
+    for line in note_lines(report.tags, report.user_notes):
+        say(console, f"  {line}", wrap=True)
     draw_table(console, stage_table(report, "status"))
     _show_streams(console, report, "status")
     draw_table(console, expectation_table(report, "status"))

@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from workflow.errors import Problem, Severity, to_message
-from workflow.formatting import duration, percent, plural, size
+from workflow.formatting import duration, moment, percent, plural, size
 from workflow.report.show.expectation_table import expectations_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from workflow.report.report_model import AccuracyPart, Report, StreamPart
+    from workflow.run.run_notes import RunNote
 
 # With more streams than this their steps are not listed one by one.
 MOST_LISTED = 3
@@ -70,6 +71,12 @@ def limit_lines(report: Report) -> list[str]:
         for stream in report.streams
         if stream.limit_unknown not in ("", same)
     ]
+
+
+def note_lines(tags: Sequence[str], notes: Sequence[RunNote]) -> list[str]:
+    """The tags, and what people have noted on a run."""
+    first = [f"tags: {', '.join(tags)}"] if tags else []
+    return first + [f"note of {moment(note.t)} by {note.user}: {note.text}" for note in notes]
 
 
 def fault_text(report: Report) -> str:

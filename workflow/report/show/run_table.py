@@ -8,6 +8,10 @@ from workflow.formatting import NOTHING, duration, moment, size
 from workflow.report.read.removable_runs import FoundRun
 from workflow.report.report_model import RunLine
 from workflow.report.show.text_table import Column, Table, make_table, number_column, state_column, text_column
+from workflow.spec.suggest import shortened
+
+# `wf note RUN` shows the whole.
+LONGEST_NOTE = 40
 
 RUN_COLUMNS: list[Column[RunLine]] = [
     text_column("run", lambda run: run.name),
@@ -32,8 +36,13 @@ def state_text(run: RunLine) -> str:
 
 
 def run_table(runs: list[RunLine]) -> Table:
-    """A line for each run."""
-    return make_table(RUN_COLUMNS, runs)
+    """A line for each run; tags and notes have a column where a run has any."""
+    columns = list(RUN_COLUMNS)
+    if any(run.tags for run in runs):
+        columns.append(text_column("tags", lambda run: " ".join(run.tags)))
+    if any(run.note for run in runs):
+        columns.append(text_column("newest note", lambda run: shortened(run.note, LONGEST_NOTE), gives_way=4))
+    return make_table(columns, runs)
 
 
 def removal_table(runs: Sequence[FoundRun]) -> Table:

@@ -70,9 +70,10 @@ class FileFormat(Spec):
     suffixes: list[str] = Field(default_factory=list, description="suffixes of a file's name that select it")
     accepts: list[str] = Field(default_factory=list, description="further suffixes with which it may be chosen")
     needs: list[str] = Field(default_factory=list, description="Python modules that only this format needs")
-    holds: Literal["particles", "fields"] | None = Field(
+    holds: Literal["particles", "fields", "grid"] | None = Field(
         None,
-        description="particles: one species alone; fields: also arrays of 2 and 3 dimensions; default: any",
+        description="particles: one species alone; fields: also arrays of 2 and 3 dimensions; grid: only the "
+        "latter; default: any",
     )
 
 
