@@ -19,11 +19,11 @@ from workflow.campaign.results.campaign_page import trial_drawing, write_page
 from workflow.campaign.results.make_results import make_results
 from workflow.campaign.results.operation_pictures import make_box
 from workflow.campaign.results.picture_canvas import COLOURS, axis_unit
+from workflow.campaign.results.picture_labels import short_labels
 from workflow.campaign.results.ratio_picture import ratio_axis
 from workflow.campaign.results.results_pictures import make_pictures
-from workflow.campaign.results.short_labels import short_labels
+from workflow.campaign.results.scaling_picture import ValueColours
 from workflow.campaign.results.trial_dimensions import find_dimensions, find_scaling, ideal_factor
-from workflow.campaign.results.value_colours import ValueColours
 
 
 def test_pictures_have_their_data_and_equal_results_give_equal_bytes() -> None:

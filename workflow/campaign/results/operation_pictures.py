@@ -19,8 +19,8 @@ from workflow.campaign.results.picture_canvas import (
     shown_rows,
     to_svg,
 )
+from workflow.campaign.results.picture_labels import RowLabels
 from workflow.campaign.results.results_model import OperationTimes
-from workflow.campaign.results.row_labels import RowLabels
 
 if TYPE_CHECKING:
     from workflow.campaign.results.picture_canvas import Axes
