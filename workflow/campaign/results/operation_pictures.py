@@ -25,7 +25,7 @@ from workflow.campaign.results.results_model import OperationTimes
 if TYPE_CHECKING:
     from workflow.campaign.results.picture_canvas import Axes
 
-# As in the report of a run.
+# The hues of the report of a run.
 OPERATIONS = {"compute": COLOURS[0], "io": COLOURS[1], "wait": COLOURS[3]}
 NAMES = {"compute": "compute", "io": "I/O", "wait": "wait"}
 BOX = 0.12

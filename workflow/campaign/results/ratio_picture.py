@@ -79,7 +79,7 @@ def ratio_picture(name: str, title: str, rows: Sequence[RatioRow]) -> ResultsPic
     known = [value for _, gain in shown for value in gain if value is not None]
     low, high, marks = ratio_axis(min(1 / NARROWEST, *known), max(NARROWEST, *known))
     set_ratio_axis(axes, low, high, marks)
-    axes.set_xlabel("← worse        by this factor        better →")
+    axes.set_xlabel("← worse · by this factor · better →")
     for decision, colour in VERDICTS.items():
         if any(each.decision == decision for each, _ in shown):
             axes.plot([], [], "o-", color=colour, linewidth=2.5, label=MEANINGS[decision])

@@ -144,7 +144,7 @@ def finding(metric: MetricFacts, rows: Sequence[TrialResult], compared: Sequence
     _, most = max(decided, key=lambda pair: pair[0])
     ratio = most.ratio or 1.0
     values = f"{value_text(most.value)} against {value_text(most.against)}"
-    return [f"{metric.name}: {values}: up to {max(ratio, 1 / ratio):.3g} × {MEANINGS[most.decision]}", total]
+    return [f"{metric.name}, largest: {values}, {max(ratio, 1 / ratio):.3g} × {MEANINGS[most.decision]}", total]
 
 
 def _explain_values(canvas: Canvas, axes: Axes, shown: Sequence[TrialResult]) -> None:
@@ -169,7 +169,7 @@ def _heat_map(metric: MetricFacts, rows: Sequence[TrialResult]) -> Iterator[Resu
     nothing = float("nan")
     grid = [[nothing if (value := medians.get((y, x))) is None else value for x in across.values] for y in down.values]
     names = short_names(varied(points))
-    height = 1.2 + 0.5 * len(down.values)
+    height = 1.4 + 0.5 * len(down.values)
     canvas, axes = new_canvas(height)
     texts = [metric_text(median, metric.unit) for median in medians.values()]
     size = min(10.0, POINTS / len(across.values) / max(map(len, texts)) / LETTER)
@@ -182,13 +182,14 @@ def _heat_map(metric: MetricFacts, rows: Sequence[TrialResult]) -> Iterator[Resu
         _write_medians(axes, grid, metric, size)
     axes.set_xticks(*_column_marks(across.values))
     axes.set_yticks(range(len(down.values)), short_labels(down.values, LONGEST))
-    axes.set_xlabel(", ".join(across.keys))
-    axes.set_ylabel("\n".join(down.keys))
+    titles = [", ".join(names[key] for key in each.keys) for each in dimensions]
+    axes.set_xlabel(titles[1])
+    axes.set_ylabel(titles[0])
+    set_finding(axes, [f"{metric.name}: medians"])
     bright = f"{metric.better} ({'bright' if metric.better == 'more' else 'dark'}) is better"
     axes.set_title(bright, loc="right", fontsize="small")
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
-    titles = [", ".join(names[key] for key in each.keys) for each in dimensions]
     title = f"{metric.name} ({metric.of}): medians by {titles[0]} and {titles[1]}"
     data = [[*point, value] for point, value in medians.items()]
     yield ResultsPicture(f"{metric.name}-map", title, to_svg(canvas), [*titles, "median"], data)
