@@ -55,7 +55,7 @@ CLOSE = 0.2
 """A predicted Γ that is nearer to the measured one is called confirmed."""
 KINDS = {"lossless": (COLOURS[0], "o"), "with loss": (COLOURS[5], "s")}
 LOSSY = "zfp"
-APART, BETWEEN, LABELS_ABOVE = 1.35, 0.14, 0.45
+APART, BETWEEN, LABELS_ABOVE = 1.8, 0.14, 0.45
 """The least factor between labels of curves; decades between those of marks; their room above, in axes."""
 GIB = 2.0**30
 TITAN = OutputPath(memcpy=6.0 * GIB, file_system=0.055 * GIB, preparation=1 / (4 * GIB))
