@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -84,4 +85,4 @@ def test_labels_beside_one_another_keep_their_order_and_their_distance() -> None
     places = label_places([-1.0, -2.5, -1.0, 0.0, -1.0])
     assert places[1] == -2.5 and places[0] < places[2] < places[4] < places[3] < 0.0
     ordered = sorted(places)
-    assert all(later - earlier >= BETWEEN * 0.999 for earlier, later in zip(ordered, ordered[1:], strict=False))
+    assert all(later - earlier >= BETWEEN * 0.999 for earlier, later in pairwise(ordered))
