@@ -9,6 +9,7 @@ The equations are those of workflow/forecast/compression_break_even.py. Titan is
 
 from __future__ import annotations
 
+import math
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -23,7 +24,15 @@ from workflow import run_pipeline
 from workflow.api import make_plan
 from workflow.calibration.compressor_measurement import measure_compressor
 from workflow.calibration.keep_calibration import calibration_of, measuring_place
-from workflow.campaign.results.picture_canvas import BLACK, COLOURS, ResultsPicture, new_canvas, set_legend, to_svg
+from workflow.campaign.results.picture_canvas import (
+    BLACK,
+    COLOURS,
+    ResultsPicture,
+    new_canvas,
+    set_finding,
+    set_legend,
+    to_svg,
+)
 from workflow.campaign.results.results_model import CampaignResults
 from workflow.forecast.calibration_model import CompressorRates
 from workflow.forecast.compression_break_even import (
@@ -44,6 +53,10 @@ FIELDS = ("U", "V")
 PLAIN = "none"
 CLOSE = 0.2
 """A predicted Γ that is nearer to the measured one is called confirmed."""
+KINDS = {"lossless": (COLOURS[0], "o"), "with loss": (COLOURS[5], "s")}
+LOSSY = "zfp"
+APART, BETWEEN, LABELS_ABOVE = 1.8, 0.14, 0.45
+"""The least factor between labels of curves; decades between those of marks; their room above, in axes."""
 GIB = 2.0**30
 TITAN = OutputPath(memcpy=6.0 * GIB, file_system=0.055 * GIB, preparation=1 / (4 * GIB))
 """Table 1 and section 3.1 of the paper."""
@@ -253,32 +266,62 @@ def iso_compression(
     name: str, title: str, path: OutputPath, shown: Sequence[tuple[str, Reduction, float | None]]
 ) -> ResultsPicture:
     """Figure 5 of the paper: Γ over T_C ÷ T_memcpy, a line for each f_C; the compressors on it, and as measured."""
-    canvas, axes = new_canvas(4.6)
+    canvas, axes = new_canvas(5.0)
     relative = [10 ** (-3 + 3 * index / 90) for index in range(91)]
     data: list[list[str | float | None]] = []
+    labelled = 0.0
     for number, ratio in enumerate((1.0, 0.8, 0.6, 0.4, 0.2, 0.0)):
         gammas = [relative_overhead(path, Reduction(ratio, each * path.memcpy)) for each in relative]
         axes.plot(relative, gammas, color=BLACK, alpha=0.75 - 0.12 * number, linewidth=1, zorder=1)
-        if number % 2 == 0 or ratio == 0.0:  # all six would lie on one another
+        if not labelled or labelled / gammas[-1] > APART:  # others would lie on one another
             axes.annotate(f"f_C = {ratio:g}", (relative[-1], gammas[-1]), xytext=(4, -3), textcoords="offset points")
+            labelled = gammas[-1]
         data += [[f"f_C = {ratio:g}", x, y, None] for x, y in zip(relative, gammas, strict=True)]
     axes.plot([relative[0], relative[-1]], [1.0, 1.0], "--", color=BLACK, linewidth=1)
-    for number, (label, reduction, measured) in enumerate(shown):
+    places = label_places([math.log10(each.throughput / path.memcpy) for _, each, _ in shown])
+    for (label, reduction, measured), place in zip(shown, places, strict=True):
         x, predicted = reduction.throughput / path.memcpy, relative_overhead(path, reduction)
-        colour, marker = COLOURS[number % len(COLOURS)], "os^vDP"[number // len(COLOURS)]
-        axes.plot(x, predicted, marker, color=colour, label=f"{label} ({reduction.ratio:.2f})")
+        colour, marker = KINDS["with loss" if label.startswith(LOSSY) else "lossless"]
+        axes.plot(x, predicted, marker, color=colour)
         if measured is not None:
             axes.plot([x, x], [predicted, measured], "-", color=colour, linewidth=1)
             axes.plot(x, measured, "_", color=colour, markersize=9, markeredgewidth=2)
+        axes.annotate(
+            f"{label} ({reduction.ratio:.2f})", (x, predicted), (10**place, 0.99), rotation=90, va="top", ha="center",
+            textcoords=axes.get_xaxis_transform(), color=colour, fontsize=9,
+            arrowprops={"arrowstyle": "-", "color": COLOURS[6], "linewidth": 0.6, "relpos": (0.5, 0.0), "shrinkB": 3},
+        )  # fmt: skip
         data.append([label, x, predicted, measured])
     axes.set_xscale("log")
     axes.set_yscale("log")
+    low, high = axes.get_ylim()
+    axes.set_ylim(low, high * (high / low) ** LABELS_ABOVE)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.set_xlabel("throughput of the compressor ÷ memcpy")
     axes.set_ylabel("Γ: time of output ÷\ntime without compression")
+    for kind, (colour, marker) in KINDS.items():
+        axes.plot([], [], marker, color=colour, label=kind)
     set_legend(canvas, axes)
+    how = "predicted" if all(measured is None for _, _, measured in shown) else "measured"
+    gammas = [measured or relative_overhead(path, reduction) for _, reduction, measured in shown]
+    gains = sum(gamma < 1 for gamma in gammas)
+    set_finding(axes, [title, f"{gains} of {len(shown)} save time: Γ < 1, as {how}"])
     return ResultsPicture(name, title, to_svg(canvas), ["curve", "throughput", "predicted", "measured"], data)
+
+
+def label_places(wanted: Sequence[float]) -> list[float]:
+    """Where labels stand beside one another: as near as there is room to where they are wanted, in the same order."""
+    order = sorted(range(len(wanted)), key=lambda index: wanted[index])
+    places = [0.0] * len(wanted)
+    # All to the right of the one before, and then back from the right end.
+    at = -math.inf
+    for index in order:
+        at = places[index] = max(wanted[index], at + BETWEEN)
+    at = BETWEEN / 2
+    for index in reversed(order):
+        at = places[index] = min(places[index], at - BETWEEN)
+    return places
 
 
 def pictures(single: SingleMeasurements, results: CampaignResults) -> list[ResultsPicture]:

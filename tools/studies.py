@@ -89,7 +89,7 @@ def kept_pictures(study: Path) -> list[ResultsPicture]:
         update={
             "metrics": [metric for metric in results.metrics if has(f"{metric.name}-*")],
             "operations": [each for each in results.operations if has(f"operations-{each.stage}")],
-            "comparisons": results.comparisons if has("comparisons") else [],
+            "comparisons": [each for each in results.comparisons if has(f"{each.metric}-*") or has("comparisons")],
         }
     )
     return [picture for picture in make_pictures(kept) if has(picture.name)]

@@ -36,8 +36,8 @@ class Scaled(NamedTuple):
         return f"{self.name} ({self.unit})" if self.unit else self.name
 
     def moment(self, value: float) -> str:
-        """One value, already multiplied: `2.5 ps`, `step 100`."""
-        return f"{value:.4g} {self.unit}" if self.unit else f"{self.name} {value:g}"
+        """One value, already multiplied: `t = 2.5 ps`, `step 100`."""
+        return f"t = {value:.4g} {self.unit}" if self.unit else f"{self.name} {value:g}"
 
 
 def quantity(step: stage.Step, name: str) -> Quantity:

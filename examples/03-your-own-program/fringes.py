@@ -2,7 +2,7 @@
 
 Usage: fringes.py INPUT OUTPUT [--average N]
 Reads `pressure` [ny, nx] and `time` from INPUT, averages the intensity p² over the last N steps, and writes
-to OUTPUT the intensity, its line on a screen behind the slits, and the distance of the fringes there.
+to OUTPUT the intensity behind the wall, its line on a screen behind the slits, and the distance of the fringes there.
 How both are opened (engines and parameters) is read from adios2.yaml in the current directory.
 """
 
@@ -49,17 +49,19 @@ def main():
             last.append(pressure.astype(np.float64) ** 2)
             intensity = np.mean(last, axis=0)
             ny, nx = intensity.shape
+            wall = int(field.read_attribute("wall"))
             screen = np.ascontiguousarray(intensity[:, nx - SPONGE])
             distance = fringe_distance(screen)
             out.begin_step()
-            out.write("intensity", intensity, [ny, nx], [0, 0], [ny, nx])
+            behind = np.ascontiguousarray(intensity[:, wall:])  # before the wall the source outshines all
+            out.write("intensity", behind, [ny, nx - wall], [0, 0], [ny, nx - wall])
             out.write("screen", screen, [ny], [0], [ny])
-            for name, size in (("y", ny), ("x", nx)):
-                out.write(name, np.arange(size, dtype=np.float64), [size], [0], [size])
+            for name, first, end in (("y", 0, ny), ("x", wall, nx)):
+                out.write(name, np.arange(first, end, dtype=np.float64), [end - first], [0], [end - first])
             out.write("time", time)
             out.write("fringe_distance", distance)
             out.end_step()
-        depth = nx - SPONGE - field.read_attribute("wall")
+        depth = nx - SPONGE - wall
         expected = expected_distance(field.read_attribute("wavelength"), field.read_attribute("slit_distance"), depth)
     print(f"fringes: {distance:.1f} cells apart on the screen, {expected:.1f} expected")
 

@@ -6,11 +6,12 @@ import json
 import os
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from tools.data_reduction import FIELDS, SingleMeasurements, inputs, pictures, predict
+from tools.data_reduction import BETWEEN, FIELDS, SingleMeasurements, inputs, label_places, pictures, predict
 from workflow.campaign.results.results_model import CampaignResults
 from workflow.forecast.compression_break_even import break_even_threshold
 
@@ -77,3 +78,11 @@ def test_the_pictures_have_their_data_beside_them(measured: tuple[SingleMeasurem
     for picture in pictures(*measured):
         file = ROOT / f"docs/pictures/data-reduction-iso-compression-{picture.name}.csv"
         assert file.read_bytes() == picture.csv() and file.with_suffix(".svg").is_file()
+
+
+def test_labels_beside_one_another_keep_their_order_and_their_distance() -> None:
+    """Three marks at one place, one far to the left, and one at the right end of the axis."""
+    places = label_places([-1.0, -2.5, -1.0, 0.0, -1.0])
+    assert places[1] == -2.5 and places[0] < places[2] < places[4] < places[3] < 0.0
+    ordered = sorted(places)
+    assert all(later - earlier >= BETWEEN * 0.999 for earlier, later in pairwise(ordered))

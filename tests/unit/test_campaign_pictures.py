@@ -19,11 +19,11 @@ from workflow.campaign.results.campaign_page import trial_drawing, write_page
 from workflow.campaign.results.make_results import make_results
 from workflow.campaign.results.operation_pictures import make_box
 from workflow.campaign.results.picture_canvas import COLOURS, axis_unit
-from workflow.campaign.results.ratio_picture import ratio_axis
+from workflow.campaign.results.picture_labels import in_words, short_labels
+from workflow.campaign.results.ratio_picture import RatioRow, ratio_axis, ratio_picture
 from workflow.campaign.results.results_pictures import make_pictures
-from workflow.campaign.results.short_labels import short_labels
+from workflow.campaign.results.scaling_picture import ValueColours
 from workflow.campaign.results.trial_dimensions import find_dimensions, find_scaling, ideal_factor
-from workflow.campaign.results.value_colours import ValueColours
 
 
 def test_pictures_have_their_data_and_equal_results_give_equal_bytes() -> None:
@@ -57,6 +57,39 @@ def test_values_of_any_length_and_with_any_letter_can_be_drawn() -> None:
         assert max(map(len, texts)) <= 100, picture.name
     assert all(b"$SCRATCH/a_{1$" in pictures[name].svg for name in ("time-values", "time-by-ranks", "time-map"))
     assert str(pictures["time-values"].rows[-1][0]).count("very/") == 60
+
+
+def test_comparisons_have_what_is_better_to_the_right_and_say_what_their_ratios_are() -> None:
+    """A time that doubles is as far to the left as a rate that halves; the title is that of the method."""
+    less = RatioRow("time", 2.0, 1.6, 2.5, 0.01, "slower", 0.05, "less")
+    more = RatioRow("rate", 0.5, 0.4, 0.625, 0.01, "slower", 0.05, "more")
+    assert list(less.gain) == pytest.approx([0.5, 0.4, 0.625])
+    assert list(more.gain) == pytest.approx([0.5, 0.4, 0.625])
+    picture = ratio_picture("a", "a", [less, more])
+    assert "better →" in picture.svg.decode()
+    assert [row[picture.columns.index("gain")] for row in picture.rows] == [0.5, 0.5]
+    results = make_results(spec_of(), schedule_of(), history_of())
+    for test, text in (("pairs", "median of the ratios within blocks"), ("ranks", "ratio of the medians")):
+        compared = [each.model_copy(update={"test": test}) for each in results.comparisons]
+        *_, last = make_pictures(results.model_copy(update={"comparisons": compared}))
+        assert last.name == "comparisons" and text in last.title
+
+
+def test_values_have_the_finding_as_title_words_as_labels_and_compared_rows_adjacent() -> None:
+    results = make_results(spec_of(), schedule_of(), history_of())
+    picture = make_pictures(results)[0]
+    root = ElementTree.fromstring(picture.svg)
+    texts = ["".join(each.itertext()) for each in root.iter() if each.tag.endswith("}text")]
+    assert any("against" in text and ("better" in text or "worse" in text) for text in texts), texts
+    assert "via sst, 1 rank" in texts, texts
+    assert {each.vary for each in results.comparisons} == {"streams.d.via"}
+    ranks = [trial.split("ranks=")[1] for trial in dict.fromkeys(str(row[0]) for row in picture.rows)]
+    assert ranks == sorted(ranks), "those of equal ranks one below the other"
+
+
+def test_a_key_and_its_value_in_words() -> None:
+    words = [in_words("ranks", 1), in_words("ranks", 2), in_words("size", [96, 96])]
+    assert words == ["1 rank", "2 ranks", "size 96×96"]
 
 
 def test_long_labels_lose_what_they_share_and_stay_different() -> None:

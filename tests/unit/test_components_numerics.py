@@ -138,7 +138,7 @@ def test_pictures_have_units_that_people_can_read() -> None:
     panel.add(Shot(0, 40.0, np.array([0.0, 10.0]), np.array([-3.0, 3.0])))
     shown = in_readable_units(panel, Names("time", Quantity("time", "1.5e-10 s"), panel.x))
     assert (shown.value, shown.x) == ("density (10²⁴ s/(kg·m))", "momentum (10⁻²⁴ kg·m/s)")
-    assert (shown.time.label, shown.time.moment(6.0)) == ("time (ns)", "6 ns")
+    assert (shown.time.label, shown.time.moment(6.0)) == ("time (ns)", "t = 6 ns")
     (shot,) = shown.panel.shots
     assert [shot.time, *shot.x, *shot.values] == pytest.approx([6.0, -15.0, 15.0, 0.0, 2.0])
     given = SimpleNamespace(range=[0.0, 5.0], log=False)

@@ -184,8 +184,8 @@ def test_runs_are_called_by_what_differs_and_files_by_who_wrote_them(plan_of: Pl
     assert run_titles(["a", "b"], [one, other]) == ("test and shock", ["test", "shock"])
     both = run_titles(["a", "b"], [one, two])
     assert both.runs == [
-        "bins=10, positions.via=sst, positions.transport=tcp, 2 more",
-        "bins=20, positions.via=bp5, positions.transport=none, 2 more",
+        "bins=10, sst",
+        "bins=20, bp5",
     ]
     assert both.title == f"test: {both.runs[0]} and {both.runs[1]}"
     assert file_titles(None) == {}

@@ -69,13 +69,21 @@ def _differences(settings: Sequence[dict[str, str]]) -> list[str]:
     """For each run the settings that are not the same in all of them; empty texts where none differs."""
     keys = list(dict.fromkeys(key for each in settings for key in each))
     keys = [key for key in keys if len({each.get(key) for each in settings}) > 1]
+    # Another engine has another transport.
+    keys = [key for key in keys if not (key.endswith(".transport") and f"{key.rpartition('.')[0]}.via" in keys)]
     lasts = [key.rpartition(".")[2] for key in keys]
-    short = {key: last if lasts.count(last) == 1 else key for key, last in zip(keys, lasts, strict=True)}
-    more = [f"{len(keys) - _MOST_SETTINGS} more"] if len(keys) > _MOST_SETTINGS else []
-    return [
-        ", ".join([f"{short[key]}={each.get(key, 'none')}" for key in keys[:_MOST_SETTINGS]] + more)
-        for each in settings
-    ]
+    texts = [list(dict.fromkeys(_setting(key, each, lasts) for key in keys)) for each in settings]
+    more = max(map(len, texts)) - _MOST_SETTINGS
+    return [", ".join(each[:_MOST_SETTINGS] + ([f"{more} more"] if more > 0 else [])) for each in texts]
+
+
+def _setting(key: str, settings: dict[str, str], lasts: Sequence[str]) -> str:
+    """`F=0.03`; of an engine and a transport the value says enough: `sst`."""
+    _, _, last = key.rpartition(".")
+    value = settings.get(key, "none")
+    if last in ("via", "transport"):
+        return value
+    return f"{last if lasts.count(last) == 1 else key}={value}"
 
 
 def _text(value: object) -> str:

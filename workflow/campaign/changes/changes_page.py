@@ -15,7 +15,7 @@ from workflow.campaign.changes.changes_tables import (
 from workflow.campaign.changes.gate import faults
 from workflow.campaign.file.trials import short_names, trial_text
 from workflow.campaign.results.campaign_page import svg_address
-from workflow.campaign.results.campaign_tables import method_text, varied
+from workflow.campaign.results.campaign_tables import method_text, ratio_text, varied
 from workflow.campaign.results.picture_canvas import ResultsPicture
 from workflow.campaign.results.ratio_picture import RatioRow, ratio_picture
 from workflow.errors import RunError
@@ -44,7 +44,10 @@ def write_changes_page(path: Path, changes: CampaignChanges) -> list[Path]:
 def changes_picture(name: str, changes: CampaignChanges) -> ResultsPicture | None:
     """All ratios with their intervals; None where none is known."""
     rows = list(_rows(changes))
-    title = f"ratios, {changes.new} ÷ {changes.base}, with its 95 % interval; the band is the tolerance"
+    title = (
+        f"{changes.new} against {changes.base}, better to the right: {ratio_text(changes.changes)} (its inverse where "
+        "less is better) with its 95 % interval; the band is the tolerance"
+    )
     return ratio_picture(name, title, rows) if rows else None
 
 
@@ -64,7 +67,7 @@ def make_changes_page(changes: CampaignChanges, picture: ResultsPicture | None) 
 
 
 def _rows(changes: CampaignChanges) -> Iterator[RatioRow]:
-    thresholds = {metric.name: metric.threshold for metric in changes.metrics}
+    metrics = {metric.name: metric for metric in changes.metrics}
     names = short_names(varied(each.parameters for each in changes.changes))
     for each in changes.changes:
         if each.ratio is not None:
@@ -76,5 +79,6 @@ def _rows(changes: CampaignChanges) -> Iterator[RatioRow]:
                 high=each.high,
                 corrected_p=each.corrected_p,
                 decision=each.decision,
-                threshold=thresholds[each.metric],
+                threshold=metrics[each.metric].threshold,
+                better=metrics[each.metric].better,
             )

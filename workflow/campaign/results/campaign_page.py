@@ -10,10 +10,10 @@ from typing import NamedTuple
 from workflow.campaign.campaign_directory import RUNS_FOLDER
 from workflow.campaign.results.campaign_tables import comparison_table, method_text, metric_table, status_table
 from workflow.campaign.results.picture_canvas import ResultsPicture
+from workflow.campaign.results.picture_labels import RowLabels
 from workflow.campaign.results.results_model import CampaignResults, CampaignStatus
 from workflow.campaign.results.results_pictures import COMPARISONS, make_pictures
 from workflow.campaign.results.results_summary import results_summary
-from workflow.campaign.results.row_labels import RowLabels
 from workflow.errors import RunError
 from workflow.formatting import moment
 from workflow.plan.plan_model import Plan

@@ -164,11 +164,21 @@ def method_text(compared: Sequence[Tested]) -> str:
     `compared`: all whose p-values were corrected together.
     """
     count = plural(sum(each.p is not None for each in compared), "comparison")
-    if {each.test for each in compared if each.test is not None} == {"pairs"}:
-        text = "median of the ratios within blocks; p of the sign test over the blocks"
-    else:
-        text = "ratio of the medians; p of Mann–Whitney or, where it is larger, of Welch on logarithms"
-    return f"{text}, corrected for {count} (Holm)"
+    test = (
+        "the sign test over the blocks"
+        if _in_pairs(compared)
+        else "Mann–Whitney or, where it is larger, of Welch on logarithms"
+    )
+    return f"{ratio_text(compared)}; p of {test}, corrected for {count} (Holm)"
+
+
+def ratio_text(compared: Sequence[Tested]) -> str:
+    """Of what the ratios are, as in `method_text`."""
+    return "median of the ratios within blocks" if _in_pairs(compared) else "ratio of the medians"
+
+
+def _in_pairs(compared: Sequence[Tested]) -> bool:
+    return {each.test for each in compared if each.test is not None} == {"pairs"}
 
 
 def p_text(p: float | None) -> str:

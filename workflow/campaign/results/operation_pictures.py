@@ -19,13 +19,13 @@ from workflow.campaign.results.picture_canvas import (
     shown_rows,
     to_svg,
 )
+from workflow.campaign.results.picture_labels import RowLabels
 from workflow.campaign.results.results_model import OperationTimes
-from workflow.campaign.results.row_labels import RowLabels
 
 if TYPE_CHECKING:
     from workflow.campaign.results.picture_canvas import Axes
 
-# As in the report of a run.
+# The hues of the report of a run.
 OPERATIONS = {"compute": COLOURS[0], "io": COLOURS[1], "wait": COLOURS[3]}
 NAMES = {"compute": "compute", "io": "I/O", "wait": "wait"}
 BOX = 0.12

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from workflow.campaign.results.picture_labels import cut_middle, short_labels
 from workflow.campaign.results.results_model import MetricFacts
-from workflow.campaign.results.short_labels import short_labels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes as Axes
@@ -32,7 +32,7 @@ WIDTH = 5.4
 ROW = 0.34
 LABEL = 0.2
 """Inches of a label above its row."""
-LABEL_SIZE = 9.5
+LABEL_SIZE = TITLE_SIZE = 9.5
 MARGIN = 0.1
 """Above the first row and below the last, in rows."""
 MOST_ROWS = 60
@@ -97,16 +97,21 @@ class RowSpace:
         return self.drawn + (LABEL if self.is_above else 0.0)
 
     @property
+    def half(self) -> float:
+        """From the middle of what is drawn to its ends, in units of the axis: a label above it is not in there."""
+        return self.drawn / 2 / self.height
+
+    @property
     def top(self) -> float:
         """The upper end of a row: that much above it, in units of the axis."""
-        return 1 - self.drawn / 2 / self.height
+        return 1 - self.half
 
 
 def new_row_canvas(rows: RowSpace, beside: float) -> tuple[Canvas, Axes]:
     """An empty picture of these rows, with so many inches above and below them."""
     canvas, axes = new_canvas(beside + rows.height * len(rows.labels))
     count = len(rows.labels)
-    axes.set_ylim(count - 1 + rows.drawn / 2 / rows.height + MARGIN, -rows.top - MARGIN)
+    axes.set_ylim(count - 1 + rows.half + MARGIN, -rows.top - MARGIN)
     if rows.is_above:
         axes.set_yticks([])
         for row, label in enumerate(short_labels(rows.labels, WIDEST)):
@@ -168,6 +173,12 @@ def set_ratio_axis(axes: Axes, low: float, high: float, marks: Sequence[float]) 
     axes.set_xlim(low, high)
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xticks(marks, [f"{mark:g}" for mark in marks])
+
+
+def set_finding(axes: Axes, lines: Sequence[str]) -> None:
+    """What the picture shows, above it: a reader sees it first."""
+    text = "\n".join(cut_middle(each, WIDEST) for each in lines)
+    axes.figure.suptitle(text, fontsize=TITLE_SIZE)
 
 
 def set_legend(canvas: Canvas, axes: Axes) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from workflow.campaign.file.trials import short_names, trial_text, value_text
-from workflow.campaign.results.campaign_tables import metric_text, varied
+from workflow.campaign.file.trials import short_names, value_text
+from workflow.campaign.results.campaign_tables import metric_text, ratio_text, varied
 from workflow.campaign.results.operation_pictures import operation_picture
 from workflow.campaign.results.picture_canvas import (
     BLACK,
@@ -21,23 +23,24 @@ from workflow.campaign.results.picture_canvas import (
     label_values,
     new_canvas,
     new_row_canvas,
+    set_finding,
     set_legend,
     set_logarithmic,
     shown_rows,
     to_svg,
 )
-from workflow.campaign.results.ratio_picture import RatioRow, ratio_picture
+from workflow.campaign.results.picture_labels import RowLabels, in_words, short_labels
+from workflow.campaign.results.ratio_picture import MEANINGS, RatioRow, ratio_picture
 from workflow.campaign.results.results_model import CampaignResults, ComparisonResult, MetricFacts, TrialResult
-from workflow.campaign.results.row_labels import RowLabels
-from workflow.campaign.results.scaling_picture import scaling_picture
-from workflow.campaign.results.short_labels import short_labels
+from workflow.campaign.results.scaling_picture import ValueColours, scaling_picture
 from workflow.campaign.results.trial_dimensions import find_dimensions
-from workflow.campaign.results.value_colours import ValueColours
+from workflow.formatting import plural
 
 if TYPE_CHECKING:
     from workflow.campaign.results.picture_canvas import Axes, Canvas
 
 COMPARISONS = "comparisons"
+DECIDED = ("faster", "slower")
 POINTS, LETTER = 0.7 * 72 * WIDTH, 0.62
 """Width of the cells of a map together, and of a letter in its size."""
 SMALLEST = 5.0
@@ -55,20 +58,27 @@ def make_pictures(results: CampaignResults) -> list[ResultsPicture]:
             continue
         points = [each.parameters for each in rows]
         colours = ValueColours([each.parameters for each in results.results])
-        pictures.append(_values(metric, rows, colours))
+        pictures.append(
+            _values(metric, rows, colours, [each for each in results.comparisons if each.metric == metric.name])
+        )
         drawn = (scaling_picture(metric, rows, each, colours, results.scaling) for each in find_dimensions(points))
         pictures += [each for each in drawn if each is not None]
         pictures += _heat_map(metric, rows)
     for stage in dict.fromkeys(each.stage for each in results.operations):
         pictures.append(operation_picture(stage, [each for each in results.operations if each.stage == stage]))
-    compared = list(_ratio_rows(results))
-    title = "comparisons: ratio of the medians with its 95 % interval; the band counts as the same"
-    return [*pictures, *([ratio_picture(COMPARISONS, title, compared)] if compared else [])]
+    ratios = list(_ratio_rows(results))
+    title = (
+        f"comparisons, better to the right: {ratio_text(results.comparisons)} (its inverse where less is better) with "
+        "its 95 % interval; the band counts as the same"
+    )
+    return [*pictures, *([ratio_picture(COMPARISONS, title, ratios)] if ratios else [])]
 
 
-def _values(metric: MetricFacts, rows: Sequence[TrialResult], colours: ValueColours) -> ResultsPicture:
-    """Every value of every trial, its median and the interval; outliers are hollow."""
-    shown = rows[:MOST_ROWS]
+def _values(
+    metric: MetricFacts, rows: Sequence[TrialResult], colours: ValueColours, compared: Sequence[ComparisonResult]
+) -> ResultsPicture:
+    """Every value of every trial, its median and the interval; outliers are hollow. The finding is the title."""
+    shown = compared_adjacent(rows, {each.vary for each in compared})[:MOST_ROWS]
     naming = RowLabels([each.parameters for each in rows])
     labels = [naming.text(each.parameters) for each in shown]
     canvas, axes = new_row_canvas(RowSpace(labels, ROW), 1.3)
@@ -89,6 +99,7 @@ def _values(metric: MetricFacts, rows: Sequence[TrialResult], colours: ValueColo
         axes.set_xlim(left=0)
     label_values(axes.xaxis, metric, max(values))
     _explain_values(canvas, axes, shown)
+    set_finding(axes, finding(metric, rows, compared))
     title = f"{metric.name}: every repetition, the median and its 95 % interval"
     data = [
         [naming.whole(each.parameters), number, value, is_outlier, each.median, each.low, each.high]
@@ -99,6 +110,41 @@ def _values(metric: MetricFacts, rows: Sequence[TrialResult], colours: ValueColo
     return ResultsPicture(
         f"{metric.name}-values", title + shown_rows(len(rows), "trials"), to_svg(canvas), columns, data
     )
+
+
+def compared_adjacent(rows: Sequence[TrialResult], keys: Collection[str]) -> list[TrialResult]:
+    """The rows in the order of the trials, but those that differ only in these keys one below the other.
+
+    Keys that change together with one of them, as in `zip`, differ with it.
+    """
+    dimensions = find_dimensions([each.parameters for each in rows])
+    differing = {key for each in dimensions if not set(keys).isdisjoint(each.keys) for key in each.keys}
+    groups: dict[str, list[TrialResult]] = {}
+    for row in rows:
+        rest = {key: value for key, value in row.parameters.items() if key not in differing}
+        groups.setdefault(repr(rest), []).append(row)
+    return [row for group in groups.values() for row in group]
+
+
+def finding(metric: MetricFacts, rows: Sequence[TrialResult], compared: Sequence[ComparisonResult]) -> list[str]:
+    """The largest difference that is certain, and how many are; without comparisons the best median."""
+    if not compared:
+        naming = RowLabels([each.parameters for each in rows])
+        best = sorted((each for each in rows if each.median is not None), key=lambda each: each.median or 0.0)
+        if len(best) < 2:
+            return []
+        first = best[-1 if metric.better == "more" else 0]
+        return [f"{metric.name}: best median {metric_text(first.median, metric.unit)}, {naming.text(first.parameters)}"]
+    count = Counter(MEANINGS[each.decision] for each in compared)
+    counts = ", ".join(f"{count[word]} {word}" for word in MEANINGS.values() if count[word])
+    total = f"of {plural(len(compared), 'comparison')}: {counts}"
+    decided = [(abs(math.log(each.ratio)), each) for each in compared if each.ratio and each.decision in DECIDED]
+    if not decided:
+        return [f"{metric.name}: no certain difference", total]
+    _, most = max(decided, key=lambda pair: pair[0])
+    ratio = most.ratio or 1.0
+    values = f"{value_text(most.value)} against {value_text(most.against)}"
+    return [f"{metric.name}, largest: {values}, {max(ratio, 1 / ratio):.3g} × {MEANINGS[most.decision]}", total]
 
 
 def _explain_values(canvas: Canvas, axes: Axes, shown: Sequence[TrialResult]) -> None:
@@ -123,7 +169,7 @@ def _heat_map(metric: MetricFacts, rows: Sequence[TrialResult]) -> Iterator[Resu
     nothing = float("nan")
     grid = [[nothing if (value := medians.get((y, x))) is None else value for x in across.values] for y in down.values]
     names = short_names(varied(points))
-    height = 1.2 + 0.5 * len(down.values)
+    height = 1.4 + 0.5 * len(down.values)
     canvas, axes = new_canvas(height)
     texts = [metric_text(median, metric.unit) for median in medians.values()]
     size = min(10.0, POINTS / len(across.values) / max(map(len, texts)) / LETTER)
@@ -136,13 +182,14 @@ def _heat_map(metric: MetricFacts, rows: Sequence[TrialResult]) -> Iterator[Resu
         _write_medians(axes, grid, metric, size)
     axes.set_xticks(*_column_marks(across.values))
     axes.set_yticks(range(len(down.values)), short_labels(down.values, LONGEST))
-    axes.set_xlabel(", ".join(across.keys))
-    axes.set_ylabel("\n".join(down.keys))
+    titles = [", ".join(names[key] for key in each.keys) for each in dimensions]
+    axes.set_xlabel(titles[1])
+    axes.set_ylabel(titles[0])
+    set_finding(axes, [f"{metric.name}: medians"])
     bright = f"{metric.better} ({'bright' if metric.better == 'more' else 'dark'}) is better"
     axes.set_title(bright, loc="right", fontsize="small")
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
-    titles = [", ".join(names[key] for key in each.keys) for each in dimensions]
     title = f"{metric.name} ({metric.of}): medians by {titles[0]} and {titles[1]}"
     data = [[*point, value] for point, value in medians.items()]
     yield ResultsPicture(f"{metric.name}-map", title, to_svg(canvas), [*titles, "median"], data)
@@ -168,7 +215,7 @@ def _column_marks(values: Sequence[str]) -> tuple[range, list[str]]:
 
 
 def _ratio_rows(results: CampaignResults) -> Iterator[RatioRow]:
-    thresholds = {metric.name: metric.threshold for metric in results.metrics}
+    metrics = {metric.name: metric for metric in results.metrics}
     names = short_names(varied(each.at for each in results.comparisons))
     for each in results.comparisons:
         if each.ratio is not None:
@@ -179,10 +226,11 @@ def _ratio_rows(results: CampaignResults) -> Iterator[RatioRow]:
                 high=each.high,
                 corrected_p=each.corrected_p,
                 decision=each.decision,
-                threshold=thresholds[each.metric],
+                threshold=metrics[each.metric].threshold,
+                better=metrics[each.metric].better,
             )
 
 
 def _comparison_label(each: ComparisonResult, names: dict[str, str]) -> str:
-    at = f" ({trial_text(each.at, names)})" if each.at else ""
-    return f"{each.metric} {value_text(each.value)} with {value_text(each.against)}{at}"
+    at = f" ({', '.join(in_words(names[key], value) for key, value in each.at.items())})" if each.at else ""
+    return f"{each.metric} {value_text(each.value)} against {value_text(each.against)}{at}"

@@ -24,6 +24,8 @@ LABELS: dict[Activity, str] = {
     "other": "start, end, or not known",
 }  # fmt: skip
 HOVER_AREAS = 100
+FAULT = 12
+"""Width of the mark at the end of a stage that failed."""
 
 
 def svg(body: str, height: int, label: str) -> Markup:
@@ -47,7 +49,8 @@ def lane(content: Lane, start: float, end: float, height: int = 26) -> Markup:
     body += f"{_title(about)}</rect>"
     body += _steps(content.spans, start, scale, height) + _areas(content.intervals, height)
     if stage.state == "failed":
-        body += f'<rect class="fault" x="{max(0.0, right - 4):.2f}" width="4" height="{height}">{_title(about)}</rect>'
+        x = max(0.0, right - FAULT)
+        body += f'<rect class="fault" x="{x:.2f}" width="{FAULT}" height="{height}">{_title(about)}</rect>'
     return svg(body, height, about)
 
 

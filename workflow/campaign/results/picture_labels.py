@@ -1,9 +1,14 @@
-"""Labels of a picture, no longer than there is room for. Pure."""
+"""What the rows of a picture are called, in words, and labels no longer than there is room for. Pure."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+
+from workflow.campaign.file.trials import short_names, trial_text, value_text
+from workflow.campaign.results.campaign_tables import varied
+from workflow.campaign.results.trial_dimensions import Parameters
+from workflow.formatting import plural
 
 CUT = "…"
 FEWEST = 8
@@ -54,3 +59,38 @@ def cut_middle(text: str, most: int) -> str:
     front = (most - len(CUT) + 1) // 2
     back = most - len(CUT) - front
     return text[:front].rstrip() + CUT + text[len(text) - back :].lstrip()
+
+
+class RowLabels:
+    """`via sst, 2 ranks`; where one key varies its value alone, and its name once, as the title of the axis."""
+
+    def __init__(self, points: Sequence[Parameters]) -> None:
+        keys = varied(points)
+        differing = [key for key in keys if len({value_text(each.get(key)) for each in points}) > 1]
+        self._names = short_names(keys)
+        self._keys = differing or keys
+
+    @property
+    def title(self) -> str:
+        """The key, where there is one only."""
+        return self._names[self._keys[0]] if len(self._keys) == 1 else ""
+
+    def text(self, parameters: Parameters) -> str:
+        """The label of a trial."""
+        shown = {key: parameters[key] for key in self._keys if key in parameters}
+        if self.title and shown:
+            return value_text(next(iter(shown.values())))
+        return ", ".join(in_words(self._names[key], value) for key, value in shown.items())
+
+    def whole(self, parameters: Parameters) -> str:
+        """With all its keys, for the data beside the picture."""
+        return trial_text(parameters, self._names)
+
+
+def in_words(name: str, value: object) -> str:
+    """A key with its value: `2 ranks`, `size 96×96`, `via sst`."""
+    if name == "ranks" and isinstance(value, int):
+        return plural(value, "rank")
+    if isinstance(value, list) and value and all(isinstance(each, int | float) for each in value):
+        return f"{name} {'×'.join(map(value_text, value))}"
+    return f"{name} {value_text(value)}"
