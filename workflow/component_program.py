@@ -45,7 +45,7 @@ def read_command_line(folder: Path, argv: Sequence[str]) -> tuple[dict[str, Any]
     from workflow.errors import EXIT_BAD_INPUT, WfError
     from workflow.messages import to_text
     from workflow.spec.component_files import load_component_file
-    from workflow.spec.component_parameters import check_parameters, parameters_model
+    from workflow.spec.component_files import check_parameters, parameters_model
     from workflow.spec.yaml_tree.node import Node, SourcePosition
 
     try:
@@ -114,7 +114,7 @@ def _add_parameter(parser: argparse.ArgumentParser, name: str, parameter: Parame
 
 def _converter(kind: str, parameter: Parameter) -> Any:
     """From text to the value that the same text has in a pipeline file, where numbers need no quotes."""
-    from workflow.spec.yaml_tree.scalars import plain_scalar
+    from workflow.spec.yaml_tree.parse import plain_scalar
 
     if kind == "choice":
         return lambda text: next((choice for choice in parameter.choices or () if str(choice) == text), text)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from workflow.errors import Problem, Severity
 from workflow.plan.stage_needs import stage_needs
 from workflow.plan.topology.implicit_stages import complete_pipeline
-from workflow.secret_sources import SecretMissingError, read_secrets
+from workflow.redaction import SecretMissingError, read_secrets
 from workflow.site.availability import other_machine, start_look_up
 from workflow.site.need_model import ProgramNeed, StageNeed
 

@@ -28,7 +28,7 @@ sys.path.insert(0, str(ROOT))
 from tests.support.chains import chain, write_run  # noqa: E402
 from tests.support.many_stages import pairs  # noqa: E402
 from workflow.plan.plan_model import LaunchPlan, Plan  # noqa: E402
-from workflow.site.launcher_tables import launcher_options  # noqa: E402
+from workflow.site.load_site import launcher_options  # noqa: E402
 
 OBSERVED_S = 4.0 if os.environ.get("WF_BENCH_QUICK") else 16.0
 DEATHS = 5 if os.environ.get("WF_BENCH_QUICK") else 21

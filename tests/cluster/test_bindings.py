@@ -14,7 +14,7 @@ from tests.support.slurm_cluster import SlurmCluster
 from workflow.formats.run_variables import RUN_VARIABLE, RUN_VARIABLES, STAGE_VARIABLE
 from workflow.launch.launch_request import LaunchRequest, NodeFacts, RankedProgram, RankLayout
 from workflow.launch.launchers import LAUNCHERS, launch_line
-from workflow.site.launcher_tables import launcher_options
+from workflow.site.load_site import launcher_options
 
 # rank, host, the cores that it may use, what the script of its node gave it
 ASK = """

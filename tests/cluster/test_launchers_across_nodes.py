@@ -12,13 +12,13 @@ from tests.support.chains import make_plan, make_stage, write_run
 from tests.support.packed_runs import MPI_PYTHON
 from tests.support.slurm_cluster import SlurmCluster
 from tests.support.waiting import wait_until
-from workflow.launch.process_spec import make_process
+from workflow.launch.launch_request import make_process
 from workflow.plan.launch_requests import Received, stage_request
 from workflow.plan.plan_model import LaunchPlan, Placement
 from workflow.run.nodes.rank_processes import RankFinder
 from workflow.run.processes.stage_processes import Crew
 from workflow.run.run_directory import read_filled_plan
-from workflow.site.launcher_tables import launcher_options
+from workflow.site.load_site import launcher_options
 
 # Two doubles of each rank are added up; then a message that is too big for an eager protocol goes around.
 PROGRAM = """

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from workflow.site.load_site import load_site, read_site_file
-from workflow.spec.config_dirs import known_configs
+from workflow.spec.shipped import known_configs
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/how-to/your-own-machine.md").read_text()

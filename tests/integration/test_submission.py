@@ -21,7 +21,7 @@ import pytest
 from tests.support.chains import ROOT
 from tests.support.fake_schedulers import FakeScheduler
 from tests.support.waiting import wait_until
-from workflow.cli.cancelling import cancel_run
+from workflow.cli.following import cancel_run
 from workflow.errors import EXIT_OK, EXIT_RUN_FAILED, EXIT_STOPPED
 from workflow.run.decided_events import RunFinished
 from workflow.run.job_record import JobRecord, read_job

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from workflow.plan.plan_model import EndPlan, LaunchPlan, Placement, Plan, StagePlan, StreamPlan
 from workflow.run.run_directory import create_run_dir
-from workflow.site.launcher_tables import launcher_options
+from workflow.site.load_site import launcher_options
 from workflow.spec.models.pipeline import Deadlines, Queue
 
 ROOT = Path(__file__).parents[2]

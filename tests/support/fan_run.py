@@ -11,7 +11,7 @@ from tests.support.sample_run import START, Record, make_end, make_stage, write_
 from workflow.plan.plan_model import Plan, StreamPlan
 from workflow.report.read.metrics_file import StageMetrics, read_metrics
 from workflow.report.read.run_records import Records, read_records
-from workflow.site.launcher_tables import launcher_options
+from workflow.site.load_site import launcher_options
 from workflow.spec.models.pipeline import Deadlines, Queue
 
 READERS = ["one", "two"]

@@ -13,7 +13,7 @@ from typing import Any
 
 from workflow.plan.plan_model import EndPlan, Placement, Plan, StagePlan, StreamPlan
 from workflow.provenance.provenance_model import PROVENANCE_FILE, Provenance
-from workflow.site.launcher_tables import launcher_options
+from workflow.site.load_site import launcher_options
 from workflow.spec.models.pipeline import Deadlines, Queue
 
 START = 1_790_000_000.0

@@ -31,7 +31,7 @@ from workflow.report.graph.graph_text import graph_lines
 from workflow.report.graph.layered_layout import spread
 from workflow.report.graph.pipeline_graph import GraphStage, GraphStream, PipelineGraph, make_pipeline_graph
 from workflow.report.html.pipeline_drawing import MOST_STAGES, pipeline_drawing
-from workflow.site.launcher_tables import launcher_options
+from workflow.site.load_site import launcher_options
 from workflow.site.site_model import Site
 from workflow.spec.load import load_pipeline
 

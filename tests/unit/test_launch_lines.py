@@ -25,11 +25,11 @@ from workflow.launch.launch_request import (
     RankLayout,
 )
 from workflow.launch.launchers import LAUNCHERS, launch_line
-from workflow.launch.process_spec import make_process
+from workflow.launch.launch_request import make_process
 from workflow.plan.launch_requests import Received, group_request, stage_request
 from workflow.plan.plan_model import LaunchPlan
 from workflow.report.show.plan_tables import launch_lines
-from workflow.site.launcher_tables import launcher_options
+from workflow.site.load_site import launcher_options
 from workflow.site.load_site import load_site
 
 PROG, OTHER = ["prog", "-x"], ["other", "a b"]

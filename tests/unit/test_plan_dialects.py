@@ -10,8 +10,8 @@ import pytest
 from tests.support.planner import Planner
 from workflow.plan.placeholders import fill_run_dir
 from workflow.plan.plan_model import EndPlan
-from workflow.plan.programs.config_dialects import FILES
-from workflow.spec.models.config_dialect import dialect_of
+from workflow.plan.programs.config_files import FILES
+from workflow.spec.models.stage_policies import dialect_of
 
 AWKWARD = "a & \"b\" <c> 'd' \\ : # ü"
 

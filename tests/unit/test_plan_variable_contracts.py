@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.planner import Planner
 from workflow.errors import SpecError
-from workflow.plan.problems import Problems
+from workflow.plan.plan_notes import Problems
 from workflow.plan.topology.ports import StagePort
 from workflow.plan.topology.variable_contracts import Contract, check_contract
 from workflow.spec.models.component import PortVariable

@@ -12,7 +12,7 @@ from tests.support.missing_here import HERE, executable, fake_python, found, one
 from tests.support.planner import SITE, Planner
 from workflow.preflight import start_preflight
 from workflow.site.availability import other_machine
-from workflow.site.interpreters import is_own_python
+from workflow.site.program_lookup import is_own_python
 from workflow.site.load_site import load_site
 
 

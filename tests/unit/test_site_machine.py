@@ -14,7 +14,7 @@ import pytest
 from workflow.launch.launchers import LAUNCHERS
 from workflow.operators import OPERATORS
 from workflow.site import machine
-from workflow.site.elf import Links, read_links
+from workflow.site.operator_probe import Links, read_links
 from workflow.site.load_site import load_site
 from workflow.site.machine import (
     adios2_planes,

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from workflow.cli.main import wf
 from workflow.errors import WfError
-from workflow.spec.config_dirs import config_dirs, find_config
+from workflow.spec.shipped import config_dirs, find_config
 from workflow.spec.shipped import SHIPPED
 
 PAGE = Path(__file__).parents[2] / "docs/how-to/your-own-machine.md"

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from workflow.stage.adios import tcp_nodelay
-from workflow.stage.adios.tcp_nodelay import Connections
+from workflow.stage.adios.open_engine import Connections
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from workflow.errors import WfError
-from workflow.spec.config_dirs import config_dirs
+from workflow.spec.shipped import config_dirs
 from workflow.spec.shipped import SHIPPED
 from workflow.spec.user_paths import is_file
 

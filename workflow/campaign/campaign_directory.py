@@ -23,9 +23,9 @@ from workflow.campaign.planning.planned_trials import PlannedCampaign
 from workflow.errors import Problem, RunError, to_message
 from workflow.formats.read_json import read_json
 from workflow.plan.plan_model import ExpectationPlan
-from workflow.provenance.file_checksums import size_and_time
+from workflow.provenance.plan_files import size_and_time
 from workflow.replace_file import replace_file
-from workflow.spec.config_dirs import is_path
+from workflow.spec.shipped import is_path
 from workflow.spec.suggest import did_you_mean, listing, shortened
 from workflow.spec.user_paths import exists
 

@@ -220,7 +220,7 @@ def watch(name: Path, directory: Path | None, quiet: bool) -> None:
     when some of these did not keep what the pipeline expects, else 1. Ending `wf campaign watch` does not end the
     campaign; Ctrl-C on a terminal asks.
     """
-    from workflow.cli.campaign_following import show_campaign_to_the_end
+    from workflow.cli.following import show_campaign_to_the_end
 
     sys.exit(show_campaign_to_the_end(name, directory, quiet))
 
@@ -237,7 +237,7 @@ def cancel(name: Path, directory: Path | None, now: bool) -> None:
     CAMPAIGN is its file, its directory, or its name below campaigns/. What runs is interrupted, and recorded as that;
     `wf campaign run` goes on later. What a campaign whose process has died has left is ended, too.
     """
-    from workflow.cli.campaign_following import cancel_campaign
+    from workflow.cli.following import cancel_campaign
 
     cancel_campaign(name, directory, now)
 

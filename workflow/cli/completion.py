@@ -70,7 +70,7 @@ def complete_site(context: click.Context, parameter: click.Parameter, begun: str
 
 @completes
 def _site_names(_context: click.Context, _begun: str) -> Iterable[str]:
-    from workflow.spec.config_dirs import known_configs
+    from workflow.spec.shipped import known_configs
 
     return known_configs("sites")
 
@@ -173,7 +173,7 @@ def _keys_at(root: Node, path: KeyPath) -> dict[str, bool]:
     """The keys written or allowed at a place of the file, and whether each has keys inside."""
     from workflow.spec.component_files import load_component
     from workflow.spec.models.pipeline import PipelineSpec
-    from workflow.spec.schema_introspection import keys_of, model_at
+    from workflow.spec.validation_messages import keys_of, model_at
     from workflow.spec.yaml_tree.node import nearest
 
     found, node = nearest(root, path)
@@ -188,7 +188,7 @@ def _keys_at(root: Node, path: KeyPath) -> dict[str, bool]:
 
 def _has_keys(model: Any, path: KeyPath) -> bool:
     """Whether a mapping is expected at `path`."""
-    from workflow.spec.schema_introspection import model_at
+    from workflow.spec.validation_messages import model_at
 
     return model_at(model, path) is not None or model_at(model, (*path, "NAME")) is not None
 

@@ -2,13 +2,39 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-
+from workflow.campaign.junit import JUnitCase, to_junit
+from workflow.errors import RunError
+from workflow.replace_file import replace_file
+from workflow.report.report_model import Report
+from workflow.report.show.expectation_table import expectation_messages
+from workflow.report.show.run_summary import fault_text
+import sys
 import click
-
 from workflow.cli.completion import complete_run, complete_stage
 from workflow.cli.options import json_option, run_argument, wide_option
+
+
+# `wf report --junit`: the verdict of a run and each of its expectations as JUnit's test cases.
+
+def write_run_junit(path: Path, report: Report) -> None:
+    """Raises RunError when the file cannot be written."""
+    run = report.run
+    missed = {each.key: f"{each.place}: {each.message}" for each in expectation_messages(report)}
+    over = run.state == "succeeded"
+    cases = [JUnitCase(run.name, run.wall_s or 0.0, "" if over else f"{run.state}: {fault_text(report)}".rstrip(": "))]
+    cases += [
+        JUnitCase(
+            f"{each.figure} {each.expected}",
+            fault=missed.get(each.key, ""),
+            skipped="" if over else f"not checked: the run is {run.state}",
+        )
+        for each in report.expectations
+    ]
+    try:
+        replace_file(path, to_junit(run.name, cases))
+    except OSError as error:
+        raise RunError(f"cannot write {path}: {error.strerror}", "name another file: `--junit FILE`") from error
 
 
 @click.command()
@@ -71,7 +97,6 @@ def report(run: Path | None, as_json: bool, wide: bool, junit: Path | None) -> N
     directory = find_run(run)
     result = write_report(directory)
     if junit is not None:
-        from workflow.cli.run_junit import write_run_junit
 
         write_run_junit(junit, result)
     if as_json:

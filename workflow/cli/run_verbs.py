@@ -81,7 +81,7 @@ def cancel(run: Path | None, now: bool) -> None:
     `latest` (default: the newest run). What is left on this host of a run whose supervisor has died is ended, too.
     Exits with 1 when something could not be ended.
     """
-    from workflow.cli.cancelling import cancel_run
+    from workflow.cli.following import cancel_run
     from workflow.run.run_names import find_whole_run
 
     sys.exit(cancel_run(find_whole_run(run), now))

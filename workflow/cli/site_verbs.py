@@ -28,7 +28,7 @@ def sites(name: str | None, as_json: bool, wide: bool) -> None:
     from workflow.report.show.rich_terminal import make_output
     from workflow.report.show.site_tables import fact_lines, queue_table, site_table, workaround_table
     from workflow.site.known_sites import known_sites
-    from workflow.spec.config_dirs import no_config
+    from workflow.spec.shipped import no_config
 
     found = [site for site in known_sites() if name in (None, site.name)]
     if not found and name is not None:

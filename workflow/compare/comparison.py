@@ -8,7 +8,7 @@ from pydantic import Field, computed_field
 
 from workflow.errors import EXIT_BAD_INPUT, EXIT_OK, EXIT_RUN_FAILED
 from workflow.formatting import plural, size
-from workflow.spec.models.strict import Spec
+from workflow.spec.models.units import Spec
 
 
 class Difference(Spec):

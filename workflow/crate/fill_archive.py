@@ -37,7 +37,7 @@ from workflow.plan.plan_model import Plan
 from workflow.provenance.provenance_model import FileRecord, Provenance, read_provenance
 from workflow.redaction import clean_text, secret_values
 from workflow.run.written_data import written_data
-from workflow.secret_sources import SecretMissingError, read_secrets
+from workflow.redaction import SecretMissingError, read_secrets
 
 NO_LICENSE = "No license was stated. Ask whoever made this archive."
 

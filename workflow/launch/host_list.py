@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+
 _NAME = re.compile(r"^[A-Za-z0-9_.-]+$")
 _RANGE = re.compile(r"^(\d+)(?:-(\d+))?$")
 # Far above any machine; a range with a digit too many must not fill the memory.
@@ -60,3 +61,18 @@ def _expand(name: str, text: str) -> Iterator[str]:
 
 def _short(text: str) -> str:
     return f'"{text}"' if len(text) <= 60 else f'"{text[:60]}…"'
+
+
+# When two names mean one host: schedulers and the system of a node need not agree on the domain.
+
+_ADDRESS = re.compile(r"[\d.]+")
+
+
+def short_host(name: str) -> str:
+    """A host's name without its domain, in lower case. An IP address is kept."""
+    return name if _ADDRESS.fullmatch(name) else name.partition(".")[0].lower()
+
+
+def is_same_host(name: str, other: str) -> bool:
+    """Whether two names mean one host: with a domain or without."""
+    return short_host(name) == short_host(other)

@@ -2,13 +2,63 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from workflow.launch.launchers import LAUNCHERS, launch_line
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple, TypeVar
-
 from workflow.launch.rank_ends import EndPattern
+from collections.abc import Callable, Sequence
+
+
+# One process that the supervisor starts: a program of one rank, or a launcher with all of its ranks.
+
+@dataclass(frozen=True)
+class ProcessSpec:
+    """What to execute, where, on which cores, and what must be known of it while it runs.
+
+    `files` (path → text) must exist before. `cores` are numbers on this machine; empty is no binding. `folder` is where
+    its output goes. `without` are variables that it must not inherit: names, or beginnings that end in `*`.
+    `secrets`: variable → where its value is (`workflow.redaction`).
+    """
+
+    name: str
+    argv: Sequence[str]
+    folder: Path
+    cwd: str
+    launcher: str
+    ranks: int = 1
+    env: Mapping[str, str] = field(default_factory=dict)
+    cores: Sequence[int] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
+    separate_ids: bool = False
+    without: Sequence[str] = ()
+    secrets: Mapping[str, str] = field(default_factory=dict)
+
+
+def make_process(request: LaunchRequest) -> ProcessSpec:
+    """The process of a launch line. Where the launcher does not bind ranks, they inherit the cores of all of them."""
+    line = launch_line(request)
+    binds = LAUNCHERS[request.launcher].binds
+    return ProcessSpec(
+        name=request.name,
+        argv=line.argv,
+        folder=Path(request.folder),
+        cwd=request.cwd,
+        launcher=request.launcher,
+        ranks=request.ranks,
+        env={**request.env, **line.env},
+        cores=() if binds else sorted({core for cores in request.local.cores for core in cores}),
+        files=line.texts(),
+        separate_ids=request.separate_ids,
+        without=line.without,
+        secrets=request.secrets,
+    )
+
 
 CoreSet = Sequence[int]
 
@@ -83,7 +133,7 @@ class LaunchRequest:
     whole_nodes: bool = True
     cpus_per_core: int = 1
     start_s: float = 120.0
-    secrets: Mapping[str, str] = field(default_factory=dict)  # as of `workflow.secret_sources`
+    secrets: Mapping[str, str] = field(default_factory=dict)  # as of `workflow.redaction`
     separate_ids: bool = False  # its processes need ids far from those of other stages (`run.processes`)
 
     @property
@@ -211,3 +261,30 @@ class Launcher:
     def starts_ranks(self) -> bool:
         """Whether this is a program that starts ranks."""
         return bool(self.executable)
+
+
+# Which nodes a line runs on, for launchers that take host names: on the line, or in a file where there are many.
+
+# A longer line is not readable, and not accepted everywhere.
+HOSTS_ON_LINE = 40
+Files = dict[str, Callable[[], str]]
+
+
+def host_options(request: LaunchRequest, hosts: Sequence[str], in_file: str = "{}") -> tuple[list[str], Files]:
+    """(options `hosts` or `host_file` of the launcher's table, the file that they need). Without hosts: none.
+
+    `in_file` is what a line of the file has for a host.
+    """
+    if not hosts:
+        return [], {}
+    if len(hosts) <= HOSTS_ON_LINE:
+        return request.option("hosts", ",".join(hosts)), {}
+    path = f"{request.folder}/hosts"
+    return request.option("host_file", path), {
+        path: lambda: "".join(f"{in_file.format(*host.split(':'))}\n" for host in hosts)
+    }
+
+
+def hosts_with_ranks(request: LaunchRequest) -> list[str]:
+    """`host:ranks` in the order of the ranks, for nodes that have different numbers of them."""
+    return [f"{request.hosts[each.node]}:{each.ranks}" for each in request.segments()] if request.hosts else []

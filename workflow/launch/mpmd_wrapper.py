@@ -16,7 +16,7 @@ from pathlib import Path
 
 from workflow.formats.rank_files import NOT_STARTED, RankStart, note_exit, note_started, read_start, say
 from workflow.launch.binding import CoresMissingError, real_cores
-from workflow.secret_sources import read_secrets
+from workflow.redaction import read_secrets
 
 _PR_SET_PDEATHSIG = 1
 

@@ -8,7 +8,7 @@ from workflow.plan.placement.nodes import node_count
 from workflow.plan.plan_model import StagePlan, StreamPlan
 from workflow.plan.plan_notes import Notes
 from workflow.plan.topology.declared_stages import DeclaredStage
-from workflow.plan.topology.port_matching import JoinedStream
+from workflow.plan.topology.ports import JoinedStream
 from workflow.site.site_model import Site
 
 # SST's TCP plane opens a connection per pair of ranks and serves them from one thread per process

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
-
 from workflow.plan.plan_model import RUN_DIR
 from workflow.spec.placeholder_syntax import Placeholder, PlaceholderError, joined, literal, parse
+
 
 _RUN_DIR_NAME = "run.dir"
 
@@ -65,3 +65,21 @@ def _mapped(value: Any, change: Callable[[str], str]) -> Any:
     if isinstance(value, list | tuple):
         return type(value)(_mapped(item, change) for item in value)
     return value
+
+
+# Where things are inside the run directory, as plan strings.
+
+def stage_dir(stage: str) -> str:
+    """The directory of a stage."""
+    return f"{RUN_DIR}/stages/{stage}"
+
+
+def work_dir(stage: str) -> str:
+    """The directory in which the stage runs."""
+    return f"{stage_dir(stage)}/work"
+
+
+def stream_path(stream: str, name_inside: str, suffix: str) -> str:
+    """What ADIOS2 opens. `name_inside` is that of the file where the stream is a directory with files; mostly empty."""
+    below = f"/{name_inside}" if name_inside else ""
+    return f"{RUN_DIR}/streams/{stream}{below}{suffix}"

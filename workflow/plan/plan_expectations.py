@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from workflow.plan.plan_model import ExpectationPlan, StagePlan, StreamPlan
-from workflow.plan.problems import Problems
+from workflow.plan.plan_notes import Problems
 from workflow.report_figures import FigureName, to_figure_name
 from workflow.spec.expectations import expectations_of
 from workflow.spec.models.pipeline import PipelineSpec

@@ -2,20 +2,147 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+import hashlib
+import os
+from collections.abc import Iterator
+from typing import NamedTuple
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
-
 from workflow.plan.plan_model import Plan, StagePlan
-from workflow.provenance.file_checksums import checksum, is_data, size_and_time, unread_bytes
-from workflow.provenance.imported_modules import imported_modules
 from workflow.provenance.provenance_model import FileRecord, FileRole
-from workflow.site.site_tree import site_files
-from workflow.spec.config_dirs import find_config
+from workflow.site.load_site import site_files
+from workflow.spec.shipped import find_config
 from workflow.spec.load import Loaded
 from workflow.spec.shipped import SHIPPED
+
+
+# The Python modules of the user's own that programs import, found beside them: by the names that they import.
+
+def imported_modules(files: Iterable[Path], folders: Sequence[Path]) -> list[Path]:
+    """The files of the modules and packages in `folders` which these files import, also through each other.
+
+    A name is looked up beside the file that imports it, too. What is imported by a computed name is not found.
+    """
+    waiting = list(files)
+    given = set(waiting)
+    found: dict[Path, None] = {}
+    while waiting:
+        file = waiting.pop()
+        for name in _imports(file):
+            for module in _module_files(name, dict.fromkeys((file.parent, *folders))):
+                if module not in found and module not in given:
+                    found[module] = None
+                    waiting.append(module)
+    return sorted(found)
+
+
+def _imports(file: Path) -> frozenset[str]:
+    try:
+        status = file.stat()
+    except OSError:
+        return frozenset()
+    return _imports_of(file, status.st_mtime_ns, status.st_size)
+
+
+@lru_cache(maxsize=1024)
+def _imports_of(file: Path, modified: int, size: int) -> frozenset[str]:  # noqa: ARG001
+    """First words of the names that a file imports; none where it is no Python that this one reads."""
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return frozenset()
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.add(node.module.partition(".")[0])
+        elif isinstance(node, ast.ImportFrom):  # from . import name
+            names |= {alias.name for alias in node.names}
+    return frozenset(names - {"workflow"})  # its version is in the provenance
+
+
+def _module_files(name: str, folders: Iterable[Path]) -> Iterator[Path]:
+    for folder in folders:
+        if (module := folder / f"{name}.py").is_file():
+            yield module
+        elif (folder / name / "__init__.py").is_file():
+            yield from sorted((folder / name).rglob("*.py"))
+
+
+# SHA-256 of files and of ADIOS2's directories, read once as long as they do not change.
+
+# Of a BP4 or BP5 directory: https://adios2.readthedocs.io/en/latest/engines/engines.html
+_INDEX = "md.idx"
+
+
+class _Version(NamedTuple):
+    """A changed file has another time or size."""
+
+    path: str
+    modified_ns: int
+    size: int
+
+
+_known: dict[_Version, str] = {}
+
+
+def is_data(path: Path) -> bool:
+    """Whether there is a file, or a directory of ADIOS2, which counts as one."""
+    try:
+        return path.is_file() or (path / _INDEX).is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def size_and_time(path: Path) -> tuple[int, float]:
+    """(bytes, time of the last change in Unix seconds), of a directory those of all its files. Raises OSError."""
+    found = [each.stat() for each in _parts(path)]
+    return sum(each.st_size for each in found), max(each.st_mtime for each in found)
+
+
+def unread_bytes(path: Path) -> int:
+    """How much `checksum` has to read: 0 for what it has read before. Raises OSError."""
+    return sum(version.size for each in _parts(path) if (version := _version(each)) not in _known)
+
+
+def checksum(path: Path) -> str:
+    """SHA-256 of a file; of a directory of ADIOS2, of the names and sums of its files. Raises OSError."""
+    if not path.is_dir():
+        return _sum(_version(path))
+    digest = hashlib.sha256()
+    for each in _parts(path):
+        digest.update(f"{each.relative_to(path)}\0{_sum(_version(each))}\n".encode())
+    return digest.hexdigest()
+
+
+def _parts(path: Path) -> Iterator[Path]:
+    if path.is_dir():
+        yield from sorted(each for each in path.rglob("*") if each.is_file())
+    else:
+        yield path
+
+
+def _version(path: Path) -> _Version:
+    found = path.stat()
+    return _Version(os.fspath(path), found.st_mtime_ns, found.st_size)
+
+
+def _sum(version: _Version) -> str:
+    if version not in _known:
+        digest = hashlib.sha256()
+        with Path(version.path).open("rb") as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
+        _known[version] = digest.hexdigest()
+    return _known[version]
+
 
 # Their texts are for people, are filled in elsewhere, or name the pipeline file, which has a role of its own.
 NOT_NAMES = {"pipeline_file", "params", "reasons", "advice", "expectations"}

@@ -22,7 +22,7 @@ from workflow.launch.allocation import Allocation
 from workflow.plan.launch_requests import bound_by_wrapper
 from workflow.plan.placeholders import fill_all
 from workflow.plan.plan_model import Plan, StagePlan
-from workflow.plan.programs.config_dialects import FILES
+from workflow.plan.programs.config_files import FILES
 from workflow.plan.read_plan import read_plan
 from workflow.provenance.provenance_model import PROVENANCE_FILE, Provenance
 from workflow.replace_file import replace_file

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from workflow.errors import Problem, SpecError, WfError
 from workflow.launch.allocation import Allocation, Host
-from workflow.launch.host_names import is_same_host
+from workflow.launch.host_list import is_same_host
 
 _LINE = re.compile(r"^(?P<name>[A-Za-z0-9_.-]+)(?:\s*:\s*(?P<count>\d+)|\s+slots\s*=\s*(?P<slots>\d+)(?:\s.*)?)?$")
 

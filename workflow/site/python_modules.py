@@ -17,7 +17,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from workflow.site.interpreters import is_own_python
+from workflow.site.program_lookup import is_own_python
 from workflow.spec.suggest import shortened
 
 if TYPE_CHECKING:

@@ -1,17 +1,171 @@
-"""Finds and reads `component.yaml` files. Mistakes in such a file are reported with their place in it."""
+"""Components: their `component.yaml` files, found and read, and the parameters that these declare → checked values."""
 
 from __future__ import annotations
 
+import os
+import re
+from functools import partial
 from pathlib import Path
-
+from typing import Annotated, Any, Literal
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, create_model
+from workflow.errors import Problem
+from workflow.spec.file_formats import format_problems
+from workflow.spec.models.component import Component, Parameter
+from workflow.spec.models.units import to_bytes, to_seconds
+from workflow.spec.suggest import did_you_mean, listing, shortened
+from workflow.spec.user_paths import exists, path_mistake
+from workflow.spec.validation_messages import problem_at, shown, validated
+from workflow.spec.yaml_tree.node import KeyPath, Node, key_text
 from workflow.errors import SpecError, WfError
 from workflow.spec import shipped
-from workflow.spec.component_parameters import check_declaration
 from workflow.spec.models.component import Component
-from workflow.spec.suggest import did_you_mean, listing, shortened
 from workflow.spec.user_paths import is_file, path_mistake
 from workflow.spec.validation_messages import problem_at, validated
 from workflow.spec.yaml_tree.parse import read_yaml
+
+
+_TYPE = re.compile(r"(int|float|string|bool|duration|size|choice|file|output)(?:\[([1-9][0-9]*)?\])?")
+_LISTABLE = ("int", "float", "string")
+
+
+def check_parameters(
+    component: Component, model: type[BaseModel], folder: Path, given: Node, at: KeyPath, root: Node, base: Path
+) -> tuple[dict[str, Any], list[Problem]]:
+    """All parameters of a component with defaults filled in, and all that is wrong with those given.
+
+    Args:
+        component, model, folder: the component, its `parameters_model`, and the folder of its files.
+        given: the `with:` mapping, at path `at` of the file `root`.
+        base: folder of the pipeline file; `file` parameters are relative to it, or else to `folder`.
+
+    Returns:
+        name → value: durations in seconds, sizes in bytes, files absolute, outputs as written.
+    """
+    problems = []
+    for name in set(given.mapping()) - set(component.parameters):
+        message = f"component {component.component} has no parameter `{shortened(name)}`"
+        hint = did_you_mean(name, component.parameters) or f"its parameters: {listing(component.parameters, 20)}"
+        problems.append(problem_at(root, (*at, name), message, hint, at_key=True))
+    known = {name: child for name, child in given.mapping().items() if name in component.parameters}
+    checked, wrong = validated(model, Node(known, given.place, given.key), at, root)
+    if checked is None:
+        defaults = {key_text((*at, name)): name for name in component.parameters if name not in given.mapping()}
+        return {}, problems + [_blamed(each, defaults, component, folder) for each in wrong]
+    values = checked.model_dump(by_alias=True)
+    for name, parameter in component.parameters.items():
+        if parameter.type == "output" and (mistake := path_mistake(values[name] or "")):
+            message = f"no file can be called {shown(values[name])}"
+            problems.append(problem_at(root, (*at, name), message, mistake))
+        if parameter.type == "file" and values[name] is not None:
+            path = _find(values[name], base, folder)
+            if path is None:
+                message = f"there is no file {shown(values[name])}"
+                hint = path_mistake(values[name]) or f"relative paths start at {base}"
+                problems.append(problem_at(root, (*at, name), message, hint))
+            values[name] = str(path)
+    problems += format_problems(component, values, root, at)
+    return values, problems
+
+
+def _blamed(problem: Problem, defaults: dict[str, str], component: Component, folder: Path) -> Problem:
+    """A wrong default is the component's mistake, not the user's."""
+    name = defaults.get(problem.key.partition("[")[0], "")
+    if not name or component.parameters[name].required:
+        return problem
+    return Problem(str(folder / "component.yaml"), 0, 0, f"parameters.{name}.default", problem.message, problem.hint)
+
+
+def json_schema(component: Component) -> dict[str, Any]:
+    """The JSON Schema of the component's `with:` mapping."""
+    return parameters_model(component).model_json_schema(by_alias=True)
+
+
+def check_declaration(parameter: Parameter) -> list[tuple[str, str]]:
+    """(message, hint) for everything that is wrong with a parameter's declaration."""
+    match = _TYPE.fullmatch(parameter.type)
+    if match is None or ("[" in parameter.type and match[1] not in _LISTABLE):
+        kinds = "int, float, string, bool, duration, size, choice, file, output, int[3], float[], string[]"
+        hint = did_you_mean(parameter.type, kinds.split(", ")) or f"types: {kinds}"
+        return [(f'unknown type "{parameter.type}"', hint)]
+    if (parameter.type == "choice") != bool(parameter.choices):
+        return [("choices are given for type choice, and only there", "add `choices: [a, b]`, or change the type")]
+    if parameter.required and parameter.default is not None:
+        return [("a required parameter has no default", "remove one of them")]
+    return []
+
+
+class _Parameters(BaseModel):
+    # A wrong default of a component must not reach its program.
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, validate_default=True)
+
+
+def parameters_model(component: Component) -> type[BaseModel]:
+    """A model of the component's `with:` mapping."""
+    # Fields have generated names: a parameter may be called `copy` or `model_x`.
+    fields: dict[str, Any] = {}
+    for number, (name, parameter) in enumerate(component.parameters.items()):
+        annotation = _annotation(parameter)
+        about = parameter.help + (f" [{parameter.unit}]" if parameter.unit else "")
+        if parameter.required:
+            fields[f"p{number}"] = (annotation, Field(alias=name, description=about))
+        else:
+            default, examples = _in_base_unit(parameter), [] if parameter.default is None else [parameter.default]
+            info = Field(default, alias=name, description=about, examples=examples or None)
+            # None is allowed only where it is the default: programs rely on the declared type.
+            fields[f"p{number}"] = (annotation if examples else annotation | None, info)
+    return create_model(component.component, __base__=_Parameters, **fields)
+
+
+def _annotation(parameter: Parameter) -> Any:
+    kind, _, length = parameter.type.rstrip("]").partition("[")
+    limits: dict[str, Any] = {"ge": parameter.min, "le": parameter.max}
+    if kind == "int":
+        item: Any = Annotated[int, Field(**limits)]
+    elif kind == "float":
+        item = Annotated[float, Field(**limits)]
+    elif kind == "duration":
+        limits = {"ge": parameter.min or 0, "le": parameter.max}
+        item = Annotated[float, BeforeValidator(to_seconds), Field(**limits), _or_text("number", limits, "10 min")]
+    elif kind == "size":
+        limits = {"ge": parameter.min or 0, "le": parameter.max}
+        item = Annotated[int, BeforeValidator(to_bytes), Field(**limits), _or_text("integer", limits, "2 GiB")]
+    elif kind == "choice":
+        item = Literal[tuple(parameter.choices or [])]
+    else:
+        item = bool if kind == "bool" else str
+    if "[" not in parameter.type:
+        return item
+    if not length:
+        return list[item]
+    in_schema = Field(json_schema_extra={"minItems": int(length), "maxItems": int(length)})
+    return Annotated[list[item], AfterValidator(partial(_exactly, int(length))), in_schema]
+
+
+def _or_text(kind: str, limits: dict[str, Any], example: str) -> WithJsonSchema:
+    """For editors: a number within limits, or a text with a unit."""
+    words = {"ge": "minimum", "le": "maximum"}
+    number = {"type": kind, **{words[key]: limit for key, limit in limits.items() if limit is not None}}
+    return WithJsonSchema({"anyOf": [number, {"type": "string"}], "examples": [example]})
+
+
+def _exactly(count: int, values: list[Any]) -> list[Any]:
+    if len(values) != count:
+        raise ValueError(f"expected {count} values, got {len(values)}")
+    return values
+
+
+def _in_base_unit(parameter: Parameter) -> Any:
+    convert = {"duration": to_seconds, "size": to_bytes}.get(parameter.type)
+    return convert(parameter.default) if convert and parameter.default is not None else parameter.default
+
+
+def _find(file: str, base: Path, folder: Path) -> Path | None:
+    """The file, absolute; a component's own files are found by their names alone."""
+    paths = ((where / os.path.expanduser(file)).absolute() for where in (base, folder))  # noqa: PTH111 (never raises)
+    return next((path for path in paths if exists(path)), None)
+
+
+# Finds and reads `component.yaml` files. Mistakes in such a file are reported with their place in it.
 
 _FILE = "component.yaml"
 

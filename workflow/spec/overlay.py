@@ -15,7 +15,7 @@ from pathlib import Path
 from workflow.engines import traits_of
 from workflow.errors import Problem, SpecError
 from workflow.spec import pipeline_parameters
-from workflow.spec.config_dirs import is_path
+from workflow.spec.shipped import is_path
 from workflow.spec.pipeline_parameters import PARAMS
 from workflow.spec.suggest import did_you_mean, listing
 from workflow.spec.validation_messages import problem_at

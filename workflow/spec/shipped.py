@@ -9,9 +9,13 @@ from __future__ import annotations
 import re
 import shutil
 from pathlib import Path
-
 from workflow.errors import WfError
 from workflow.spec.suggest import did_you_mean, listing, shortened
+import os
+from workflow.spec.user_paths import exists, is_file
+from workflow.spec.yaml_tree.node import Node
+from workflow.spec.yaml_tree.parse import read_yaml
+
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 _INSTALLED = _PACKAGE / "shipped"
@@ -61,3 +65,60 @@ def copy_example(name: str, directory: Path) -> Path:
         message = f"cannot write {shortened(str(directory), 200)}: {error.strerror or error}"
         raise WfError(message, "name a directory that you may write") from None
     return directory / "pipeline.yaml"
+
+
+# The files of `configs/`: engines and sites. `$WF_CONFIGS` comes first, then `~/.config/wf`, then the shipped ones.
+
+def config_dirs(kind: str) -> list[Path]:
+    """Folders with `engines` or `sites` files, the strongest first: `$WF_CONFIGS`, the user's, then the shipped ones.
+
+    Raises WfError when `WF_CONFIGS` names no folder. The user's is `$XDG_CONFIG_HOME/wf`, by default `~/.config/wf`.
+    """
+    named = [Path(own).expanduser()] if (own := os.environ.get("WF_CONFIGS")) else []
+    for folder in named:
+        if not exists(folder):
+            raise WfError(f"WF_CONFIGS={folder}: there is no such folder", "create it, or unset the variable")
+    home = os.environ.get("HOME", "")
+    users = os.environ.get("XDG_CONFIG_HOME") or (f"{home}/.config" if home else "")
+    return [folder / kind for folder in (*named, *([Path(users, "wf")] if users else []), SHIPPED / "configs")]
+
+
+def is_path(name: str) -> bool:
+    """Whether a user who wrote this means a file, not one of the folders' names."""
+    return "/" in name or name.endswith((".yaml", ".yml"))
+
+
+def find_configs(kind: str, name: str, base: Path | None = None) -> list[Path]:
+    """The files that describe an engine or a site, the strongest first; the user's own shadows a shipped one.
+
+    `SST` also finds `sst.yaml`: ADIOS2 writes the names of its engines in capitals. With `base` the name may be a path,
+    relative to that folder.
+    """
+    if base is not None and is_path(name):
+        return [base / name] if is_file(base / name) else []
+    files = (folder / f"{each}.yaml" for each in dict.fromkeys((name, name.lower())) for folder in config_dirs(kind))
+    return [file for file in files if is_file(file)]
+
+
+def find_config(kind: str, name: str, base: Path | None = None) -> Path | None:
+    """The file that describes an engine or a site, the first of `find_configs`; None where there is none."""
+    return next(iter(find_configs(kind, name, base)), None)
+
+
+def known_configs(kind: str) -> list[str]:
+    """Names of all engines or sites, sorted."""
+    return sorted({file.stem for folder in config_dirs(kind) for file in folder.glob("*.yaml")})
+
+
+def read_config(kind: str, name: str, base: Path | None = None) -> Node:
+    """The tree of an engine's or a site's file, found as `find_config` does. Raises WfError when there is none."""
+    file = find_config(kind, name, base)
+    if file is None:
+        raise no_config(kind, name)
+    return read_yaml(file)[0]
+
+
+def no_config(kind: str, name: str) -> WfError:
+    """There is no engine or site of that name."""
+    one, known = kind.removesuffix("s"), known_configs(kind)
+    return WfError(f"there is no {one} `{shortened(name)}`", did_you_mean(name, known) or f"{kind}: {listing(known)}")

@@ -14,7 +14,7 @@ from pydantic_core import CoreSchema
 from workflow.report_figures import Better
 from workflow.spec.models.allocation_request import AllocationRequest
 from workflow.spec.models.pipeline import Name
-from workflow.spec.models.strict import Spec
+from workflow.spec.models.units import Spec
 from workflow.spec.models.units import Duration
 
 Scaling = Literal["strong", "weak", "none"]

@@ -12,17 +12,17 @@ from dataclasses import replace
 
 from workflow.formatting import plural
 from workflow.launch.launchers import LAUNCHERS
-from workflow.plan.placement.devices import check_devices, choose_nics
+from workflow.plan.placement.rank_cores import check_devices, choose_nics
 from workflow.plan.placement.lone_stages import advise_sharing
 from workflow.plan.placement.nodes import OVERSUBSCRIBE, Demand, Overlap, Range, find_homes, place_nodes
 from workflow.plan.placement.rank_cores import Bound, bind_ranks
 from workflow.plan.plan_model import Placement
 from workflow.plan.plan_notes import Notes
 from workflow.plan.topology.declared_stages import DeclaredStage
-from workflow.plan.topology.port_matching import JoinedStream
-from workflow.plan.topology.stage_kinds import StageKind
+from workflow.plan.topology.ports import JoinedStream
+from workflow.plan.topology.declared_stages import StageKind
 from workflow.plan.topology.start_dependencies import may_overlap
-from workflow.site.queue_check import largest_job
+from workflow.site.queue_model import largest_job
 from workflow.site.site_model import Site
 from workflow.spec.models.pipeline import StagePlace
 

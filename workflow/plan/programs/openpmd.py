@@ -15,11 +15,11 @@ from pathlib import PurePosixPath
 from workflow.formatting import plural
 from workflow.plan.plan_model import EndPlan
 from workflow.plan.plan_notes import Notes
-from workflow.plan.problems import Problems
+from workflow.plan.plan_notes import Problems
 from workflow.plan.topology.declared_stages import DeclaredStage
-from workflow.plan.topology.port_matching import JoinedStream
+from workflow.plan.topology.ports import JoinedStream
 from workflow.plan.topology.ports import KEY_OF_SIDE, StagePort
-from workflow.spec.models.config_dialect import OPENPMD
+from workflow.spec.models.stage_policies import OPENPMD
 from workflow.spec.suggest import did_you_mean, listing
 
 # WarpX calls its series so, in the directory that it is given.

@@ -15,7 +15,7 @@ from workflow.plan.plan_model import Placement
 from workflow.plan.plan_notes import Notes
 from workflow.plan.streams.engine_parameters import EngineSettings
 from workflow.plan.topology.declared_stages import DeclaredStage
-from workflow.plan.topology.port_matching import JoinedStream
+from workflow.plan.topology.ports import JoinedStream
 from workflow.site.site_model import Site
 from workflow.spec.models.stage_policies import Aggregation
 

@@ -16,10 +16,10 @@ from workflow.engines import EngineTraits, traits_of
 from workflow.formatting import plural
 from workflow.plan.plan_model import Placement
 from workflow.plan.plan_notes import Notes
-from workflow.plan.problems import Problems
+from workflow.plan.plan_notes import Problems
 from workflow.plan.streams.engine_parameters import EngineSettings, ParameterError
 from workflow.plan.topology.declared_stages import DeclaredStage
-from workflow.plan.topology.port_matching import JoinedStream
+from workflow.plan.topology.ports import JoinedStream
 from workflow.plan.topology.variable_contracts import Contract
 from workflow.site.site_model import Site
 from workflow.spec.models.pipeline import Queue, TypeAndShape

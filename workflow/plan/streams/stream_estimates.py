@@ -12,7 +12,7 @@ from workflow.plan.streams.aggregation import count_subfiles
 from workflow.plan.streams.queue import QueueMemory, check_memory, check_rank_limit, queue_memory, step_size
 from workflow.plan.streams.transports import BUILD
 from workflow.plan.topology.declared_stages import DeclaredStage
-from workflow.plan.topology.port_matching import JoinedStream
+from workflow.plan.topology.ports import JoinedStream
 from workflow.plan.topology.variable_contracts import Contract
 from workflow.site.site_model import Site
 

@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-from workflow.plan.topology.complete_pipeline import CompletePipeline, Role
+from workflow.plan.topology.implicit_stages import CompletePipeline, Role
 from workflow.spec.models.component import Component
 from workflow.spec.models.pipeline import StageSpec
+from collections.abc import Collection, Mapping
+from typing import Literal
+from workflow.plan.topology.ports import JoinedStream
 
 
 @dataclass(frozen=True)
@@ -57,3 +59,23 @@ def declared_stages(pipeline: CompletePipeline, operators: Mapping[str, Sequence
             renamed=pipeline.renamed.get(name, {}),
         )
     return found
+
+
+# What each stage is: simulation, analysis or sink.
+
+StageKind = Literal["simulation", "analysis", "sink"]
+
+
+def stage_kinds(stages: Mapping[str, DeclaredStage], streams: Collection[JoinedStream]) -> dict[str, StageKind]:
+    """By stage: a component declares its kind; that of a command follows from the streams it reads and writes."""
+    reading = {port.stage for stream in streams for port in stream.readers}
+    writing = {stream.writer.stage for stream in streams if stream.writer is not None}
+    return {name: _kind(stage, name in reading, name in writing) for name, stage in stages.items()}
+
+
+def _kind(stage: DeclaredStage, reads: bool, writes: bool) -> StageKind:
+    if stage.component is not None:
+        return stage.component.kind
+    if not reads:
+        return "simulation"
+    return "analysis" if writes else "sink"

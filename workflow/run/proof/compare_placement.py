@@ -11,7 +11,7 @@ from typing import Literal
 
 from workflow.core_set import format_cores
 from workflow.formatting import plural
-from workflow.launch.host_names import is_same_host, short_host
+from workflow.launch.host_list import is_same_host, short_host
 from workflow.run.proof.planned_ranks import Company, PlannedStage
 from workflow.run.proof.probe_answers import NodeFound, RankFound
 from workflow.spec.models.pipeline import ProofAspect, ProofByAspect, ProofPolicy, proof_policy

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from workflow.launch.host_names import is_same_host
+from workflow.launch.host_list import is_same_host
 from workflow.launch.launchers import LAUNCHERS
 from workflow.plan.launch_requests import launch_lines
 from workflow.plan.plan_model import Plan

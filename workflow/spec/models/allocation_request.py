@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from workflow.spec.models.strict import Spec
+from workflow.spec.models.units import Spec
 from workflow.spec.models.units import Duration
 
 # Names of the scheduler stand in a job script: no blanks, quotes, or characters of the shell.

@@ -13,9 +13,9 @@ from pydantic_core import CoreSchema
 
 from workflow.engines import DEFAULT_VIA
 from workflow.spec.models.allocation_request import AllocationOrNone
-from workflow.spec.models.config_dialect import NAMELESS, Dialect, dialect_of
+from workflow.spec.models.stage_policies import NAMELESS, Dialect, dialect_of
 from workflow.spec.models.stage_policies import AggregationPolicy, Compression, Memory, MemoryOrBool
-from workflow.spec.models.strict import Spec as Spec
+from workflow.spec.models.units import Spec as Spec
 from workflow.spec.models.units import Duration, Size
 from workflow.sst_transports import Transport
 

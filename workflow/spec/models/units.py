@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import re
 from typing import Annotated, Any
-
 from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import BaseModel, ConfigDict
+
 
 SECONDS = {"ms": 1e-3, "s": 1.0, "sec": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 BYTES = {
@@ -53,3 +54,11 @@ Size = Annotated[
     Field(ge=0),
     WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string"}], "examples": ["16 MB", "2 GiB"]}),
 ]
+
+
+# What all models of files share: unknown keys are refused, and nothing is changed after it was read.
+
+class Spec(BaseModel):
+    """Settings that every part of the file shares."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, defer_build=True)

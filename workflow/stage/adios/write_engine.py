@@ -18,7 +18,7 @@ from workflow.stage.adios.open_engine import (
     open_engine,
     open_path,
 )
-from workflow.stage.adios.tcp_nodelay import Connections
+from workflow.stage.adios.open_engine import Connections
 from workflow.stage.data.variables import STRING_LISTS, Array, BlockData
 from workflow.stage.ranks.communicator import rank
 from workflow.stage.stage_errors import StageError

@@ -1,23 +1,68 @@
-"""The memory policy of a stage: settings of the allocator of its processes, by environment variables.
-
-A step of a stream takes big buffers and frees them. glibc maps such blocks from the kernel and gives them back each
-time, so that every step pays again for a page fault per 4 KiB. `keep_freed` lets the process keep what it freed, and
-`huge_pages` makes the faults 512 times fewer. No program changes. Variables: mallopt(3) and glibc's manual, "Memory
-Allocation Tunables".
-"""
+"""What is put into the environment of a stage: variables of its site, workarounds with their reasons, and its memory policy."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from workflow.plan.plan_notes import Notes
+from workflow.plan.plan_notes import Problems
+from workflow.redaction import address_password, is_secret_name
+from workflow.site.queue_model import Workaround
+from workflow.site.site_model import Site
+from workflow.spec.placeholder_syntax import literal
+from workflow.spec.plain_secrets import is_literal
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
-
 from workflow.formatting import plural
 from workflow.plan.plan_model import EndPlan, Placement, StageMemory
-from workflow.plan.plan_notes import Notes
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.site.machine import ALLOCATOR_VARIABLES, SET_HERE, TUNABLES_GLIBC, parse_version
-from workflow.site.site_model import Site
 from workflow.spec.origins import Origins
+
+
+def site_environment(stage: str, ranks: int, has_stream: bool, site: Site, notes: Notes) -> dict[str, str]:
+    """Variables of a stage, as texts without placeholders. What the site says itself is stronger than a workaround."""
+    found: dict[str, str] = {}
+    for workaround in site.workarounds:
+        if _applies(workaround, ranks, has_stream):
+            for key, value in workaround.env.items():
+                found[key] = literal(value)
+                source = f" ({workaround.source})" if workaround.source else ""
+                notes.why(f"stages.{stage}.env.{key}", f"site {site.site}: {workaround.reason}{source}")
+    for key, value in site.env.items():
+        found[key] = literal(value)
+        notes.why(f"stages.{stage}.env.{key}", f"site {site.site} sets it")
+    return found
+
+
+def check_site_environment(site: Site, not_secret: Collection[str], problems: Problems) -> None:
+    """Notes the variables of a site file that are secrets in clear: the plan would hold them."""
+    for key, value in site.env.items():
+        may_be = is_secret_name(key) and is_literal(value) and key not in not_secret
+        if may_be or address_password(value):
+            text = f"site {site.site} sets {key}, which {'may be' if may_be else 'holds'} a secret, in clear"
+            known = f"; if it is no secret: `not_secret: [{key}]`" if may_be else ""
+            hint = f"remove it there, and write `env: {{{key}: {{secret: FILE}}}}` into the pipeline{known}"
+            problems.add("site", text, hint)
+
+
+def _applies(workaround: Workaround, ranks: int, has_stream: bool) -> bool:
+    match workaround.when:
+        case "always":
+            return True
+        case "mpi":
+            return ranks > 1
+        case "stream":
+            return has_stream
+        case _:
+            return False
+
+
+# The memory policy of a stage: settings of the allocator of its processes, by environment variables.
+#
+# A step of a stream takes big buffers and frees them. glibc maps such blocks from the kernel and gives them back each
+# time, so that every step pays again for a page fault per 4 KiB. `keep_freed` lets the process keep what it freed, and
+# `huge_pages` makes the faults 512 times fewer. No program changes. Variables: mallopt(3) and glibc's manual, "Memory
+# Allocation Tunables".
 
 # Of a node's memory, all ranks of all stages together keep at most this share by default; a rank never more than MOST.
 _SHARE, _MOST, _LEAST = 4, 8 * 2**30, 64 * 2**20
