@@ -44,8 +44,7 @@ def read_command_line(folder: Path, argv: Sequence[str]) -> tuple[dict[str, Any]
     """(parameters, settings with the streams) of the component in `folder`. Raises SystemExit with a message."""
     from workflow.errors import EXIT_BAD_INPUT, WfError
     from workflow.messages import to_text
-    from workflow.spec.component_files import load_component_file
-    from workflow.spec.component_files import check_parameters, parameters_model
+    from workflow.spec.component_files import check_parameters, load_component_file, parameters_model
     from workflow.spec.yaml_tree.node import Node, SourcePosition
 
     try:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
-import errno
-import os
-from collections.abc import Mapping
-
 
 REMOVED = "<removed>"
 # Words of a name, in any case: GITHUB_TOKEN, apiKey, db-password, SSHPASS, GH_PAT; not PASSIVE, BYPASS, PATH.

@@ -12,7 +12,7 @@ from tests.support.chains import make_plan, make_stage, write_run
 from tests.support.packed_runs import MPI_PYTHON
 from tests.support.slurm_cluster import SlurmCluster
 from tests.support.waiting import wait_until
-from workflow.launch.launch_request import make_process
+from workflow.launch.launchers import make_process
 from workflow.plan.launch_requests import Received, stage_request
 from workflow.plan.plan_model import LaunchPlan, Placement
 from workflow.run.nodes.rank_processes import RankFinder

@@ -18,7 +18,7 @@ import pytest
 from tests.support.chains import make_plan, make_stage, write_run
 from tests.support.waiting import WITHIN_S, wait_until
 from workflow.launch.allocation import Allocation, Host
-from workflow.launch.launch_request import ProcessSpec
+from workflow.launch.launchers import ProcessSpec
 from workflow.plan.plan_model import LaunchPlan, Placement
 from workflow.run.events import Event, NodeLost, NodeSeen, NodeSilent, NodesUnwatched
 from workflow.run.nodes import node_guard

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.chains import make_plan, make_stage, write_run
-from workflow.launch.launch_request import ProcessSpec
+from workflow.launch.launchers import ProcessSpec
 from workflow.plan.launch_requests import Received
 from workflow.plan.plan_model import LaunchPlan, Placement, Plan
 from workflow.run.proof import proof_deadlines, proof_processes, prove

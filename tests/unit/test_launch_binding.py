@@ -16,7 +16,7 @@ from workflow.formats.rank_files import LAUNCH_FILE, NOT_STARTED, RankStart
 from workflow.launch import mpmd_wrapper
 from workflow.launch.allocation import Allocation, Host
 from workflow.launch.binding import CoresMissingError, real_cores
-from workflow.launch.launch_request import ProcessSpec
+from workflow.launch.launchers import ProcessSpec
 from workflow.plan.placement.nodes import node_plan
 from workflow.plan.plan_model import LaunchPlan, NodePlan, Placement
 from workflow.run.processes.stage_processes import Crew

@@ -16,21 +16,12 @@ import pytest
 import workflow
 from tests.support.planner import SITE, Planner, line_of, with_launcher
 from workflow.errors import SpecError
-from workflow.launch.launch_request import (
-    Launcher,
-    LaunchLine,
-    LaunchRequest,
-    NodeFacts,
-    RankedProgram,
-    RankLayout,
-)
-from workflow.launch.launchers import LAUNCHERS, launch_line
-from workflow.launch.launch_request import make_process
+from workflow.launch.launch_request import Launcher, LaunchLine, LaunchRequest, NodeFacts, RankedProgram, RankLayout
+from workflow.launch.launchers import LAUNCHERS, launch_line, make_process
 from workflow.plan.launch_requests import Received, group_request, stage_request
 from workflow.plan.plan_model import LaunchPlan
 from workflow.report.show.plan_tables import launch_lines
-from workflow.site.load_site import launcher_options
-from workflow.site.load_site import load_site
+from workflow.site.load_site import launcher_options, load_site
 
 PROG, OTHER = ["prog", "-x"], ["other", "a b"]
 HOSTS = [f"host{number}" for number in range(60)]

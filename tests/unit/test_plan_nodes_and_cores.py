@@ -10,8 +10,7 @@ from tests.support.planner import Planner, line_of, with_launcher
 from workflow.errors import SpecError
 from workflow.plan.placement.nodes import Demand, Range, node_count, place_nodes
 from workflow.plan.plan_model import Placement, Plan
-from workflow.plan.plan_notes import Notes
-from workflow.plan.plan_notes import Problems
+from workflow.plan.plan_notes import Notes, Problems
 from workflow.spec.origins import Origins
 from workflow.spec.yaml_tree.node import Node, SourcePosition
 

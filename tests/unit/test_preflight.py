@@ -12,8 +12,8 @@ from tests.support.missing_here import HERE, executable, fake_python, found, one
 from tests.support.planner import SITE, Planner
 from workflow.preflight import start_preflight
 from workflow.site.availability import other_machine
-from workflow.site.program_lookup import is_own_python
 from workflow.site.load_site import load_site
+from workflow.site.program_lookup import is_own_python
 
 
 def test_nothing_is_missing_where_all_is_here(plan_of: Planner) -> None:

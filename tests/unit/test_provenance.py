@@ -12,10 +12,9 @@ import pytest
 from workflow.api import load_pipeline, make_plan
 from workflow.provenance import git_state
 from workflow.provenance.collect import LARGEST_READ, circumstances, renew_host, to_provenance
-from workflow.provenance.plan_files import checksum, unread_bytes
 from workflow.provenance.git_state import start_git_state
 from workflow.provenance.installed_versions import versions_of
-from workflow.provenance.plan_files import examine_plan, file_records, files_of
+from workflow.provenance.plan_files import checksum, examine_plan, file_records, files_of, unread_bytes
 from workflow.provenance.provenance_model import GitState, Provenance
 from workflow.redaction import (
     REMOVED,

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from workflow.launch.launch_request import ProcessSpec
+from workflow.launch.launchers import ProcessSpec
 from workflow.run.processes import process_reaper, run_guard
 from workflow.run.processes.evpath_workaround import use_up_ids
 from workflow.run.processes.process_reaper import end_members, find_members, living_groups

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from workflow.site.load_site import read_site_file
-from workflow.site.queue_model import fitting_queues, longest_walltime_s, misfit
-from workflow.site.queue_model import SiteQueue
+from workflow.site.queue_model import SiteQueue, fitting_queues, longest_walltime_s, misfit
 
 HOUR = 3600.0
 FRONTIER = read_site_file("frontier").queues

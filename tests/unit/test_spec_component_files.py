@@ -9,8 +9,7 @@ import pytest
 
 from workflow.errors import SpecError, WfError
 from workflow.spec import shipped
-from workflow.spec.component_files import known_components, load_component, load_component_file
-from workflow.spec.component_files import parameters_model
+from workflow.spec.component_files import known_components, load_component, load_component_file, parameters_model
 
 HEAD = "component: odd\nkind: sink\nsummary: s\n"
 

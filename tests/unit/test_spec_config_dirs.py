@@ -10,8 +10,7 @@ from click.testing import CliRunner
 
 from workflow.cli.main import wf
 from workflow.errors import WfError
-from workflow.spec.shipped import config_dirs, find_config
-from workflow.spec.shipped import SHIPPED
+from workflow.spec.shipped import SHIPPED, config_dirs, find_config
 
 PAGE = Path(__file__).parents[2] / "docs/how-to/your-own-machine.md"
 

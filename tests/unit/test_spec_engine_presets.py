@@ -9,8 +9,8 @@ import pytest
 
 from workflow.errors import SpecError, WfError
 from workflow.site.load_site import load_site
-from workflow.spec.shipped import known_configs
 from workflow.spec.engine_presets import known_engines, load_engine
+from workflow.spec.shipped import known_configs
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from workflow.stage.adios import tcp_nodelay
+from workflow.stage.adios import open_engine
 from workflow.stage.adios.open_engine import Connections
 
 
@@ -52,7 +52,7 @@ def test_searches_less_and_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
     searched: list[int] = []
     steps: list[int] = []
 
-    monkeypatch.setattr(tcp_nodelay, "_set_nodelay", lambda: searched.append(len(steps)))
+    monkeypatch.setattr(open_engine, "_set_nodelay", lambda: searched.append(len(steps)))
     connections = Connections()
     while len(steps) < 40:
         connections.send_at_once()

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from workflow.errors import WfError
-from workflow.spec.shipped import config_dirs
-from workflow.spec.shipped import SHIPPED
+from workflow.spec.shipped import SHIPPED, config_dirs
 from workflow.spec.user_paths import is_file
 
 FOLDER = "calibration"

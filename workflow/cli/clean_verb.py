@@ -4,28 +4,30 @@ from __future__ import annotations
 
 import shlex
 import sys
+import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
 import click
-from workflow.errors import Problem, RunError, to_message, to_notes
+
+from workflow.cli.completion import complete_run
+from workflow.cli.options import json_option
+from workflow.errors import EXIT_OK, EXIT_RUN_FAILED, Problem, RunError, to_message, to_notes
 from workflow.formatting import plural, size
 from workflow.report.read.removable_runs import FoundRun
 from workflow.report.show.printing import show_messages, show_table
 from workflow.report.show.run_table import removal_table
 from workflow.run.run_removal import Rest, remove_rest, remove_run, repair_latest
-import time
-from typing import TYPE_CHECKING
-from workflow.cli.completion import complete_run
-from workflow.cli.options import json_option
-from workflow.errors import EXIT_OK, EXIT_RUN_FAILED, RunError, to_message
 
 if TYPE_CHECKING:
     from workflow.report.report_model import RunVerdict
 
 
 # What `wf clean` shows, asks and does with the runs that were found.
+
 
 @dataclass(frozen=True)
 class Removal:

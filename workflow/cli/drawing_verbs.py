@@ -5,11 +5,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+
 import click
-from workflow.cli.options import GivenPipeline, pipeline_options
-from workflow.errors import WfError
+
 from workflow.cli.completion import complete_run
-from workflow.cli.options import read_size, run_argument
+from workflow.cli.options import GivenPipeline, pipeline_options, read_size, run_argument
+from workflow.errors import WfError
 
 if TYPE_CHECKING:
     from workflow.report.graph.graph_shapes import Direction
@@ -113,6 +114,7 @@ def _write(output: Path, data: bytes) -> None:
 
 
 # `wf look`: a page that draws what a run archived.
+
 
 @click.command()
 @run_argument

@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import contextlib
-from pathlib import Path
-from typing import TYPE_CHECKING
-import click
-from workflow.errors import EXIT_OK, EXIT_RUN_FAILED, RunError, to_message
 import sys
 import time
-from workflow.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, RunError
-from workflow.errors import EXIT_INTERRUPTED
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from workflow.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_RUN_FAILED, RunError, to_message
 
 if TYPE_CHECKING:
-    from workflow.run.cancellation import CleanUp
-    from workflow.run.job_record import JobRecord
-    from workflow.run.lease import Liveness
-    from workflow.submit.job_cancellation import NamedJob
     from collections.abc import Callable, Generator
 
     from workflow.plan.plan_model import Plan
     from workflow.report.report_model import Report
+    from workflow.run.cancellation import CleanUp
+    from workflow.run.job_record import JobRecord
+    from workflow.run.lease import Liveness
     from workflow.run.state import RunState
+    from workflow.submit.job_cancellation import NamedJob
 
 
 # Ends a run and prints what was done: for `wf cancel`, and for Ctrl-C in one that follows a run.
+
 
 def cancel_run(run_dir: Path, now: bool = False) -> int:
     """End a run and print what was done. Returns the exit code.
@@ -184,7 +185,6 @@ def show_to_the_end(run_dir: Path, quiet: bool = False) -> int:
     try:
         state = _show(run_dir, quiet)
     except KeyboardInterrupt:
-
         leave_or_cancel(run_dir.name, "wf", lambda: cancel_run(run_dir))
         return EXIT_INTERRUPTED
     report = write_report(run_dir, state if state is not None and state.finished is not None else None)
@@ -284,6 +284,7 @@ def leave_or_cancel(name: str, command: str, cancel: Callable[[], object]) -> No
 
 
 # Follows a campaign that another process runs, and ends it; asks what Ctrl-C is to mean.
+
 
 def show_campaign_to_the_end(name: Path, directory: Path | None, quiet: bool) -> int:
     """Show a campaign until no process runs it. Returns the exit code. Ending this process leaves it alone."""

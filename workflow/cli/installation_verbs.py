@@ -14,14 +14,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+
 import click
+
 from workflow import __version__
-from workflow.errors import Problem, Severity, WfError
-from workflow.formatting import moment, plural
-from workflow.installation import install_command
 from workflow.cli.completion import complete_component
 from workflow.cli.options import GivenPipeline, json_option, wide_option
-from workflow.errors import EXIT_BAD_INPUT
+from workflow.errors import EXIT_BAD_INPUT, Problem, Severity, WfError
+from workflow.formatting import moment, plural
+from workflow.installation import install_command
 
 if TYPE_CHECKING:
     from workflow.report.show.text_table import Column
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 # `wf doctor`: what is installed here, and how to get the rest.
 #
-# ADIOS2 is examined in a process of its own, because it aborts a process that uses an operator which is not compiled in.
+# ADIOS2 is examined in a process of its own: it aborts a process that uses an operator which is not compiled in.
 
 PROBE_TIMEOUT_S = 30
 
@@ -277,6 +278,7 @@ def _stages(loaded: Loaded, site: Site) -> list[Finding]:
 
 
 # The verbs about what is installed here, and what can be written into a pipeline file.
+
 
 @click.command()
 @click.argument("name", required=False, shell_complete=complete_component)

@@ -18,9 +18,8 @@ from workflow.cli.calibration_verbs import calibrate
 from workflow.cli.campaign_verbs import campaign
 from workflow.cli.clean_verb import clean
 from workflow.cli.completion import script
-from workflow.cli.drawing_verbs import graph
+from workflow.cli.drawing_verbs import graph, look
 from workflow.cli.installation_verbs import components, doctor, schema
-from workflow.cli.drawing_verbs import look
 from workflow.cli.pipeline_verbs import check, init, plan, run
 from workflow.cli.result_verbs import compare, logs, report
 from workflow.cli.run_verbs import cancel, explain, note, runs, status, watch

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+
+import click
+
 from workflow.campaign.junit import JUnitCase, to_junit
+from workflow.cli.completion import complete_run, complete_stage
+from workflow.cli.options import json_option, run_argument, wide_option
 from workflow.errors import RunError
 from workflow.replace_file import replace_file
 from workflow.report.report_model import Report
 from workflow.report.show.expectation_table import expectation_messages
 from workflow.report.show.run_summary import fault_text
-import sys
-import click
-from workflow.cli.completion import complete_run, complete_stage
-from workflow.cli.options import json_option, run_argument, wide_option
-
 
 # `wf report --junit`: the verdict of a run and each of its expectations as JUnit's test cases.
+
 
 def write_run_junit(path: Path, report: Report) -> None:
     """Raises RunError when the file cannot be written."""
@@ -97,7 +99,6 @@ def report(run: Path | None, as_json: bool, wide: bool, junit: Path | None) -> N
     directory = find_run(run)
     result = write_report(directory)
     if junit is not None:
-
         write_run_junit(junit, result)
     if as_json:
         click.echo(result.to_json(), nl=False)

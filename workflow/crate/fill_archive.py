@@ -35,9 +35,8 @@ from workflow.crate.write_archive import add_files, add_tree
 from workflow.errors import RunError
 from workflow.plan.plan_model import Plan
 from workflow.provenance.provenance_model import FileRecord, Provenance, read_provenance
-from workflow.redaction import clean_text, secret_values
+from workflow.redaction import SecretMissingError, clean_text, read_secrets, secret_values
 from workflow.run.written_data import written_data
-from workflow.redaction import SecretMissingError, read_secrets
 
 NO_LICENSE = "No license was stated. Ask whoever made this archive."
 

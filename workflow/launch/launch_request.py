@@ -2,63 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from workflow.launch.launchers import LAUNCHERS, launch_line
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple, TypeVar
+
 from workflow.launch.rank_ends import EndPattern
-from collections.abc import Callable, Sequence
-
-
-# One process that the supervisor starts: a program of one rank, or a launcher with all of its ranks.
-
-@dataclass(frozen=True)
-class ProcessSpec:
-    """What to execute, where, on which cores, and what must be known of it while it runs.
-
-    `files` (path → text) must exist before. `cores` are numbers on this machine; empty is no binding. `folder` is where
-    its output goes. `without` are variables that it must not inherit: names, or beginnings that end in `*`.
-    `secrets`: variable → where its value is (`workflow.redaction`).
-    """
-
-    name: str
-    argv: Sequence[str]
-    folder: Path
-    cwd: str
-    launcher: str
-    ranks: int = 1
-    env: Mapping[str, str] = field(default_factory=dict)
-    cores: Sequence[int] = ()
-    files: Mapping[str, str] = field(default_factory=dict)
-    separate_ids: bool = False
-    without: Sequence[str] = ()
-    secrets: Mapping[str, str] = field(default_factory=dict)
-
-
-def make_process(request: LaunchRequest) -> ProcessSpec:
-    """The process of a launch line. Where the launcher does not bind ranks, they inherit the cores of all of them."""
-    line = launch_line(request)
-    binds = LAUNCHERS[request.launcher].binds
-    return ProcessSpec(
-        name=request.name,
-        argv=line.argv,
-        folder=Path(request.folder),
-        cwd=request.cwd,
-        launcher=request.launcher,
-        ranks=request.ranks,
-        env={**request.env, **line.env},
-        cores=() if binds else sorted({core for cores in request.local.cores for core in cores}),
-        files=line.texts(),
-        separate_ids=request.separate_ids,
-        without=line.without,
-        secrets=request.secrets,
-    )
-
 
 CoreSet = Sequence[int]
 

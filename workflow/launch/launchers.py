@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
 from workflow.launch import direct, flux_run, jsrun, mpiexec, openmpi, pals, srun
 from workflow.launch.launch_request import Launcher, LaunchLine, LaunchRequest
 
@@ -29,3 +33,48 @@ def known_launcher(name: str) -> str:
 def launch_line(request: LaunchRequest) -> LaunchLine:
     """What is executed. The same for `wf plan`, which has no hosts yet, and for the run."""
     return LAUNCHERS[request.launcher].line(request)
+
+
+@dataclass(frozen=True)
+class ProcessSpec:
+    """One process that the supervisor starts: a program of one rank, or a launcher with all of its ranks.
+
+    What to execute, where, on which cores, and what must be known of it while it runs.
+
+    `files` (path → text) must exist before. `cores` are numbers on this machine; empty is no binding. `folder` is where
+    its output goes. `without` are variables that it must not inherit: names, or beginnings that end in `*`.
+    `secrets`: variable → where its value is (`workflow.redaction`).
+    """
+
+    name: str
+    argv: Sequence[str]
+    folder: Path
+    cwd: str
+    launcher: str
+    ranks: int = 1
+    env: Mapping[str, str] = field(default_factory=dict)
+    cores: Sequence[int] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
+    separate_ids: bool = False
+    without: Sequence[str] = ()
+    secrets: Mapping[str, str] = field(default_factory=dict)
+
+
+def make_process(request: LaunchRequest) -> ProcessSpec:
+    """The process of a launch line. Where the launcher does not bind ranks, they inherit the cores of all of them."""
+    line = launch_line(request)
+    binds = LAUNCHERS[request.launcher].binds
+    return ProcessSpec(
+        name=request.name,
+        argv=line.argv,
+        folder=Path(request.folder),
+        cwd=request.cwd,
+        launcher=request.launcher,
+        ranks=request.ranks,
+        env={**request.env, **line.env},
+        cores=() if binds else sorted({core for cores in request.local.cores for core in cores}),
+        files=line.texts(),
+        separate_ids=request.separate_ids,
+        without=line.without,
+        secrets=request.secrets,
+    )

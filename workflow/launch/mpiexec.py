@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from workflow.launch.launch_request import host_options, hosts_with_ranks
-from workflow.launch.launch_request import Launcher, LaunchLine, LaunchRequest
+from workflow.launch.launch_request import Launcher, LaunchLine, LaunchRequest, host_options, hosts_with_ranks
 from workflow.launch.rank_ends import signal_of_shell
 from workflow.launch.rank_settings import rank_settings
 

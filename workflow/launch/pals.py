@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from workflow.core_set import format_cores
-from workflow.launch.launch_request import host_options
-from workflow.launch.launch_request import Launcher, LaunchLine, LaunchRequest
+from workflow.launch.launch_request import Launcher, LaunchLine, LaunchRequest, host_options
 from workflow.launch.rank_ends import signal_of_shell
 from workflow.launch.rank_settings import rank_settings
 

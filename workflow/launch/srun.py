@@ -10,8 +10,7 @@ from __future__ import annotations
 import math
 import re
 
-from workflow.launch.launch_request import Files, host_options
-from workflow.launch.launch_request import Launcher, LaunchLine, LaunchRequest
+from workflow.launch.launch_request import Files, Launcher, LaunchLine, LaunchRequest, host_options
 from workflow.launch.rank_ends import end_pattern, signal_of_shell
 from workflow.launch.rank_settings import RankSettings, rank_settings
 

@@ -9,8 +9,7 @@ from workflow.errors import Problem, to_message
 from workflow.formatting import plural
 from workflow.plan.placement.nodes import nodes_needed
 from workflow.plan.plan_model import AllocationPlan, Placement
-from workflow.site.queue_model import fitting_queues, longest_walltime_s, misfit
-from workflow.site.queue_model import HOW_TO_SUBMIT
+from workflow.site.queue_model import HOW_TO_SUBMIT, fitting_queues, longest_walltime_s, misfit
 from workflow.spec.models.allocation_request import AllocationRequest
 from workflow.spec.suggest import did_you_mean, listing
 

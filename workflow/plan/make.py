@@ -13,35 +13,27 @@ from typing import TYPE_CHECKING
 
 from workflow.plan.advice import advise
 from workflow.plan.job_request import plan_allocation
+from workflow.plan.placeholders import stream_path
 from workflow.plan.placement.cores import place_stages
 from workflow.plan.placement.nodes import node_plan, nodes_needed
 from workflow.plan.plan_expectations import plan_expectations
 from workflow.plan.plan_model import EndPlan, ParameterPlan, Plan
-from workflow.plan.plan_notes import Notes
-from workflow.plan.plan_notes import Problems
+from workflow.plan.plan_notes import Notes, Problems
 from workflow.plan.programs.config_files import check_configs, check_outputs
-from workflow.plan.programs.launch_plans import plan_launch, site_launch
-from workflow.plan.programs.stage_environment import kept_by_default
-from workflow.plan.programs.launch_plans import launch_groups, to_group_plan
+from workflow.plan.programs.launch_plans import launch_groups, plan_launch, site_launch, to_group_plan
 from workflow.plan.programs.openpmd import check_ends, name_by_writer
 from workflow.plan.programs.placeholder_expansion import pipeline_values, streams_mentioned
-from workflow.plan.programs.stage_environment import check_site_environment
+from workflow.plan.programs.stage_environment import check_site_environment, kept_by_default
 from workflow.plan.programs.stage_plans import to_stage_plan
-from workflow.plan.placeholders import stream_path
 from workflow.plan.streams.end_plans import StreamDecisions, make_ends, to_stream_plan
-from workflow.plan.streams.engine_parameters import check_output_policies
-from workflow.plan.streams.engine_parameters import check_step_outputs, name_in_directory
+from workflow.plan.streams.engine_parameters import check_output_policies, check_step_outputs, name_in_directory
 from workflow.plan.streams.stream_estimates import estimate_streams
 from workflow.plan.streams.transports import choose_transport
-from workflow.plan.topology.start_dependencies import choose_couplings
-from workflow.plan.topology.declared_stages import declared_stages
-from workflow.plan.topology.variable_contracts import check_file_contents
+from workflow.plan.topology.declared_stages import declared_stages, stage_kinds
 from workflow.plan.topology.implicit_stages import complete_pipeline, explain_implicit_stages, pass_on
-from workflow.plan.topology.ports import join_streams
-from workflow.plan.topology.ports import stage_ports
-from workflow.plan.topology.declared_stages import stage_kinds
-from workflow.plan.topology.start_dependencies import start_order
-from workflow.plan.topology.variable_contracts import check_declared_types, stream_contract
+from workflow.plan.topology.ports import join_streams, stage_ports
+from workflow.plan.topology.start_dependencies import choose_couplings, start_order
+from workflow.plan.topology.variable_contracts import check_declared_types, check_file_contents, stream_contract
 
 if TYPE_CHECKING:
     from workflow.site.site_model import Site

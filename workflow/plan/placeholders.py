@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
+
 from workflow.plan.plan_model import RUN_DIR
 from workflow.spec.placeholder_syntax import Placeholder, PlaceholderError, joined, literal, parse
-
 
 _RUN_DIR_NAME = "run.dir"
 
@@ -68,6 +68,7 @@ def _mapped(value: Any, change: Callable[[str], str]) -> Any:
 
 
 # Where things are inside the run directory, as plan strings.
+
 
 def stage_dir(stage: str) -> str:
     """The directory of a stage."""

@@ -16,8 +16,8 @@ from workflow.formats.sides import Side
 from workflow.launch.launchers import known_launcher
 from workflow.site.queue_model import SchedulerName
 from workflow.spec.expectations import Comparator
-from workflow.spec.models.stage_policies import Dialect
 from workflow.spec.models.pipeline import Deadlines, ProofByAspect, ProofPolicy, Queue, Scalar, StopSignal, TypeAndShape
+from workflow.spec.models.stage_policies import Dialect
 from workflow.sst_transports import Transport
 
 PLAN_VERSION = 3

@@ -1,13 +1,16 @@
-"""What the passes of the plan note beside their results: mistakes, each with its place, so that all show at once; reasons; advice."""
+"""What the passes of the plan note beside their results: reasons, advice, and mistakes with their places.
+
+Mistakes are collected, so that all of them are shown at once.
+"""
 
 from __future__ import annotations
 
-from workflow.errors import Problem, SpecError
-from workflow.spec.origins import Origins
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from workflow.errors import Problem, to_message
+
+from workflow.errors import Problem, SpecError, to_message
+from workflow.spec.origins import Origins
 
 
 class Problems:

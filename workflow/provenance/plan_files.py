@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
-from pathlib import Path
 import hashlib
 import os
-from collections.abc import Iterator
-from typing import NamedTuple
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
 from workflow.plan.plan_model import Plan, StagePlan
 from workflow.provenance.provenance_model import FileRecord, FileRole
 from workflow.site.load_site import site_files
-from workflow.spec.shipped import find_config
 from workflow.spec.load import Loaded
-from workflow.spec.shipped import SHIPPED
-
+from workflow.spec.shipped import SHIPPED, find_config
 
 # The Python modules of the user's own that programs import, found beside them: by the names that they import.
+
 
 def imported_modules(files: Iterable[Path], folders: Sequence[Path]) -> list[Path]:
     """The files of the modules and packages in `folders` which these files import, also through each other.

@@ -18,7 +18,7 @@ from workflow.formats.rank_files import NOT_STARTED
 from workflow.formats.reader_profile import remove_profile
 from workflow.formats.stop_file import write_stop_file
 from workflow.launch.allocation import Allocation
-from workflow.launch.launch_request import make_process
+from workflow.launch.launchers import make_process
 from workflow.plan.allocation_check import allocation_problems
 from workflow.plan.launch_requests import stage_request
 from workflow.plan.plan_model import Plan

@@ -12,9 +12,15 @@ from pathlib import Path
 
 from workflow.launch.launchers import LAUNCHERS
 from workflow.site.known_sites import is_here
-from workflow.site.program_lookup import is_own_python, is_python
 from workflow.site.need_model import ModuleNeed, NeedState, NewFileNeed, ProgramNeed, ScriptNeed, StageNeed
-from workflow.site.program_lookup import interpreter_of, look_up_new_file, look_up_program, look_up_script
+from workflow.site.program_lookup import (
+    interpreter_of,
+    is_own_python,
+    is_python,
+    look_up_new_file,
+    look_up_program,
+    look_up_script,
+)
 from workflow.site.python_modules import (
     ScriptSyntaxError,
     ask_modules,

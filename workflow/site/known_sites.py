@@ -5,21 +5,21 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Iterable, Mapping, Sequence
-from fnmatch import fnmatchcase
-from workflow.site.queue_model import Detect
-from collections.abc import Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
+
 from workflow.errors import Problem, WfError, to_message
 from workflow.launch.allocation import Allocation, Source
 from workflow.schedulers.schedulers import SCHEDULERS
 from workflow.site.load_site import MANY_NODES, read_site_file
+from workflow.site.queue_model import Detect
 from workflow.site.site_model import Site, SiteFile
-from workflow.spec.shipped import find_configs, known_configs
 from workflow.spec.models.pipeline import AUTO_SITE
-
+from workflow.spec.shipped import find_configs, known_configs
 
 # Which of the known sites this machine is. Nothing is assumed: a site is recognised by what its file says.
+
 
 def is_here(detect: Sequence[Detect]) -> bool:
     """Whether this process runs on the machine that is recognised so."""

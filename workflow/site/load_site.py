@@ -2,37 +2,32 @@
 
 from __future__ import annotations
 
-import re
-from typing import Annotated
-from pydantic import AfterValidator, Field
-from workflow.errors import SpecError
-from workflow.launch.launchers import LAUNCHERS, known_launcher
-from workflow.spec.shipped import read_config
-from workflow.spec.models.units import Spec
-from workflow.spec.validation_messages import validated
-from collections.abc import Sequence
-from pathlib import Path
-from workflow.errors import Problem, SpecError
-from workflow.spec.shipped import find_configs, is_path, known_configs, no_config
-from workflow.spec.overlay import Overlaid, Setting, with_value
-from workflow.spec.suggest import did_you_mean, listing, shortened
-from workflow.spec.validation_messages import problem_at
-from workflow.spec.yaml_tree.node import Node, key_path
-from workflow.spec.yaml_tree.parse import read_yaml
 import os
+import re
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field
+
+from workflow.errors import Problem, SpecError
 from workflow.launch.allocation import Allocation
-from workflow.launch.launchers import LAUNCHERS
+from workflow.launch.launchers import LAUNCHERS, known_launcher
 from workflow.site.cpu_topology import cpu_topology
 from workflow.site.known_sites import is_here
 from workflow.site.machine import interfaces, look, memory_bytes
-from workflow.site.site_model import check_site
-from workflow.site.site_model import Site, SiteFile
-from workflow.spec.overlay import Setting
-
+from workflow.site.site_model import Site, SiteFile, check_site
+from workflow.spec.models.units import Spec
+from workflow.spec.overlay import Overlaid, Setting, with_value
+from workflow.spec.shipped import find_configs, is_path, known_configs, no_config, read_config
+from workflow.spec.suggest import did_you_mean, listing, shortened
+from workflow.spec.validation_messages import problem_at, validated
+from workflow.spec.yaml_tree.node import Node, key_path
+from workflow.spec.yaml_tree.parse import read_yaml
 
 # How each version of a launcher spells its options: `configs/launchers/NAME.yaml`, a table per launcher.
+
 
 def _with_numbers(version: str) -> str:
     if not re.fullmatch(r"\d+(\.\d+)*\S*", version):

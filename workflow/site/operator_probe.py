@@ -5,19 +5,19 @@ Only for stages that compress, because it takes about 20 ms.
 
 from __future__ import annotations
 
+import re
+import shutil
 import struct
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
-import re
-import shutil
-import sys
-from workflow.operators import built_into
-from workflow.site.program_lookup import is_own_python
-from workflow.site.machine import core_library
-from workflow.spec.models.stage_policies import OPENPMD
-from workflow.spec.models.pipeline import PipelineSpec, StageSpec
 
+from workflow.operators import built_into
+from workflow.site.machine import core_library
+from workflow.site.program_lookup import is_own_python
+from workflow.spec.models.pipeline import PipelineSpec, StageSpec
+from workflow.spec.models.stage_policies import OPENPMD
 
 # What a shared library links, from its ELF header: a few kilobytes are read, nothing is loaded.
 #

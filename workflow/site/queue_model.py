@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
+
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticKnownError
-from workflow.schedulers.schedulers import SCHEDULERS
-from workflow.spec.models.units import Spec
-from workflow.spec.models.units import Duration
-from collections.abc import Mapping
-from workflow.formatting import duration, plural
-from workflow.site.site_model import Site
 
+from workflow.formatting import duration, plural
+from workflow.schedulers.schedulers import SCHEDULERS
+from workflow.site.site_model import Site
+from workflow.spec.models.units import Duration, Spec
 
 _FIRST, *_OTHERS = SCHEDULERS
 # For a site whose file names none.
@@ -109,6 +109,7 @@ class Detect(Spec):
 #
 # A scheduler holds a job for ever that no node may run, and a routing queue of PBS drops a job without a word that none
 # of its queues takes.
+
 
 def fitting_queues(queues: Mapping[str, SiteQueue], nodes: int, walltime_s: float | None) -> list[str]:
     """The queues that take a job, as far as their limits are known; those first that are the default."""

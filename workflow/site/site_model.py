@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
-from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema
-from workflow.core_set import format_cores, parse_cores
-from workflow.launch.launchers import DEFAULT, known_launcher
-from workflow.site.queue_model import Detect, SchedulerName, SiteCost, SiteQueue, SubmitRules, Workaround
-from workflow.spec.models.pipeline import Name
-from workflow.spec.models.units import Spec
-from workflow.spec.models.units import Size
-from workflow.sst_transports import Transport
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from workflow.core_set import format_cores
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema
+
+from workflow.core_set import format_cores, parse_cores
 from workflow.errors import Problem
 from workflow.formatting import plural
+from workflow.launch.launchers import DEFAULT, known_launcher
+from workflow.site.queue_model import Detect, SchedulerName, SiteCost, SiteQueue, SubmitRules, Workaround
+from workflow.spec.models.pipeline import Name
+from workflow.spec.models.units import Size, Spec
 from workflow.spec.suggest import did_you_mean, listing
 from workflow.spec.validation_messages import problem_at
 from workflow.spec.yaml_tree.node import KeyPath, Node
+from workflow.sst_transports import Transport
 
 
 def _to_cores(value: Any) -> Any:
@@ -151,7 +151,7 @@ class Site(SiteFile):
     memory_policy: list[MemoryPolicy] = Field(default_factory=list)
     glibc: str = ""
     launcher_options: dict[str, str] = Field(
-        default_factory=dict, description="options of the launcher, as its version spells them (`site.launcher_tables`)"
+        default_factory=dict, description="options of the launcher, as its version spells them (`site.site_model`)"
     )
     interfaces: list[str] = Field(default_factory=list, description="network interfaces of this machine; []: not known")
     seen: dict[str, str] = Field(default_factory=dict, description="key filled from this machine → what was seen")
@@ -163,6 +163,7 @@ class Site(SiteFile):
 
 
 # What two keys of a site file say about each other. A single value is checked by its model.
+
 
 def check_site(file: SiteFile, node: Node) -> list[Problem]:
     """The contradictions in a site file, with their places in its tree."""

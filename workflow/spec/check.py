@@ -12,22 +12,27 @@ from pydantic import BaseModel
 from workflow.engines import DEFAULT_VIA
 from workflow.errors import Problem, SpecError, WfError
 from workflow.report_figures import FIGURES
-from workflow.spec.component_files import component_dir, load_component, suggestion
-from workflow.spec.component_files import check_parameters, parameters_model
-from workflow.spec.shipped import find_config, is_path, known_configs
+from workflow.spec.component_files import check_parameters, component_dir, load_component, parameters_model, suggestion
 from workflow.spec.engine_presets import known_engines, load_engine
 from workflow.spec.expectations import expectation_problems
-from workflow.spec.references import RELAY, added_by_wf, implicit_stage_problems
 from workflow.spec.models.component import Component
 from workflow.spec.models.engine import Engine
 from workflow.spec.models.pipeline import AUTO_SITE, PipelineSpec, StageSpec, StreamSpec
 from workflow.spec.pipeline_parameters import fill_parameters
 from workflow.spec.plain_secrets import secret_problems
-from workflow.spec.references import programs, reference_problems, section, text_at
-from workflow.spec.validation_messages import keys_of
+from workflow.spec.references import (
+    RELAY,
+    added_by_wf,
+    implicit_stage_problems,
+    programs,
+    reference_problems,
+    section,
+    text_at,
+)
+from workflow.spec.shipped import find_config, is_path, known_configs
 from workflow.spec.suggest import did_you_mean, listing, shortened
 from workflow.spec.user_paths import path_mistake
-from workflow.spec.validation_messages import problem_at, shown, validated
+from workflow.spec.validation_messages import keys_of, problem_at, shown, validated
 from workflow.spec.yaml_tree.node import KeyPath, Node, key_path, key_text, nearest
 from workflow.spec.yaml_tree.parse import read_yaml
 

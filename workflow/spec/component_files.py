@@ -7,22 +7,19 @@ import re
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
+
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, create_model
-from workflow.errors import Problem
+
+from workflow.errors import Problem, SpecError, WfError
+from workflow.spec import shipped
 from workflow.spec.file_formats import format_problems
 from workflow.spec.models.component import Component, Parameter
 from workflow.spec.models.units import to_bytes, to_seconds
 from workflow.spec.suggest import did_you_mean, listing, shortened
-from workflow.spec.user_paths import exists, path_mistake
+from workflow.spec.user_paths import exists, is_file, path_mistake
 from workflow.spec.validation_messages import problem_at, shown, validated
 from workflow.spec.yaml_tree.node import KeyPath, Node, key_text
-from workflow.errors import SpecError, WfError
-from workflow.spec import shipped
-from workflow.spec.models.component import Component
-from workflow.spec.user_paths import is_file, path_mistake
-from workflow.spec.validation_messages import problem_at, validated
 from workflow.spec.yaml_tree.parse import read_yaml
-
 
 _TYPE = re.compile(r"(int|float|string|bool|duration|size|choice|file|output)(?:\[([1-9][0-9]*)?\])?")
 _LISTABLE = ("int", "float", "string")

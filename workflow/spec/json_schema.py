@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from workflow.report_figures import FIGURES
-from workflow.spec.component_files import known_components, load_component
-from workflow.spec.component_files import json_schema
+from workflow.spec.component_files import json_schema, known_components, load_component
 from workflow.spec.engine_presets import known_engines, load_engine
 from workflow.spec.expectations import OWN_KEY, condition_example
 from workflow.spec.models.component import Component

@@ -5,20 +5,18 @@ Works on the tree, not on the models, so that these mistakes show together with 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Literal
+
 from workflow.errors import Problem
 from workflow.spec.models.component import Component
+from workflow.spec.models.engine import Engine
+from workflow.spec.models.pipeline import PipelineSpec, Tap
 from workflow.spec.suggest import did_you_mean, listing, shortened
 from workflow.spec.user_paths import is_file, path_mistake
 from workflow.spec.validation_messages import problem_at, shown
 from workflow.spec.yaml_tree.node import KeyPath, Node
-from collections.abc import Callable, Iterator
-from workflow.spec.models.engine import Engine
-from workflow.spec.models.pipeline import PipelineSpec, Tap
-from workflow.spec.validation_messages import problem_at
-
 
 _VERB = {"from": "writes", "to": "reads"}
 

@@ -6,16 +6,16 @@ has them in `workflow/shipped`.
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from pathlib import Path
+
 from workflow.errors import WfError
 from workflow.spec.suggest import did_you_mean, listing, shortened
-import os
 from workflow.spec.user_paths import exists, is_file
 from workflow.spec.yaml_tree.node import Node
 from workflow.spec.yaml_tree.parse import read_yaml
-
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 _INSTALLED = _PACKAGE / "shipped"
@@ -68,6 +68,7 @@ def copy_example(name: str, directory: Path) -> Path:
 
 
 # The files of `configs/`: engines and sites. `$WF_CONFIGS` comes first, then `~/.config/wf`, then the shipped ones.
+
 
 def config_dirs(kind: str) -> list[Path]:
     """Folders with `engines` or `sites` files, the strongest first: `$WF_CONFIGS`, the user's, then the shipped ones.

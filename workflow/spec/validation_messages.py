@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+import types
 from collections.abc import Iterator
-from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
+
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails, SchemaError
+
 from workflow.errors import Problem
 from workflow.spec.suggest import did_you_mean, listing
-from workflow.spec.yaml_tree.node import KeyPath, Node, key_text, nearest, plain
-import types
-from typing import Annotated, Any, Union, get_args, get_origin
-from pydantic import BaseModel
-from pydantic.fields import FieldInfo
-from workflow.spec.yaml_tree.node import KeyPath, Node, walk
-
+from workflow.spec.yaml_tree.node import KeyPath, Node, key_text, nearest, plain, walk
 
 M = TypeVar("M", bound=BaseModel)
 

@@ -14,8 +14,7 @@ from pydantic_core import CoreSchema
 from workflow.report_figures import Better
 from workflow.spec.models.allocation_request import AllocationRequest
 from workflow.spec.models.pipeline import Name
-from workflow.spec.models.units import Spec
-from workflow.spec.models.units import Duration
+from workflow.spec.models.units import Duration, Spec
 
 Scaling = Literal["strong", "weak", "none"]
 Values = Annotated[list[Any], Field(min_length=1)]

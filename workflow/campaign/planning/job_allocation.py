@@ -10,8 +10,7 @@ from workflow.formatting import plural
 from workflow.plan.job_request import plan_allocation
 from workflow.plan.placement.nodes import nodes_needed
 from workflow.plan.plan_model import AllocationPlan
-from workflow.plan.plan_notes import Notes
-from workflow.plan.plan_notes import Problems
+from workflow.plan.plan_notes import Notes, Problems
 from workflow.site.site_model import Site
 from workflow.spec.models.allocation_request import AllocationRequest
 from workflow.spec.validation_messages import problem_at

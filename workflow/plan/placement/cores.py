@@ -12,15 +12,13 @@ from dataclasses import replace
 
 from workflow.formatting import plural
 from workflow.launch.launchers import LAUNCHERS
-from workflow.plan.placement.rank_cores import check_devices, choose_nics
 from workflow.plan.placement.lone_stages import advise_sharing
 from workflow.plan.placement.nodes import OVERSUBSCRIBE, Demand, Overlap, Range, find_homes, place_nodes
-from workflow.plan.placement.rank_cores import Bound, bind_ranks
+from workflow.plan.placement.rank_cores import Bound, bind_ranks, check_devices, choose_nics
 from workflow.plan.plan_model import Placement
 from workflow.plan.plan_notes import Notes
-from workflow.plan.topology.declared_stages import DeclaredStage
+from workflow.plan.topology.declared_stages import DeclaredStage, StageKind
 from workflow.plan.topology.ports import JoinedStream
-from workflow.plan.topology.declared_stages import StageKind
 from workflow.plan.topology.start_dependencies import may_overlap
 from workflow.site.queue_model import largest_job
 from workflow.site.site_model import Site

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from workflow.plan.plan_model import NodePlan, Placement
-from workflow.site.site_model import Site
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from workflow.formatting import plural
-from workflow.plan.plan_model import Placement
-from workflow.plan.plan_notes import Notes
-from workflow.plan.plan_notes import Problems
-from workflow.plan.topology.declared_stages import DeclaredStage
 
+from workflow.formatting import plural
+from workflow.plan.plan_model import NodePlan, Placement
+from workflow.plan.plan_notes import Notes, Problems
+from workflow.plan.topology.declared_stages import DeclaredStage
+from workflow.site.site_model import Site
 
 # The nodes that a plan needs, and what it keeps of one of them.
+
 
 def nodes_needed(placements: Iterable[Placement]) -> int:
     """How many nodes the stages use, counted from the first."""

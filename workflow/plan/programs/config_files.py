@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from workflow.plan.plan_model import EndPlan
-from workflow.plan.programs.openpmd import configuration
-from workflow.spec.models.stage_policies import Dialect
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePosixPath
+
+from workflow.plan.placeholders import work_dir
 from workflow.plan.plan_model import RUN_DIR, EndPlan, StagePlan
 from workflow.plan.plan_notes import Problems
-from workflow.plan.programs.openpmd import check_deck, warpx_lines
+from workflow.plan.programs.openpmd import check_deck, configuration, warpx_lines
 from workflow.plan.programs.placeholder_expansion import Filler
-from workflow.plan.placeholders import work_dir
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.ports import KEY_OF_SIDE, StagePort, StagePorts
 from workflow.spec.models.stage_policies import NAMELESS, OPENPMD, WRITE_ONLY, Dialect, endings_of
 from workflow.spec.placeholder_syntax import literal
 from workflow.spec.suggest import did_you_mean
 
-
 # The config files of programs of the user's own: ADIOS2's two formats, and openPMD-api's two.
 #
 # ADIOS2: source/adios2/helper/adiosXML.cpp and adiosYAML.cpp of 2.12.1, docs "Runtime configuration".
-# openPMD-api: docs "JSON/TOML configuration" of 0.17. Strings are quoted by the XML rules, by tomli-w, and as JSON, which
-# every YAML parser reads.
+# openPMD-api: docs "JSON/TOML configuration" of 0.17. Strings are quoted by the XML rules, by tomli-w, and as JSON,
+# which every YAML parser reads.
+
 
 def adios2_xml(ends: Sequence[EndPlan]) -> str:
     """One `<io>` with its engine per end."""

@@ -4,27 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePosixPath
+
 from workflow.formatting import plural
-from workflow.launch.launchers import LAUNCHERS
+from workflow.launch.launchers import DIRECT, LAUNCHERS
+from workflow.plan.placeholders import stage_dir
 from workflow.plan.placement.nodes import node_count
 from workflow.plan.plan_model import GroupPlan, LaunchPlan, Placement
-from workflow.plan.plan_notes import Problems
+from workflow.plan.plan_notes import Notes, Problems
 from workflow.plan.streams.transports import BUILD
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.ports import JoinedStream
 from workflow.site.site_model import Site
-from pathlib import PurePosixPath
-from workflow.launch.launchers import DIRECT, LAUNCHERS
-from workflow.plan.plan_model import LaunchPlan, Placement
-from workflow.plan.plan_notes import Notes
-from workflow.plan.placeholders import stage_dir
 from workflow.spec.placeholder_syntax import literal
-
 
 # Stages that one launch line starts: those joined by `via: ssc`, which couples programs through MPI itself.
 #
-# SSC (ADIOS2 2.12.1, engine/ssc) finds the other end in MPI_COMM_WORLD, so one launch line must start both programs. Each
-# program then has to keep to its own part of MPI_COMM_WORLD; `workflow.stage` does.
+# SSC (ADIOS2 2.12.1, engine/ssc) finds the other end in MPI_COMM_WORLD, so one launch line must start both programs.
+# Each program then has to keep to its own part of MPI_COMM_WORLD; `workflow.stage` does.
+
 
 @dataclass(frozen=True)
 class MpmdGroup:

@@ -14,11 +14,9 @@ from pathlib import PurePosixPath
 
 from workflow.formatting import plural
 from workflow.plan.plan_model import EndPlan
-from workflow.plan.plan_notes import Notes
-from workflow.plan.plan_notes import Problems
+from workflow.plan.plan_notes import Notes, Problems
 from workflow.plan.topology.declared_stages import DeclaredStage
-from workflow.plan.topology.ports import JoinedStream
-from workflow.plan.topology.ports import KEY_OF_SIDE, StagePort
+from workflow.plan.topology.ports import KEY_OF_SIDE, JoinedStream, StagePort
 from workflow.spec.models.stage_policies import OPENPMD
 from workflow.spec.suggest import did_you_mean, listing
 

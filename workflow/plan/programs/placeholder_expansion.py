@@ -6,15 +6,14 @@ from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from workflow.plan.placeholders import expand
+from workflow.plan.placeholders import expand, work_dir
 from workflow.plan.plan_model import RUN_DIR, EndPlan
 from workflow.plan.plan_notes import Notes
 from workflow.plan.programs.openpmd import series_name
-from workflow.plan.placeholders import work_dir
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.ports import JoinedStream
-from workflow.spec.models.stage_policies import OPENPMD
 from workflow.spec.models.pipeline import PipelineParameter, Scalar, Secret
+from workflow.spec.models.stage_policies import OPENPMD
 from workflow.spec.placeholder_syntax import (
     PlaceholderError,
     joined,

@@ -1,22 +1,21 @@
-"""What is put into the environment of a stage: variables of its site, workarounds with their reasons, and its memory policy."""
+"""What is put into the environment of a stage: variables of its site, workarounds, and its memory policy."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from workflow.plan.plan_notes import Notes
-from workflow.plan.plan_notes import Problems
-from workflow.redaction import address_password, is_secret_name
-from workflow.site.queue_model import Workaround
-from workflow.site.site_model import Site
-from workflow.spec.placeholder_syntax import literal
-from workflow.spec.plain_secrets import is_literal
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
+
 from workflow.formatting import plural
 from workflow.plan.plan_model import EndPlan, Placement, StageMemory
+from workflow.plan.plan_notes import Notes, Problems
 from workflow.plan.topology.declared_stages import DeclaredStage
+from workflow.redaction import address_password, is_secret_name
 from workflow.site.machine import ALLOCATOR_VARIABLES, SET_HERE, TUNABLES_GLIBC, parse_version
+from workflow.site.queue_model import Workaround
+from workflow.site.site_model import Site
 from workflow.spec.origins import Origins
+from workflow.spec.placeholder_syntax import literal
+from workflow.spec.plain_secrets import is_literal
 
 
 def site_environment(stage: str, ranks: int, has_stream: bool, site: Site, notes: Notes) -> dict[str, str]:

@@ -9,20 +9,16 @@ from typing import Any
 
 from workflow.formats.sides import Side
 from workflow.formatting import plural
-from workflow.plan.placeholders import literal_all
+from workflow.plan.placeholders import literal_all, stage_dir, work_dir
 from workflow.plan.plan_model import RUN_DIR, EndPlan, LaunchPlan, Placement, StagePlan
-from workflow.plan.plan_notes import Notes
-from workflow.plan.plan_notes import Problems
+from workflow.plan.plan_notes import Notes, Problems
 from workflow.plan.programs.config_files import config_files, user_files
-from workflow.plan.programs.stage_environment import MallocPolicy, decide_memory, memory_environment
 from workflow.plan.programs.openpmd import environment, picongpu_arguments
 from workflow.plan.programs.placeholder_expansion import Filler, stage_values
-from workflow.plan.programs.stage_environment import site_environment
-from workflow.plan.placeholders import stage_dir, work_dir
+from workflow.plan.programs.stage_environment import MallocPolicy, decide_memory, memory_environment, site_environment
 from workflow.plan.streams.transports import stage_environment
-from workflow.plan.topology.declared_stages import DeclaredStage
+from workflow.plan.topology.declared_stages import DeclaredStage, StageKind
 from workflow.plan.topology.ports import KEY_OF_SIDE
-from workflow.plan.topology.declared_stages import StageKind
 from workflow.redaction import FILE, VARIABLE
 from workflow.site.program_lookup import executed, is_interpreter
 from workflow.site.python_modules import PYTHON_VARIABLES

@@ -10,17 +10,14 @@ from collections.abc import Iterable, Mapping
 
 from workflow.operators import EVERY, LOSSY, refusal
 from workflow.plan.plan_model import OperatorPlan
-from workflow.plan.plan_notes import Notes
-from workflow.plan.plan_notes import Problems
+from workflow.plan.plan_notes import Notes, Problems
 from workflow.plan.streams.transports import better_adios2
 from workflow.plan.topology.declared_stages import DeclaredStage
-from workflow.plan.topology.ports import JoinedStream
-from workflow.plan.topology.ports import StagePort
+from workflow.plan.topology.ports import JoinedStream, StagePort
 from workflow.plan.topology.variable_contracts import Contract
 from workflow.site.site_model import Site
-from workflow.spec.models.stage_policies import OPENPMD
 from workflow.spec.models.pipeline import TypeAndShape
-from workflow.spec.models.stage_policies import Compressor
+from workflow.spec.models.stage_policies import OPENPMD, Compressor
 from workflow.spec.origins import Origins
 from workflow.spec.suggest import did_you_mean, listing
 

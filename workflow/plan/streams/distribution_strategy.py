@@ -12,8 +12,7 @@ from workflow.distribution.strategies import ALL, HYPERSLAB, Ranks, choose
 from workflow.plan.plan_model import Placement, RanksPlan, SharePlan
 from workflow.plan.plan_notes import Notes
 from workflow.plan.topology.declared_stages import DeclaredStage
-from workflow.plan.topology.ports import JoinedStream
-from workflow.plan.topology.ports import StagePort
+from workflow.plan.topology.ports import JoinedStream, StagePort
 from workflow.site.site_model import Site
 from workflow.spec.origins import Origins
 

@@ -15,25 +15,23 @@ from workflow.engines import EngineTraits
 from workflow.formats.sides import Side
 from workflow.formats.step_files import is_numbered
 from workflow.formatting import plural
-from workflow.plan.plan_model import Coupling, EndPlan, OperatorPlan, Placement, SharePlan, StreamPlan
-from workflow.plan.plan_notes import Notes
-from workflow.plan.plan_notes import Problems
 from workflow.plan.placeholders import work_dir
+from workflow.plan.plan_model import Coupling, EndPlan, OperatorPlan, Placement, SharePlan, StreamPlan
+from workflow.plan.plan_notes import Notes, Problems
 from workflow.plan.streams.compression import decide_operators
 from workflow.plan.streams.distribution_strategy import check_strategy, decide_share
 from workflow.plan.streams.engine_parameters import (
     EngineSettings,
     ParameterError,
+    output_parameters,
     to_text,
     user_parameter,
 )
-from workflow.plan.streams.engine_parameters import output_parameters
 from workflow.plan.streams.queue import check_bound, check_queue, queue_of, queue_parameters
 from workflow.plan.streams.stream_estimates import StreamEstimates
 from workflow.plan.streams.transports import TransportChoice
 from workflow.plan.topology.declared_stages import DeclaredStage
-from workflow.plan.topology.ports import JoinedStream
-from workflow.plan.topology.ports import StagePort
+from workflow.plan.topology.ports import JoinedStream, StagePort
 from workflow.plan.topology.variable_contracts import Contract
 from workflow.site.site_model import Site
 from workflow.spec.engine_presets import engines_with

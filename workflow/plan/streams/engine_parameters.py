@@ -7,25 +7,20 @@ the middle of an allocation, for values that it cannot read. So everything is re
 from __future__ import annotations
 
 import math
-from workflow.spec.models.engine import Engine, EngineParameter
-from workflow.spec.models.pipeline import Scalar
-from workflow.spec.models.units import to_bytes
-from workflow.spec.suggest import did_you_mean, listing
 from collections.abc import Iterable, Mapping
+
+from workflow.formats.step_files import NUMBERED_NAME
 from workflow.plan.plan_model import Coupling, Placement
-from workflow.plan.plan_notes import Notes
-from workflow.plan.plan_notes import Problems
+from workflow.plan.plan_notes import Notes, Problems
 from workflow.plan.streams.aggregation import advise_aggregation, aggregation_parameters
 from workflow.plan.streams.compression import check_names
 from workflow.plan.topology.declared_stages import DeclaredStage
-from workflow.plan.topology.ports import JoinedStream
-from workflow.plan.topology.ports import StagePorts
+from workflow.plan.topology.ports import JoinedStream, StagePorts
 from workflow.site.site_model import Site
-from workflow.spec.models.pipeline import StreamSpec
-from collections.abc import Mapping
-from workflow.formats.step_files import NUMBERED_NAME
-from workflow.plan.plan_model import Coupling
-
+from workflow.spec.models.engine import Engine, EngineParameter
+from workflow.spec.models.pipeline import Scalar, StreamSpec
+from workflow.spec.models.units import to_bytes
+from workflow.spec.suggest import did_you_mean, listing
 
 EngineSettings = dict[str, tuple[str, str]]  # engine parameter → (value, reason)
 # choices that YAML 1.1 readers turn into booleans
@@ -131,6 +126,7 @@ def _number(name: str, known: EngineParameter, value: Scalar) -> str:
 #
 # BP5 parameters: source/adios2/engine/bp5/BP5Engine.h of ADIOS2 2.12.1.
 
+
 def check_output_policies(
     stages: Mapping[str, DeclaredStage],
     ports: Mapping[str, StagePorts],
@@ -196,6 +192,7 @@ def _note_no_effect(key: str, stream: JoinedStream, notes: Notes) -> None:
 #
 # Only `workflow.stage` writes and reads it (`workflow.formats.step_files`): a program that opens an engine itself opens
 # one path.
+
 
 def name_in_directory(stream: JoinedStream, stages: Mapping[str, DeclaredStage]) -> str:
     """The name of the files of a stream that has one per step; empty for other streams."""

@@ -15,8 +15,7 @@ from typing import NamedTuple
 from workflow.engines import EngineTraits, traits_of
 from workflow.formatting import plural
 from workflow.plan.plan_model import Placement
-from workflow.plan.plan_notes import Notes
-from workflow.plan.plan_notes import Problems
+from workflow.plan.plan_notes import Notes, Problems
 from workflow.plan.streams.engine_parameters import EngineSettings, ParameterError
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.ports import JoinedStream

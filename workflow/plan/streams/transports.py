@@ -13,12 +13,10 @@ from dataclasses import dataclass, field
 
 from workflow.launch.launchers import LAUNCHERS
 from workflow.plan.plan_model import EndPlan, Placement
-from workflow.plan.plan_notes import Notes
-from workflow.plan.plan_notes import Problems
+from workflow.plan.plan_notes import Notes, Problems
 from workflow.plan.streams.engine_parameters import EngineSettings
 from workflow.plan.topology.declared_stages import DeclaredStage
-from workflow.plan.topology.ports import JoinedStream
-from workflow.plan.topology.ports import StagePort
+from workflow.plan.topology.ports import JoinedStream, StagePort
 from workflow.site.site_model import Site
 from workflow.spec.origins import Origins
 from workflow.spec.suggest import did_you_mean, listing

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
 from workflow.plan.topology.implicit_stages import CompletePipeline, Role
+from workflow.plan.topology.ports import JoinedStream
 from workflow.spec.models.component import Component
 from workflow.spec.models.pipeline import StageSpec
-from collections.abc import Collection, Mapping
-from typing import Literal
-from workflow.plan.topology.ports import JoinedStream
 
 
 @dataclass(frozen=True)

@@ -10,23 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
 from pydantic import BaseModel
+
 from workflow.engines import DEFAULT_VIA
 from workflow.plan.plan_notes import Notes
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.ports import JoinedStream
 from workflow.spec.component_files import parameters_model
-from workflow.spec.references import RELAY, pipe_name, piped_streams, relay_name, relayed_taps
-from workflow.spec.models.engine import Engine
-from workflow.spec.models.pipeline import OutputPolicy, Queue, StagePlace, StageSpec, StreamSpec, Tap
-from workflow.spec.origins import Origins, WrittenKey
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Literal
 from workflow.spec.models.component import Component
-from workflow.spec.models.pipeline import PipelineSpec
-from workflow.spec.origins import Origins
+from workflow.spec.models.engine import Engine
+from workflow.spec.models.pipeline import OutputPolicy, PipelineSpec, Queue, StagePlace, StageSpec, StreamSpec, Tap
+from workflow.spec.origins import Origins, WrittenKey
+from workflow.spec.references import RELAY, pipe_name, piped_streams, relay_name, relayed_taps
 
 if TYPE_CHECKING:
     from workflow.spec.load import Loaded

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
+
 from workflow.formats.sides import Side
 from workflow.plan.plan_notes import Problems
 from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.spec.models.component import Port, PortVariable
-from workflow.spec.models.stage_policies import Dialect
-from workflow.spec.models.pipeline import ProgramPort
-from collections.abc import Iterator, Mapping
 from workflow.spec.models.engine import Engine
-from workflow.spec.models.pipeline import StreamSpec
+from workflow.spec.models.pipeline import ProgramPort, StreamSpec
+from workflow.spec.models.stage_policies import Dialect
 from workflow.spec.suggest import did_you_mean, listing
-
 
 KEY_OF_SIDE: dict[Side, str] = {"read": "reads", "write": "writes"}
 
@@ -141,6 +139,7 @@ def _size(entry: int | str, parameters: Mapping[str, Any]) -> int | str:
 
 
 # Joins streams to the ports of stages: which port writes, which ports read.
+
 
 @dataclass(frozen=True)
 class JoinedStream:

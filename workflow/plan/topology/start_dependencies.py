@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+
 from workflow.plan.plan_model import Coupling
-from workflow.plan.plan_notes import Notes
+from workflow.plan.plan_notes import Notes, Problems
+from workflow.plan.topology.declared_stages import DeclaredStage
 from workflow.plan.topology.ports import JoinedStream
 from workflow.spec.models.engine import Engine
 from workflow.spec.origins import Origins
-from collections.abc import Iterable, Mapping
-from itertools import pairwise
-from workflow.plan.plan_notes import Problems
-from workflow.plan.topology.declared_stages import DeclaredStage
-
 
 # Live or after: how the two ends of each stream follow each other.
+
 
 def choose_couplings(streams: Iterable[JoinedStream], origins: Origins, notes: Notes) -> dict[str, Coupling]:
     """The coupling of every stream: as written, or the engine's default."""

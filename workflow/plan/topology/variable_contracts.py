@@ -6,21 +6,17 @@ another number of dimensions, other fixed sizes, other units. The rest is checke
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from workflow.physical_units import same_unit
-from workflow.plan.plan_notes import Notes
-from workflow.plan.plan_notes import Problems
-from workflow.plan.topology.declared_stages import DeclaredStage
-from workflow.plan.topology.ports import JoinedStream
-from workflow.plan.topology.ports import StagePort
-from workflow.spec.models.component import PortVariable
-from workflow.spec.models.pipeline import StreamSpec, TypeAndShape, Variable
-from workflow.spec.suggest import did_you_mean, listing
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from workflow.physical_units import same_unit
+from workflow.plan.plan_notes import Notes, Problems
+from workflow.plan.topology.declared_stages import DeclaredStage
+from workflow.plan.topology.ports import JoinedStream, StagePort
 from workflow.spec.file_formats import chosen_format, suffixes_of_all
 from workflow.spec.models.component import Component, FileFormats, PortVariable
-
+from workflow.spec.models.pipeline import StreamSpec, TypeAndShape, Variable
+from workflow.spec.suggest import did_you_mean, listing
 
 _FLOATS = ("float32", "float64")
 _INTS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")

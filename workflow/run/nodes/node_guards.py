@@ -18,8 +18,7 @@ from workflow.formats.run_variables import GUARDS_VARIABLE, RUN_VARIABLE
 from workflow.launch.allocation import Allocation
 from workflow.launch.host_list import is_same_host
 from workflow.launch.launch_request import LaunchRequest, RankedProgram, RankLayout
-from workflow.launch.launchers import LAUNCHERS
-from workflow.launch.launch_request import make_process
+from workflow.launch.launchers import LAUNCHERS, make_process
 from workflow.plan.launch_requests import launch_lines, node_facts
 from workflow.plan.plan_model import Plan
 from workflow.run.events import Event, NodesUnwatched

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from workflow.formats.json_lines import Tail
 from workflow.formats.rank_files import EXITS_FILE, RankExit, to_exit
-from workflow.launch.launch_request import ProcessSpec, make_process
+from workflow.launch.launchers import ProcessSpec, make_process
 from workflow.plan.launch_requests import NOTHING_YET, Received, group_request
 from workflow.plan.plan_model import GroupPlan, Plan
 from workflow.run.processes.stage_ending import Ending

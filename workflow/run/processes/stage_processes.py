@@ -17,15 +17,14 @@ from types import TracebackType
 from typing import IO, NamedTuple
 
 from workflow.formats.run_variables import RANK_NAME_VARIABLE, RUN_VARIABLE, STAGE_VARIABLE
-from workflow.launch.launchers import LAUNCHERS
-from workflow.launch.launch_request import ProcessSpec
+from workflow.launch.launchers import LAUNCHERS, ProcessSpec
+from workflow.redaction import read_secrets
 from workflow.run.observe.sst_log import last_lines
 from workflow.run.processes import evpath_workaround, process_reaper, run_guard
 from workflow.run.processes.cpu_time import CpuUse, cpu_use
 from workflow.run.processes.inherited_environment import inherited_environment
 from workflow.run.processes.memory_evidence import MemoryFacts, MemoryWatch
 from workflow.run.processes.stage_ending import Ending, to_ending
-from workflow.redaction import read_secrets
 
 _LAST_LINES = 12  # of a launcher's output, where it may say how a rank ended
 # A launcher outlives its ranks by a moment when all goes well.

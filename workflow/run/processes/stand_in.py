@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from workflow.launch.launch_request import ProcessSpec
+from workflow.launch.launchers import ProcessSpec
 from workflow.plan.plan_model import Plan, StagePlan
 
 PROGRAM = Path(__file__).parents[2] / "stage" / "adios" / "stand_in_reader.py"

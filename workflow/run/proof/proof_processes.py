@@ -16,7 +16,7 @@ from pathlib import Path
 
 from workflow.formats.rank_files import NOT_STARTED
 from workflow.formats.run_variables import RANK_NAME_VARIABLE, RUN_VARIABLE, STAGE_VARIABLE
-from workflow.launch.launch_request import ProcessSpec
+from workflow.launch.launchers import ProcessSpec
 from workflow.run.processes.inherited_environment import inherited_environment
 
 _PIPE_BYTES = 1 << 16

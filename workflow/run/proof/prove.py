@@ -13,8 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from workflow.formats.json_lines import to_record
-from workflow.launch.launchers import LAUNCHERS
-from workflow.launch.launch_request import make_process
+from workflow.launch.launchers import LAUNCHERS, make_process
 from workflow.plan.launch_requests import Received
 from workflow.plan.plan_model import Plan, StagePlan
 from workflow.run.proof import rank_probe

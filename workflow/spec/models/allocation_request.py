@@ -7,8 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from workflow.spec.models.units import Spec
-from workflow.spec.models.units import Duration
+from workflow.spec.models.units import Duration, Spec
 
 # Names of the scheduler stand in a job script: no blanks, quotes, or characters of the shell.
 _NAME = re.compile(r"[A-Za-z0-9_.:@%+/=,-]+")

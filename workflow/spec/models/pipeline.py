@@ -13,10 +13,17 @@ from pydantic_core import CoreSchema
 
 from workflow.engines import DEFAULT_VIA
 from workflow.spec.models.allocation_request import AllocationOrNone
-from workflow.spec.models.stage_policies import NAMELESS, Dialect, dialect_of
-from workflow.spec.models.stage_policies import AggregationPolicy, Compression, Memory, MemoryOrBool
-from workflow.spec.models.units import Spec as Spec
+from workflow.spec.models.stage_policies import (
+    NAMELESS,
+    AggregationPolicy,
+    Compression,
+    Dialect,
+    Memory,
+    MemoryOrBool,
+    dialect_of,
+)
 from workflow.spec.models.units import Duration, Size
+from workflow.spec.models.units import Spec as Spec
 from workflow.sst_transports import Transport
 
 # Stage and stream names become directory names, placeholder parts and `--set` keys.

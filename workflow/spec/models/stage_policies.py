@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
+
 from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, model_validator
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
-from workflow.operators import LOSSY, OPERATORS
-from workflow.spec.models.units import Spec
-from workflow.spec.models.units import Size
-from typing import Literal
 
+from workflow.operators import LOSSY, OPERATORS
+from workflow.spec.models.units import Size, Spec
 
 # BP5's AggregationType (engine/bp5/BP5Engine.h of ADIOS2 2.12.1)
 AggregationStrategy = Literal["TwoLevelShm", "EveryoneWrites", "EveryoneWritesSerial", "DataSizeBased"]

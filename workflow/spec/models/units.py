@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 import re
 from typing import Annotated, Any
-from pydantic import BeforeValidator, Field, WithJsonSchema
-from pydantic import BaseModel, ConfigDict
 
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 SECONDS = {"ms": 1e-3, "s": 1.0, "sec": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 BYTES = {
@@ -57,6 +56,7 @@ Size = Annotated[
 
 
 # What all models of files share: unknown keys are refused, and nothing is changed after it was read.
+
 
 class Spec(BaseModel):
     """Settings that every part of the file shares."""

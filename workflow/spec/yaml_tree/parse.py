@@ -6,18 +6,19 @@ and bounds on depth and size before anything is expanded. Anything unclear is re
 
 from __future__ import annotations
 
-import re
 import functools
+import re
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
 import yaml
+
 from workflow.errors import Problem, SpecError
 from workflow.spec.yaml_tree.node import Node, SourcePosition
 from workflow.spec.yaml_tree.syntax_errors import sentence
-
 
 # Plain YAML scalars by the core schema of YAML 1.2: `on`, `off`, `yes` and `no` are text.
 #

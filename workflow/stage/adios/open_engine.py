@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import re
 from contextlib import suppress
 from pathlib import Path
-import re
 from typing import Any
+
 from workflow.formats.stage_file import StreamEnd
 from workflow.stage.ranks.communicator import communicator, own_communicator, size
 from workflow.stage.stage_errors import StageError, StreamFailed
-
 
 # TCP_NODELAY for SST's connections, so that small messages are sent at once.
 #

@@ -7,23 +7,28 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
+
 import numpy as np
+
 from workflow.distribution.boxes import Block, Shape
 from workflow.formats.reader_profile import remove_profile
 from workflow.formats.stage_file import StreamEnd
-from workflow.formats.step_files import is_numbered
-from workflow.stage.adios.open_engine import bindings, is_parallel, open_engine
-from workflow.stage.adios.open_engine import Connections
+from workflow.formats.step_files import is_numbered, read_closed, step_file
+from workflow.stage.adios.open_engine import (
+    Connections,
+    bindings,
+    declare_io,
+    is_parallel,
+    make_adios,
+    open_engine,
+    open_path,
+)
 from workflow.stage.data.variables import NUMPY_TYPES, STRING_LISTS, Array, BlockTable, Info, Selection, fresh_array
 from workflow.stage.ranks.communicator import own_communicator
 from workflow.stage.stage_errors import StageError
 from workflow.stage.stream_engines import ByteCounter, StepStatus
-from pathlib import Path
-from workflow.formats.step_files import read_closed, step_file
-from workflow.stage.adios.open_engine import declare_io, make_adios, open_path
-from workflow.stage.stream_engines import StepStatus
-
 
 _SLICE_S = 1.0
 _LONGEST_PAUSE_S = 5e-3
@@ -211,7 +216,7 @@ class AdiosReadEngine:
             if values.size:
                 self._engine.Get(variable, values, deferred)
                 self._counter.add(values.nbytes)
-                # A writer without workflow.stage may not set TCP_NODELAY (see `tcp_nodelay`): ten small variables took
+                # A writer without workflow.stage may not set TCP_NODELAY (see `open_engine`): ten small variables took
                 # 44 ms a step when they were requested together, 0.7 ms one after the other.
                 if self._over_network:
                     self._engine.PerformGets()
@@ -241,6 +246,7 @@ def _numbers(text: str) -> Shape:
 
 
 # Reading a stream that has one file per step: the files one after the other.
+
 
 class NumberedFiles:
     """The files of a stream in the order of its steps. `io` and `engine` are those of the file opened last."""

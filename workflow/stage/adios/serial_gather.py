@@ -12,8 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from workflow.stage.data.variables import Array, BlockData, BlockTable, Info, Selection
-from workflow.stage.ranks.communicator import own_communicator
-from workflow.stage.ranks.communicator import idle_barrier
+from workflow.stage.ranks.communicator import idle_barrier, own_communicator
 from workflow.stage.stage_errors import RanksDiffer
 from workflow.stage.stream_engines import ReadEngine, StepStatus, WriteEngine
 

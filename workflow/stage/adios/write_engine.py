@@ -10,6 +10,7 @@ from workflow.distribution.boxes import Shape, volume
 from workflow.formats.stage_file import StreamEnd
 from workflow.formats.step_files import is_numbered, step_file, write_closed
 from workflow.stage.adios.open_engine import (
+    Connections,
     bindings,
     declare_io,
     forget_contact_files,
@@ -18,7 +19,6 @@ from workflow.stage.adios.open_engine import (
     open_engine,
     open_path,
 )
-from workflow.stage.adios.open_engine import Connections
 from workflow.stage.data.variables import STRING_LISTS, Array, BlockData
 from workflow.stage.ranks.communicator import rank
 from workflow.stage.stage_errors import StageError

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
+
 from workflow.formats.stage_file import StreamEnd
 from workflow.stage.adios.open_engine import adios_message
 from workflow.stage.api.step import Step
@@ -14,11 +15,10 @@ from workflow.stage.data.contract_check import check_contract
 from workflow.stage.data.variables import SAMPLES, Array, Selection
 from workflow.stage.ranks.communicator import own_communicator
 from workflow.stage.ranks.uncaught_errors import note_early_exit
-from workflow.stage.stage_errors import BoundExceeded, StageError, StreamFailed, exit_reason
+from workflow.stage.stage_errors import BoundExceeded, StageError, StreamFailed, UnevenSteps, exit_reason
 from workflow.stage.stream_engines import ReadEngine, StepStatus
 from workflow.stage.telemetry import process_metrics
 from workflow.stage.timeouts import no_step_error
-from workflow.stage.stage_errors import UnevenSteps
 
 if TYPE_CHECKING:
     from workflow.stage.data.sample_check import Comparer
@@ -201,6 +201,7 @@ class Reader:
 
 
 # Several streams read in lockstep.
+
 
 def in_step(*readers: Reader) -> Iterator[tuple[Step, ...]]:
     """Iterate over several readers in lockstep: one tuple per step, with the step of each reader in argument order.

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import time
-from typing import Any
 import atexit
 import os
 import sys
-from workflow.stage import settings
-from workflow.stage.stage_errors import StageError
-from functools import lru_cache
-from workflow.stage.ranks.uncaught_errors import abort_together
+import time
 from collections.abc import Sequence
-from workflow.distribution import decomposition
+from functools import lru_cache
+from typing import Any
 
+from workflow.distribution import decomposition
+from workflow.stage import settings
+from workflow.stage.ranks.uncaught_errors import abort_together
+from workflow.stage.stage_errors import StageError
 
 # Waiting for MPI messages without occupying a core.
 #
@@ -110,7 +110,6 @@ def communicator() -> Any:
     current = settings.current()
     planned = current.ranks
     if current.group is not None:
-
         part = stage_ranks()
         abort_together(part)
         return part
@@ -153,6 +152,7 @@ def own_communicator() -> Any:
 
 # Domain decomposition: one block of a length or of a grid for each rank of this stage. Lengths are in elements.
 
+
 def block(length: int, parts: int | None = None, index: int | None = None) -> tuple[int, int]:
     """(start, count) of block `index` when `length` elements are divided into `parts` blocks.
 
@@ -160,7 +160,7 @@ def block(length: int, parts: int | None = None, index: int | None = None) -> tu
     with more parts than elements some blocks are empty. Raises ValueError when index is not in 0..parts-1 or length is
     negative.
     """
-    return decomposition.block(length, all_ranks() if parts is None else parts, this_rank() if index is None else index)
+    return decomposition.block(length, size() if parts is None else parts, rank() if index is None else index)
 
 
 def grid(shape: Sequence[int], ranks: int | None = None) -> tuple[int, ...]:
@@ -169,7 +169,7 @@ def grid(shape: Sequence[int], ranks: int | None = None) -> tuple[int, ...]:
     Among equal surfaces the one that cuts the slower (first) axes is chosen: such blocks are contiguous in memory and
     in files. Raises ValueError when no division gives every rank at least one element.
     """
-    return decomposition.grid(shape, all_ranks() if ranks is None else ranks)
+    return decomposition.grid(shape, size() if ranks is None else ranks)
 
 
 def block_of(
@@ -180,4 +180,9 @@ def block_of(
     Ranks count along the last axis first. Raises ValueError when rank is not in 0..product(parts)-1 or when `shape`
     and `parts` have different lengths.
     """
-    return decomposition.block_of(shape, parts, this_rank() if rank is None else rank)
+    return decomposition.block_of(shape, parts, _rank_or_own(rank))
+
+
+def _rank_or_own(given: int | None) -> int:
+    """`given`, or the rank of this process."""
+    return rank() if given is None else given

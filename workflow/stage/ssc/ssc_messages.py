@@ -14,8 +14,7 @@ import numpy as np
 
 from workflow.formats.stage_file import StreamEnd
 from workflow.stage import settings
-from workflow.stage.ranks.communicator import pause
-from workflow.stage.ranks.communicator import note_opened
+from workflow.stage.ranks.communicator import note_opened, pause
 from workflow.stage.stage_errors import StageError
 from workflow.stage.telemetry import process_metrics
 from workflow.stage.timeouts import open_timeout

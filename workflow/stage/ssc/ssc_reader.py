@@ -14,8 +14,7 @@ from workflow.formats.stage_file import StreamEnd
 from workflow.stage import settings
 from workflow.stage.adios.read_engine import AdiosReadEngine
 from workflow.stage.data.variables import Array, BlockTable, Info, Selection
-from workflow.stage.ranks.communicator import own_communicator
-from workflow.stage.ranks.communicator import pause
+from workflow.stage.ranks.communicator import own_communicator, pause
 from workflow.stage.ssc.ssc_messages import Message, Partner, meet, readers_of
 from workflow.stage.stream_engines import StepStatus
 
