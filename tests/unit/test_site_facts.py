@@ -11,7 +11,7 @@ from tests.support.planner import SITE, Planner
 from workflow.launch.allocation import Allocation, Host
 from workflow.site import load_site as loading
 from workflow.site.cpu_topology import CpuTopology, cpu_topology
-from workflow.site.known_sites import is_recognised
+from workflow.site.detection import is_recognised
 from workflow.site.load_site import load_site
 from workflow.site.queue_model import Detect, Workaround
 

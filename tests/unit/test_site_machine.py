@@ -14,6 +14,7 @@ import pytest
 from workflow.launch.launchers import LAUNCHERS
 from workflow.operators import OPERATORS
 from workflow.site import machine
+from workflow.site.elf import Links, read_links
 from workflow.site.load_site import load_site
 from workflow.site.machine import (
     adios2_planes,
@@ -26,7 +27,6 @@ from workflow.site.machine import (
     peer_memory,
     rdma_fabric,
 )
-from workflow.site.operator_probe import Links, read_links
 from workflow.stage.adios import probe
 
 ROOT = Path(__file__).parents[2]

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from workflow.errors import WfError
 from workflow.formatting import duration
 from workflow.plan.plan_model import Plan
-from workflow.plan.topology.implicit_stages import CompletePipeline, complete_pipeline
+from workflow.plan.topology.declared_stages import CompletePipeline
+from workflow.plan.topology.implicit_stages import complete_pipeline
 from workflow.spec.models.allocation_request import AllocationRequest
 from workflow.spec.suggest import did_you_mean, listing, nearest_name
 

@@ -26,12 +26,12 @@ from workflow.plan.programs.placeholder_expansion import pipeline_values, stream
 from workflow.plan.programs.stage_environment import check_site_environment, kept_by_default
 from workflow.plan.programs.stage_plans import to_stage_plan
 from workflow.plan.streams.end_plans import StreamDecisions, make_ends, to_stream_plan
-from workflow.plan.streams.engine_parameters import check_output_policies, check_step_outputs, name_in_directory
+from workflow.plan.streams.output_parameters import check_output_policies, check_step_outputs, name_in_directory
 from workflow.plan.streams.stream_estimates import estimate_streams
 from workflow.plan.streams.transports import choose_transport
-from workflow.plan.topology.declared_stages import declared_stages, stage_kinds
+from workflow.plan.topology.declared_stages import declared_stages
 from workflow.plan.topology.implicit_stages import complete_pipeline, explain_implicit_stages, pass_on
-from workflow.plan.topology.ports import join_streams, stage_ports
+from workflow.plan.topology.ports import join_streams, stage_kinds, stage_ports
 from workflow.plan.topology.start_dependencies import choose_couplings, start_order
 from workflow.plan.topology.variable_contracts import check_declared_types, check_file_contents, stream_contract
 

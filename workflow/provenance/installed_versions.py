@@ -12,7 +12,7 @@ from pathlib import Path
 
 from workflow import __version__
 from workflow.provenance.provenance_model import StagePython
-from workflow.site.operator_probe import read_links
+from workflow.site.elf import read_links
 from workflow.site.program_lookup import is_own_python, is_python
 
 PACKAGES = ("adios2", "numpy", "mpi4py")

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from workflow.launch.launchers import LAUNCHERS
-from workflow.site.known_sites import is_here
+from workflow.site.detection import is_here
 from workflow.site.need_model import ModuleNeed, NeedState, NewFileNeed, ProgramNeed, ScriptNeed, StageNeed
 from workflow.site.program_lookup import (
     interpreter_of,

@@ -15,7 +15,7 @@ from workflow.errors import Problem, SpecError
 from workflow.launch.allocation import Allocation
 from workflow.launch.launchers import LAUNCHERS, known_launcher
 from workflow.site.cpu_topology import cpu_topology
-from workflow.site.known_sites import is_here
+from workflow.site.detection import is_here
 from workflow.site.machine import interfaces, look, memory_bytes
 from workflow.site.site_model import Site, SiteFile, check_site
 from workflow.spec.models.units import Spec

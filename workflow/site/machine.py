@@ -17,7 +17,7 @@ from typing import Any
 
 from workflow.launch.launch_request import Launcher
 from workflow.launch.launchers import LAUNCHERS
-from workflow.site.operator_probe import Links, read_links
+from workflow.site.elf import Links, read_links
 from workflow.sst_transports import TRANSPORTS, Transport
 
 # InfiniBand and RoCE; Slingshot; Omni-Path announces itself as the first.

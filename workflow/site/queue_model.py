@@ -10,7 +10,6 @@ from pydantic_core import PydanticKnownError
 
 from workflow.formatting import duration, plural
 from workflow.schedulers.schedulers import SCHEDULERS
-from workflow.site.site_model import Site
 from workflow.spec.models.units import Duration, Spec
 
 _FIRST, *_OTHERS = SCHEDULERS
@@ -129,13 +128,6 @@ def misfit(queue: SiteQueue, nodes: int, walltime_s: float | None) -> str:
     if walltime_s is not None and longest is not None and walltime_s > longest:
         return f"takes jobs of {plural(nodes, 'node')} for at most {duration(longest)}"
     return ""
-
-
-def largest_job(site: Site) -> int:
-    """The most nodes that a job may have, as far as the limits of the queues are known."""
-    bounds = [queue.nodes for queue in site.queues.values()]
-    known = [each[1] for each in bounds if each is not None]
-    return min(site.nodes, max(known)) if known and len(known) == len(bounds) else site.nodes
 
 
 def longest_walltime_s(queue: SiteQueue, nodes: int) -> float | None:

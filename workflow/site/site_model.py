@@ -151,7 +151,7 @@ class Site(SiteFile):
     memory_policy: list[MemoryPolicy] = Field(default_factory=list)
     glibc: str = ""
     launcher_options: dict[str, str] = Field(
-        default_factory=dict, description="options of the launcher, as its version spells them (`site.site_model`)"
+        default_factory=dict, description="options of the launcher, as its version spells them (`site.load_site`)"
     )
     interfaces: list[str] = Field(default_factory=list, description="network interfaces of this machine; []: not known")
     seen: dict[str, str] = Field(default_factory=dict, description="key filled from this machine → what was seen")
@@ -240,3 +240,10 @@ def _detection(file: SiteFile, node: Node) -> Iterator[Problem]:
             yield problem_at(
                 node, path, "neither a variable nor a host is given", "add `variable: NAME` or `host: PATTERN`"
             )
+
+
+def largest_job(site: Site) -> int:
+    """The most nodes that a job may have, as far as the limits of the queues are known."""
+    bounds = [queue.nodes for queue in site.queues.values()]
+    known = [each[1] for each in bounds if each is not None]
+    return min(site.nodes, max(known)) if known and len(known) == len(bounds) else site.nodes

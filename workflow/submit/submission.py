@@ -18,7 +18,7 @@ from workflow.run.processes.process_reaper import write_verdict
 from workflow.schedulers.job_questions import find_job
 from workflow.schedulers.scheduler import JobOrder
 from workflow.schedulers.schedulers import scheduler_named
-from workflow.site.known_sites import is_here, ways_text
+from workflow.site.detection import is_here, ways_text
 from workflow.site.site_model import Site
 from workflow.submit.job_order import check_path, job_name, make_order
 from workflow.submit.job_tracker import ABSENT_LOOKS

@@ -17,11 +17,10 @@ from workflow.plan.placement.nodes import OVERSUBSCRIBE, Demand, Overlap, Range,
 from workflow.plan.placement.rank_cores import Bound, bind_ranks, check_devices, choose_nics
 from workflow.plan.plan_model import Placement
 from workflow.plan.plan_notes import Notes
-from workflow.plan.topology.declared_stages import DeclaredStage, StageKind
-from workflow.plan.topology.ports import JoinedStream
+from workflow.plan.topology.declared_stages import DeclaredStage
+from workflow.plan.topology.ports import JoinedStream, StageKind
 from workflow.plan.topology.start_dependencies import may_overlap
-from workflow.site.queue_model import largest_job
-from workflow.site.site_model import Site
+from workflow.site.site_model import Site, largest_job
 from workflow.spec.models.pipeline import StagePlace
 
 

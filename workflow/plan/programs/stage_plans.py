@@ -17,8 +17,8 @@ from workflow.plan.programs.openpmd import environment, picongpu_arguments
 from workflow.plan.programs.placeholder_expansion import Filler, stage_values
 from workflow.plan.programs.stage_environment import MallocPolicy, decide_memory, memory_environment, site_environment
 from workflow.plan.streams.transports import stage_environment
-from workflow.plan.topology.declared_stages import DeclaredStage, StageKind
-from workflow.plan.topology.ports import KEY_OF_SIDE
+from workflow.plan.topology.declared_stages import DeclaredStage
+from workflow.plan.topology.ports import KEY_OF_SIDE, StageKind
 from workflow.redaction import FILE, VARIABLE
 from workflow.site.program_lookup import executed, is_interpreter
 from workflow.site.python_modules import PYTHON_VARIABLES

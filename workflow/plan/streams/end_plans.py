@@ -20,13 +20,8 @@ from workflow.plan.plan_model import Coupling, EndPlan, OperatorPlan, Placement,
 from workflow.plan.plan_notes import Notes, Problems
 from workflow.plan.streams.compression import decide_operators
 from workflow.plan.streams.distribution_strategy import check_strategy, decide_share
-from workflow.plan.streams.engine_parameters import (
-    EngineSettings,
-    ParameterError,
-    output_parameters,
-    to_text,
-    user_parameter,
-)
+from workflow.plan.streams.engine_parameters import EngineSettings, ParameterError, to_text, user_parameter
+from workflow.plan.streams.output_parameters import output_parameters
 from workflow.plan.streams.queue import check_bound, check_queue, queue_of, queue_parameters
 from workflow.plan.streams.stream_estimates import StreamEstimates
 from workflow.plan.streams.transports import TransportChoice

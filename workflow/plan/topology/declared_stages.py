@@ -1,16 +1,51 @@
-"""The stages of the pipeline, each with what it refers to: component, parameters, files."""
+"""The pipeline that the plan is made of: what the user wrote, with its pipes, relays and taps as stages and streams.
+
+Then each of its stages with what it refers to: component, parameters, files.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from workflow.plan.topology.implicit_stages import CompletePipeline, Role
-from workflow.plan.topology.ports import JoinedStream
 from workflow.spec.models.component import Component
-from workflow.spec.models.pipeline import StageSpec
+from workflow.spec.models.engine import Engine
+from workflow.spec.models.pipeline import PipelineSpec, StageSpec
+from workflow.spec.origins import Origins
+
+Role = Literal["pipe", "relay", "tap"]
+
+
+@dataclass(frozen=True)
+class ImplicitStage:
+    """A stage that the user asked for without writing it. `asked` is the key that asks for it; `is_optional`: whether
+    the run succeeds without it."""
+
+    role: Role
+    stream: str
+    asked: str
+    is_optional: bool = False
+
+
+@dataclass(frozen=True)
+class CompletePipeline:
+    """A pipeline with its implicit stages and streams. The other attributes are those of `Loaded`."""
+
+    spec: PipelineSpec = field(repr=False)
+    path: Path
+    components: Mapping[str, Component] = field(repr=False)
+    component_dirs: Mapping[str, Path] = field(repr=False)
+    parameters: Mapping[str, Mapping[str, Any]] = field(repr=False)
+    engines: Mapping[str, Engine] = field(repr=False)
+    templates: Mapping[str, Mapping[str, str]] = field(repr=False)
+    origins: Origins = field(repr=False)
+    implicit_stages: Mapping[str, ImplicitStage] = field(default_factory=dict)
+    """By name, in the order in which the data pass through them."""
+    implicit_streams: frozenset[str] = frozenset()
+    renamed: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Stage → stream in the stage's command, environment and files → the stream that the stage writes to its pipe."""
 
 
 @dataclass(frozen=True)
@@ -58,23 +93,3 @@ def declared_stages(pipeline: CompletePipeline, operators: Mapping[str, Sequence
             renamed=pipeline.renamed.get(name, {}),
         )
     return found
-
-
-# What each stage is: simulation, analysis or sink.
-
-StageKind = Literal["simulation", "analysis", "sink"]
-
-
-def stage_kinds(stages: Mapping[str, DeclaredStage], streams: Collection[JoinedStream]) -> dict[str, StageKind]:
-    """By stage: a component declares its kind; that of a command follows from the streams it reads and writes."""
-    reading = {port.stage for stream in streams for port in stream.readers}
-    writing = {stream.writer.stage for stream in streams if stream.writer is not None}
-    return {name: _kind(stage, name in reading, name in writing) for name, stage in stages.items()}
-
-
-def _kind(stage: DeclaredStage, reads: bool, writes: bool) -> StageKind:
-    if stage.component is not None:
-        return stage.component.kind
-    if not reads:
-        return "simulation"
-    return "analysis" if writes else "sink"

@@ -10,19 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
 from workflow.engines import DEFAULT_VIA
 from workflow.plan.plan_notes import Notes
-from workflow.plan.topology.declared_stages import DeclaredStage
+from workflow.plan.topology.declared_stages import CompletePipeline, DeclaredStage, ImplicitStage
 from workflow.plan.topology.ports import JoinedStream
 from workflow.spec.component_files import parameters_model
-from workflow.spec.models.component import Component
 from workflow.spec.models.engine import Engine
-from workflow.spec.models.pipeline import OutputPolicy, PipelineSpec, Queue, StagePlace, StageSpec, StreamSpec, Tap
+from workflow.spec.models.pipeline import OutputPolicy, Queue, StagePlace, StageSpec, StreamSpec, Tap
 from workflow.spec.origins import Origins, WrittenKey
 from workflow.spec.references import RELAY, pipe_name, piped_streams, relay_name, relayed_taps
 
@@ -226,38 +224,3 @@ def explain_implicit_stages(
                 f"stage {name} runs on {nodes} nodes, and {' and '.join(pipes)} takes all its data through {ranks} of "
                 f"them: with an ADIOS2 built with MPI, `stages.{name}.output.pipe.ranks: {nodes}` has one rank on each"
             )
-
-
-# The pipeline that the plan is made of: what the user wrote, with its pipes, relays and taps as stages and streams.
-
-Role = Literal["pipe", "relay", "tap"]
-
-
-@dataclass(frozen=True)
-class ImplicitStage:
-    """A stage that the user asked for without writing it. `asked` is the key that asks for it; `is_optional`: whether
-    the run succeeds without it."""
-
-    role: Role
-    stream: str
-    asked: str
-    is_optional: bool = False
-
-
-@dataclass(frozen=True)
-class CompletePipeline:
-    """A pipeline with its implicit stages and streams. The other attributes are those of `Loaded`."""
-
-    spec: PipelineSpec = field(repr=False)
-    path: Path
-    components: Mapping[str, Component] = field(repr=False)
-    component_dirs: Mapping[str, Path] = field(repr=False)
-    parameters: Mapping[str, Mapping[str, Any]] = field(repr=False)
-    engines: Mapping[str, Engine] = field(repr=False)
-    templates: Mapping[str, Mapping[str, str]] = field(repr=False)
-    origins: Origins = field(repr=False)
-    implicit_stages: Mapping[str, ImplicitStage] = field(default_factory=dict)
-    """By name, in the order in which the data pass through them."""
-    implicit_streams: frozenset[str] = frozenset()
-    renamed: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """Stage → stream in the stage's command, environment and files → the stream that the stage writes to its pipe."""

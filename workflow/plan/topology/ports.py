@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -284,3 +284,23 @@ def _unjoined(port: StagePort, ports: Mapping[str, StagePorts], problems: Proble
         target = near[0] if near else "STAGE"
         hint = f"add `{port.name}: {{from: {port.stage}, to: {target}}}` to streams (component `null` throws data away)"
     problems.add(f"stages.{port.stage}", what, hint)
+
+
+# What each stage is: simulation, analysis or sink.
+
+StageKind = Literal["simulation", "analysis", "sink"]
+
+
+def stage_kinds(stages: Mapping[str, DeclaredStage], streams: Collection[JoinedStream]) -> dict[str, StageKind]:
+    """By stage: a component declares its kind; that of a command follows from the streams it reads and writes."""
+    reading = {port.stage for stream in streams for port in stream.readers}
+    writing = {stream.writer.stage for stream in streams if stream.writer is not None}
+    return {name: _kind(stage, name in reading, name in writing) for name, stage in stages.items()}
+
+
+def _kind(stage: DeclaredStage, reads: bool, writes: bool) -> StageKind:
+    if stage.component is not None:
+        return stage.component.kind
+    if not reads:
+        return "simulation"
+    return "analysis" if writes else "sink"
