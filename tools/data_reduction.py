@@ -155,16 +155,17 @@ def predict(single: SingleMeasurements, results: CampaignResults) -> list[Predic
     output, stored = _medians(results, "output"), _medians(results, "stored")
     steps = _steps()
     step_s = {name: seconds / steps for name, seconds in output.items()}
-    intervals = {str(each.value): each for each in results.comparisons if each.metric == "output"}
+    comparisons = {str(each.value): each for each in results.comparisons if each.metric == "output"}
     found = []
     for each in single.compressors:
         if each.profile not in output:
             continue
         ratio = stored[each.profile] / (single.step_bytes * steps)
-        measured = step_s[each.profile] / step_s[PLAIN]
+        compared = comparisons[each.profile]
+        if (measured := compared.ratio) is None:
+            raise SystemExit(f"{each.profile} and {PLAIN} were not compared: run the campaign again")
         predicted = relative_overhead(single.path, each.reduction)
         is_off = abs(predicted / measured - 1) > CLOSE
-        compared = intervals[each.profile]
         found.append(
             Prediction(
                 each.profile, each.reduction, ratio, predicted, measured, compared.low, compared.high,

@@ -201,7 +201,7 @@ def _mark_open(turn: Turn, events: Sequence[Event]) -> None:
 def _start_ready(turn: Turn, events: Sequence[Event]) -> None:
     """Start the stages whose predecessors have succeeded. Not after a failure: that will stop the run."""
     begins = any(isinstance(event, RunStarted | ProofTaken) for event in events) and not turn.state.proving
-    if turn.state.failing is not None or not (begins or turn.succeeded):
+    if not (begins or turn.succeeded) or turn.state.failing is not None:
         return
     ready = [
         plan.name
@@ -235,7 +235,7 @@ def _check_reports(turn: Turn, events: Sequence[Event]) -> None:
 def _check_deadlock(turn: Turn) -> None:
     """Stop the run when stages wait for each other and none can continue."""
     state = turn.state
-    if state.failing is not None or state.stopping is not None or state.settles is None or turn.t < state.settles:
+    if state.settles is None or turn.t < state.settles or state.stopping is not None or state.failing is not None:
         return
     failure = failure_by_deadlock(state, turn.t)
     turn.state = replace(state, settles=next_settled(state, turn.t))
@@ -247,7 +247,7 @@ def _check_deadlock(turn: Turn) -> None:
 def _check_deadlines(turn: Turn) -> None:
     """Stop the run, or end a tap, when a deadline has passed; warn of what is silent. Not before one can be due."""
     state = turn.state
-    if state.failing is not None or state.stopping is not None or turn.t < state.due:
+    if turn.t < state.due or state.stopping is not None or state.failing is not None:
         return
     silences = find_silences(state)
     failure = failure_by_deadline(state, silences, turn.t)
@@ -288,7 +288,7 @@ def _warn(turn: Turn, silences: Silences) -> None:
 def _check_counts(turn: Turn) -> None:
     """Stop the run when the steps of a stream get lost although all goes on."""
     state = turn.state
-    if not state.behind or state.failing is not None or state.stopping is not None:
+    if not state.behind or state.stopping is not None or state.failing is not None:
         return
     failure = failure_by_loss(state, turn.t)
     if failure is not None:
@@ -298,7 +298,7 @@ def _check_counts(turn: Turn) -> None:
 def _check_end(turn: Turn) -> None:
     """Stop the run in order before its allocation ends."""
     state = turn.state
-    if state.stopping is not None or state.failing is not None or state.stop_at is None or turn.t < state.stop_at:
+    if state.stop_at is None or turn.t < state.stop_at or state.stopping is not None or state.failing is not None:
         return
     if state.ends_at is not None:
         left, end = duration(round(max(0.0, state.ends_at - turn.t))), clock_time(state.ends_at)

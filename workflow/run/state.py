@@ -182,9 +182,10 @@ class RunState:
     @property
     def failing(self) -> float | None:
         """Since when the run fails: since the first failure of a stage without which the others do not go on."""
-        ending = (name for name in self.failed if not lets_go_on(self.plan, self.stages, name))
-        first = next(ending, None)
-        return None if first is None else self.stages[first].failed
+        for name in self.failed:
+            if not lets_go_on(self.plan, self.stages, name):
+                return self.stages[name].failed
+        return None
 
     @property
     def job(self) -> str:
