@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from workflow.campaign.junit import JUnitCase, to_junit
 from workflow.cli.completion import complete_run, complete_stage
 from workflow.cli.options import json_option, run_argument, wide_option
 from workflow.errors import RunError
-from workflow.replace_file import replace_file
-from workflow.report.report_model import Report
-from workflow.report.show.expectation_table import expectation_messages
-from workflow.report.show.run_summary import fault_text
+
+if TYPE_CHECKING:
+    from workflow.report.report_model import Report
 
 # `wf report --junit`: the verdict of a run and each of its expectations as JUnit's test cases.
 
 
 def write_run_junit(path: Path, report: Report) -> None:
     """Raises RunError when the file cannot be written."""
+    from workflow.campaign.junit import JUnitCase, to_junit
+    from workflow.replace_file import replace_file
+    from workflow.report.show.expectation_table import expectation_messages
+    from workflow.report.show.run_summary import fault_text
+
     run = report.run
     missed = {each.key: f"{each.place}: {each.message}" for each in expectation_messages(report)}
     over = run.state == "succeeded"

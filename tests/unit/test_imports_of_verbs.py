@@ -1,0 +1,32 @@
+"""What a verb imports: `wf plan` is typed often, and what it does not use costs its user a wait each time."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "02-gray-scott" / "pipeline.yaml"
+# What other verbs need: reports and their pages, the supervisor, jobs, campaigns, and what computes.
+OF_OTHERS = {"workflow.report.report_model", "workflow.run.supervisor", "workflow.submit", "workflow.campaign.ledger"}
+LIBRARIES = {"numpy", "adios2", "psij", "parsl", "matplotlib", "plotly"}
+
+
+def imported(*arguments: str) -> set[str]:
+    program = (
+        "import sys\nfrom workflow.cli.main import main\nsys.argv[0] = 'wf'\n"
+        "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code, end.code\n"
+        "print('\\nmodules', *sys.modules)"
+    )
+    ran = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True)
+    return set(ran.stdout.splitlines()[-1].split()[1:])
+
+
+@pytest.mark.parametrize(("arguments", "most"), [(("--help",), 30), (("plan", str(EXAMPLE)), 160)])
+def test_a_verb_imports_what_it_uses(arguments: tuple[str, ...], most: int) -> None:
+    names = imported(*arguments)
+    assert names & (OF_OTHERS | LIBRARIES) == set()
+    own = sorted(name for name in names if name.startswith("workflow.") and "__path__" not in name)
+    assert len(own) <= most, own
