@@ -14,19 +14,22 @@ import pytest
 
 from tests.support.waiting import wait_until
 from workflow.api import make_plan
-from workflow.campaign.execution import adoption
+from workflow.campaign.execution import adoption, in_order
 from workflow.campaign.execution.adoption import LeftAttempt, adopt
 from workflow.campaign.execution.driver_bound import bound_command, end_session, write_driver
-from workflow.campaign.execution.driver_lease import KEYS_FOLDER, PILOTS_FOLDER, driver_lease
+from workflow.campaign.execution.driver_lease import KEYS_FOLDER, PILOTS_FOLDER, StopRequests, driver_lease
 from workflow.campaign.execution.remaining import MOST_LOSSES, UNFINISHED, AttemptsLeft, remaining
 from workflow.campaign.execution.repetition import StartedAttempt
+from workflow.campaign.execution.workplace import Workplace
 from workflow.campaign.file.load_campaign import load_campaign
-from workflow.campaign.ledger import Attempt, History, RunEnd
+from workflow.campaign.ledger import Attempt, History, Ledger, RunEnd
 from workflow.campaign.planning.planned_trials import PlannedCampaign, plan_campaign
 from workflow.errors import RunError
+from workflow.provenance.collect import circumstances
 from workflow.run.lease import Heartbeat, read_lease
 from workflow.run.processes.process_reaper import living_groups
 from workflow.run.run_directory import create_run_dir
+from workflow.site.discover import discover_allocation
 
 WITHIN_S = 30.0
 HOLD_LEASE = """import sys, pathlib
@@ -117,6 +120,23 @@ def test_a_run_that_does_not_end_does_not_keep_the_others_from_the_ledger(
             assert attempt is not None
             ended.append((each_left, attempt.state))
     assert ended == [(left[1], "interrupted")]
+
+
+@pytest.mark.parametrize("state", ["interrupted", "lost"])
+def test_a_repetition_that_is_left_is_not_counted_as_done(
+    state: RunEnd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(start: StartedAttempt, *_: object) -> Attempt:
+        return Attempt(state, start.number, start.run_dir.name, start.t, 1.0)
+
+    monkeypatch.setattr(in_order, "run_repetition", run)
+    campaign = planned(tmp_path, "repetitions: 2\nretries: 0")
+    directory = tmp_path / "c"
+    directory.mkdir()
+    with Ledger(directory) as ledger, StopRequests(directory) as stop:
+        place = Workplace(directory, discover_allocation(), ledger, stop, circumstances(tmp_path, []))
+        (ended,) = in_order.execute_in_order(campaign, place)
+        assert (ended.done, ended.total, len(remaining(campaign, ledger.history))) == (0, 2, 2)
 
 
 def test_failures_and_losses_are_counted_apart(tmp_path: Path) -> None:

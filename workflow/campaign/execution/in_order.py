@@ -5,16 +5,16 @@ What a supervisor imports is imported once.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Generator
 
 from workflow.campaign.execution.remaining import (
     UNFINISHED,
+    AttemptsLeft,
     EndedRepetition,
     RepetitionChoice,
-    attempts_left,
     is_spent,
     remaining,
-    repetitions,
 )
 from workflow.campaign.execution.repetition import run_repetition
 from workflow.campaign.execution.workplace import Workplace
@@ -31,12 +31,11 @@ def execute_in_order(
     """
     history = place.ledger.history
     todo = remaining(planned, history, which)
-    total = len(repetitions(planned))
-    done = total - len(todo)
-    times: list[float] = []
-    for position, each in enumerate(todo):
-        attempts = attempts_left(planned, history, each, which)
-        for number in range(1, attempts + 1):
+    attempts = AttemptsLeft(planned, history, todo, which)
+    began = time.monotonic()
+    for index, each in enumerate(todo):
+        again = True
+        while again:
             if place.stop.wanted():
                 return ""
             if is_spent(planned, history, each.trial.nodes):
@@ -46,13 +45,8 @@ def execute_in_order(
             provenance = to_provenance(place.circumstances(trial), trial.plan, trial.loaded)
             attempt = run_repetition(start, trial.plan, trial.loaded, place.allocation, provenance, place.stop.wanted)
             place.end(planned, each.identity, attempt)
-            times.append(attempt.wall_s)
-            final = attempt.state == "succeeded" or number == attempts
-            done += final
-            left = len(todo) - position - final
-            yield EndedRepetition(done, total, trial, each.repetition, attempt, left * sum(times) / len(times))
+            again = attempts.take(index, attempt)
+            yield attempts.tell(index, attempt, time.monotonic() - began)
             if attempt.state in ("interrupted", "lost"):
                 return attempt.reason
-            if attempt.state == "succeeded":
-                break
     return ""
