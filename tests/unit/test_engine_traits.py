@@ -25,7 +25,7 @@ SOURCE = Path(workflow.__file__).parent
 ONLY_READ = {"BP3", "BPFile"}  # of older files, by path: no stream is written so
 ALLOWED = {
     "engines.py": "the table",
-    "cli/installation_verbs.py": "prints the name of what it has looked for",
+    "cli/doctor.py": "prints the name of what it has looked for",
     "stage/adios/probe.py": "tries what this ADIOS2 can do, engine by engine",
     "stage/adios/smoke_stream.py": "a program that opens a stream of one engine",
     "stage/adios/stand_in_reader.py": "a program that opens a stream of one engine",

@@ -12,6 +12,8 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "02-gray-scott" / "pipeline.y
 # What other verbs need: reports and their pages, the supervisor, jobs, campaigns, and what computes.
 OF_OTHERS = {"workflow.report.report_model", "workflow.run.supervisor", "workflow.submit", "workflow.campaign.ledger"}
 LIBRARIES = {"numpy", "adios2", "psij", "parsl", "matplotlib", "plotly"}
+# `wf doctor` asks for versions and starts programs: not at the start of every verb.
+OF_DOCTOR = {"importlib.metadata", "subprocess", "email", "zipfile"}
 
 
 def imported(*arguments: str) -> set[str]:
@@ -30,3 +32,7 @@ def test_a_verb_imports_what_it_uses(arguments: tuple[str, ...], most: int) -> N
     assert names & (OF_OTHERS | LIBRARIES) == set()
     own = sorted(name for name in names if name.startswith("workflow."))
     assert len(own) <= most, own
+
+
+def test_help_imports_nothing_of_a_verb() -> None:
+    assert imported("--help") & OF_DOCTOR == set()
