@@ -72,12 +72,10 @@ class OpenPMD:
 
     def _times(self, step: Described) -> dict[str, Any]:
         """The attributes that every iteration must have. `dt`: the time since the step before, 0 for the first."""
-        given = step.scalars.get("time", step.index)
-        time = float(given) if isinstance(given, float | int | np.number) else float(step.index)
-        before, self._time = self._time, time
+        before, self._time = self._time, step.time
         unit = unit_of(step, "time")
-        dt = 0.0 if before is None else time - before
-        return {"time": np.float64(time), "dt": np.float64(dt), "timeUnitSI": np.float64(unit.si if unit else 1.0)}
+        dt = 0.0 if before is None else step.time - before
+        return {"time": np.float64(step.time), "dt": np.float64(dt), "timeUnitSI": np.float64(unit.si if unit else 1.0)}
 
 
 def copied(step: Described) -> Tree:

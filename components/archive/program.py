@@ -8,8 +8,9 @@ has ended.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from components.archive.h5part import H5Part
 from components.archive.openpmd import OpenPMD
 from components.archive.tree import Described, Layout, write_tree
-from components.archive.vtkhdf import VtkHdf, time_of
+from components.archive.vtkhdf import VtkHdf
 from workflow import stage
 from workflow.component_program import arguments
 
@@ -151,43 +152,49 @@ def hdf5_file(path: Path) -> Iterator[Any]:
         yield file
 
 
+def described_steps(
+    stream: stage.Reader, args: SimpleNamespace, always: Sequence[str] = ()
+) -> Iterator[tuple[Described, Callable[[str], stage.Array]]]:
+    """The steps that are written, with what reads an array of theirs. `always`: scalars that are wanted in any case."""
+    for step in stream:
+        if step.index % args.every:
+            continue
+        names = chosen(step.names(), args.variables)
+        wanted = [*names, *(name for name in always if name in step.names() and name not in names)]
+        yield described(step, step.index // args.every, wanted), partial(read_whole, step)
+
+
+def tell_left_out(left_out: Mapping[str, str]) -> None:
+    """Print once which variables the file cannot hold, and why."""
+    for name, why in left_out.items() if stage.rank() == 0 else ():
+        print(f"note: {name} is left out: it is {why}", flush=True)
+
+
 def write_layout(path: Path, layout: Layout, args: SimpleNamespace) -> None:
-    """Write the stream as HDF5 in one of the layouts; variables that it cannot hold are printed once."""
-    with Partial(path) as partial, hdf5_file(partial) as file, stage.open_reader("input") as stream:
-        for step in stream:
-            if step.index % args.every:
-                continue
-            known = described(step, step.index // args.every, chosen(step.names(), args.variables))
-            if step.index == 0 and stage.rank() == 0:
-                for name, why in layout.left_out(known).items():
-                    print(f"note: {name} is left out: it is {why}", flush=True)
-            write_tree(file, layout.tree(known), lambda name, step=step: read_whole(step, name))  # type: ignore[misc]
+    """Write the stream as HDF5 in one of the layouts."""
+    with Partial(path) as unfinished, hdf5_file(unfinished) as file, stage.open_reader("input") as stream:
+        for known, read in described_steps(stream, args):
+            if known.index == 0:
+                tell_left_out(layout.left_out(known))
+            write_tree(file, layout.tree(known), read)
 
 
 def write_vtkhdf(path: Path, args: SimpleNamespace) -> None:
-    """Write the fields of the stream as a VTKHDF file; variables that it cannot hold are printed once."""
-    with Partial(path) as partial, hdf5_file(partial) as file, stage.open_reader("input") as stream:
+    """Write the fields of the stream as a VTKHDF file. The time is wanted, whatever the variables."""
+    with Partial(path) as unfinished, hdf5_file(unfinished) as file, stage.open_reader("input") as stream:
         fields = VtkHdf(file, args.vtk_values == "cells")
-        for step in stream:
-            if step.index % args.every:
-                continue
-            names = chosen(step.names(), args.variables)
-            # The time is wanted, whatever the variables.
-            time = ["time"] if "time" in step.names() and "time" not in names else []
-            known = described(step, step.index // args.every, [*names, *time])
-            if step.index == 0:
-                left_out = fields.begin(known)
-                for name, why in left_out.items() if stage.rank() == 0 else ():
-                    print(f"note: {name} is left out: it is {why}", flush=True)
-            fields.add(known, time_of(known), lambda name, step=step: read_whole(step, name))  # type: ignore[misc]
+        for known, read in described_steps(stream, args, always=("time",)):
+            if known.index == 0:
+                tell_left_out(fields.begin(known))
+            fields.add(known, read)
 
 
 def write_unchanged(path: Path, engine: str, args: SimpleNamespace) -> None:
     """Write the stream as its writer would have written a file."""
     with (
-        Partial(path) as partial,
+        Partial(path) as unfinished,
         stage.open_reader("input") as stream,
-        stage.open_writer(path=partial, engine=engine) as file,
+        stage.open_writer(path=unfinished, engine=engine) as file,
     ):
         for step in stream:
             if step.index % args.every == 0:

@@ -52,6 +52,12 @@ class Described:
         }
 
     @property
+    def time(self) -> float:
+        """The scalar `time` of the stream, else the number of the step in it."""
+        given = self.scalars.get("time", self.index)
+        return float(given) if isinstance(given, float | int | np.number) else float(self.index)
+
+    @property
     def base(self) -> tuple[str, int]:
         """Where an openPMD program put this step, `/data` or `/data/NUMBER`, and its number."""
         if self.attributes.get("/iterationEncoding") == "variableBased":

@@ -73,7 +73,7 @@ class VtkHdf:
         why = f"no field of real numbers on the grid {list(self._grid)}"
         return {name: why for name in step.arrays if name not in self._fields}
 
-    def add(self, step: Described, time: float, read: Callable[[str], Array]) -> None:
+    def add(self, step: Described, read: Callable[[str], Array]) -> None:
         """Append a step. `read` is called once per field, on all ranks. Raises SystemExit for another grid."""
         for name in self._fields:
             grid = field_grid(step.arrays[name].shape) if name in step.arrays else None
@@ -91,7 +91,7 @@ class VtkHdf:
                 _append(self._file[ROOT], f"Steps/{kind}Offsets/{place}", np.int64(step.number))
         if self._file is not None:
             steps = self._file[f"{ROOT}/Steps"]
-            _append(steps, "Values", np.float64(time))
+            _append(steps, "Values", np.float64(step.time))
             steps.attrs["NSteps"] = np.int64(step.number + 1)
             self._file.flush()
 
@@ -109,12 +109,6 @@ class VtkHdf:
         for name, value in attributes.items():
             root.attrs[name] = to_attribute(value)
         root.create_group("Steps").attrs["NSteps"] = np.int64(0)
-
-
-def time_of(step: Described) -> float:
-    """The scalar `time` of the step, else its number."""
-    given = step.scalars.get("time", step.index)
-    return float(given) if isinstance(given, float | int | np.number) else float(step.index)
 
 
 def _append(group: Any, name: str, values: Any) -> None:

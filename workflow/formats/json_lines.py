@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,15 @@ def to_record(line: str | bytes, *, infinity: bool = False) -> dict[str, Any] | 
     except ValueError:
         return None
     return record if isinstance(record, dict) else None
+
+
+def append_record(path: Path, record: Mapping[str, Any]) -> None:
+    """Append a record in one write, so that several writers leave whole lines. Raises OSError."""
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    try:
+        os.write(file, f"{json.dumps(record)}\n".encode())
+    finally:
+        os.close(file)  # on NFS the error of the write may come here
 
 
 @dataclass

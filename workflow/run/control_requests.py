@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import getpass
-import json
 import os
 import socket
 import time
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from workflow.errors import RunError
-from workflow.formats.json_lines import Tail
+from workflow.formats.json_lines import Tail, append_record
 
 CONTROL_FILE = "control.jsonl"
 # stop: as Ctrl-C does; kill: as the second Ctrl-C does.
@@ -30,13 +29,8 @@ class ControlRequest:
 
 def send_request(run_dir: Path, request: Control) -> None:
     """Append a request. Raises RunError when that is not possible."""
-    line = json.dumps({"request": request, "by": requester(), "t": time.time()}) + "\n"
     try:
-        file = os.open(run_dir / CONTROL_FILE, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-        try:
-            os.write(file, line.encode())
-        finally:
-            os.close(file)
+        append_record(run_dir / CONTROL_FILE, {"request": request, "by": requester(), "t": time.time()})
     except OSError as error:
         raise RunError(f"cannot write {run_dir / CONTROL_FILE}: {error.strerror}") from error
 

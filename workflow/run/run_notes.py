@@ -6,8 +6,6 @@ time, from any host.
 
 from __future__ import annotations
 
-import json
-import os
 import re
 import time
 from collections.abc import Iterable, Sequence
@@ -18,7 +16,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from workflow.errors import RunError, WfError
-from workflow.formats.json_lines import read_json_lines
+from workflow.formats.json_lines import append_record, read_json_lines
 from workflow.formatting import plural
 from workflow.run.control_requests import requester
 
@@ -93,12 +91,7 @@ def add_note(run_dir: Path, text: str = "", tags: Sequence[str] = ()) -> None:
     note = RunNote(t=time.time(), user=requester(), text=_printable(text), tags=check_tags(tags))
     path = run_dir / NOTES_FILE
     try:
-        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-        try:
-            # In one piece at the end of the file: several writers leave whole lines.
-            os.write(file, f"{json.dumps(note.model_dump())}\n".encode())
-        finally:
-            os.close(file)
+        append_record(path, note.model_dump())
     except OSError as error:
         raise RunError(f"cannot write {path}: {error.strerror}", "ask the owner of the run to add the note") from error
 
