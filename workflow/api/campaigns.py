@@ -57,7 +57,7 @@ def plan_campaign(
 
 def _packed(planned: PlannedCampaign, directory: Path, sites: Sites) -> PackedCampaign:
     """How those repetitions run that are not finished, with durations from the ledger where there is one."""
-    from workflow.campaign.execution.remaining import is_left, repetitions
+    from workflow.campaign.execution.remaining import is_left
     from workflow.campaign.execution.ways_to_run import has_all_cores
     from workflow.campaign.ledger import read_history
     from workflow.campaign.planning.estimated_duration import EstimatedDurations
@@ -66,7 +66,7 @@ def _packed(planned: PlannedCampaign, directory: Path, sites: Sites) -> PackedCa
     first = planned.ready[0]
     site = sites.find(first.loaded, first.trial.of_site)
     history = read_history(directory)
-    finished = {each.identity for each in repetitions(planned) if not is_left(planned, history, each)}
+    finished = {each for each in planned.repetitions if not is_left(planned, history, each)}
     estimates = EstimatedDurations.from_history(history, planned.spec.expected, planned.spec.deadline)
     pilots = pilots_of(planned, sites.allocation, site, all_cores=has_all_cores(site))
     return pack_campaign(planned, estimates, pilots, finished)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,18 +19,17 @@ from workflow.campaign.campaign_directory import (
     to_trials,
 )
 from workflow.campaign.execution.adoption import LeftAttempt, adopt, left_attempts
+from workflow.campaign.execution.campaign_loop import run_repetitions
 from workflow.campaign.execution.driver_lease import StopRequests, driver_lease
 from workflow.campaign.execution.remaining import (
     EndedRepetition,
     RepetitionChoice,
-    RepetitionToRun,
     is_left,
     remaining,
-    repetitions,
 )
-from workflow.campaign.execution.ways_to_run import Surroundings, choose_way
+from workflow.campaign.execution.ways_to_run import Surroundings, choose_executor
 from workflow.campaign.execution.workplace import Workplace
-from workflow.campaign.ledger import History, Ledger, RepetitionId
+from workflow.campaign.ledger import History, Ledger
 from workflow.campaign.planning.content_key import key_versions
 from workflow.campaign.planning.planned_trials import PlannedCampaign
 from workflow.campaign.results.make_results import compared_keys, make_status
@@ -94,8 +93,12 @@ def run_planned(
             if show is not None:
                 show(each)
         which = select(planned, ledger.history, only_failed=only_failed, remeasure=remeasure, failed_anew=failed_anew)
-        way = choose_way(planned, place, around, driver, going_on, say or _say_nothing, which)
-        with contextlib.closing(way) as ended:
+        submitted = {each.repetition for each in going_on}
+        todo = [
+            each for each in planned.repetitions if each in submitted or is_left(planned, ledger.history, each, which)
+        ]
+        executor = choose_executor(planned, place, around, driver, todo, going_on, say or _say_nothing)
+        with contextlib.closing(run_repetitions(planned, place, executor, todo, which)) as ended:
             because = ""
             while True:
                 try:
@@ -151,25 +154,27 @@ def _adopted(planned: PlannedCampaign, place: Workplace, going_on: list[LeftAtte
     A run that was started with other files than its key says is not counted. `going_on` gets those that go on.
     """
     left = left_attempts(place.ledger.history, place.directory)
-    known = {each.identity: each for each in repetitions(planned)} if left else {}
-    unfinished = {each.identity for each in remaining(planned, place.ledger.history)} if left else set()
+    known = set(planned.repetitions) if left else set()
+    unfinished = set(remaining(planned, place.ledger.history)) if left else set()
     for each, attempt in adopt(left):
         if attempt is None:
             going_on.append(each)
             continue
-        if attempt.state == "succeeded" and not _has_files(each, known):
+        if attempt.state == "succeeded" and not _has_files(each, planned):
             attempt = replace(attempt, state="interrupted", reason="its files had changed since planning")
-        place.end(planned, each.identity, attempt)
-        if (its := known.get(each.identity)) is not None:
+        its = each.repetition
+        place.end(planned, its, attempt)
+        if its in known:
             if not is_left(planned, place.ledger.history, its):
-                unfinished.discard(each.identity)
-            yield EndedRepetition(len(known) - len(unfinished), len(known), its.trial, its.repetition, attempt, 0.0)
+                unfinished.discard(its)
+            trial = planned.by_key[its.key]
+            yield EndedRepetition(len(known) - len(unfinished), len(known), trial, its, attempt, 0.0)
 
 
-def _has_files(left: LeftAttempt, known: Mapping[RepetitionId, RepetitionToRun]) -> bool:
+def _has_files(left: LeftAttempt, planned: PlannedCampaign) -> bool:
     """Whether a run was started with the files of its trial, as far as its directory tells."""
-    provenance = read_provenance(left.start.run_dir)
-    if provenance is None or (its := known.get(left.identity)) is None:
+    provenance, trial = read_provenance(left.start.run_dir), planned.by_key.get(left.repetition.key)
+    if provenance is None or trial is None:
         return True
     started_with = {Path(record.path): record.sha256 for record in provenance.files if record.sha256 is not None}
-    return all(started_with.get(path, planned) == planned for path, planned in its.trial.files.items())
+    return all(started_with.get(path, checksum) == checksum for path, checksum in trial.files.items())

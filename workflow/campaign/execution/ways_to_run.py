@@ -1,19 +1,20 @@
-"""How the repetitions of a campaign run: in order, side by side on nodes that are here, by pilots, or a job each."""
+"""Where the repetitions of a campaign run: in this process, on nodes that are here, on pilots, or in a job each."""
 
 from __future__ import annotations
 
 import math
 import os
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from workflow.campaign.execution.adoption import LeftAttempt
-from workflow.campaign.execution.in_order import execute_in_order
-from workflow.campaign.execution.remaining import EndedRepetition, RepetitionChoice, remaining
+from workflow.campaign.execution.campaign_loop import Executor
+from workflow.campaign.execution.in_order import InOrder
 from workflow.campaign.execution.worker import DecideOnSite
 from workflow.campaign.execution.workplace import Workplace
+from workflow.campaign.ledger import Repetition
 from workflow.campaign.planning.job_allocation import fit_to_nodes_up, pilot_allocation
 from workflow.campaign.planning.packed_campaign import most_at_once, needs_jobs
 from workflow.campaign.planning.planned_trials import PlannedCampaign
@@ -23,8 +24,6 @@ from workflow.launch.allocation import Allocation
 from workflow.provenance.provenance_model import Circumstances, GitState
 from workflow.run.lease import Lease
 from workflow.site.site_model import Site
-
-Way = Generator[EndedRepetition, None, str]
 
 
 @dataclass(frozen=True)
@@ -40,47 +39,44 @@ class Surroundings:
     """Folder of a pipeline → its repository, where there are pipelines of several folders."""
 
 
-def choose_way(
+def choose_executor(
     planned: PlannedCampaign,
     place: Workplace,
     around: Surroundings,
     driver: Lease,
-    going_on: list[LeftAttempt],
+    todo: Sequence[Repetition],
+    going_on: Sequence[LeftAttempt],
     say: Callable[[str], None],
-    which: RepetitionChoice,
-) -> Way:
-    """The repetitions as they end; the value in the end says why some are left, if they are.
-
-    `going_on`: jobs of single repetitions that an earlier call has submitted.
+) -> Executor:
+    """What runs these repetitions. `going_on`: jobs of single repetitions that an earlier call has submitted.
 
     Raises RunError where Parsl or PSI/J is needed and missing, SpecError for jobs that the site does not take.
     """
     site = next(iter(around.sites.values()))
     by_jobs = needs_jobs(planned, around.allocation)
     if by_jobs and planned.spec.jobs.mode == "each":
-        return _each(planned, place, around, site, going_on, say, which)
+        return _job_each(planned, place, around, site, todo, going_on, say)
     if going_on:
         names = ", ".join(each.start.run_dir.name for each in going_on)
         hint = "go on with `jobs: {mode: each}`, or end them: wf cancel RUN"
         raise RunError(f"repetitions of this campaign run in jobs of their own: {names}", hint)
     if by_jobs:
-        return _by_pilots(planned, place, around, site, driver, say, which)
+        return _on_pilot_jobs(planned, place, around, site, driver, todo, say)
     # Otherwise cores of a part of a node are counted differently by each repetition.
     share = planned.spec.side_by_side == "cores" and has_all_cores(site)
-    hosts = len(around.allocation.hosts)
-    most = _at_once(planned, place, hosts, len(site.usable_cores), share, which)
+    most = _at_once(planned, todo, len(around.allocation.hosts), len(site.usable_cores), share)
     if planned.spec.side_by_side == "no" or most <= 1:
-        return execute_in_order(planned, place, which)
-    return _here(planned, place, around, driver, say, which, most, share)
+        return InOrder(planned, place, todo)
+    return _on_nodes_here(planned, place, around, driver, todo, say, most, share)
 
 
-def _here(
-    planned: PlannedCampaign, place: Workplace, around: Surroundings, driver: Lease, say: Callable[[str], None],
-    which: RepetitionChoice, most: int, share: bool,
-) -> Way:  # fmt: skip
+def _on_nodes_here(
+    planned: PlannedCampaign, place: Workplace, around: Surroundings, driver: Lease, todo: Sequence[Repetition],
+    say: Callable[[str], None], most: int, share: bool,
+) -> Executor:  # fmt: skip
+    from workflow.campaign.execution.on_pilots import OnPilots, PilotUse
     from workflow.campaign.execution.parsl_workers import require_parsl
     from workflow.campaign.execution.pilots import PilotHere, Pilots
-    from workflow.campaign.execution.side_by_side import SideBySide, execute_side_by_side
 
     require_parsl()
     hosts = len(around.allocation.hosts)
@@ -88,29 +84,28 @@ def _here(
     grace_s = max((plan.grace_s for trial in planned.ready if (plan := trial.plan.allocation)), default=0.0)
     end = around.allocation.end_time
     time_s = math.inf if end is None else end - time.time()
-    how = SideBySide(pilots, around.sites, around.decide, share, time_s, grace_s)
-    return execute_side_by_side(planned, place, how, which)
+    return OnPilots(planned, place, todo, pilots, PilotUse(around.sites, around.decide, share, time_s, grace_s))
 
 
-def _each(
-    planned: PlannedCampaign, place: Workplace, around: Surroundings, site: Site, going_on: list[LeftAttempt],
-    say: Callable[[str], None], which: RepetitionChoice,
-) -> Way:  # fmt: skip
-    from workflow.campaign.execution.job_each import DEFAULT_MOST, JobEach, execute_jobs
+def _job_each(
+    planned: PlannedCampaign, place: Workplace, around: Surroundings, site: Site, todo: Sequence[Repetition],
+    going_on: Sequence[LeftAttempt], say: Callable[[str], None],
+) -> Executor:  # fmt: skip
+    from workflow.campaign.execution.job_each import DEFAULT_MOST, JobEach
     from workflow.submit.submission import check_submission
 
     check_submission(planned.ready[0].plan, site, place.directory)
     most = 1 if planned.spec.side_by_side == "no" else site.submit.max_queued or DEFAULT_MOST
-    return execute_jobs(planned, place, JobEach(around.sites, most, going_on, say), which)
+    return JobEach(planned, place, todo, around.sites, most, going_on, say)
 
 
-def _by_pilots(
+def _on_pilot_jobs(
     planned: PlannedCampaign, place: Workplace, around: Surroundings, site: Site, driver: Lease,
-    say: Callable[[str], None], which: RepetitionChoice,
-) -> Way:  # fmt: skip
+    todo: Sequence[Repetition], say: Callable[[str], None],
+) -> Executor:  # fmt: skip
+    from workflow.campaign.execution.on_pilots import OnPilots, PilotUse
     from workflow.campaign.execution.parsl_workers import require_parsl
     from workflow.campaign.execution.pilots import PilotJob, Pilots
-    from workflow.campaign.execution.side_by_side import SideBySide, execute_side_by_side
     from workflow.schedulers.job_questions import nodes_up
     from workflow.schedulers.schedulers import scheduler_named
     from workflow.submit.submission import check_submission
@@ -124,24 +119,20 @@ def _by_pilots(
     if text:
         say(text)
     share = planned.spec.side_by_side == "cores" and allocation.exclusive
-    most = _at_once(planned, place, allocation.nodes, len(site.usable_cores), share, which)
+    most = _at_once(planned, todo, allocation.nodes, len(site.usable_cores), share)
     pilots = Pilots(
         place.directory, driver,
         lambda folder, name: PilotJob(folder, f"{planned.spec.campaign}-{name}", allocation, site),
         allocation.nodes, jobs.count, 1 if planned.spec.side_by_side == "no" else most, False, say,
     )  # fmt: skip
-    how = SideBySide(
-        pilots, around.sites, around.decide, share, allocation.walltime_s, allocation.grace_s, renewable=True
-    )
-    return execute_side_by_side(planned, place, how, which)
+    use = PilotUse(around.sites, around.decide, share, allocation.walltime_s, allocation.grace_s, renewable=True)
+    return OnPilots(planned, place, todo, pilots, use)
 
 
-def _at_once(
-    planned: PlannedCampaign, place: Workplace, nodes: int, cores: int, share: bool, which: RepetitionChoice
-) -> int:
+def _at_once(planned: PlannedCampaign, todo: Sequence[Repetition], nodes: int, cores: int, share: bool) -> int:
     """How many repetitions can run at the same time on so many nodes, at most."""
-    todo = remaining(planned, place.ledger.history, which)
-    footprints = {footprint_of(each.trial.plan, share_nodes=share) for each in todo}
+    keys = {each.key for each in todo}
+    footprints = {footprint_of(planned.by_key[key].plan, share_nodes=share) for key in keys}
     return min(len(todo), most_at_once(footprints, nodes, cores))
 
 

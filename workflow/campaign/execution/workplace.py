@@ -9,9 +9,8 @@ from pathlib import Path
 
 from workflow.campaign.campaign_directory import RUNS_FOLDER
 from workflow.campaign.execution.driver_lease import StopRequests
-from workflow.campaign.execution.remaining import RepetitionToRun
 from workflow.campaign.execution.repetition import StartedAttempt, remove_data
-from workflow.campaign.ledger import Attempt, Ledger, OpenAttempt, RepetitionId
+from workflow.campaign.ledger import Attempt, Ledger, OpenAttempt, Repetition
 from workflow.campaign.planning.content_key import changed_file
 from workflow.campaign.planning.planned_trials import PlannedCampaign, ReadyTrial
 from workflow.errors import RunError
@@ -38,39 +37,40 @@ class Workplace:
         folder = trial.loaded.path.parent
         return self.common.model_copy(update={"git": self.git[folder]}) if folder in self.git else self.common
 
-    def begin(self, each: RepetitionToRun, place: str = "") -> StartedAttempt:
-        """A new attempt of a repetition, with its line in the ledger.
+    def begin(self, trial: ReadyTrial, repetition: Repetition, where: str = "") -> StartedAttempt:
+        """A new attempt of a repetition, with its line in the ledger. `where`: its hosts and cores, for people.
 
         Raises RunError when a file has changed since planning: the repetition would be taken for one of another key.
         """
-        if (changed := changed_file(each.trial.files)) is not None:
+        if (changed := changed_file(trial.files)) is not None:
             raise _changed_since_planning(changed)
         runs = self.directory / RUNS_FOLDER
-        number, name = self._next_attempt(each.identity)
+        number, name = self._next_attempt(repetition)
         # A killed campaign may have left a run whose line in the ledger was cut off.
         while exists(runs / name):
-            number, name = self._next_attempt(each.identity)
+            number, name = self._next_attempt(repetition)
         t = round(time.time(), 3)
-        self.ledger.begin(each.identity, OpenAttempt(name, number, t, place))
-        return StartedAttempt(runs / name, number, each.trial.nodes, t, place)
+        self.ledger.begin(repetition, OpenAttempt(name, number, t, where))
+        return StartedAttempt(runs / name, number, trial.nodes, t, where)
 
-    def _next_attempt(self, identity: RepetitionId) -> tuple[int, str]:
+    def _next_attempt(self, repetition: Repetition) -> tuple[int, str]:
         """Its number, and the name of its run directory."""
-        number = self.ledger.history.begin(identity)
-        return number, identity.name if number == 1 else f"{identity.name}-a{number}"
+        number = self.ledger.history.begin(repetition)
+        return number, repetition.name if number == 1 else f"{repetition.name}-a{number}"
 
-    def end(self, planned: PlannedCampaign, identity: RepetitionId, attempt: Attempt) -> None:
+    def end(self, planned: PlannedCampaign, repetition: Repetition, attempt: Attempt) -> None:
         """The line in the ledger of an attempt that ended; its data is removed unless it is to be kept.
 
         Raises RunError when a file has changed since planning: nobody knows which version was measured, and the
         attempt counts as interrupted.
         """
-        files = next((trial.files for trial in planned.ready if trial.key == identity.key), {})
+        trial = planned.by_key.get(repetition.key)
+        files = trial.files if trial is not None else {}
         if attempt.state == "succeeded" and (changed := changed_file(files)) is not None:
             error = _changed_since_planning(changed)
-            self.ledger.end(identity, replace(attempt, state="interrupted", reason=error.problems[0].message))
+            self.ledger.end(repetition, replace(attempt, state="interrupted", reason=error.problems[0].message))
             raise error
-        self.ledger.end(identity, attempt)
+        self.ledger.end(repetition, attempt)
         if planned.spec.keep == "records" and attempt.state == "succeeded":
             remove_data(self.directory / RUNS_FOLDER / attempt.run)
 
