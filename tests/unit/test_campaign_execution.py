@@ -17,11 +17,12 @@ from workflow.api import make_plan
 from workflow.campaign.execution import adoption, in_order
 from workflow.campaign.execution.adoption import LeftAttempt, adopt
 from workflow.campaign.execution.campaign_loop import run_repetitions
+from workflow.campaign.execution.context import CampaignContext
+from workflow.campaign.execution.driver import Driver
 from workflow.campaign.execution.driver_bound import bound_command, end_session, write_driver
 from workflow.campaign.execution.driver_lease import KEYS_FOLDER, PILOTS_FOLDER, StopRequests, driver_lease
 from workflow.campaign.execution.remaining import MOST_LOSSES, UNFINISHED, AttemptsLeft, remaining
 from workflow.campaign.execution.repetition import StartedAttempt
-from workflow.campaign.execution.workplace import Workplace
 from workflow.campaign.file.load_campaign import load_campaign
 from workflow.campaign.ledger import Attempt, History, Ledger, RunEnd
 from workflow.campaign.planning.planned_trials import PlannedCampaign, plan_campaign
@@ -134,11 +135,14 @@ def test_a_repetition_that_is_left_is_not_counted_as_done(
     campaign = planned(tmp_path, "repetitions: 2\nretries: 0")
     directory = tmp_path / "c"
     directory.mkdir()
-    with Ledger(directory) as ledger, StopRequests(directory) as stop:
-        place = Workplace(directory, discover_allocation(), ledger, stop, circumstances(tmp_path, []))
+    with Ledger(directory) as ledger, driver_lease(directory) as lease, StopRequests(directory) as stop:
+        driver = Driver(campaign, directory, ledger, lease, stop)
+        context = CampaignContext(
+            discover_allocation(), {}, lambda loaded, _: make_plan(loaded), circumstances(tmp_path, [])
+        )
         todo = remaining(campaign, ledger.history)
-        executor = in_order.InOrder(campaign, place, todo)
-        (ended,) = run_repetitions(campaign, place, executor, todo, UNFINISHED)
+        executor = in_order.InOrder(campaign, context, todo, stop.wanted)
+        (ended,) = run_repetitions(driver, executor, todo, UNFINISHED)
         assert (ended.done, ended.total, len(remaining(campaign, ledger.history))) == (0, 2, 2)
 
 

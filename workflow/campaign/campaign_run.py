@@ -20,6 +20,9 @@ from workflow.campaign.campaign_directory import (
 )
 from workflow.campaign.execution.adoption import LeftAttempt, adopt, left_attempts
 from workflow.campaign.execution.campaign_loop import run_repetitions
+from workflow.campaign.execution.choose_executor import choose_executor
+from workflow.campaign.execution.context import CampaignContext
+from workflow.campaign.execution.driver import Driver
 from workflow.campaign.execution.driver_lease import StopRequests, driver_lease
 from workflow.campaign.execution.remaining import (
     EndedRepetition,
@@ -27,8 +30,6 @@ from workflow.campaign.execution.remaining import (
     is_left,
     remaining,
 )
-from workflow.campaign.execution.ways_to_run import Surroundings, choose_executor
-from workflow.campaign.execution.workplace import Workplace
 from workflow.campaign.ledger import History, Ledger
 from workflow.campaign.planning.content_key import key_versions
 from workflow.campaign.planning.planned_trials import PlannedCampaign
@@ -66,7 +67,7 @@ class CampaignOutcome:
 def run_planned(
     planned: PlannedCampaign,
     directory: Path,
-    around: Surroundings,
+    context: CampaignContext,
     *,
     only_failed: bool = False,
     remeasure: bool = False,
@@ -74,7 +75,7 @@ def run_planned(
     show: ShowEnded | None = None,
     say: Say | None = None,
 ) -> CampaignOutcome:
-    """Run what is not finished where `around` says. `say` gets what happens to pilots and jobs.
+    """Run what is not finished where `context` says. `say` gets what happens to pilots and jobs.
 
     `remeasure`: and again what is compared with it, or was not measured in turns with what it is compared with;
     `failed_anew`: and what failed as often as it may.
@@ -83,13 +84,13 @@ def run_planned(
     """
     open_directory(directory)
     interrupted = False
-    with Ledger(directory) as ledger, driver_lease(directory) as driver, StopRequests(directory) as stop:
+    with Ledger(directory) as ledger, driver_lease(directory) as lease, StopRequests(directory) as stop:
         schedule = write_schedule(planned, directory)
         for trial in planned.ready:
             ledger.note_trial(trial.key, trial.content)
-        place = Workplace(directory, around.allocation, ledger, stop, around.common, around.git)
+        driver = Driver(planned, directory, ledger, lease, stop)
         going_on: list[LeftAttempt] = []
-        for each in _adopted(planned, place, going_on):
+        for each in _adopted(driver, going_on):
             if show is not None:
                 show(each)
         which = select(planned, ledger.history, only_failed=only_failed, remeasure=remeasure, failed_anew=failed_anew)
@@ -97,8 +98,8 @@ def run_planned(
         todo = [
             each for each in planned.repetitions if each in submitted or is_left(planned, ledger.history, each, which)
         ]
-        executor = choose_executor(planned, place, around, driver, todo, going_on, say or _say_nothing)
-        with contextlib.closing(run_repetitions(planned, place, executor, todo, which)) as ended:
+        executor = choose_executor(driver, context, todo, going_on, say or _say_nothing)
+        with contextlib.closing(run_repetitions(driver, executor, todo, which)) as ended:
             because = ""
             while True:
                 try:
@@ -148,14 +149,15 @@ def write_schedule(planned: PlannedCampaign, directory: Path) -> Schedule:
     return schedule
 
 
-def _adopted(planned: PlannedCampaign, place: Workplace, going_on: list[LeftAttempt]) -> Iterator[EndedRepetition]:
+def _adopted(driver: Driver, going_on: list[LeftAttempt]) -> Iterator[EndedRepetition]:
     """Take what a killed campaign has left into the ledger; tell of those that belong to this campaign as it is now.
 
     A run that was started with other files than its key says is not counted. `going_on` gets those that go on.
     """
-    left = left_attempts(place.ledger.history, place.directory)
+    planned, history = driver.planned, driver.ledger.history
+    left = left_attempts(history, driver.directory)
     known = set(planned.repetitions) if left else set()
-    unfinished = set(remaining(planned, place.ledger.history)) if left else set()
+    unfinished = set(remaining(planned, history)) if left else set()
     for each, attempt in adopt(left):
         if attempt is None:
             going_on.append(each)
@@ -163,9 +165,9 @@ def _adopted(planned: PlannedCampaign, place: Workplace, going_on: list[LeftAtte
         if attempt.state == "succeeded" and not _has_files(each, planned):
             attempt = replace(attempt, state="interrupted", reason="its files had changed since planning")
         its = each.repetition
-        place.end(planned, its, attempt)
+        driver.end(its, attempt)
         if its in known:
-            if not is_left(planned, place.ledger.history, its):
+            if not is_left(planned, history, its):
                 unfinished.discard(its)
             trial = planned.by_key[its.key]
             yield EndedRepetition(len(known) - len(unfinished), len(known), trial, its, attempt, 0.0)

@@ -11,11 +11,10 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from workflow.campaign.execution.driver import Driver
 from workflow.campaign.execution.remaining import AttemptsLeft, EndedRepetition, RepetitionChoice, is_spent
 from workflow.campaign.execution.repetition import StartedAttempt
-from workflow.campaign.execution.workplace import Workplace
 from workflow.campaign.ledger import Attempt, Repetition
-from workflow.campaign.planning.planned_trials import PlannedCampaign
 from workflow.errors import RunError
 from workflow.formatting import duration
 from workflow.run.control_requests import Control
@@ -76,24 +75,20 @@ class Executor(Protocol):
 
 
 def run_repetitions(
-    planned: PlannedCampaign,
-    place: Workplace,
-    executor: Executor,
-    todo: Sequence[Repetition],
-    which: RepetitionChoice,
+    driver: Driver, executor: Executor, todo: Sequence[Repetition], which: RepetitionChoice
 ) -> Generator[EndedRepetition, None, str]:
     """Run these repetitions, and tell of each attempt that ended. Returns why some are left, if they are.
 
     Raises RunError when the executor can run nothing, or what runs does not stop.
     """
-    history = place.ledger.history
+    planned, history = driver.planned, driver.ledger.history
     attempts, expected = AttemptsLeft(planned, history, todo, which), set(todo)
     began = time.monotonic()
     stop_since: float | None = None
     spent = ""
     try:
         while True:
-            stop = place.stop.wanted()
+            stop = driver.stop.wanted()
             executor.look()
             if stop is not None:
                 stop_since = stop_since or time.monotonic()
@@ -101,17 +96,17 @@ def run_repetitions(
                 _check_stop(executor, time.monotonic() - stop_since)
             else:
                 while not (spent or executor.closed_because) and (room := executor.next_room()) is not None:
-                    trial = planned.by_key[room.repetition.key]
-                    if is_spent(planned, history, trial.nodes, [each.nodes for each in executor.running]):
+                    nodes = planned.by_key[room.repetition.key].nodes
+                    if is_spent(planned, history, nodes, [each.nodes for each in executor.running]):
                         executor.put_back(room.repetition)
                         spent = "the budget is spent"
                     else:
-                        executor.start(room, place.begin(trial, room.repetition, room.where))
+                        executor.start(room, driver.begin(room.repetition, room.where))
             because = spent or executor.closed_because
             if not executor.running and (stop is not None or because or not executor.waiting):
                 return "; ".join([*([because] if because else []), *executor.unresolved])
             for repetition, attempt in executor.ended():
-                place.end(planned, repetition, attempt)
+                driver.end(repetition, attempt)
                 if repetition in expected:
                     if attempts.take(repetition, attempt):
                         executor.put_back(repetition)

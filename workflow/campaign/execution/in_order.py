@@ -6,11 +6,11 @@ What a supervisor imports is imported once.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from workflow.campaign.execution.campaign_loop import RepetitionEnd, Room
+from workflow.campaign.execution.context import CampaignContext
 from workflow.campaign.execution.repetition import StartedAttempt, run_repetition
-from workflow.campaign.execution.workplace import Workplace
 from workflow.campaign.ledger import Repetition
 from workflow.campaign.planning.planned_trials import PlannedCampaign
 from workflow.provenance.collect import to_provenance
@@ -22,8 +22,14 @@ class InOrder:
 
     unresolved: Sequence[str] = ()
 
-    def __init__(self, planned: PlannedCampaign, place: Workplace, todo: Sequence[Repetition]) -> None:
-        self._planned, self._place = planned, place
+    def __init__(
+        self,
+        planned: PlannedCampaign,
+        context: CampaignContext,
+        todo: Sequence[Repetition],
+        wanted: Callable[[], Control | None],
+    ) -> None:
+        self._planned, self._context, self._wanted = planned, context, wanted
         self._todo = deque(todo)
         self._ended: list[RepetitionEnd] = []
         self.running: list[StartedAttempt] = []
@@ -47,9 +53,9 @@ class InOrder:
 
     def start(self, room: Room, attempt: StartedAttempt) -> None:
         """Run it, to its end: its supervisor hears the requests itself."""
-        trial, place = self._planned.by_key[room.repetition.key], self._place
-        provenance = to_provenance(place.circumstances(trial), trial.plan, trial.loaded)
-        ended = run_repetition(attempt, trial.plan, trial.loaded, place.allocation, provenance, place.stop.wanted)
+        trial, context = self._planned.by_key[room.repetition.key], self._context
+        provenance = to_provenance(context.circumstances(trial), trial.plan, trial.loaded)
+        ended = run_repetition(attempt, trial.plan, trial.loaded, context.allocation, provenance, self._wanted)
         self.running.append(attempt)
         self._ended.append((room.repetition, ended))
         if ended.state in ("interrupted", "lost"):

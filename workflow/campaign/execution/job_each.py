@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 
 from workflow.campaign.execution.adoption import LeftAttempt
 from workflow.campaign.execution.campaign_loop import RepetitionEnd, Room
+from workflow.campaign.execution.context import CampaignContext
 from workflow.campaign.execution.repetition import StartedAttempt, to_attempt
-from workflow.campaign.execution.workplace import Workplace
 from workflow.campaign.ledger import Attempt, Repetition
 from workflow.campaign.planning.job_allocation import job_allocation
 from workflow.campaign.planning.planned_trials import PlannedCampaign
@@ -24,7 +24,6 @@ from workflow.run.run_brief import read_brief
 from workflow.run.run_directory import create_run_dir, read_filled_plan
 from workflow.schedulers.job_questions import cancel_job
 from workflow.schedulers.scheduler_query import QueryError
-from workflow.site.site_model import Site
 from workflow.submit.job_watch import JobWatch, write_job_verdict
 from workflow.submit.submission import submit_run
 
@@ -47,7 +46,7 @@ class _SubmittedRepetition:
 
 
 class JobEach:
-    """An executor: `most` jobs at a time. `sites`: key of a trial → its site.
+    """An executor: `most` jobs at a time.
 
     `left`: the jobs that an earlier call has submitted, also those of trials that the file does not have any more:
     nobody else waits for them. A driver that ends otherwise than by a request leaves its jobs: the next one follows
@@ -58,10 +57,10 @@ class JobEach:
     unresolved: Sequence[str] = ()
 
     def __init__(
-        self, planned: PlannedCampaign, place: Workplace, todo: Sequence[Repetition], sites: Mapping[str, Site],
-        most: int, left: Sequence[LeftAttempt], say: Callable[[str], None],
+        self, planned: PlannedCampaign, context: CampaignContext, todo: Sequence[Repetition], most: int,
+        left: Sequence[LeftAttempt], say: Callable[[str], None],
     ) -> None:  # fmt: skip
-        self._planned, self._place, self._sites, self._most, self._say = planned, place, sites, most, say
+        self._planned, self._context, self._most, self._say = planned, context, most, say
         self._jobs: list[_SubmittedRepetition] = []
         for each in left:
             self._follow(each.repetition, each.start)
@@ -92,10 +91,10 @@ class JobEach:
 
     def start(self, room: Room, attempt: StartedAttempt) -> None:
         """Submit its job. Raises RunError when it is refused."""
-        trial, site = self._planned.by_key[room.repetition.key], self._sites[room.repetition.key]
+        trial, site = self._planned.by_key[room.repetition.key], self._context.sites[room.repetition.key]
         allocation = job_allocation(self._planned.campaign, trial, site, own_nodes=True)
         plan = trial.plan.model_copy(update={"allocation": allocation})
-        provenance = to_provenance(self._place.circumstances(trial), plan, trial.loaded)
+        provenance = to_provenance(self._context.circumstances(trial), plan, trial.loaded)
         create_run_dir(plan, trial.loaded, attempt.run_dir, provenance=provenance, latest=False)
         job = submit_run(plan, site, attempt.run_dir)
         self._say(f"{attempt.run_dir.name}: {job.text} submitted")

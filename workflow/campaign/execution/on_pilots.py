@@ -15,13 +15,13 @@ from dataclasses import dataclass, field, replace
 
 from workflow.campaign.execution.adoption import LeftAttempt, adopt
 from workflow.campaign.execution.campaign_loop import RepetitionEnd, Room
+from workflow.campaign.execution.context import CampaignContext
 from workflow.campaign.execution.parsl_workers import is_of_all_workers
 from workflow.campaign.execution.pilots import Pilot, Pilots, hosts_of
 from workflow.campaign.execution.repetition import StartedAttempt, lost_hosts, place_text, silent_hosts
 from workflow.campaign.execution.start_watch import ANSWER_S, StartWatch, unanswered
-from workflow.campaign.execution.worker import DecideOnSite, RepetitionOrder
-from workflow.campaign.execution.workplace import Workplace
-from workflow.campaign.ledger import Attempt, Repetition
+from workflow.campaign.execution.worker import RepetitionOrder
+from workflow.campaign.ledger import Attempt, History, Repetition
 from workflow.campaign.planning.estimated_duration import EstimatedDurations
 from workflow.campaign.planning.packing import Packing, Start
 from workflow.campaign.planning.planned_trials import PlannedCampaign
@@ -30,7 +30,6 @@ from workflow.errors import RunError
 from workflow.formatting import plural
 from workflow.run.cancellation import REACTION_S
 from workflow.run.control_requests import Control, send_request
-from workflow.site.site_model import Site
 
 # So often pilots are looked at, and requests to stop are read.
 _LOOK_S = 0.25
@@ -50,9 +49,6 @@ class PilotUse:
     pilot is what this machine, or the job around this process, has.
     """
 
-    sites: Mapping[str, Site]
-    """Key of a trial → its site."""
-    decide: DecideOnSite
     share_nodes: bool
     time_s: float = math.inf
     grace_s: float = 0.0
@@ -78,16 +74,17 @@ class OnPilots:
     """An executor. A repetition is given to the workers of a pilot only when its place is free."""
 
     def __init__(
-        self, planned: PlannedCampaign, place: Workplace, todo: Sequence[Repetition], pilots: Pilots, use: PilotUse
-    ) -> None:
-        self.planned, self.place, self.pilots, self.use = planned, place, pilots, use
+        self, planned: PlannedCampaign, context: CampaignContext, todo: Sequence[Repetition], history: History,
+        pilots: Pilots, use: PilotUse,
+    ) -> None:  # fmt: skip
+        self.planned, self.context, self.pilots, self.use = planned, context, pilots, use
         self.todo = list(todo)
         self.index = {each: index for index, each in enumerate(self.todo)}
         self.of_trial: dict[str, list[int]] = {}
         for index, each in enumerate(self.todo):
             self.of_trial.setdefault(each.key, []).append(index)
         spec = planned.spec
-        self.estimates = EstimatedDurations.from_history(place.ledger.history, spec.expected, spec.deadline)
+        self.estimates = EstimatedDurations.from_history(history, spec.expected, spec.deadline)
         requests = all_requests(planned, self.todo, self.estimates, share_nodes=use.share_nodes)
         self.packing = Packing([replace(each, expected_s=self.tried_s(each.expected_s)) for each in requests])
         self.waiting_nodes = sum(self.nodes(each) for each in self.todo)
@@ -162,10 +159,10 @@ class OnPilots:
         pilot = self.pilots.alive[start.pilot]
         assert pilot.allocation is not None
         allocation = hosts_of(pilot.allocation, start.place.nodes)
-        common = pilot.circumstances(self.place.circumstances(trial))
+        common = pilot.circumstances(self.context.circumstances(trial))
         order = RepetitionOrder(
-            attempt, trial.loaded, trial.plan, self.use.sites[trial.key], start.place.cores, allocation, common,
-            self.use.decide,
+            attempt, trial.loaded, trial.plan, self.context.sites[trial.key], start.place.cores, allocation, common,
+            self.context.decide,
         )  # fmt: skip
         running = _RunningAttempt(room.repetition, attempt, start.pilot, self.hosts(start))
         self.attempts[pilot.submit(order)] = running
@@ -194,7 +191,7 @@ class OnPilots:
         """Its nodes can be used from now on."""
         allocation = pilot.allocation
         assert allocation is not None
-        site = next(iter(self.use.sites.values()))
+        site = next(iter(self.context.sites.values()))
         until_s = math.inf if allocation.end_time is None else allocation.end_time - self.use.grace_s
         if allocation.end_time is None:
             until_s = time.time() + self.use.time_s - self.use.grace_s

@@ -1,10 +1,9 @@
-"""The directory of a campaign as its driver uses it: the ledger, which it alone writes, and the requests to it."""
+"""The driver of a campaign: it alone begins and ends attempts in the ledger, and hears the requests to stop."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from workflow.campaign.campaign_directory import RUNS_FOLDER
@@ -12,36 +11,28 @@ from workflow.campaign.execution.driver_lease import StopRequests
 from workflow.campaign.execution.repetition import StartedAttempt, remove_data
 from workflow.campaign.ledger import Attempt, Ledger, OpenAttempt, Repetition
 from workflow.campaign.planning.content_key import changed_file
-from workflow.campaign.planning.planned_trials import PlannedCampaign, ReadyTrial
+from workflow.campaign.planning.planned_trials import PlannedCampaign
 from workflow.errors import RunError
-from workflow.launch.allocation import Allocation
-from workflow.provenance.provenance_model import Circumstances, GitState
+from workflow.run.lease import Lease
 from workflow.spec.user_paths import exists
 
 
 @dataclass(frozen=True)
-class Workplace:
-    """Where a campaign runs, and what it has."""
+class Driver:
+    """The process that runs a campaign, with what it alone writes and hears."""
 
+    planned: PlannedCampaign
     directory: Path
-    allocation: Allocation
     ledger: Ledger
+    lease: Lease
     stop: StopRequests
-    common: Circumstances
-    """What all its runs are started with: kept in each run directory."""
-    git: Mapping[Path, GitState | None] = field(default_factory=dict)
-    """Folder of a pipeline → its repository, where there are pipelines of several folders."""
 
-    def circumstances(self, trial: ReadyTrial) -> Circumstances:
-        """What the runs of a trial are started with."""
-        folder = trial.loaded.path.parent
-        return self.common.model_copy(update={"git": self.git[folder]}) if folder in self.git else self.common
-
-    def begin(self, trial: ReadyTrial, repetition: Repetition, where: str = "") -> StartedAttempt:
+    def begin(self, repetition: Repetition, where: str = "") -> StartedAttempt:
         """A new attempt of a repetition, with its line in the ledger. `where`: its hosts and cores, for people.
 
         Raises RunError when a file has changed since planning: the repetition would be taken for one of another key.
         """
+        trial = self.planned.by_key[repetition.key]
         if (changed := changed_file(trial.files)) is not None:
             raise _changed_since_planning(changed)
         runs = self.directory / RUNS_FOLDER
@@ -58,20 +49,20 @@ class Workplace:
         number = self.ledger.history.begin(repetition)
         return number, repetition.name if number == 1 else f"{repetition.name}-a{number}"
 
-    def end(self, planned: PlannedCampaign, repetition: Repetition, attempt: Attempt) -> None:
+    def end(self, repetition: Repetition, attempt: Attempt) -> None:
         """The line in the ledger of an attempt that ended; its data is removed unless it is to be kept.
 
         Raises RunError when a file has changed since planning: nobody knows which version was measured, and the
         attempt counts as interrupted.
         """
-        trial = planned.by_key.get(repetition.key)
+        trial = self.planned.by_key.get(repetition.key)
         files = trial.files if trial is not None else {}
         if attempt.state == "succeeded" and (changed := changed_file(files)) is not None:
             error = _changed_since_planning(changed)
             self.ledger.end(repetition, replace(attempt, state="interrupted", reason=error.problems[0].message))
             raise error
         self.ledger.end(repetition, attempt)
-        if planned.spec.keep == "records" and attempt.state == "succeeded":
+        if self.planned.spec.keep == "records" and attempt.state == "succeeded":
             remove_data(self.directory / RUNS_FOLDER / attempt.run)
 
 

@@ -5,45 +5,25 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Callable, Sequence
 
 from workflow.campaign.execution.adoption import LeftAttempt
 from workflow.campaign.execution.campaign_loop import Executor
+from workflow.campaign.execution.context import CampaignContext
+from workflow.campaign.execution.driver import Driver
 from workflow.campaign.execution.in_order import InOrder
-from workflow.campaign.execution.worker import DecideOnSite
-from workflow.campaign.execution.workplace import Workplace
 from workflow.campaign.ledger import Repetition
 from workflow.campaign.planning.job_allocation import fit_to_nodes_up, pilot_allocation
 from workflow.campaign.planning.packed_campaign import most_at_once, needs_jobs
 from workflow.campaign.planning.planned_trials import PlannedCampaign
 from workflow.campaign.planning.trial_requests import footprint_of
 from workflow.errors import RunError
-from workflow.launch.allocation import Allocation
-from workflow.provenance.provenance_model import Circumstances, GitState
-from workflow.run.lease import Lease
 from workflow.site.site_model import Site
 
 
-@dataclass(frozen=True)
-class Surroundings:
-    """Where a campaign was started. `sites`: key of a trial → its site; `decide`: makes a plan for a site."""
-
-    allocation: Allocation
-    sites: Mapping[str, Site]
-    decide: DecideOnSite
-    common: Circumstances
-    """What all runs are started with: kept in each run directory."""
-    git: Mapping[Path, GitState | None] = field(default_factory=dict)
-    """Folder of a pipeline → its repository, where there are pipelines of several folders."""
-
-
 def choose_executor(
-    planned: PlannedCampaign,
-    place: Workplace,
-    around: Surroundings,
-    driver: Lease,
+    driver: Driver,
+    context: CampaignContext,
     todo: Sequence[Repetition],
     going_on: Sequence[LeftAttempt],
     say: Callable[[str], None],
@@ -52,56 +32,57 @@ def choose_executor(
 
     Raises RunError where Parsl or PSI/J is needed and missing, SpecError for jobs that the site does not take.
     """
-    site = next(iter(around.sites.values()))
-    by_jobs = needs_jobs(planned, around.allocation)
+    planned, site = driver.planned, next(iter(context.sites.values()))
+    by_jobs = needs_jobs(planned, context.allocation)
     if by_jobs and planned.spec.jobs.mode == "each":
-        return _job_each(planned, place, around, site, todo, going_on, say)
+        return _job_each(driver, context, site, todo, going_on, say)
     if going_on:
         names = ", ".join(each.start.run_dir.name for each in going_on)
         hint = "go on with `jobs: {mode: each}`, or end them: wf cancel RUN"
         raise RunError(f"repetitions of this campaign run in jobs of their own: {names}", hint)
     if by_jobs:
-        return _on_pilot_jobs(planned, place, around, site, driver, todo, say)
+        return _on_pilot_jobs(driver, context, site, todo, say)
     # Otherwise cores of a part of a node are counted differently by each repetition.
     share = planned.spec.side_by_side == "cores" and has_all_cores(site)
-    most = _at_once(planned, todo, len(around.allocation.hosts), len(site.usable_cores), share)
+    most = _at_once(planned, todo, len(context.allocation.hosts), len(site.usable_cores), share)
     if planned.spec.side_by_side == "no" or most <= 1:
-        return InOrder(planned, place, todo)
-    return _on_nodes_here(planned, place, around, driver, todo, say, most, share)
+        return InOrder(planned, context, todo, driver.stop.wanted)
+    return _on_nodes_here(driver, context, todo, say, most, share)
 
 
 def _on_nodes_here(
-    planned: PlannedCampaign, place: Workplace, around: Surroundings, driver: Lease, todo: Sequence[Repetition],
-    say: Callable[[str], None], most: int, share: bool,
+    driver: Driver, context: CampaignContext, todo: Sequence[Repetition], say: Callable[[str], None], most: int,
+    share: bool,
 ) -> Executor:  # fmt: skip
     from workflow.campaign.execution.on_pilots import OnPilots, PilotUse
     from workflow.campaign.execution.parsl_workers import require_parsl
     from workflow.campaign.execution.pilots import PilotHere, Pilots
 
     require_parsl()
-    hosts = len(around.allocation.hosts)
-    pilots = Pilots(place.directory, driver, lambda folder, _: PilotHere(folder), hosts, 1, most, True, say)
+    planned, hosts = driver.planned, len(context.allocation.hosts)
+    pilots = Pilots(driver.directory, driver.lease, lambda folder, _: PilotHere(folder), hosts, 1, most, True, say)
     grace_s = max((plan.grace_s for trial in planned.ready if (plan := trial.plan.allocation)), default=0.0)
-    end = around.allocation.end_time
+    end = context.allocation.end_time
     time_s = math.inf if end is None else end - time.time()
-    return OnPilots(planned, place, todo, pilots, PilotUse(around.sites, around.decide, share, time_s, grace_s))
+    use = PilotUse(share, time_s, grace_s)
+    return OnPilots(planned, context, todo, driver.ledger.history, pilots, use)
 
 
 def _job_each(
-    planned: PlannedCampaign, place: Workplace, around: Surroundings, site: Site, todo: Sequence[Repetition],
+    driver: Driver, context: CampaignContext, site: Site, todo: Sequence[Repetition],
     going_on: Sequence[LeftAttempt], say: Callable[[str], None],
 ) -> Executor:  # fmt: skip
     from workflow.campaign.execution.job_each import DEFAULT_MOST, JobEach
     from workflow.submit.submission import check_submission
 
-    check_submission(planned.ready[0].plan, site, place.directory)
+    planned = driver.planned
+    check_submission(planned.ready[0].plan, site, driver.directory)
     most = 1 if planned.spec.side_by_side == "no" else site.submit.max_queued or DEFAULT_MOST
-    return JobEach(planned, place, todo, around.sites, most, going_on, say)
+    return JobEach(planned, context, todo, most, going_on, say)
 
 
 def _on_pilot_jobs(
-    planned: PlannedCampaign, place: Workplace, around: Surroundings, site: Site, driver: Lease,
-    todo: Sequence[Repetition], say: Callable[[str], None],
+    driver: Driver, context: CampaignContext, site: Site, todo: Sequence[Repetition], say: Callable[[str], None]
 ) -> Executor:  # fmt: skip
     from workflow.campaign.execution.on_pilots import OnPilots, PilotUse
     from workflow.campaign.execution.parsl_workers import require_parsl
@@ -111,7 +92,8 @@ def _on_pilot_jobs(
     from workflow.submit.submission import check_submission
 
     require_parsl()
-    check_submission(planned.ready[0].plan, site, place.directory)
+    planned = driver.planned
+    check_submission(planned.ready[0].plan, site, driver.directory)
     jobs, asked = planned.spec.jobs, pilot_allocation(planned, site)
     assert asked is not None, "the site has a scheduler"
     up = nodes_up(asked.scheduler, scheduler_named(asked.scheduler).queue(asked))
@@ -121,12 +103,12 @@ def _on_pilot_jobs(
     share = planned.spec.side_by_side == "cores" and allocation.exclusive
     most = _at_once(planned, todo, allocation.nodes, len(site.usable_cores), share)
     pilots = Pilots(
-        place.directory, driver,
+        driver.directory, driver.lease,
         lambda folder, name: PilotJob(folder, f"{planned.spec.campaign}-{name}", allocation, site),
         allocation.nodes, jobs.count, 1 if planned.spec.side_by_side == "no" else most, False, say,
     )  # fmt: skip
-    use = PilotUse(around.sites, around.decide, share, allocation.walltime_s, allocation.grace_s, renewable=True)
-    return OnPilots(planned, place, todo, pilots, use)
+    use = PilotUse(share, allocation.walltime_s, allocation.grace_s, renewable=True)
+    return OnPilots(planned, context, todo, driver.ledger.history, pilots, use)
 
 
 def _at_once(planned: PlannedCampaign, todo: Sequence[Repetition], nodes: int, cores: int, share: bool) -> int:
