@@ -45,4 +45,4 @@ def footprint_of(plan: Plan, *, share_nodes: bool) -> Footprint:
     if not share_nodes or not bound:
         return Footprint(plan.nodes, None)
     cores = max(len(plan.used_cores(node)) for node in range(plan.nodes))
-    return Footprint(plan.nodes, cores if cores < plan.node.cores - len(plan.node.reserved) else None)
+    return Footprint(plan.nodes, cores if cores < len(plan.node.usable) else None)
