@@ -585,3 +585,14 @@ def test_scripts_and_notebooks_submit_too(login: Login) -> None:
     assert answer.stdout == "succeeded\n", answer.stderr
     assert "slurm job 12 was submitted" in answer.stderr
     assert len(login.fake.calls("sbatch")) == 1
+
+
+def test_scripts_submit_nothing_that_the_verb_refuses(login: Login) -> None:
+    (login.folder / "p.yaml").write_text('wf: 1\nname: small\nstages:\n  a: {command: ["true"], ranks: 2}\n')
+    (login.folder / "slurm.yaml").write_text(SITE.format("slurm") + "launcher: jsrun\n")
+    login.fake.answer("sbatch", ACCEPTED)
+    code = "import workflow; workflow.run_pipeline('p.yaml', site='slurm.yaml')"
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "PATH": login.fake.path}
+    answer = subprocess.run([sys.executable, "-c", code], cwd=login.folder, env=env, capture_output=True, text=True)
+    assert re.search("SpecError: .*jsrun", answer.stderr), answer.stderr
+    assert login.fake.calls("sbatch") == [] and not list(login.folder.glob("runs/small-*"))

@@ -5,18 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workflow.spec.load import Loaded, load_pipeline
-
-if TYPE_CHECKING:
-    from workflow.launch.allocation import Allocation
-    from workflow.plan.plan_model import Plan
-    from workflow.report.run_report import RunReport
-    from workflow.run.state import RunState
-    from workflow.site.site_model import Site
 from workflow.api.plans import (
     find_site,
     forecast_plan,
@@ -26,6 +19,115 @@ from workflow.api.plans import (
     refuse_missing,
     show_warnings,
 )
+from workflow.errors import Problem, SpecError
+from workflow.spec.load import Loaded, load_pipeline
+
+if TYPE_CHECKING:
+    from workflow.launch.allocation import Allocation
+    from workflow.plan.plan_model import Plan
+    from workflow.report.report_model import Report
+    from workflow.report.run_report import RunReport
+    from workflow.run.job_record import JobRecord
+    from workflow.run.state import RunState
+    from workflow.site.site_model import Site
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """A pipeline with its plan for the place where this process runs."""
+
+    loaded: Loaded
+    allocation: Allocation
+    site: Site
+    plan: Plan
+
+    @property
+    def is_job(self) -> bool:
+        """Whether it is submitted: the site has a scheduler, and this process is in none of its jobs."""
+        return self.plan.allocation is not None and self.allocation.source == "local"
+
+    def check_here(self) -> list[Problem]:
+        """The warnings before it starts in this place. Raises SpecError, RunError where it cannot run here."""
+        found = refuse_allocation(self.plan, self.site, self.allocation)
+        return [*refuse_missing(self.loaded, self.plan, self.site), *found]
+
+    def check_before_job(self) -> list[Problem]:
+        """The warnings before its job is submitted.
+
+        Modules of the job may bring what this machine lacks. Without modules the nodes have what the login node has:
+        raises SpecError then.
+        """
+        try:
+            missing = refuse_missing(self.loaded, self.plan, self.site)
+        except SpecError as error:
+            if not self.site.modules:
+                raise
+            missing = [replace(problem, level="warning") for problem in error.problems]
+        return [*missing, *job_notes(self.plan, self.site)]
+
+
+def plan_run(loaded: Loaded) -> PlannedRun:
+    """Plan a pipeline for this process: for the batch job that it is part of, else for the site of the pipeline.
+
+    Raises SpecError.
+    """
+    from workflow.site.discover import discover_allocation
+
+    allocation = discover_allocation()
+    site = find_site(loaded, allocation)
+    return PlannedRun(loaded, allocation, site, make_plan(loaded, site, allocation))
+
+
+def submit_planned(
+    planned: PlannedRun, run_dir: str | os.PathLike[str] | None = None, tags: Sequence[str] = ()
+) -> tuple[Path, JobRecord]:
+    """Write the run directory, and submit the run as a job. Prints warnings.
+
+    Raises:
+        SpecError: the queues do not take such a job, or the login node lacks what the stages need.
+        RunError: the job is not accepted.
+    """
+    from workflow.run.run_directory import RUNS
+    from workflow.submit.submission import check_submission, submit_run
+
+    check_submission(planned.plan, planned.site, Path(RUNS if run_dir is None else run_dir).absolute())
+    show_warnings(planned.check_before_job())
+    directory = create_run(planned.loaded, planned.plan, run_dir, tags)
+    return directory, submit_run(planned.plan, planned.site, directory)
+
+
+def run_planned_here(
+    planned: PlannedRun,
+    run_dir: str | os.PathLike[str] | None = None,
+    tags: Sequence[str] = (),
+    *,
+    quiet: bool,
+    while_starting: Callable[[], None] = lambda: None,
+) -> tuple[Report, Path]:
+    """Run it to its end, under a supervisor in this process. Returns the report and the run directory.
+
+    `while_starting` is called once, while the first stages start. Prints warnings.
+
+    Raises SpecError, RunError where it cannot run here; nothing was started.
+    """
+    from workflow.report.read.expectations_file import keep_expectations
+    from workflow.report.report_files import write_report
+    from workflow.report.show.live_display import Progress
+
+    warnings = planned.check_here()
+    directory, states = start_run(planned.loaded, planned.plan, run_dir, planned.allocation, tags)
+    with contextlib.closing(states):
+        # The run starts before anything is printed: a terminal that accepts no output does not hold it up.
+        state = next(states)
+        show_warnings(warnings)
+        with Progress(planned.plan, directory, quiet=quiet) as progress:
+            progress.update(state)
+            while_starting()
+            for state in states:
+                progress.update(state)
+    report = write_report(directory, state)
+    keep_expectations(directory, report)
+    return report, directory
 
 
 def start_run(
@@ -125,53 +227,31 @@ def run_pipeline(
         SpecError: the pipeline is wrong, or this machine lacks what it needs; nothing was started.
         RunError: the run directory cannot be used.
     """
-    from workflow.report.read.expectations_file import keep_expectations
-    from workflow.report.report_files import write_report
     from workflow.report.run_report import RunReport
-    from workflow.report.show.live_display import Progress, is_watched
-    from workflow.site.discover import discover_allocation
+    from workflow.report.show.live_display import is_watched
 
-    loaded = load_pipeline(path, profiles=profiles, sets=sets, via=via, site=site)
-    allocation = discover_allocation()
-    machine = find_site(loaded, allocation)
-    plan = make_plan(loaded, machine, allocation)
-    shown = is_watched() if progress is None else progress
-    if plan.allocation is not None and allocation.source == "local":
-        return _run_as_job(loaded, plan, machine, run_dir, shown, tags)
-    found = refuse_allocation(plan, machine, allocation)
-    show_warnings([*refuse_missing(loaded, plan, machine), *found])
-    directory, states = start_run(loaded, plan, run_dir, allocation, tags)
-    state = None
-    with contextlib.closing(states), Progress(plan, directory, quiet=not shown) as display:
-        for state in states:
-            display.update(state)
-    report = write_report(directory, state)
-    keep_expectations(directory, report)
+    planned = plan_run(load_pipeline(path, profiles=profiles, sets=sets, via=via, site=site))
+    quiet = not (is_watched() if progress is None else progress)
+    if planned.is_job:
+        directory, job = submit_planned(planned, run_dir, tags)
+        return RunReport.of(_follow(planned.plan, directory, job, quiet), directory)
+    report, directory = run_planned_here(planned, run_dir, tags, quiet=quiet)
     return RunReport.of(report, directory)
 
 
-def _run_as_job(
-    loaded: Loaded, plan: Plan, site: Site, run_dir: str | os.PathLike[str] | None, shown: bool, tags: Sequence[str]
-) -> RunReport:
-    """Submit a run and follow it to its end. Raises RunError when its job is not accepted."""
+def _follow(plan: Plan, directory: Path, job: JobRecord, quiet: bool) -> Report:
+    """Follow a run that was submitted to its end."""
     from workflow.report.report_files import write_report
-    from workflow.report.run_report import RunReport
     from workflow.report.show.live_display import Progress
-    from workflow.run.run_directory import RUNS
     from workflow.submit.followed_job import follow_job
-    from workflow.submit.submission import check_submission, submit_run
 
-    check_submission(plan, site, Path(RUNS if run_dir is None else run_dir).absolute())
-    show_warnings(job_notes(plan, site))
-    directory = create_run(loaded, plan, run_dir, tags)
-    job = submit_run(plan, site, directory)
-    with Progress(plan, directory, quiet=not shown) as display:
+    with Progress(plan, directory, quiet=quiet) as display:
         display.say(f"{job.text} was submitted")
         with contextlib.closing(follow_job(directory, plan, job, display.say)) as states:
             for state in states:
                 if state.started is not None:
                     display.update(state)
-    return RunReport.of(write_report(directory), directory)
+    return write_report(directory)
 
 
 def read_report(run: str | os.PathLike[str] | None = None) -> RunReport:

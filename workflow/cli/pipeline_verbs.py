@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import shlex
 import sys
@@ -22,11 +21,12 @@ from workflow.cli.options import (
     strategy_options,
     tag_option,
 )
-from workflow.errors import EXIT_BAD_INPUT, EXIT_OK, Problem, Severity, SpecError, WfError
+from workflow.errors import EXIT_BAD_INPUT, EXIT_OK, Problem, RunError, Severity, SpecError, WfError
 from workflow.formatting import plural
 
 if TYPE_CHECKING:
     from workflow.plan.plan_model import Plan
+    from workflow.site.site_model import Site
 
 
 @click.command()
@@ -96,18 +96,17 @@ def _checked(given: GivenPipeline, strict: bool) -> tuple[Plan, list[Problem]]:
 
     Raises SpecError for mistakes.
     """
-    from workflow.api import make_plan, notes_on
-    from workflow.api.plans import find_site
+    from workflow.api import notes_on
+    from workflow.api.runs import plan_run
     from workflow.preflight import preflight
-    from workflow.site.discover import discover_allocation
 
-    loaded = given.load()
-    allocation = discover_allocation()
-    site = find_site(loaded, allocation)
-    plan = make_plan(loaded, site, allocation)
+    planned = plan_run(given.load())
     level: Severity = "error" if strict else "warning"
-    found = _with_level(level, preflight(loaded, plan, site))
-    return plan, [*sorted(found, key=lambda problem: problem.level == "note"), *notes_on(plan, loaded)]
+    found = _with_level(level, preflight(planned.loaded, planned.plan, planned.site))
+    return planned.plan, [
+        *sorted(found, key=lambda problem: problem.level == "note"),
+        *notes_on(planned.plan, planned.loaded),
+    ]
 
 
 def _with_level(level: Severity, problems: list[Problem]) -> list[Problem]:
@@ -145,9 +144,9 @@ def plan(
 
     PIPELINE is the YAML file. The first line says whether it fits and what is missing. `--wide` shows everything.
     """
-    from workflow.api import forecast_plan, make_plan, notes_on, portable_plan
-    from workflow.api.plans import find_site, job_notes, show_warnings
-    from workflow.site.discover import discover_allocation
+    from workflow.api import forecast_plan, notes_on, portable_plan
+    from workflow.api.plans import job_notes, show_warnings
+    from workflow.api.runs import plan_run
 
     check_strategy_options(strategies, blocks, shape)
     check_portable_option(portable, as_json, others=bool(explain or strategies))
@@ -155,13 +154,10 @@ def plan(
     if portable:
         click.echo(portable_plan(loaded), nl=False)
         return
-    allocation = discover_allocation()
-    site = find_site(loaded, allocation)
-    decided = make_plan(loaded, site, allocation)
+    planned = plan_run(loaded)
+    decided, site = planned.plan, planned.site
     if job_script:
-        from workflow.cli.submitting import print_job_script
-
-        print_job_script(decided, site)
+        _print_job_script(decided, site)
     elif explain:
         from workflow.plan.explain import explain_key
 
@@ -194,8 +190,21 @@ def plan(
         else:
             if forecast is not None:
                 show_forecast(forecast, loaded, console)
-        if allocation.source == "local":
+        if planned.allocation.source == "local":
             show_warnings(job_notes(decided, site))
+
+
+def _print_job_script(plan: Plan, site: Site) -> None:
+    """Print the script that `wf run` would submit. Raises RunError where it would submit none."""
+    from workflow.api.plans import job_notes, show_warnings
+    from workflow.site.queue_model import HOW_TO_SUBMIT
+    from workflow.submit.submission import job_script
+
+    if plan.allocation is None:
+        text = f"the file of site {site.site} has no `scheduler:`, and `wf run` starts the stages without a job"
+        raise RunError(text, f"{HOW_TO_SUBMIT}, or name another site: `--site NAME`")
+    click.echo(job_script(plan, site), nl=False)
+    show_warnings(job_notes(plan, site))
 
 
 @click.command()
@@ -225,51 +234,42 @@ def run(
     started with --detach: see `wf watch` and `wf cancel`. On a site with a scheduler, outside of its jobs, the run is
     submitted as one job, which goes on without this terminal.
     """
-    from workflow.api import detach_run, make_plan, start_run
-    from workflow.api.plans import find_site, refuse_allocation, refuse_missing, show_warnings
-    from workflow.site.discover import discover_allocation
+    from workflow.api import detach_run
+    from workflow.api.plans import show_warnings
+    from workflow.api.runs import plan_run, run_planned_here, submit_planned
 
     if no_probe:
         given = replace(given, sets=(*given.sets, "proof=off"))
-    loaded = given.load()
-    allocation = discover_allocation()
-    site = find_site(loaded, allocation)
-    decided = make_plan(loaded, site, allocation)
+    planned = plan_run(given.load())
     if dry_run:
-        click.echo(decided.to_json(), nl=False)
+        click.echo(planned.plan.to_json(), nl=False)
         return
-    if decided.allocation is not None and allocation.source == "local":
-        from workflow.cli.submitting import submit_and_follow
+    if planned.is_job:
+        from workflow.cli.following import show_to_the_end
 
-        sys.exit(submit_and_follow(loaded, decided, site, run_dir, detach=detach, quiet=quiet, tags=tags))
-    found = refuse_allocation(decided, site, allocation)
-    warnings = [*refuse_missing(loaded, decided, site), *found]
+        directory, job = submit_planned(planned, run_dir, tags)
+        click.echo(f"{directory.name}: {job.text} was submitted, {directory}")
+        if detach:
+            click.echo(f"  next: wf watch {directory.name}, or wf cancel {directory.name}")
+            return
+        sys.exit(show_to_the_end(directory, quiet))
     if detach:
-        show_warnings(warnings)
-        directory = detach_run(loaded, decided, run_dir, tags)
+        show_warnings(planned.check_here())
+        directory = detach_run(planned.loaded, planned.plan, run_dir, tags)
         name = directory.name if run_dir is None else shlex.quote(str(directory))
         click.echo(f"{directory.name} has started: {directory}\n  next: wf watch {name}, or wf cancel {name}")
         return
-    from workflow.report.show.live_display import Progress
+    report, directory = run_planned_here(planned, run_dir, tags, quiet=quiet, while_starting=_import_for_the_end)
+    from workflow.report.show.printing import show_end
 
-    directory, states = start_run(loaded, decided, run_dir, allocation, tags)
-    with contextlib.closing(states):
-        # The run starts before anything is printed: a terminal that accepts no output does not hold it up.
-        state = next(states)
-        show_warnings(warnings)
-        with Progress(decided, directory, quiet=quiet) as progress:
-            progress.update(state)
-            # The first stages are starting now: import meanwhile what only the end needs.
-            from workflow.report.html.page import compile_templates
-            from workflow.report.read.expectations_file import keep_expectations
-            from workflow.report.report_files import write_report
-            from workflow.report.show.printing import show_end
-
-            compile_templates()
-            gc.freeze()  # all that is imported by now stays: later collections need not examine it
-            for state in states:
-                progress.update(state)
-    report = write_report(directory, state)
-    keep_expectations(directory, report)
     show_end(report, directory)
     sys.exit(report.run.exit_code)
+
+
+def _import_for_the_end() -> None:
+    """What only the end of a run needs, while its first stages start."""
+    import workflow.report.show.printing  # noqa: F401
+    from workflow.report.html.page import compile_templates
+
+    compile_templates()
+    gc.freeze()  # all that is imported by now stays: later collections need not examine it
