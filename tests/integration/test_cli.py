@@ -54,9 +54,10 @@ def test_run_directory_holds_what_the_docs_say(home: Path) -> None:
         "report.json",
         "report.html",
         "pdf.bp",
+        "field.bp",
     ):
         assert (run / name).exists(), name
-    for stage in ("sim", "pdf", "keep"):
+    for stage in ("sim", "pdf", "keep", "frames"):
         for name in ("stage.json", "stdout.log", "stderr.log", "metrics.jsonl", "work"):
             assert (run / "stages" / stage / name).exists(), f"{stage}/{name}"
     assert (run / "pipeline.yaml").read_bytes() == STARTER.read_bytes()
@@ -91,7 +92,7 @@ def test_json_is_what_its_schema_says(home: Path) -> None:
         assert all(f"| `{field}` |" in page for field in document), verb
     (note,) = json.loads(wf("check", "first/pipeline.yaml", "--via", "bp5", "--json", cwd=home).stdout)["problems"]
     assert (note["level"], note["file"], note["line"], note["key"]) == (
-        "note", "first/pipeline.yaml", 25, "streams.field.queue",
+        "note", "first/pipeline.yaml", 28, "streams.field.queue",
     )  # fmt: skip
 
 
