@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.campaigns import CampaignFolder
-from workflow.campaign.ledger import RepetitionId, read_history
+from workflow.campaign.ledger import Repetition, read_history
 
 REPETITIONS = 8
 # What a program takes on a machine that others use, too: it says so itself, no clock decides. A little more each time.
@@ -88,7 +88,7 @@ def test_what_was_measured_before_is_kept_when_a_new_measurement_fails(grown: Ca
     (grown.folder / "load").unlink()
     grown.wf("run", "-q", "--remeasure-reference", code=1)
     history = read_history(grown.directory)
-    measured = [history.ended[RepetitionId(reference, number)] for number in range(1, REPETITIONS + 1)]
+    measured = [history.ended[Repetition(reference, number)] for number in range(1, REPETITIONS + 1)]
     assert {each.state for each in measured} == {"succeeded"}
     assert {int(each.figures["stages.one.figures.time"]) for each in measured} == {1}
 

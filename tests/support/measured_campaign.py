@@ -6,7 +6,7 @@ import json
 
 from workflow.campaign.campaign_directory import Schedule, ScheduledTrial
 from workflow.campaign.file.campaign_spec import CampaignSpec
-from workflow.campaign.ledger import Attempt, History, RepetitionId
+from workflow.campaign.ledger import Attempt, History, Repetition
 
 TIMES = {("sst", 1): 10.0, ("sst", 2): 6.0, ("bp5", 1): 20.0, ("bp5", 2): 6.1}
 
@@ -32,10 +32,10 @@ def history_of(repetitions: int = 8, failed: tuple[str, int] | None = None) -> H
     history = History()
     for (via, ranks), time in TIMES.items():
         key = f"{via}{ranks}"
-        history.end(RepetitionId(key, 1, warmup=True), end(time * 9))
+        history.end(Repetition(key, 1, warmup=True), end(time * 9))
         for number in range(1, repetitions + 1):
             state = "failed" if failed == (key, number) else "succeeded"
-            history.end(RepetitionId(key, number), end(time * (1 + 0.001 * number), state))
+            history.end(Repetition(key, number), end(time * (1 + 0.001 * number), state))
     return history
 
 

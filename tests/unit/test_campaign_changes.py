@@ -22,7 +22,7 @@ from workflow.campaign.changes.given_campaign import GivenCampaign
 from workflow.campaign.changes.make_changes import make_changes
 from workflow.campaign.changes.version_changes import version_changes
 from workflow.campaign.file.campaign_spec import CampaignSpec
-from workflow.campaign.ledger import Attempt, History, RepetitionId
+from workflow.campaign.ledger import Attempt, History, Repetition
 from workflow.campaign.planning.both_versions import gate_spec
 from workflow.campaign.results.make_results import NOT_IN_TURNS, make_results
 from workflow.campaign.results.results_model import CampaignResults
@@ -56,7 +56,7 @@ def parts(
         for repetition in range(repetitions + 1):
             value = time * (50 if repetition == 0 else 1 + 0.001 * repetition)
             figures = {"run.wall_s": value, "streams.d.throughput": 1e9 / value}
-            identity = RepetitionId(key, max(repetition, 1), warmup=repetition == 0)
+            identity = Repetition(key, max(repetition, 1), warmup=repetition == 0)
             history.end(identity, Attempt("succeeded", 1, "r", 1e9, value, load=1.0, figures=figures))
     facts: dict[str, object] = {
         "wf_version": "1", "site": "local", "host": "h", "versions": {"adios2": "2.11"},
@@ -104,7 +104,7 @@ def changes_of_versions(spec: CampaignSpec, factor: float = 1.2, apart: float = 
         for number in range(1, spec.repetitions + 1):
             figures = {"run.wall_s": 1.5**number * times}
             attempt = Attempt("succeeded", 1, "r", 1e9 + 10 * number + later, 1.0, figures=figures)
-            history.end(RepetitionId(f"a-{version}", number), attempt)
+            history.end(Repetition(f"a-{version}", number), attempt)
     schedule = Schedule(wf_version="1", site="local", host="h", versions={}, trials=trials)
     return version_changes(make_results(gate_spec(spec), schedule, history), ("old", "new"), [], [], [])
 

@@ -16,11 +16,13 @@ from tests.support.waiting import wait_until
 from workflow.api import make_plan
 from workflow.campaign.execution import adoption, in_order
 from workflow.campaign.execution.adoption import LeftAttempt, adopt
+from workflow.campaign.execution.campaign_loop import run_repetitions
+from workflow.campaign.execution.context import CampaignContext
+from workflow.campaign.execution.driver import Driver
 from workflow.campaign.execution.driver_bound import bound_command, end_session, write_driver
 from workflow.campaign.execution.driver_lease import KEYS_FOLDER, PILOTS_FOLDER, StopRequests, driver_lease
 from workflow.campaign.execution.remaining import MOST_LOSSES, UNFINISHED, AttemptsLeft, remaining
 from workflow.campaign.execution.repetition import StartedAttempt
-from workflow.campaign.execution.workplace import Workplace
 from workflow.campaign.file.load_campaign import load_campaign
 from workflow.campaign.ledger import Attempt, History, Ledger, RunEnd
 from workflow.campaign.planning.planned_trials import PlannedCampaign, plan_campaign
@@ -111,9 +113,9 @@ def test_a_run_that_does_not_end_does_not_keep_the_others_from_the_ledger(
     campaign = planned(tmp_path, "repetitions: 2")
     left = []
     for each in remaining(campaign, History()):
-        run_dir = tmp_path / each.identity.name
-        create_run_dir(each.trial.plan, each.trial.loaded, run_dir, latest=False)
-        left.append(LeftAttempt(each.identity, StartedAttempt(run_dir, 1, 1, time.time())))
+        run_dir, trial = tmp_path / each.name, campaign.by_key[each.key]
+        create_run_dir(trial.plan, trial.loaded, run_dir, latest=False)
+        left.append(LeftAttempt(each, StartedAttempt(run_dir, 1, 1, time.time())))
     ended = []
     with Heartbeat(left[0].start.run_dir), pytest.raises(RunError, match=left[0].start.run_dir.name):
         for each_left, attempt in adopt(left):
@@ -133,9 +135,14 @@ def test_a_repetition_that_is_left_is_not_counted_as_done(
     campaign = planned(tmp_path, "repetitions: 2\nretries: 0")
     directory = tmp_path / "c"
     directory.mkdir()
-    with Ledger(directory) as ledger, StopRequests(directory) as stop:
-        place = Workplace(directory, discover_allocation(), ledger, stop, circumstances(tmp_path, []))
-        (ended,) = in_order.execute_in_order(campaign, place)
+    with Ledger(directory) as ledger, driver_lease(directory) as lease, StopRequests(directory) as stop:
+        driver = Driver(campaign, directory, ledger, lease, stop)
+        context = CampaignContext(
+            discover_allocation(), {}, lambda loaded, _: make_plan(loaded), circumstances(tmp_path, [])
+        )
+        todo = remaining(campaign, ledger.history)
+        executor = in_order.InOrder(campaign, context, todo, stop.wanted)
+        (ended,) = run_repetitions(driver, executor, todo, UNFINISHED)
         assert (ended.done, ended.total, len(remaining(campaign, ledger.history))) == (0, 2, 2)
 
 
@@ -145,9 +152,9 @@ def test_failures_and_losses_are_counted_apart(tmp_path: Path) -> None:
     attempts = AttemptsLeft(campaign, History(), todo, UNFINISHED)
 
     def take(index: int, state: RunEnd) -> bool:
-        return attempts.take(index, Attempt(state, 1, "run", 1e9, 2.0))
+        return attempts.take(todo[index], Attempt(state, 1, "run", 1e9, 2.0))
 
     assert [take(0, "failed"), take(0, "failed")] == [True, False]
     assert [take(1, "lost") for _ in range(MOST_LOSSES + 1)] == [True] * MOST_LOSSES + [False]
-    told = attempts.tell(1, Attempt("lost", 1, "run", 1e9, 2.0), 12.0)
+    told = attempts.tell(todo[1], Attempt("lost", 1, "run", 1e9, 2.0), 12.0)
     assert (told.done, told.total, told.left_s) == (2, 2, 0.0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -10,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from workflow.campaign.execution import job_each
-from workflow.campaign.execution.job_each import _JobLoop
+from workflow.campaign.execution.job_each import JobEach
 from workflow.errors import RunError
 from workflow.run.control_requests import CONTROL_FILE
 from workflow.run.job_record import JobRecord
@@ -26,16 +25,15 @@ def test_a_job_that_cannot_be_cancelled_keeps_no_other_from_it(tmp_path: Path, m
         cancelled.append(job)
 
     monkeypatch.setattr(job_each, "cancel_job", cancel)
-    loop = cast(Any, object.__new__(_JobLoop))
-    loop.stop_since = time.monotonic()
-    loop.running = []
+    executor = cast(Any, object.__new__(JobEach))
+    executor._jobs = []
     for number in ("1", "2", "3"):
         (tmp_path / number).mkdir()
         start = SimpleNamespace(run_dir=tmp_path / number)
-        loop.running.append(
+        executor._jobs.append(
             SimpleNamespace(start=start, sent=set(), job=JobRecord("slurm", f"wf-{number}", number), cancelled=False)
         )
     with pytest.raises(RunError, match="slurm job 1 cannot be cancelled: scancel"):
-        loop.pass_on("stop")
+        executor.pass_on("stop")
     assert cancelled == ["2", "3"]
     assert all((tmp_path / number / CONTROL_FILE).exists() for number in ("1", "2", "3"))

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from workflow.campaign.ledger import LEDGER_FILE, Attempt, Ledger, OpenAttempt, RepetitionId, TrialContent, read_history
+from workflow.campaign.ledger import LEDGER_FILE, Attempt, Ledger, OpenAttempt, Repetition, TrialContent, read_history
 from workflow.errors import RunError
 
-FIRST, SECOND = RepetitionId("abc", 1), RepetitionId("abc", 2)
+FIRST, SECOND = Repetition("abc", 1), Repetition("abc", 2)
 
 
 def attempt(state: str = "succeeded", number: int = 1, wall_s: float = 2.0) -> Attempt:
@@ -55,9 +55,9 @@ def test_large_figures_and_infinite_values_are_read_again(tmp_path: Path) -> Non
 
 def test_warm_up_and_measurement_are_different_repetitions(tmp_path: Path) -> None:
     with Ledger(tmp_path) as ledger:
-        ledger.end(RepetitionId("abc", 1, warmup=True), attempt())
+        ledger.end(Repetition("abc", 1, warmup=True), attempt())
     assert not read_history(tmp_path).succeeded(FIRST)
-    assert (FIRST.name, RepetitionId("abc", 1, warmup=True).name) == ("abc-r01", "abc-w1")
+    assert (FIRST.name, Repetition("abc", 1, warmup=True).name) == ("abc-r01", "abc-w1")
 
 
 def test_failures_are_counted_and_the_last_attempt_holds(tmp_path: Path) -> None:
@@ -79,8 +79,8 @@ def test_a_line_that_is_cut_off_is_none_and_the_next_one_is_whole(cut: int, tmp_
     path.write_bytes(path.read_bytes()[:-cut])
     assert list(read_history(tmp_path).ended) == ([FIRST, SECOND] if cut == 1 else [FIRST])
     with Ledger(tmp_path) as ledger:
-        ledger.end(RepetitionId("xyz", 1), attempt())
-    assert read_history(tmp_path).succeeded(RepetitionId("xyz", 1))
+        ledger.end(Repetition("xyz", 1), attempt())
+    assert read_history(tmp_path).succeeded(Repetition("xyz", 1))
     assert read_history(tmp_path).unreadable == (0 if cut == 1 else 1)
 
 

@@ -14,7 +14,7 @@ from tests.support.measured_campaign import end, history_of, schedule_of, spec_o
 from tests.support.sample_run import make_plan as sample_plan
 from workflow.campaign.campaign_directory import ScheduledTrial
 from workflow.campaign.file.campaign_spec import Scaling
-from workflow.campaign.ledger import History, RepetitionId
+from workflow.campaign.ledger import History, Repetition
 from workflow.campaign.results.campaign_page import trial_drawing, write_page
 from workflow.campaign.results.make_results import make_results
 from workflow.campaign.results.operation_pictures import make_box
@@ -133,7 +133,7 @@ def test_a_map_of_many_columns_can_be_read() -> None:
     ]
     history = History()
     for number, trial in enumerate(trials):
-        history.end(RepetitionId(trial.key, 1), end(5.0 + number / 10))
+        history.end(Repetition(trial.key, 1), end(5.0 + number / 10))
     spec = spec_of(repetitions=1, comparisons=[], matrix={"stages.s.ranks": [1, 2], "stages.s.with.size": [1, 2]})
     results = make_results(spec, schedule_of().model_copy(update={"trials": trials}), history)
     (picture,) = (each for each in make_pictures(results) if each.name == "time-map")

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from workflow.campaign.execution.remaining import repetitions
 from workflow.campaign.file.load_campaign import load_campaign
-from workflow.campaign.ledger import Attempt, History, RepetitionId, RunEnd
+from workflow.campaign.ledger import Attempt, History, Repetition, RunEnd
 from workflow.campaign.planning.estimated_duration import EstimatedDurations
 from workflow.campaign.planning.free_nodes import Footprint
 from workflow.campaign.planning.packed_campaign import PilotsOfCampaign, pack_campaign, pilots_of
@@ -64,7 +63,7 @@ def test_estimates_follow_what_has_been_measured() -> None:
         ("b", 1, "succeeded", 30.0), ("c", 1, "interrupted", 1.0),
     ]  # fmt: skip
     for key, number, state, wall_s in ends:
-        history.end(RepetitionId(key, number), Attempt(state, 1, "r", 1e9, wall_s))
+        history.end(Repetition(key, number), Attempt(state, 1, "r", 1e9, wall_s))
     estimates = EstimatedDurations.from_history(history, 20.0, 600.0)
     assert [estimates.of(key) for key in "abc"] == [4.0, 30.0, 6.5]
     assert [estimates.is_measured(key) for key in "abc"] == [True, True, False]
@@ -87,12 +86,13 @@ def test_requests_have_the_cores_and_the_block_of_their_repetition(tmp_path: Pat
     estimates = EstimatedDurations(20.0, 600.0)
     of_campaign = planned(tmp_path)
     estimates.add(of_campaign.ready[0].key, 5.0)
-    requests = all_requests(of_campaign, estimates, share_nodes=True)
+    requests = all_requests(of_campaign, of_campaign.repetitions, estimates, share_nodes=True)
     assert [each.block for each in requests] == [0, 0, 1, 1, 2, 2]
     assert {(each.footprint, each.expected_s) for each in requests} == {(Footprint(1, 4), 5.0), (Footprint(1, 5), 5.0)}
-    whole = all_requests(of_campaign, estimates, share_nodes=False)
+    whole = all_requests(of_campaign, of_campaign.repetitions, estimates, share_nodes=False)
     assert {each.footprint for each in whole} == {Footprint(1, None)}
-    by_file = all_requests(planned(tmp_path, "order: {by: file}"), estimates, share_nodes=True)
+    in_order = planned(tmp_path, "order: {by: file}")
+    by_file = all_requests(in_order, in_order.repetitions, estimates, share_nodes=True)
     assert [(each.block, each.cores_per_node) for each in by_file] == [(0, 4)] * 3 + [(1, 5)] * 3
 
 
@@ -169,7 +169,7 @@ def test_the_plan_counts_what_is_left(tmp_path: Path) -> None:
     of_campaign = planned(tmp_path)
     spec, pilots = of_campaign.spec, PilotsOfCampaign(PilotSize(1, CORES), one_at_a_time=True)
     estimates = EstimatedDurations(10.0, 600.0)
-    every = [each.identity for each in repetitions(of_campaign)]
+    every = of_campaign.repetitions
     for count, lines in (
         (1, [f"1 of them is finished; for the other {len(every) - 1}:", "they run one at a time on this machine"]),
         (3, [f"3 of them are finished; for the other {len(every) - 3}:", "they run one at a time on this machine"]),

@@ -13,7 +13,7 @@ from tests.support.measured_campaign import TIMES, end, history_of, schedule_of,
 from tests.support.sample_run import write_sample
 from workflow.campaign.campaign_directory import ScheduledTrial
 from workflow.campaign.junit import JUnitCase, to_junit
-from workflow.campaign.ledger import History, Ledger, RepetitionId
+from workflow.campaign.ledger import History, Ledger, Repetition
 from workflow.campaign.results.campaign_files import write_results
 from workflow.campaign.results.campaign_page import make_page
 from workflow.campaign.results.campaign_tables import comparison_table, method_text, metric_table
@@ -130,7 +130,7 @@ def test_what_is_as_fast_as_the_baseline_has_no_throughput_and_no_verdict() -> N
     schedule = schedule.model_copy(update={"trials": trials})
     history = history_of()
     for identity, attempt in list(history.ended.items()):
-        fast = identity == RepetitionId("sst1", 3)
+        fast = identity == Repetition("sst1", 3)
         figures = {
             **attempt.figures,
             "stages.s.bytes_out": 0 if identity.key == "bp52" else 1e9,
@@ -153,7 +153,7 @@ def test_what_the_baseline_writes_is_in_no_difference() -> None:
     for key, states, time in (("sst1", 11, 3.0), ("quiet", 2, 1.0)):
         for number in range(1, 9):
             figures = {"stages.s.bytes_out": states * 8e6, "stages.s.wall_s": time}
-            history.end(RepetitionId(key, number), replace(end(time), figures=figures))
+            history.end(Repetition(key, number), replace(end(time), figures=figures))
     results = make_results(spec_of(metrics={"rate": "stages.s.perceived_throughput"}), schedule, history)
     assert results.results[0].median == pytest.approx(9 * 8e6 / 2)
 
@@ -207,10 +207,10 @@ def test_blocks_are_compared_with_themselves() -> None:
     first = make_results(spec_of(), schedule_of(), history).comparisons[0]
     assert (first.test, first.decision) == ("pairs", "slower") and first.ratio == pytest.approx(1.2)
     assert first.low == pytest.approx(1.2) and first.high == pytest.approx(1.2)
-    history.ended[RepetitionId("sst1", 3)] = end(1.0, "failed")
+    history.ended[Repetition("sst1", 3)] = end(1.0, "failed")
     first = make_results(spec_of(), schedule_of(), history).comparisons[0]
     assert (first.p, first.decision) == (2 / 2**7, "slower") and first.ratio == pytest.approx(1.2)
-    history.ended[RepetitionId("bp51", 5)] = end(1.0, "failed")
+    history.ended[Repetition("bp51", 5)] = end(1.0, "failed")
     first = make_results(spec_of(), schedule_of(), history).comparisons[0]
     assert (first.decision, first.reason) == ("undecided", FEW_PAIRS) and first.ratio == pytest.approx(1.2)
 

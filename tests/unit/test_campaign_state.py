@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from workflow.campaign.control.campaign_state import known_campaigns, list_campaigns, state_of, with_driver
-from workflow.campaign.ledger import History, OpenAttempt, RepetitionId
+from workflow.campaign.ledger import History, OpenAttempt, Repetition
 from workflow.campaign.results.campaign_tables import campaign_list_table
 from workflow.campaign.results.results_model import CampaignStatus, TrialCount
 from workflow.run.lease import Lease, Liveness
@@ -30,7 +30,7 @@ def test_the_state_of_a_campaign_that_nobody_runs(succeeded: int, failed: int, s
 
 
 def test_what_runs_is_known_while_the_process_lives() -> None:
-    history = History(open={(RepetitionId("k", 2), 1): OpenAttempt("k-r02", 1, 7.0, "n1 cores 0")})
+    history = History(open={(Repetition("k", 2), 1): OpenAttempt("k-r02", 1, 7.0, "n1 cores 0")})
     alive = with_driver(counted(1), history, Liveness(DRIVER, True))
     assert state_of(alive) == "running" and [each.run for each in alive.running] == ["k-r02"]
     died = with_driver(counted(4), history, Liveness(DRIVER, False))

@@ -9,7 +9,8 @@ import pytest
 
 from workflow.campaign.file.campaign_spec import RunOrder
 from workflow.campaign.file.load_campaign import Campaign, load_campaign
-from workflow.campaign.file.trials import make_schedule, make_trials, short_names, trial_text, value_text
+from workflow.campaign.file.trials import make_trials, short_names, trial_text, value_text
+from workflow.campaign.planning.planned_trials import make_schedule
 from workflow.errors import SpecError
 
 HEAD = "wf: 1\ncampaign: c\npipeline: pipeline.yaml\n"
@@ -78,34 +79,34 @@ def test_a_campaign_without_trials_is_an_error(tmp_path: Path) -> None:
 
 
 def test_blocks_hold_every_trial_once_and_differ() -> None:
-    schedule = make_schedule(5, repetitions=3, warmup=1, order=RunOrder())
+    schedule = make_schedule(list("abcde"), repetitions=3, warmup=1, order=RunOrder())
     blocks = [schedule[start : start + 5] for start in range(0, 20, 5)]
     assert [{(each.number, each.warmup) for each in block} for block in blocks] == [
         {(1, True)}, {(1, False)}, {(2, False)}, {(3, False)},
     ]  # fmt: skip
-    assert all(sorted(each.trial for each in block) == list(range(5)) for block in blocks)
-    assert len({tuple(each.trial for each in block) for block in blocks}) > 1
+    assert all(sorted(each.key for each in block) == list("abcde") for block in blocks)
+    assert len({tuple(each.key for each in block) for block in blocks}) > 1
 
 
 def test_the_seed_decides_the_order() -> None:
-    same = [make_schedule(8, 4, 0, RunOrder(seed=seed)) for seed in (1, 1, 2)]
+    same = [make_schedule(list("abcdefgh"), 4, 0, RunOrder(seed=seed)) for seed in (1, 1, 2)]
     assert same[0] == same[1] != same[2]
 
 
 def test_more_repetitions_do_not_change_the_earlier_ones() -> None:
-    assert make_schedule(6, 9, 1, RunOrder())[:30] == make_schedule(6, 4, 1, RunOrder())
+    assert make_schedule(list("abcdef"), 9, 1, RunOrder())[:30] == make_schedule(list("abcdef"), 4, 1, RunOrder())
 
 
 def test_the_order_of_the_file_keeps_trials_together() -> None:
-    schedule = make_schedule(2, repetitions=2, warmup=1, order=RunOrder(by="file"))
-    assert [(each.trial, each.number, each.warmup) for each in schedule] == [
-        (0, 1, True), (0, 1, False), (0, 2, False), (1, 1, True), (1, 1, False), (1, 2, False),
+    schedule = make_schedule(["a", "b"], repetitions=2, warmup=1, order=RunOrder(by="file"))
+    assert [(each.key, each.number, each.warmup) for each in schedule] == [
+        ("a", 1, True), ("a", 1, False), ("a", 2, False), ("b", 1, True), ("b", 1, False), ("b", 2, False),
     ]  # fmt: skip
 
 
 def test_every_trial_is_first_equally_often_over_many_blocks() -> None:
-    schedule = make_schedule(4, 400, 0, RunOrder())
-    first = Counter(schedule[start].trial for start in range(0, 1600, 4))
+    schedule = make_schedule(list("abcd"), 400, 0, RunOrder())
+    first = Counter(schedule[start].key for start in range(0, 1600, 4))
     assert all(70 <= count <= 130 for count in first.values()), first
 
 

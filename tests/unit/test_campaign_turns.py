@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from tests.support.measured_campaign import spec_of
-from workflow.campaign.ledger import Attempt, History, RepetitionId
+from workflow.campaign.ledger import Attempt, History, Repetition
 from workflow.campaign.results.turns import apart, beside, in_turns, to_measure_again
 
 COUNT = 8
@@ -19,7 +19,7 @@ def history_of(mine: Sequence[float], other: Sequence[float]) -> History:
     history = History()
     for key, starts in (("a", mine), ("b", other)):
         for number, start in enumerate(starts, start=1):
-            history.end(RepetitionId(key, number), Attempt("succeeded", 1, f"{key}{number}", start, 1.0))
+            history.end(Repetition(key, number), Attempt("succeeded", 1, f"{key}{number}", start, 1.0))
     return history
 
 
@@ -62,10 +62,10 @@ def test_without_a_common_repetition_nothing_is_known() -> None:
 def test_what_was_measured_beside_the_other_is_compared() -> None:
     history = history_of(EVEN, [t + 1 for t in EVEN])
     for number, start in enumerate(EVEN, start=1):
-        history.end(RepetitionId("b", number), Attempt("succeeded", 2, f"again{number}", start + 1000, 1.0))
+        history.end(Repetition("b", number), Attempt("succeeded", 2, f"again{number}", start + 1000, 1.0))
     found = beside("a", "b", SPEC, history)
     assert found.in_turns and [each.run for each in found.other.values()] == [f"b{n}" for n in range(1, COUNT + 1)]
-    assert len(history.measurements(RepetitionId("b", 1))) == 2
+    assert len(history.measurements(Repetition("b", 1))) == 2
 
 
 @pytest.mark.parametrize(
@@ -80,8 +80,8 @@ def test_what_was_measured_beside_the_other_is_compared() -> None:
 )
 def test_what_is_measured_again(mine: list[float], other: list[float], again: str) -> None:
     found = to_measure_again(SPEC, [("a", "b")], {}, history_of(mine, other))
-    expected = {RepetitionId(key, number): 1 for key in again for number in range(1, COUNT + 1)}
-    warmup = {RepetitionId(key, 1, warmup=True): 0 for key in again}
+    expected = {Repetition(key, number): 1 for key in again for number in range(1, COUNT + 1)}
+    warmup = {Repetition(key, 1, warmup=True): 0 for key in again}
     assert found == expected | warmup
 
 

@@ -10,7 +10,7 @@ import pytest
 from tests.support.sample_run import PROVENANCE, write_sample
 from workflow.campaign.campaign_directory import Schedule, ScheduledTrial
 from workflow.campaign.file.campaign_spec import CampaignSpec
-from workflow.campaign.ledger import Attempt, History, RepetitionId
+from workflow.campaign.ledger import Attempt, History, Repetition
 from workflow.crate.archive_contents import SOURCE
 from workflow.crate.campaign_entities import CrateCampaign, campaign_entities
 from workflow.crate.crate_metadata import to_metadata
@@ -39,7 +39,7 @@ def campaign_of(trials: int, failing: int = 0) -> CrateCampaign:
         for number in range(1, 11):
             state = "failed" if index < failing and number == 10 else "succeeded"
             attempt = Attempt(state, 1, f"{trial.key}-r{number}", 1000.0 + number, 2.0)  # type: ignore[arg-type]
-            history.end(RepetitionId(trial.key, number), attempt)
+            history.end(Repetition(trial.key, number), attempt)
     return CrateCampaign(CampaignSpec.model_validate(SPEC), schedule, history, PROVENANCE, "p.yaml", ("table.csv",))
 
 

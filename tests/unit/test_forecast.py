@@ -12,7 +12,7 @@ import pytest
 from tests.support.sample_run import START, make_end, make_plan, make_stage, write_sample
 from workflow.calibration.stage_records import find_runs, make_records, with_records
 from workflow.campaign.campaign_directory import Schedule, ScheduledTrial
-from workflow.campaign.ledger import Attempt, Ledger, RepetitionId
+from workflow.campaign.ledger import Attempt, Ledger, Repetition
 from workflow.errors import RunError
 from workflow.forecast.calibration_model import (
     Calibration,
@@ -332,10 +332,10 @@ def test_the_measured_runs_of_a_campaign_count_and_no_failed_run(
     schedule = Schedule(wf_version="1", site="local", host="h", versions={}, trials=trials)
     (tmp_path / "schedule.json").write_text(schedule.model_dump_json())
     with Ledger(tmp_path) as ledger:
-        ledger.end(RepetitionId("a", 1, warmup=True), Attempt("succeeded", 1, "a-w1", 1e9, 2.0))
-        ledger.end(RepetitionId("a", 1), Attempt("succeeded", 2, "a-r1-a2", 1e9, 2.0))
-        ledger.end(RepetitionId("a", 2), Attempt("failed", 1, "a-r2", 1e9, 2.0))
-        ledger.end(RepetitionId("old", 1), Attempt("succeeded", 1, "old-r1", 1e9, 2.0))
+        ledger.end(Repetition("a", 1, warmup=True), Attempt("succeeded", 1, "a-w1", 1e9, 2.0))
+        ledger.end(Repetition("a", 1), Attempt("succeeded", 2, "a-r1-a2", 1e9, 2.0))
+        ledger.end(Repetition("a", 2), Attempt("failed", 1, "a-r2", 1e9, 2.0))
+        ledger.end(Repetition("old", 1), Attempt("succeeded", 1, "old-r1", 1e9, 2.0))
     assert [path.name for path in find_runs(tmp_path)] == ["a-r1-a2"]
     monkeypatch.chdir(tmp_path)
     Path("campaigns").mkdir()

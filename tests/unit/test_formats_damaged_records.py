@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.sample_run import make_plan
-from workflow.campaign.ledger import LEDGER_FILE, Ledger, OpenAttempt, RepetitionId, read_history
+from workflow.campaign.ledger import LEDGER_FILE, Ledger, OpenAttempt, Repetition, read_history
 from workflow.errors import RunError
 from workflow.forecast.forecast_model import FORECAST_FILE, Forecast
 from workflow.formats.json_lines import Tail, read_json_lines
@@ -129,7 +129,7 @@ def test_a_damaged_line_of_a_ledger_is_counted(tmp_path: Path, line: str) -> Non
     (tmp_path / LEDGER_FILE).write_text(started() + line + ended())
     history = read_history(tmp_path)
     assert history.unreadable == 1
-    assert history.ended[RepetitionId("k", 1)].figures == {"run.wall_s": 2.0}
+    assert history.ended[Repetition("k", 1)].figures == {"run.wall_s": 2.0}
 
 
 def test_a_ledger_of_a_newer_version_is_left_as_it_is_and_keeps_no_lock(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_a_full_disk_under_the_ledger_is_a_message(tmp_path: Path, monkeypatch: 
 
         monkeypatch.setattr(os, "write", full)
         with pytest.raises(RunError, match=r"cannot write .*ledger.jsonl: No space left on device\n  make room there"):
-            ledger.begin(RepetitionId("k", 1), OpenAttempt("k-r01", 1, 1.0))
+            ledger.begin(Repetition("k", 1), OpenAttempt("k-r01", 1, 1.0))
         monkeypatch.undo()
 
 

@@ -66,16 +66,29 @@ def test_a_process_is_bound(tmp_path: Path) -> None:
     assert sorted(os.sched_getaffinity(0)) == allowed
 
 
+SITE_KEYS = "correct `cores_per_node` and `reserved_cores` of site local, or ask for whole nodes"
+
+
 @needs_affinity
-@pytest.mark.parametrize("reserved", [False, True])
-def test_a_run_whose_cores_are_not_there_does_not_start(tmp_path: Path, reserved: bool) -> None:
+@pytest.mark.parametrize(
+    ("kept", "hint"),
+    [
+        ({}, SITE_KEYS),
+        ({"reserved": [0]}, SITE_KEYS),
+        (
+            {"others": [0]},
+            "other runs use the same nodes: give each repetition whole ones with `side_by_side: nodes`",
+        ),
+    ],
+)
+def test_a_run_whose_cores_are_not_there_does_not_start(tmp_path: Path, kept: dict[str, list[int]], hint: str) -> None:
     cores = Placement(nodes=[(0, 1)], ranks_per_node=1, cores=[4095], cores_per_rank=1)
     plan = make_plan([make_stage("md", [sys.executable, "-c", SHOW], placement=cores)])
-    node = NodePlan(cores=4096, reserved=[0] if reserved else [])
+    node = NodePlan(cores=4096, **kept)
     run_dir = write_run(plan.model_copy(update={"node": node}), tmp_path)
     with pytest.raises(RunError, match="this is not what the plan asks for: the plan has core 4095") as caught:
         list(supervise(run_dir, HERE))
-    assert caught.value.hint == "correct `cores_per_node` and `reserved_cores` of site local, or ask for whole nodes"
+    assert caught.value.hint == hint
     assert not (run_dir / "stages/md/stdout.log").exists()
 
 

@@ -63,6 +63,17 @@ def test_stages_that_never_run_together_are_marked(plan_of: Planner) -> None:
     assert node_map(plan)[-1] == "  # reserved, . free, * stages that never run together"
 
 
+def test_cores_of_other_runs_are_not_free(plan_of: Planner) -> None:
+    """As the plan of a repetition that shares its node: cores 6 to 9 are its own, 0 and 8 are those of the system."""
+    others = tuple(core for core in range(16) if core not in (0, 6, 7, 8, 9))
+    plan = plan_of(site=MACHINE.model_copy(update={"others": others, "nodes": 1}))
+    (strip,) = [line for line in node_map(plan) if "cores  " in line]
+    assert strip.split("cores  ")[1] == "#%%%%%ab #.%%%%%%"
+    assert node_map(plan)[-1].strip() == "# reserved, % used by other runs, . free"
+    (drawing,) = node_drawings(plan)
+    assert "<title>core 1: used by other runs</title>" in drawing.chart
+
+
 def test_drawings_name_every_square(plan_of: Planner) -> None:
     first, second = node_drawings(with_spares(plan_of(sets=GPUS, site=MACHINE), 4))
     assert (first.nodes, [stage.name for stage in first.stages]) == ("node 0", ["walk", "count", "keep"])

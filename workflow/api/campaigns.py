@@ -57,8 +57,8 @@ def plan_campaign(
 
 def _packed(planned: PlannedCampaign, directory: Path, sites: Sites) -> PackedCampaign:
     """How those repetitions run that are not finished, with durations from the ledger where there is one."""
-    from workflow.campaign.execution.remaining import is_left, repetitions
-    from workflow.campaign.execution.ways_to_run import has_all_cores
+    from workflow.campaign.execution.choose_executor import has_all_cores
+    from workflow.campaign.execution.remaining import is_left
     from workflow.campaign.ledger import read_history
     from workflow.campaign.planning.estimated_duration import EstimatedDurations
     from workflow.campaign.planning.packed_campaign import pack_campaign, pilots_of
@@ -66,7 +66,7 @@ def _packed(planned: PlannedCampaign, directory: Path, sites: Sites) -> PackedCa
     first = planned.ready[0]
     site = sites.find(first.loaded, first.trial.of_site)
     history = read_history(directory)
-    finished = {each.identity for each in repetitions(planned) if not is_left(planned, history, each)}
+    finished = {each for each in planned.repetitions if not is_left(planned, history, each)}
     estimates = EstimatedDurations.from_history(history, planned.spec.expected, planned.spec.deadline)
     pilots = pilots_of(planned, sites.allocation, site, all_cores=has_all_cores(site))
     return pack_campaign(planned, estimates, pilots, finished)
@@ -169,7 +169,7 @@ def run_campaign(
 
     from workflow.campaign.campaign_run import run_planned
     from workflow.campaign.control.detached_campaign import refuse_running
-    from workflow.campaign.execution.ways_to_run import Surroundings
+    from workflow.campaign.execution.context import CampaignContext
     from workflow.provenance.collect import circumstances
 
     sites, options = Sites(), campaign_options(sets, profiles, site)
@@ -178,9 +178,9 @@ def run_campaign(
         _refuse_remeasuring(planned)
     refuse_running(where)
     common = circumstances(Path(planned.campaign.pipeline).parent, sys.argv)
-    around = Surroundings(sites.allocation, machines, make_plan, common)
+    context = CampaignContext(sites.allocation, machines, make_plan, common)
     return run_planned(
-        planned, where, around, only_failed=only_failed, remeasure=remeasure_reference, show=show, say=say
+        planned, where, context, only_failed=only_failed, remeasure=remeasure_reference, show=show, say=say
     )
 
 

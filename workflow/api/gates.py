@@ -69,7 +69,7 @@ def gate_campaign(
     from workflow.campaign.campaign_run import run_planned
     from workflow.campaign.changes.version_changes import version_changes
     from workflow.campaign.control.detached_campaign import refuse_running
-    from workflow.campaign.execution.ways_to_run import Surroundings
+    from workflow.campaign.execution.context import CampaignContext
     from workflow.campaign.ledger import CAMPAIGNS, read_history
     from workflow.campaign.planning.both_versions import both_versions, have_one_content, of_one_version
     from workflow.campaign.results.make_results import make_results
@@ -101,8 +101,8 @@ def gate_campaign(
     folders = [each.ready[0].loaded.path.parent for each in (before, after)]
     git = {folder: start_git_state(folder)() for folder in folders}
     common = circumstances(folders[1], sys.argv)
-    around = Surroundings(sides[1][1].allocation, machines, make_plan, common, git)
-    outcome = run_planned(planned, where, around, remeasure=True, failed_anew=True, show=show, say=say)
+    context = CampaignContext(sides[1][1].allocation, machines, make_plan, common, git)
+    outcome = run_planned(planned, where, context, remeasure=True, failed_anew=True, show=show, say=say)
     if outcome.interrupted or outcome.left or not outcome.status.complete:
         return outcome, None
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,18 +19,18 @@ from workflow.campaign.campaign_directory import (
     to_trials,
 )
 from workflow.campaign.execution.adoption import LeftAttempt, adopt, left_attempts
+from workflow.campaign.execution.campaign_loop import run_repetitions
+from workflow.campaign.execution.choose_executor import choose_executor
+from workflow.campaign.execution.context import CampaignContext
+from workflow.campaign.execution.driver import Driver
 from workflow.campaign.execution.driver_lease import StopRequests, driver_lease
 from workflow.campaign.execution.remaining import (
     EndedRepetition,
     RepetitionChoice,
-    RepetitionToRun,
     is_left,
     remaining,
-    repetitions,
 )
-from workflow.campaign.execution.ways_to_run import Surroundings, choose_way
-from workflow.campaign.execution.workplace import Workplace
-from workflow.campaign.ledger import History, Ledger, RepetitionId
+from workflow.campaign.ledger import History, Ledger
 from workflow.campaign.planning.content_key import key_versions
 from workflow.campaign.planning.planned_trials import PlannedCampaign
 from workflow.campaign.results.make_results import compared_keys, make_status
@@ -67,7 +67,7 @@ class CampaignOutcome:
 def run_planned(
     planned: PlannedCampaign,
     directory: Path,
-    around: Surroundings,
+    context: CampaignContext,
     *,
     only_failed: bool = False,
     remeasure: bool = False,
@@ -75,7 +75,7 @@ def run_planned(
     show: ShowEnded | None = None,
     say: Say | None = None,
 ) -> CampaignOutcome:
-    """Run what is not finished where `around` says. `say` gets what happens to pilots and jobs.
+    """Run what is not finished where `context` says. `say` gets what happens to pilots and jobs.
 
     `remeasure`: and again what is compared with it, or was not measured in turns with what it is compared with;
     `failed_anew`: and what failed as often as it may.
@@ -84,18 +84,22 @@ def run_planned(
     """
     open_directory(directory)
     interrupted = False
-    with Ledger(directory) as ledger, driver_lease(directory) as driver, StopRequests(directory) as stop:
+    with Ledger(directory) as ledger, driver_lease(directory) as lease, StopRequests(directory) as stop:
         schedule = write_schedule(planned, directory)
         for trial in planned.ready:
             ledger.note_trial(trial.key, trial.content)
-        place = Workplace(directory, around.allocation, ledger, stop, around.common, around.git)
+        driver = Driver(planned, directory, ledger, lease, stop)
         going_on: list[LeftAttempt] = []
-        for each in _adopted(planned, place, going_on):
+        for each in _adopted(driver, going_on):
             if show is not None:
                 show(each)
         which = select(planned, ledger.history, only_failed=only_failed, remeasure=remeasure, failed_anew=failed_anew)
-        way = choose_way(planned, place, around, driver, going_on, say or _say_nothing, which)
-        with contextlib.closing(way) as ended:
+        submitted = {each.repetition for each in going_on}
+        todo = [
+            each for each in planned.repetitions if each in submitted or is_left(planned, ledger.history, each, which)
+        ]
+        executor = choose_executor(driver, context, todo, going_on, say or _say_nothing)
+        with contextlib.closing(run_repetitions(driver, executor, todo, which)) as ended:
             because = ""
             while True:
                 try:
@@ -145,31 +149,34 @@ def write_schedule(planned: PlannedCampaign, directory: Path) -> Schedule:
     return schedule
 
 
-def _adopted(planned: PlannedCampaign, place: Workplace, going_on: list[LeftAttempt]) -> Iterator[EndedRepetition]:
+def _adopted(driver: Driver, going_on: list[LeftAttempt]) -> Iterator[EndedRepetition]:
     """Take what a killed campaign has left into the ledger; tell of those that belong to this campaign as it is now.
 
     A run that was started with other files than its key says is not counted. `going_on` gets those that go on.
     """
-    left = left_attempts(place.ledger.history, place.directory)
-    known = {each.identity: each for each in repetitions(planned)} if left else {}
-    unfinished = {each.identity for each in remaining(planned, place.ledger.history)} if left else set()
+    planned, history = driver.planned, driver.ledger.history
+    left = left_attempts(history, driver.directory)
+    known = set(planned.repetitions) if left else set()
+    unfinished = set(remaining(planned, history)) if left else set()
     for each, attempt in adopt(left):
         if attempt is None:
             going_on.append(each)
             continue
-        if attempt.state == "succeeded" and not _has_files(each, known):
+        if attempt.state == "succeeded" and not _has_files(each, planned):
             attempt = replace(attempt, state="interrupted", reason="its files had changed since planning")
-        place.end(planned, each.identity, attempt)
-        if (its := known.get(each.identity)) is not None:
-            if not is_left(planned, place.ledger.history, its):
-                unfinished.discard(each.identity)
-            yield EndedRepetition(len(known) - len(unfinished), len(known), its.trial, its.repetition, attempt, 0.0)
+        its = each.repetition
+        driver.end(its, attempt)
+        if its in known:
+            if not is_left(planned, history, its):
+                unfinished.discard(its)
+            trial = planned.by_key[its.key]
+            yield EndedRepetition(len(known) - len(unfinished), len(known), trial, its, attempt, 0.0)
 
 
-def _has_files(left: LeftAttempt, known: Mapping[RepetitionId, RepetitionToRun]) -> bool:
+def _has_files(left: LeftAttempt, planned: PlannedCampaign) -> bool:
     """Whether a run was started with the files of its trial, as far as its directory tells."""
-    provenance = read_provenance(left.start.run_dir)
-    if provenance is None or (its := known.get(left.identity)) is None:
+    provenance, trial = read_provenance(left.start.run_dir), planned.by_key.get(left.repetition.key)
+    if provenance is None or trial is None:
         return True
     started_with = {Path(record.path): record.sha256 for record in provenance.files if record.sha256 is not None}
-    return all(started_with.get(path, planned) == planned for path, planned in its.trial.files.items())
+    return all(started_with.get(path, checksum) == checksum for path, checksum in trial.files.items())

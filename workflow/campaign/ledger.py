@@ -30,7 +30,7 @@ RunEnd = Literal["succeeded", "failed", "interrupted", "lost"]
 
 
 @dataclass(frozen=True)
-class RepetitionId:
+class Repetition:
     """Which repetition of which trial: equal in every campaign that measures the same thing."""
 
     key: str
@@ -100,12 +100,12 @@ class History:
     An attempt that succeeded stays the last one until another one succeeds.
     """
 
-    ended: dict[RepetitionId, Attempt] = field(default_factory=dict)
-    started: dict[RepetitionId, int] = field(default_factory=dict)
-    failures: dict[RepetitionId, int] = field(default_factory=dict)
-    open: dict[tuple[RepetitionId, int], OpenAttempt] = field(default_factory=dict)
+    ended: dict[Repetition, Attempt] = field(default_factory=dict)
+    started: dict[Repetition, int] = field(default_factory=dict)
+    failures: dict[Repetition, int] = field(default_factory=dict)
+    open: dict[tuple[Repetition, int], OpenAttempt] = field(default_factory=dict)
     """By repetition and number of the attempt."""
-    earlier: dict[RepetitionId, list[Attempt]] = field(default_factory=dict)
+    earlier: dict[Repetition, list[Attempt]] = field(default_factory=dict)
     """Attempts that succeeded, of repetitions that were measured again since; the oldest first."""
     contents: dict[str, TrialContent] = field(default_factory=dict)
     """Key → what it is made from; not of trials that an older wf has run."""
@@ -113,22 +113,22 @@ class History:
     spent_node_s: float = 0.0
     unreadable: int = 0
 
-    def succeeded(self, repetition: RepetitionId) -> bool:
+    def succeeded(self, repetition: Repetition) -> bool:
         """Whether it has been measured: it does not run again."""
         last = self.ended.get(repetition)
         return last is not None and last.state == "succeeded"
 
-    def measurements(self, repetition: RepetitionId) -> list[Attempt]:
+    def measurements(self, repetition: Repetition) -> list[Attempt]:
         """Its attempts that succeeded, the oldest first."""
         last = [self.ended[repetition]] if self.succeeded(repetition) else []
         return [*self.earlier.get(repetition, []), *last]
 
-    def begin(self, repetition: RepetitionId) -> int:
+    def begin(self, repetition: Repetition) -> int:
         """A new attempt; returns its number, from 1."""
         self.started[repetition] = self.started.get(repetition, 0) + 1
         return self.started[repetition]
 
-    def end(self, repetition: RepetitionId, attempt: Attempt) -> None:
+    def end(self, repetition: Repetition, attempt: Attempt) -> None:
         """An attempt has ended."""
         if not self.succeeded(repetition):
             self.ended[repetition] = attempt
@@ -158,7 +158,7 @@ def read_history(directory: Path) -> History:
     return history
 
 
-def take_record(history: History, record: Mapping[str, Any]) -> tuple[RepetitionId, Attempt] | None:
+def take_record(history: History, record: Mapping[str, Any]) -> tuple[Repetition, Attempt] | None:
     """Add a line of the ledger to a history; returns the attempt that ended by it.
 
     Raises:
@@ -175,7 +175,7 @@ def take_record(history: History, record: Mapping[str, Any]) -> tuple[Repetition
         content = from_fields(TrialContent, record)
         history.contents[str(record["key"])] = content
         return None
-    repetition = from_fields(RepetitionId, record)
+    repetition = from_fields(Repetition, record)
     if event == "started":
         attempt = from_fields(OpenAttempt, record)
         number = attempt.attempt
@@ -231,12 +231,12 @@ class Ledger:
             self.history.contents[key] = content
             self._write({"event": "trial", "key": key, **asdict(content)})
 
-    def begin(self, repetition: RepetitionId, attempt: OpenAttempt) -> None:
+    def begin(self, repetition: Repetition, attempt: OpenAttempt) -> None:
         """Record that an attempt starts; its run directory is not there yet."""
         self.history.open[repetition, attempt.attempt] = attempt
         self._write({"event": "started", **asdict(repetition), **asdict(attempt)})
 
-    def end(self, repetition: RepetitionId, attempt: Attempt) -> None:
+    def end(self, repetition: Repetition, attempt: Attempt) -> None:
         """Record how an attempt ended; it is on the disk when this returns."""
         self.history.end(repetition, attempt)
         self._write({"event": "ended", **asdict(repetition), **asdict(attempt)})

@@ -17,9 +17,9 @@ from workflow.campaign.control.campaign_state import state_of
 from workflow.campaign.control.campaign_watch import WatchedEnd
 from workflow.campaign.execution.remaining import EndedRepetition
 from workflow.campaign.file.campaign_spec import CampaignSpec
-from workflow.campaign.file.trials import Repetition, short_names, trial_text
+from workflow.campaign.file.trials import short_names, trial_text
 from workflow.campaign.junit import JUnitCase, to_junit
-from workflow.campaign.ledger import Attempt, RepetitionId
+from workflow.campaign.ledger import Attempt, Repetition
 from workflow.campaign.planning.packed_campaign import PackedCampaign
 from workflow.campaign.planning.planned_trials import PlannedCampaign, ReadyTrial, RefusedTrial
 from workflow.campaign.results.campaign_tables import (
@@ -84,16 +84,16 @@ class ProgressLines:
 
     def show_watched(self, ended: WatchedEnd, names: Mapping[str, str]) -> None:
         """Print the line of one that another process has run; `names`: of the trials, by their keys."""
-        name, identity = names[ended.trial.key], ended.identity
-        expected = [] if identity.warmup else ended.trial.expectations
-        self._print(ended.done, ended.total, name, identity, ended.attempt, ended.left_s, expected)
+        name, repetition = names[ended.trial.key], ended.repetition
+        expected = [] if repetition.warmup else ended.trial.expectations
+        self._print(ended.done, ended.total, name, repetition, ended.attempt, ended.left_s, expected)
 
     def _print(
         self,
         done: int,
         total: int,
         name: str,
-        which: Repetition | RepetitionId,
+        which: Repetition,
         attempt: Attempt,
         left_s: float,
         expected: Sequence[ExpectationPlan],
@@ -189,9 +189,9 @@ def show_left(status: CampaignStatus, directory: Path) -> None:
 def show_cancelled(end: CampaignEnd, status: CampaignStatus, directory: Path) -> None:
     """What the end of a campaign has interrupted."""
     console, names = make_output(), trial_names(status)
-    for identity, attempt in end.ended:
-        name = names.get(identity.key, identity.key)
-        say(console, f"{name}, {_kind(identity.warmup)} {identity.number}: {attempt.state}", COLOURS[attempt.state])
+    for repetition, attempt in end.ended:
+        name = names.get(repetition.key, repetition.key)
+        say(console, f"{name}, {_kind(repetition.warmup)} {repetition.number}: {attempt.state}", COLOURS[attempt.state])
     _say_counts(console, status)
     say(console, f"  next: wf campaign run {os.path.relpath(directory)} goes on")
 

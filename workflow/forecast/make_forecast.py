@@ -175,7 +175,7 @@ def _group(names: Sequence[str], plan: Plan, work: Mapping[str, Work], known: Kn
 
 def _nodes(names: Iterable[str], plan: Plan, work: Mapping[str, Work], known: Knowledge) -> list[tuple[str, Quartiles]]:
     """What the cores of each node need for a step, where more than one stage of a group shares them."""
-    usable = plan.node.cores - len(plan.node.reserved)
+    usable = len(plan.node.usable)
     needs: dict[int, list[Quartiles]] = {}
     for name in names:
         cpu, placement = work[name].cpu, plan.stage(name).placement

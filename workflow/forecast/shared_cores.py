@@ -50,7 +50,7 @@ def _free_cores(stage: StagePlan, other: StagePlan, plan: Plan) -> int:
 
 def _usable_cores(stage: StagePlan, plan: Plan) -> set[int]:
     """The cores of a node that a stage is bound to, or may use."""
-    return set(stage.placement.cores) or set(range(plan.node.cores)) - set(plan.node.reserved)
+    return set(stage.placement.cores) or set(plan.node.usable)
 
 
 def share_a_node(one: StagePlan, other: StagePlan) -> bool:

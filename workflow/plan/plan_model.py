@@ -125,12 +125,24 @@ class NodePlan(PlanPart):
     cores: int
     threads_per_core: int = 1
     reserved: list[int] = Field(default_factory=list, description="cores that no stage gets")
+    others: list[int] = Field(default_factory=list, description="cores that other runs use at the same time")
     numa: list[list[int]] = Field(default_factory=list, description="cores of each NUMA domain; []: not known")
     gpus: int = 0
     gpu_variable: str = Field("", description="restricts a rank to its GPUs; empty: not known")
     memory: int = Field(0, description="bytes; 0: not known")
     price: float = Field(0.0, description="of a node for an hour, in `price_unit`; 0: not known")
     price_unit: str = ""
+
+    @property
+    def usable(self) -> list[int]:
+        """The cores that the stages of this plan may have."""
+        kept = {*self.reserved, *self.others}
+        return [core for core in range(self.cores) if core not in kept]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether they may have all cores: those of this process are then numbered as the plan counts them."""
+        return not self.reserved and not self.others
 
 
 class StageMemory(PlanPart):

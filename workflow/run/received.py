@@ -17,7 +17,7 @@ def receive(plan: Plan, allocation: Allocation) -> Received:
 
     Raises RunError where stages are bound to cores of this machine that this process may not use.
     """
-    needed = plan.node.cores - len(plan.node.reserved)
+    needed = len(plan.node.usable)
     threads = plan.node.threads_per_core
     counts = [allocation.cores_of(host, threads) for host in allocation.hosts]
     whole = all(count is None or count >= needed for count in counts)
@@ -27,10 +27,10 @@ def receive(plan: Plan, allocation: Allocation) -> Received:
     here = [stage.placement for stage in plan.stages if not LAUNCHERS[stage.launch.launcher].other_machines]
     planned = sorted({core for placement in here for core in placement.cores})
     try:
-        numbers = real_cores(planned, planned, sorted(os.sched_getaffinity(0)), by_index=not plan.node.reserved)
+        numbers = real_cores(planned, planned, sorted(os.sched_getaffinity(0)), by_index=plan.node.is_whole)
     except CoresMissingError as error:
-        raise RunError(
-            f"this is not what the plan asks for: {error}",
-            f"correct `cores_per_node` and `reserved_cores` of site {plan.site}, or ask for whole nodes",
-        ) from error
+        hint = f"correct `cores_per_node` and `reserved_cores` of site {plan.site}, or ask for whole nodes"
+        if plan.node.others:
+            hint = "other runs use the same nodes: give each repetition whole ones with `side_by_side: nodes`"
+        raise RunError(f"this is not what the plan asks for: {error}", hint) from error
     return Received(allocation.host_names, whole, cpus, dict(zip(planned, numbers, strict=True)))

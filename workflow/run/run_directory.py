@@ -235,7 +235,7 @@ def _write_stage(directory: Path, stage: StagePlan, plan: Plan, *, stops_itself:
     if group is not None:
         cores = stage.placement.cores if bound_by_wrapper(group, plan) else []
         start = RankStart(
-            stage.program, stage.cwd, stage.env, cores, plan.used_cores(), not plan.node.reserved, stage.secrets
+            stage.program, stage.cwd, stage.env, cores, plan.used_cores(), plan.node.is_whole, stage.secrets
         )
         _write(folder / LAUNCH_FILE, start.to_json().encode())
     _write(folder / STAGE_FILE, to_json(settings).encode())

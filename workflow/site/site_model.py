@@ -154,12 +154,13 @@ class Site(SiteFile):
         default_factory=dict, description="options of the launcher, as its version spells them (`site.load_site`)"
     )
     interfaces: list[str] = Field(default_factory=list, description="network interfaces of this machine; []: not known")
+    others: tuple[int, ...] = Field((), description="cores of each node that other runs use now")
     seen: dict[str, str] = Field(default_factory=dict, description="key filled from this machine → what was seen")
 
     @property
     def usable_cores(self) -> tuple[int, ...]:
         """Numbers of the cores of a node that stages may get."""
-        return tuple(sorted(set(range(self.cores_per_node)) - set(self.reserved_cores)))
+        return tuple(sorted(set(range(self.cores_per_node)) - {*self.reserved_cores, *self.others}))
 
 
 # What two keys of a site file say about each other. A single value is checked by its model.

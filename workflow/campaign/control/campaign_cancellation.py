@@ -10,7 +10,7 @@ from workflow.campaign.campaign_directory import RUNS_FOLDER
 from workflow.campaign.execution.adoption import LeftAttempt, adopt, left_attempts
 from workflow.campaign.execution.driver_lease import driver_lease
 from workflow.campaign.execution.repetition import to_attempt
-from workflow.campaign.ledger import Attempt, Ledger, RepetitionId, read_history
+from workflow.campaign.ledger import Attempt, Ledger, Repetition, read_history
 from workflow.errors import RunError
 from workflow.run.cancellation import REACTION_S
 from workflow.run.control_requests import Control, send_request
@@ -29,7 +29,7 @@ class CampaignEnd:
     """What was done: `driver` is None where no process ran the campaign; the attempts that ended meanwhile."""
 
     driver: Liveness | None
-    ended: tuple[tuple[RepetitionId, Attempt], ...] = ()
+    ended: tuple[tuple[Repetition, Attempt], ...] = ()
 
 
 def stop_campaign(directory: Path, request: Control) -> CampaignEnd:
@@ -45,8 +45,8 @@ def stop_campaign(directory: Path, request: Control) -> CampaignEnd:
         send_request(directory, request)
         lives = _await_end(directory, lives, _patience_s(directory, [each.run for each in before.open.values()]))
         after = read_history(directory)
-        known = [identity for identity, number in before.open if (identity, number) not in after.open]
-        ended = [(identity, after.ended[identity]) for identity in known if identity in after.ended]
+        known = [repetition for repetition, number in before.open if (repetition, number) not in after.open]
+        ended = [(repetition, after.ended[repetition]) for repetition in known if repetition in after.ended]
         if not lives.alive and read_lease(directory) is None and not after.open:
             return CampaignEnd(lives, tuple(ended))
         return CampaignEnd(lives, (*ended, *_record_left(directory)))
@@ -75,14 +75,14 @@ def _await_end(directory: Path, lives: Liveness, within_s: float) -> Liveness:
     return Liveness(lives.lease, False)
 
 
-def _record_left(directory: Path) -> list[tuple[RepetitionId, Attempt]]:
+def _record_left(directory: Path) -> list[tuple[Repetition, Attempt]]:
     """End the runs that a dead process has left, and record their ends."""
     with Ledger(directory) as ledger, driver_lease(directory):
         ended = []
         for each, attempt in adopt(left_attempts(ledger.history, directory)):
             its = attempt or _end_job_of(each)
-            ledger.end(each.identity, its)
-            ended.append((each.identity, its))
+            ledger.end(each.repetition, its)
+            ended.append((each.repetition, its))
     return ended
 
 

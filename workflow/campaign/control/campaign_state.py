@@ -34,15 +34,15 @@ def with_driver(status: CampaignStatus, history: History, lives: Liveness) -> Ca
     driver = None if lease is None else DriverPart(host=lease.host, pid=lease.pid, alive=lives.alive)
     running = [
         RunningRepetition(
-            trial=identity.key,
-            number=identity.number,
-            warmup=identity.warmup,
+            trial=repetition.key,
+            number=repetition.number,
+            warmup=repetition.warmup,
             attempt=attempt.attempt,
             run=attempt.run,
             started=attempt.t,
             place=attempt.place,
         )
-        for (identity, _), attempt in history.open.items()
+        for (repetition, _), attempt in history.open.items()
     ]
     return status.model_copy(update={"driver": driver, "running": running if lives.alive else []})
 

@@ -10,7 +10,7 @@ from statistics import mean
 
 from workflow.campaign.campaign_directory import Schedule, ScheduledTrial
 from workflow.campaign.file.campaign_spec import CampaignSpec
-from workflow.campaign.ledger import LEDGER_FILE, Attempt, History, RepetitionId, take_record
+from workflow.campaign.ledger import LEDGER_FILE, Attempt, History, Repetition, take_record
 from workflow.campaign.results.samples import all_repetitions
 from workflow.formats.json_lines import Tail
 from workflow.run.lease import LeaseWatch, read_lease
@@ -26,7 +26,7 @@ class WatchedEnd:
     done: int
     total: int
     trial: ScheduledTrial
-    identity: RepetitionId
+    repetition: Repetition
     attempt: Attempt
     left_s: float
     """Estimate for those that remain, from those that ran."""
@@ -51,9 +51,9 @@ def watch_campaign(directory: Path, spec: CampaignSpec, schedule: Schedule) -> G
         goes_on = alive and read_lease(directory) is not None
         ended = _take(tail, history, progress)
         yield [
-            WatchedEnd(done, progress.total, trials[identity.key], identity, attempt, left_s)
-            for identity, attempt, done, left_s in ended
-            if identity.key in trials
+            WatchedEnd(done, progress.total, trials[repetition.key], repetition, attempt, left_s)
+            for repetition, attempt, done, left_s in ended
+            if repetition.key in trials
         ]
         if not goes_on:
             return
@@ -64,21 +64,21 @@ class _Progress:
     """Counts the repetitions that need no further attempt."""
 
     def __init__(self, spec: CampaignSpec, keys: list[str]) -> None:
-        self._open = {identity for key in keys for identity in all_repetitions(key, spec)}
+        self._open = {repetition for key in keys for repetition in all_repetitions(key, spec)}
         self.total = len(self._open)
         self._retries = spec.retries
         self._times: list[float] = []
 
-    def take(self, identity: RepetitionId, attempt: Attempt, history: History) -> tuple[int, float]:
+    def take(self, repetition: Repetition, attempt: Attempt, history: History) -> tuple[int, float]:
         """(how many are done, seconds left) after an attempt has ended."""
-        if attempt.state == "succeeded" or history.failures[identity] > self._retries:
-            self._open.discard(identity)
+        if attempt.state == "succeeded" or history.failures[repetition] > self._retries:
+            self._open.discard(repetition)
         self._times.append(attempt.wall_s)
         side_by_side = len(history.open) + 1
         return self.total - len(self._open), len(self._open) * mean(self._times[-100:]) / side_by_side
 
 
-def _take(tail: Tail, history: History, progress: _Progress) -> list[tuple[RepetitionId, Attempt, int, float]]:
+def _take(tail: Tail, history: History, progress: _Progress) -> list[tuple[Repetition, Attempt, int, float]]:
     """The attempts that ended in the new lines of the ledger."""
     found = []
     for record in tail.records(fresh=True):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from workflow.campaign.campaign_directory import RUNS_FOLDER
 from workflow.campaign.execution.repetition import StartedAttempt, to_attempt
-from workflow.campaign.ledger import Attempt, History, OpenAttempt, RepetitionId
+from workflow.campaign.ledger import Attempt, History, OpenAttempt, Repetition
 from workflow.errors import EXIT_INTERRUPTED, RunError
 from workflow.run.cancellation import REACTION_S
 from workflow.run.control_requests import send_request
@@ -32,7 +32,7 @@ NEVER_BEGAN = "the campaign was killed before this run began"
 class LeftAttempt:
     """An attempt without an end in the ledger; `goes_on`: as a batch job of its own."""
 
-    identity: RepetitionId
+    repetition: Repetition
     start: StartedAttempt
     goes_on: bool = False
 
@@ -40,8 +40,8 @@ class LeftAttempt:
 def left_attempts(history: History, directory: Path) -> list[LeftAttempt]:
     """Attempts whose end is not recorded. Reads nothing but the plans of their runs."""
     return [
-        LeftAttempt(identity, _start(directory / RUNS_FOLDER / attempt.run, attempt))
-        for (identity, _), attempt in history.open.items()
+        LeftAttempt(repetition, _start(directory / RUNS_FOLDER / attempt.run, attempt))
+        for (repetition, _), attempt in history.open.items()
     ]
 
 

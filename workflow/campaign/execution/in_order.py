@@ -5,48 +5,74 @@ What a supervisor imports is imported once.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Generator
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from workflow.campaign.execution.remaining import (
-    UNFINISHED,
-    AttemptsLeft,
-    EndedRepetition,
-    RepetitionChoice,
-    is_spent,
-    remaining,
-)
-from workflow.campaign.execution.repetition import run_repetition
-from workflow.campaign.execution.workplace import Workplace
+from workflow.campaign.execution.campaign_loop import RepetitionEnd, Room
+from workflow.campaign.execution.context import CampaignContext
+from workflow.campaign.execution.repetition import StartedAttempt, run_repetition
+from workflow.campaign.ledger import Repetition
 from workflow.campaign.planning.planned_trials import PlannedCampaign
 from workflow.provenance.collect import to_provenance
+from workflow.run.control_requests import Control
 
 
-def execute_in_order(
-    planned: PlannedCampaign, place: Workplace, which: RepetitionChoice = UNFINISHED
-) -> Generator[EndedRepetition, None, str]:
-    """Run what is not finished, and tell of each attempt that ended. Returns why something is left, if it is.
+class InOrder:
+    """An executor. After an attempt that was interrupted or lost its nodes, nothing more starts."""
 
-    It stops after an attempt that was interrupted or lost its nodes, and before one for which the budget is not enough.
-    """
-    history = place.ledger.history
-    todo = remaining(planned, history, which)
-    attempts = AttemptsLeft(planned, history, todo, which)
-    began = time.monotonic()
-    for index, each in enumerate(todo):
-        again = True
-        while again:
-            if place.stop.wanted():
-                return ""
-            if is_spent(planned, history, each.trial.nodes):
-                return "the budget is spent"
-            trial = each.trial
-            start = place.begin(each)
-            provenance = to_provenance(place.circumstances(trial), trial.plan, trial.loaded)
-            attempt = run_repetition(start, trial.plan, trial.loaded, place.allocation, provenance, place.stop.wanted)
-            place.end(planned, each.identity, attempt)
-            again = attempts.take(index, attempt)
-            yield attempts.tell(index, attempt, time.monotonic() - began)
-            if attempt.state in ("interrupted", "lost"):
-                return attempt.reason
-    return ""
+    unresolved: Sequence[str] = ()
+
+    def __init__(
+        self,
+        planned: PlannedCampaign,
+        context: CampaignContext,
+        todo: Sequence[Repetition],
+        wanted: Callable[[], Control | None],
+    ) -> None:
+        self._planned, self._context, self._wanted = planned, context, wanted
+        self._todo = deque(todo)
+        self._ended: list[RepetitionEnd] = []
+        self.running: list[StartedAttempt] = []
+        self.closed_because = ""
+
+    @property
+    def waiting(self) -> int:
+        """How many wait."""
+        return len(self._todo)
+
+    def look(self) -> None:
+        """Nothing changes but by itself."""
+
+    def next_room(self) -> Room | None:
+        """For one at a time."""
+        return Room(self._todo.popleft()) if self._todo and not self.running else None
+
+    def put_back(self, repetition: Repetition) -> None:
+        """It is the next one: its block is not left before it has ended."""
+        self._todo.appendleft(repetition)
+
+    def start(self, room: Room, attempt: StartedAttempt) -> None:
+        """Run it, to its end: its supervisor hears the requests itself."""
+        trial, context = self._planned.by_key[room.repetition.key], self._context
+        provenance = to_provenance(context.circumstances(trial), trial.plan, trial.loaded)
+        ended = run_repetition(attempt, trial.plan, trial.loaded, context.allocation, provenance, self._wanted)
+        self.running.append(attempt)
+        self._ended.append((room.repetition, ended))
+        if ended.state in ("interrupted", "lost"):
+            self.closed_because = ended.reason or ended.state
+
+    def ended(self) -> Iterator[RepetitionEnd]:
+        """The one that ran."""
+        self.running.clear()
+        while self._ended:
+            yield self._ended.pop()
+
+    def pass_on(self, request: Control) -> None:
+        """Nothing runs while the loop looks."""
+
+    def stop_limits(self) -> Mapping[str, float]:
+        """Nothing runs while the loop looks."""
+        return {}
+
+    def close(self) -> None:
+        """Nothing is left."""

@@ -61,9 +61,9 @@ def _failed(start: StartedAttempt, reason: str) -> Attempt:
 
 
 def _plan_on_cores(order: RepetitionOrder) -> Plan:
-    """The plan on a node of which others use the rest: as if the site kept those cores for itself."""
-    others = set(range(order.site.cores_per_node)) - set(order.cores)
-    site = order.site.model_copy(update={"reserved_cores": tuple(sorted(others))})
+    """The plan on a node of which other runs use the rest."""
+    others = tuple(core for core in order.site.usable_cores if core not in set(order.cores))
+    site = order.site.model_copy(update={"others": others})
     return order.decide(order.loaded, site)
 
 

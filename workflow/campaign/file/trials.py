@@ -1,15 +1,14 @@
-"""A campaign file → its trials and the order of their repetitions. Pure: equal files give equal lists."""
+"""A campaign file → its trials. Pure: equal files give equal lists."""
 
 from __future__ import annotations
 
 import itertools
 import math
-import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from workflow.campaign.file.campaign_spec import CampaignSpec, RunOrder
+from workflow.campaign.file.campaign_spec import CampaignSpec
 from workflow.campaign.file.load_campaign import Campaign, same
 from workflow.errors import Problem, SpecError
 from workflow.spec.overlay import Setting
@@ -53,17 +52,6 @@ class Trial:
         return replace(self, settings=(*self.settings, *more))
 
 
-@dataclass(frozen=True)
-class Repetition:
-    """One run of a trial."""
-
-    trial: int
-    """Index in the list of trials."""
-    number: int
-    """From 1."""
-    warmup: bool
-
-
 def make_trials(campaign: Campaign) -> list[Trial]:
     """All trials: the combinations of the matrix and of `zip` without those excluded, then those included.
 
@@ -101,23 +89,6 @@ def make_trials(campaign: Campaign) -> list[Trial]:
 def settings_of(root: Node, path: KeyPath) -> list[Setting]:
     """The settings of a mapping of the campaign file, such as `set`."""
     return [Setting(key, node) for key, node in _point_at(root, path).items()]
-
-
-def make_schedule(trials: int, repetitions: int, warmup: int, order: RunOrder) -> list[Repetition]:
-    """Every repetition of so many trials, in the order in which they run.
-
-    In blocks, each trial runs once per block, in an order drawn from the seed and the block's number: blocks that are
-    added later do not change those before.
-    """
-    numbers = [*((number, True) for number in range(1, warmup + 1)), *((n, False) for n in range(1, repetitions + 1))]
-    if order.by == "file":
-        return [Repetition(trial, number, is_warmup) for trial in range(trials) for number, is_warmup in numbers]
-    schedule = []
-    for number, is_warmup in numbers:
-        block = list(range(trials))
-        random.Random(f"{order.seed} {'warmup' if is_warmup else 'measured'} {number}").shuffle(block)
-        schedule += [Repetition(trial, number, is_warmup) for trial in block]
-    return schedule
 
 
 def short_names(keys: Sequence[str]) -> dict[str, str]:

@@ -31,9 +31,9 @@ def unmatched_notes(
     of these keys.
     """
     finished = Counter(
-        identity.key
-        for identity, attempt in history.ended.items()
-        if attempt.state == "succeeded" and not identity.warmup and identity.key not in trials
+        repetition.key
+        for repetition, attempt in history.ended.items()
+        if attempt.state == "succeeded" and not repetition.warmup and repetition.key not in trials
     )
     now: dict[str, str] = {}
     for key, (values, is_baseline) in trials.items():

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from workflow.campaign.ledger import RepetitionId
+from workflow.campaign.ledger import Repetition
 from workflow.campaign.planning.estimated_duration import EstimatedDurations
 from workflow.campaign.planning.free_nodes import Footprint
 from workflow.campaign.planning.job_allocation import pilot_allocation
@@ -88,11 +88,12 @@ def pack_campaign(
     planned: PlannedCampaign,
     estimates: EstimatedDurations,
     pilots: PilotsOfCampaign,
-    finished: Collection[RepetitionId] = (),
+    finished: Collection[Repetition] = (),
 ) -> PackedCampaign:
     """The campaign, without what is finished, on pilots of which each is replaced when it ends."""
     size, count = pilots.size, 1 if pilots.one_at_a_time else pilots.count
-    requests = all_requests(planned, estimates, share_nodes=pilots.share_nodes, finished=finished)
+    todo = [each for each in planned.repetitions if each not in finished]
+    requests = all_requests(planned, todo, estimates, share_nodes=pilots.share_nodes)
     known_by = _known_by(planned, estimates)
     if known_by == "deadline":
         # A guess is no reason not to try.

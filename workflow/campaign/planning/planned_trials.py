@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import random
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
-from workflow.campaign.file.campaign_spec import CampaignSpec
+from workflow.campaign.file.campaign_spec import CampaignSpec, RunOrder
 from workflow.campaign.file.load_campaign import Campaign
 from workflow.campaign.file.trials import Trial, make_trials, settings_of, short_names, trial_text
-from workflow.campaign.ledger import TrialContent
+from workflow.campaign.ledger import Repetition, TrialContent
 from workflow.campaign.planning.content_key import content_key, file_sums, trial_content
 from workflow.errors import Problem, SpecError
 from workflow.plan.plan_model import Plan, StagePlan
@@ -78,6 +80,17 @@ class PlannedCampaign:
         """What the user wrote."""
         return self.campaign.spec
 
+    @cached_property
+    def repetitions(self) -> list[Repetition]:
+        """All repetitions of the trials that can run, in the order in which they run."""
+        spec = self.spec
+        return make_schedule([each.key for each in self.ready], spec.repetitions, spec.warmup, spec.order)
+
+    @cached_property
+    def by_key(self) -> dict[str, ReadyTrial]:
+        """Content key → its trial."""
+        return {each.key: each for each in self.ready}
+
     @property
     def problems(self) -> list[Problem]:
         """Why it cannot run: each mistake once, with its place in the campaign file or the pipeline."""
@@ -114,6 +127,23 @@ def plan_campaign(campaign: Campaign, decide: Decide) -> PlannedCampaign:
     if problems:
         raise SpecError(problems)
     return PlannedCampaign(campaign, (*ready, *baselines.values()), tuple(refused))
+
+
+def make_schedule(keys: Sequence[str], repetitions: int, warmup: int, order: RunOrder) -> list[Repetition]:
+    """Every repetition of the trials with these keys, in the order in which they run.
+
+    In blocks, each trial runs once per block, in an order drawn from the seed and the block's number: blocks that are
+    added later do not change those before.
+    """
+    numbers = [*((number, True) for number in range(1, warmup + 1)), *((n, False) for n in range(1, repetitions + 1))]
+    if order.by == "file":
+        return [Repetition(key, number, is_warmup) for key in keys for number, is_warmup in numbers]
+    schedule = []
+    for number, is_warmup in numbers:
+        block = list(keys)
+        random.Random(f"{order.seed} {'warmup' if is_warmup else 'measured'} {number}").shuffle(block)
+        schedule += [Repetition(key, number, is_warmup) for key in block]
+    return schedule
 
 
 def _as_baseline(trial: ReadyTrial) -> ReadyTrial:

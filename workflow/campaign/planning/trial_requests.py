@@ -2,45 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Sequence
 
-from workflow.campaign.file.campaign_spec import CampaignSpec
-from workflow.campaign.file.trials import Repetition, make_schedule
-from workflow.campaign.ledger import RepetitionId
+from workflow.campaign.ledger import Repetition
 from workflow.campaign.planning.estimated_duration import EstimatedDurations
 from workflow.campaign.planning.free_nodes import Footprint
-from workflow.campaign.planning.planned_trials import PlannedCampaign, ReadyTrial
+from workflow.campaign.planning.planned_trials import PlannedCampaign
 from workflow.campaign.planning.waiting_requests import Request
 from workflow.plan.plan_model import Plan
 
 
 def all_requests(
     planned: PlannedCampaign,
+    repetitions: Sequence[Repetition],
     estimates: EstimatedDurations,
     *,
     share_nodes: bool,
-    finished: Collection[RepetitionId] = (),
 ) -> list[Request]:
-    """One request for each repetition of the campaign that is not finished, in the order of its schedule."""
+    """One request for each of these repetitions. `share_nodes`: it needs only its cores, and others run on its nodes.
+
+    Its block has one repetition of each trial; in the order of the file, all of one trial.
+    """
     spec = planned.spec
-    schedule = make_schedule(len(planned.ready), spec.repetitions, spec.warmup, spec.order)
-    footprints = [footprint_of(trial.plan, share_nodes=share_nodes) for trial in planned.ready]
-    found = []
-    for each in schedule:
-        key = planned.ready[each.trial].key
-        if RepetitionId(key, each.number, each.warmup) in finished:
-            continue
-        footprint, expected_s = footprints[each.trial], estimates.of(key)
-        found.append(Request(footprint.nodes, footprint.cores_per_node, expected_s, schedule_block(each, spec)))
-    return found
+    footprints = {each.key: footprint_of(each.plan, share_nodes=share_nodes) for each in planned.ready}
+    place_in_file = {each.key: index for index, each in enumerate(planned.ready)}
 
+    def request(each: Repetition) -> Request:
+        in_blocks = each.number - 1 + (0 if each.warmup else spec.warmup)
+        block = place_in_file[each.key] if spec.order.by == "file" else in_blocks
+        footprint = footprints[each.key]
+        return Request(footprint.nodes, footprint.cores_per_node, estimates.of(each.key), block)
 
-def to_request(
-    trial: ReadyTrial, repetition: Repetition, spec: CampaignSpec, estimates: EstimatedDurations, *, share_nodes: bool
-) -> Request:
-    """The request for one repetition. `share_nodes`: it needs only its cores, and others run on its nodes."""
-    footprint = footprint_of(trial.plan, share_nodes=share_nodes)
-    return Request(footprint.nodes, footprint.cores_per_node, estimates.of(trial.key), schedule_block(repetition, spec))
+    return [request(each) for each in repetitions]
 
 
 def footprint_of(plan: Plan, *, share_nodes: bool) -> Footprint:
@@ -52,11 +45,4 @@ def footprint_of(plan: Plan, *, share_nodes: bool) -> Footprint:
     if not share_nodes or not bound:
         return Footprint(plan.nodes, None)
     cores = max(len(plan.used_cores(node)) for node in range(plan.nodes))
-    return Footprint(plan.nodes, cores if cores < plan.node.cores - len(plan.node.reserved) else None)
-
-
-def schedule_block(repetition: Repetition, spec: CampaignSpec) -> int:
-    """The block of a repetition: one repetition of each trial; in the order of the file, all of one trial."""
-    if spec.order.by == "file":
-        return repetition.trial
-    return repetition.number - 1 + (0 if repetition.warmup else spec.warmup)
+    return Footprint(plan.nodes, cores if cores < len(plan.node.usable) else None)

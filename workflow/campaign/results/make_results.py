@@ -286,9 +286,9 @@ def _comparisons(
 
 def _count(trial: ScheduledTrial, spec: CampaignSpec, history: History) -> TrialCount:
     succeeded, failed, reason = list[Attempt](), 0, ""
-    for identity in all_repetitions(trial.key, spec):
-        attempt = history.ended.get(identity)
-        if identity.warmup or attempt is None:
+    for repetition in all_repetitions(trial.key, spec):
+        attempt = history.ended.get(repetition)
+        if repetition.warmup or attempt is None:
             continue
         succeeded += [attempt] if attempt.state == "succeeded" else []
         if attempt.state == "failed":
@@ -364,7 +364,7 @@ def _turn_notes(comparisons: Sequence[ComparisonResult], spec: CampaignSpec) -> 
 
 def _again_notes(trials: Sequence[ScheduledTrial], history: History) -> list[str]:
     """That trials were measured more than once."""
-    keys = {identity.key for identity in history.earlier if not identity.warmup}
+    keys = {repetition.key for repetition in history.earlier if not repetition.warmup}
     count = sum(trial.key in keys for trial in trials)
     if not count:
         return []

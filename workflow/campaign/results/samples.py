@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from workflow.campaign.campaign_directory import Schedule, ScheduledTrial
 from workflow.campaign.file.campaign_spec import CampaignSpec
-from workflow.campaign.ledger import Attempt, History, RepetitionId
+from workflow.campaign.ledger import Attempt, History, Repetition
 from workflow.report_figures import PERCEIVED, to_figure_name
 
 
@@ -44,16 +44,16 @@ def measured(schedule: Schedule, spec: CampaignSpec, history: History) -> list[M
 
 
 def of_attempts(
-    trial: ScheduledTrial, attempts: Mapping[RepetitionId, Attempt], spec: CampaignSpec, history: History
+    trial: ScheduledTrial, attempts: Mapping[Repetition, Attempt], spec: CampaignSpec, history: History
 ) -> list[Measured]:
     """What these attempts of a trial measured, which succeeded."""
     quiet = _baselines(trial, [each.started for each in attempts.values()], spec, history)
     found = []
-    for identity, attempt in attempts.items():
+    for repetition, attempt in attempts.items():
         perceived = _perceived(attempt.figures, quiet)
         figures = {**attempt.figures, **{name: each for name, each in perceived.items() if each is not None}}
         undefined = frozenset(name for name, each in perceived.items() if each is None)
-        found.append(Measured(trial, identity.number, identity.warmup, attempt, figures, undefined))
+        found.append(Measured(trial, repetition.number, repetition.warmup, attempt, figures, undefined))
     return found
 
 
@@ -66,10 +66,10 @@ def by_trial(repetitions: Sequence[Measured]) -> dict[str, list[Measured]]:
     return found
 
 
-def all_repetitions(key: str, spec: CampaignSpec) -> Iterator[RepetitionId]:
+def all_repetitions(key: str, spec: CampaignSpec) -> Iterator[Repetition]:
     """The warm-up and the measured repetitions of a trial."""
-    yield from (RepetitionId(key, number, warmup=True) for number in range(1, spec.warmup + 1))
-    yield from (RepetitionId(key, number) for number in range(1, spec.repetitions + 1))
+    yield from (Repetition(key, number, warmup=True) for number in range(1, spec.warmup + 1))
+    yield from (Repetition(key, number) for number in range(1, spec.repetitions + 1))
 
 
 def _baselines(
@@ -84,9 +84,9 @@ def _baselines(
     middle = median(started)
     times: dict[str, list[float]] = {}
     written: dict[str, list[float]] = {}
-    for identity in all_repetitions(trial.baseline, spec):
-        found = history.measurements(identity)
-        if identity.warmup or not found:
+    for repetition in all_repetitions(trial.baseline, spec):
+        found = history.measurements(repetition)
+        if repetition.warmup or not found:
             continue
         attempt = min(reversed(found), key=lambda each: abs(each.started - middle))
         for name, value in attempt.figures.items():

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from workflow.campaign.file.campaign_spec import CampaignSpec
-from workflow.campaign.ledger import Attempt, History, RepetitionId
+from workflow.campaign.ledger import Attempt, History, Repetition
 
 MOST_BETWEEN = 2
 """Repetitions of the two trials that may start between those of one block: side by side, the next one begins early."""
@@ -26,8 +26,8 @@ Measurements = Mapping[int, Sequence[Attempt]]
 class Beside:
     """The measurements of two trials that are compared, and whether they were made in turns."""
 
-    mine: dict[RepetitionId, Attempt]
-    other: dict[RepetitionId, Attempt]
+    mine: dict[Repetition, Attempt]
+    other: dict[Repetition, Attempt]
     in_turns: bool | None
 
 
@@ -38,7 +38,7 @@ def beside(key: str, other: str, spec: CampaignSpec, history: History) -> Beside
     found = []
     for index, (name, its) in enumerate(zip((key, other), sides, strict=True)):
         found.append({
-            RepetitionId(name, number): pairs[number][index] if number in pairs else attempts[-1]
+            Repetition(name, number): pairs[number][index] if number in pairs else attempts[-1]
             for number, attempts in its.items()
         })  # fmt: skip
     return Beside(found[0], found[1], in_turns(pairs))
@@ -46,7 +46,7 @@ def beside(key: str, other: str, spec: CampaignSpec, history: History) -> Beside
 
 def measurements(key: str, spec: CampaignSpec, history: History) -> dict[int, list[Attempt]]:
     """Those of a trial, without the warm-up."""
-    identities = (RepetitionId(key, number) for number in range(1, spec.repetitions + 1))
+    identities = (Repetition(key, number) for number in range(1, spec.repetitions + 1))
     return {each.number: history.measurements(each) for each in identities if history.succeeded(each)}
 
 
@@ -80,14 +80,14 @@ def in_turns(pairs: Mapping[int, tuple[Attempt, Attempt]]) -> bool | None:
 
 def to_measure_again(
     spec: CampaignSpec, compared: Iterable[tuple[str, str]], baselines: Mapping[str, str], history: History
-) -> dict[RepetitionId, int]:
+) -> dict[Repetition, int]:
     """What to measure again so that both trials of each comparison are measured in turns.
 
     `compared`: the keys of both; `baselines`: key → that of the trial's baseline. Returns how often each has been
     measured yet. What is to run beside something that is not finished, and both of a block that was measured apart;
     with their warm-up, and with their baselines: a metric that is computed with one compares two times.
     """
-    found: dict[RepetitionId, int] = {}
+    found: dict[Repetition, int] = {}
     for keys in compared:
         both = [measurements(key, spec, history) for key in keys]
         pairs = chosen(*both)
@@ -95,10 +95,10 @@ def to_measure_again(
         for key, its, others in zip(keys, both, reversed(both), strict=True):
             numbers = [number for number in its if number in far or number not in others]
             its_keys = [key, baselines[key]] if key in baselines else [key]
-            again = [RepetitionId(each, number) for each in its_keys for number in numbers]
+            again = [Repetition(each, number) for each in its_keys for number in numbers]
             if again:
                 again += [
-                    RepetitionId(each, number, warmup=True) for each in its_keys for number in range(1, spec.warmup + 1)
+                    Repetition(each, number, warmup=True) for each in its_keys for number in range(1, spec.warmup + 1)
                 ]
             found |= {each: len(history.measurements(each)) for each in again}
     return found

@@ -168,7 +168,7 @@ def _note_too_few_cores(
     """
     ranks = {each.name: _ranks_per_node(each, ranges) for each in together}
     total = sum(ranks[each.name] * each.cores_per_rank for each in together)
-    usable = " usable" if site.reserved_cores else ""
+    usable = " usable" if len(site.usable_cores) < site.cores_per_node else ""
     has = f"site {site.site} has {len(site.usable_cores)}{usable}" + (" on a node" if site.nodes > 1 else "")
     shares = ", ".join(
         f"{each.name} {plural(ranks[each.name], 'rank')} × {plural(each.cores_per_rank, 'core')}" for each in together

@@ -26,6 +26,7 @@ def node_plan(site: Site) -> NodePlan:
         cores=site.cores_per_node,
         threads_per_core=site.threads_per_core,
         reserved=list(site.reserved_cores),
+        others=list(site.others),
         numa=[list(cores) for cores in site.numa],
         gpus=site.gpus_per_node,
         gpu_variable=site.gpu_variable or "",

@@ -1,12 +1,12 @@
 """The node map of report.html: one drawing for nodes that run the same ranks. Pure.
 
-Cores and GPUs are squares in the colours of their stages; reserved cores are grey. Texts stay outside: the drawing
-shrinks with the window. Names are escaped here, so that drawings can be marked as safe for the templates.
+Cores and GPUs are squares in the colours of their stages; cores that no stage gets are grey. Texts stay outside: the
+drawing shrinks with the window. Names are escaped here, so that drawings can be marked as safe for the templates.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import NamedTuple
 
@@ -53,8 +53,9 @@ def node_drawings(plan: Plan) -> list[NodeDrawing]:
 def _drawing(group: NodeGroup, node: NodePlan, colour: dict[str, str]) -> Markup:
     columns = min(_COLUMNS, max(node.cores, node.gpus))
     rows = -(-node.cores // columns)
-    cores = _squares("core", node.cores, [(stage, stage.cores) for stage in group.stages], node.reserved, colour)
-    gpus = _squares("GPU", node.gpus, [(stage, stage.gpus) for stage in group.stages], (), colour)
+    kept = dict.fromkeys(node.others, "used by other runs") | dict.fromkeys(node.reserved, "reserved")
+    cores = _squares("core", node.cores, [(stage, stage.cores) for stage in group.stages], kept, colour)
+    gpus = _squares("GPU", node.gpus, [(stage, stage.gpus) for stage in group.stages], {}, colour)
     body = "".join(_at(index % columns, index // columns, square) for index, square in enumerate(cores))
     body += "".join(_at(index % columns, rows + 0.5 + index // columns, square) for index, square in enumerate(gpus))
     height = (rows + (0.5 + -(-node.gpus // columns) if node.gpus else 0)) * _SIDE
@@ -74,7 +75,7 @@ def _squares(
     kind: str,
     count: int,
     stages: Sequence[tuple[StageOnNode, list[list[int]]]],
-    reserved: Sequence[int],
+    kept: Mapping[int, str],
     colour: dict[str, str],
 ) -> list[_Square]:
     owners: list[list[tuple[str, int]]] = [[] for _ in range(count)]
@@ -85,8 +86,8 @@ def _squares(
     squares = []
     for index, own in enumerate(owners):
         what = ", ".join(f"{name}, rank {rank} of the node" for name, rank in own)
-        state = what or ("reserved" if index in reserved else "free")
-        classes = [colour[name] for name, _ in own] or ["reserved" if index in reserved else "free"]
+        state = what or kept.get(index, "free")
+        classes = [colour[name] for name, _ in own] or ["reserved" if index in kept else "free"]
         squares.append(_Square(classes, f"{kind} {index}: {state}"))
     return squares
 

@@ -11,15 +11,18 @@ from workflow.plan.node_groups import NodeGroup, StageOnNode, node_groups
 from workflow.plan.plan_model import AllocationPlan, NodePlan, Plan
 
 _LETTERS = string.ascii_lowercase + string.ascii_uppercase
-RESERVED, FREE, SEVERAL, OTHER = "#", ".", "*", "+"
-_LEGEND = {RESERVED: "reserved", FREE: "free", SEVERAL: "stages that never run together", OTHER: "more stages"}
+RESERVED, OTHERS, FREE, SEVERAL, MORE = "#", "%", ".", "*", "+"
+_LEGEND = {
+    RESERVED: "reserved", OTHERS: "used by other runs", FREE: "free", SEVERAL: "stages that never run together",
+    MORE: "more stages",
+}  # fmt: skip
 _CORES_ON_LINE = 64
 _MOST_GROUPS = 12
 
 
 def has_node_map(plan: Plan) -> bool:
     """Whether a map shows more than the table of cores: several nodes, GPUs, or cores that no stage gets."""
-    return plan.nodes > 1 or plan.node.gpus > 0 or bool(plan.node.reserved)
+    return plan.nodes > 1 or plan.node.gpus > 0 or not plan.node.is_whole
 
 
 def node_map(plan: Plan) -> list[str]:
@@ -89,13 +92,16 @@ def _group_lines(group: NodeGroup, node: NodePlan) -> Iterator[str]:
     names = dict(zip((stage.name for stage in group.stages), _LETTERS, strict=False))
     width = max((len(stage.name) for stage in group.stages), default=0)
     for stage in group.stages:
-        yield f"  {names.get(stage.name, OTHER)} {stage.name:{width}}  {share_text(stage)}"
+        yield f"  {names.get(stage.name, MORE)} {stage.name:{width}}  {share_text(stage)}"
     if not group.stages:
         return
-    cores = [RESERVED if core in set(node.reserved) else FREE for core in range(node.cores)]
+    cores = [FREE] * node.cores
+    for sign, kept in ((OTHERS, node.others), (RESERVED, node.reserved)):
+        for core in kept:
+            cores[core] = sign
     gpus = [FREE] * node.gpus
     for stage in group.stages:
-        letter = names.get(stage.name, OTHER)
+        letter = names.get(stage.name, MORE)
         for signs, of_ranks in ((cores, stage.cores), (gpus, stage.gpus)):
             for index in (index for rank in of_ranks for index in rank):
                 signs[index] = letter if signs[index] == FREE else SEVERAL

@@ -139,7 +139,7 @@ def verdict_text(plan: Plan, missing: Sequence[Problem]) -> str:
 
 def _used_cores(plan: Plan) -> str:
     """`2 of 2 cores`; of several nodes those of the node on which most are used."""
-    usable = plan.node.cores - len(plan.node.reserved)
+    usable = len(plan.node.usable)
     used = max(len(_cores_of(group)) for group in node_groups(plan))
     if any(stage.placement.cores_per_rank and not stage.placement.cores for stage in plan.stages):
         cores = f"{plural(usable, 'core')} shared by more ranks"

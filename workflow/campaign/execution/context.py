@@ -1,0 +1,31 @@
+"""Where and with what a campaign was started: the same for all its repetitions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from workflow.campaign.execution.worker import DecideOnSite
+from workflow.campaign.planning.planned_trials import ReadyTrial
+from workflow.launch.allocation import Allocation
+from workflow.provenance.provenance_model import Circumstances, GitState
+from workflow.site.site_model import Site
+
+
+@dataclass(frozen=True)
+class CampaignContext:
+    """`sites`: key of a trial → its site; `decide`: makes a plan for a site."""
+
+    allocation: Allocation
+    sites: Mapping[str, Site]
+    decide: DecideOnSite
+    common: Circumstances
+    """What all runs are started with: kept in each run directory."""
+    git: Mapping[Path, GitState | None] = field(default_factory=dict)
+    """Folder of a pipeline → its repository, where there are pipelines of several folders."""
+
+    def circumstances(self, trial: ReadyTrial) -> Circumstances:
+        """What the runs of a trial are started with."""
+        folder = trial.loaded.path.parent
+        return self.common.model_copy(update={"git": self.git[folder]}) if folder in self.git else self.common
