@@ -22,6 +22,7 @@ from workflow.run.processes.process_reaper import find_members
 ROOT = Path(__file__).parents[2]
 CELL = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LONGEST_S = 120.0
+STAGES = ("sim", "pdf", "keep", "frames")
 # Runs for hours, unless it is interrupted.
 LONG_RUN = """
 from workflow import run_pipeline
