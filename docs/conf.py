@@ -89,7 +89,7 @@ def add_navigation(app: Sphinx, document: str, source: list[str]) -> None:
             source[0] += "\n".join(["\n\n```{toctree}", *options, *(f"/{page}" for page in pages), "```\n"])
 
 
-def leave_out_of_search(app: Sphinx, document: str, source: list[str]) -> None:
+def leave_out_of_search(_app: Sphinx, document: str, source: list[str]) -> None:
     """Only the title of such a page is in the index of the search; the list of decisions has them all."""
     if document.startswith(NOT_SEARCHED):
         source[0] = f"---\nnosearch: true\n---\n\n{source[0]}"

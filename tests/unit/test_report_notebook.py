@@ -25,7 +25,7 @@ PROGRAM = """
 import sys
 from workflow import run_pipeline
 choice = {"none": None, "true": True, "false": False}[sys.argv[1]]
-report = run_pipeline("pipeline.yaml", run_dir="run", progress=choice, sets=["stages.sim.with.steps=20"])
+report = run_pipeline("pipeline.yaml", run_dir="run", progress=choice, sets=["stages.sim.with.steps=400"])
 sys.exit(report.run.exit_code)
 """
 
