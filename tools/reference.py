@@ -51,12 +51,12 @@ EXIT_CODES = f"""## Exit codes
 | {EXIT_RUN_FAILED} | a run failed, or is lost; a campaign is not complete; data differ; \
 something could not be ended or removed |
 | {EXIT_BAD_INPUT} | bad input: the command line, a file, this machine; nothing was started |
-| {EXIT_VIOLATED} | [an expectation](../how-to/performance-gate.md#a-gate-for-a-single-run) was not kept: of a run \
+| {EXIT_VIOLATED} | [an expectation](../how-to/performance-gate.md#a-gate-for-a-single-run) was not met: of a run \
 that succeeded, or of a campaign that is complete |
 | {EXIT_REGRESSED} | the gate of a campaign: a metric has regressed, or is not measured any more |
 | {EXIT_UNDECIDED} | the gate of a campaign with `--strict`: nothing has regressed, and a metric is undecided, or a \
 trial is missing |
-| {EXIT_STOPPED} | the run was stopped in order before [the job ends](../how-to/when-a-node-dies.md) |
+| {EXIT_STOPPED} | the run was stopped cleanly before [the job ends](../how-to/when-a-node-dies.md) |
 | {EXIT_INTERRUPTED} | interrupted: Ctrl-C, `wf cancel`, or the job was cancelled |
 """
 EXPECT_RULES = """`FIGURE: CONDITION`, in `expect` of a stage, of a stream, or at the top of the file for the run as

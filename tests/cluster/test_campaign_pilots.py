@@ -168,7 +168,7 @@ def test_a_node_on_which_nothing_starts_is_given_up_before_the_deadline_of_the_s
     campaign.assert_complete(6)
     (lost,) = [each for each in campaign.records("ended") if each["state"] != "succeeded"]
     assert (lost["state"], lost["place"]) == ("lost", "n3"), said
-    assert lost["reason"] == "no answer of n3 within 20 s, in which others have started"
+    assert lost["reason"] == "no answer of n3 within 20 s, although others have started since"
     assert said.count("pilot p1: node n3 is lost, and not used again") == 1
 
 

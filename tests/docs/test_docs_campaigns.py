@@ -56,13 +56,13 @@ def test_the_first_campaign_can_decide_something(tmp_path: Path) -> None:
         ("warning", "`repetitions: 7` or more, or fewer comparisons")
     ]
     assert problems[0].message == (
-        "3 repetitions of a trial: too few for a verdict. The interval of a median needs 6, a verdict among "
-        "2 comparisons 6, and comparing in pairs, within the blocks, 7"
+        "3 repetitions per trial are too few for a verdict: the interval of a median needs 6, a verdict with "
+        "2 comparisons needs 6, and a comparison in pairs, within the blocks, needs 7"
     )
     alone = first_campaign().replace("repetitions: 8", "repetitions: 3").partition("comparisons:")[0]
     (tmp_path / "campaign.yaml").write_text(alone)
     (problem,) = plan_campaign(tmp_path / "campaign.yaml")[1]
-    assert problem.message == "3 repetitions of a trial: the interval of a median needs 6"
+    assert problem.message == "3 repetitions per trial: the interval of a median needs 6"
     assert problem.hint == "`repetitions: 6` or more"
 
 

@@ -22,13 +22,13 @@ from workflow.run.processes.process_reaper import find_members
 ROOT = Path(__file__).parents[2]
 CELL = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LONGEST_S = 120.0
-STAGES = ("sim", "pdf", "keep", "frames")
 # Runs for hours, unless it is interrupted.
 LONG_RUN = """
 from workflow import run_pipeline
 report = run_pipeline("pipeline.yaml", run_dir="run", sets=["stages.sim.with.steps=100000000"])
 report
 """
+STAGES = ("sim", "pdf", "keep", "snapshots")
 
 
 @pytest.fixture
@@ -91,14 +91,14 @@ def test_cells_run_as_written(folder: Path) -> None:
     lines = progress["text/plain"].splitlines()
     assert lines[0].startswith(f"starter: {folder}/runs/starter-")
     assert [line.split()[:2] for line in lines[1:5]] == [[name, "succeeded"] for name in STAGES]
-    assert all("21 written, 21 read" in line for line in lines[5:7])
-    assert progress["text/html"].startswith("<pre") and "21 written, 21 read" in progress["text/html"]
+    assert all("41 written, 41 read" in line for line in lines[5:7])
+    assert progress["text/html"].startswith("<pre") and "41 written, 41 read" in progress["text/html"]
 
     html = report["text/html"]
     rows = [re.findall(r"<t[hd][^>]*>([^<]*)</t[hd]>", row) for row in re.findall(r"<tr>(.*?)</tr>", html, re.DOTALL)]
     assert [row[0] for row in rows] == ["stage", *STAGES, "stream", "field", "field", "pdf"]
     assert [row[rows[0].index("state")] for row in rows[1:5]] == ["succeeded"] * 4
-    assert {row[rows[5].index("written")] for row in rows[6:]} - {""} == {"21"}
+    assert [row[rows[5].index("written")] for row in (rows[6], rows[8])] == ["41", "41"]
     link = re.findall(r'href="([^"]*)"', html)
     assert len(link) == 1 and (folder / link[0]).name == "report.html" and (folder / link[0]).is_file()
 
@@ -108,7 +108,7 @@ def test_cells_run_as_written(folder: Path) -> None:
     ]
     (sums,) = data_of(steps)
     assert re.search(r"^sim +field +\d{8}$", sums["text/plain"], re.MULTILINE), sums
-    assert data_of(archive)[0]["text/plain"] == "21"
+    assert data_of(archive)[0]["text/plain"] == "41"
     assert data_of(plan)[0]["text/plain"] == "'BP5'"
 
 

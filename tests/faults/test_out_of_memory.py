@@ -86,7 +86,7 @@ if LIMITS_WORK:
         assert found.node_kills is None or found.node_kills > 0
         said = outcome.verdict.reason.removeprefix("md was killed by signal 9 (SIGKILL): ")
         if is_shared:
-            assert said.startswith("out of memory? for lack of it the kernel killed 1 process of cgroup "), story
+            assert said.startswith("out of memory? the kernel killed 1 process of cgroup "), story
         else:
             assert said.startswith("out of memory: the kernel killed 1 process of its cgroup "), story
             assert said.endswith("; the limit is 67.1 MB"), story
@@ -110,7 +110,7 @@ def test_a_stage_that_somebody_killed_did_not_run_out_of_memory(tmp_path: Path) 
     assert "out of memory: " not in outcome.verdict.reason
     if node_kills() is not None and found.node_kills == 0:
         assert ": not for lack of memory" in outcome.verdict.reason
-        assert "; who sent the signal is not known" in outcome.verdict.reason
+        assert "; the sender of the signal is not known" in outcome.verdict.reason
 
 
 def test_a_stage_that_the_supervisor_killed_needs_no_evidence(tmp_path: Path) -> None:

@@ -82,11 +82,11 @@ def test_a_program_that_changes_during_a_campaign_ends_it(tmp_path: Path, monkey
     head, tail = pipeline.split("    command:")[0], pipeline.split("\n    env:")[1]
     (tmp_path / "pipeline.yaml").write_text(f"{head}    command: [./program.sh]\n    env:{tail}")
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(RunError, match=r"program\.sh has changed since planning"):
+    with pytest.raises(RunError, match=r"program\.sh changed after planning"):
         run_campaign("campaign.yaml", show=lambda _: program.write_text(f"{text}# between two repetitions\n") and None)
     assert [each["state"] for each in campaign.records("ended")] == ["succeeded"] and len(campaign.ran()) == 1
     (tmp_path / "edit").touch()
-    assert "program.sh has changed since planning" in campaign.wf("run", "-q", code=2)
+    assert "program.sh changed after planning" in campaign.wf("run", "-q", code=2)
     last = campaign.records("ended")[-1]
     assert last["state"] == "interrupted" and "has changed since planning" in last["reason"]
     assert len(campaign.ran()) == 2 and last["host"]
@@ -361,7 +361,7 @@ def test_records_beside_the_file_are_named_when_it_begins_in_another_folder(tmp_
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout + done.stderr
 
-    said = "note: this campaign has run elsewhere, in study/campaigns/tiny"
+    said = "note: this campaign has already run in study/campaigns/tiny"
     assert said not in call("plan", "study/campaign.yaml")
     campaign.wf("run")
     assert said in call("plan", "study/campaign.yaml")

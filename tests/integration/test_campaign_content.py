@@ -106,7 +106,7 @@ def test_a_value_that_was_taken_out_is_told(tmp_path: Path) -> None:
     campaign.wf("run", "-q")
     campaign.write(values=1, repetitions=2)
     said = " ".join(campaign.wf("plan").split())
-    assert "2 finished repetitions no longer match this campaign: their values are not in the file any more" in said
+    assert "2 finished repetitions no longer match this campaign: their values are no longer in the file" in said
 
 
 def test_a_ledger_of_an_older_wf_is_told(of_program: CampaignFolder) -> None:

@@ -116,7 +116,7 @@ def test_a_version_that_fails_when_it_is_measured_again_passes_nothing(tmp_path:
     # What it meets on the machine is no part of its key.
     (tmp_path / "broken").touch()
     said = wf("gate", "old", "new/campaign.yaml", "-q", code=1)
-    assert "gate passed" not in said and "the same command runs again what failed" in said
+    assert "gate passed" not in said and "the same command runs the failed repetitions again" in said
     (tmp_path / "broken").unlink()
     assert "gate failed" in wf("gate", "old", "new/campaign.yaml", "-q", code=4)
 

@@ -60,7 +60,7 @@ def test_what_was_measured_at_another_time_gets_no_verdict(grown: CampaignFolder
     comparison, notes = report(grown)
     assert comparison["decision"] == "undecided", "the load of the machine was taken for a property of the trial"
     assert comparison["in_turns"] is False
-    assert any("1 comparison of trials that were not measured in turns" in note for note in notes)
+    assert any("1 comparison of trials that were not interleaved" in note for note in notes)
     assert any("--remeasure-reference" in note for note in notes)
 
 

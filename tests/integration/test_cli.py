@@ -54,10 +54,9 @@ def test_run_directory_holds_what_the_docs_say(home: Path) -> None:
         "report.json",
         "report.html",
         "pdf.bp",
-        "field.bp",
     ):
         assert (run / name).exists(), name
-    for stage in ("sim", "pdf", "keep", "frames"):
+    for stage in ("sim", "pdf", "keep"):
         for name in ("stage.json", "stdout.log", "stderr.log", "metrics.jsonl", "work"):
             assert (run / "stages" / stage / name).exists(), f"{stage}/{name}"
     assert (run / "pipeline.yaml").read_bytes() == STARTER.read_bytes()

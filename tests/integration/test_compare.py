@@ -209,8 +209,8 @@ def cut(path: Path, size: int) -> None:
 
 
 BROKEN: dict[str, tuple[str, Callable[[Path], object], str]] = {
-    "bp-index": (".bp", lambda path: cut(path / "md.idx", 150), "md.idx is cut off"),
-    "bp-header": (".bp", lambda path: cut(path / "md.idx", 60), "md.idx is cut off"),
+    "bp-index": (".bp", lambda path: cut(path / "md.idx", 150), "md.idx is truncated"),
+    "bp-header": (".bp", lambda path: cut(path / "md.idx", 60), "md.idx is truncated"),
     "bp-metadata": (".bp", lambda path: cut(path / "md.0", 200), "md.0 is cut off"),
     "bp-data": (".bp", lambda path: cut(path / "data.0", 10), "data.0 is cut off"),
     "bp-no-data": (".bp", lambda path: (path / "data.0").unlink(), "data.0 is missing"),

@@ -1,4 +1,4 @@
-"""`expect:` on real runs: kept, violated and not measured, in every place where a run is shown, and by exit codes."""
+"""`expect:` on real runs: met, violated and not measured, in every place where a run is shown, and by exit codes."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ profiles:
   right: {stages: {sim: {expect: {figures: null}}}, streams: {field: {expect: {bytes: null}}}}
 """
 STATES = {
-    "run.wall_s": "kept", "stages.sim.wait_share": "kept", "stages.sim.figures.residual": "not_measured",
-    "streams.field.steps": "kept", "streams.field.dropped": "kept", "streams.field.throughput": "kept",
+    "run.wall_s": "met", "stages.sim.wait_share": "met", "stages.sim.figures.residual": "not_measured",
+    "streams.field.steps": "met", "streams.field.dropped": "met", "streams.field.throughput": "met",
     "streams.field.bytes": "violated",
 }  # fmt: skip
 MISSED = "stages.sim.expect.figures.residual: expected < 1e-6, but the run did not measure it"
@@ -72,7 +72,7 @@ def states(text: str) -> dict[str, str]:
 
 def test_the_end_of_a_run_names_what_it_did_not_keep(home: Path) -> None:
     said = (home / "said").read_text()
-    assert "gate: succeeded (" in said and "2 of 7 expectations not kept)" in said
+    assert "gate: succeeded (" in said and "2 of 7 expectations not met)" in said
     line = next(n for n, text in enumerate(PIPELINE.splitlines(), 1) if "bytes: " in text)
     column = PIPELINE.splitlines()[line - 1].index('"> 1 TB"') + 1
     assert f"error: pipeline.yaml:{line}:{column}: streams.field.expect.bytes: expected > 1 TB, measured " in said
@@ -88,9 +88,9 @@ def test_every_view_of_the_run_shows_each_expectation(home: Path) -> None:
         said = wf(home, verb, "one")
         (row,) = [line for line in said.splitlines() if line.startswith("streams.field.bytes")]
         assert "> 1 TB" in row and "violated" in row and "pipeline.yaml:14:" in row
-        assert sum(" kept " in line for line in said.splitlines()) == 5, said
+        assert sum(" met " in line for line in said.splitlines()) == 5, said
     page = (home / "one/report.html").read_text()
-    assert "<h2>Expectations</h2>" in page and "2 of 7 expectations not kept" in page
+    assert "<h2>Expectations</h2>" in page and "2 of 7 expectations not met" in page
     assert '<span class="not measured">not measured</span>' in page
 
 
@@ -100,7 +100,7 @@ def test_lists_of_runs_mark_it(home: Path) -> None:
     (line,) = json.loads(wf(home, "runs", "--json"))["runs"]
     assert (line["state"], line["violated"]) == ("succeeded", 2), "the programs did their work"
     assert re.search("^one +succeeded, violated ", wf(home, "runs"), re.MULTILINE)
-    assert "one: succeeded (2 of 7 expectations not kept)" in wf(home, "status", "one")
+    assert "one: succeeded (2 of 7 expectations not met)" in wf(home, "status", "one")
 
 
 def test_what_was_found_stays_when_the_data_are_gone(home: Path) -> None:
@@ -137,14 +137,14 @@ def test_junit_has_a_case_for_each(home: Path) -> None:
 def test_a_run_that_keeps_all_exits_with_0(tmp_path: Path) -> None:
     (tmp_path / "pipeline.yaml").write_text(PIPELINE)
     said = wf(tmp_path, "run", "pipeline.yaml", "--profile", "right", "--run-dir", "right")
-    assert ", 5 expectations kept)" in said and "error" not in said
+    assert ", 5 expectations met)" in said and "error" not in said
 
 
 def test_a_detached_run_is_compared_when_it_ends_and_a_failed_one_is_not(tmp_path: Path) -> None:
     home = tmp_path
     (home / "pipeline.yaml").write_text(PIPELINE)
     wf(home, "run", "pipeline.yaml", "--detach", "--run-dir", "alone")
-    assert "2 of 7 expectations not kept)" in wf(home, "watch", "alone", code=EXIT_VIOLATED)
+    assert "2 of 7 expectations not met)" in wf(home, "watch", "alone", code=EXIT_VIOLATED)
     program = 'stages: {sim: {command: ["false"], expect: {wall_s: "< 1 h"}}}\n'
     (home / "failing.yaml").write_text("wf: 1\nname: failing\noversubscribe: true\n" + program)
     assert "expectation" not in wf(home, "run", "failing.yaml", "--run-dir", "failed", code=1)
@@ -181,7 +181,7 @@ def test_a_campaign_counts_repetitions_that_violate_an_expectation(
     assert "4 of 4 repetitions succeeded, 2 violated an expectation" in said
     assert said.count("stages.one.figures.value: expected < 2, measured 2") == 2, "each has a line when it ends"
     place = "pipeline.yaml:6:31: stages.one.expect.figures.value"
-    assert f"{place}: VALUE=2: expected < 2, and 2 of 2 repetitions did not keep it; at worst 2 (runs/" in said
+    assert f"{place}: VALUE=2: expected < 2, and 2 of 2 repetitions did not meet it; at worst 2 (runs/" in said
     root = ElementTree.parse(tmp_path / "tiny.xml").getroot()
     assert (root.get("tests"), root.get("failures")) == ("2", "1")
     status = json.loads(campaign.wf("status", "--json"))
@@ -192,7 +192,7 @@ def test_a_campaign_counts_repetitions_that_violate_an_expectation(
     monkeypatch.chdir(tmp_path)
     results, _ = report_campaign("tiny")
     assert [len(each.values) for each in results.results] == [2, 2], "they were measured"
-    assert any("2 repetitions did not keep an expectation" in note for note in results.notes)
+    assert any("2 repetitions did not meet an expectation" in note for note in results.notes)
 
     (tmp_path / "pipeline.yaml").write_text(expecting.replace("< 2", "<= 2"))
     assert "4 of 4 repetitions succeeded, " in campaign.wf("run") and len(campaign.ran()) == 4, "judged anew, not run"

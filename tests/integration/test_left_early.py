@@ -52,7 +52,7 @@ def test_the_run_fails_and_says_how_many_steps_there_should_be(tmp_path: Path) -
     done = leaving(tmp_path, 10)
     assert done.code == 1, done.said
     assert done.report.run.stage == "sim"
-    said = "sim ended with exit code 0, but wrote only 10 of the 30 steps of data that its parameters ask for"
+    said = "sim ended with exit code 0, but wrote only 10 of the 30 steps of data that its parameters request"
     assert done.report.run.reason == said
     assert done.report.stream("data").steps == 10
 

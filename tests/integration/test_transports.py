@@ -91,7 +91,7 @@ def test_another_transport_than_asked_for_fails_at_once(tmp_path: Path) -> None:
     assert code == 1, said
     assert report["run"]["stage"] == "make"
     assert (
-        "transport ucx was asked for, but ADIOS2 took tcp: ucx is not built into its ADIOS2" in report["run"]["reason"]
+        "transport ucx was requested, but ADIOS2 took tcp: ucx is not built into its ADIOS2" in report["run"]["reason"]
     )
     assert report["streams"][0]["transport"] == "tcp"
     assert (report["streams"][0]["steps"] or 0) < 100  # it did not go on for long

@@ -228,7 +228,7 @@ def test_repetitions_that_can_decide_nothing_are_told() -> None:
     many = {("sst", ranks): 1.0 for ranks in range(1, 31)}
     base, new = (given(name, results_of(many, repetitions=6)) for name in ("old", "new"))
     changes = make_changes(base, new)
-    assert "6 repetitions a side cannot show a difference among 60 ratios: 7 or more can" in changes.notes[1]
+    assert "6 repetitions on each side cannot show a difference among 60 ratios: 7 or more can" in changes.notes[1]
     assert make_changes(base, new, ["time"]).notes != changes.notes
 
 

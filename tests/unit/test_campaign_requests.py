@@ -114,7 +114,7 @@ def test_a_repetition_has_its_nodes_for_itself_where_it_cannot_share_them(
             PilotsOfCampaign(PilotSize(1, CORES)), {},
             [
                 "they run one at a time on this machine, so that none disturbs another",
-                "`side_by_side: cores` runs up to 2 at once; their times then disturb one another",
+                "`side_by_side: cores` runs up to 2 at once; they then disturb each other",
                 "time: 2 min 00 s, cost: 0.0333 node-hours, as expected in the file",
             ],
         ),
@@ -129,7 +129,7 @@ def test_a_repetition_has_its_nodes_for_itself_where_it_cannot_share_them(
         (
             PilotsOfCampaign(PilotSize(1, CORES), share_nodes=True), {},
             [
-                "they run side by side, up to 2 at once, each on its own cores: those of one node disturb one another",
+                "they run side by side, up to 2 at once, each on its own cores: those on one node disturb each other",
                 "time: 60.0 s, cost: 0.0167 node-hours, as expected in the file",
                 "ideal, with no node ever idle: 60.0 s; the plan reaches 100 % of it",
             ],
@@ -147,7 +147,7 @@ def test_a_repetition_has_its_nodes_for_itself_where_it_cannot_share_them(
             PilotsOfCampaign(PilotSize(1, CORES, 15.0), in_jobs=True, one_at_a_time=True), {0: 10.0, 1: 30.0},
             [
                 "they run one at a time, so that none disturbs another",
-                "`side_by_side: cores` runs up to 2 at once; their times then disturb one another",
+                "`side_by_side: cores` runs up to 2 at once; they then disturb each other",
                 "jobs: 3, 1 node for at most 15.0 s each",
                 "3 of them are expected to take longer than a job: give `jobs:` a longer `time`",
                 "time: 30.0 s, besides the time in the queue, cost: 0.00833 node-hours, by what has been measured",

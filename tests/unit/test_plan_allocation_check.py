@@ -55,7 +55,9 @@ def test_fewer_nodes(plan: Plan) -> None:
 def test_no_job_at_all(plan: Plan) -> None:
     (problem,) = said(plan, Allocation("local", "", (Host("laptop", 2),)))
     assert problem.level == "error"
-    assert problem.message == ("the plan needs 3 nodes, and wf is not inside of a batch job: it has this machine only")
+    assert problem.message == (
+        "the plan needs 3 nodes, but wf does not run inside a batch job: it has only this machine"
+    )
 
 
 def test_a_job_whose_hosts_are_not_known(plan: Plan) -> None:
@@ -155,10 +157,10 @@ def test_what_was_asked_for(plan_of: Planner) -> None:
     whole = dataclasses.replace(job(5), end_time=NOW + 7190)
     assert said(plan, whole, site) == []
     (nodes,) = said(plan, dataclasses.replace(whole, hosts=job(4).hosts), site)
-    assert (nodes.level, nodes.message) == ("note", "Slurm job 77 has 4 nodes, and 5 were asked for; the stages need 3")
+    assert (nodes.level, nodes.message) == ("note", "Slurm job 77 has 4 nodes, and 5 were requested; the stages need 3")
     (time,) = said(plan, dataclasses.replace(whole, end_time=NOW + 3600), site)
     assert (time.level, time.message) == (
-        "note", "Slurm job 77 ends in 1 h 00 min, and 2 h 00 min were asked for",
+        "note", "Slurm job 77 ends in 1 h 00 min, and 2 h 00 min were requested",
     )  # fmt: skip
     default = plan_of(sets=THREE, site=site)
     assert said(default, dataclasses.replace(job(3), end_time=NOW + 60), site) == [], "nobody asked for a time"

@@ -44,7 +44,7 @@ def share_of(plan_of: Planner, *sets: str, via: str | None = None) -> tuple[Shar
         (("stages.walk.ranks=2", "stages.count.ranks=2"), "blocks", "whole blocks of 1 each"),
         (APART, "blocks", "whole blocks of 2 each"),
         (MEET, "hostname:binpacking", "meet on 2 of 2 nodes"),
-        ((*APART, "streams.positions.strategy=round-robin"), "round-robin", "asked for (--set"),
+        ((*APART, "streams.positions.strategy=round-robin"), "round-robin", "requested (--set"),
     ],
 )
 def test_the_strategy_and_its_reason(plan_of: Planner, sets: tuple[str, ...], strategy: str, because: str) -> None:

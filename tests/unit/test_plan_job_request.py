@@ -115,7 +115,7 @@ ROUTED = SiteQueue(
     ("queues", "request_", "message"),
     [
         ({"route": ROUTED, "small": SiteQueue(nodes=(1, 16), walltime=7200)}, "{queue: route, nodes: 10}",
-         "allocation.nodes: 10 nodes, but queue route takes no job of 10 nodes: it would drop the job without a word\n"
+         "allocation.nodes: 10 nodes, but queue route takes no job of 10 nodes: it would drop the job silently\n"
          "  choose a queue that takes it: `queue: small`"),
         ({"route": ROUTED}, "{queue: route, nodes: 4, walltime: 2 min}",
          "allocation.walltime: 2 min, but queue route takes jobs of 4 nodes of at least 5 min: it would drop the job "

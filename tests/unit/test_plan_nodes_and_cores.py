@@ -57,7 +57,7 @@ def test_the_sum_is_shown_and_the_way_out(plan_of: Planner) -> None:
 def test_oversubscribed_stages_are_bound_nowhere(plan_of: Planner) -> None:
     plan = plan_of(sets=("oversubscribe=true", "stages.walk.ranks=3", "stages.count.ranks=2"))
     assert cores(plan) == [[], [], []]
-    assert any("5 cores are asked for and site test has 4" in line for line in plan.advice)
+    assert any("5 cores are requested and site test has 4" in line for line in plan.advice)
     assert plan.stage("count").placement.cores_per_rank == 1
     fits = plan_of(sets=("oversubscribe=true",))
     assert cores(fits) == [[0], [1], []]

@@ -144,7 +144,7 @@ def test_the_stronger_layer_decides_between_preset_and_transport(plan_of: Planne
 def test_a_preset_that_overrides_the_same_transport_overrides_nothing(plan_of: Planner) -> None:
     tcp = CHAIN.replace("to: count}", "to: count, transport: tcp}")
     reasons = plan_of(tcp, via="sst-tcp", site=site(ALL)).reasons
-    assert reasons["streams.positions.transport"] == "asked for (via: sst-tcp, --via)"
+    assert reasons["streams.positions.transport"] == "requested (via: sst-tcp, --via)"
 
 
 def test_a_preset_with_a_transport_that_is_not_in_the_list(

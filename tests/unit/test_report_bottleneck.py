@@ -77,7 +77,7 @@ def test_a_difference_within_its_scatter_is_noise(tmp_path: Path) -> None:
     readers["two"] = taken(times, wait_s=0.5)
     records = records_of(tmp_path / "rare", fan(), {"md": rare, **readers})
     limit = stream_limit(records.plan.stream("atoms"), records)
-    chance = "in 10 samples such a difference may be chance"
+    chance = "in 10 samples such a difference may be due to chance"
     assert limit.why_unknown == f"one waited for 0 % of the time, md for 9 %: {chance}"
     records = records_of(tmp_path / "often", fan(), {"md": written(times, wait_s=0.09), **readers})
     limit = stream_limit(records.plan.stream("atoms"), records)
@@ -94,7 +94,7 @@ def test_a_stream_of_less_than_two_seconds_shows_nothing(tmp_path: Path, seconds
     limit = stream_limit(records.plan.stream("atoms"), records)
     short = "the streams moved data for 1.99 s only; 2.00 s are needed to tell"
     assert limit == (Limit(limits) if limits else Limit("", short))
-    assert limit.evidence.endswith("clear, but in 4 samples only; a longer run is surer" if limits else "")
+    assert limit.evidence.endswith("clear, but in only 4 samples; a longer run is more certain" if limits else "")
 
 
 @pytest.mark.parametrize(("opened_at", "text"), [(0.5, "500 ms"), (1.5, "0 s")])
@@ -272,7 +272,7 @@ def steady(least: float, most: float | None = None, count: int = 10) -> Waiting:
         ),
         (
             {"md": steady(0.0, count=7), "one": steady(0.4, count=7)},
-            "0 % of the time, one for 40 %: clear, but in 7 samples only; a longer run is surer",
+            "0 % of the time, one for 40 %: clear, but in only 7 samples; a longer run is more certain",
         ),
     ],
 )
@@ -290,7 +290,7 @@ SELDOM = [0.0, 0.0, 0.0, 0.9, 0.0, 0.0, 0.0, 0.9, 0.0, 0.0]
         (
             steady(0.0),
             Waiting(SELDOM, SELDOM),
-            "md waited for 0 % of the time, one for 18 %: in 10 samples such a difference may be chance",
+            "md waited for 0 % of the time, one for 18 %: in 10 samples such a difference may be due to chance",
         ),
         (
             steady(0.0, 0.3),

@@ -84,9 +84,9 @@ def test_a_run_that_goes_on(tmp_path: Path) -> None:
             ["now waits for its batch job: slurm job 12", "withdraws the job"],
         ),
         ("lost", "no heartbeat", ["now is lost: ", "no heartbeat.", "`wf cancel now` ends what is left of it"]),
-        ("interrupted", "Ctrl-C", ["now was interrupted after ", ": Ctrl-C.", "starts anew."]),
-        ("stopped", "the job ends", ["now was stopped in order after ", ": the job ends.", "starts anew."]),
-        ("unfinished", "", ["now was written, and nobody has started it.", "starts anew."]),
+        ("interrupted", "Ctrl-C", ["now was interrupted after ", ": Ctrl-C.", "starts a new run."]),
+        ("stopped", "the job ends", ["now was stopped cleanly after ", ": the job ends.", "starts a new run."]),
+        ("unfinished", "", ["now was created, but never started.", "starts a new run."]),
     ],
 )
 def test_other_states(tmp_path: Path, state: str, reason: str, parts: list[str]) -> None:

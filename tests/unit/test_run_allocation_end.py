@@ -123,7 +123,7 @@ def test_the_end_of_a_job_that_wf_has_submitted_is_known_without_its_scheduler()
     plan, job = asking(300), JobRecord("slurm", "small-ab12", "12")
     assert with_planned_end(allocation(None), plan, job, 100).end_time == 3700
     (note,) = with_planned_end(allocation(None), plan, job, 100).notes
-    assert note == "the end of the job is computed: the walltime of 1 h 00 min that was asked for, from now on"
+    assert note == "the end of the job is estimated: the requested walltime of 1 h 00 min, from now on"
     known = allocation(700)
     assert with_planned_end(known, plan, job, 100) is known
     for other in (None, JobRecord("pbs", "small-ab12", "12")):

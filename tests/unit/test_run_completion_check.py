@@ -120,7 +120,7 @@ def of_declared_steps(*events: Event, steps: int = 5) -> RunState:
 
 
 def test_fewer_steps_than_a_component_declares_are_a_failure_unless_it_was_stopped() -> None:
-    said = "wrote only 4 of the 5 steps of atoms that its parameters ask for"
+    said = "wrote only 4 of the 5 steps of atoms that its parameters request"
     assert judge(of_declared_steps(steps=4), "md") == WELL + said
     assert judge(of_declared_steps(steps=4), "saxs") == "", "it has read all that there was"
     assert judge(of_declared_steps(), "md") == ""

@@ -37,9 +37,10 @@ V2_OWN = "0::/user.slice/job-7.scope\n"
     [
         (
             replace(PEAK, log=[LOG], cgroup_kills=1, node_kills=1),
-            ": out of memory: by its log the kernel killed process 28786 (python), with 71.6 MB; the limit is 64.0 MB",
+            ": out of memory: according to its log, the kernel killed process 28786 (python), with 71.6 MB; the limit is "
+            "64.0 MB",
         ),
-        (replace(NOTHING, log=["odd"]), ": out of memory: by its log the kernel killed one of its processes"),
+        (replace(NOTHING, log=["odd"]), ": out of memory: according to its log, the kernel killed one of its processes"),
         (
             replace(PEAK, cgroup="/job/7", cgroup_kills=1, cgroup_is_own=True, node_kills=1),
             ": out of memory: the kernel killed 1 process of its cgroup /job/7; the limit is 64.0 MB",
@@ -50,26 +51,28 @@ V2_OWN = "0::/user.slice/job-7.scope\n"
         ),
         (
             replace(PEAK, cgroup="/user.slice", cgroup_kills=1, node_kills=1),
-            ": out of memory? for lack of it the kernel killed 1 process of cgroup /user.slice, in which there may be "
-            "processes of others; who sent the signal is not known; its largest process had used 60.0 MB of 64.0 MB",
+            ": out of memory? the kernel killed 1 process of cgroup /user.slice for lack of memory; the cgroup "
+            "may include processes of others; the sender of the signal is not known; its largest process had used 60.0 MB of "
+            "64.0 MB",
         ),
         (
             replace(PEAK, log=[LOG], cgroup="/user.slice", cgroup_kills=1),
-            ": out of memory: by its log the kernel killed process 28786 (python), with 71.6 MB; the limit is 64.0 MB",
+            ": out of memory: according to its log, the kernel killed process 28786 (python), with 71.6 MB; the limit is "
+            "64.0 MB",
         ),
         (
             replace(PEAK, cgroup="/job/7", cgroup_kills=0, node_kills=0),
-            ": not for lack of memory; who sent the signal is not known; its largest process had used 60.0 MB of "
+            ": not for lack of memory; the sender of the signal is not known; its largest process had used 60.0 MB of "
             "64.0 MB",
         ),
         (
             replace(NOTHING, cgroup="/job/7", cgroup_kills=0, node_kills=2),
-            ": out of memory? for lack of it the kernel killed 2 of the processes of its node, none of cgroup /job/7; "
-            "who sent the signal is not known",
+            ": out of memory? the kernel killed 2 processes on its node for lack of memory, none of them in cgroup "
+            "/job/7; the sender of the signal is not known",
         ),
         (
             replace(NOTHING, node_kills=2, peak_bytes=3 * MB),
-            ": out of memory? for lack of it the kernel killed 2 of the processes of its node; who sent the signal is "
+            ": out of memory? the kernel killed 2 processes on its node for lack of memory; the sender of the signal is "
             "not known; its largest process had used 3.00 MB",
         ),
         (
@@ -100,7 +103,7 @@ def test_the_facts_are_events_and_the_verdict_follows_from_them() -> None:
     ("facts", "text"),
     [
         (replace(NOTHING, is_here=False), "; whether memory ran out there is not known"),
-        (replace(NOTHING, node_kills=0), ": not for lack of memory; who sent the signal is not known"),
+        (replace(NOTHING, node_kills=0), ": not for lack of memory; the sender of the signal is not known"),
     ],
 )
 def test_a_rank_on_another_node_is_named_before_what_is_known_of_memory(facts: StageKilled, text: str) -> None:

@@ -205,7 +205,7 @@ def test_killed_rank_of_another_node_is_the_cause_whichever_end_is_found_first(o
     ("cause", "text"),
     [
         ("out_of_memory", "saxs ran out of memory (on n2): `words`"),
-        ("cancelled", "saxs was cancelled: by somebody, not by this run (on n2): `words`"),
+        ("cancelled", "saxs was cancelled from outside this run (on n2): `words`"),
         ("time_limit", "saxs was ended by the scheduler at its time limit (on n2): `words`"),
         ("preempted", "saxs was preempted by the scheduler (on n2): `words`"),
         ("node_lost", "saxs lost a node (on n2): `words`"),

@@ -94,7 +94,7 @@ def test_another_plane_than_asked_for_stops_the_run_at_once(plane: str, why: str
         action.event for action in done if isinstance(action, RecordEvent) and isinstance(action.event, StopRequested)
     ]
     assert len(stops) == 1 and stops[0].stage == "sim"
-    assert "transport rdma was asked for" in stops[0].reason and said in stops[0].reason
+    assert "transport rdma was requested" in stops[0].reason and said in stops[0].reason
     assert any(isinstance(action, SignalStages) and set(action.stages) == {"sim", "ana"} for action in done)
     assert state.stopping == 2.0
 

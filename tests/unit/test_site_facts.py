@@ -48,13 +48,13 @@ def test_outside_of_an_allocation_there_are_as_many_nodes_as_needed() -> None:
     here = Allocation("local", "", (Host("laptop", 2),))
     site = load_site("slurm", allocation=here)
     assert (site.nodes, site.cores_per_node) == (loading.MANY_NODES, len(os.sched_getaffinity(0)))
-    assert site.seen["cores_per_node"] == "this machine, because wf is not inside of a job"
+    assert site.seen["cores_per_node"] == "this machine, because wf is not inside a job"
     assert "cores_per_node" not in load_site("slurm", allocation=FOUR).seen
     assert "cores_per_node" not in load_site("local", allocation=here).seen
 
 
 def test_cores_that_were_taken_from_this_machine_are_said(plan_of: Planner) -> None:
-    seen = {"cores_per_node": "this machine, because wf is not inside of a job"}
+    seen = {"cores_per_node": "this machine, because wf is not inside a job"}
     advice = plan_of(site=SITE.model_copy(update={"seen": seen})).advice
     assert any(
         line.startswith("site test does not say what a node has: its cores and memory are taken") for line in advice

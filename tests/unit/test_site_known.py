@@ -118,7 +118,7 @@ def test_no_job_for_another_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert isinstance(ended.exception, RunError) and not Path(runs).exists()
     assert str(ended.exception) == (
         "this machine is not frontier: LMOD_SYSTEM_NAME=frontier was not found here\n  `wf sites` shows which site is "
-        "here; if it is, have a site file of your own with `extends: frontier` and `detect: []`"
+        "here; if it is, write a site file of your own with `extends: frontier` and `detect: []`"
     )
     with pytest.raises(RunError, match=r"this machine is not aurora: host aurora-uan-\*, or PBS_JOBID=.*-pbs-"):
         check_submission(make_plan(loaded(tmp_path, "aurora")), load_site("aurora"), tmp_path)

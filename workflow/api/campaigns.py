@@ -340,7 +340,11 @@ def _content_notes(directory: Path, campaign: Campaign, schedule: Schedule) -> l
             planned = plan(its, Sites().decide)
             if planned.ready and not planned.refused:
                 shown = {each.key for each in schedule.trials} - {each.key for each in planned.ready}
-                more = "; the figures here are theirs, and `wf campaign run` measures anew" if shown else ""
+                more = (
+                    "; the figures here belong to the old content, and `wf campaign run` measures again"
+                    if shown
+                    else ""
+                )
                 return [note + more for note in _unmatched(planned, directory)]
     history = read_history(directory)
     trials = {each.key: (each.parameters, each.is_baseline) for each in schedule.trials}

@@ -145,7 +145,9 @@ def _refuse_no_file(file: Path, name: str) -> None:
     elif not file.exists():
         near = nearest_name(file.stem, here := {each.stem: each for each in file.parent.glob("*.y*ml")})
         message = "no such file"
-        usual = "NEW is a campaign file; OLD is one, too, or a folder that has a file of the name of NEW"
+        usual = (
+            "NEW is a campaign file; OLD is a campaign file, or a folder that contains a file with the same name as NEW"
+        )
         hint = usual if near is None else f"did you mean `{here[near]}`?"
     else:
         return
@@ -156,7 +158,7 @@ def _nothing_differs() -> Problem:
     """What the comparison says at its end, too: then it has taken its time."""
     from workflow.errors import to_message
 
-    text = "both versions have the same content: what is measured is the noise of the machine"
+    text = "both versions have the same content: the comparison measures only the noise of the machine"
     hint = "name the files of two checkouts, or give --old-set, --new-set, --old-python or --new-python"
     return to_message("warning", text, hint)
 

@@ -94,7 +94,7 @@ class Measurement:
             settings = compressors_here(self._place.site)
             todo += [(name, partial(self._measure_compressor, setting)) for name, setting in settings.items()]
             if not settings:
-                self.skipped.append("compressors: this ADIOS2 has no operators; that of `make adios2-mpi` has")
+                self.skipped.append("compressors: this ADIOS2 has no operators; `make adios2-mpi` builds one that has")
         return todo
 
     def _measure_memory(self) -> None:

@@ -53,7 +53,7 @@ def write_calibration(calibration: Calibration, file: Path) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         replace_file(file, calibration.to_json().encode())
     except OSError as error:
-        raise WfError(f"{file}: {error.strerror}", "set WF_CONFIGS to a folder that you may write") from error
+        raise WfError(f"{file}: {error.strerror}", "set WF_CONFIGS to a folder that you can write to") from error
 
 
 def host_note(calibration: Calibration, site: str) -> list[str]:

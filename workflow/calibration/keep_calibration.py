@@ -91,8 +91,8 @@ def _refuse_busy(cores: int) -> None:
     if others is not None and others > MOST_BUSY * cores:
         used = f"{others:.1f} of {plural(cores, 'core')}"
         raise WfError(
-            f"other programs use {used} of this machine: what is measured now would say little of it",
-            "wait until it is quiet (`top` shows who), or measure anyway: add `--despite-load`",
+            f"other programs use {used} of this machine: measurements taken now would say little about it",
+            "wait until it is idle (`top` shows what is running), or measure anyway: add `--despite-load`",
         )
 
 
@@ -104,8 +104,8 @@ def _now(calibration: Calibration, old: Calibration) -> list[MeasuringConditions
 
 def _disturbed(conditions: MeasuringConditions) -> str:
     return (
-        f"measured {busy_text(conditions)}: the intervals of all times reach down to what a quiet machine may take; "
-        "measure again when it is quiet"
+        f"measured {busy_text(conditions)}: all intervals include the times to be expected on an idle machine; "
+        "measure again when it is idle"
     )
 
 
@@ -113,11 +113,11 @@ def keep_stages(site: str, source: Path, *, new: bool = False) -> KeptCalibratio
     """Keep what the stages of a run, or of the runs in a campaign's directory, took: forecasts need it.
 
     Raises:
-        WfError: there is no such run, or nothing is known of its stages.
+        WfError: there is no such run, or nothing is known about its stages.
     """
     records, left_out = make_records(find_runs(source))
     if not records:
-        raise WfError(f"{source}: nothing is known of its stages: {'; '.join(left_out)}")
+        raise WfError(f"{source}: nothing is known about its stages: {'; '.join(left_out)}")
     name = _site_name(site)
     file = calibration_path(name)
     calibration = with_records(_old(name, new), records)
@@ -130,7 +130,9 @@ def calibration_of(site: str = AUTO_SITE) -> Calibration:
     name = _site_name(site)
     found = load_calibration(name)
     if found is None:
-        raise WfError(f"site {name} has not been calibrated", "measure it: `wf calibrate`, or for a start `--quick`")
+        raise WfError(
+            f"site {name} has not been calibrated", "measure it: `wf calibrate`, or faster: `wf calibrate --quick`"
+        )
     return found
 
 

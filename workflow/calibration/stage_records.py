@@ -63,8 +63,8 @@ def find_runs(given: Path) -> list[Path]:
     run_dir = find_run(given)
     finished = read_brief(run_dir).finished
     if finished is None or finished.state != "succeeded":
-        text = f"{run_dir}: this run has not succeeded, and what its stages took is not known"
-        raise RunError(text, "give one that has: `wf runs`")
+        text = f"{run_dir}: this run has not succeeded, so the times of its stages are not known"
+        raise RunError(text, "choose one that has: `wf runs` lists them")
     return [run_dir]
 
 
@@ -89,7 +89,7 @@ def make_records(run_dirs: Sequence[Path]) -> tuple[list[StageRecord], list[str]
         for stage in plan.stages:
             terms = of_stage[stage.name]
             if not terms.compute:
-                why = "its program does not use workflow.stage" if stage.observed == "evidence" else "it made no steps"
+                why = "its program does not use workflow.stage" if stage.observed == "evidence" else "it has no steps"
                 left_out[f"stage {stage.name}: {why}"] = None
                 continue
             busy = _busy_beside(stage, plan, records)
@@ -98,7 +98,7 @@ def make_records(run_dirs: Sequence[Path]) -> tuple[list[StageRecord], list[str]
             if stage.observed == "metrics" and busy:
                 terms.ready_s = None
             if terms.ready_s is None:
-                why = "ran on its cores, and for how long is not known: its computing may be recorded as too long"
+                why = "ran on its cores for an unknown time, so its recorded computing time may be too long"
                 left_out |= {f"stage {stage.name}: {name} {why}": None for name, known in busy.items() if known is None}
             share = share_of_a_core([known for known in busy.values() if known is not None])
             _add(found, stage, terms, written, run_dir.resolve().name, share)

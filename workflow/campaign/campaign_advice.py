@@ -64,7 +64,7 @@ def repetition_advice(planned: PlannedCampaign) -> list[Problem]:
     count = plural(spec.repetitions, "repetition")
     comparisons = count_comparisons(spec, [each for each in to_trials(planned) if not each.is_baseline])
     if not comparisons:
-        message = f"{count} of a trial: the interval of a median needs {FEWEST}"
+        message = f"{count} per trial: the interval of a median needs {FEWEST}"
         hint = f"`repetitions: {FEWEST}` or more"
         return [_at_repetitions(root, message, hint, "warning")] if spec.repetitions < FEWEST else []
     verdict = max(FEWEST, repetitions_needed(comparisons, "ranks"))  # there is none without an interval
@@ -73,14 +73,14 @@ def repetition_advice(planned: PlannedCampaign) -> list[Problem]:
     among = plural(comparisons, "comparison")
     if spec.repetitions < verdict:
         message = (
-            f"{count} of a trial: too few for a verdict. The interval of a median needs {FEWEST}, a verdict among "
-            f"{among} {verdict}, and comparing in pairs, within the blocks, {pairs}"
+            f"{count} per trial are too few for a verdict: the interval of a median needs {FEWEST}, a verdict with "
+            f"{among} needs {verdict}, and a comparison in pairs, within the blocks, needs {pairs}"
         )
         return [_at_repetitions(root, message, hint, "warning")]
     if spec.repetitions < pairs:
         message = (
-            f"{count} of a trial: too few to compare in pairs, within the blocks: {among} need {pairs}. They are "
-            "compared by ranks, and a machine that drifts hides differences"
+            f"{count} per trial are too few to compare in pairs, within the blocks: {among} need {pairs}. Trials are "
+            "compared by ranks instead, where a drift of the machine can hide differences"
         )
         return [_at_repetitions(root, message, hint, "note")]
     return []
@@ -95,7 +95,7 @@ def empty_comparisons(planned: PlannedCampaign) -> list[Problem]:
     for index, request in enumerate(planned.spec.comparisons):
         alone: CampaignSpec = planned.spec.model_copy(update={"comparisons": [request]})
         if planned.ready and not count_comparisons(alone, trials):
-            message = f"no two trials differ in `{request.vary}` only"
+            message = f"no two trials differ only in `{request.vary}`"
             hint = "compare a key of the matrix"
             found.append(_as(problem_at(planned.campaign.root, ("comparisons", index), message, hint), "warning"))
     return found

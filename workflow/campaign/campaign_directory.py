@@ -107,7 +107,9 @@ def file_checksums(campaign: Campaign) -> dict[str, str]:
     try:
         texts = {"campaign": campaign.text, "pipeline": pipeline.read_bytes()}
     except OSError as error:
-        raise RunError(f"cannot read {campaign.pipeline}: {error.strerror}", "do not remove it meanwhile") from error
+        raise RunError(
+            f"cannot read {campaign.pipeline}: {error.strerror}", "the campaign needs this file: put it back"
+        ) from error
     return {name: hashlib.sha256(text).hexdigest() for name, text in texts.items()}
 
 
@@ -236,7 +238,7 @@ def campaign_to_run(
         raise RunError(text, f"go on with it: wf campaign gate OLD NEW --dir {os.path.relpath(found)}")
     file = Path(os.path.relpath(found / read_schedule(found).file))
     if not file.is_file():
-        raise RunError(f"the file of this campaign is not there any more: {file}", "name it: wf campaign run FILE")
+        raise RunError(f"the file of this campaign no longer exists: {file}", "name it: wf campaign run FILE")
     return campaign_of_file(file, found, options, as_written)
 
 
@@ -288,7 +290,7 @@ def elsewhere_note(campaign: Campaign, directory: Path) -> list[Problem]:
     beside = folder / CAMPAIGNS / campaign.spec.campaign
     if exists(directory / SCHEDULE_FILE) or not exists(beside / SCHEDULE_FILE):
         return []
-    text = f"this campaign has run elsewhere, in {os.path.relpath(beside)}: what was measured there does not count here"
+    text = f"this campaign has already run in {os.path.relpath(beside)}: its measurements do not count here"
     command = f"cd {shlex.quote(os.path.relpath(folder))} && wf campaign run {shlex.quote(campaign.path.name)}"
     return [to_message("note", text, f"go on with it: {command}")]
 

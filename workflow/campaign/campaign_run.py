@@ -77,7 +77,7 @@ def run_planned(
 ) -> CampaignOutcome:
     """Run what is not finished where `context` says. `say` gets what happens to pilots and jobs.
 
-    `remeasure`: and again what is compared with it, or was not measured in turns with what it is compared with;
+    `remeasure`: and again what is compared with it, or was not interleaved with what it is compared with;
     `failed_anew`: and what failed as often as it may.
 
     Raises RunError when the directory cannot be used, or no pilot can be had.
@@ -114,7 +114,7 @@ def run_planned(
         status = make_status(planned.spec, schedule, ledger.history)
         left = len(remaining(planned, ledger.history, RepetitionChoice(again=which.again)))
         if left and not because and not interrupted:
-            because = "what was to be measured again has failed"
+            because = "the repetitions that were to be measured again have failed"
     return CampaignOutcome(directory, status, interrupted, left, because)
 
 
@@ -163,7 +163,7 @@ def _adopted(driver: Driver, going_on: list[LeftAttempt]) -> Iterator[EndedRepet
             going_on.append(each)
             continue
         if attempt.state == "succeeded" and not _has_files(each, planned):
-            attempt = replace(attempt, state="interrupted", reason="its files had changed since planning")
+            attempt = replace(attempt, state="interrupted", reason="its files changed after planning")
         its = each.repetition
         driver.end(its, attempt)
         if its in known:

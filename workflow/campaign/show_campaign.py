@@ -133,12 +133,17 @@ def show_end(outcome: CampaignOutcome, *, gate: bool = False) -> None:
             say(console, f"  {names[count.trial]}: {count.reason}")
     show_messages(violation_messages(status, names), console)
     if outcome.interrupted:
-        say(console, "interrupted: the same command goes on from here")
+        say(console, "interrupted: the same command continues from here")
     elif outcome.left:
-        more = "; raise it, and the same command goes on" if "budget" in outcome.left_because else ""
+        more = "; raise it, and the same command continues" if "budget" in outcome.left_because else ""
         say(console, f"{plural(outcome.left, 'run')} left: {outcome.left_because}{more}")
     if failed and not outcome.interrupted and (gate or not outcome.left):
-        say(console, "the same command runs again what failed" if gate else "`--failed` runs again what failed")
+        say(
+            console,
+            "the same command runs the failed repetitions again"
+            if gate
+            else "`--failed` runs the failed repetitions again",
+        )
     goes_on = outcome.left and (outcome.interrupted or not _counts(status)[0])
     say(console, f"  next: wf campaign {'run' if goes_on else 'report'} {where}")
 
@@ -180,7 +185,7 @@ def show_left(status: CampaignStatus, directory: Path) -> None:
     show_messages(violation_messages(status, trial_names(status)), console)
     state = state_of(status)
     if state == "failed":
-        say(console, f"`wf campaign run {where} --failed` runs again what failed")
+        say(console, f"`wf campaign run {where} --failed` runs the failed repetitions again")
     elif state != "complete":
         say(console, f"no process runs it now: wf campaign run {where} goes on")
     say(console, f"  next: wf campaign report {where}")
@@ -311,7 +316,7 @@ def violation_lines(expected: Sequence[ExpectationPlan], attempt: Attempt) -> li
 
 
 def violation_messages(status: CampaignStatus, names: Mapping[str, str]) -> list[Problem]:
-    """An error for each expectation that repetitions of a trial have not kept; `names`: key of a trial → its name."""
+    """An error for each expectation that repetitions of a trial did not meet; `names`: key of a trial → its name."""
     return [
         Problem(each.place, 0, 0, each.key, f"{names[trial.trial]}: {violation_text(each, trial.succeeded)}")
         for trial in status.trials
@@ -320,9 +325,9 @@ def violation_messages(status: CampaignStatus, names: Mapping[str, str]) -> list
 
 
 def violation_text(each: TrialViolation, succeeded: int) -> str:
-    """`expected > 1 GB/s, and 2 of 6 repetitions did not keep it; at worst 312 MB/s (runs/3f2a91c07b12-r03)`."""
+    """`expected > 1 GB/s, and 2 of 6 repetitions did not meet it; at worst 312 MB/s (runs/3f2a91c07b12-r03)`."""
     worst = "not measured" if each.worst is None else f"at worst {figure_text(each.worst, each.unit, each.limit)}"
-    count = f"{each.count} of {plural(succeeded, 'repetition')} did not keep it"
+    count = f"{each.count} of {plural(succeeded, 'repetition')} did not meet it"
     return f"expected {each.expected}, and {count}; {worst} ({RUNS}/{each.run})"
 
 
@@ -362,7 +367,7 @@ def _job_each(packed: PackedCampaign, spec: CampaignSpec) -> list[str]:
 def _side_by_side(packed: PackedCampaign, at_once: int) -> str:
     text = f"they run side by side, up to {at_once} at once, "
     if packed.pilots.share_nodes:
-        return text + "each on its own cores: those of one node disturb one another"
+        return text + "each on its own cores: those on one node disturb each other"
     return text + "each on its own nodes"
 
 
@@ -372,7 +377,7 @@ def _one_at_a_time(packed: PackedCampaign) -> list[str]:
     if packed.most_if_shared < 2 or packed.pilots.share_nodes:
         return [text]
     more = f"`side_by_side: cores` runs up to {packed.most_if_shared} at once"
-    return [text, f"{more}; their times then disturb one another"]
+    return [text, f"{more}; they then disturb each other"]
 
 
 def _jobs(packed: PackedCampaign) -> str:

@@ -24,9 +24,9 @@ def archive_options(function: F) -> F:
             "--largest",
             callback=read_size,
             metavar="SIZE",
-            help="Leave out larger inputs and records, and list them (default: 100 MiB)",
+            help="Leave out inputs and records larger than this, and list them (default: 100 MiB)",
         ),
-        click.option("--data", is_flag=True, help="Take along what the stages wrote"),
+        click.option("--data", is_flag=True, help="Include the data that the stages wrote"),
         click.option(
             "--output",
             "-o",

@@ -23,7 +23,11 @@ PARTS = ("memory", "transports", "launch", "file_system", "compressors")
 
 @click.command()
 @click.option(
-    "--site", metavar="NAME", default="auto", shell_complete=complete_site, help="The site, by default where wf runs"
+    "--site",
+    metavar="NAME",
+    default="auto",
+    shell_complete=complete_site,
+    help="The site (default: the one where wf runs)",
 )
 @click.option("--only", "parts", multiple=True, type=click.Choice(PARTS), help="Measure this part only (repeatable)")
 @click.option(
@@ -34,17 +38,17 @@ PARTS = ("memory", "transports", "launch", "file_system", "compressors")
     help="A folder of the file system to measure (default: the current one)",
 )
 @click.option("--data", metavar="FILE.bp:VARIABLE", help="What is compressed (default: data of component gray_scott)")
-@click.option("--quick", is_flag=True, help="Fewer sizes, everything once: less than a minute")
+@click.option("--quick", is_flag=True, help="Fewer sizes, one repetition of each: less than a minute")
 @click.option(
     "--from",
     "source",
     metavar="RUN",
     type=click.Path(path_type=Path),
-    help="Measure nothing; keep what the stages of a run, or of a campaign, took: by its name or directory",
+    help="Measure nothing; record the times of the stages of a run or campaign, given by name or directory",
 )
-@click.option("--show", is_flag=True, help="Measure nothing; show what is known of the site")
-@click.option("--despite-load", is_flag=True, help="Measure also while other programs use much of this machine")
-@click.option("--new", is_flag=True, help="Forget what was measured before, and what --from has kept")
+@click.option("--show", is_flag=True, help="Measure nothing; show what is known about the site")
+@click.option("--despite-load", is_flag=True, help="Measure even while other programs use much of this machine")
+@click.option("--new", is_flag=True, help="Discard earlier measurements, and the times that --from recorded")
 @json_option("With --show: print the calibration as JSON")
 def calibrate(
     site: str,

@@ -73,7 +73,7 @@ def overlay_options(function: Callable[..., None]) -> Callable[..., None]:
 
     decorated: Callable[..., None] = verb
     for decorate in (
-        click.option("--as-written", is_flag=True, help="Run the file as it is: without the options of the last run"),
+        click.option("--as-written", is_flag=True, help="Run the file as written, without the options of the last run"),
         click.option("--profile", "profiles", multiple=True, metavar="NAME", help="Apply a profile of the pipeline"),
         click.option(
             "--site", metavar="NAME", shell_complete=complete_site,
@@ -137,10 +137,8 @@ def refuse(planned: PlannedCampaign, problems: list[Any]) -> None:
 @overlay_options
 @directory_option
 @click.option("--failed", is_flag=True, help="Run again only the repetitions that failed")
-@click.option(
-    "--remeasure-reference", is_flag=True, help="Measure again what new trials are compared with, beside them"
-)
-@click.option("--detach", "-d", is_flag=True, help="Return when it has started; it goes on without a terminal")
+@click.option("--remeasure-reference", is_flag=True, help="Measure the reference trials again, beside the new trials")
+@click.option("--detach", "-d", is_flag=True, help="Return once it has started; it continues without a terminal")
 @click.option("--quiet", "-q", is_flag=True, help="Print only the result, not a line per repetition")
 @junit_option
 def run(
@@ -162,12 +160,12 @@ def run(
     only what is new. New trials are then compared with what was measured at another time, and get no verdict:
     --remeasure-reference runs what they are compared with again, beside them. A campaign keeps its options: they need
     not be given again. Exits with 0 when all repetitions succeeded, 1 when some failed or the budget was spent, 2 when
-    a trial cannot run, 3 when all succeeded and some did not keep what the pipeline expects, and 130 when it was
+    a trial cannot run, 3 when all succeeded and some did not meet an expectation of the pipeline, and 130 when it was
     interrupted. Ctrl-C ends it in order, unless it was started with --detach: see `wf campaign watch` and
     `wf campaign cancel`.
     """
     if failed and remeasure_reference:
-        raise click.UsageError("--failed and --remeasure-reference exclude each other")
+        raise click.UsageError("--failed and --remeasure-reference cannot be combined")
     if detach:
         if junit is not None:
             raise click.UsageError("--junit has no effect with --detach: the campaign has not ended then")
@@ -451,19 +449,19 @@ def gate(
     wide: bool,
     quiet: bool,
 ) -> None:
-    """Measure two versions in turns; fail when the new one is worse.
+    """Measure two versions interleaved; fail if the new one is worse.
 
     The two versions of a program run alternately, so the result holds on a busy machine, too.
 
-    OLD and NEW are the campaign files of two checkouts; a folder stands for the file in it that is called as NEW is.
+    OLD and NEW are the campaign files of two checkouts; a folder stands for the file in it with the name of NEW.
     Without NEW both versions have the file OLD, and differ in --old-set and --new-set (two commands, two values) or in
     --old-python and --new-python (two environments). NEW's file says how often, and what is measured. In each block
-    both versions of each trial run once, in random order. What has been measured in turns is not run again.
+    both versions of each trial run once, in random order. What has been measured so is not run again.
 
     Exits with 0 when no metric has regressed, with 4 when one has: significantly worse, and by more than the
     tolerance, which is the metric's threshold unless it is given; with --strict with 5 when none has, and one is
-    undecided. With 1 when a repetition failed, 2 for bad input, 3 when NEW did not keep what its pipeline expects, and
-    130 when it was interrupted: the same command goes on.
+    undecided. With 1 when a repetition failed, 2 for bad input, 3 when NEW did not meet an expectation of its
+    pipeline, and 130 when it was interrupted: the same command continues.
     """
     from workflow.api import GateVersion, gate_campaign
     from workflow.campaign.show_campaign import ProgressLines, show_end
@@ -497,7 +495,7 @@ def _same_place(folder: Path, file: Path) -> Path:
 
 
 def _violated_by_new(status: CampaignStatus) -> bool:
-    """Whether the new version did not keep an expectation of its pipeline."""
+    """Whether the new version did not meet an expectation of its pipeline."""
     from workflow.campaign.planning.both_versions import VERSION
 
     return any(each.violated for each in status.trials if each.parameters[VERSION] == "new")

@@ -52,13 +52,15 @@ def read_states(_context: click.Context, _option: click.Parameter, text: str | N
     "--keep",
     type=click.IntRange(min=0),
     metavar="N",
-    help=f"The newest N runs stay (default: {KEPT}; where runs are named 0)",
+    help=f"Keep the newest N runs (default: {KEPT}; 0 if runs are named)",
 )
-@click.option("--older-than", callback=read_age, metavar="AGE", help="Only runs that ended so long ago: 7d, 12h")
+@click.option(
+    "--older-than", callback=read_age, metavar="AGE", help="Only runs that ended at least this long ago: 7d, 12h"
+)
 @click.option(
     "--state", "states", callback=read_states, metavar="STATES", help="Only runs in these states: failed,interrupted"
 )
-@click.option("--yes", "-y", is_flag=True, help="Do not ask")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation")
 @click.option("--dry-run", is_flag=True, help="List what would be removed; remove nothing")
 @json_option("Print what is removed as JSON; with --yes or --dry-run")
 def clean(

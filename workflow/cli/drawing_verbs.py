@@ -35,7 +35,7 @@ SUFFIXES: dict[str, Form] = {".svg": "svg", ".png": "png", ".mmd": "mermaid", ".
     type=click.Choice(["down", "right"]),
     default="down",
     show_default=True,
-    help="Where the data flow; a drawing in text goes down",
+    help="Direction of the data flow; text is always drawn downwards",
 )
 def graph(given: GivenPipeline, form: Form | None, output: Path | None, direction: Direction) -> None:
     """Draw a pipeline: its stages, streams and files; start nothing.
@@ -130,7 +130,7 @@ def _write(output: Path, data: bytes) -> None:
     "--limit",
     callback=read_size,
     metavar="SIZE",
-    help="Bytes of numbers that the page carries; more than that is thinned, and listed (default: 20 MB)",
+    help="Most bytes of numbers on the page; larger data are thinned, and listed (default: 20 MB)",
 )
 def look(run: Path | None, other: Path | None, output: Path | None, limit: int | None) -> None:
     """Write a page that draws the data of a run.

@@ -222,7 +222,7 @@ def _follow_local(run_dir: Path, plan: Plan) -> Generator[RunState, None, None]:
     for state in follow(run_dir, plan):
         yield state
         if state.started is None and time.monotonic() - begin > START_S and not has_lease(run_dir):
-            text = f"nobody has started {run_dir.name} within {START_S:.0f} s"
+            text = f"{run_dir.name} was not started within {START_S:.0f} s"
             raise RunError(text, "start a new one: wf run PIPELINE")
 
 

@@ -114,7 +114,7 @@ def read_size(_context: click.Context, _option: click.Parameter, text: str | Non
 
 def wide_option(function: F) -> F:
     """`--wide`, of the verbs that print tables."""
-    about = "Show all columns of the tables, however narrow the terminal is"
+    about = "Show all columns of the tables, even on a narrow terminal"
     return click.option("--wide", is_flag=True, help=about)(function)
 
 

@@ -60,7 +60,7 @@ def init(directory: Path | None, example: str, list_examples: bool) -> None:
 @click.command()
 @pipeline_options
 @json_option("Print the messages as JSON")
-@click.option("--strict", is_flag=True, help="Exit with 2 when this machine lacks something, too: for CI")
+@click.option("--strict", is_flag=True, help="Exit with 2 also when this machine lacks something (for CI)")
 def check(given: GivenPipeline, as_json: bool, strict: bool) -> None:
     """List all mistakes in a pipeline file; start nothing.
 
@@ -129,7 +129,7 @@ def _with_level(level: Severity, problems: list[Problem]) -> list[Problem]:
 )
 @click.option("--job-script", is_flag=True, help="Print the script that `wf run` would submit as a batch job")
 @strategy_options
-@click.option("--wide", is_flag=True, help="Show everything, also engine parameters, environment and launch lines")
+@click.option("--wide", is_flag=True, help="Show everything, including engine parameters, environment and launch lines")
 def plan(
     given: GivenPipeline,
     as_json: bool,
@@ -205,9 +205,9 @@ def plan(
 )
 @click.option("--dry-run", is_flag=True, help="Print the plan as JSON; start nothing")
 @click.option("--quiet", "-q", is_flag=True, help="Print only the result, not the progress")
-@click.option("--detach", "-d", is_flag=True, help="Return when the run has started; it goes on without a terminal")
+@click.option("--detach", "-d", is_flag=True, help="Return once the run has started; it continues without a terminal")
 @click.option("--no-probe", is_flag=True, help="Do not prove the placement on the nodes first: `--set proof=off`")
-@tag_option("Put this word on the run: `wf runs --tag TAG` lists it (repeatable)")
+@tag_option("Add this tag to the run: `wf runs --tag TAG` lists it (repeatable)")
 def run(
     given: GivenPipeline,
     run_dir: Path | None,
@@ -220,7 +220,7 @@ def run(
     """Run a pipeline, show its progress, and wait for its end.
 
     PIPELINE is the YAML file. Exits with 0 when the run succeeded, 1 when it failed, 2 when it could not start, 3 when
-    it succeeded and did not keep what the file expects (`expect`), 130 when it was interrupted, and 75 when it was
+    it succeeded but did not meet an expectation (`expect`), 130 when it was interrupted, and 75 when it was
     stopped in order because its allocation was about to end. Ctrl-C and a closed terminal stop the run, unless it was
     started with --detach: see `wf watch` and `wf cancel`. On a site with a scheduler, outside of its jobs, the run is
     submitted as one job, which goes on without this terminal.

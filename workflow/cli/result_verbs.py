@@ -66,7 +66,7 @@ def write_run_junit(path: Path, report: Report) -> None:
     help="How many of the last lines of each file",
 )
 @click.option("--follow", "-f", is_flag=True, help="Print new lines until the run ends")
-@click.option("--raw", is_flag=True, help="Do not hide the lines of SST's log and those caused by Ctrl-C")
+@click.option("--raw", is_flag=True, help="Show the lines of SST's log and those caused by Ctrl-C, too")
 def logs(stage: str | None, run: Path | None, lines: int, follow: bool, raw: bool) -> None:
     """Show what the stages of a run printed.
 

@@ -90,7 +90,7 @@ def cancel(run: Path | None, now: bool) -> None:
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path), shell_complete=complete_run)
 @click.argument("text", required=False)
-@tag_option("Put this word on the run (repeatable)")
+@tag_option("Add this tag to the run (repeatable)")
 @json_option("Print the notes as JSON")
 def note(run: Path, text: str | None, tags: tuple[str, ...], as_json: bool) -> None:
     """Put a note or tags on a run, or show them.
@@ -129,8 +129,8 @@ def note(run: Path, text: str | None, tags: tuple[str, ...], as_json: bool) -> N
 @click.option(
     "--lines", "-n", type=click.IntRange(min=1), default=20, show_default=True, help="How many of the newest runs"
 )
-@click.option("--all", "everywhere", is_flag=True, help="Runs with --run-dir that were started elsewhere, too")
-@tag_option("Only runs with this tag; given again: with all of them")
+@click.option("--all", "everywhere", is_flag=True, help="List also runs with --run-dir that were started elsewhere")
+@tag_option("Only runs with this tag (repeatable: with all of these tags)")
 @json_option("Print the runs as JSON")
 @wide_option
 def runs(lines: int, everywhere: bool, tags: tuple[str, ...], as_json: bool, wide: bool) -> None:

@@ -62,7 +62,7 @@ def site() -> None:
 
 
 @site.command()
-@click.option("--write", type=click.Path(path_type=Path), metavar="FILE", help="The file to write, by default printed")
+@click.option("--write", type=click.Path(path_type=Path), metavar="FILE", help="The file to write (default: print it)")
 @click.option("--name", metavar="NAME", help="The name of the site (default: that of the file, or of the cluster)")
 def probe(write: Path | None, name: str | None) -> None:
     """Read this node and write what it has as a site file.
@@ -79,7 +79,7 @@ def probe(write: Path | None, name: str | None) -> None:
     name = name or (write.stem if write is not None else facts.cluster) or "my-machine"
     text = site_text(facts, re.sub(r"[^A-Za-z0-9_-]+", "-", name), __version__)
     notes = [] if facts.in_job else [to_message(
-        "note", "this is not a node of a batch job, as far as wf sees: the values are those of this machine",
+        "note", "wf finds no batch job on this node: the values describe this machine",
         "on a cluster: `srun --nodes=1 --exclusive wf site probe`, or the same by another launcher",
     )]  # fmt: skip
     if write is None:

@@ -106,7 +106,7 @@ class ReadingProcess:
             if now.busy:  # it computes, or a disk works for it
                 seen = now
             elif quiet > POLLING_S and now.calls > seen.calls + 2:
-                return "its reader waited for data that the file does not have: it is cut off"
+                return "its reader waited for data that the file does not contain: the file is truncated"
             if quiet > SILENT_S:
                 why = "it is damaged, or its file system does not answer"
                 return f"its reader has read nothing for {SILENT_S:.0f} s: {why}"

@@ -99,8 +99,8 @@ def _on_diamonds(streams: Sequence[StreamPlan], declared: Mapping[str, DeclaredS
                 if common and not all(declared[name].spec.uses_stage for name in (reader, common[0])):
                     notes.advise(
                         f"stage {reader} reads {other.name} and {one.name} by {one.engine}, and both lead back to "
-                        f"{common[0]}: every open waits for its other end, so {reader} must open first what "
-                        f"{common[0]} opens first"
+                        f"{common[0]}: every open waits for its other end, so {reader} must open its streams in the "
+                        f"same order as {common[0]}"
                     )
 
 

@@ -52,7 +52,7 @@ def allocation_problems(
     problems = [*_lacks(needs, allocation, plan.node.threads_per_core), *_late(plan, allocation, now)]
     asked = plan.allocation.nodes if plan.allocation is not None else wanted
     if got < asked and allocation.source != "local":
-        text = f"{job_text(allocation)} has {plural(got, 'node')}, and {asked} were asked for; the stages need {wanted}"
+        text = f"{job_text(allocation)} has {plural(got, 'node')}, and {asked} were requested; the stages need {wanted}"
         problems.append(to_message("note", text))
     if got > max(wanted, asked):
         problems.append(_idle(plan, allocation, wanted, suggestion))
@@ -126,8 +126,10 @@ def _names(hosts: Sequence[Host]) -> str:
 
 def _too_few(allocation: Allocation, wanted: int, got: int) -> Problem:
     if allocation.source == "local":
-        text = f"the plan needs {plural(wanted, 'node')}, and wf is not inside of a batch job: it has this machine only"
-        hint = f"start it inside of a job, or plan for this machine: `--site local`; {HOW_TO_SUBMIT}"
+        text = (
+            f"the plan needs {plural(wanted, 'node')}, but wf does not run inside a batch job: it has only this machine"
+        )
+        hint = f"start it inside a job, or plan for this machine: `--site local`; {HOW_TO_SUBMIT}"
         return to_message("error", text, hint)
     text = f"the plan needs {plural(wanted, 'node')}, and {job_text(allocation)} has {got}: {_names(allocation.hosts)}"
     fewer = "or let stages share nodes: `--set stages.STAGE.place.share=OTHER`"
@@ -145,10 +147,10 @@ def _lacks(needs: Sequence[NodeNeed], allocation: Allocation, threads: int) -> I
     pairs = [(need, host) for need in needs for host in allocation.hosts[need.first : need.end]]
     cores = ((need.cores, allocation.cores_of(host, threads), host) for need, host in pairs)
     if (short := _shortage(cores)) is not None:
-        text = f"the plan uses {plural(short.wanted, 'core')} of a node, and {has} has {short.got} on {short.names}"
+        text = f"the plan uses {plural(short.wanted, 'core')} on a node, and {has} has {short.got} on {short.names}"
         yield to_message("error", text, f"ask for whole nodes: {_how_to_ask(allocation).whole}; or use fewer ranks")
     if (short := _shortage((need.gpus, host.gpus, host) for need, host in pairs)) is not None:
-        text = f"the plan uses {plural(short.wanted, 'GPU')} of a node, and {has} has {short.got} on {short.names}"
+        text = f"the plan uses {plural(short.wanted, 'GPU')} on a node, and {has} has {short.got} on {short.names}"
         ask = _how_to_ask(allocation).gpus.format(short.wanted)
         yield to_message("error", text, f"ask for them: {ask}; or set `gpus_per_rank: 0`")
     if (short := _shortage((need.memory, host.memory, host) for need, host in pairs)) is not None:
@@ -187,8 +189,8 @@ def _late(plan: Plan, allocation: Allocation, now: float) -> Iterator[Problem]:
     elif plan.allocation is not None and "allocation.walltime" not in plan.reasons:
         asked = plan.allocation.walltime_s
         if left < _ALMOST_ALL * asked:
-            text = f"{job_text(allocation)} ends in {duration(left)}, and {duration(asked)} were asked for"
-            yield to_message("note", text, "wf stops the run in order before that")
+            text = f"{job_text(allocation)} ends in {duration(left)}, and {duration(asked)} were requested"
+            yield to_message("note", text, "wf stops the run cleanly before that")
 
 
 def _idle(plan: Plan, allocation: Allocation, wanted: int, suggestion: str) -> Problem:

@@ -66,10 +66,10 @@ def unnamed_options(allocation: AllocationPlan, site: Site) -> list[Problem]:
     notes = []
     if allocation.queue is None and site.queues:
         fitting = fitting_queues(site.queues, allocation.nodes, allocation.walltime_s)
-        text = f"no queue is named, and site {site.site} has no default"
+        text = f"no queue is given, and site {site.site} has no default queue"
         notes.append(to_message("note", text, f"`--set {_AT}.queue=NAME`: {listing(fitting or list(site.queues))}"))
     if allocation.account is None and site.submit.account_needed:
-        text = f"no account is named, and site {site.site} asks for one"
+        text = f"no account is given, and site {site.site} requires one"
         own = f"`extends: {site.site}` and `submit: {{account: NAME}}` in a site file of your own"
         notes.append(to_message("note", text, f"`--set {_AT}.account=NAME`, or {own}"))
     return notes
@@ -158,7 +158,7 @@ def _check_size(nodes: int, request: AllocationRequest, name: str | None, site: 
 
 
 def _swallowed(queue: SiteQueue) -> str:
-    return ": it would drop the job without a word" if queue.routing else ""
+    return ": it would drop the job silently" if queue.routing else ""
 
 
 def _other_queue(site: Site, nodes: int, walltime_s: float | None) -> str:

@@ -52,7 +52,7 @@ def _never_measured(
     if name.is_own or name.figure.own_program or not ends or len(silent) < len(ends):
         return None
     listed = " and ".join(silent)
-    hint = "only programs that use workflow.stage report it; `wall_s` of the run is known of all"
+    hint = "only programs that use workflow.stage report it; `wall_s` of the run is known for all programs"
     return f"the program of {listed} does not report {name.field}", hint
 
 

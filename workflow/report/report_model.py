@@ -23,7 +23,7 @@ RunVerdict = Literal[
 # stage without metrics: computing and moving data are not told apart there.
 Activity = Literal["open", "compute", "io", "wait", "other", "cpu", "ready"]
 StageVerdict = Literal["waiting", "starting", "running", "stopping", "ended", "succeeded", "failed", "stopped"]
-ExpectationState = Literal["kept", "violated", "not_measured", "not_checked"]
+ExpectationState = Literal["met", "violated", "not_measured", "not_checked"]
 
 
 class ReportPart(BaseModel):
@@ -39,7 +39,7 @@ class RunPart(ReportPart):
     directory: str = Field(description="name of the run directory, without its parents: runs may be moved")
     state: RunVerdict = Field(
         description="lost: the supervisor has died and left no verdict; submitted: its job has not started; "
-        "unfinished: nobody has started the run"
+        "unfinished: the run was never started"
     )
     exit_code: int
     reason: str = ""
@@ -75,15 +75,15 @@ class RunLine(ReportPart):
 
     name: str = Field(description="name of the run directory; its path, where it is not below runs/")
     state: RunVerdict
-    violated: int = Field(0, description="of a run that succeeded: how many expectations it has not kept")
+    violated: int = Field(0, description="of a run that succeeded: how many expectations it did not meet")
     reason: str = Field("", description="why it did not succeed, or how it is known that it is lost")
     started: Real | None = Field(None, description="Unix seconds")
     wall_s: Real | None = Field(None, description="until its last event")
     host: str = Field("", description="where its supervisor runs, or ran")
     job: str = Field("", description="in which it runs or ran, or for which it waits: `slurm job 12`")
     site: str = ""
-    tags: list[str] = Field(default_factory=list, description="words that people have put on the run")
-    note: str = Field("", description="the newest note of a person on the run")
+    tags: list[str] = Field(default_factory=list, description="tags that users have added to the run")
+    note: str = Field("", description="the newest note of a user on the run")
 
 
 class StagePart(ReportPart):
@@ -214,7 +214,7 @@ class StreamPart(ReportPart):
         description="of the writer: bytes ÷ (io_s + wait_s), i.e. from begin_step to the return of end_step, latency "
         "and synchronisation included (Poeschel et al. 2021, arXiv:2107.06108, call it perceived throughput)",
     )
-    complete: bool | None = Field(None, description="closed in order; None while it is open")
+    complete: bool | None = Field(None, description="closed properly; None while it is open")
     first_step: Real | None = Field(None, description="when the writer ended its first step")
     last_step: Real | None = None
     idle: Real | None = Field(None, description="share of the writer's time from open to close spent waiting")
@@ -231,7 +231,7 @@ class ExpectationPart(ReportPart):
     expected: str = Field(description="the condition as it was written: `> 1 GB/s`")
     limit: float = Field(description="its quantity, in `unit`")
     unit: str = Field(description="of the figure: s, B, B/s, steps, steps/s, 1 for shares; empty: not known")
-    measured: float | None = Field(None, description="None: the run did not measure it, which keeps no expectation")
+    measured: float | None = Field(None, description="None: the run did not measure it, so the expectation is not met")
     state: ExpectationState = Field(
         description="not_checked: the run goes on, or did not succeed; then only its verdict counts"
     )
@@ -263,15 +263,17 @@ class Report(ReportPart):
     report_version: Literal[2] = 2
     run: RunPart
     params: dict[str, ParameterPlan] = Field(default_factory=dict, description="of the pipeline, by name")
-    tags: list[str] = Field(default_factory=list, description="words that people have put on the run")
-    user_notes: list[RunNote] = Field(default_factory=list, description="what people have noted on the run, in order")
+    tags: list[str] = Field(default_factory=list, description="tags that users have added to the run")
+    user_notes: list[RunNote] = Field(
+        default_factory=list, description="notes that users have added to the run, in order"
+    )
     stages: list[StagePart]
     streams: list[StreamPart]
     forecast: list[ForecastLine] = Field(
         default_factory=list, description="empty: none was made, because the site was not calibrated"
     )
     expectations: list[ExpectationPart] = Field(
-        default_factory=list, description="in the order of the pipeline file; one that is not kept makes `exit_code` 3"
+        default_factory=list, description="in the order of the pipeline file; one that is not met makes `exit_code` 3"
     )
     off: str = Field("", description="the term of the forecast that differs most from what was measured")
     notes: list[str] = Field(default_factory=list, description="what to consider when reading these numbers")

@@ -130,7 +130,7 @@ def with_planned_end(received: Allocation, plan: Plan, job: JobRecord | None, no
     if received.end_time is not None or plan.allocation is None or job is None or job.scheduler != received.source:
         return received
     walltime_s = plan.allocation.walltime_s
-    note = f"the end of the job is computed: the walltime of {duration(walltime_s)} that was asked for, from now on"
+    note = f"the end of the job is estimated: the requested walltime of {duration(walltime_s)}, from now on"
     return dataclasses.replace(received, end_time=now + walltime_s, notes=(*received.notes, note))
 
 

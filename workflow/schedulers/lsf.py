@@ -66,7 +66,7 @@ def _slots(environ: Mapping[str, str]) -> dict[str, int]:
         if slots := count_hosts(read_host_file(path, "LSB_DJOB_HOSTFILE").split()):
             return slots
         raise WfError(f"LSB_DJOB_HOSTFILE={path}: there is no host in it", "the job has ended, or it was overwritten")
-    hint = "start wf inside of the job script, with the variables that LSF sets"
+    hint = "start wf inside the job script, with the variables that LSF sets"
     raise WfError("LSB_JOBID is set, but neither LSB_MCPU_HOSTS nor LSB_DJOB_HOSTFILE, which list the hosts", hint)
 
 

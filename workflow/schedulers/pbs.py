@@ -42,7 +42,7 @@ def pbs_allocation(environ: Mapping[str, str], query: Query, node: ThisNode) -> 
     """
     job, notes = environ["PBS_JOBID"], list[str]()
     if not (path := environ.get("PBS_NODEFILE", "")):
-        hint = "start wf inside of the job script, with the variables that PBS sets"
+        hint = "start wf inside the job script, with the variables that PBS sets"
         raise WfError("PBS_JOBID is set, but not PBS_NODEFILE, which lists the hosts", hint)
     counts = count_hosts(read_host_file(path, "PBS_NODEFILE").split())
     if not counts:

@@ -112,7 +112,7 @@ def _node_names(environ: Mapping[str, str]) -> list[str]:
     try:
         return expand_hosts(text)
     except ValueError as error:
-        hint = "start wf inside of the job script, or in a shell of `salloc`, with the variables that Slurm sets"
+        hint = "start wf inside the job script, or in a shell of `salloc`, with the variables that Slurm sets"
         raise WfError(
             f"Slurm's SLURM_JOB_NODELIST is {error}" if text else "SLURM_JOB_ID is set, but not SLURM_JOB_NODELIST",
             hint,

@@ -254,7 +254,7 @@ def load_site(
         known["memory_per_node"] = memory_bytes()
     looked = look(known)
     if borrowed:
-        looked["seen"]["cores_per_node"] = "this machine, because wf is not inside of a job"
+        looked["seen"]["cores_per_node"] = "this machine, because wf is not inside a job"
     return Site(**looked, launcher_options=_options(file))
 
 

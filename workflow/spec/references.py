@@ -90,7 +90,7 @@ def _what_no_process_takes(root: Node, path: KeyPath, stage: Node) -> Iterator[P
     command, env = stage.child("command"), stage.child("env")
     words = command.value if command is not None and isinstance(command.value, list) else []
     if words and isinstance(words[0].value, str) and (mistake := path_mistake(words[0].value)):
-        message = f"no program can be called {shown(words[0].value)}"
+        message = f"{shown(words[0].value)} is not a valid name of a program"
         yield problem_at(root, (*path, "command", 0), message, mistake)
     for index, word in enumerate(words[1:], start=1):
         if isinstance(word.value, str) and "\0" in word.value:
@@ -100,7 +100,7 @@ def _what_no_process_takes(root: Node, path: KeyPath, stage: Node) -> Iterator[P
         at = (*path, "env", name)
         if not name or "=" in name or "\0" in name:
             hint = "names are not empty and hold no `=` and no NUL byte"
-            yield problem_at(root, at, "no environment variable can have this name", hint, at_key=True)
+            yield problem_at(root, at, "this is not a valid name of an environment variable", hint, at_key=True)
         if isinstance(value.value, str) and "\0" in value.value:
             yield problem_at(root, at, "an environment variable cannot hold a NUL byte", "remove it")
 
@@ -138,7 +138,7 @@ def _end_problems(
     if component is not None and not here:
         hint = f"it {_VERB['to' if side == 'from' else 'from']} {listing(other)}: are `from` and `to` swapped?"
         message = f"stage `{stage}` (component {component.component}) {_VERB[side]} nothing"
-        yield problem_at(root, path, message, hint if other else f"component {component.component} joins no streams")
+        yield problem_at(root, path, message, hint if other else f"component {component.component} has no ports")
     elif port and here and port not in here:
         turned = f"it {_VERB['to' if side == 'from' else 'from']} `{port}`; " if port in other else ""
         hint = turned + (did_you_mean(port, here) or f"it {_VERB[side]} {listing(here)}")

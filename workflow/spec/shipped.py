@@ -63,7 +63,7 @@ def copy_example(name: str, directory: Path) -> Path:
             readme.write_text(without_outer_links(readme.read_text(encoding="utf-8")), encoding="utf-8")
     except OSError as error:
         message = f"cannot write {shortened(str(directory), 200)}: {error.strerror or error}"
-        raise WfError(message, "name a directory that you may write") from None
+        raise WfError(message, "name a directory that you can write to") from None
     return directory / "pipeline.yaml"
 
 

@@ -68,7 +68,7 @@ class JobTracker:
         if self.absent_since is not None and now - self.absent_since >= FORGOTTEN_S:
             if not self.job.job:
                 return no_job_text(self.job)
-            return f"the scheduler does not know {self.job.text} any more, and it left no exit code"
+            return f"the scheduler no longer knows {self.job.text}, and it left no exit code"
         return None
 
     @property

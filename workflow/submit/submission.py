@@ -94,7 +94,7 @@ def _check_here(site: Site) -> None:
     """Another machine may have the same scheduler: it would get a job for nodes that it does not have."""
     if site.detect and not is_here(site.detect):
         text = f"this machine is not {site.site}: {ways_text(site.detect)} was not found here"
-        own = f"if it is, have a site file of your own with `extends: {site.site}` and `detect: []`"
+        own = f"if it is, write a site file of your own with `extends: {site.site}` and `detect: []`"
         raise RunError(text, f"`wf sites` shows which site is here; {own}")
 
 

@@ -116,7 +116,7 @@ def _metrics(
             raise WfError(text, did_you_mean(name, known) or f"metrics of both: {listing(known)}")
     if not known:
         text = f"no metric is in both campaigns: {base.source} has {listing(before)}, {new.source} has {listing(after)}"
-        raise WfError(text, "give them the same names in the campaign files; another name needs no other run")
+        raise WfError(text, "use the same names in both campaign files; renaming a metric needs no new run")
     chosen = []
     for name in dict.fromkeys(asked or known):
         one, other = before[name], after[name]
@@ -224,11 +224,11 @@ def _notes(base: GivenCampaign, new: GivenCampaign, changes: Sequence[TrialChang
     for side in (base, new):
         failed = sum(each.failed for each in side.results.trials)
         if failed:
-            notes.append(f"{plural(failed, 'repetition')} of {side.source} failed and are not in any figure")
+            notes.append(f"{plural(failed, 'repetition')} of {side.source} failed and are not included in the figures")
     counts = [(each.base.count, each.new.count) for each in changes if each.base.count and each.new.count]
     few = [pair for pair in counts if min(pair) < FEWEST]
     if few:
-        notes.append(f"fewer than {FEWEST} repetitions a side allow no verdict")
+        notes.append(f"a verdict needs at least {FEWEST} repetitions on each side")
     elif counts:
         typical = int(median(min(pair) for pair in counts))
         if smallest_p(typical, typical) * len(counts) > ALPHA:

@@ -113,7 +113,7 @@ def _await_end(run_dir: Path, deadline: float) -> Liveness:
     (lives,) = examine_leases([run_dir])
     if lives.alive and lives.lease is not None and read_brief(run_dir).finished is None:
         where = f"its supervisor on {lives.lease.host} (process {lives.lease.pid})"
-        text = f"{run_dir.name} was left by a killed campaign, and {where} does not end it"
+        text = f"{run_dir.name} was left by a killed campaign, and {where} has not stopped it"
         raise RunError(text, f"wf cancel --now {run_dir}")
     return lives
 

@@ -121,4 +121,4 @@ def _check_stop(executor: Executor, passed_s: float) -> None:
     longest_s = max(limits.values(), default=0.0)
     if limits and passed_s > longest_s:
         text = f"{', '.join(limits)}: not stopped within {duration(longest_s)}"
-        raise RunError(text, "the next `wf campaign run` looks for what became of them")
+        raise RunError(text, "the next `wf campaign run` finds out how they ended")

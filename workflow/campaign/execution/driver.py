@@ -30,7 +30,7 @@ class Driver:
     def begin(self, repetition: Repetition, where: str = "") -> StartedAttempt:
         """A new attempt of a repetition, with its line in the ledger. `where`: its hosts and cores, for people.
 
-        Raises RunError when a file has changed since planning: the repetition would be taken for one of another key.
+        Raises RunError when a file changed after planning: the repetition would be taken for one of another key.
         """
         trial = self.planned.by_key[repetition.key]
         if (changed := changed_file(trial.files)) is not None:
@@ -52,7 +52,7 @@ class Driver:
     def end(self, repetition: Repetition, attempt: Attempt) -> None:
         """The line in the ledger of an attempt that ended; its data is removed unless it is to be kept.
 
-        Raises RunError when a file has changed since planning: nobody knows which version was measured, and the
+        Raises RunError when a file changed after planning: nobody knows which version was measured, and the
         attempt counts as interrupted.
         """
         trial = self.planned.by_key.get(repetition.key)
@@ -67,5 +67,5 @@ class Driver:
 
 
 def _changed_since_planning(path: Path) -> RunError:
-    hint = "run again: what has changed is then planned, and measured, anew. Files that a run writes are no inputs"
-    return RunError(f"{path} has changed since planning", hint)
+    hint = "run again: changed trials are planned and measured again. A file that a run writes cannot be an input"
+    return RunError(f"{path} changed after planning", hint)

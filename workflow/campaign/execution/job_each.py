@@ -116,7 +116,7 @@ class JobEach:
             self._jobs.remove(each)
             attempt = _attempt(each)
             if each.repetition not in self._expected:
-                words = "a job of a trial that is no part of the campaign any more"
+                words = "a job of a trial that no longer belongs to the campaign"
                 self._say(f"{attempt.run}, {words}: {attempt.state}")
             yield each.repetition, attempt
 

@@ -228,22 +228,22 @@ class OnPilots:
             if use.renewable and pilot.allocation is not None and self.packing.is_idle(pilot.name):
                 self.packing.remove_pilot(pilot.name)
                 pilots.end(pilot.name)
-                pilots.say(f"pilot {pilot.name}: ended, nothing that waits fits there")
+                pilots.say(f"pilot {pilot.name}: ended, because no waiting repetition fits on it")
                 if self.packing.waiting:
-                    self.count_barren(pilot, "what waits does not fit on a pilot, or in its time")
+                    self.count_barren(pilot, "the waiting repetitions do not fit on a pilot, or into its time")
         if not self.packing.waiting or self.hopeless is not None:
             return
         if not use.renewable and not pilots.alive and (self.attempts or self.unresolved):
             # What the pilot before has left may still use its nodes.
             if not self.attempts:
-                self.closed_because = "their nodes are used by what was left of a pilot"
+                self.closed_because = "their nodes are still used by processes of an earlier pilot"
         elif use.renewable or not pilots.alive:
             busy = sum(each.nodes for each in self.running)
             wanted = min(pilots.most, math.ceil((busy + self.waiting_nodes) / pilots.nodes))
             while len(pilots.alive) < wanted:
                 pilots.ask()
         elif not self.attempts and all(pilot.allocation is not None for pilot in pilots.alive.values()):
-            self.closed_because = "they do not fit on the nodes, or in the time, that are left"
+            self.closed_because = "they do not fit on the remaining nodes, or into the remaining time"
 
     def end_silent(self) -> None:
         """Kill the runs that would wait for lost nodes until the deadline of their start."""
@@ -289,7 +289,7 @@ class OnPilots:
             return None
         pilot = self.pilots.alive.get(running.pilot)
         if pilot is not None and is_of_all_workers(error):
-            self.lose_pilot(pilot, f"its workers are not heard of any more ({error})")
+            self.lose_pilot(pilot, f"its workers no longer answer ({error})")
         else:
             self.settle([future], f"its worker was lost ({error})")
         return None
@@ -298,7 +298,9 @@ class OnPilots:
         """Give its place free, and learn from how it ended."""
         repetition = running.repetition
         if running.silent and attempt.state == "interrupted" and not self.is_stopping:
-            text = f"no answer of {', '.join(running.silent)} within {ANSWER_S:.0f} s, in which others have started"
+            text = (
+                f"no answer of {', '.join(running.silent)} within {ANSWER_S:.0f} s, although others have started since"
+            )
             attempt = replace(attempt, state="lost", reason=text)
         if running.placed:
             if gone := self.gone_hosts(running, attempt):

@@ -45,7 +45,7 @@ WORKERS_FILE = "workers.sh"
 CONNECT_S = 180.0
 _END_S = 5.0
 _SHOWN_LINES = 3
-_NEVER = ": it may never start. See `{}`; to ask for less press Ctrl-C, then change `nodes` or `time` of `jobs:`"
+_NEVER = ": it may never start. See `{}`; to request less, press Ctrl-C and change `nodes` or `time` of `jobs:`"
 
 
 class PilotStart(Protocol):
@@ -166,7 +166,7 @@ class PilotJob:
         answer = ask_about(self._watch.tracker.job)
         if answer.word is not None and scheduler_named(self._watch.tracker.job.scheduler).is_ending(answer.word):
             return f"{self._watch.tracker.job.text} ended: {answer.word.text}"
-        return f"the scheduler does not know {self._watch.tracker.job.text} any more" if answer.is_absent else ""
+        return f"the scheduler no longer knows {self._watch.tracker.job.text}" if answer.is_absent else ""
 
     def end(self, at_once: bool) -> None:
         """Cancel the job; not where its workers read the file `end`, and end the job as done."""

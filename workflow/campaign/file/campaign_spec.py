@@ -96,7 +96,8 @@ class ComparisonRequest(Spec):
     """A comparison between the trials that differ in one key only."""
 
     vary: str = Field(
-        description="a key of the matrix, of `zip` or of `include`; keys of `zip` that change with it are one with it",
+        description="a key of the matrix, of `zip` or of `include`; keys of `zip` that change with it count as the "
+        "same key",
         examples=["streams.field.via"],
     )
     against: Any = Field(None, description="the value with which each other value is compared (default: the first)")
@@ -143,11 +144,11 @@ class CampaignSpec(Spec):
     order: RunOrder = Field(default_factory=RunOrder, description="in which order the repetitions run")
     side_by_side: Literal["nodes", "cores", "no"] = Field(
         "nodes",
-        description="what a repetition has for itself while others run beside it: nodes; cores, so that repetitions "
-        "that need fewer than a node has share one and disturb each other; no: one runs at a time",
+        description="what a repetition does not share with those that run at the same time. nodes: its nodes; cores: "
+        "its cores, so that small repetitions share a node and disturb each other; no: one runs at a time",
     )
     jobs: JobsRequest = Field(
-        default_factory=lambda: JobsRequest(), description="the batch jobs, where it is started on a login node"
+        default_factory=lambda: JobsRequest(), description="the batch jobs, if the campaign is started on a login node"
     )
     expected: Duration | None = Field(
         None, examples=["20 s"], description="how long a repetition takes, for `wf campaign plan` and the budget"
@@ -158,7 +159,7 @@ class CampaignSpec(Spec):
     retries: int = Field(1, ge=0, le=100, description="how often a failed repetition is tried again")
     keep: Literal["records", "all"] = Field(
         "records",
-        description="what stays of a repetition that succeeded: wf's records and what the stages printed, or also the "
+        description="what is kept of a successful repetition: wf's records and the output of the stages, or also the "
         "data that the stages wrote",
     )
     budget: Budget = Field(default_factory=lambda: Budget(), description="what the campaign may cost")

@@ -128,10 +128,12 @@ def _figures(spec: CampaignSpec, root: Node) -> Iterator[Problem]:
         elif figure.is_own:
             if metric.better is None:
                 hint = "write `{of: …, better: less}` or `better: more`"
-                yield problem_at(root, path, f"whether less or more {figure.field} is better is not known", hint)
+                yield problem_at(root, path, f"it is not known whether less or more {figure.field} is better", hint)
         elif metric.unit is not None:
             hint = f"leave `unit` out: {metric.of} is in {figure.figure.unit}" if _is_known(figure) else ""
-            yield problem_at(root, ("metrics", name, "unit"), "only figures of a program's own get a unit", hint)
+            yield problem_at(
+                root, ("metrics", name, "unit"), "only figures that a program reports itself take a unit", hint
+            )
         elif figure.field not in (known := fields_of(figure.section)):
             hint = did_you_mean(figure.field, known) or f"known for {figure.section}: {listing(known, 20)}"
             yield problem_at(root, path, f"there is no figure `{figure.field}` of {figure.section}", hint)

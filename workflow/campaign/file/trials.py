@@ -74,7 +74,7 @@ def make_trials(campaign: Campaign) -> list[Trial]:
     for index in range(len(spec.include)):
         point = _point_at(root, ("include", index))
         if any(_same_point(point, other) for other in kept):
-            message = "this trial is there without it, too"
+            message = "the campaign has this trial without it"
             problems.append(problem_at(root, ("include", index), message, "remove it"))
         kept.append(point)
     if not kept and not problems:

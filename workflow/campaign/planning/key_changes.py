@@ -18,8 +18,8 @@ SUM_LENGTH = 12
 # Characters: a text that is longer is cut, and what is kept of it before the first difference.
 _LONG, _BEFORE = 40, 8
 _FILE = re.compile(r"<(?P<name>.+) (?P<sum>[0-9a-f]{64}|missing|unreadable)>")
-_GONE = "their values are not in the file any more"
-_NOT_RECORDED = "what they depend on was not recorded by the wf that ran them"
+_GONE = "their values are no longer in the file"
+_NOT_RECORDED = "the wf that ran them did not record what they depend on"
 
 
 def unmatched_notes(

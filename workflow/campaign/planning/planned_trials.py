@@ -263,7 +263,7 @@ def _unknown_figures(campaign: Campaign, ready: list[ReadyTrial]) -> list[Proble
             found.append(problem_at(campaign.root, path, message, hint))
         elif not figure.figure.own_program and all(_is_silent(plan, figure) for plan in plans):
             message = f"the program of {figure.name} does not report {figure.field}"
-            hint = "only programs that use workflow.stage do; `run.wall_s` is known of all"
+            hint = "only programs that use workflow.stage report it; `run.wall_s` is known for all programs"
             found.append(problem_at(campaign.root, path, message, hint))
     return found
 

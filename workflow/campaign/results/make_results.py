@@ -37,7 +37,7 @@ from workflow.formatting import plural
 from workflow.report_figures import to_figure_name
 from workflow.run.run_directory import RUNS
 
-NOT_IN_TURNS = "not measured in turns"
+NOT_IN_TURNS = "not interleaved"
 
 
 @dataclass(frozen=True)
@@ -328,12 +328,16 @@ def _notes(
     if missing > 0:
         notes.append(f"still to run: {missing} of {plural(sum(count.wanted for count in counts), 'repetition')}")
     if failed:
-        notes.append(f"{plural(failed, 'repetition')} failed and are not in any figure: `wf campaign status` says why")
+        notes.append(
+            f"{plural(failed, 'repetition')} failed and are not included in the figures: `wf campaign status` says why"
+        )
     if violated := sum(count.violated for count in counts):
-        text = f"{plural(violated, 'repetition')} did not keep an expectation of the pipeline"
+        text = f"{plural(violated, 'repetition')} did not meet an expectation of the pipeline"
         notes.append(f"{text}, and are in all figures: `wf campaign status` says why")
     if spec.repetitions < FEWEST:
-        notes.append(f"{plural(spec.repetitions, 'repetition')} of a trial: no interval, it needs {FEWEST}")
+        notes.append(
+            f"{plural(spec.repetitions, 'repetition')} per trial: too few for an interval, which needs {FEWEST}"
+        )
     marked = sum(sum(result.outliers) for result in results)
     if marked:
         notes.append(
@@ -356,8 +360,8 @@ def _turn_notes(comparisons: Sequence[ComparisonResult], spec: CampaignSpec) -> 
     if not count:
         return []
     one = "it has" if count == 1 else "they have"
-    text = f"{plural(count, 'comparison')} of trials that were not measured in turns: {one} no verdict"
-    by_file = "`order: {by: blocks}` measures them in turns"
+    text = f"{plural(count, 'comparison')} of trials that were not interleaved: {one} no verdict"
+    by_file = "`order: {by: blocks}` interleaves them"
     how = by_file if spec.order.by == "file" else "`wf campaign run --remeasure-reference` measures both side by side"
     return [f"{text}, because the machine may have changed in between; {how}"]
 

@@ -92,8 +92,8 @@ class ComparisonResult(ResultsPart):
     reason: str = Field("", description="why it is undecided, where that is more than noise")
     in_turns: bool | None = Field(
         None,
-        description="whether both trials were measured in turns, so that a drift of the machine affected both alike; "
-        "false: no verdict; null: not known",
+        description="whether the repetitions of both trials were interleaved, so that a drift of the machine affected "
+        "both alike; false: no verdict; null: not known",
     )
 
 
@@ -108,7 +108,7 @@ class OperationTimes(ResultsPart):
 
 
 class TrialViolation(ResultsPart):
-    """An expectation of the pipeline that repetitions of a trial have not kept."""
+    """An expectation of the pipeline that repetitions of a trial did not meet."""
 
     key: str = Field(description="of the pipeline file")
     place: str = Field(description="where it is written: `pipeline.yaml:14:9`, or the option")
@@ -116,7 +116,7 @@ class TrialViolation(ResultsPart):
     expected: str = Field(description="the condition as it was written: `> 1 GB/s`")
     limit: float = Field(description="its quantity, in `unit`")
     unit: str
-    count: int = Field(description="measured repetitions that have not kept it")
+    count: int = Field(description="measured repetitions that did not meet it")
     worst: float | None = Field(description="what the one measured that is farthest from it; None: nothing")
     run: str = Field(description="that one's run directory below `runs/`")
 
@@ -130,7 +130,7 @@ class TrialCount(ResultsPart):
     succeeded: int = Field(description="measured repetitions")
     failed: int
     wanted: int
-    violated: int = Field(0, description="of those that succeeded: how many have not kept an expectation")
+    violated: int = Field(0, description="of those that succeeded: how many did not meet an expectation")
     violations: list[TrialViolation] = Field(default_factory=list)
     reason: str = Field("", description="why the last failed repetition failed")
 
@@ -200,7 +200,7 @@ class CampaignLine(ResultsPart):
     reason: str = ""
     succeeded: int = Field(0, description="measured repetitions")
     failed: int = 0
-    violated: int = Field(0, description="of those that succeeded: how many have not kept an expectation")
+    violated: int = Field(0, description="of those that succeeded: how many did not meet an expectation")
     wanted: int = 0
     running: int = Field(0, description="repetitions at the moment")
     spent_s: float = Field(0.0, description="time of all repetitions so far")

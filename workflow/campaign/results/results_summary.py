@@ -31,7 +31,7 @@ def _count_text(trials: Sequence[TrialCount]) -> str:
     left = wanted - done - failed
     more = [f"{failed} failed"] if failed else []
     more += [f"{left} still to run"] if left > 0 else []
-    more += [f"{violated} did not keep an expectation"] if violated else []
+    more += [f"{violated} did not meet an expectation"] if violated else []
     return ", ".join([text, *more])
 
 
@@ -66,7 +66,7 @@ def _best_text(results: CampaignResults) -> str:
     best = [_best(group, metric) for group in _groups(chosen)]
     found = [each for each in best if each is not None]
     if not found:
-        return f"nothing is known to be the {word}"
+        return f"it is not decided which is the {word}"
     if len({each.names for each in found}) > 1:
         keys = varied(each.at for each in chosen)
         names = short_names(keys)

@@ -174,7 +174,7 @@ def _note_too_few_cores(
         f"{each.name} {plural(ranks[each.name], 'rank')} × {plural(each.cores_per_rank, 'core')}" for each in together
     )
     if oversubscribe:
-        notes.advise(f"{total} cores are asked for and {has} ({shares}): these stages slow each other down")
+        notes.advise(f"{total} cores are requested and {has} ({shares}): these stages slow each other down")
         return
     biggest = max(together, key=lambda each: ranks[each.name] * each.cores_per_rank)
     hint, ranks_key = f"let them share with {OVERSUBSCRIBE}", f"stages.{biggest.name}.ranks"

@@ -176,5 +176,5 @@ def _advise(stage: DeclaredStage, stream: JoinedStream, found: Mapping[str, Oper
         )
     if found and stream.engine.traits.in_memory:  # it is handed over whole
         notes.advise(
-            f"stream {stream.name}: a reader of part of a compressed block gets and decompresses the whole of it"
+            f"stream {stream.name}: a reader of part of a compressed block receives and decompresses the whole block"
         )

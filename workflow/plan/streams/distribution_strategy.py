@@ -34,7 +34,7 @@ def decide_share(
     if not engine.traits.records_blocks and stream.strategy not in (HYPERSLAB, ALL):
         strategy, why = HYPERSLAB, f"{engine.engine} files do not record which rank wrote which part: equal slabs"
     elif stream.strategy != "auto":
-        strategy, why = stream.strategy, f"asked for ({origins.of(f'streams.{name}.strategy')})"
+        strategy, why = stream.strategy, f"requested ({origins.of(f'streams.{name}.strategy')})"
     else:
         strategy, why = choose(writers, readers)
         if strategy != HYPERSLAB and site.parallel_adios2 is False:

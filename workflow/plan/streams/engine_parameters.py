@@ -54,7 +54,7 @@ def user_parameter(engine: Engine, name: str, value: Scalar) -> tuple[str, str]:
     if known.managed:
         raise ParameterError(f"{name} is set by wf", known.managed)
     if known.useless:
-        raise ParameterError(f"{name} is of no use here", known.useless)
+        raise ParameterError(f"{name} has no effect here", known.useless)
     return name, to_text(name, known, value)
 
 

@@ -102,7 +102,7 @@ def check_bound(engine: str, parameters: Mapping[str, str]) -> None:
     if discard and limit == 0:
         raise ParameterError("QueueFullPolicy Discard with QueueLimit 0 drops every step", "give queue.limit 1 or more")
     if reserve and 0 < limit <= reserve:
-        fate = "no room would be left for new steps" if discard else "the writer would wait for ever"
+        fate = "no room would be left for new steps" if discard else "the writer would wait forever"
         raise ParameterError(
             f"ReserveQueueLimit {reserve} must be smaller than queue.limit {limit}: {fate}",
             f"set queue.limit to {reserve + 1} or more",

@@ -66,7 +66,7 @@ def choose_transport(
         known = transport_by_word(written)
         if known is None:
             return None  # a preset with a transport that is not in the list
-        transport, why = known.name, f"asked for ({where})"
+        transport, why = known.name, f"requested ({where})"
         _check(key, transport, one_node, stream, stages, site, notes.problems)
     elif stream.writer is not None and not _takes_parameters(stream.writer, stages):
         notes.why(f"streams.{name}.transport", f"left to the program of {stream.writer.stage}: no config file")
@@ -76,8 +76,8 @@ def choose_transport(
     weak: EngineSettings = {}
     if transport == "ucx" and one_node and interface:
         notes.advise(
-            f"streams.{name}.interface does not govern ucx on one node, which goes through shared memory: only where "
-            "its two ends first meet"
+            f"streams.{name}.interface affects only the first contact of its two ends: on one node ucx moves the data "
+            "through shared memory"
         )
     if transport == "rdma" and one_node:
         because = "all ranks are on one node: libfabric's shared-memory provider, the RDMA path without a network"
@@ -135,7 +135,7 @@ def _fastest(one_node: bool, site: Site) -> tuple[Transport, str]:
     planes = site.planes
     if not planes:
         seen = site.seen.get("planes", f"site {site.site} does not say `planes:`")
-        return "tcp", f"what the ADIOS2 of this machine can do is not known ({seen}), and every one can do tcp"
+        return "tcp", f"the transports of this machine's ADIOS2 are not known ({seen}), and every ADIOS2 has tcp"
     if one_node:
         here = "all ranks are on one node"
         closed = "" if site.peer_memory or "ucx" not in planes else f"; ucx would hang: {_closed(site)}"
@@ -262,9 +262,9 @@ def stage_environment(stage: DeclaredStage, ends: Sequence[EndPlan], notes: Note
     if across:
         notes.problems.add(
             f"streams.{untold[0]}",
-            f"its rdma stays on one node and that of {across[0]} leaves it: the program of {name} cannot know which "
-            "is which",
-            f"give both a config file in stage {name}, or another `transport:` to one of them",
+            f"this stream uses rdma within one node, and {across[0]} between nodes: the program of {name} cannot tell "
+            "them apart",
+            f"give both a config file in stage {name}, or use another `transport:` for one of them",
         )
     notes.why(key, f"its program opens {', '.join(untold)} by itself: the same as DataInterface={SHM_PROVIDER}")
     return {"FABRIC_IFACE": SHM_PROVIDER}

@@ -209,8 +209,8 @@ def explain_implicit_stages(
     for name, insertion in implicit.items():
         stream, where = insertion.stream, origins.of(insertion.asked)
         said = {
-            "pipe": f"takes the steps of {stream} by SST and writes its file, so that the writer need not",
-            "relay": f"takes every step of {stream} at once, and offers it to taps, which may be slow",
+            "pipe": f"receives the steps of {stream} by SST and writes its file instead of the writer",
+            "relay": f"receives every step of {stream} at once and offers it to the taps, which may be slow",
             "tap": f"a tap of stream {stream}",
         }[insertion.role]
         notes.why(f"stages.{name}", f"{said}: {insertion.asked} ({where})")
@@ -221,6 +221,6 @@ def explain_implicit_stages(
         nodes, ranks = stage.spec.place.nodes or 1, stage.spec.output.pipe.ranks
         if pipes and nodes > ranks:
             notes.advise(
-                f"stage {name} runs on {nodes} nodes, and {' and '.join(pipes)} takes all its data through {ranks} of "
-                f"them: with an ADIOS2 built with MPI, `stages.{name}.output.pipe.ranks: {nodes}` has one rank on each"
+                f"stage {name} runs on {nodes} nodes, and {' and '.join(pipes)} receives all its data on {ranks} of "
+                f"them: with an ADIOS2 built with MPI, `stages.{name}.output.pipe.ranks: {nodes}` puts one rank on each"
             )

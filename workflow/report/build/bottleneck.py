@@ -114,7 +114,7 @@ def _evidence(first: str, waits: Mapping[str, Waiting]) -> str:
     who = f"{next_one} for {its}" if len(others) == 1 else each
     count = len(waits[first].most)
     few = count < MANY_PARTS
-    sure = f"clear, but in {count} samples only; a longer run is surer" if few else f"clear in {count} samples"
+    sure = f"clear, but in only {count} samples; a longer run is more certain" if few else f"clear in {count} samples"
     return f"while data moved it waited for {own} of the time, {who}: {sure}"
 
 
@@ -134,7 +134,7 @@ def _why_not(first: str, second: str, waits: Mapping[str, Waiting]) -> str:
     waited = f"{first} waited for {percent(one)} of the time, {second} for {percent(other)}"
     if other - one <= WAITS_MUCH:
         return f"{waited}: about equally long"
-    return f"{waited}: in {len(waits[first].most)} samples such a difference may be chance"
+    return f"{waited}: in {len(waits[first].most)} samples such a difference may be due to chance"
 
 
 def _never_both(waits: Mapping[str, Waiting]) -> dict[str, Waiting]:

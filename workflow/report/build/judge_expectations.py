@@ -43,7 +43,7 @@ def _judged(each: ExpectationPlan, measured: float | None, over: bool) -> Expect
     if over and measured is None:
         state = "not_measured"
     elif over and measured is not None:
-        state = "kept" if COMPARATORS[each.comparator](measured, each.value) else "violated"
+        state = "met" if COMPARATORS[each.comparator](measured, each.value) else "violated"
     place = f"{each.source}:{each.line}:{each.column}" if each.line else each.source
     return ExpectationPart(
         figure=each.figure, expected=each.expected, limit=each.value, unit=each.unit, measured=measured, state=state,

@@ -20,7 +20,7 @@ from workflow.run.stream_rates import THROUGHPUT
 STATE_COLOURS = {
     "succeeded": "#2a9d4a", "failed": "#d9363e", "lost": "#d9363e", "interrupted": "#bf8700", "stopped": "#bf8700",
     "running": "#128a9e", "submitted": "#128a9e", "unfinished": "#128a9e",
-    "kept": "#2a9d4a", "violated": "#d9363e", "not measured": "#d9363e",
+    "met": "#2a9d4a", "violated": "#d9363e", "not measured": "#d9363e",
 }  # fmt: skip
 
 

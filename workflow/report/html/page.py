@@ -133,6 +133,6 @@ def key_facts(report: Report) -> list[KeyFact]:
         KeyFact("limited by", limited_by, run.limit_unknown or run.limit_evidence or LIMIT_HINT),
         KeyFact("overlap", "" if run.overlap is None else percent(run.overlap), OVERLAP_HINT),
         KeyFact("params", parameters_line(report.params), "parameters of the pipeline"),
-        KeyFact("tags", ", ".join(report.tags), "put on the run by people"),
+        KeyFact("tags", ", ".join(report.tags), "added to the run by users"),
     ]
     return [fact for fact in facts if fact.value]

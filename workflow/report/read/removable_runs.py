@@ -23,7 +23,7 @@ _NOT_ENDED: dict[RunVerdict, str] = {
     "running": "it is running; `wf cancel {name}` ends it",
     "submitted": "its job has not started; `wf cancel {name}` cancels it",
     "lost": "processes of it may be left; `wf cancel {name}` ends them",
-    "unfinished": "nobody has started it, or it starts just now; `wf cancel {name}` gives it a verdict",
+    "unfinished": "it was never started, or it is just starting; `wf cancel {name}` gives it a verdict",
 }
 
 

@@ -1,4 +1,4 @@
-"""The expectations of a pipeline as a table, and those that its run has not kept as messages. Pure."""
+"""The expectations of a pipeline as a table, and those that its run did not meet, as messages. Pure."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def figure_text(value: float, unit: str, limit: float | None) -> str:
 
 
 def state_text(each: ExpectationPart) -> str:
-    """`kept`, `not measured`."""
+    """`met`, `not measured`."""
     return each.state.replace("_", " ")
 
 
@@ -74,15 +74,15 @@ def expectation_table(report: Report, view: View) -> Table:
 
 
 def expectations_text(report: Report) -> str:
-    """`3 expectations kept`, `1 of 3 expectations not kept`; empty where there are none, or none were checked."""
+    """`3 expectations met`, `1 of 3 expectations not met`; empty where there are none, or none were checked."""
     checked = [each for each in report.expectations if each.state != "not_checked"]
-    missed = sum(each.state != "kept" for each in checked)
+    missed = sum(each.state != "met" for each in checked)
     count = plural(len(checked), "expectation")
-    return "" if not checked else f"{missed} of {count} not kept" if missed else f"{count} kept"
+    return "" if not checked else f"{missed} of {count} not met" if missed else f"{count} met"
 
 
 def expectation_messages(report: Report) -> list[Problem]:
-    """An error for each expectation that was not kept: key and place, what was expected, what was measured."""
+    """An error for each expectation that was not met: key and place, what was expected, what was measured."""
     return [_message(each, report) for each in report.expectations if each.is_violated]
 
 

@@ -58,13 +58,13 @@ def _what_it_is(report: Report) -> str:
         case "submitted":
             return f"{run.directory} waits for its batch job: {run.reason or run.job}"
         case "unfinished":
-            return f"{run.directory} was written, and nobody has started it"
+            return f"{run.directory} was created, but never started"
         case "lost":
             return f"{run.directory} is lost: its supervisor has died without a verdict: {run.reason}"
         case "succeeded":
             return f"{run.directory} succeeded{where} {took}"
     reason = fault_text(report)
-    state = {"interrupted": "was interrupted", "stopped": "was stopped in order"}.get(run.state, run.state)
+    state = {"interrupted": "was interrupted", "stopped": "was stopped cleanly"}.get(run.state, run.state)
     return f"{run.directory} {state} {took}" + (f": {reason}" if reason else "")
 
 
@@ -122,16 +122,16 @@ def _next(report: Report, records: Records) -> str:
                 "; docs/how-to/when-it-hangs.md explains waits" if report.warnings else ""
             )
         case "submitted":
-            return f"next: `wf watch {name}` waits for it, `wf cancel {name}` withdraws the job"
+            return f"next: `wf watch {name}` waits for it, `wf cancel {name}` cancels the job"
         case "lost":
-            return f"next: `wf cancel {name}` ends what is left of it; then `wf run {pipeline}` starts anew"
+            return f"next: `wf cancel {name}` ends what is left of it; then `wf run {pipeline}` starts a new run"
         case "succeeded":
             faster = f"; to make {run.limited_by} faster, see docs/how-to/slow-stream.md" if run.limited_by else ""
             return f"next: `wf report {name}` has all figures, `wf look {name}` draws the data{faster}"
         case "failed":
             logs = f"`wf logs {shlex.quote(run.stage)} --run {name}`" if run.stage else f"`wf logs --run {name}`"
-            return f"next: {logs} shows what it printed; then correct it and start anew: `wf run {pipeline}`"
-    return f"next: `wf run {pipeline}` starts anew"
+            return f"next: {logs} shows what it printed; correct the error and start a new run: `wf run {pipeline}`"
+    return f"next: `wf run {pipeline}` starts a new run"
 
 
 def _last_line(report: Report) -> str:

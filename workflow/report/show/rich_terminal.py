@@ -27,7 +27,7 @@ COLOURS = {
     "succeeded": "green", "failed": "bold red", "lost": "bold red", "interrupted": "yellow", "stopped": "yellow",
     "running": "cyan", "submitted": "cyan", "waiting": "dim", "ok": "green", "missing": "bold red",
     "error": "bold red", "warning": "bold yellow", "note": "cyan", "place": "bold", "margin": "dim",
-    "kept": "green", "violated": "bold red", "not measured": "bold red", "not checked": "dim",
+    "met": "green", "violated": "bold red", "not measured": "bold red", "not checked": "dim",
 }  # fmt: skip
 # `--wide`: wider than any table.
 UNLIMITED = 10_000

@@ -68,8 +68,7 @@ STAGE_COLUMNS: list[Column[StagePart]] = [
 EXPLAINED = (
     (
         {"computing", "moving", "waiting", "rest"},
-        "Shares of the time: computing, moving data, waiting; rest: opening the streams, and what is left, such as "
-        "start and end of the program.",
+        "Shares of the time: computing, moving data, waiting; rest: opening the streams, start and end of the program.",
     ),
     ({"CPU"}, "CPU: CPU time of all its processes ÷ time."),
 )

@@ -61,12 +61,12 @@ def missing_part(folder: Path) -> str:
     except OSError as error:
         return f"md.idx cannot be read: {error.strerror}"
     if len(index) < HEADER:
-        return "md.idx is cut off"
+        return "md.idx is truncated"
     version = index[_VERSION]
     if version not in _ACTIVE or index[_ACTIVE[version]]:
         return ""
     if _steps(index[HEADER:], version)[1] != len(index) - HEADER:
-        return "md.idx is cut off"
+        return "md.idx is truncated"
     return _missing_data(folder, index[HEADER:]) if version == 5 else ""
 
 
@@ -99,7 +99,7 @@ def _missing_data(folder: Path, records: bytes) -> str:
         except OSError:
             return f"{file} is missing"
         if found < size:
-            return f"{file} is cut off"
+            return f"{file} is truncated"
     return ""
 
 

@@ -68,7 +68,7 @@ def _left_early(state: RunState, end: EndState) -> str:
     declared = next(each.steps for each in state.plan.stage(end.stage).ends if _is(each, end))
     if declared is None or end.steps >= declared:
         return ""
-    return f"wrote only {end.steps} of the {_steps(declared)} of {end.stream} that its parameters ask for"
+    return f"wrote only {end.steps} of the {_steps(declared)} of {end.stream} that its parameters request"
 
 
 def _is(plan: EndPlan, end: EndState) -> bool:

@@ -24,7 +24,7 @@ _TEXTS: dict[EndCause, str] = {
     "node_lost": "lost a node",
     "preempted": "was preempted by the scheduler",
     "time_limit": "was ended by the scheduler at its time limit",
-    "cancelled": "was cancelled: by somebody, not by this run",
+    "cancelled": "was cancelled from outside this run",
     "not_started": "could not be started",
 }
 
@@ -114,23 +114,23 @@ def kill_cause(facts: StageKilled) -> str:
         named = (
             f"process {found[1]} ({found[2]}), with {size(int(found[3]) * 1024)}" if found else "one of its processes"
         )
-        return f": out of memory: by its log the kernel killed {named}" + _limit(facts)
+        return f": out of memory: according to its log, the kernel killed {named}" + _limit(facts)
     if facts.cgroup_kills and facts.cgroup_is_own:
         killed = _killed(facts.cgroup_kills)
         return f": out of memory: the kernel killed {killed} of its cgroup {facts.cgroup}" + _limit(facts)
     if not facts.cgroup_kills and (not facts.is_here or facts.node_kills is None):
         return f"; whether memory ran out{'' if facts.is_here else ' there'} is not known{_used(facts)}"
-    return f": {_uncertain(facts)}; who sent the signal is not known{_used(facts)}"
+    return f": {_uncertain(facts)}; the sender of the signal is not known{_used(facts)}"
 
 
 def _uncertain(facts: StageKilled) -> str:
     if facts.cgroup_kills:
-        killed = f"for lack of it the kernel killed {_killed(facts.cgroup_kills)} of cgroup {facts.cgroup}"
-        return f"out of memory? {killed}, in which there may be processes of others"
+        killed = f"the kernel killed {_killed(facts.cgroup_kills)} of cgroup {facts.cgroup} for lack of memory"
+        return f"out of memory? {killed}; the cgroup may include processes of others"
     if facts.node_kills == 0:
         return "not for lack of memory"
-    others = f"for lack of it the kernel killed {facts.node_kills} of the processes of its node"
-    return f"out of memory? {others}" + (f", none of cgroup {facts.cgroup}" if facts.cgroup_kills == 0 else "")
+    others = f"the kernel killed {facts.node_kills} processes on its node for lack of memory"
+    return f"out of memory? {others}" + (f", none of them in cgroup {facts.cgroup}" if facts.cgroup_kills == 0 else "")
 
 
 def _killed(count: int) -> str:

@@ -27,7 +27,7 @@ def required_failures(state: RunState) -> list[str]:
 
 def tap_warnings(state: RunState) -> list[str]:
     """What to say of those without which the run succeeds."""
-    hint = "the others went on without it (`required: true` in the tap makes that a failure)"
+    hint = "the others went on without it (`required: true` in the tap makes this a failure)"
     failed = [name for name in failed_taps(state) if state.plan.stage(name).optional]
     return [f"{state.plan.stage(name).added} {name} {state.stages[name].reason}; {hint}" for name in failed]
 

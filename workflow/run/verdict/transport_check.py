@@ -40,7 +40,7 @@ def difference(state: RunState, writer: EndState) -> str:
     if planned.transport is None or writer.plane in ("", planned.transport):
         return ""
     name, word = transport_of_plane(planned.transport), _why(writer)
-    asked = "planned" if state.plan.stream(writer.stream).fallback else "asked for"
+    asked = "planned" if state.plan.stream(writer.stream).fallback else "requested"
     took = f"transport {name} was {asked}, but ADIOS2 took {transport_of(writer)}"
     reason = _REASONS.get(word, "the program sets another, or was given no config file")
     way = _WAYS.get(word, "`config: adios2.xml` in the stage's `writes:` makes one, which the program has to read")

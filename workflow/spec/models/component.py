@@ -49,13 +49,13 @@ class Port(Spec):
     """One stream end of a component. `any` ports accept any variables."""
 
     any: bool = False
-    optional: bool = Field(False, description="the component also runs with nothing joined to this port")
+    optional: bool = Field(False, description="the component also runs without a stream at this port")
     shares: Literal["once", "any"] | None = Field(
         None,
         description="each rank reads its share (`step.share`), so that `strategy:` has effect; once: not with `all`, "
         "because the program needs every element once",
     )
-    many: bool = Field(False, description="several streams may be joined to this port")
+    many: bool = Field(False, description="several streams may be connected to this port")
     variables: dict[str, PortVariable] = Field(default_factory=dict)
     steps: StepCount | None = Field(
         None, description="how many steps it writes; one that ends with fewer, without being stopped, has failed"

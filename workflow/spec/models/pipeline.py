@@ -123,7 +123,9 @@ class StagePlace(Spec):
 class Pipe(Spec):
     """The stage that writes the files of another one (`async: pipe`)."""
 
-    ranks: int = Field(1, ge=1, description="MPI ranks that write; several need an ADIOS2 built with MPI to be of use")
+    ranks: int = Field(
+        1, ge=1, description="MPI ranks that write; more than one is useful only with an ADIOS2 built with MPI"
+    )
     place: StagePlace = Field(
         default_factory=StagePlace, description="by default on the nodes of the writer, without cores of its own"
     )
@@ -225,7 +227,7 @@ class StageSpec(Spec):
     )
     expect: Expectations = Field(
         default_factory=dict,
-        description="figure of its report → condition, `{steps: 41}`; where one is not kept, `wf run` exits with 3",
+        description="figure of its report → condition, `{steps: 41}`; if one is not met, `wf run` exits with 3",
     )
     stop_signal: StopSignal | None = Field(
         None,
@@ -353,9 +355,11 @@ class StreamSpec(Spec):
     variables: dict[str, Variable] = Field(default_factory=dict, description="contract that both ends must meet")
     expect: Expectations = Field(
         default_factory=dict,
-        description="figure of its report → condition, `{steps: 41}`; where one is not kept, `wf run` exits with 3",
+        description="figure of its report → condition, `{steps: 41}`; if one is not met, `wf run` exits with 3",
     )
-    tap: dict[Name, Tap] = Field(default_factory=dict, description="additional readers, which never slow the others")
+    tap: dict[Name, Tap] = Field(
+        default_factory=dict, description="additional readers, which never slow down the others"
+    )
 
     @property
     def readers(self) -> list[str]:
@@ -441,7 +445,7 @@ class PipelineSpec(Spec):
     """Stages plus the streams between them."""
 
     wf: Literal[1] = Field(description="version of this file format")
-    name: Name = Field(description="begins the names of its run directories")
+    name: Name = Field(description="the prefix of the names of its run directories")
     description: str = Field("", description="for people")
     site: str = Field(
         "local",
@@ -482,7 +486,7 @@ class PipelineSpec(Spec):
     not_secret: list[str] = Field(
         default_factory=list,
         examples=[["SORT_KEY"]],
-        description="names of variables, options and parameters that look like secrets (`…KEY`, `…TOKEN`) and are none",
+        description="names of variables, options and parameters that look like secrets (`…KEY`, `…TOKEN`) but are not",
     )
     profiles: dict[Name, dict[str, Any]] = Field(
         default_factory=dict, description="named overlays, chosen with --profile; `*` stands for every name"
