@@ -45,8 +45,8 @@ html_copy_source = False
 html_show_copyright = False
 
 READ_ON = "\n## Read on\n"
-# Its pages are no choice of a reader: the list of all is the page.
-LISTED = "docs/decisions/README"
+# For developers: users who search for a word want to know what to do.
+NOT_SEARCHED = "docs/decisions/0"
 
 
 def read_on(readme: str) -> dict[str, list[str]]:
@@ -85,9 +85,14 @@ def add_navigation(app: Sphinx, document: str, source: list[str]) -> None:
         groups = {"": [page for page in pages_below(document, app.env.found_docs) if page not in named]}
     for caption, pages in groups.items():
         if pages:
-            options = [] if document == LISTED else [":hidden:"]
-            options += [f":caption: {caption}"] if caption else []
+            options = [":hidden:", *([f":caption: {caption}"] if caption else [])]
             source[0] += "\n".join(["\n\n```{toctree}", *options, *(f"/{page}" for page in pages), "```\n"])
+
+
+def leave_out_of_search(_app: Sphinx, document: str, source: list[str]) -> None:
+    """Only the title of such a page is in the index of the search; the list of decisions has them all."""
+    if document.startswith(NOT_SEARCHED):
+        source[0] = f"---\nnosearch: true\n---\n\n{source[0]}"
 
 
 def write_front_page(app: Sphinx, error: Exception | None) -> None:
@@ -99,5 +104,6 @@ def write_front_page(app: Sphinx, error: Exception | None) -> None:
 def setup(app: Sphinx) -> dict[str, bool]:
     """Called by Sphinx."""
     app.connect("source-read", add_navigation)
+    app.connect("source-read", leave_out_of_search)
     app.connect("build-finished", write_front_page)
     return {"parallel_read_safe": True}

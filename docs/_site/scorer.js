@@ -2,7 +2,8 @@
 const PAGE_KINDS = [
   [/^(README|docs\/tutorial|docs\/how-to\/)/, 4],
   [/^docs\/(reference|glossary|explanation)/, 2],
-  [/^(CHANGELOG|docs\/decisions\/|examples\/campaigns\/.*\/results|docs\/benchmarks)/, -3],
+  [/^docs\/decisions\/0/, -100],
+  [/^(CHANGELOG|examples\/campaigns\/.*\/results|docs\/benchmarks)/, -3],
 ];
 const WORD_IN_TITLE = 3;
 const asked = (new URLSearchParams(window.location.search).get("q") ?? "").toLowerCase();

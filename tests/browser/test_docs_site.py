@@ -43,6 +43,7 @@ QUESTIONS = {
     "python api": "docs/reference/python",
     "install": "README",
     "openpmd": "docs/how-to/openpmd",
+    "restart": "docs/how-to/when-a-node-dies",
 }
 FIRST = 3
 # Wide tables, long lines of code, pictures.

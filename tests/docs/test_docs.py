@@ -115,6 +115,20 @@ def test_every_block_is_found() -> None:
     assert all(block.text.startswith("$ ") for block in ALL if block.language == "console")
 
 
+def test_every_decision_is_listed_with_its_title_and_date() -> None:
+    rows = re.findall(
+        r"^\| (\d+) \| \[(.*)\]\((.*\.md)\) \| (\d{4}-\d\d-\d\d) \|$",
+        (ROOT / "docs/decisions/README.md").read_text(encoding="utf-8"),
+        re.MULTILINE,
+    )
+    written = sorted((ROOT / "docs/decisions").glob("0*.md"))
+    titles = [page.read_text(encoding="utf-8").partition("\n")[0] for page in written]
+    assert [name for _, _, name, _ in rows] == [page.name for page in written]
+    assert [f"# {number}. {title}" for number, title, _, _ in rows] == titles
+    dates = [date for *_, date in rows]
+    assert dates == sorted(dates)
+
+
 @pytest.mark.parametrize("block", of("console"))
 def test_commands_exist(block: Block) -> None:
     # test_docs_messages.py runs what ends with a message: it may show misspelt commands.
