@@ -37,10 +37,13 @@ V2_OWN = "0::/user.slice/job-7.scope\n"
     [
         (
             replace(PEAK, log=[LOG], cgroup_kills=1, node_kills=1),
-            ": out of memory: according to its log, the kernel killed process 28786 (python), with 71.6 MB; the limit is "
-            "64.0 MB",
+            ": out of memory: according to its log, the kernel killed process 28786 (python), with 71.6 MB; the limit "
+            "is 64.0 MB",
         ),
-        (replace(NOTHING, log=["odd"]), ": out of memory: according to its log, the kernel killed one of its processes"),
+        (
+            replace(NOTHING, log=["odd"]),
+            ": out of memory: according to its log, the kernel killed one of its processes",
+        ),
         (
             replace(PEAK, cgroup="/job/7", cgroup_kills=1, cgroup_is_own=True, node_kills=1),
             ": out of memory: the kernel killed 1 process of its cgroup /job/7; the limit is 64.0 MB",
@@ -52,13 +55,13 @@ V2_OWN = "0::/user.slice/job-7.scope\n"
         (
             replace(PEAK, cgroup="/user.slice", cgroup_kills=1, node_kills=1),
             ": out of memory? the kernel killed 1 process of cgroup /user.slice for lack of memory; the cgroup "
-            "may include processes of others; the sender of the signal is not known; its largest process had used 60.0 MB of "
-            "64.0 MB",
+            "may include processes of others; the sender of the signal is not known; its largest process had used "
+            "60.0 MB of 64.0 MB",
         ),
         (
             replace(PEAK, log=[LOG], cgroup="/user.slice", cgroup_kills=1),
-            ": out of memory: according to its log, the kernel killed process 28786 (python), with 71.6 MB; the limit is "
-            "64.0 MB",
+            ": out of memory: according to its log, the kernel killed process 28786 (python), with 71.6 MB; the limit "
+            "is 64.0 MB",
         ),
         (
             replace(PEAK, cgroup="/job/7", cgroup_kills=0, node_kills=0),
@@ -72,8 +75,8 @@ V2_OWN = "0::/user.slice/job-7.scope\n"
         ),
         (
             replace(NOTHING, node_kills=2, peak_bytes=3 * MB),
-            ": out of memory? the kernel killed 2 processes on its node for lack of memory; the sender of the signal is "
-            "not known; its largest process had used 3.00 MB",
+            ": out of memory? the kernel killed 2 processes on its node for lack of memory; the sender of the signal "
+            "is not known; its largest process had used 3.00 MB",
         ),
         (
             NOTHING,
