@@ -28,6 +28,7 @@ from workflow import run_pipeline
 report = run_pipeline("pipeline.yaml", run_dir="run", sets=["stages.sim.with.steps=100000000"])
 report
 """
+STAGES = ("sim", "pdf", "keep", "snapshots")
 
 
 @pytest.fixture
@@ -89,25 +90,25 @@ def test_cells_run_as_written(folder: Path) -> None:
     progress, report = data_of(run)  # one output was replaced, none was added
     lines = progress["text/plain"].splitlines()
     assert lines[0].startswith(f"starter: {folder}/runs/starter-")
-    assert [line.split()[:2] for line in lines[1:4]] == [[name, "succeeded"] for name in ("sim", "pdf", "keep")]
-    assert all("11 written, 11 read" in line for line in lines[4:6])
-    assert progress["text/html"].startswith("<pre") and "11 written, 11 read" in progress["text/html"]
+    assert [line.split()[:2] for line in lines[1:5]] == [[name, "succeeded"] for name in STAGES]
+    assert all("41 written, 41 read" in line for line in lines[5:7])
+    assert progress["text/html"].startswith("<pre") and "41 written, 41 read" in progress["text/html"]
 
     html = report["text/html"]
     rows = [re.findall(r"<t[hd][^>]*>([^<]*)</t[hd]>", row) for row in re.findall(r"<tr>(.*?)</tr>", html, re.DOTALL)]
-    assert [row[0] for row in rows] == ["stage", "sim", "pdf", "keep", "stream", "field", "pdf"]
-    assert [row[rows[0].index("state")] for row in rows[1:4]] == ["succeeded"] * 3
-    assert [row[rows[4].index("written")] for row in rows[5:]] == ["11", "11"]
+    assert [row[0] for row in rows] == ["stage", *STAGES, "stream", "field", "field", "pdf"]
+    assert [row[rows[0].index("state")] for row in rows[1:5]] == ["succeeded"] * 4
+    assert [row[rows[5].index("written")] for row in (rows[6], rows[8])] == ["41", "41"]
     link = re.findall(r'href="([^"]*)"', html)
     assert len(link) == 1 and (folder / link[0]).name == "report.html" and (folder / link[0]).is_file()
 
     (table,) = data_of(stages)
     assert [line.split()[:2] for line in table["text/plain"].splitlines()[2:]] == [
-        [name, "succeeded"] for name in ("sim", "pdf", "keep")
+        [name, "succeeded"] for name in STAGES
     ]
     (sums,) = data_of(steps)
-    assert re.search(r"^sim +field +\d{7}$", sums["text/plain"], re.MULTILINE), sums
-    assert data_of(archive)[0]["text/plain"] == "11"
+    assert re.search(r"^sim +field +\d{8}$", sums["text/plain"], re.MULTILINE), sums
+    assert data_of(archive)[0]["text/plain"] == "41"
     assert data_of(plan)[0]["text/plain"] == "'BP5'"
 
 

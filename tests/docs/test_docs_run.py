@@ -101,7 +101,8 @@ def test_expectations_of_the_tutorial_end_a_run_as_shown(
     printed = capsys.readouterr()
 
     def without_times(lines: list[str]) -> list[str]:
-        return [re.sub(r"\([^,]*,|\S+/starter-[\w-]+", "…", line) for line in lines]
+        # What limits a run of seconds depends on what else the machine does.
+        return [re.sub(r"\([^,]*,|\S+/starter-[\w-]+|, limited by \w+|, overlap \d+ %", "…", line) for line in lines]
 
     assert without_times((printed.out + printed.err).splitlines()) == without_times(said)
 

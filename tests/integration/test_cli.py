@@ -91,7 +91,7 @@ def test_json_is_what_its_schema_says(home: Path) -> None:
         assert all(f"| `{field}` |" in page for field in document), verb
     (note,) = json.loads(wf("check", "first/pipeline.yaml", "--via", "bp5", "--json", cwd=home).stdout)["problems"]
     assert (note["level"], note["file"], note["line"], note["key"]) == (
-        "note", "first/pipeline.yaml", 25, "streams.field.queue",
+        "note", "first/pipeline.yaml", 28, "streams.field.queue",
     )  # fmt: skip
 
 

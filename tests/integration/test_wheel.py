@@ -50,7 +50,7 @@ def test_plan_and_dry_run_work_without_adios2_and_mpi(wheel_python: Path, tmp_pa
     run(wf, "check", pipeline, cwd=tmp_path)
     plan = run(wf, "plan", pipeline, "--json", cwd=tmp_path)
     assert plan == run(wf, "run", pipeline, "--dry-run", cwd=tmp_path)
-    assert [stage["name"] for stage in json.loads(plan)["stages"]] == ["sim", "pdf", "keep"]
+    assert [stage["name"] for stage in json.loads(plan)["stages"]] == ["sim", "pdf", "keep", "snapshots"]
     assert not (tmp_path / "runs").exists()
 
 

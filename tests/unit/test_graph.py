@@ -319,10 +319,10 @@ def test_the_verb_writes_what_the_suffix_names(tmp_path: Path, monkeypatch: pyte
     for name in ("a.svg", "a.png", "a.mmd", "a.txt"):
         graph("--output", name)
     assert Path("a.png").read_bytes().startswith(b"\x89PNG")
-    assert read_svg(Path("a.svg").read_text()).title == "starter: 3 stages, 2 streams"
+    assert read_svg(Path("a.svg").read_text()).title == "starter: 4 stages, 2 streams"
     right = read_svg(graph("--format", "svg", "--direction", "right", "--via", "bp5"))
     assert right.size[0] > right.size[1]
-    assert len(right.dashed) == len(right.joins) - 1, "streams by files are dashed, the arrow to the archive is not"
+    assert len(right.dashed) == len(right.joins) - 2, "streams by files are dashed, the arrows to the archives are not"
     assert "a.jpg" in graph("-o", "a.jpg", code=2)
     assert "did you mean" in graph("--set", "stages.sim.rank=2", code=2)
     assert "cannot write" in graph("-o", "missing/a.svg", code=2)

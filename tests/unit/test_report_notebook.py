@@ -24,8 +24,9 @@ ROOT = Path(__file__).parents[2]
 PROGRAM = """
 import sys
 from workflow import run_pipeline
+SETS = ["stages.sim.with.steps=20", "stages.sim.with.write_every=20"]
 choice = {"none": None, "true": True, "false": False}[sys.argv[1]]
-report = run_pipeline("pipeline.yaml", run_dir="run", progress=choice, sets=["stages.sim.with.steps=20"])
+report = run_pipeline("pipeline.yaml", run_dir="run", progress=choice, sets=SETS)
 sys.exit(report.run.exit_code)
 """
 

@@ -71,7 +71,7 @@ class Liveness:
         """Why the supervisor counts as dead: `no heartbeat for 14 s: its supervisor on n1 has died`."""
         if self.lease is None:
             return "it has no supervisor"
-        if self.silent_s < SILENCE_S:
+        if self.silent_s < SILENCE_S or has_process(self.lease) is False:
             return f"its supervisor on {self.lease.host} (process {self.lease.pid}) has died"
         return f"no heartbeat for {self.silent_s:.0f} s: its supervisor on {self.lease.host} has died"
 

@@ -94,7 +94,7 @@ function stateText() {
   byId("step").dataset.number = file.steps[step];
   byId("step").setAttribute("aria-valuetext", byId("step-text").value);
   const axis = cutAxis(view);
-  if (axis !== null) {
+  if (axis !== null && Number(byId("plane").max) > 0) {
     const cell = number("plane") * view.strides[axis];
     byId("plane-text").value = `cell ${cell} along axis ${axis}`;
     byId("plane").setAttribute("aria-valuetext", byId("plane-text").value);

@@ -153,8 +153,10 @@ function chooseVariable() {
   // The step that was shown before, or the last one before it; at first the last one, which is what came out.
   const place = view.taken.findLastIndex((each, index) => Number.isNaN(step) ? RUNS.some((run) => has(view, run, index)) : file.steps[each] <= step);
   byId("step").value = Math.max(0, place);
-  choosePlanes();
   const run = RUNS.find((each) => has(view, each, number("step")));
+  // A volume of one plane is that plane.
+  if (view.kind === "volume" && run !== undefined) byId("axis").value = Math.max(0, kept(view, run, number("step")).indexOf(1));
+  choosePlanes();
   byId("logarithmic").checked = byId("form").value === "map" && isMostlySmall(view, run);
 }
 
@@ -169,9 +171,10 @@ function choosePlanes() {
   const {file, view} = now(), axis = cutAxis(view), [first, second] = drawnAxes(view);
   const isMap = byId("form").value === "map", counted = COUNTED.includes(byId("form").value);
   const run = RUNS.find((each) => has(view, each, number("step"))), found = run === undefined ? [] : kept(view, run, number("step"));
-  if (axis !== null && found.length) {
-    byId("plane").max = found[axis] - 1;
-    byId("plane").value = Math.floor(found[axis] / 2);
+  const planes = axis !== null && found.length ? found[axis] : 0;
+  if (planes) {
+    byId("plane").max = planes - 1;
+    byId("plane").value = Math.floor(planes / 2);
   }
   const horizontal = isMap ? second : first;
   for (const [id, which] of [["across", horizontal], ["up", isMap ? first : undefined]]) {
@@ -183,8 +186,8 @@ function choosePlanes() {
   reveal("form", FORMS[view.kind].length > 1);
   reveal("column", view.columns.length > 1 && byId("form").value !== "curves");
   reveal("against", counted && byId("form").value !== "bars");
-  reveal("axis", axis !== null);
-  reveal("plane", axis !== null);
+  reveal("axis", axis !== null && (planes > 1 || view.kind !== "volume"));
+  reveal("plane", planes > 1);
   reveal("step", view.kind !== "scalar" || file.steps.length > 1);
 }
 
