@@ -214,7 +214,7 @@ def test_readme_states_the_deadlines_that_there_are() -> None:
     text, default = " ".join((ROOT / "README.md").read_text().split()), Deadlines()
     assert (default.start, default.step, default.warn) == (120, None, 600)
     assert "Opening a stream has a deadline of 2 minutes. A step has none unless you set one" in text
-    assert "a warning comes after 10 minutes" in text
+    assert "`wf` warns after 10 minutes without a step" in text
 
 
 def test_readme_begins_with_physics_a_pipeline_and_the_demo() -> None:

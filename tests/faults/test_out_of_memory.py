@@ -96,7 +96,9 @@ if LIMITS_WORK:
         argv = [sys.executable, "-c", HUNGRY, str(limited), str(seen)]
         outcome = run_whole(make_plan([make_stage("md", argv)]), tmp_path)
         (found,) = (event for event in outcome.events() if isinstance(event, StageKilled))
-        assert ("out of memory: by its log" in outcome.verdict.reason) is bool(found.log), outcome.verdict.reason
+        assert ("out of memory: according to its log" in outcome.verdict.reason) is bool(found.log), (
+            outcome.verdict.reason
+        )
 
 
 def test_a_stage_that_somebody_killed_did_not_run_out_of_memory(tmp_path: Path) -> None:

@@ -229,7 +229,7 @@ def test_a_campaign_keeps_its_options(tmp_path: Path, monkeypatch: pytest.Monkey
     assert planned.campaign.options.sets == ("repetitions=1",), "also of a file that is not below"
     monkeypatch.chdir(tmp_path)
     (tmp_path / "campaign.yaml").unlink()
-    with pytest.raises(RunError, match=r"not there any more: campaign\.yaml"):
+    with pytest.raises(RunError, match=r"no longer exists: campaign\.yaml"):
         run_campaign("tiny")
 
 

@@ -74,7 +74,7 @@ def test_a_changed_program_is_told_before_it_is_measured(of_program: CampaignFol
     write_program(of_program, "#!/bin/sh\n# changed\necho 1 >> $FOLDER/ran.txt\n")
     said = " ".join(of_program.wf(verb).split())
     assert "3 finished repetitions no longer match this campaign: program.sh has another content (" in said
-    assert ("the figures here are theirs" in said) == (verb != "plan")
+    assert ("the figures here belong to the old content" in said) == (verb != "plan")
 
 
 @pytest.mark.parametrize("verb", ["plan", "status", "report"])
@@ -115,4 +115,4 @@ def test_a_ledger_of_an_older_wf_is_told(of_program: CampaignFolder) -> None:
     ledger.write_text("\n".join(line for line in lines if '"event": "trial"' not in line))
     write_program(of_program, "#!/bin/sh\n# changed\necho 1 >> $FOLDER/ran.txt\n")
     said = " ".join(of_program.wf("plan").split())
-    assert "3 finished repetitions no longer match this campaign: what they depend on was not recorded" in said
+    assert "3 finished repetitions no longer match this campaign: the wf that ran them did not record" in said

@@ -108,7 +108,7 @@ def test_a_stream_that_is_not_kept_leaves_no_file(tmp_path: Path) -> None:
     ("what", "last", "said"),
     [
         ("kill", "000001.bp", "its writer died.* after 2 steps"),
-        ("raise inside", "000002.bp", "000002.bp: md.idx is cut"),
+        ("raise inside", "000002.bp", "000002.bp: md.idx is truncated"),
     ],
 )
 def test_a_writer_that_fails_leaves_no_open_file(what: str, last: str, said: str, tmp_path: Path) -> None:

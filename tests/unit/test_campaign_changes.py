@@ -173,7 +173,7 @@ def test_a_difference_within_noise_is_undecided_and_fails_the_strict_gate_only()
     changes = changes_of(noisy, repetitions=4)
     assert {each.decision for each in changes.changes} == {"undecided"}
     assert list(faults(changes, strict=False)) == [] and len(list(faults(changes, strict=True))) == 6
-    assert "fewer than 6 repetitions a side allow no verdict" in changes.notes
+    assert "a verdict needs at least 6 repetitions on each side" in changes.notes
 
 
 def test_what_is_undecided_but_no_worse_passes_the_strict_gate() -> None:

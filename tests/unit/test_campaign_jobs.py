@@ -118,6 +118,6 @@ def test_a_place_in_words() -> None:
 def test_a_job_that_never_came_is_no_failure_of_its_programs(
     state: RunEnd, cancelled: bool, never_came: bool, counts_as: RunEnd
 ) -> None:
-    attempt = Attempt(state, 1, "c-r1", 1e9, 70.0, reason="the scheduler does not know slurm job c any more")
+    attempt = Attempt(state, 1, "c-r1", 1e9, 70.0, reason="the scheduler no longer knows slurm job c")
     counted = counted_attempt(attempt, cancelled=cancelled, never_came=never_came)
     assert (counted.state, counted.reason) == (counts_as, attempt.reason)

@@ -170,7 +170,7 @@ def test_the_summary_names_what_ran_what_was_decided_and_the_winner() -> None:
         "sst is the fastest: bp5 has 2.00 times the time of sst [2.00, 2.00]."
     )
     busy = only.model_copy(update={"load": 7.25, "comparisons": results.comparisons[1:]})
-    assert results_summary(busy).endswith("the machine was busy; nothing is known to be the fastest.")
+    assert results_summary(busy).endswith("the machine was busy; it is not decided which is the fastest.")
 
 
 def test_the_summary_names_all_values_that_may_be_the_best() -> None:

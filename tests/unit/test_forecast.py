@@ -470,7 +470,7 @@ def test_what_others_took_of_the_cores_is_not_computing(tmp_path: Path) -> None:
     # A program that records no steps: what it had the CPU, or was ready to run, counts.
     (run_dir / "stages/saxs/metrics.jsonl").unlink()
     silent, left_out = make_records([run_dir])
-    assert "stage md: saxs ran on its cores, and for how long is not known" in "; ".join(left_out)
+    assert "stage md: saxs ran on its cores for an unknown time" in "; ".join(left_out)
     assert silent[0].compute_s.median > records[0].compute_s.median
     with (run_dir / "events.jsonl").open("a") as events:
         for at, cpu_s, ready_s in ((0.5, 0.1, 0.1), (2.5, 0.3, 0.2), (10.5, 3.1, 1.1)):

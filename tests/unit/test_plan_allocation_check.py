@@ -69,7 +69,7 @@ def test_fewer_cores_than_the_plan_uses(plan: Plan) -> None:
     hosts = (*job(2).hosts[:1], Host("n2", 4), Host("n3", 1))
     (problem,) = said(plan, dataclasses.replace(job(3), hosts=hosts))
     assert str(problem) == (
-        "error: the plan uses 5 cores of a node, and Slurm job 77 has 4 on n2\n"
+        "error: the plan uses 5 cores on a node, and Slurm job 77 has 4 on n2\n"
         "  ask for whole nodes: `sbatch --exclusive`, and `-S 0` where the site reserves cores; or use fewer ranks"
     )
 
@@ -93,7 +93,7 @@ def test_hardware_threads_are_not_cores(plan: Plan) -> None:
     (note,) = said(plan, dataclasses.replace(threads, hosts=job(3, cores=16).hosts), site)
     assert note.message.startswith("Slurm job 77 has 8 cores of a node, where site test has 16")
     (error,) = said(plan, dataclasses.replace(threads, hosts=job(3, cores=8).hosts), site)
-    assert error.message == "the plan uses 5 cores of a node, and Slurm job 77 has 4 on n1, n2"
+    assert error.message == "the plan uses 5 cores on a node, and Slurm job 77 has 4 on n1, n2"
     assert said(plan, job(3, cores=16), site) == [], "Slurm counts cores there"
 
 
@@ -108,7 +108,7 @@ def test_fewer_gpus(plan_of: Planner) -> None:
     assert said(plan, job(2, gpus=None), site) == []
     (problem,) = said(plan, job(2, gpus=2), site)
     assert str(problem) == (
-        "error: the plan uses 3 GPUs of a node, and Slurm job 77 has 2 on n1\n"
+        "error: the plan uses 3 GPUs on a node, and Slurm job 77 has 2 on n1\n"
         "  ask for them: `sbatch --gpus-per-node=3`; or set `gpus_per_rank: 0`"
     )
 

@@ -41,7 +41,7 @@ def test_useful_settings(engine: Engine, name: str, value: Scalar, expected: tup
         (SST, "RendevouzReaderCount", 1, "no parameter", "did you mean `RendezvousReaderCount`"),
         (SST, "RendezvousReaderCount", 1, "set by wf", "`to:`"),
         (SST, "QueueLimit", 1, "set by wf", "queue: {limit: 2}"),
-        (SST, "CompressionMethod", "ZFP", "of no use", "FFS"),
+        (SST, "CompressionMethod", "ZFP", "no effect", "FFS"),
         (SST, "FirstTimestepPrecious", 1, "expected true or false, got 1", ""),
         (SST, "DataTransport", "sockets", "DataTransport is set by wf", "write `transport: tcp`"),
         (SST, "WANDataTransport", "tcp", "expected one of sockets", ""),

@@ -135,7 +135,7 @@ def test_pipes_and_taps_sit_beside_what_they_read(plan_of: Planner) -> None:
     text = PIPED.replace("walker, ranks: 2", "walker, ranks: 8, place: {nodes: 4}")
     plan = plan_of(text, site=site)
     assert plan.stage("positions-pipe").placement.nodes[0][0] == plan.stage("walk").placement.nodes[0][0]
-    assert any("`stages.walk.output.pipe.ranks: 4` has one rank on each" in note for note in plan.advice)
+    assert any("`stages.walk.output.pipe.ranks: 4` puts one rank on each" in note for note in plan.advice)
 
 
 def test_placeholders_of_the_writer_mean_what_it_writes(plan_of: Planner) -> None:

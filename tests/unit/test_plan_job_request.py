@@ -119,10 +119,10 @@ ROUTED = SiteQueue(
          "  choose a queue that takes it: `queue: small`"),
         ({"route": ROUTED}, "{queue: route, nodes: 4, walltime: 2 min}",
          "allocation.walltime: 2 min, but queue route takes jobs of 4 nodes of at least 5 min: it would drop the job "
-         "without a word\n  write `walltime: 5 min`"),
+         "silently\n  write `walltime: 5 min`"),
         ({"route": ROUTED}, "{queue: route, nodes: 4, walltime: 2 h}",
          "allocation.walltime: 2 h, but queue route takes jobs of 4 nodes of at most 1 h: it would drop the job "
-         "without a word\n  write `walltime: 1 h`"),
+         "silently\n  write `walltime: 1 h`"),
         ({"a": SiteQueue(nodes=(1, 4)), "b": SiteQueue(nodes=(1, 8))}, "{nodes: 9}",
          "allocation.nodes: no queue of site big takes 9 nodes\n"
          "  ask for fewer nodes: a 1 to 4, b 1 to 8"),
@@ -172,8 +172,8 @@ def test_what_a_job_does_not_name_and_its_site_asks_for(tmp_path: Path) -> None:
     site = SITE.model_copy(update={"queues": queues, "submit": needy})
     said = [str(note) for note in unnamed_options(asked(tmp_path, "", site=site), site)]
     assert said == [
-        "note: no queue is named, and site big has no default\n  `--set allocation.queue=NAME`: all, many",
-        "note: no account is named, and site big asks for one\n  `--set allocation.account=NAME`, or `extends: big` "
+        "note: no queue is given, and site big has no default queue\n  `--set allocation.queue=NAME`: all, many",
+        "note: no account is given, and site big requires one\n  `--set allocation.account=NAME`, or `extends: big` "
         "and `submit: {account: NAME}` in a site file of your own",
     ]
     assert unnamed_options(asked(tmp_path, "allocation: {queue: all, account: a}", site=site), site) == []
@@ -206,7 +206,7 @@ def test_notes_on_the_job_are_on_standard_error(tmp_path: Path) -> None:
     for more in ([], ["--job-script"]):
         ended = CliRunner().invoke(wf, [*given, *more])
         assert ended.exit_code == 0
-        assert "no queue is named, and site aurora has no default" in ended.stderr
-        assert "no account is named" in ended.stderr and "is named" not in ended.stdout
+        assert "no queue is given, and site aurora has no default queue" in ended.stderr
+        assert "no account is given" in ended.stderr and "is given" not in ended.stdout
         named = ["--set", "allocation.queue=debug", "--set", "allocation.account=a"]
-        assert "is named" not in CliRunner().invoke(wf, [*given, *more, *named]).stderr
+        assert "is given" not in CliRunner().invoke(wf, [*given, *more, *named]).stderr

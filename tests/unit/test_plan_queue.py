@@ -133,7 +133,7 @@ def test_much_of_the_memory_is_mentioned(plan_of: Planner) -> None:
 def test_a_list_of_settings_that_lose_steps_or_hang() -> None:
     with pytest.raises(ParameterError, match="drops every step"):
         check_bound("SST", {"QueueFullPolicy": "Discard", "QueueLimit": "0"})
-    with pytest.raises(ParameterError, match="wait for ever"):
+    with pytest.raises(ParameterError, match="wait forever"):
         check_bound("SST", {"QueueFullPolicy": "Block", "QueueLimit": "2", "ReserveQueueLimit": "2"})
     with pytest.raises(ParameterError, match="no room would be left"):
         check_bound("SST", {"QueueFullPolicy": "Discard", "QueueLimit": "2", "ReserveQueueLimit": "3"})

@@ -132,12 +132,12 @@ streams:
 
 
 def test_two_ways_to_one_stage_are_mentioned(plan_of: Planner) -> None:
-    advice = [line for line in plan_of(DIAMOND).advice if "must open first" in line]
+    advice = [line for line in plan_of(DIAMOND).advice if "must open its streams" in line]
     assert advice == [
         "stage end reads y and z by SST, and both lead back to src: every open waits for its other end, "
-        "so end must open first what src opens first"
+        "so end must open its streams in the same order as src"
     ]
-    assert not any("must open first" in line for line in plan_of(DIAMOND, via="bp5").advice)
+    assert not any("must open its streams" in line for line in plan_of(DIAMOND, via="bp5").advice)
 
 
 def test_why_a_stage_waits(plan_of: Planner) -> None:

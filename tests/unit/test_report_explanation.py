@@ -81,7 +81,7 @@ def test_a_run_that_goes_on(tmp_path: Path) -> None:
         (
             "submitted",
             "slurm job 12 has not started",
-            ["now waits for its batch job: slurm job 12", "withdraws the job"],
+            ["now waits for its batch job: slurm job 12", "`wf cancel now` cancels the job"],
         ),
         ("lost", "no heartbeat", ["now is lost: ", "no heartbeat.", "`wf cancel now` ends what is left of it"]),
         ("interrupted", "Ctrl-C", ["now was interrupted after ", ": Ctrl-C.", "starts a new run."]),

@@ -171,7 +171,7 @@ def test_a_node_is_probed_into_a_file(tmp_path: Path, monkeypatch: pytest.Monkey
     printed = run.invoke(wf, ["site", "probe", "--name", "here"])
     assert printed.exit_code == 0 and "\nsite: here\n" in printed.stdout
     written = run.invoke(wf, ["site", "probe", "--write", "my machine.yaml"])
-    assert "wrote my machine.yaml" in written.stdout and "this is not a node of a batch job" in written.stderr
+    assert "wrote my machine.yaml" in written.stdout and "wf finds no batch job on this node" in written.stderr
     assert find_site(loaded(tmp_path, "./my machine.yaml"), LOCAL).site == "my-machine"
     again = run.invoke(wf, ["site", "probe", "--write", "my machine.yaml"])
     assert isinstance(again.exception, WfError) and again.exception.message == "my machine.yaml exists"

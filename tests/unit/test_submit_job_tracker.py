@@ -42,7 +42,7 @@ def test_a_scheduler_that_is_down_for_an_hour_ends_nothing() -> None:
 def test_absence_is_no_end_until_it_has_lasted() -> None:
     tracker = after((0, says("12|PENDING|Priority")), (10, JobAnswer()))
     assert tracker.end(10 + FORGOTTEN_S - 1) is None
-    assert "does not know slurm job 12 any more" in str(tracker.end(10 + FORGOTTEN_S))
+    assert "no longer knows slurm job 12" in str(tracker.end(10 + FORGOTTEN_S))
 
 
 def test_a_job_without_an_id_that_is_not_there_was_not_accepted() -> None:

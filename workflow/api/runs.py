@@ -220,7 +220,7 @@ def run_pipeline(
             standard error elsewhere; None: in a notebook and on a terminal only.
         tags: words to put on the run, by which `wf runs --tag` finds it.
 
-    Ctrl-C, or an interrupt of the kernel, stops the run in order: its state is then `interrupted`. On a site with a
+    Ctrl-C, or an interrupt of the kernel, stops the run cleanly: its state is then `interrupted`. On a site with a
     scheduler, outside of its jobs, the run is submitted as one job, which an interrupt leaves alone.
 
     Raises:

@@ -161,7 +161,7 @@ def run(
     --remeasure-reference runs what they are compared with again, beside them. A campaign keeps its options: they need
     not be given again. Exits with 0 when all repetitions succeeded, 1 when some failed or the budget was spent, 2 when
     a trial cannot run, 3 when all succeeded and some did not meet an expectation of the pipeline, and 130 when it was
-    interrupted. Ctrl-C ends it in order, unless it was started with --detach: see `wf campaign watch` and
+    interrupted. Ctrl-C ends it cleanly, unless it was started with --detach: see `wf campaign watch` and
     `wf campaign cancel`.
     """
     if failed and remeasure_reference:

@@ -230,7 +230,7 @@ def run(
 
     PIPELINE is the YAML file. Exits with 0 when the run succeeded, 1 when it failed, 2 when it could not start, 3 when
     it succeeded but did not meet an expectation (`expect`), 130 when it was interrupted, and 75 when it was
-    stopped in order because its allocation was about to end. Ctrl-C and a closed terminal stop the run, unless it was
+    stopped cleanly because its allocation was about to end. Ctrl-C and a closed terminal stop the run, unless it was
     started with --detach: see `wf watch` and `wf cancel`. On a site with a scheduler, outside of its jobs, the run is
     submitted as one job, which goes on without this terminal.
     """

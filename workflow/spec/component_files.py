@@ -51,7 +51,7 @@ def check_parameters(
     values = checked.model_dump(by_alias=True)
     for name, parameter in component.parameters.items():
         if parameter.type == "output" and (mistake := path_mistake(values[name] or "")):
-            message = f"no file can be called {shown(values[name])}"
+            message = f"{shown(values[name])} is not a valid file name"
             problems.append(problem_at(root, (*at, name), message, mistake))
         if parameter.type == "file" and values[name] is not None:
             path = _find(values[name], base, folder)

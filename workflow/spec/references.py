@@ -80,7 +80,7 @@ def _stage_problems(root: Node, path: KeyPath, stage: Node, stages: Collection[s
             hint = path_mistake(file.value) or f"relative paths start at {base}"
             yield problem_at(root, at, f"there is no file {shown(file.value)}", hint)
         if mistake := path_mistake(name):
-            yield problem_at(root, at, f"no file can be called {shown(name)}", mistake, at_key=True)
+            yield problem_at(root, at, f"{shown(name)} is not a valid file name", mistake, at_key=True)
     yield from _what_no_process_takes(root, path, stage)
     yield from _configs_that_are_no_files(root, path, stage)
 
@@ -109,7 +109,7 @@ def _configs_that_are_no_files(root: Node, path: KeyPath, stage: Node) -> Iterat
     for side in ("writes", "reads"):
         for name, port in section(stage, side).items():
             if mistake := path_mistake(text_at(port, "config") or ""):
-                message = f"no file can be called {shown(text_at(port, 'config'))}"
+                message = f"{shown(text_at(port, 'config'))} is not a valid file name"
                 yield problem_at(root, (*path, side, name, "config"), message, mistake)
 
 

@@ -232,7 +232,7 @@ def _notes(base: GivenCampaign, new: GivenCampaign, changes: Sequence[TrialChang
     elif counts:
         typical = int(median(min(pair) for pair in counts))
         if smallest_p(typical, typical) * len(counts) > ALPHA:
-            text = f"{plural(typical, 'repetition')} a side cannot show a difference among {len(counts)} ratios"
+            text = f"{plural(typical, 'repetition')} on each side cannot show a difference among {len(counts)} ratios"
             notes.append(f"{text}: {repetitions_needed(len(counts))} or more can, or fewer metrics by --metric")
     if base.results == new.results:
         notes.append("both sides are the same campaign")

@@ -108,7 +108,7 @@ def decide_memory(
                 f"env.{own[0]} configures the allocator already, and only one of the two can",
                 f"remove `env: {{{own[0]}: …}}`, or `memory:`",
             )
-        return MallocPolicy(None, f"left alone: the pipeline sets env.{own[0]}")
+        return MallocPolicy(None, f"left alone: env.{own[0]} is set already")
     if wanted.huge_pages and not _has_huge_pages(site):
         notes.problems.add(f"{key}.huge_pages", _lack(site), "remove it")
     # ADIOS2 takes a buffer for each step: its speed was seen to hang on this (tests/bench/bench_transports.py).

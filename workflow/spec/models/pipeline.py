@@ -471,14 +471,14 @@ class PipelineSpec(Spec):
     )
     proof: ProofPolicy | ProofByAspect = Field(
         "strict",
-        description="on several nodes: whether ranks run where the plan says and live streams cross, before the stages "
-        "start. strict: a difference ends the run; warn: it is a warning, except for a stream that does not cross; "
-        "off: not examined; or by aspect: `{binding: warn}`",
+        description="on several nodes, before the stages start: check that ranks run where the plan says and that live "
+        "streams cross. strict: a difference ends the run; warn: it is a warning, except for a stream that does not "
+        "cross; off: no check; or by aspect: `{binding: warn}`",
     )
     expect: Expectations = Field(
         default_factory=dict,
-        description='of the run as a whole: figure of the report → condition, `{wall_s: "< 10 min"}`; where one is not '
-        "kept, `wf run` exits with 3",
+        description='of the run as a whole: figure of the report → condition, `{wall_s: "< 10 min"}`; if one is not '
+        "met, `wf run` exits with 3",
     )
     share: Literal["none", "group"] = Field(
         "none", description="who else may read the run directory: none (mode 0700) or group (mode 0750)"
