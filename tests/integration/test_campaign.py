@@ -256,7 +256,7 @@ def test_the_report_says_what_differs(tmp_path: Path, monkeypatch: pytest.Monkey
     outcome = run_campaign("campaign.yaml")
     assert outcome.status.complete and not outcome.interrupted and outcome.left == 0
     results, written = report_campaign("tiny")
-    assert {path.name for path in written} == {"table.csv", "table.parquet", "report.json", "report.html"}
+    assert {path.name for path in written} == {"table.csv", "table.parquet", "tables.tex", "report.json", "report.html"}
     medians = {(each.metric, each.parameters["stages.one.env.VALUE"]): each.median for each in results.results}
     short, long = medians["stage", 1], medians["stage", 2]
     assert short is not None and long is not None and 0.1 <= short < 0.2 <= long

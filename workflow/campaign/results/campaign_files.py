@@ -1,4 +1,4 @@
-"""What `wf campaign report` writes into the campaign's directory: the table, report.json, report.html, pictures."""
+"""What `wf campaign report` writes into the campaign's directory: tables, report.json, report.html, pictures."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from workflow.campaign.campaign_directory import Schedule
 from workflow.campaign.file.campaign_spec import CampaignSpec
 from workflow.campaign.ledger import read_history
 from workflow.campaign.results.campaign_tables import varied
+from workflow.campaign.results.latex_tables import LATEX_FILE, latex_tables
 from workflow.campaign.results.make_results import make_results
 from workflow.campaign.results.results_model import CampaignResults
 from workflow.campaign.results.results_table import table_columns, table_rows, write_table
@@ -37,9 +38,10 @@ def write_results(
         rows = list(table_rows(repetitions, keys, results.metrics))
         written = write_table(directory, table_columns(keys), rows)
         replace_file(directory / "report.json", (results.model_dump_json(indent=2) + "\n").encode())
+        replace_file(directory / LATEX_FILE, latex_tables(results).encode())
         from workflow.campaign.results.campaign_page import write_page
 
-        return results, [*written, directory / "report.json", *write_page(directory, results)]
+        return results, [*written, directory / LATEX_FILE, directory / "report.json", *write_page(directory, results)]
     except ModuleNotFoundError as error:
         text = f"the report of a campaign needs {str(error.name).partition('.')[0]}"
         raise WfError(text, install_command("campaign")) from error
