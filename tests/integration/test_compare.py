@@ -211,8 +211,8 @@ def cut(path: Path, size: int) -> None:
 BROKEN: dict[str, tuple[str, Callable[[Path], object], str]] = {
     "bp-index": (".bp", lambda path: cut(path / "md.idx", 150), "md.idx is truncated"),
     "bp-header": (".bp", lambda path: cut(path / "md.idx", 60), "md.idx is truncated"),
-    "bp-metadata": (".bp", lambda path: cut(path / "md.0", 200), "md.0 is cut off"),
-    "bp-data": (".bp", lambda path: cut(path / "data.0", 10), "data.0 is cut off"),
+    "bp-metadata": (".bp", lambda path: cut(path / "md.0", 200), "md.0 is truncated"),
+    "bp-data": (".bp", lambda path: cut(path / "data.0", 10), "data.0 is truncated"),
     "bp-no-data": (".bp", lambda path: (path / "data.0").unlink(), "data.0 is missing"),
     "hdf5": (".h5", lambda path: cut(path, path.stat().st_size // 2), "cannot open .* as an HDF5 file"),
     "hdf5-empty": (".h5", lambda path: cut(path, 0), "h5"),

@@ -64,9 +64,9 @@ def test_a_reader_does_not_wait_for_data_that_are_cut_off(whole: Path, tmp_path:
     cut(tmp_path / "short.bp/data.0", count)
     code, said = wf(tmp_path, "compare", str(whole), "short.bp")
     assert code == 2, said
-    assert "short.bp: " in said and "cut off" in said, said
+    assert "short.bp: " in said and "truncated" in said, said
     code, said = wf(tmp_path, "look", "short.bp", "-o", "page.html")
-    assert "short.bp: " in said and "cut off" in said, said
+    assert "short.bp: " in said and "truncated" in said, said
 
 
 def test_a_damaged_file_takes_no_other_along(whole: Path, tmp_path: Path) -> None:
