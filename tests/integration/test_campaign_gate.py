@@ -141,7 +141,12 @@ def test_one_version_twice_is_said_before_anything_runs(tmp_path: Path, wf: Wf) 
         ("old/campaign.yaml", "new/campain.yaml", "new/campain.yaml: NEW: no such file", "`new/campaign.yaml`"),
         ("old/else.yaml", "new/campaign.yaml", "old/else.yaml: OLD: no such file", "NEW is a campaign file; OLD is"),
         ("old", "new/gone.yaml", "new/gone.yaml: NEW: no such file", "NEW is a campaign file; OLD is"),
-        ("empty", "new/campaign.yaml", "empty/campaign.yaml: OLD: no such file", "a folder that contains a file with the same name"),
+        (
+            "empty",
+            "new/campaign.yaml",
+            "empty/campaign.yaml: OLD: no such file",
+            "a folder that contains a file with the same name",
+        ),
         ("gone", "new/campaign.yaml", "gone: OLD: no such file", "NEW is a campaign file; OLD is"),
         ("old", "new", "new: NEW: is a folder, not a campaign file", "new/FILE"),
     ],
