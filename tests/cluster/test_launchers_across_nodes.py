@@ -13,10 +13,10 @@ from tests.support.packed_runs import MPI_PYTHON
 from tests.support.slurm_cluster import SlurmCluster
 from tests.support.waiting import wait_until
 from workflow.launch.launchers import make_process
-from workflow.plan.launch_requests import Received, stage_request
+from workflow.plan.launch_requests import GrantedNodes, stage_request
 from workflow.plan.plan_model import LaunchPlan, Placement
 from workflow.run.nodes.rank_processes import RankFinder
-from workflow.run.processes.stage_processes import Crew
+from workflow.run.processes.stage_processes import StageProcesses
 from workflow.run.run_directory import read_filled_plan
 from workflow.site.load_site import launcher_options
 
@@ -94,8 +94,8 @@ def test_ranks_that_open_mpi_reaches_by_ssh_have_their_numbers(tmp_path: Path) -
     plan = make_plan([stage]).model_copy(update={"launch_options": launcher_options("openmpi", "4.1")})
     folder = write_run(plan, tmp_path / "run")
     filled = read_filled_plan(folder)
-    request = stage_request(filled.stage("md"), filled, str(folder / "stages/md"), Received(["n1", "n2"]))
-    with Crew(folder) as crew:
+    request = stage_request(filled.stage("md"), filled, str(folder / "stages/md"), GrantedNodes(["n1", "n2"]))
+    with StageProcesses(folder) as crew:
         crew.start(make_process(request))
         finder = RankFinder(str(folder))
         wait_until(lambda: len(finder.find()) == 2, "two ranks")

@@ -21,8 +21,8 @@ from workflow.launch.allocation import Allocation, Host
 from workflow.plan.plan_model import Plan
 from workflow.run import stop_ladder
 from workflow.run.clock import Clock
-from workflow.run.decided_events import RunFinished
 from workflow.run.events import StopPlanned
+from workflow.run.lifecycle_events import RunFinished
 from workflow.run.supervisor import supervise
 
 LONGEST_S = 120.0

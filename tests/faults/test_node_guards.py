@@ -25,7 +25,7 @@ from workflow.run.nodes import node_guard
 from workflow.run.nodes.guard_lines import NodeReport, parse_line
 from workflow.run.nodes.node_guards import LOG, NodeGuards, guard_request
 from workflow.run.processes.process_reaper import find_members
-from workflow.run.processes.stage_processes import Crew
+from workflow.run.processes.stage_processes import StageProcesses
 from workflow.run.run_directory import read_filled_plan
 
 SLEEPER = [sys.executable, "-c", "import time; time.sleep(300)"]
@@ -62,8 +62,8 @@ def run_dir(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def crew(run_dir: Path) -> Iterator[Crew]:
-    with Crew(run_dir) as crew:
+def crew(run_dir: Path) -> Iterator[StageProcesses]:
+    with StageProcesses(run_dir) as crew:
         yield crew
 
 
@@ -107,12 +107,12 @@ def guard(run_dir: Path) -> Iterator[Guarded]:
     guarded.close()
 
 
-def start_sleeper(crew: Crew, run_dir: Path) -> int:
+def start_sleeper(crew: StageProcesses, run_dir: Path) -> int:
     folder = run_dir / "stages/keep"
     return crew.start(ProcessSpec("keep", SLEEPER, folder, str(folder), "none"))
 
 
-def test_guard_reports_ranks_their_cores_and_their_end(run_dir: Path, crew: Crew, guard: Guarded) -> None:
+def test_guard_reports_ranks_their_cores_and_their_end(run_dir: Path, crew: StageProcesses, guard: Guarded) -> None:
     pid = start_sleeper(crew, run_dir)
     wait_until(lambda: any(report.ranks for report in guard.reports()), "a report of the rank")
     (rank,) = (rank for report in guard.reports() for rank in report.ranks)
@@ -130,7 +130,7 @@ def test_guard_reports_ranks_their_cores_and_their_end(run_dir: Path, crew: Crew
     assert memory[0]["keep"].node_kills == 0, "the kernel has killed nothing for lack of memory"
 
 
-def test_guard_ends_the_run_when_the_lease_is_not_renewed(run_dir: Path, crew: Crew, guard: Guarded) -> None:
+def test_guard_ends_the_run_when_the_lease_is_not_renewed(run_dir: Path, crew: StageProcesses, guard: Guarded) -> None:
     start_sleeper(crew, run_dir)
     wait_until(lambda: any(report.ranks for report in guard.reports()), "a report of the rank")
     write_lease(run_dir, 1)
@@ -142,7 +142,7 @@ def test_guard_ends_the_run_when_the_lease_is_not_renewed(run_dir: Path, crew: C
 
 
 def test_guard_ends_nothing_while_the_supervisor_speaks_through_its_launcher(
-    run_dir: Path, crew: Crew, guard: Guarded
+    run_dir: Path, crew: StageProcesses, guard: Guarded
 ) -> None:
     """The file system hides the lease: the guard says so, and waits as long as beats come."""
     pid = start_sleeper(crew, run_dir)
@@ -158,7 +158,7 @@ def test_guard_ends_nothing_while_the_supervisor_speaks_through_its_launcher(
     wait_until(lambda: not find_members(str(run_dir)), "the end of all processes when the beats end too")
 
 
-def test_guard_leaves_other_runs_alone(run_dir: Path, tmp_path: Path, crew: Crew) -> None:
+def test_guard_leaves_other_runs_alone(run_dir: Path, tmp_path: Path, crew: StageProcesses) -> None:
     other = write_run(make_plan([make_stage("keep", SLEEPER)]), tmp_path / "other")
     write_lease(other, 0)
     pid = start_sleeper(crew, run_dir)
@@ -170,7 +170,9 @@ def test_guard_leaves_other_runs_alone(run_dir: Path, tmp_path: Path, crew: Crew
     assert find_members(str(run_dir)) == {pid}
 
 
-def test_guard_ends_by_sigterm_when_the_run_has_ended_on_its_node(run_dir: Path, crew: Crew, guard: Guarded) -> None:
+def test_guard_ends_by_sigterm_when_the_run_has_ended_on_its_node(
+    run_dir: Path, crew: StageProcesses, guard: Guarded
+) -> None:
     start_sleeper(crew, run_dir)
     wait_until(lambda: any(report.ranks for report in guard.reports()), "a report of the rank")
     guard.process.terminate()
@@ -184,7 +186,7 @@ def test_guard_ends_by_sigterm_when_the_run_has_ended_on_its_node(run_dir: Path,
     assert guard.process.returncode == 0
 
 
-def test_guard_is_not_held_up_by_a_full_pipe(run_dir: Path, crew: Crew) -> None:
+def test_guard_is_not_held_up_by_a_full_pipe(run_dir: Path, crew: StageProcesses) -> None:
     """The launcher that reads its output was suspended, or is dead."""
     reader, writer = os.pipe()
     os.set_blocking(writer, False)

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.chains import make_plan, make_stage, write_run
 from workflow.launch.launchers import ProcessSpec
-from workflow.plan.launch_requests import Received
+from workflow.plan.launch_requests import GrantedNodes
 from workflow.plan.plan_model import LaunchPlan, Placement, Plan
 from workflow.run.proof import proof_deadlines, proof_processes, prove
 from workflow.run.proof.proof_model import Proof
@@ -35,13 +35,13 @@ def plan_with(launcher: Path, text: str, start_s: float) -> Plan:
 def test_launcher_that_is_slower_than_the_answers_may_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(proof_deadlines, "ANSWER_S", 0.5)
     plan = plan_with(tmp_path / "slow", f'sleep 1.5; exec {MPIEXEC} "$@"', 60.0)
-    proof = take_proof(write_run(plan, tmp_path / "run"), plan, Received(), threading.Event())
+    proof = take_proof(write_run(plan, tmp_path / "run"), plan, GrantedNodes(), threading.Event())
     assert [rank.rank for rank in sorted(proof.ranks, key=lambda each: each.rank)] == [0, 1], proof.differences
 
 
 def test_launcher_that_starts_nothing_has_the_time_of_the_plan(tmp_path: Path) -> None:
     plan = plan_with(tmp_path / "dumb", "echo waiting for resources >&2; exec sleep 300", 1.0)
-    proof = take_proof(write_run(plan, tmp_path / "run"), plan, Received(), threading.Event())
+    proof = take_proof(write_run(plan, tmp_path / "run"), plan, GrantedNodes(), threading.Event())
     texts = [each.text for each in proof.differences]
     assert texts[0] == "the launch line of md started no rank (no answer within 1 s): waiting for resources"
 
@@ -51,7 +51,7 @@ def test_difference_is_a_warning_in_all_that_is_kept_where_the_pipeline_says_so(
     states = {}
     for way in ("strict", "warn"):
         its = plan.model_copy(update={"proof": way})
-        proof = take_proof(write_run(its, tmp_path / way), its, Received(), threading.Event())
+        proof = take_proof(write_run(its, tmp_path / way), its, GrantedNodes(), threading.Event())
         levels = {each.level for each in proof.differences}
         states[way] = proof.state, proof.to_event(1.0).state, json.loads(proof.to_json())["state"], levels
     assert states == {
@@ -102,7 +102,7 @@ def test_proof_that_hangs_does_not_hold_up_the_end_of_the_run(tmp_path: Path, mo
 
     monkeypatch.setattr(prove, "take_proof", hang)
     monkeypatch.setattr(prove, "_CLOSE_S", 0.1)
-    prover = Prover(write_run(plan, tmp_path / "run"), plan, Received())
+    prover = Prover(write_run(plan, tmp_path / "run"), plan, GrantedNodes())
     prover.start()
     try:
         assert hung.wait(30)

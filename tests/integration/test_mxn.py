@@ -23,7 +23,7 @@ from tests.support.stage_programs import BUILDS, PYTHONS, SST, SUFFIX
 from tests.support.ucx_here import UCX_WORKS
 from workflow import stage
 from workflow.distribution.strategies import Ranks
-from workflow.plan.streams.redistribution_cost import blocks_of_rows, judge
+from workflow.plan.streams.redistribution_cost import blocks_of_rows, read_cost
 
 ROOT = Path(__file__).parents[2]
 TIMEOUT_S = 120
@@ -207,7 +207,7 @@ def test_adios2_counts_what_the_plan_computed(tmp_path: Path, strategy: str) -> 
     env = {key: value for key, value in os.environ.items() if key != "LD_LIBRARY_PATH"} | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run(argv, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=TIMEOUT_S)
     assert done.returncode == 0, done.stdout + done.stderr
-    told = judge(strategy, blocks_of_rows([1000] * 3, (), 3), Ranks(3), Ranks(2))
+    told = read_cost(strategy, blocks_of_rows([1000] * 3, (), 3), Ranks(3), Ranks(2))
     log = "".join(path.read_text() for path in sorted((tmp_path / "run/stages/drop").glob("*.log")))
     counted = re.findall(r"(AverageReadRankFanIn|DataBytesReceived) = ([\d.]+)", log)
     found = {name: float(value) for name, value in counted}

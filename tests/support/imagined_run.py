@@ -15,7 +15,6 @@ from workflow.run.actions import (
     StartStage,
     TellStages,
 )
-from workflow.run.decided_events import RunFinished
 from workflow.run.events import (
     AllocationReceived,
     Event,
@@ -29,6 +28,7 @@ from workflow.run.events import (
     Tick,
 )
 from workflow.run.lifecycle import step
+from workflow.run.lifecycle_events import RunFinished
 from workflow.run.state import RunState, initial_state
 
 

@@ -17,8 +17,8 @@ from workflow.campaign.campaign_directory import Schedule, ScheduledTrial
 from workflow.campaign.changes.changes_model import CampaignChanges
 from workflow.campaign.changes.changes_page import changes_picture, make_changes_page
 from workflow.campaign.changes.changes_tables import unmatched_metrics_text
+from workflow.campaign.changes.compared_campaign import GivenCampaign
 from workflow.campaign.changes.gate import faults
-from workflow.campaign.changes.given_campaign import GivenCampaign
 from workflow.campaign.changes.make_changes import make_changes
 from workflow.campaign.changes.version_changes import version_changes
 from workflow.campaign.file.campaign_spec import CampaignSpec

@@ -27,7 +27,7 @@ from workflow.campaign.file.load_campaign import load_campaign
 from workflow.campaign.ledger import Attempt, History, Ledger, RunEnd
 from workflow.campaign.planning.planned_trials import PlannedCampaign, plan_campaign
 from workflow.errors import RunError
-from workflow.provenance.collect import circumstances
+from workflow.provenance.collect import start_context
 from workflow.run.lease import Heartbeat, read_lease
 from workflow.run.processes.process_reaper import living_groups
 from workflow.run.run_directory import create_run_dir
@@ -138,7 +138,7 @@ def test_a_repetition_that_is_left_is_not_counted_as_done(
     with Ledger(directory) as ledger, driver_lease(directory) as lease, StopRequests(directory) as stop:
         driver = Driver(campaign, directory, ledger, lease, stop)
         context = CampaignContext(
-            discover_allocation(), {}, lambda loaded, _: make_plan(loaded), circumstances(tmp_path, [])
+            discover_allocation(), {}, lambda loaded, _: make_plan(loaded), start_context(tmp_path, [])
         )
         todo = remaining(campaign, ledger.history)
         executor = in_order.InOrder(campaign, context, todo, stop.wanted)

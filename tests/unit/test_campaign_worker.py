@@ -10,7 +10,7 @@ from workflow.campaign.execution.repetition import StartedAttempt
 from workflow.campaign.execution.worker import RepetitionOrder, run_order
 from workflow.launch.allocation import Allocation
 from workflow.plan.plan_model import Plan
-from workflow.provenance.provenance_model import Circumstances
+from workflow.provenance.provenance_model import StartContext
 from workflow.site.site_model import Site
 from workflow.spec.load import Loaded, load_pipeline
 
@@ -22,7 +22,7 @@ def no_plan(_: Loaded, site: Site) -> Plan:
 def test_an_exception_is_a_failed_attempt_with_its_type_and_text(tmp_path: Path) -> None:
     pipeline = tmp_path / "pipeline.yaml"
     pipeline.write_text("wf: 1\nname: p\nstages: {one: {command: [sh, -c, 'exit']}}\n")
-    common = Circumstances(host="h", user="u", command=["wf"], directory="/", python="/python", versions={})
+    common = StartContext(host="h", user="u", command=["wf"], directory="/", python="/python", versions={})
     start = StartedAttempt(tmp_path / "k-r01", 2, 1, 1e9)
     order = RepetitionOrder(
         start, load_pipeline(pipeline), make_plan(), SITE, (0,), Allocation("local", "", ()), common, no_plan

@@ -19,8 +19,8 @@ from workflow.launch.binding import CoresMissingError, real_cores
 from workflow.launch.launchers import ProcessSpec
 from workflow.plan.placement.nodes import node_plan
 from workflow.plan.plan_model import LaunchPlan, NodePlan, Placement
-from workflow.run.processes.stage_processes import Crew
-from workflow.run.received import receive
+from workflow.run.granted_nodes import granted_nodes
+from workflow.run.processes.stage_processes import StageProcesses
 from workflow.run.supervisor import supervise
 
 needs_affinity = pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no binding on this system")
@@ -58,7 +58,7 @@ def test_a_core_that_is_not_there_is_refused(planned: range | list[int], by_inde
 def test_a_process_is_bound(tmp_path: Path) -> None:
     allowed = sorted(os.sched_getaffinity(0))
     spec = ProcessSpec("sim", [sys.executable, "-c", SHOW], tmp_path, str(tmp_path), "none", cores=allowed[-1:])
-    with Crew(tmp_path) as crew:
+    with StageProcesses(tmp_path) as crew:
         crew.start(spec)
         assert crew.wait(60) == ["sim"]
         crew.collect("sim", tmp_path)
@@ -97,7 +97,7 @@ def test_cores_on_other_nodes_keep_their_numbers() -> None:
     """srun binds there; what this process may use says nothing of it."""
     far = Placement(nodes=[(0, 1)], ranks_per_node=1, cores=[4095], cores_per_rank=1)
     stage = make_stage("md", ["prog"], placement=far, launch=LaunchPlan(launcher="srun", executable="srun"))
-    received = receive(make_plan([stage]), HERE)
+    received = granted_nodes(make_plan([stage]), HERE)
     assert received.cores_of(stage) == [4095]
 
 
@@ -105,16 +105,16 @@ def test_a_part_of_a_node_is_noticed() -> None:
     site = with_launcher("srun", cores_per_node=8, reserved_cores=(0,))
     plan = make_plan([make_stage("md", ["prog"])]).model_copy(update={"node": node_plan(site)})
     for cores, whole in ((8, True), (7, True), (16, True), (6, False), (None, True)):
-        assert receive(plan, Allocation("slurm", "1", (Host("a", cores),))).whole_nodes is whole
+        assert granted_nodes(plan, Allocation("slurm", "1", (Host("a", cores),))).whole_nodes is whole
 
 
 def test_a_part_of_a_node_is_noticed_where_hardware_threads_are_counted() -> None:
     node = node_plan(with_launcher("srun", cores_per_node=64, threads_per_core=2))
     plan = make_plan([make_stage("md", ["prog"])]).model_copy(update={"node": node})
     for counted, whole in ((128, True), (64, False), (127, False)):
-        received = receive(plan, Allocation("slurm", "1", (Host("a", counted),), counts_threads=True))
+        received = granted_nodes(plan, Allocation("slurm", "1", (Host("a", counted),), counts_threads=True))
         assert (received.whole_nodes, received.cpus_per_core) == (whole, 2)
-    received = receive(plan, Allocation("slurm", "1", (Host("a", 64),)))
+    received = granted_nodes(plan, Allocation("slurm", "1", (Host("a", 64),)))
     assert (received.whole_nodes, received.cpus_per_core) == (True, 1)
 
 

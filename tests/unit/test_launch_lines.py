@@ -18,7 +18,7 @@ from tests.support.planner import SITE, Planner, line_of, with_launcher
 from workflow.errors import SpecError
 from workflow.launch.launch_request import Launcher, LaunchLine, LaunchRequest, NodeFacts, RankedProgram, RankLayout
 from workflow.launch.launchers import LAUNCHERS, launch_line, make_process
-from workflow.plan.launch_requests import Received, group_request, stage_request
+from workflow.plan.launch_requests import GrantedNodes, group_request, stage_request
 from workflow.plan.plan_model import LaunchPlan
 from workflow.report.show.plan_tables import launch_lines
 from workflow.site.load_site import launcher_options, load_site
@@ -182,7 +182,7 @@ def test_plans_name_nodes_where_a_line_names_hosts(plan_of: Planner) -> None:
     assert "-n 4 -hosts node[2] " in lines["count"]
     assert "-n 1 -hosts node[2] " in lines["keep"], "wf itself is on node[0]"
     assert "node[" not in str(launch_lines(plan_of())), "one node needs no host"
-    real = launch_line(stage_request(plan.stage("count"), plan, received=Received(["a", "b", "c", "d"]))).argv
+    real = launch_line(stage_request(plan.stage("count"), plan, received=GrantedNodes(["a", "b", "c", "d"]))).argv
     assert real[3:5] == ["-hosts", "c"]
 
 

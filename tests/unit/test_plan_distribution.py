@@ -15,7 +15,7 @@ from workflow.distribution.boxes import Block
 from workflow.distribution.strategies import Ranks
 from workflow.errors import WfError
 from workflow.plan.plan_model import SharePlan
-from workflow.plan.streams.redistribution_cost import BlockLayout, blocks_of_rows, blocks_of_shape, judge, span
+from workflow.plan.streams.redistribution_cost import BlockLayout, blocks_of_rows, blocks_of_shape, read_cost, span
 from workflow.report.show.strategy_table import read_blocks, strategies_tables
 
 FOUR_NODES = SITE.model_copy(update={"nodes": 4})
@@ -116,30 +116,30 @@ def test_a_span_goes_from_the_first_to_the_last_needed() -> None:
 def test_figures_by_hand() -> None:
     given = BlockLayout(SQUARE, (4, 4), "")
     writers, readers = Ranks(4, 0, 2), Ranks(2, 0, 1)
-    found = judge("hyperslab", given, writers, readers)  # two slabs of two quarters each, one quarter high
+    found = read_cost("hyperslab", given, writers, readers)  # two slabs of two quarters each, one quarter high
     assert (found.requests, found.requests_most, found.partners_most, found.partners_mean) == (4, 2, 2, 2.0)
     assert (found.needed, found.moved, found.remote, found.imbalance) == (16, 16, 0, 1.0)
-    found = judge("hyperslab", given, writers, Ranks(2, 1, 1))  # the second reader is on a node without a writer
+    found = read_cost("hyperslab", given, writers, Ranks(2, 1, 1))  # the second reader is on a node without a writer
     assert found.remote == 16
-    found = judge("all", given, writers, readers)
+    found = read_cost("all", given, writers, readers)
     assert (found.requests, found.needed, found.remote_share) == (8, 32, 0.5)
-    found = judge("round-robin", given, writers, readers)  # 0 and 2, 1 and 3
+    found = read_cost("round-robin", given, writers, readers)  # 0 and 2, 1 and 3
     assert (found.requests, found.partners_mean, found.remote_share) == (4, 2.0, 0.5)
-    assert judge("hostname", given, writers, readers).remote == 0
+    assert read_cost("hostname", given, writers, readers).remote == 0
     uneven = blocks_of_rows([6, 1, 1], (), 3)
-    found = judge("blocks", uneven, Ranks(3), Ranks(3))
+    found = read_cost("blocks", uneven, Ranks(3), Ranks(3))
     assert (found.imbalance, found.partners_most) == (6 * 3 / 8, 1)
-    assert judge("binpacking", uneven, Ranks(3), Ranks(3)).imbalance == 3 * 3 / 8
-    assert judge("hyperslab", BlockLayout((), (0, 3), ""), Ranks(1), Ranks(2)).amplification == 1.0
+    assert read_cost("binpacking", uneven, Ranks(3), Ranks(3)).imbalance == 3 * 3 / 8
+    assert read_cost("hyperslab", BlockLayout((), (0, 3), ""), Ranks(1), Ranks(2)).amplification == 1.0
 
 
 def test_a_cut_across_a_fast_axis_moves_more_than_is_needed() -> None:
     # one block behind the other along the fast axis, and three planes of it: the slabs are whole planes
     flat = BlockLayout((Block((0, 0, 0), (1, 4, 6)),), (1, 4, 6), "")
-    found = judge("binpacking", flat, Ranks(1), Ranks(2))
+    found = read_cost("binpacking", flat, Ranks(1), Ranks(2))
     assert (found.moved, found.needed) == (24, 24)  # cut across the slowest axis that can be cut
     tall = BlockLayout((Block((0, 0), (2, 8)), Block((2, 0), (2, 8), 1)), (4, 8), "")
-    assert judge("hyperslab", tall, Ranks(2), Ranks(3)).amplification == 1.0
+    assert read_cost("hyperslab", tall, Ranks(2), Ranks(3)).amplification == 1.0
 
 
 # --- the table ---

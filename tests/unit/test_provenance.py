@@ -11,7 +11,7 @@ import pytest
 
 from workflow.api import load_pipeline, make_plan
 from workflow.provenance import git_state
-from workflow.provenance.collect import LARGEST_READ, circumstances, renew_host, to_provenance
+from workflow.provenance.collect import LARGEST_READ, renew_host, start_context, to_provenance
 from workflow.provenance.git_state import start_git_state
 from workflow.provenance.installed_versions import versions_of
 from workflow.provenance.plan_files import checksum, examine_plan, file_records, files_of, unread_bytes
@@ -199,7 +199,7 @@ def test_a_directory_of_adios2_has_one_checksum(tmp_path: Path) -> None:
 def provenance_of(folder: Path, text: str, *sets: str) -> Provenance:
     (folder / "pipeline.yaml").write_text(text)
     loaded = load_pipeline(folder / "pipeline.yaml", sets=sets)
-    return to_provenance(circumstances(folder, ["wf", "run", *sets]), make_plan(loaded), loaded)
+    return to_provenance(start_context(folder, ["wf", "run", *sets]), make_plan(loaded), loaded)
 
 
 def test_every_file_of_a_plan_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

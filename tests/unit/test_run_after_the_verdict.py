@@ -11,11 +11,11 @@ from tests.support.chains import chain, write_run
 from workflow.launch.allocation import Allocation, Host
 from workflow.report.read.run_list import list_runs
 from workflow.report.report_files import compute_report
-from workflow.run.decided_events import RunFinished
 from workflow.run.events import Event, RunStarted, StageExited, StopPlanned, StreamProgress
 from workflow.run.events_file import EventLog, read_events, to_line
 from workflow.run.late_verdict import write_late_verdict
 from workflow.run.lease import examine_leases
+from workflow.run.lifecycle_events import RunFinished
 from workflow.run.run_brief import read_brief
 from workflow.run.state import initial_state
 from workflow.run.state_reducer import fold

@@ -8,7 +8,7 @@ from tests.support.chains import Way, chain
 from workflow.run.events import Event, StageCut, StageExited, StageStarted, StreamClosed, StreamOpened, StreamProgress
 from workflow.run.state import RunState, initial_state
 from workflow.run.state_reducer import fold
-from workflow.run.verdict.completion_check import judge
+from workflow.run.verdict.completion_check import why_incomplete
 from workflow.spec.models.pipeline import Queue
 
 WELL = "ended with exit code 0, but "
@@ -48,7 +48,7 @@ def exited(stage: str) -> StageExited:
 def test_a_stream_that_was_never_opened_names_the_log_if_that_is_all_that_shows_it(
     way: Way, plain: bool, words: str
 ) -> None:
-    assert judge(pair(exited("md"), way=way, plain=plain), "md") == WELL + words
+    assert why_incomplete(pair(exited("md"), way=way, plain=plain), "md") == WELL + words
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_a_stream_that_was_never_opened_names_the_log_if_that_is_all_that_shows_
     ],
 )
 def test_a_stream_that_was_not_closed(stage: str, steps: int, words: str) -> None:
-    assert judge(pair(opened(stage), stepped(stage, steps), exited(stage)), stage) == WELL + words
+    assert why_incomplete(pair(opened(stage), stepped(stage, steps), exited(stage)), stage) == WELL + words
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,9 @@ def test_of_a_file_without_visible_steps_it_counts_only_that_it_is_there(events:
     md = plan.stage("md")
     hdf5 = md.model_copy(update={"ends": [end.model_copy(update={"engine": "HDF5"}) for end in md.ends]})
     plan = plan.model_copy(update={"stages": [hdf5, plan.stage("saxs")]})
-    assert judge(fold(initial_state(plan), [StageStarted(0, "md", 1), *events, exited("md")]), "md") == expected
+    assert (
+        why_incomplete(fold(initial_state(plan), [StageStarted(0, "md", 1), *events, exited("md")]), "md") == expected
+    )
 
 
 @pytest.mark.parametrize("when_full", ["block", "discard"])
@@ -86,8 +88,8 @@ def test_a_reader_is_judged_when_the_number_of_steps_is_final(when_full: str) ->
     plan = plan.model_copy(update={"streams": [plan.streams[0].model_copy(update={"queue": queue})]})
     events = [StageStarted(0, "md", 1), opened("md"), stepped("md", 3), closed("saxs", 3), exited("saxs")]
     state = fold(initial_state(plan), events)
-    assert judge(state, "saxs") is None
-    assert judge(fold(state, [closed("md", 3)]), "saxs") == ""
+    assert why_incomplete(state, "saxs") is None
+    assert why_incomplete(fold(state, [closed("md", 3)]), "saxs") == ""
 
 
 @pytest.mark.parametrize("steps", [0, 3])
@@ -97,7 +99,7 @@ def test_a_reader_of_a_writer_whose_steps_are_not_counted_may_have_read_any_numb
     md = plan.stage("md").model_copy(update={"observed": "evidence", "env": {}})
     plan = plan.model_copy(update={"stages": [md, plan.stage("saxs")]})
     state = fold(initial_state(plan), [StageStarted(0, "saxs", 2), closed("saxs", steps), exited("saxs")])
-    assert judge(state, "saxs") == ""
+    assert why_incomplete(state, "saxs") == ""
 
 
 def test_the_first_problem_is_named_although_another_stream_is_not_complete_yet() -> None:
@@ -106,7 +108,7 @@ def test_the_first_problem_is_named_although_another_stream_is_not_complete_yet(
         StageStarted(0, "saxs", 2), opened("md"), closed("saxs", 0),
         StreamOpened(1, "pattern", "saxs", "write"), exited("saxs"),
     ])  # fmt: skip
-    assert judge(state, "saxs") == WELL + "left pattern without closing it, writing 0 steps"
+    assert why_incomplete(state, "saxs") == WELL + "left pattern without closing it, writing 0 steps"
 
 
 def of_declared_steps(*events: Event, steps: int = 5) -> RunState:
@@ -121,7 +123,7 @@ def of_declared_steps(*events: Event, steps: int = 5) -> RunState:
 
 def test_fewer_steps_than_a_component_declares_are_a_failure_unless_it_was_stopped() -> None:
     said = "wrote only 4 of the 5 steps of atoms that its parameters request"
-    assert judge(of_declared_steps(steps=4), "md") == WELL + said
-    assert judge(of_declared_steps(steps=4), "saxs") == "", "it has read all that there was"
-    assert judge(of_declared_steps(), "md") == ""
-    assert judge(of_declared_steps(StageCut(5, "md"), steps=4), "md") == ""
+    assert why_incomplete(of_declared_steps(steps=4), "md") == WELL + said
+    assert why_incomplete(of_declared_steps(steps=4), "saxs") == "", "it has read all that there was"
+    assert why_incomplete(of_declared_steps(), "md") == ""
+    assert why_incomplete(of_declared_steps(StageCut(5, "md"), steps=4), "md") == ""

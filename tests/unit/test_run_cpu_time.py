@@ -14,7 +14,7 @@ import pytest
 from tests.unit.test_run_processes import process
 from workflow.run.processes import cpu_time
 from workflow.run.processes.cpu_time import CpuSchedule, cpu_use
-from workflow.run.processes.stage_processes import Crew
+from workflow.run.processes.stage_processes import StageProcesses
 
 # A quarter of a second of CPU time here, and as much in a child that ends before the rest is printed.
 BURN = "import time\nwhile time.process_time() < 0.25: pass\n"
@@ -22,7 +22,7 @@ PROGRAM = f"import subprocess, sys\n{BURN}subprocess.run([sys.executable, '-c', 
 
 
 def test_a_stage_has_the_cpu_time_of_its_processes_also_of_those_that_ended(tmp_path: Path) -> None:
-    with Crew(tmp_path) as crew:
+    with StageProcesses(tmp_path) as crew:
         waits = f"{PROGRAM}print('done', flush=True); sys.stdin.read()"
         crew.start(process("one", [sys.executable, "-c", f"{waits}\nimport signal; signal.pause()"], tmp_path))
         deadline = time.monotonic() + 60
@@ -43,7 +43,7 @@ def test_a_stage_has_the_cpu_time_of_its_processes_also_of_those_that_ended(tmp_
 
 def test_ranks_on_other_nodes_have_no_cpu_time(tmp_path: Path) -> None:
     """What srun uses itself says nothing of its ranks."""
-    with Crew(tmp_path) as crew:
+    with StageProcesses(tmp_path) as crew:
         here = process("one", [sys.executable, "-c", "import signal; signal.pause()"], tmp_path)
         crew.start(replace(here, launcher="srun"))
         assert crew.cpu_use("one") is None

@@ -10,7 +10,6 @@ from tests.support.chains import make_end, make_plan, make_stage, make_stream
 from tests.support.imagined_run import Run, end_all, verdict_of
 from workflow.formats.sides import Side
 from workflow.plan.plan_model import Plan
-from workflow.run.decided_events import DeadlockFound
 from workflow.run.events import (
     Event,
     StageExited,
@@ -22,6 +21,7 @@ from workflow.run.events import (
     StreamTrouble,
     StreamWaiting,
 )
+from workflow.run.lifecycle_events import DeadlockFound
 from workflow.run.state_reducer import fold
 from workflow.run.verdict.wait_diagnosis import SETTLED_S, diagnose, next_settled
 from workflow.spec.models.pipeline import Queue

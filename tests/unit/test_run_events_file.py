@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from workflow.errors import RunError
-from workflow.run.decided_events import RunFinished, StageFailed
 from workflow.run.events import EVENTS_VERSION, RunStarted, StageExited, StreamClosed, StreamProgress, Tick
 from workflow.run.events_file import KINDS, EventLog, from_record, read_events, to_line
+from workflow.run.lifecycle_events import RunFinished, StageFailed
 from workflow.run.run_directory import has_started
 
 

@@ -13,11 +13,11 @@ import pytest
 from workflow.errors import EXIT_RUN_FAILED, RunError
 from workflow.formats.lease_file import LEASE_FILE
 from workflow.launch.allocation import Allocation, Host
-from workflow.run.decided_events import RunFinished
 from workflow.run.events import RunStarted
 from workflow.run.events_file import EVENTS_FILE, read_events, to_line
 from workflow.run.job_record import JobRecord, write_job
 from workflow.run.lease import Heartbeat, Lease, this_system
+from workflow.run.lifecycle_events import RunFinished
 from workflow.run.run_directory import ALLOCATION_FILE, PLAN_FILE
 from workflow.run.supervisor import record_failed_start, was_taken
 

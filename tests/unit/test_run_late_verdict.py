@@ -13,10 +13,10 @@ import pytest
 from workflow.errors import RunError
 from workflow.formats.lease_file import LEASE_FILE
 from workflow.run.cancellation import clean_up
-from workflow.run.decided_events import RunFinished
 from workflow.run.events_file import EVENTS_FILE, read_events
 from workflow.run.late_verdict import write_late_verdict
 from workflow.run.lease import Heartbeat, Lease, Liveness, examine_leases
+from workflow.run.lifecycle_events import RunFinished
 
 ELSEWHERE = Lease("n1", 4711, 3, "/runs/a", "another-boot pid:[1]", 12)
 AN_HOUR_S = 3600.0

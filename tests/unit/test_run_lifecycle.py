@@ -10,7 +10,6 @@ import pytest
 
 from tests.support.chains import chain
 from tests.support.imagined_run import Run, end_all, verdict_of
-from workflow.run.decided_events import StageOpen, StageSucceeded, StopRequested
 from workflow.run.events import (
     Event,
     StageExited,
@@ -21,6 +20,7 @@ from workflow.run.events import (
     StreamTrouble,
 )
 from workflow.run.lifecycle import wake_at
+from workflow.run.lifecycle_events import StageOpen, StageSucceeded, StopRequested
 from workflow.run.verdict.failure_origin import DYING_S
 from workflow.spec.models.pipeline import Queue
 

@@ -20,7 +20,7 @@ from workflow.run.processes import process_reaper, run_guard
 from workflow.run.processes.evpath_workaround import use_up_ids
 from workflow.run.processes.process_reaper import end_members, find_members, living_groups
 from workflow.run.processes.stage_ending import Ending, to_ending
-from workflow.run.processes.stage_processes import Crew
+from workflow.run.processes.stage_processes import StageProcesses
 
 KILLED = "YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Killed (signal 9)"
 BUSY = "Unable to create step for job 12: Requested nodes are busy"
@@ -98,7 +98,7 @@ def test_one_stage_is_ended_and_what_its_launcher_left(tmp_path: Path) -> None:
     """With a process that went into a session of its own, as the ranks of launchers do; the other stage goes on."""
     program = "import signal, subprocess, sys; print(subprocess.Popen(['sleep', '100'], start_new_session=True).pid)"
     waits = f"{program}; sys.stdout.flush(); signal.pause()"
-    with Crew(tmp_path) as crew:
+    with StageProcesses(tmp_path) as crew:
         folders = {name: tmp_path / name for name in ("stays", "hangs", "left")}
         for name, folder in folders.items():
             folder.mkdir()
@@ -150,7 +150,7 @@ def test_process_of_another_run_is_no_member_by_its_number(tmp_path: Path) -> No
 @pytest.mark.parametrize("killed", [False, True])
 def test_group_that_has_ended_is_forgotten(tmp_path: Path, killed: bool) -> None:
     """By the supervisor, and by the guard for when that is killed: what has the number then is a stranger."""
-    with Crew(tmp_path) as crew:
+    with StageProcesses(tmp_path) as crew:
         crew.start(process("gone", ["true"], tmp_path))
         left = "import subprocess; print(subprocess.Popen(['sleep', '100'], env={}).pid)"
         stays = crew.start(process("left", [sys.executable, "-c", left], tmp_path))
@@ -204,7 +204,7 @@ def test_memory_of_ranks_is_looked_at_when_processes_were_added_and_not_for_ever
             crew._find_shared("md", processes, now)
         return len(looks) - before
 
-    with Crew(tmp_path) as crew:
+    with StageProcesses(tmp_path) as crew:
         assert 5 <= watch(frozenset({1, 2}), 3600) <= 12
         assert watch(frozenset({1, 2}), 3600) == 0
         assert watch(frozenset({2}), 3600) == 0, "a process that ends changes nothing"

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from tests.support.chains import Way, chain, make_end, make_plan, make_stage, make_stream
-from workflow.run.decided_events import StageOpen, StageSucceeded
 from workflow.run.events import (
     Event,
     RunStarted,
@@ -18,6 +17,7 @@ from workflow.run.events import (
     StreamOpening,
     StreamProgress,
 )
+from workflow.run.lifecycle_events import StageOpen, StageSucceeded
 from workflow.run.state import EndKey, RunState, initial_state
 from workflow.run.state_reducer import fold
 from workflow.run.verdict.stall_detection import Silences, find_silences, find_stalls

@@ -8,15 +8,6 @@ import pytest
 
 from tests.support.chains import chain, make_end, make_plan, make_stage, make_stream
 from workflow.plan.plan_model import Plan
-from workflow.run.decided_events import (
-    RunFinished,
-    StageFailed,
-    StageOpen,
-    StageSilent,
-    StageStopped,
-    StageSucceeded,
-    StopRequested,
-)
 from workflow.run.events import (
     Cleaned,
     Event,
@@ -36,6 +27,15 @@ from workflow.run.events import (
     Tick,
     TransportFault,
     Trouble,
+)
+from workflow.run.lifecycle_events import (
+    RunFinished,
+    StageFailed,
+    StageOpen,
+    StageSilent,
+    StageStopped,
+    StageSucceeded,
+    StopRequested,
 )
 from workflow.run.state import KEPT_WARNINGS, EndKey, EndState, RunState, initial_state
 from workflow.run.state_reducer import apply, fold, with_stage

@@ -12,10 +12,10 @@ from workflow.plan.plan_model import Plan
 from workflow.report.report_files import compute_report
 from workflow.report.show.stream_table import stream_table
 from workflow.run.actions import RecordEvent, SignalStages
-from workflow.run.decided_events import StopRequested
 from workflow.run.events import Event, RunStarted, StageStarted, StreamTransport
 from workflow.run.events_file import EventLog
 from workflow.run.lifecycle import step
+from workflow.run.lifecycle_events import StopRequested
 from workflow.run.observe.progress_readers import Follower
 from workflow.run.observe.sst_log import SstLog, is_chatter
 from workflow.run.run_directory import read_filled_plan, stage_dir

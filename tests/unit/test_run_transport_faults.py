@@ -11,9 +11,9 @@ from tests.support.chains import make_end, make_plan, make_stage, make_stream, w
 from tests.support.imagined_run import Run, end_all
 from workflow.formats.json_lines import Tail, to_record
 from workflow.plan.plan_model import Plan
-from workflow.run.decided_events import DeadlinePassed
 from workflow.run.events import StageExited, StreamProgress, StreamTransport, TransportFault
 from workflow.run.events_file import from_record, to_line
+from workflow.run.lifecycle_events import DeadlinePassed
 from workflow.run.observe.progress_readers import Follower
 from workflow.run.observe.transport_faults import LOOK_S, TransportFaultFollower
 from workflow.run.run_directory import read_filled_plan, stage_dir

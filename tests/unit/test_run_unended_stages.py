@@ -7,8 +7,8 @@ import signal
 from tests.support.chains import chain, make_plan, make_stage
 from tests.support.imagined_run import Run, end_all, verdict_of
 from workflow.plan.plan_model import Plan
-from workflow.run.decided_events import DeadlinePassed, StageSilent
 from workflow.run.events import StageExited, StageWorked, StreamClosed
+from workflow.run.lifecycle_events import DeadlinePassed, StageSilent
 from workflow.run.processes.cpu_time import WorkWatch
 
 WARN_S = 600.0

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from tests.support.chains import Way, chain, make_end, make_plan, make_stage, make_stream
-from workflow.run.decided_events import StageFailed, StageOpen
 from workflow.run.events import (
     Event,
     RunStarted,
@@ -20,6 +19,7 @@ from workflow.run.events import (
     StreamProgress,
     StreamTrouble,
 )
+from workflow.run.lifecycle_events import StageFailed, StageOpen
 from workflow.run.state import RunState, initial_state
 from workflow.run.state_reducer import fold
 from workflow.run.verdict.failure_origin import blame, lost_writers

@@ -170,14 +170,14 @@ def run_campaign(
     from workflow.campaign.campaign_run import run_planned
     from workflow.campaign.control.detached_campaign import refuse_running
     from workflow.campaign.execution.context import CampaignContext
-    from workflow.provenance.collect import circumstances
+    from workflow.provenance.collect import start_context
 
     sites, options = Sites(), campaign_options(sets, profiles, site)
     planned, machines, where = _checked_campaign(path, directory, options, as_written, sites)
     if remeasure_reference:
         _refuse_remeasuring(planned)
     refuse_running(where)
-    common = circumstances(Path(planned.campaign.pipeline).parent, sys.argv)
+    common = start_context(Path(planned.campaign.pipeline).parent, sys.argv)
     context = CampaignContext(sites.allocation, machines, make_plan, common)
     return run_planned(
         planned, where, context, only_failed=only_failed, remeasure=remeasure_reference, show=show, say=say
@@ -380,7 +380,7 @@ def compare_campaigns(
         WfError: they have no trial or no metric in common; a metric is not known, or means something else in the two;
             scipy is not installed.
     """
-    from workflow.campaign.changes.given_campaign import read_given
+    from workflow.campaign.changes.compared_campaign import read_given
     from workflow.campaign.changes.make_changes import make_changes
     from workflow.installation import install_command
 

@@ -74,7 +74,7 @@ def gate_campaign(
     from workflow.campaign.planning.both_versions import both_versions, have_one_content, of_one_version
     from workflow.campaign.results.make_results import make_results
     from workflow.installation import install_command
-    from workflow.provenance.collect import circumstances
+    from workflow.provenance.collect import start_context
     from workflow.provenance.git_state import start_git_state
 
     # NEW first: where OLD is a folder, its file has the name of NEW's.
@@ -100,7 +100,7 @@ def gate_campaign(
     refuse_running(where)
     folders = [each.ready[0].loaded.path.parent for each in (before, after)]
     git = {folder: start_git_state(folder)() for folder in folders}
-    common = circumstances(folders[1], sys.argv)
+    common = start_context(folders[1], sys.argv)
     context = CampaignContext(sides[1][1].allocation, machines, make_plan, common, git)
     outcome = run_planned(planned, where, context, remeasure=True, failed_anew=True, show=show, say=say)
     if outcome.interrupted or outcome.left or not outcome.status.complete:

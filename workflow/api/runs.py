@@ -172,13 +172,13 @@ def create_run(
 
     Raises WfError for a bad tag, before anything is written.
     """
-    from workflow.provenance.collect import circumstances, to_provenance
+    from workflow.provenance.collect import start_context, to_provenance
     from workflow.run.run_directory import create_run_dir
     from workflow.run.run_index import note_run
     from workflow.run.run_notes import add_note, check_tags
 
     tags = check_tags(tags)
-    provenance = to_provenance(circumstances(loaded.path.parent, sys.argv), plan, loaded)
+    provenance = to_provenance(start_context(loaded.path.parent, sys.argv), plan, loaded)
     directory = create_run_dir(plan, loaded, None if run_dir is None else Path(run_dir), provenance=provenance)
     if run_dir is not None:
         note_run(directory)

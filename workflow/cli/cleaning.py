@@ -16,7 +16,7 @@ from workflow.formatting import plural, size
 from workflow.report.read.removable_runs import FoundRun
 from workflow.report.show.printing import show_messages, show_table
 from workflow.report.show.run_table import removal_table
-from workflow.run.run_removal import Rest, remove_rest, remove_run, repair_latest
+from workflow.run.run_removal import LeftDirectory, remove_rest, remove_run, repair_latest
 
 
 @dataclass(frozen=True)
@@ -27,10 +27,10 @@ class Removal:
 
     found: Sequence[FoundRun]
     stays: Sequence[str]
-    left: Sequence[Rest]
+    left: Sequence[LeftDirectory]
 
     @property
-    def rests(self) -> list[Rest]:
+    def rests(self) -> list[LeftDirectory]:
         """What is left of runs and is to be removed."""
         return [rest for rest in self.left if not rest.is_whole]
 
@@ -63,7 +63,7 @@ def show_removal(removal: Removal) -> None:
     show_messages([*to_notes(stay), *map(_rest_note, removal.left)])
 
 
-def _rest_note(rest: Rest) -> Problem:
+def _rest_note(rest: LeftDirectory) -> Problem:
     if not rest.is_whole:
         text = f"{rest.name} was removed in part: what is left is {rest.directory}, {size(rest.size)}"
         return to_message("note", text)

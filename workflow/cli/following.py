@@ -235,10 +235,10 @@ def report_now(run_dir: Path) -> Report:
 
     report = compute_report(run_dir)
     waits = report.run.job and report.run.state in ("submitted", "lost")
-    return ask_scheduler(run_dir, report) if waits else report
+    return with_job_state(run_dir, report) if waits else report
 
 
-def ask_scheduler(run_dir: Path, report: Report) -> Report:
+def with_job_state(run_dir: Path, report: Report) -> Report:
     """The report of a run whose supervisor has not come or has died, with what the scheduler says of its job now."""
     from workflow.report.report_files import compute_report
     from workflow.run.job_record import read_job

@@ -16,7 +16,7 @@ from workflow.plan.plan_model import Plan
 from workflow.report.read.removable_runs import FoundRun
 from workflow.report.report_model import RunLine, RunVerdict
 from workflow.run.run_notes import RunNote
-from workflow.run.run_removal import Rest
+from workflow.run.run_removal import LeftDirectory
 from workflow.site.known_sites import KnownSite
 from workflow.spec.models.component import Component
 
@@ -193,7 +193,7 @@ class CleanResult(JsonDocument):
         cls,
         found: Sequence[FoundRun],
         stays: Sequence[str],
-        left: Sequence[Rest],
+        left: Sequence[LeftDirectory],
         failed: Mapping[Path, str],
         dry_run: bool,
     ) -> CleanResult:

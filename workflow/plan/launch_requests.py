@@ -17,7 +17,7 @@ _RDMA = "rdma"
 
 
 @dataclass(frozen=True)
-class Received:
+class GrantedNodes:
     """What a run has got: hosts by the plan's node index, and the plan's cores → their numbers on this machine.
 
     `whole_nodes` is False where other jobs may use the rest of the nodes; `binds` where the system binds no process.
@@ -36,7 +36,7 @@ class Received:
         return [numbers.get(core, core) for core in stage.placement.cores] if self.binds else []
 
 
-NOTHING_YET = Received()
+NOTHING_YET = GrantedNodes()
 
 
 def launch_lines(plan: Plan) -> list[LaunchPlan]:
@@ -45,7 +45,9 @@ def launch_lines(plan: Plan) -> list[LaunchPlan]:
     return alone + [group.launch for group in plan.groups]
 
 
-def stage_request(stage: StagePlan, plan: Plan, folder: str = "", received: Received = NOTHING_YET) -> LaunchRequest:
+def stage_request(
+    stage: StagePlan, plan: Plan, folder: str = "", received: GrantedNodes = NOTHING_YET
+) -> LaunchRequest:
     """The launch line of a stage that has one of its own.
 
     `folder` is that of the stage; by default as a plan string, below `${{ run.dir }}`.
@@ -70,7 +72,9 @@ def stage_request(stage: StagePlan, plan: Plan, folder: str = "", received: Rece
     )
 
 
-def group_request(group: GroupPlan, plan: Plan, folder: str = "", received: Received = NOTHING_YET) -> LaunchRequest:
+def group_request(
+    group: GroupPlan, plan: Plan, folder: str = "", received: GrantedNodes = NOTHING_YET
+) -> LaunchRequest:
     """The launch line of several stages. `folder` is that of the group; by default as a plan string.
 
     Each rank starts through its stage's wrapper, which sets directory and environment, and the cores where the line
@@ -107,7 +111,7 @@ def node_names(plan: Plan) -> list[str]:
     return [f"node[{index}]" for index in range(nodes)] if nodes > 1 else []
 
 
-def _layout(stage: StagePlan, received: Received) -> RankLayout:
+def _layout(stage: StagePlan, received: GrantedNodes) -> RankLayout:
     place = stage.placement
     return RankLayout(
         nodes=node_count(place),

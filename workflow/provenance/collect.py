@@ -16,9 +16,9 @@ from workflow.provenance.installed_versions import versions, versions_of_stages
 from workflow.provenance.plan_files import examine_plan, file_records, files_of
 from workflow.provenance.provenance_model import (
     PROVENANCE_FILE,
-    Circumstances,
-    HostCircumstances,
+    HostContext,
     Provenance,
+    StartContext,
     read_provenance,
 )
 from workflow.redaction import clean_text, clean_words, kept_environment, secret_values
@@ -29,25 +29,25 @@ from workflow.spec.load import Loaded
 LARGEST_READ = 8 << 20
 
 
-def circumstances(folder: Path, argv: Sequence[str]) -> Circumstances:
+def start_context(folder: Path, argv: Sequence[str]) -> StartContext:
     """What all runs have in common that this process makes from pipelines of a folder.
 
     Takes some 10 ms: a campaign does it once.
     """
     git = start_git_state(folder)
     secrets = secret_values(os.environ)
-    return Circumstances(
-        **dict(host_circumstances()),
+    return StartContext(
+        **dict(host_context()),
         command=clean_words(argv, secrets),
         directory=clean_text(str(Path.cwd()), secrets),
         git=git(),
     )
 
 
-def host_circumstances() -> HostCircumstances:
+def host_context() -> HostContext:
     """What this process finds here: host, versions, modules, environment."""
     environment = kept_environment(os.environ)
-    return HostCircumstances(
+    return HostContext(
         host=platform.node(),
         user=_user(),
         python=sys.executable,
@@ -65,12 +65,12 @@ def renew_host(run_dir: Path) -> None:
     known = read_provenance(run_dir)
     if known is None or known.host == platform.node():
         return
-    renewed = known.model_copy(update=dict(host_circumstances()))
+    renewed = known.model_copy(update=dict(host_context()))
     with contextlib.suppress(OSError):
         replace_file(run_dir / PROVENANCE_FILE, renewed.to_json().encode())
 
 
-def to_provenance(common: Circumstances, plan: Plan, loaded: Loaded) -> Provenance:
+def to_provenance(common: StartContext, plan: Plan, loaded: Loaded) -> Provenance:
     """The provenance of a run of this plan. Files that were read before are not read again."""
     examined = examine_plan(plan, loaded)
     return Provenance(

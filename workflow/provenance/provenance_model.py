@@ -55,7 +55,7 @@ class StagePython(ProvenancePart):
     versions: dict[str, str] = Field(description="found in the folders of its packages; it was not started")
 
 
-class HostCircumstances(ProvenancePart):
+class HostContext(ProvenancePart):
     """What a process that makes runs finds on its host.
 
     A run that waits for a batch job of its own is made where it was submitted, on a login node: when it has ended, the
@@ -79,7 +79,7 @@ class HostCircumstances(ProvenancePart):
     )
 
 
-class Circumstances(HostCircumstances):
+class StartContext(HostContext):
     """What all runs that one process makes from a pipeline's folder have in common."""
 
     command: list[str] = Field(description="the command line of wf, or of the script that uses it")
@@ -87,7 +87,7 @@ class Circumstances(HostCircumstances):
     git: GitState | None = Field(None, description="null: the pipeline is in no repository")
 
 
-class Provenance(Circumstances):
+class Provenance(StartContext):
     """What a run was started from and with.
 
     `allocation.json` has the hosts that it received, `job.json` its batch job, and the `stage_started` events of

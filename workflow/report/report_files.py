@@ -9,7 +9,7 @@ from workflow.formats.read_json import read_json
 from workflow.replace_file import replace_file
 from workflow.report.build.make_report import make_report
 from workflow.report.read.run_records import read_records
-from workflow.report.read.run_status import settle
+from workflow.report.read.run_status import with_verdict
 from workflow.report.report_model import Report
 from workflow.run.run_notes import NOTES_FILE
 from workflow.run.state import RunState
@@ -22,7 +22,7 @@ def compute_report(run_dir: Path) -> Report:
         RunError: the directory has no plan that can be read.
     """
     records = read_records(run_dir)
-    report = settle(make_report(records), run_dir)
+    report = with_verdict(make_report(records), run_dir)
     if report.run.state == "running":
         # Its last event may be of long ago, and its time goes on.
         later = make_report(records.at(time.time()))
@@ -47,7 +47,7 @@ def write_report(run_dir: Path, state: RunState | None = None) -> Report:
     from workflow.report.html.page import make_html
 
     records = read_records(run_dir, state)
-    report = settle(make_report(records), run_dir)
+    report = with_verdict(make_report(records), run_dir)
     try:
         replace_file(run_dir / "report.json", report.to_json().encode())
         replace_file(run_dir / "report.html", make_html(records, report).encode())

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from workflow.plan.plan_model import ParameterPlan
-from workflow.run.decided_events import RunCause
+from workflow.run.lifecycle_events import RunCause
 from workflow.run.run_notes import RunNote
 
 # Microseconds: the resolution of the clocks, without the noise of binary fractions.

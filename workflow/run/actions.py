@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from workflow.run.decided_events import RunFinished, StageSucceeded
 from workflow.run.events import Event
+from workflow.run.lifecycle_events import RunFinished, StageSucceeded
 from workflow.run.state import RunState
 from workflow.run.state_reducer import apply
 
@@ -70,13 +70,13 @@ class FinishRun:
 Action = StartStage | SignalStages | TellStages | AskScheduler | KillStage | StandIn | RecordEvent | FinishRun
 
 
-class Turn:
+class Decisions:
     """One call of `step`: the state as it changes, the actions as they are decided."""
 
     def __init__(self, state: RunState, t: float) -> None:
         self.state, self.t = state, t
         self.actions: list[Action] = []
-        self.succeeded = False  # whether a stage has, in this turn
+        self.succeeded = False  # whether a stage has, in this call
 
     def decide(self, event: Event) -> None:
         """Let a decision be part of the state, and of the run's events."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from workflow.run.decided_events import RunCause
 from workflow.run.lease import Liveness, has_lease, read_lease
+from workflow.run.lifecycle_events import RunCause
 from workflow.run.processes.process_reaper import write_verdict
 from workflow.run.run_brief import read_brief
 from workflow.run.verdict_reserve import release

@@ -11,17 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from workflow.formatting import clock_time, duration, plural
-from workflow.run.actions import Action, KillStage, SignalStages, StandIn, StartStage, Turn
-from workflow.run.decided_events import (
-    DeadlinePassed,
-    DeadlockFound,
-    StageFailed,
-    StageOpen,
-    StageSilent,
-    StageStopped,
-    StageSucceeded,
-    StopRequested,
-)
+from workflow.run.actions import Action, Decisions, KillStage, SignalStages, StandIn, StartStage
 from workflow.run.events import (
     Event,
     Interrupted,
@@ -34,11 +24,21 @@ from workflow.run.events import (
     StreamOpened,
     StreamOpening,
 )
-from workflow.run.run_end import ask_scheduler, finish_run, kill_all, next_stop, stop_stages
+from workflow.run.lifecycle_events import (
+    DeadlinePassed,
+    DeadlockFound,
+    StageFailed,
+    StageOpen,
+    StageSilent,
+    StageStopped,
+    StageSucceeded,
+    StopRequested,
+)
+from workflow.run.run_end import finish_run, kill_all, next_stop, request_job_state, stop_stages
 from workflow.run.state import RunState
 from workflow.run.state_reducer import fold, with_stage
 from workflow.run.verdict.broken_streams import losses
-from workflow.run.verdict.completion_check import judge, through_reader
+from workflow.run.verdict.completion_check import through_reader, why_incomplete
 from workflow.run.verdict.end_causes import loss_text
 from workflow.run.verdict.failure_checks import (
     RunFailure,
@@ -65,36 +65,36 @@ def step(state: RunState, *events: Event) -> tuple[RunState, list[Action]]:
 
     Events that were found together are given together: what is decided then does not depend on their order.
     """
-    turn = Turn(fold(state, events), max(event.t for event in events))
-    if turn.state.finished is not None or turn.state.started is None:
-        return turn.state, []
+    decisions = Decisions(fold(state, events), max(event.t for event in events))
+    if decisions.state.finished is not None or decisions.state.started is None:
+        return decisions.state, []
     for event in events:
         if isinstance(event, Interrupted):
-            _interrupt(turn, event.signal)
-        if isinstance(event, ProofTaken) and event.state == "refused" and turn.state.stopping is None:
-            turn.decide(StopRequested(turn.t, to_refusal(event), event.stage))
+            _interrupt(decisions, event.signal)
+        if isinstance(event, ProofTaken) and event.state == "refused" and decisions.state.stopping is None:
+            decisions.decide(StopRequested(decisions.t, to_refusal(event), event.stage))
         if isinstance(event, Requested):
-            _take_request(turn, event)
+            _take_request(decisions, event)
         if isinstance(event, StageStarted) and state.stopping is not None:
-            turn.actions.append(SignalStages((event.stage,), signal.SIGTERM))
-    _check_nodes(turn, events)
-    if turn.state.stopping is None:
+            decisions.actions.append(SignalStages((event.stage,), signal.SIGTERM))
+    _check_nodes(decisions, events)
+    if decisions.state.stopping is None:
         # A stage may open its streams, or report a timeout, and exit before the supervisor reads its files again.
-        _mark_open(turn, events)
-        _check_reports(turn, events)
-    _judge(turn)
-    if turn.state.stopping is None:
-        _start_ready(turn, events)
-        _check_deadlock(turn)
-        _check_deadlines(turn)
-        _check_counts(turn)
-        _check_end(turn)
-        if turn.state.failed:
-            _look_after_failed_taps(turn)
-        _settle(turn)
-    stop_stages(turn)
-    finish_run(turn)
-    return turn.state, turn.actions
+        _mark_open(decisions, events)
+        _check_reports(decisions, events)
+    _judge(decisions)
+    if decisions.state.stopping is None:
+        _start_ready(decisions, events)
+        _check_deadlock(decisions)
+        _check_deadlines(decisions)
+        _check_counts(decisions)
+        _check_end(decisions)
+        if decisions.state.failed:
+            _look_after_failed_taps(decisions)
+        _settle(decisions)
+    stop_stages(decisions)
+    finish_run(decisions)
+    return decisions.state, decisions.actions
 
 
 def wake_at(state: RunState) -> float | None:
@@ -105,45 +105,45 @@ def wake_at(state: RunState) -> float | None:
     return min(due + ([] if state.stop_at is None else [state.stop_at]), default=None)
 
 
-def _interrupt(turn: Turn, number: str = "") -> None:
+def _interrupt(decisions: Decisions, number: str = "") -> None:
     """Stop the run; at the second time at once. Schedulers send SIGTERM to a job's script and to its processes, and
     scripts pass it on: what comes together is one request."""
     if number == "SIGTERM":
-        ask_scheduler(turn)
-    if turn.state.stopping is not None:
-        is_another = turn.state.reason != _interrupted_by("SIGTERM") or number != "SIGTERM"
-        if is_another or turn.t - turn.state.stopping >= _TOGETHER_S:
-            kill_all(turn)
+        request_job_state(decisions)
+    if decisions.state.stopping is not None:
+        is_another = decisions.state.reason != _interrupted_by("SIGTERM") or number != "SIGTERM"
+        if is_another or decisions.t - decisions.state.stopping >= _TOGETHER_S:
+            kill_all(decisions)
         return
-    if turn.state.failing is None:
-        turn.decide(StopRequested(turn.t, _interrupted_by(turn.state.interrupted)))
+    if decisions.state.failing is None:
+        decisions.decide(StopRequested(decisions.t, _interrupted_by(decisions.state.interrupted)))
 
 
 def _interrupted_by(what: str) -> str:
     return f"interrupted by {what}"
 
 
-def _check_nodes(turn: Turn, events: Sequence[Event]) -> None:
+def _check_nodes(decisions: Decisions, events: Sequence[Event]) -> None:
     """Stop the run when a node is lost on which a stage runs, or is about to, whatever has failed until now: it is the
     cause."""
     if not any(isinstance(event, NodeLost) for event in events):
         return
-    if turn.state.proving:
-        _refuse_lost(turn, list(turn.state.stages))
-    lost = causing_losses(turn.state)
-    if lost and turn.state.stopping is None:
-        reason, culprit = loss_reason(turn.state, lost)
-        turn.decide(StopRequested(turn.t, reason, culprit, "node_lost"))
+    if decisions.state.proving:
+        _refuse_lost(decisions, list(decisions.state.stages))
+    lost = causing_losses(decisions.state)
+    if lost and decisions.state.stopping is None:
+        reason, culprit = loss_reason(decisions.state, lost)
+        decisions.decide(StopRequested(decisions.t, reason, culprit, "node_lost"))
     if lost:
-        ask_scheduler(turn)
+        request_job_state(decisions)
 
 
-def _take_request(turn: Turn, request: Requested) -> None:
+def _take_request(decisions: Decisions, request: Requested) -> None:
     """Stop once, however often that is asked for; kill at once."""
-    if turn.state.stopping is None:
-        _interrupt(turn)
+    if decisions.state.stopping is None:
+        _interrupt(decisions)
     if request.request == "kill":
-        _interrupt(turn)
+        _interrupt(decisions)
 
 
 def to_refusal(proof: ProofTaken) -> str:
@@ -154,28 +154,28 @@ def to_refusal(proof: ProofTaken) -> str:
     return f"the stages were not started: {proof.differences[0]}{others} ({hint})"
 
 
-def _judge(turn: Turn) -> None:
-    for stage in [turn.state.stages[name] for name in turn.state.unjudged]:
+def _judge(decisions: Decisions) -> None:
+    for stage in [decisions.state.stages[name] for name in decisions.state.unjudged]:
         if stage.exited is None:
             continue
-        asked = turn.state.stopping is not None and stage.exited >= turn.state.stopping
-        problem = judge(turn.state, stage.name)
-        if problem is None and turn.state.is_told:
+        asked = decisions.state.stopping is not None and stage.exited >= decisions.state.stopping
+        problem = why_incomplete(decisions.state, stage.name)
+        if problem is None and decisions.state.is_told:
             continue  # it may have had all the time that it needed
-        if asked and (lost := turn.state.lost_nodes(stage.name)):
-            turn.decide(StageFailed(turn.t, stage.name, loss_text(lost)))
-        elif asked and stage.name == turn.state.culprit:
-            turn.decide(StageFailed(turn.t, stage.name, turn.state.reason))
-        elif asked and (problem != "" or was_cut(turn.state, stage.name)):
-            turn.decide(StageStopped(turn.t, stage.name))
+        if asked and (lost := decisions.state.lost_nodes(stage.name)):
+            decisions.decide(StageFailed(decisions.t, stage.name, loss_text(lost)))
+        elif asked and stage.name == decisions.state.culprit:
+            decisions.decide(StageFailed(decisions.t, stage.name, decisions.state.reason))
+        elif asked and (problem != "" or was_cut(decisions.state, stage.name)):
+            decisions.decide(StageStopped(decisions.t, stage.name))
         elif problem == "":
-            turn.decide(StageSucceeded(turn.t, stage.name))
-        elif problem is not None and _ended_with_others(turn.state, stage.name):
-            turn.decide(StageStopped(turn.t, stage.name))
+            decisions.decide(StageSucceeded(decisions.t, stage.name))
+        elif problem is not None and _ended_with_others(decisions.state, stage.name):
+            decisions.decide(StageStopped(decisions.t, stage.name))
         elif problem is not None:
-            turn.decide(StageFailed(turn.t, stage.name, problem, through_reader(turn.state, stage.name)))
-        elif turn.state.stopping is not None:
-            turn.decide(StageStopped(turn.t, stage.name))
+            decisions.decide(StageFailed(decisions.t, stage.name, problem, through_reader(decisions.state, stage.name)))
+        elif decisions.state.stopping is not None:
+            decisions.decide(StageStopped(decisions.t, stage.name))
 
 
 def _ended_with_others(state: RunState, name: str) -> bool:
@@ -184,141 +184,150 @@ def _ended_with_others(state: RunState, name: str) -> bool:
     return group is not None and any(state.stages[other].status == "failed" for other in group.stages)
 
 
-def _mark_open(turn: Turn, events: Sequence[Event]) -> None:
+def _mark_open(decisions: Decisions, events: Sequence[Event]) -> None:
     kinds = StageStarted | StreamOpening | StreamOpened | RecordsLost
     changed = {event.stage for event in events if isinstance(event, kinds)}
-    for name in turn.state.stages if changed else ():
-        stage = turn.state.stages[name]
+    for name in decisions.state.stages if changed else ():
+        stage = decisions.state.stages[name]
         if (
             name in changed
             and stage.status == "starting"
             and stage.started is not None
-            and not _unopened(turn.state, name)
+            and not _unopened(decisions.state, name)
         ):
-            turn.decide(StageOpen(turn.t, name))
+            decisions.decide(StageOpen(decisions.t, name))
 
 
-def _start_ready(turn: Turn, events: Sequence[Event]) -> None:
+def _start_ready(decisions: Decisions, events: Sequence[Event]) -> None:
     """Start the stages whose predecessors have succeeded. Not after a failure: that will stop the run."""
-    begins = any(isinstance(event, RunStarted | ProofTaken) for event in events) and not turn.state.proving
-    if not (begins or turn.succeeded) or turn.state.failing is not None:
+    begins = any(isinstance(event, RunStarted | ProofTaken) for event in events) and not decisions.state.proving
+    if not (begins or decisions.succeeded) or decisions.state.failing is not None:
         return
     ready = [
         plan.name
-        for plan in turn.state.plan.stages
-        if turn.state.stages[plan.name].status == "waiting"
-        and all(turn.state.stages[name].status == "succeeded" for name in plan.starts_after)
+        for plan in decisions.state.plan.stages
+        if decisions.state.stages[plan.name].status == "waiting"
+        and all(decisions.state.stages[name].status == "succeeded" for name in plan.starts_after)
     ]
-    if _refuse_lost(turn, ready):
+    if _refuse_lost(decisions, ready):
         return
     for name in ready:
-        turn.state = with_stage(turn.state, name, status="starting")
-        turn.actions.append(StartStage(name))
+        decisions.state = with_stage(decisions.state, name, status="starting")
+        decisions.actions.append(StartStage(name))
 
 
-def _refuse_lost(turn: Turn, names: Sequence[str]) -> bool:
+def _refuse_lost(decisions: Decisions, names: Sequence[str]) -> bool:
     """Stop the run where one of these stages would be started on a lost node: launchers wait there for minutes."""
     for name in names:
-        if turn.state.stopping is None and (lost := turn.state.lost_nodes(name)):
-            turn.decide(StopRequested(turn.t, f"{loss_text(lost)} before {name} was started", name, "node_lost"))
+        if decisions.state.stopping is None and (lost := decisions.state.lost_nodes(name)):
+            decisions.decide(
+                StopRequested(decisions.t, f"{loss_text(lost)} before {name} was started", name, "node_lost")
+            )
             return True
     return False
 
 
-def _check_reports(turn: Turn, events: Sequence[Event]) -> None:
+def _check_reports(decisions: Decisions, events: Sequence[Event]) -> None:
     """Stop the run when something was reported that makes it fail."""
-    failure = failure_reported(turn.state, events, turn.t) if turn.state.failing is None else None
+    failure = failure_reported(decisions.state, events, decisions.t) if decisions.state.failing is None else None
     if failure is not None:
-        _take_failure(turn, failure)
+        _take_failure(decisions, failure)
 
 
-def _check_deadlock(turn: Turn) -> None:
+def _check_deadlock(decisions: Decisions) -> None:
     """Stop the run when stages wait for each other and none can continue."""
-    state = turn.state
-    if state.settles is None or turn.t < state.settles or state.stopping is not None or state.failing is not None:
+    state = decisions.state
+    if state.settles is None or decisions.t < state.settles or state.stopping is not None or state.failing is not None:
         return
-    failure = failure_by_deadlock(state, turn.t)
-    turn.state = replace(state, settles=next_settled(state, turn.t))
+    failure = failure_by_deadlock(state, decisions.t)
+    decisions.state = replace(state, settles=next_settled(state, decisions.t))
     if failure is not None:
-        turn.decide(DeadlockFound(turn.t, failure.text, failure.stage))
-        turn.decide(StopRequested(turn.t, failure.text, failure.stage))
+        decisions.decide(DeadlockFound(decisions.t, failure.text, failure.stage))
+        decisions.decide(StopRequested(decisions.t, failure.text, failure.stage))
 
 
-def _check_deadlines(turn: Turn) -> None:
+def _check_deadlines(decisions: Decisions) -> None:
     """Stop the run, or end a tap, when a deadline has passed; warn of what is silent. Not before one can be due."""
-    state = turn.state
-    if turn.t < state.due or state.stopping is not None or state.failing is not None:
+    state = decisions.state
+    if decisions.t < state.due or state.stopping is not None or state.failing is not None:
         return
     silences = find_silences(state)
-    failure = failure_by_deadline(state, silences, turn.t)
+    failure = failure_by_deadline(state, silences, decisions.t)
     if failure is not None:
-        _take_failure(turn, failure)
+        _take_failure(decisions, failure)
     else:
-        _warn(turn, silences)
-        turn.state = replace(turn.state, checked=turn.t, due=_next_due(turn.state, silences, turn.t))
-
-
-def _take_failure(turn: Turn, failure: RunFailure) -> None:
-    """Stop the run, or end a tap that hangs."""
-    if failure.deadline is not None:
-        turn.decide(DeadlinePassed(turn.t, failure.deadline, failure.text, failure.stage))
-    if (
-        failure.deadline in ("start", "step", "exit")
-        and not failure.reported
-        and can_be_ended(turn.state, failure.stage)
-    ):
-        turn.decide(StageFailed(turn.t, failure.stage, f"was ended: {failure.text}"))
-        turn.actions.append(SignalStages((failure.stage,), signal.SIGTERM))
-    else:
-        turn.decide(StopRequested(turn.t, failure.text, failure.stage))
-
-
-def _warn(turn: Turn, silences: Silences) -> None:
-    """Report what has been silent for long, again each time that its silence has doubled."""
-    before = turn.t - turn.state.plan.deadlines.warn
-    stalls = [*find_stalls(turn.state, silences, before, turn.t), *find_unended(turn.state, before, turn.t)]
-    # All that waits for one stage is one warning: of the silence that began last.
-    for stall in {stall.stage: stall for stall in sorted(stalls, key=lambda stall: stall.since)}.values():
-        last = turn.state.stages[stall.stage].silence
-        if last is None or last.since < stall.since or turn.t - stall.since >= 2 * (last.t - last.since):
-            left = turn.state.left_since(stall.stage) is not None
-            turn.decide(StageSilent(turn.t, stall.stage, stall.since, stall.chain, left))
-
-
-def _check_counts(turn: Turn) -> None:
-    """Stop the run when the steps of a stream get lost although all goes on."""
-    state = turn.state
-    if not state.behind or state.stopping is not None or state.failing is not None:
-        return
-    failure = failure_by_loss(state, turn.t)
-    if failure is not None:
-        turn.decide(StopRequested(turn.t, failure.text, failure.stage, "lost_steps"))
-
-
-def _check_end(turn: Turn) -> None:
-    """Stop the run in order before its allocation ends."""
-    state = turn.state
-    if state.stop_at is None or turn.t < state.stop_at or state.stopping is not None or state.failing is not None:
-        return
-    if state.ends_at is not None:
-        left, end = duration(round(max(0.0, state.ends_at - turn.t))), clock_time(state.ends_at)
-        turn.decide(
-            StopRequested(turn.t, f"stopped {left} before the end of the allocation ({end})", "", "end_of_allocation")
+        _warn(decisions, silences)
+        decisions.state = replace(
+            decisions.state, checked=decisions.t, due=_next_due(decisions.state, silences, decisions.t)
         )
 
 
-def _look_after_failed_taps(turn: Turn) -> None:
+def _take_failure(decisions: Decisions, failure: RunFailure) -> None:
+    """Stop the run, or end a tap that hangs."""
+    if failure.deadline is not None:
+        decisions.decide(DeadlinePassed(decisions.t, failure.deadline, failure.text, failure.stage))
+    if (
+        failure.deadline in ("start", "step", "exit")
+        and not failure.reported
+        and can_be_ended(decisions.state, failure.stage)
+    ):
+        decisions.decide(StageFailed(decisions.t, failure.stage, f"was ended: {failure.text}"))
+        decisions.actions.append(SignalStages((failure.stage,), signal.SIGTERM))
+    else:
+        decisions.decide(StopRequested(decisions.t, failure.text, failure.stage))
+
+
+def _warn(decisions: Decisions, silences: Silences) -> None:
+    """Report what has been silent for long, again each time that its silence has doubled."""
+    before = decisions.t - decisions.state.plan.deadlines.warn
+    stalls = [
+        *find_stalls(decisions.state, silences, before, decisions.t),
+        *find_unended(decisions.state, before, decisions.t),
+    ]
+    # All that waits for one stage is one warning: of the silence that began last.
+    for stall in {stall.stage: stall for stall in sorted(stalls, key=lambda stall: stall.since)}.values():
+        last = decisions.state.stages[stall.stage].silence
+        if last is None or last.since < stall.since or decisions.t - stall.since >= 2 * (last.t - last.since):
+            left = decisions.state.left_since(stall.stage) is not None
+            decisions.decide(StageSilent(decisions.t, stall.stage, stall.since, stall.chain, left))
+
+
+def _check_counts(decisions: Decisions) -> None:
+    """Stop the run when the steps of a stream get lost although all goes on."""
+    state = decisions.state
+    if not state.behind or state.stopping is not None or state.failing is not None:
+        return
+    failure = failure_by_loss(state, decisions.t)
+    if failure is not None:
+        decisions.decide(StopRequested(decisions.t, failure.text, failure.stage, "lost_steps"))
+
+
+def _check_end(decisions: Decisions) -> None:
+    """Stop the run in order before its allocation ends."""
+    state = decisions.state
+    if state.stop_at is None or decisions.t < state.stop_at or state.stopping is not None or state.failing is not None:
+        return
+    if state.ends_at is not None:
+        left, end = duration(round(max(0.0, state.ends_at - decisions.t))), clock_time(state.ends_at)
+        decisions.decide(
+            StopRequested(
+                decisions.t, f"stopped {left} before the end of the allocation ({end})", "", "end_of_allocation"
+            )
+        )
+
+
+def _look_after_failed_taps(decisions: Decisions) -> None:
     """Kill a tap that was signalled to end and has not, and what the launcher of one that has ended may have left. Free
     those who wait for it in open: SST's writer waits until as many readers have come as there should be."""
-    for name in failed_taps(turn.state):
-        stage = turn.state.stages[name]
-        due = not stage.runs or turn.t >= (stage.failed or 0.0) + turn.state.plan.deadlines.stop
+    for name in failed_taps(decisions.state):
+        stage = decisions.state.stages[name]
+        due = not stage.runs or decisions.t >= (stage.failed or 0.0) + decisions.state.plan.deadlines.stop
         if due and not stage.killed:
-            turn.state = with_stage(turn.state, name, killed=True)
-            turn.actions.append(KillStage(name))
-        if not stage.runs and not stage.replaced and (streams := awaited_streams(turn.state, name)):
-            turn.state = with_stage(turn.state, name, replaced=True)
-            turn.actions.append(StandIn(name, tuple(streams)))
+            decisions.state = with_stage(decisions.state, name, killed=True)
+            decisions.actions.append(KillStage(name))
+        if not stage.runs and not stage.replaced and (streams := awaited_streams(decisions.state, name)):
+            decisions.state = with_stage(decisions.state, name, replaced=True)
+            decisions.actions.append(StandIn(name, tuple(streams)))
 
 
 def _next_due(state: RunState, silences: Silences, t: float) -> float:
@@ -335,19 +344,19 @@ def _next_due(state: RunState, silences: Silences, t: float) -> float:
     return min(due)
 
 
-def _settle(turn: Turn) -> None:
+def _settle(decisions: Decisions) -> None:
     """After a failure: name the stage it began with, as soon as that is certain, and stop the others."""
-    state = turn.state
+    state = decisions.state
     if state.failing is None or state.stopping is not None:
         return
-    if turn.t - state.failing < evidence_s(state) and any(stage.runs for stage in state.stages.values()):
+    if decisions.t - state.failing < evidence_s(state) and any(stage.runs for stage in state.stages.values()):
         return
     culprit = blame(state)
     cause = cause_of(state, culprit)
     reason = "; ".join([f"{culprit} {state.stages[culprit].reason}", *losses(state, culprit)])
-    turn.decide(StopRequested(turn.t, reason, culprit, cause))
+    decisions.decide(StopRequested(decisions.t, reason, culprit, cause))
     if cause in ("cancelled", "preempted", "time_limit", "node_lost", "out_of_memory"):
-        ask_scheduler(turn)  # the whole job may be ending
+        request_job_state(decisions)  # the whole job may be ending
 
 
 def _unopened(state: RunState, name: str) -> bool:

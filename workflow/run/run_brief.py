@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from workflow.formats.json_lines import to_record
-from workflow.run.decided_events import RunFinished
 from workflow.run.events import RunStarted
 from workflow.run.events_file import EVENTS_FILE, NAMES, from_record, reserved_verdict
+from workflow.run.lifecycle_events import RunFinished
 
 # Longer than any event.
 _TAIL = 65536

@@ -5,8 +5,8 @@ from __future__ import annotations
 import signal
 from dataclasses import replace
 
-from workflow.run.actions import AskScheduler, FinishRun, KillStage, SignalStages, TellStages, Turn
-from workflow.run.decided_events import StageFailed, StageStopped
+from workflow.run.actions import AskScheduler, Decisions, FinishRun, KillStage, SignalStages, TellStages
+from workflow.run.lifecycle_events import StageFailed, StageStopped
 from workflow.run.state import RunState, StageState
 from workflow.run.state_reducer import with_stage
 from workflow.run.stop_ladder import LOST_S, TELL, ladder
@@ -22,22 +22,22 @@ GIVE_UP_S = 1.0
 ANSWER_S = 3.5
 
 
-def stop_stages(turn: Turn) -> None:
+def stop_stages(decisions: Decisions) -> None:
     """Tell or signal the stages that run, as far as it is time for that."""
-    state = turn.state
+    state = decisions.state
     if state.stopping is None:
         return
     if state.rung == 0 and _tells_apart(state):
-        turn.state = state = replace(state, unaffected=unaffected(state))
+        decisions.state = state = replace(state, unaffected=unaffected(state))
     running = [stage.name for stage in state.stages.values() if stage.runs]
     for rung in ladder(state)[state.rung :]:
-        if turn.t >= rung.at and running:
-            turn.state = replace(turn.state, rung=turn.state.rung + 1)
+        if decisions.t >= rung.at and running:
+            decisions.state = replace(decisions.state, rung=decisions.state.rung + 1)
             kept = rung.stages == "unaffected"
             some = tuple(name for name in running if rung.stages == "all" or (name in state.unaffected) == kept)
             if some:
-                _signal(turn, some, rung.number)
-    _end_lost(turn)
+                _signal(decisions, some, rung.number)
+    _end_lost(decisions)
 
 
 def _tells_apart(state: RunState) -> bool:
@@ -47,35 +47,35 @@ def _tells_apart(state: RunState) -> bool:
     return bool(state.culprit) and not hurries
 
 
-def _signal(turn: Turn, stages: tuple[str, ...], number: int) -> None:
+def _signal(decisions: Decisions, stages: tuple[str, ...], number: int) -> None:
     if number == TELL:
-        turn.actions.append(TellStages(stages, turn.state.reason))
-        stages = tuple(name for name in stages if turn.state.plan.stage(name).stop_signal is not None)
+        decisions.actions.append(TellStages(stages, decisions.state.reason))
+        stages = tuple(name for name in stages if decisions.state.plan.stage(name).stop_signal is not None)
     else:
         # What starts the ranks of a lost node waits for them: by SIGTERM srun ends those that it can reach.
-        lost = tuple(name for name in stages if number == signal.SIGINT and turn.state.lost_nodes(name))
+        lost = tuple(name for name in stages if number == signal.SIGINT and decisions.state.lost_nodes(name))
         others = tuple(name for name in stages if name not in lost)
-        turn.actions += [SignalStages(others, number)] if others else []
-        turn.actions += [SignalStages(lost, signal.SIGTERM)] if lost else []
+        decisions.actions += [SignalStages(others, number)] if others else []
+        decisions.actions += [SignalStages(lost, signal.SIGTERM)] if lost else []
     for name in stages:
-        turn.state = with_stage(turn.state, name, cut=True)
+        decisions.state = with_stage(decisions.state, name, cut=True)
 
 
-def _end_lost(turn: Turn) -> None:
+def _end_lost(decisions: Decisions) -> None:
     """Kill what started ranks on a lost node: it may wait for them for ever."""
-    for name in _unended(turn.state) if turn.t >= _lost_due(turn.state) else []:
-        turn.state = with_stage(turn.state, name, killed=True)
-        turn.actions.append(KillStage(name))
+    for name in _unended(decisions.state) if decisions.t >= _lost_due(decisions.state) else []:
+        decisions.state = with_stage(decisions.state, name, killed=True)
+        decisions.actions.append(KillStage(name))
 
 
-def finish_run(turn: Turn) -> None:
+def finish_run(decisions: Decisions) -> None:
     """Bring the verdict when nothing runs any more, or nothing that can be ended."""
-    state = turn.state
+    state = decisions.state
     if state.stopping is None and state.going:
         return
     stages = list(state.stages.values())
-    stuck = state.stopping is not None and turn.t >= ladder(state)[-1].at + GIVE_UP_S
-    given_up = turn.t - state.plan.deadlines.stop - GIVE_UP_S
+    stuck = state.stopping is not None and decisions.t >= ladder(state)[-1].at + GIVE_UP_S
+    given_up = decisions.t - state.plan.deadlines.stop - GIVE_UP_S
     left = [stage for stage in stages if not (stage.killed and (stage.failed or 0.0) < given_up)]
     if any(stage.runs or (stage.status == "starting" and stage.exited is None) for stage in left) and not stuck:
         return
@@ -83,10 +83,10 @@ def finish_run(turn: Turn) -> None:
         return
     for stage in stages:
         if not stage.is_over and (lost := state.lost_nodes(stage.name)) and stage.started is not None:
-            turn.decide(StageFailed(turn.t, stage.name, loss_text(lost)))
+            decisions.decide(StageFailed(decisions.t, stage.name, loss_text(lost)))
         elif not stage.is_over:
-            turn.decide(StageStopped(turn.t, stage.name))
-    turn.actions.append(FinishRun(make_verdict(turn.state, turn.t)))
+            decisions.decide(StageStopped(decisions.t, stage.name))
+    decisions.actions.append(FinishRun(make_verdict(decisions.state, decisions.t)))
 
 
 def next_stop(state: RunState) -> float:
@@ -97,17 +97,17 @@ def next_stop(state: RunState) -> float:
     return min(due + ([state.asked + ANSWER_S] if _awaits_answer(state) and state.asked is not None else []))
 
 
-def kill_all(turn: Turn) -> None:
+def kill_all(decisions: Decisions) -> None:
     """Leave out what the ladder would do before."""
-    turn.actions.append(SignalStages(tuple(turn.state.stages), signal.SIGKILL))
-    turn.state = replace(turn.state, rung=len(ladder(turn.state)))
+    decisions.actions.append(SignalStages(tuple(decisions.state.stages), signal.SIGKILL))
+    decisions.state = replace(decisions.state, rung=len(ladder(decisions.state)))
 
 
-def ask_scheduler(turn: Turn) -> None:
+def request_job_state(decisions: Decisions) -> None:
     """A scheduler that ends a job says why only when it is asked."""
-    if turn.state.job and turn.state.asked is None:
-        turn.state = replace(turn.state, asked=turn.t)
-        turn.actions.append(AskScheduler())
+    if decisions.state.job and decisions.state.asked is None:
+        decisions.state = replace(decisions.state, asked=decisions.t)
+        decisions.actions.append(AskScheduler())
 
 
 def _unended(state: RunState) -> list[str]:

@@ -36,7 +36,6 @@ from workflow.run.actions import (
 from workflow.run.cleanup import clean
 from workflow.run.clock import Clock
 from workflow.run.control_requests import ControlRequests
-from workflow.run.decided_events import RunFinished
 from workflow.run.events import (
     AllocationReceived,
     Cleaned,
@@ -55,7 +54,9 @@ from workflow.run.events import (
     Tick,
 )
 from workflow.run.events_file import EventLog
+from workflow.run.granted_nodes import granted_nodes
 from workflow.run.lifecycle import step, wake_at
+from workflow.run.lifecycle_events import RunFinished
 from workflow.run.newest_state import NewestState
 from workflow.run.nodes.node_guard import node_name
 from workflow.run.observe.file_visibility import visibility_s
@@ -66,10 +67,9 @@ from workflow.run.processes.mpmd_launches import MpmdLaunches
 from workflow.run.processes.scheduler_question import SchedulerQuestion
 from workflow.run.processes.signals import Signals
 from workflow.run.processes.stage_ending import Ending, by_first_end
-from workflow.run.processes.stage_processes import Crew
+from workflow.run.processes.stage_processes import StageProcesses
 from workflow.run.processes.stand_in import stand_in
 from workflow.run.proof.proof_need import must_prove
-from workflow.run.received import receive
 from workflow.run.run_directory import ALLOCATION_FILE, stage_dir
 from workflow.run.state import initial_state
 from workflow.run.state_reducer import apply
@@ -91,10 +91,16 @@ class RunLoop:
     """One run under supervision."""
 
     def __init__(
-        self, run_dir: Path, plan: Plan, allocation: Allocation, signals: Signals, crew: Crew, newest: NewestState
+        self,
+        run_dir: Path,
+        plan: Plan,
+        allocation: Allocation,
+        signals: Signals,
+        crew: StageProcesses,
+        newest: NewestState,
     ) -> None:
         self.run_dir, self.plan, self.allocation = run_dir, plan, allocation
-        self.placed = receive(plan, allocation)
+        self.placed = granted_nodes(plan, allocation)
         self.signals, self.crew, self.newest = signals, crew, newest
         self.clock = Clock()
         self.state = initial_state(plan)

@@ -25,7 +25,7 @@ _REST = re.compile(r"\.removed-[0-9a-f]{8}-(.*)")
 
 
 @dataclass(frozen=True)
-class Rest:
+class LeftDirectory:
     """What is left of a run whose removal was interrupted: where, and how many bytes on disk.
 
     `is_whole`: its removal had not begun, or another `wf clean` looks at it now.
@@ -157,13 +157,13 @@ def remove_rest(rest: Path) -> str:
     return ""
 
 
-def find_rests(folder: Path) -> list[Rest]:
+def find_rests(folder: Path) -> list[LeftDirectory]:
     """What is left in a folder of runs whose removal was interrupted, by their names."""
-    rests: list[Rest] = []
+    rests: list[LeftDirectory] = []
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             if _REST.fullmatch(entry.name) and (contents := look_into(Path(entry.path))):
-                rests.append(Rest(Path(entry.path), contents.size, Path(entry.path, PLAN_FILE).exists()))
+                rests.append(LeftDirectory(Path(entry.path), contents.size, Path(entry.path, PLAN_FILE).exists()))
     return sorted(rests, key=lambda rest: rest.name)
 
 

@@ -9,7 +9,6 @@ from typing import Literal
 
 from workflow.formats.sides import Side
 from workflow.plan.plan_model import EndPlan, Plan, StagePlan
-from workflow.run.decided_events import RunCause, RunFinished, StageSilent
 from workflow.run.events import (
     AllocationReceived,
     NodeLost,
@@ -24,6 +23,7 @@ from workflow.run.events import (
     TransportFault,
     Trouble,
 )
+from workflow.run.lifecycle_events import RunCause, RunFinished, StageSilent
 
 RunWarning = StageSilent | RecordsLost | NodeRanks | NodesUnwatched | StrangeReader
 Status = Literal["waiting", "starting", "running", "stopping", "succeeded", "failed", "stopped"]

@@ -8,15 +8,6 @@ from typing import Any
 
 from workflow.formats.sides import Side
 from workflow.launch.rank_ends import is_of_scheduler
-from workflow.run.decided_events import (
-    RunFinished,
-    StageFailed,
-    StageOpen,
-    StageSilent,
-    StageStopped,
-    StageSucceeded,
-    StopRequested,
-)
 from workflow.run.events import (
     AllocationReceived,
     Cleaned,
@@ -50,6 +41,15 @@ from workflow.run.events import (
     StreamWaiting,
     TransportFault,
     Trouble,
+)
+from workflow.run.lifecycle_events import (
+    RunFinished,
+    StageFailed,
+    StageOpen,
+    StageSilent,
+    StageStopped,
+    StageSucceeded,
+    StopRequested,
 )
 from workflow.run.state import (
     KEPT_WARNINGS,

@@ -29,7 +29,7 @@ from workflow.run.lease import Heartbeat, Liveness, examine_leases, has_lease, r
 from workflow.run.newest_state import NewestState
 from workflow.run.processes.process_reaper import write_verdict
 from workflow.run.processes.signals import Signals
-from workflow.run.processes.stage_processes import Crew
+from workflow.run.processes.stage_processes import StageProcesses
 from workflow.run.run_brief import read_brief
 from workflow.run.run_directory import PLAN_FILE, has_started, read_allocation, read_filled_plan
 from workflow.run.run_loop import RunLoop
@@ -84,7 +84,7 @@ def _received() -> Allocation:
 def _work(run_dir: Path, plan: Plan, allocation: Allocation, signals: Signals, newest: NewestState) -> None:
     """The thread that supervises."""
     try:
-        with Crew(run_dir, len(plan.stages)) as crew:
+        with StageProcesses(run_dir, len(plan.stages)) as crew:
             loop = RunLoop(run_dir, plan, allocation, signals, crew, newest)
             reason = "the caller left"
             try:

@@ -18,7 +18,7 @@ from workflow.campaign.changes.changes_model import (
     TrialChange,
     UnmatchedTrial,
 )
-from workflow.campaign.changes.given_campaign import GivenCampaign
+from workflow.campaign.changes.compared_campaign import GivenCampaign
 from workflow.campaign.file.trials import short_names, trial_text, value_text
 from workflow.campaign.results.campaign_tables import varied
 from workflow.campaign.results.results_model import CampaignResults, MetricFacts, TrialResult

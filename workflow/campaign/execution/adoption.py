@@ -80,15 +80,6 @@ def adopt(left: list[LeftAttempt]) -> Iterator[tuple[LeftAttempt, Attempt | None
         raise RunError(texts, f"wf cancel --now {next(iter(stubborn))}")
 
 
-def settle_run(run_dir: Path) -> None:
-    """Bring a run that nobody follows any more to its verdict. Raises RunError when that is not possible."""
-    if read_brief(run_dir).finished is None:
-        (lives,) = examine_leases([run_dir])
-        if lives.alive:
-            send_request(run_dir, "stop")
-        _settle(run_dir, lives, time.monotonic())
-
-
 def _settle(run_dir: Path, lives: Liveness, begin: float) -> None:
     """`begin`: when it was asked to stop, if it lives."""
     if lives.alive:

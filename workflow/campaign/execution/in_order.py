@@ -54,7 +54,7 @@ class InOrder:
     def start(self, room: Room, attempt: StartedAttempt) -> None:
         """Run it, to its end: its supervisor hears the requests itself."""
         trial, context = self._planned.by_key[room.repetition.key], self._context
-        provenance = to_provenance(context.circumstances(trial), trial.plan, trial.loaded)
+        provenance = to_provenance(context.start_context(trial), trial.plan, trial.loaded)
         ended = run_repetition(attempt, trial.plan, trial.loaded, context.allocation, provenance, self._wanted)
         self.running.append(attempt)
         self._ended.append((room.repetition, ended))

@@ -94,7 +94,7 @@ class JobEach:
         trial, site = self._planned.by_key[room.repetition.key], self._context.sites[room.repetition.key]
         allocation = job_allocation(self._planned.campaign, trial, site, own_nodes=True)
         plan = trial.plan.model_copy(update={"allocation": allocation})
-        provenance = to_provenance(self._context.circumstances(trial), plan, trial.loaded)
+        provenance = to_provenance(self._context.start_context(trial), plan, trial.loaded)
         create_run_dir(plan, trial.loaded, attempt.run_dir, provenance=provenance, latest=False)
         job = submit_run(plan, site, attempt.run_dir)
         self._say(f"{attempt.run_dir.name}: {job.text} submitted")

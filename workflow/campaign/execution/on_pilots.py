@@ -159,7 +159,7 @@ class OnPilots:
         pilot = self.pilots.alive[start.pilot]
         assert pilot.allocation is not None
         allocation = hosts_of(pilot.allocation, start.place.nodes)
-        common = pilot.circumstances(self.context.circumstances(trial))
+        common = pilot.start_context(self.context.start_context(trial))
         order = RepetitionOrder(
             attempt, trial.loaded, trial.plan, self.context.sites[trial.key], start.place.cores, allocation, common,
             self.context.decide,

@@ -26,7 +26,7 @@ from workflow.errors import RunError
 from workflow.formatting import duration, plural
 from workflow.launch.allocation import Allocation
 from workflow.plan.plan_model import AllocationPlan
-from workflow.provenance.provenance_model import Circumstances, HostCircumstances
+from workflow.provenance.provenance_model import HostContext, StartContext
 from workflow.run.detached import OUTPUT_FILE
 from workflow.run.job_record import JobRecord
 from workflow.run.lease import Lease
@@ -185,10 +185,10 @@ class Pilot:
     folder: Path
     started: PilotStart
     pool: WorkerPool
-    greeting: Future[tuple[Allocation, HostCircumstances]]
+    greeting: Future[tuple[Allocation, HostContext]]
     allocation: Allocation | None = None
     """What it has, once its workers have answered."""
-    host_circumstances: HostCircumstances | None = None
+    host_context: HostContext | None = None
     """Where they are, from then on."""
     runs_since: float | None = None
     done: int = 0
@@ -214,7 +214,7 @@ class Pilot:
         if self.greeting.done():
             if (error := self.greeting.exception()) is not None:
                 return f"its workers failed: {error}" + self._said()
-            self.allocation, self.host_circumstances = self.greeting.result()
+            self.allocation, self.host_context = self.greeting.result()
         elif self.runs_since is not None and now - self.runs_since > CONNECT_S:
             text = f"its workers did not connect to {', '.join(self.pool.addresses)} within {CONNECT_S:.0f} s"
             return text + self._said()
@@ -228,9 +228,9 @@ class Pilot:
         self.waited_for = waits
         return waits
 
-    def circumstances(self, of_driver: Circumstances) -> Circumstances:
+    def start_context(self, of_driver: StartContext) -> StartContext:
         """Those of its repetitions: made on its host, for the command of the driver. It has introduced itself."""
-        return of_driver.model_copy(update=dict(self.host_circumstances or {}))
+        return of_driver.model_copy(update=dict(self.host_context or {}))
 
     def judge(self, attempt: Attempt) -> Attempt:
         """An attempt that did not succeed: it is lost where the pilot ends, which may be known here first.

@@ -15,8 +15,8 @@ from workflow.errors import WfError
 from workflow.launch.allocation import Allocation
 from workflow.launch.host_list import is_same_host
 from workflow.plan.plan_model import Plan
-from workflow.provenance.collect import host_circumstances, to_provenance
-from workflow.provenance.provenance_model import Circumstances, HostCircumstances
+from workflow.provenance.collect import host_context, to_provenance
+from workflow.provenance.provenance_model import HostContext, StartContext
 from workflow.site.discover import discover_allocation
 from workflow.site.site_model import Site
 from workflow.spec.load import Loaded
@@ -35,7 +35,7 @@ class RepetitionOrder:
     cores: tuple[int, ...]
     allocation: Allocation
     """Its hosts only."""
-    common: Circumstances
+    common: StartContext
     decide: DecideOnSite
 
 
@@ -87,7 +87,7 @@ def _nothing() -> None:
     return
 
 
-def introduce(_: object) -> tuple[Allocation, HostCircumstances]:
+def introduce(_: object) -> tuple[Allocation, HostContext]:
     """The first task of a pilot: what it has, and where it is. What supervisors import is imported meanwhile.
 
     Raises WfError where the job does not name its hosts.
@@ -95,4 +95,4 @@ def introduce(_: object) -> tuple[Allocation, HostCircumstances]:
     import workflow.run.nodes.node_guards
     import workflow.run.proof.prove  # noqa: F401
 
-    return discover_allocation(), host_circumstances()
+    return discover_allocation(), host_context()

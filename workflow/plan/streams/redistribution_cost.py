@@ -64,7 +64,7 @@ class ReadCost:
         return self.remote / self.moved if self.moved else 0.0
 
 
-def judge(strategy: str, given: BlockLayout, writers: Ranks, readers: Ranks) -> ReadCost:
+def read_cost(strategy: str, given: BlockLayout, writers: Ranks, readers: Ranks) -> ReadCost:
     """The figures of one strategy. Time grows with readers × blocks for slabs."""
     shares = distribute(strategy, given.blocks, given.shape, writers, readers)
     # Readers that get the same, as all do of `all`, are counted once.

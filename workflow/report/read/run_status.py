@@ -16,7 +16,7 @@ from workflow.run.run_brief import read_brief
 SLACK_S = 5.0
 
 
-def settle(report: Report, run_dir: Path) -> Report:
+def with_verdict(report: Report, run_dir: Path) -> Report:
     """Say of an unfinished run whether its supervisor lives (`running`) or is dead (`lost`).
 
     Takes up to ten seconds for a supervisor on another host. Nothing is said of a run that nobody has started.

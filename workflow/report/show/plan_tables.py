@@ -12,7 +12,7 @@ from workflow.errors import Problem
 from workflow.formats.step_files import is_numbered
 from workflow.formatting import NOTHING, plural, size
 from workflow.launch.launchers import launch_line
-from workflow.plan.launch_requests import Received, group_request, node_names, stage_request
+from workflow.plan.launch_requests import GrantedNodes, group_request, node_names, stage_request
 from workflow.plan.node_groups import NodeGroup, node_groups
 from workflow.plan.plan_model import RUN_DIR, EndPlan, OperatorPlan, ParameterPlan, Plan, StagePlan, StreamPlan
 from workflow.report.show.expectation_table import planned_expectation_table
@@ -282,7 +282,7 @@ def launch_lines(plan: Plan) -> list[tuple[str, list[str]]]:
 
     A line that names hosts has `node[0]` in place of the first host of the allocation.
     """
-    lines, received = [], Received(node_names(plan))
+    lines, received = [], GrantedNodes(node_names(plan))
     for stage in plan.stages:
         group = plan.group_of(stage.name)
         if group is None:

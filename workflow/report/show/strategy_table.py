@@ -23,7 +23,7 @@ from workflow.plan.streams.redistribution_cost import (
     blocks_of_line,
     blocks_of_rows,
     blocks_of_shape,
-    judge,
+    read_cost,
 )
 from workflow.report.show.text_table import Column, Table, make_table, number_column, text_column
 from workflow.spec.suggest import did_you_mean, listing, shortened
@@ -119,7 +119,7 @@ def judged(plan: Plan, stream: str, blocks: str | None, shape: str | None) -> li
         readers = _ranks(end, "readers")
         sides = f"{_ranks_text(writers, 'writing')}, {_ranks_text(readers, 'reading')}"
         why = plan.reasons.get(f"streams.{stream}.read.{stage}.strategy", "")
-        figures = [judge(each, given, writers, readers) for each in STRATEGIES]
+        figures = [read_cost(each, given, writers, readers) for each in STRATEGIES]
         found.append(Judged(stage, end, [*head, f"{stage}: {sides}", f"  {_planned(end)}: {why}"], figures))
         head = []
     return found

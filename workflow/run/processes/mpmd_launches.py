@@ -17,7 +17,7 @@ from typing import NamedTuple
 from workflow.formats.json_lines import Tail
 from workflow.formats.rank_files import EXITS_FILE, RankExit, to_exit
 from workflow.launch.launchers import ProcessSpec, make_process
-from workflow.plan.launch_requests import NOTHING_YET, Received, group_request
+from workflow.plan.launch_requests import NOTHING_YET, GrantedNodes, group_request
 from workflow.plan.plan_model import GroupPlan, Plan
 from workflow.run.processes.stage_ending import Ending
 from workflow.run.run_directory import group_dir, stage_dir
@@ -107,7 +107,7 @@ class MpmdLaunch:
 class MpmdLaunches:
     """All launch lines of several stages in a run, on the nodes that it has received."""
 
-    def __init__(self, plan: Plan, run_dir: Path, received: Received = NOTHING_YET) -> None:
+    def __init__(self, plan: Plan, run_dir: Path, received: GrantedNodes = NOTHING_YET) -> None:
         self._run_dir = run_dir
         self._all = [
             MpmdLaunch(group, make_process(group_request(group, plan, str(group_dir(run_dir, group.name)), received)))

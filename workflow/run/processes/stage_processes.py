@@ -1,4 +1,4 @@
-"""The stages as processes: start, wait, signal. No process of a run survives its `Crew`."""
+"""The stages as processes: start, wait, signal. No process of a run survives its `StageProcesses`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _MAPS_FIRST_S, _MAPS_S = 0.25, 60.0  # between the first looks at the ranks' mem
 _LOOK_S = 1.0  # how often to look at groups that have outlived their leader
 
 
-class Crew:
+class StageProcesses:
     """The processes of one run. A context manager: leaving it ends all that is left."""
 
     def __init__(self, run_dir: Path, stages: int = 0) -> None:
@@ -55,7 +55,7 @@ class Crew:
         self._readable: set[int] = set()
         self._guard = _start_guard(run_dir)
 
-    def __enter__(self) -> Crew:
+    def __enter__(self) -> StageProcesses:
         return self
 
     def __exit__(

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from workflow.launch.launch_request import LaunchRequest, RankedProgram, RankLayout
 from workflow.launch.launchers import LAUNCHERS
-from workflow.plan.launch_requests import Received, bound_by_wrapper, group_request, stage_request
+from workflow.plan.launch_requests import GrantedNodes, bound_by_wrapper, group_request, stage_request
 from workflow.plan.plan_model import Plan
 from workflow.run.proof import rank_probe
 from workflow.run.proof.planned_ranks import PlannedStage
@@ -43,7 +43,7 @@ class _Line(NamedTuple):
     bound: bool
 
 
-def probe_lines(plan: Plan, folder: Path, received: Received) -> list[ProbeLine]:
+def probe_lines(plan: Plan, folder: Path, received: GrantedNodes) -> list[ProbeLine]:
     """Every line of a launcher."""
     lines: list[_Line] = []
     for stage in plan.stages:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from workflow.formats.json_lines import to_record
 from workflow.launch.launchers import LAUNCHERS, make_process
-from workflow.plan.launch_requests import Received
+from workflow.plan.launch_requests import GrantedNodes
 from workflow.plan.plan_model import Plan, StagePlan
 from workflow.run.proof import rank_probe
 from workflow.run.proof.compare_placement import PlacementDifference, Weight, compare_placement, under_policy
@@ -39,7 +39,7 @@ FOLDER = "proof"
 class Prover:
     """Takes the proof of one run in a thread of its own. `finished` is a descriptor that can be read at its end."""
 
-    def __init__(self, run_dir: Path, plan: Plan, received: Received) -> None:
+    def __init__(self, run_dir: Path, plan: Plan, received: GrantedNodes) -> None:
         self._run_dir, self._plan, self._received = run_dir, plan, received
         self._folder = run_dir / FOLDER
         self._give_up = threading.Event()
@@ -124,7 +124,7 @@ class _Ear:
         return all(self._deadlines.is_over(self._keys.get(each.name, each.name), now) for each in running)
 
 
-def take_proof(run_dir: Path, plan: Plan, received: Received, give_up: threading.Event) -> Proof:
+def take_proof(run_dir: Path, plan: Plan, received: GrantedNodes, give_up: threading.Event) -> Proof:
     """Start all probes and smoke streams, and compare. Waits as `ProofDeadlines` says."""
     folder = run_dir / FOLDER
     for part in (rank_probe.ANSWERS, "streams", "ends", "logs"):

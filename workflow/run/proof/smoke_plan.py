@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from workflow.launch.launch_request import LaunchRequest, RankedProgram
-from workflow.plan.launch_requests import Received, stage_request
+from workflow.plan.launch_requests import GrantedNodes, stage_request
 from workflow.plan.plan_model import Plan, StagePlan, StreamPlan
 
 # Not imported: only programs of stages import their package.
@@ -39,7 +39,7 @@ class SmokeStream:
 
 
 def plan_smoke(
-    plan: Plan, folder: Path, received: Received, python: str, patience_s: float
+    plan: Plan, folder: Path, received: GrantedNodes, python: str, patience_s: float
 ) -> tuple[list[SmokeStream], dict[str, str]]:
     """(the streams to try, stream → why it is not tried) of all live streams. `python`: for programs of users' own."""
     tried: list[SmokeStream] = []
@@ -77,7 +77,7 @@ def _end(
     stage: StagePlan,
     number: int,
     folder: Path,
-    received: Received,
+    received: GrantedNodes,
     python: str,
     patience_s: float,
 ) -> SmokeEnd:

@@ -12,7 +12,7 @@ from workflow.run.verdict.broken_streams import awaits_readers, gone_reader, los
 from workflow.run.verdict.end_causes import exit_text
 
 
-def judge(state: RunState, name: str) -> str | None:
+def why_incomplete(state: RunState, name: str) -> str | None:
     """What is wrong with a stage that has exited: "" when nothing is, None while that depends on others: on a writer
     that must end first, or on readers that have not taken all that was written.
 

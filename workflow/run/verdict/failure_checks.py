@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from workflow.run.decided_events import Deadline
 from workflow.run.events import Event, StreamTransport, StreamTrouble, TransportFault
+from workflow.run.lifecycle_events import Deadline
 from workflow.run.state import RunState
 from workflow.run.verdict.broken_streams import broken_stream
 from workflow.run.verdict.stall_detection import Silences, find_stalls

@@ -8,11 +8,11 @@ from workflow.errors import RunError
 from workflow.launch.allocation import Allocation
 from workflow.launch.binding import CoresMissingError, real_cores
 from workflow.launch.launchers import LAUNCHERS
-from workflow.plan.launch_requests import Received
+from workflow.plan.launch_requests import GrantedNodes
 from workflow.plan.plan_model import Plan
 
 
-def receive(plan: Plan, allocation: Allocation) -> Received:
+def granted_nodes(plan: Plan, allocation: Allocation) -> GrantedNodes:
     """The hosts of the allocation, and the cores of this process, for the plan.
 
     Raises RunError where stages are bound to cores of this machine that this process may not use.
@@ -23,7 +23,7 @@ def receive(plan: Plan, allocation: Allocation) -> Received:
     whole = all(count is None or count >= needed for count in counts)
     cpus = threads if allocation.counts_threads else 1
     if not hasattr(os, "sched_getaffinity"):
-        return Received(allocation.host_names, whole, cpus, binds=False)
+        return GrantedNodes(allocation.host_names, whole, cpus, binds=False)
     here = [stage.placement for stage in plan.stages if not LAUNCHERS[stage.launch.launcher].other_machines]
     planned = sorted({core for placement in here for core in placement.cores})
     try:
@@ -33,4 +33,4 @@ def receive(plan: Plan, allocation: Allocation) -> Received:
         if plan.node.others:
             hint = "other runs use the same nodes: give each repetition whole ones with `side_by_side: nodes`"
         raise RunError(f"this is not what the plan asks for: {error}", hint) from error
-    return Received(allocation.host_names, whole, cpus, dict(zip(planned, numbers, strict=True)))
+    return GrantedNodes(allocation.host_names, whole, cpus, dict(zip(planned, numbers, strict=True)))
