@@ -88,7 +88,7 @@ def test_a_program_that_changes_during_a_campaign_ends_it(tmp_path: Path, monkey
     (tmp_path / "edit").touch()
     assert "program.sh changed after planning" in campaign.wf("run", "-q", code=2)
     last = campaign.records("ended")[-1]
-    assert last["state"] == "interrupted" and "has changed since planning" in last["reason"]
+    assert last["state"] == "interrupted" and "changed after planning" in last["reason"]
     assert len(campaign.ran()) == 2 and last["host"]
     (tmp_path / "edit").unlink()
     campaign.wf("run", "-q")

@@ -158,3 +158,11 @@ def test_failures_and_losses_are_counted_apart(tmp_path: Path) -> None:
     assert [take(1, "lost") for _ in range(MOST_LOSSES + 1)] == [True] * MOST_LOSSES + [False]
     told = attempts.tell(todo[1], Attempt("lost", 1, "run", 1e9, 2.0), 12.0)
     assert (told.done, told.total, told.left_s) == (2, 2, 0.0)
+
+
+def test_a_trial_that_is_the_baseline_of_another_is_measured_once(tmp_path: Path) -> None:
+    more = "repetitions: 2\nmatrix: {stages.one.ranks: [1, 2]}\nbaseline: {set: {stages.one.ranks: 1}}"
+    campaign = planned(tmp_path, more)
+    keys = [each.key for each in campaign.ready]
+    assert len(keys) == len(set(keys)) == 2 and len(campaign.repetitions) == len(set(campaign.repetitions)) == 4
+    assert {each.baseline for each in campaign.ready} == {keys[0]}

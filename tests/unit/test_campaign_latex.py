@@ -41,6 +41,7 @@ def test_the_cells_are_those_of_the_terminal() -> None:
     [
         ("50 % of a_b & {c}", r"50 \% of a\_b \& \{c\}"),
         ("1.2 … 1.4 µs", r"1.2 \ldots{} 1.4 $\mu$s"),
+        ("[1, 128]", r"{[}1, 128]"),
         ("<0.001", r"\textless{}0.001"),
         ("C:\\x ~ ^2 $ #", r"C:\textbackslash{}x \textasciitilde{} \textasciicircum{}2 \$ \#"),
     ],

@@ -110,8 +110,6 @@ def run_planned_here(
 
     Raises SpecError, RunError where it cannot run here; nothing was started.
     """
-    from workflow.report.read.expectations_file import keep_expectations
-    from workflow.report.report_files import write_report
     from workflow.report.show.live_display import Progress
 
     warnings = planned.check_here()
@@ -122,6 +120,10 @@ def run_planned_here(
         show_warnings(warnings)
         with Progress(planned.plan, directory, quiet=quiet) as progress:
             progress.update(state)
+            # The first stages are starting now: import meanwhile what only the end needs.
+            from workflow.report.read.expectations_file import keep_expectations
+            from workflow.report.report_files import write_report
+
             while_starting()
             for state in states:
                 progress.update(state)

@@ -89,12 +89,12 @@ def run_repetitions(
     try:
         while True:
             stop = driver.stop.wanted()
-            executor.look()
             if stop is not None:
                 stop_since = stop_since or time.monotonic()
                 executor.pass_on(stop)
                 _check_stop(executor, time.monotonic() - stop_since)
-            else:
+            executor.look()
+            if stop is None:
                 while not (spent or executor.closed_because) and (room := executor.next_room()) is not None:
                     nodes = planned.by_key[room.repetition.key].nodes
                     if is_spent(planned, history, nodes, [each.nodes for each in executor.running]):

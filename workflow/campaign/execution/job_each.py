@@ -109,16 +109,19 @@ class JobEach:
 
     def ended(self) -> Iterator[RepetitionEnd]:
         """Those whose runs have a verdict."""
-        ends = [each for each in self._jobs if _has_ended(each)]
-        if not ends:
-            time.sleep(_LOOK_S)
-        for each in ends:
+        found = False
+        for each in list(self._jobs):
+            if not _has_ended(each):
+                continue
+            found = True
             self._jobs.remove(each)
             attempt = _attempt(each)
             if each.repetition not in self._expected:
                 words = "a job of a trial that no longer belongs to the campaign"
                 self._say(f"{attempt.run}, {words}: {attempt.state}")
             yield each.repetition, attempt
+        if not found:
+            time.sleep(_LOOK_S)
 
     def pass_on(self, request: Control) -> None:
         """Ask every run to stop, and cancel the jobs that wait.

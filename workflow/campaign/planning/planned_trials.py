@@ -126,7 +126,10 @@ def plan_campaign(campaign: Campaign, decide: Decide) -> PlannedCampaign:
     problems = [*_twins(ready), *(_unknown_figures(campaign, ready) if ready else [])]
     if problems:
         raise SpecError(problems)
-    return PlannedCampaign(campaign, (*ready, *baselines.values()), tuple(refused))
+    # A trial without I/O among those that vary is its own baseline, and that of others: it is measured once.
+    measured = {each.key for each in ready}
+    others = [each for key, each in baselines.items() if key not in measured]
+    return PlannedCampaign(campaign, (*ready, *others), tuple(refused))
 
 
 def make_schedule(keys: Sequence[str], repetitions: int, warmup: int, order: RunOrder) -> list[Repetition]:

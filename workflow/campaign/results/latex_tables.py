@@ -9,9 +9,12 @@ from workflow.report.show.text_table import Table
 LATEX_FILE = "tables.tex"
 _ESCAPED = str.maketrans(
     {
+        # After the end of a row LaTeX would take a bracket for the height of the gap.
+        "[": r"{[}",
         "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "_": r"\_", "%": r"\%",
         "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "<": r"\textless{}", ">": r"\textgreater{}",
-        "…": r"\ldots{}", "–": "--", "×": r"$\times$", "÷": r"$\div$", "µ": r"$\mu$", "²": r"$^2$",
+        "…": r"\ldots{}", "–": "--", "×": r"$\times$", "÷": r"$\div$", "µ": r"$\mu$", "²": r"$^2$", "≥": r"$\geq$",
+        "≤": r"$\leq$", "≈": r"$\approx$", "→": r"$\to$", "−": "$-$",
     }
 )  # fmt: skip
 

@@ -155,7 +155,7 @@ function chooseVariable() {
   byId("step").value = Math.max(0, place);
   const run = RUNS.find((each) => has(view, each, number("step")));
   // A volume of one plane is that plane.
-  if (view.kind === "volume" && run !== undefined) byId("axis").value = Math.max(0, kept(view, run, number("step")).indexOf(1));
+  if (view.kind === "volume" && run !== undefined) byId("axis").value = Math.max(0, kept(view, run, number("step")).findIndex((count, axis) => count === 1 && view.strides[axis] === 1));
   choosePlanes();
   byId("logarithmic").checked = byId("form").value === "map" && isMostlySmall(view, run);
 }
@@ -172,10 +172,8 @@ function choosePlanes() {
   const isMap = byId("form").value === "map", counted = COUNTED.includes(byId("form").value);
   const run = RUNS.find((each) => has(view, each, number("step"))), found = run === undefined ? [] : kept(view, run, number("step"));
   const planes = axis !== null && found.length ? found[axis] : 0;
-  if (planes) {
-    byId("plane").max = planes - 1;
-    byId("plane").value = Math.floor(planes / 2);
-  }
+  byId("plane").max = Math.max(0, planes - 1);
+  byId("plane").value = Math.floor(planes / 2);
   const horizontal = isMap ? second : first;
   for (const [id, which] of [["across", horizontal], ["up", isMap ? first : undefined]]) {
     const choices = counted || view.kind === "scalar" ? [] : coordinatesOf(file, view, which);
@@ -186,7 +184,7 @@ function choosePlanes() {
   reveal("form", FORMS[view.kind].length > 1);
   reveal("column", view.columns.length > 1 && byId("form").value !== "curves");
   reveal("against", counted && byId("form").value !== "bars");
-  reveal("axis", axis !== null && (planes > 1 || view.kind !== "volume"));
+  reveal("axis", axis !== null && (planes > 1 || view.strides[axis] > 1 || view.kind !== "volume"));
   reveal("plane", planes > 1);
   reveal("step", view.kind !== "scalar" || file.steps.length > 1);
 }
