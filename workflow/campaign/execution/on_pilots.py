@@ -273,6 +273,9 @@ class OnPilots:
         if (error := future.exception()) is None:
             del self.attempts[future]
             attempt, pilot = future.result(), self.pilots.alive.get(running.pilot)
+            if pilot is None and not running.settling and attempt.state == "failed":
+                # The end of its pilot was seen before that of its run.
+                attempt = replace(attempt, state="lost", reason=f"its pilot is lost: {attempt.reason}")
             if attempt.state == "succeeded" or running.settling or self.is_stopping or pilot is None:
                 return self.free(running, attempt)
             # Its place stays taken until the pilot was judged.
