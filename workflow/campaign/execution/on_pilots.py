@@ -28,6 +28,7 @@ from workflow.campaign.planning.planned_trials import PlannedCampaign
 from workflow.campaign.planning.trial_requests import all_requests
 from workflow.errors import RunError
 from workflow.formatting import plural
+from workflow.launch.allocation import Allocation
 from workflow.run.cancellation import REACTION_S
 from workflow.run.control_requests import Control, send_request
 
@@ -138,7 +139,7 @@ class OnPilots:
         repetition = self.todo[start.index]
         self.taken[repetition] = start
         self.waiting_nodes -= self.nodes(repetition)
-        return Room(repetition, place_text(self.hosts(start), start.place.cores))
+        return Room(repetition, place_text(_names(self.part_of_pilot(start)), start.place.cores))
 
     def put_back(self, repetition: Repetition) -> None:
         """It waits again, where it stood before."""
@@ -147,24 +148,22 @@ class OnPilots:
         self.packing.put_back(self.index[repetition])
         self.waiting_nodes += self.nodes(repetition)
 
-    def hosts(self, start: Start) -> list[str]:
-        """The names of its nodes."""
+    def part_of_pilot(self, start: Start) -> Allocation:
+        """The nodes that it gets."""
         allocation = self.pilots.alive[start.pilot].allocation
-        assert allocation is not None
-        return [host.name for host in hosts_of(allocation, start.place.nodes).hosts]
+        assert allocation is not None, "a pilot has no places before its nodes are known"
+        return hosts_of(allocation, start.place.nodes)
 
     def start(self, room: Room, attempt: StartedAttempt) -> None:
         """Give it to the workers of its pilot."""
         start, trial = self.taken.pop(room.repetition), self.planned.by_key[room.repetition.key]
-        pilot = self.pilots.alive[start.pilot]
-        assert pilot.allocation is not None
-        allocation = hosts_of(pilot.allocation, start.place.nodes)
+        pilot, allocation = self.pilots.alive[start.pilot], self.part_of_pilot(start)
         common = pilot.start_context(self.context.start_context(trial))
         order = RepetitionOrder(
             attempt, trial.loaded, trial.plan, self.context.sites[trial.key], start.place.cores, allocation, common,
             self.context.decide,
         )  # fmt: skip
-        running = _RunningAttempt(room.repetition, attempt, start.pilot, self.hosts(start))
+        running = _RunningAttempt(room.repetition, attempt, start.pilot, _names(allocation))
         self.attempts[pilot.submit(order)] = running
 
     def ended(self) -> Iterator[RepetitionEnd]:
@@ -197,7 +196,7 @@ class OnPilots:
             until_s = time.time() + self.use.time_s - self.use.grace_s
         self.packing.add_pilot(pilot.name, len(allocation.hosts), site.usable_cores, until_s)
         if self.use.renewable:
-            names = [host.name for host in allocation.hosts]
+            names = _names(allocation)
             shown = ", ".join(names[:4]) + (", …" if len(names) > 4 else "")
             self.pilots.say(f"pilot {pilot.name}: has {plural(len(names), 'node')}: {shown}")
 
@@ -341,7 +340,7 @@ class OnPilots:
     def lose_nodes(self, name: str, gone: list[str]) -> None:
         """Nodes that are not used again."""
         pilot = self.pilots.alive.get(name)
-        hosts = [host.name for host in pilot.allocation.hosts] if pilot is not None and pilot.allocation else []
+        hosts = _names(pilot.allocation) if pilot is not None and pilot.allocation else []
         for host in set(gone) & set(hosts):
             self.packing.lose_node(name, hosts.index(host))
             self.pilots.say(f"pilot {name}: node {host} is lost, and not used again")
@@ -368,6 +367,11 @@ class OnPilots:
         self.pilots.close()
         self.settler.shutdown(wait=False, cancel_futures=True)
         self.judge.shutdown(wait=False, cancel_futures=True)
+
+
+def _names(allocation: Allocation) -> list[str]:
+    """Its hosts, also those of this machine, which launch lines do not name."""
+    return [host.name for host in allocation.hosts]
 
 
 def _has_result(future: Future[Attempt]) -> bool:
