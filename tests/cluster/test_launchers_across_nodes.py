@@ -95,8 +95,8 @@ def test_ranks_that_open_mpi_reaches_by_ssh_have_their_numbers(tmp_path: Path) -
     folder = write_run(plan, tmp_path / "run")
     filled = read_filled_plan(folder)
     request = stage_request(filled.stage("md"), filled, str(folder / "stages/md"), GrantedNodes(["n1", "n2"]))
-    with StageProcesses(folder) as crew:
-        crew.start(make_process(request))
+    with StageProcesses(folder) as processes:
+        processes.start(make_process(request))
         finder = RankFinder(str(folder))
         wait_until(lambda: len(finder.find()) == 2, "two ranks")
         assert [(each.stage, each.rank) for each in finder.find()] == [("md", 0), ("md", 1)]

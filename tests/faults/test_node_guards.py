@@ -62,9 +62,9 @@ def run_dir(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def crew(run_dir: Path) -> Iterator[StageProcesses]:
-    with StageProcesses(run_dir) as crew:
-        yield crew
+def processes(run_dir: Path) -> Iterator[StageProcesses]:
+    with StageProcesses(run_dir) as processes:
+        yield processes
 
 
 class Guarded:
@@ -107,13 +107,15 @@ def guard(run_dir: Path) -> Iterator[Guarded]:
     guarded.close()
 
 
-def start_sleeper(crew: StageProcesses, run_dir: Path) -> int:
+def start_sleeper(processes: StageProcesses, run_dir: Path) -> int:
     folder = run_dir / "stages/keep"
-    return crew.start(ProcessSpec("keep", SLEEPER, folder, str(folder), "none"))
+    return processes.start(ProcessSpec("keep", SLEEPER, folder, str(folder), "none"))
 
 
-def test_guard_reports_ranks_their_cores_and_their_end(run_dir: Path, crew: StageProcesses, guard: Guarded) -> None:
-    pid = start_sleeper(crew, run_dir)
+def test_guard_reports_ranks_their_cores_and_their_end(
+    run_dir: Path, processes: StageProcesses, guard: Guarded
+) -> None:
+    pid = start_sleeper(processes, run_dir)
     wait_until(lambda: any(report.ranks for report in guard.reports()), "a report of the rank")
     (rank,) = (rank for report in guard.reports() for rank in report.ranks)
     allowed = Path("/proc/self/status").read_text().split("Cpus_allowed_list:\t")[1].split()[0]
@@ -130,8 +132,10 @@ def test_guard_reports_ranks_their_cores_and_their_end(run_dir: Path, crew: Stag
     assert memory[0]["keep"].node_kills == 0, "the kernel has killed nothing for lack of memory"
 
 
-def test_guard_ends_the_run_when_the_lease_is_not_renewed(run_dir: Path, crew: StageProcesses, guard: Guarded) -> None:
-    start_sleeper(crew, run_dir)
+def test_guard_ends_the_run_when_the_lease_is_not_renewed(
+    run_dir: Path, processes: StageProcesses, guard: Guarded
+) -> None:
+    start_sleeper(processes, run_dir)
     wait_until(lambda: any(report.ranks for report in guard.reports()), "a report of the rank")
     write_lease(run_dir, 1)
     wait_until(lambda: not find_members(str(run_dir)), "the end of all processes")
@@ -142,10 +146,10 @@ def test_guard_ends_the_run_when_the_lease_is_not_renewed(run_dir: Path, crew: S
 
 
 def test_guard_ends_nothing_while_the_supervisor_speaks_through_its_launcher(
-    run_dir: Path, crew: StageProcesses, guard: Guarded
+    run_dir: Path, processes: StageProcesses, guard: Guarded
 ) -> None:
     """The file system hides the lease: the guard says so, and waits as long as beats come."""
-    pid = start_sleeper(crew, run_dir)
+    pid = start_sleeper(processes, run_dir)
 
     def blind() -> bool:
         guard.beat()
@@ -158,10 +162,10 @@ def test_guard_ends_nothing_while_the_supervisor_speaks_through_its_launcher(
     wait_until(lambda: not find_members(str(run_dir)), "the end of all processes when the beats end too")
 
 
-def test_guard_leaves_other_runs_alone(run_dir: Path, tmp_path: Path, crew: StageProcesses) -> None:
+def test_guard_leaves_other_runs_alone(run_dir: Path, tmp_path: Path, processes: StageProcesses) -> None:
     other = write_run(make_plan([make_stage("keep", SLEEPER)]), tmp_path / "other")
     write_lease(other, 0)
-    pid = start_sleeper(crew, run_dir)
+    pid = start_sleeper(processes, run_dir)
     guarded = Guarded(other)
     try:
         guarded.process.wait(WITHIN_S)
@@ -171,9 +175,9 @@ def test_guard_leaves_other_runs_alone(run_dir: Path, tmp_path: Path, crew: Stag
 
 
 def test_guard_ends_by_sigterm_when_the_run_has_ended_on_its_node(
-    run_dir: Path, crew: StageProcesses, guard: Guarded
+    run_dir: Path, processes: StageProcesses, guard: Guarded
 ) -> None:
-    start_sleeper(crew, run_dir)
+    start_sleeper(processes, run_dir)
     wait_until(lambda: any(report.ranks for report in guard.reports()), "a report of the rank")
     guard.process.terminate()
     said = len(guard.reports())
@@ -181,12 +185,12 @@ def test_guard_ends_by_sigterm_when_the_run_has_ended_on_its_node(
     assert guard.process.poll() is None, (
         "a job that is cancelled gets SIGTERM everywhere; its stages may take their time"
     )
-    crew.end_all()
+    processes.end_all()
     wait_until(lambda: guard.process.poll() is not None, "the end of the guard")
     assert guard.process.returncode == 0
 
 
-def test_guard_is_not_held_up_by_a_full_pipe(run_dir: Path, crew: StageProcesses) -> None:
+def test_guard_is_not_held_up_by_a_full_pipe(run_dir: Path, processes: StageProcesses) -> None:
     """The launcher that reads its output was suspended, or is dead."""
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
@@ -195,7 +199,7 @@ def test_guard_is_not_held_up_by_a_full_pipe(run_dir: Path, crew: StageProcesses
             os.write(writer, b"x" * 4096)
         except BlockingIOError:
             break
-    start_sleeper(crew, run_dir)
+    start_sleeper(processes, run_dir)
     argv = [sys.executable, "-I", "-S", node_guard.__file__, str(run_dir)]
     process = subprocess.Popen(argv, stdout=writer, start_new_session=True)
     try:

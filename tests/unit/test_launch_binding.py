@@ -58,10 +58,10 @@ def test_a_core_that_is_not_there_is_refused(planned: range | list[int], by_inde
 def test_a_process_is_bound(tmp_path: Path) -> None:
     allowed = sorted(os.sched_getaffinity(0))
     spec = ProcessSpec("sim", [sys.executable, "-c", SHOW], tmp_path, str(tmp_path), "none", cores=allowed[-1:])
-    with StageProcesses(tmp_path) as crew:
-        crew.start(spec)
-        assert crew.wait(60) == ["sim"]
-        crew.collect("sim", tmp_path)
+    with StageProcesses(tmp_path) as processes:
+        processes.start(spec)
+        assert processes.wait(60) == ["sim"]
+        processes.collect("sim", tmp_path)
     assert (tmp_path / "stdout.log").read_text() == f"{allowed[-1:]}\n"
     assert sorted(os.sched_getaffinity(0)) == allowed
 

@@ -22,34 +22,34 @@ PROGRAM = f"import subprocess, sys\n{BURN}subprocess.run([sys.executable, '-c', 
 
 
 def test_a_stage_has_the_cpu_time_of_its_processes_also_of_those_that_ended(tmp_path: Path) -> None:
-    with StageProcesses(tmp_path) as crew:
+    with StageProcesses(tmp_path) as processes:
         waits = f"{PROGRAM}print('done', flush=True); sys.stdin.read()"
-        crew.start(process("one", [sys.executable, "-c", f"{waits}\nimport signal; signal.pause()"], tmp_path))
+        processes.start(process("one", [sys.executable, "-c", f"{waits}\nimport signal; signal.pause()"], tmp_path))
         deadline = time.monotonic() + 60
         while not (tmp_path / "stdout.log").read_text():
             assert time.monotonic() < deadline, "the program did not end its work"
-            crew.wait(0.05)
-        used = crew.cpu_use("one")
+            processes.wait(0.05)
+        used = processes.cpu_use("one")
         assert used is not None
         assert 0.45 < used.cpu_s < 5
         assert used.ready_s >= 0
-        crew.end("one", tmp_path)
-        assert crew.wait(60) == ["one"]
-        ending = crew.collect("one", tmp_path)
+        processes.end("one", tmp_path)
+        assert processes.wait(60) == ["one"]
+        ending = processes.collect("one", tmp_path)
         assert ending.cpu_s is not None
         assert ending.cpu_s == pytest.approx(used.cpu_s, abs=0.1)
-        assert crew.cpu_use("one") is None
+        assert processes.cpu_use("one") is None
 
 
 def test_ranks_on_other_nodes_have_no_cpu_time(tmp_path: Path) -> None:
     """What srun uses itself says nothing of its ranks."""
-    with StageProcesses(tmp_path) as crew:
+    with StageProcesses(tmp_path) as processes:
         here = process("one", [sys.executable, "-c", "import signal; signal.pause()"], tmp_path)
-        crew.start(replace(here, launcher="srun"))
-        assert crew.cpu_use("one") is None
-        crew.end("one", tmp_path)
-        assert crew.wait(60) == ["one"]
-        assert crew.collect("one", tmp_path).cpu_s is None
+        processes.start(replace(here, launcher="srun"))
+        assert processes.cpu_use("one") is None
+        processes.end("one", tmp_path)
+        assert processes.wait(60) == ["one"]
+        assert processes.collect("one", tmp_path).cpu_s is None
 
 
 def test_the_time_of_several_processes_adds_up_and_those_that_are_gone_are_left_out(

@@ -98,20 +98,20 @@ def test_one_stage_is_ended_and_what_its_launcher_left(tmp_path: Path) -> None:
     """With a process that went into a session of its own, as the ranks of launchers do; the other stage goes on."""
     program = "import signal, subprocess, sys; print(subprocess.Popen(['sleep', '100'], start_new_session=True).pid)"
     waits = f"{program}; sys.stdout.flush(); signal.pause()"
-    with StageProcesses(tmp_path) as crew:
+    with StageProcesses(tmp_path) as processes:
         folders = {name: tmp_path / name for name in ("stays", "hangs", "left")}
         for name, folder in folders.items():
             folder.mkdir()
             argv = [sys.executable, "-c", program if name == "left" else waits]
-            crew.start(process(name, argv, folder))
-        assert crew.wait(60) == ["left"]
-        crew.collect("left", folders["left"])
+            processes.start(process(name, argv, folder))
+        assert processes.wait(60) == ["left"]
+        processes.collect("left", folders["left"])
         children = {name: int(read_line(folder / "stdout.log")) for name, folder in folders.items()}
         for name in ("left", "hangs"):
-            crew.end(name, folders[name])
+            processes.end(name, folders[name])
         assert living_groups(children.values()) == {children["stays"]}
-        assert crew.wait(60) == ["hangs"]
-        assert replace(crew.collect("hangs", folders["hangs"]), cpu_s=None) == Ending(None, signal.SIGKILL)
+        assert processes.wait(60) == ["hangs"]
+        assert replace(processes.collect("hangs", folders["hangs"]), cpu_s=None) == Ending(None, signal.SIGKILL)
 
 
 def read_line(path: Path) -> str:
@@ -150,33 +150,33 @@ def test_process_of_another_run_is_no_member_by_its_number(tmp_path: Path) -> No
 @pytest.mark.parametrize("killed", [False, True])
 def test_group_that_has_ended_is_forgotten(tmp_path: Path, killed: bool) -> None:
     """By the supervisor, and by the guard for when that is killed: what has the number then is a stranger."""
-    with StageProcesses(tmp_path) as crew:
-        crew.start(process("gone", ["true"], tmp_path))
+    with StageProcesses(tmp_path) as processes:
+        processes.start(process("gone", ["true"], tmp_path))
         left = "import subprocess; print(subprocess.Popen(['sleep', '100'], env={}).pid)"
-        stays = crew.start(process("left", [sys.executable, "-c", left], tmp_path))
+        stays = processes.start(process("left", [sys.executable, "-c", left], tmp_path))
         ended = set[str]()
         while ended != {"gone", "left"}:
-            for name in crew.wait(60):
-                crew.collect(name, tmp_path)
+            for name in processes.wait(60):
+                processes.collect(name, tmp_path)
                 ended.add(name)
-        assert crew._groups == {stays}, "what outlived its leader is still ours"
+        assert processes._groups == {stays}, "what outlived its leader is still ours"
         orphan = int((tmp_path / "stdout.log").read_text())
         os.kill(orphan, signal.SIGKILL)
         while living_groups([stays]):
             pass
-        crew.end_lost(1e9)
-        assert crew._groups == set()
+        processes.end_lost(1e9)
+        assert processes._groups == set()
         stranger = sleeper()
         try:
             # As if the number were used again: told, and taken back.
-            crew._tell(stranger.pid)
-            crew._tell(-stranger.pid)
+            processes._tell(stranger.pid)
+            processes._tell(-stranger.pid)
             if killed:
-                assert crew._guard.stdin is not None
+                assert processes._guard.stdin is not None
                 nothing = os.open(os.devnull, os.O_WRONLY)
-                os.dup2(nothing, crew._guard.stdin.fileno())
+                os.dup2(nothing, processes._guard.stdin.fileno())
                 os.close(nothing)
-                crew._guard.wait(60)
+                processes._guard.wait(60)
                 assert stranger.poll() is None
         finally:
             stranger.kill()
@@ -196,15 +196,15 @@ def test_memory_of_ranks_is_looked_at_when_processes_were_added_and_not_for_ever
 
     monkeypatch.setattr(process_reaper, "shared_memory", look)
 
-    def watch(processes: frozenset[int], seconds: int) -> int:
+    def watch(ids: frozenset[int], seconds: int) -> int:
         nonlocal now
         before = len(looks)
         for _ in range(4 * seconds):
             now += 0.25
-            crew._find_shared("md", processes, now)
+            processes._find_shared("md", ids, now)
         return len(looks) - before
 
-    with StageProcesses(tmp_path) as crew:
+    with StageProcesses(tmp_path) as processes:
         assert 5 <= watch(frozenset({1, 2}), 3600) <= 12
         assert watch(frozenset({1, 2}), 3600) == 0
         assert watch(frozenset({2}), 3600) == 0, "a process that ends changes nothing"

@@ -96,12 +96,12 @@ class RunLoop:
         plan: Plan,
         allocation: Allocation,
         signals: Signals,
-        crew: StageProcesses,
+        processes: StageProcesses,
         newest: NewestState,
     ) -> None:
         self.run_dir, self.plan, self.allocation = run_dir, plan, allocation
         self.placed = granted_nodes(plan, allocation)
-        self.signals, self.crew, self.newest = signals, crew, newest
+        self.signals, self.processes, self.newest = signals, processes, newest
         self.clock = Clock()
         self.state = initial_state(plan)
         self.log = EventLog(run_dir)
@@ -121,10 +121,10 @@ class RunLoop:
         self.polled = -math.inf
         self.requests = ControlRequests(run_dir)
         self.asked = -math.inf
-        crew.watch(signals.descriptor)
-        crew.watch(newest.left)
+        processes.watch(signals.descriptor)
+        processes.watch(newest.left)
         if self.prover is not None:
-            crew.watch(self.prover.finished)
+            processes.watch(self.prover.finished)
 
     def make_guards(self) -> NodeGuards | None:
         """What watches the other nodes of the allocation; None without a batch job, in which there are none."""
@@ -169,7 +169,7 @@ class RunLoop:
             if changed or now - shown >= SHOW_S:
                 shown = now
                 self.newest.put(self.state)
-            if self.state.finished is not None or self.crew.can_read(self.newest.left):
+            if self.state.finished is not None or self.processes.can_read(self.newest.left):
                 return
             self.listen()
 
@@ -218,13 +218,13 @@ class RunLoop:
             case SignalStages(stages=stages, number=number):
                 launches = [self.launches.of(name) for name in stages]
                 lines = {launch.process.name for launch in launches if launch is not None}
-                self.crew.signal([*lines, *stages], number)
+                self.processes.signal([*lines, *stages], number)
             case TellStages(stages=stages, reason=reason):
                 self.tell(stages, reason)
             case AskScheduler():
                 self.scheduler.ask()
             case KillStage(stage=name):
-                self.crew.end(name, stage_dir(self.run_dir, name))
+                self.processes.end(name, stage_dir(self.run_dir, name))
             case StandIn(stage=name, streams=streams):
                 self.stand_in(name, streams)
             case RecordEvent(event=event):
@@ -240,7 +240,7 @@ class RunLoop:
         for name in stages:
             launch, wanted = self.launches.of(name), self.plan.stage(name).stop_signal
             if wanted is not None:
-                self.crew.pass_on(launch.process.name if launch else name, signal.Signals[f"SIG{wanted}"])
+                self.processes.pass_on(launch.process.name if launch else name, signal.Signals[f"SIG{wanted}"])
 
     def start(self, name: str) -> None:
         """Start a stage; that this failed is an event as well."""
@@ -253,9 +253,9 @@ class RunLoop:
         shared = launch is not None and launch.pid is not None
         try:
             if launch is None:
-                pid = self.crew.start(process)
+                pid = self.processes.start(process)
             else:
-                launch.pid = pid = launch.pid or self.crew.start(process)
+                launch.pid = pid = launch.pid or self.processes.start(process)
         except OSError as error:
             text = f"cannot start {process.argv[0]}: {error.strerror}"
             # A full disk may be why it cannot be started.
@@ -274,21 +274,21 @@ class RunLoop:
             with contextlib.suppress(OSError):
                 folder.mkdir(exist_ok=True)
                 process = stand_in(self.plan, self.plan.stage(name), stream, folder)
-                self.crew.start(process)
+                self.processes.start(process)
                 self.stand_ins[process.name] = folder
 
     def collect_stand_ins(self, ended: Collection[str]) -> list[str]:
         """The names of those that are none, of what has ended."""
         found = self.stand_ins.keys() & set(ended)
         for name in found:
-            self.crew.collect(name, self.stand_ins.pop(name))
+            self.processes.collect(name, self.stand_ins.pop(name))
         return [name for name in ended if name not in found]
 
     def listen(self) -> None:
         """Sleep until something happens; turn it into events."""
         now = self.clock.now()
         due = min(self.polled + POLL_S, wake_at(self.state) or math.inf)
-        ended = self.collect_stand_ins(self.crew.wait(due - now))
+        ended = self.collect_stand_ins(self.processes.wait(due - now))
         now = self.clock.now()
         self.events += [Interrupted(now, name) for name in self.signals.take()]
         if now - self.asked >= CONTROL_S:
@@ -297,13 +297,13 @@ class RunLoop:
         if (answer := self.scheduler.take()) is not None:
             self.events.append(SchedulerSaid(now, self.allocation.job, answer.state, answer.raw))
         if self.state.proving and self.prover is not None and (proof := self.prover.take()) is not None:
-            self.crew.unwatch(self.prover.finished)
+            self.processes.unwatch(self.prover.finished)
             self.events.append(proof.to_event(now))
             self.rank_watch = proof.rank_watch()
         # Counts come before exits, and those of a stage that has ended with those of its neighbours.
         if now - self.polled >= POLL_S:
             self.polled = now
-            self.crew.end_lost(now)
+            self.processes.end_lost(now)
             if self.guards is not None:
                 self.events += self.guards.poll(now)
                 if self.rank_watch is not None:
@@ -319,7 +319,7 @@ class RunLoop:
             self.take_end(now, stage, ending, since)
         for name in ended:
             launch = self.launches.named(name)
-            ending = self.crew.collect(name, launch.process.folder if launch else stage_dir(self.run_dir, name))
+            ending = self.processes.collect(name, launch.process.folder if launch else stage_dir(self.run_dir, name))
             for stage, its in launch.last(self.run_dir, ending) if launch else [(name, ending)]:
                 self.take_end(now, stage, its)
         self.events.append(Tick(now))
@@ -338,7 +338,7 @@ class RunLoop:
         for name in names:
             has_left = self.state.left_since(name) is not None and self.work.is_due(name, now)
             is_sampled = self.cpu.is_due(name, now)
-            used = self.crew.cpu_use(name) if has_left or is_sampled else None
+            used = self.processes.cpu_use(name) if has_left or is_sampled else None
             if used is None:
                 continue
             if has_left and self.work.works(name, now, used.cpu_s):
@@ -348,8 +348,8 @@ class RunLoop:
 
     def look_for_strangers(self, now: float) -> None:
         """Who is connected to a writer of a stream and is not of this run."""
-        if (name := self.strangers.next_turn(now)) is not None and (pids := self.crew.pids_here(name)):
-            found = self.strangers.look(pids, self.crew.members)
+        if (name := self.strangers.next_turn(now)) is not None and (pids := self.processes.pids_here(name)):
+            found = self.strangers.look(pids, self.processes.members)
             self.events += [StrangeReader(now, name, self.strangers.streams[name], who) for who in found]
 
     def take_end(self, now: float, stage: str, ending: Ending, since: float | None = None) -> None:
@@ -380,7 +380,7 @@ class RunLoop:
         """Remove what a program of the user's own has left of reading files; `workflow.stage` does that itself."""
         plan, launch = self.plan.stage(stage), self.launches.of(stage)
         paths = [end.path for end in plan.ends if end.side == "read" and end.traits.leaves_profiles]
-        pids = self.crew.processes_seen(launch.process.name if launch else stage) if paths else []
+        pids = self.processes.processes_seen(launch.process.name if launch else stage) if paths else []
         for path, pid in itertools.product(paths, pids):
             remove_profile(path, pid)
 
@@ -392,7 +392,7 @@ class RunLoop:
         """What is known of a stage that somebody, or the kernel, has killed."""
         launch = self.launches.of(stage)
         name = launch.process.name if launch else stage
-        is_here, facts = self.crew.has_all_here(name), self.crew.memory_facts(name)
+        is_here, facts = self.processes.has_all_here(name), self.processes.memory_facts(name)
         seen = self.guards.watch.memory_facts(stage) if self.guards is not None and not is_here else []
         if elsewhere := [facts for _, facts in seen]:
             is_here, facts = True, max(elsewhere, key=lambda facts: (facts.cgroup_kills or 0, facts.node_kills or 0))
@@ -407,14 +407,14 @@ class RunLoop:
         found: dict[bool, list[str]] = {True: [], False: []}
         streams = [self.plan.stream(end.stream) for end in self.plan.stage(stage).ends if end.side == "read"]
         for name in {stream.writer for stream in streams} - {stage}:
-            if (alive := self.crew.is_alive(name)) is not None:
+            if (alive := self.processes.is_alive(name)) is not None:
                 found[alive].append(name)
         return found[True], found[False]
 
     def finish(self, verdict: RunFinished) -> None:
         """End all that is left, tidy up, and bring the verdict, whatever happens to the tidying."""
         reasons = [verdict.reason]
-        if left := self.crew.end_all():
+        if left := self.processes.end_all():
             reasons.append(f"processes {sorted(left)} cannot be killed")
         cleaned: list[str] = []
         try:

@@ -84,8 +84,8 @@ def _received() -> Allocation:
 def _work(run_dir: Path, plan: Plan, allocation: Allocation, signals: Signals, newest: NewestState) -> None:
     """The thread that supervises."""
     try:
-        with StageProcesses(run_dir, len(plan.stages)) as crew:
-            loop = RunLoop(run_dir, plan, allocation, signals, crew, newest)
+        with StageProcesses(run_dir, len(plan.stages)) as processes:
+            loop = RunLoop(run_dir, plan, allocation, signals, processes, newest)
             reason = "the caller left"
             try:
                 loop.run()
