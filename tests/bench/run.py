@@ -43,6 +43,8 @@ def main() -> None:
     args = parser.parse_args()
     if args.quick:
         os.environ["WF_BENCH_QUICK"] = "1"
+    # An installed wf has its bytecode. Where this variable is set, each start would compile the modules again.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     # The benchmarks import each other, and start programs that do.
     sys.path.insert(0, str(HERE.parents[1]))
     from tests.bench.streams import NotMeasured
