@@ -64,9 +64,10 @@ def calibrate(
 ) -> None:
     """Measure this machine, so that `wf plan` can forecast runs.
 
-    Measured are memory, file system, transports, compressors and launchers. `wf plan` then shows what a run will take,
-    and its report what it took beside it. The figures are kept in calibration/SITE.json beside your sites. Takes a few
-    minutes; Ctrl-C keeps what was measured. Exits with 130 then. Refuses to measure while other programs use more than
+    It measures memory, file system, transports, compressors and launchers. `wf plan` then shows how long a run will
+    take, and its report compares this with the times measured. The figures are kept in calibration/SITE.json beside
+    your sites. It takes a few minutes; Ctrl-C keeps what was measured, and exits with 130. Refuses to measure while
+    other programs use more than
     a quarter of the cores.
     """
     from workflow.api import calibrate_site

@@ -151,7 +151,7 @@ def run(
     quiet: bool,
     junit: Path | None,
 ) -> None:
-    """Run what is not finished of a campaign.
+    """Run the repetitions of a campaign that are not finished.
 
     Trials run side by side where there is room, otherwise one by one.
 
