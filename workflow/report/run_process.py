@@ -1,4 +1,5 @@
-"""The process of a run that is detached or submitted: its supervisor, then its report with what was expected of it.
+"""The process of a detached or submitted run: it supervises the run, then writes its report and checks its
+expectations.
 
 `python -m workflow.report.run_process RUN_DIR`
 """

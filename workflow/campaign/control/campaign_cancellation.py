@@ -1,4 +1,5 @@
-"""Ends a campaign from outside: through its control file; when its process has died, what is left of its runs."""
+"""`wf campaign cancel`: end a campaign through its control file; if its process has died, end what is left of its
+runs."""
 
 from __future__ import annotations
 

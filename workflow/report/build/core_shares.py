@@ -1,4 +1,5 @@
-"""How far stages had the cores that they needed: on a machine with more work than cores they compute half of the time
+"""Which share of the CPU time that they needed the stages had: on a machine with more work than cores they compute half
+of the time
 and are ready to compute in the other half. Pure.
 
 The evidence is what `/proc` says of the processes of a stage: the time on a CPU, and the time in which their main

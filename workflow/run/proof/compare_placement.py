@@ -1,4 +1,4 @@
-"""What the probes found against what the plan says. Pure: one difference for each thing that is wrong, of however many
+"""Compares what the probes found with the plan. Pure. Each kind of difference is reported once, for however many
 ranks."""
 
 from __future__ import annotations

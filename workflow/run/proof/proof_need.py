@@ -1,4 +1,5 @@
-"""Must the placement of a run be proved? Apart from the proof itself, which runs on one machine need not import."""
+"""Whether the placement of a run must be checked. A module of its own, so that runs on one machine do not import the
+proof."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Which streams a smoke stream is tried for, and what starts its ends: where the stage's first rank will be. Pure."""
+"""Which streams are tested by a smoke stream, and how its ends are started, where the stages' first ranks will be.
+Pure."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Is the transport that runs the one that was asked for, and does it arrive? By ADIOS2's log, never by its
-configuration. Pure.
+"""Checks that a stream uses the requested transport and delivers data, by ADIOS2's log, never by its configuration.
+Pure.
 """
 
 from __future__ import annotations
