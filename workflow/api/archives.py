@@ -30,7 +30,7 @@ def archive_run(
         license: of the archive, as text or URL.
 
     Raises:
-        RunError: there is no such run, it goes on, or the archive exists.
+        RunError: there is no such run, it is in progress, or the archive exists.
         WfError: rocrate is not installed.
     """
     from workflow.crate.archive_run import archive_run as write

@@ -37,7 +37,7 @@ PARTS = ("memory", "transports", "launch", "file_system", "compressors")
     default=Path(),
     help="A folder of the file system to measure (default: the current one)",
 )
-@click.option("--data", metavar="FILE.bp:VARIABLE", help="What is compressed (default: data of component gray_scott)")
+@click.option("--data", metavar="FILE.bp:VARIABLE", help="The data to compress (default: data of component gray_scott)")
 @click.option("--quick", is_flag=True, help="Fewer sizes, one repetition of each: less than a minute")
 @click.option(
     "--from",

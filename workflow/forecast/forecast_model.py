@@ -66,7 +66,7 @@ class GroupForecast(ForecastPart):
 
 
 class Forecast(ForecastPart):
-    """All of it."""
+    """The forecast of a run."""
 
     forecast_version: int = FORECAST_VERSION
     site: str

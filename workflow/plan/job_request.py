@@ -1,5 +1,4 @@
-"""The request to the batch system: `allocation:` of the pipeline, completed and checked by the rules of the site.
-Pure."""
+"""The request to the batch system: `allocation:` of the pipeline, checked by the rules of the site. Pure."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The process of a detached or submitted run: it supervises the run, then writes its report and checks its
-expectations.
+"""The process of a detached or submitted run: supervises the run, then writes its report and expectations.
 
 `python -m workflow.report.run_process RUN_DIR`
 """

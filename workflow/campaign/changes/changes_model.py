@@ -73,7 +73,7 @@ class UnmatchedTrial(ResultsPart):
 
 
 class CampaignChanges(ResultsPart):
-    """All of it."""
+    """The differences between two campaigns."""
 
     changes_version: int = 1
     base: str = Field(description="as it was named on the command line")

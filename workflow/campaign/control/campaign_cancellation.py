@@ -1,5 +1,4 @@
-"""`wf campaign cancel`: end a campaign through its control file; if its process has died, end what is left of its
-runs."""
+"""`wf campaign cancel`: ends a campaign through its control file, or what a dead driver has left of its runs."""
 
 from __future__ import annotations
 

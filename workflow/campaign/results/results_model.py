@@ -220,7 +220,7 @@ class CampaignList(ResultsPart):
 
 
 class CampaignResults(ResultsPart):
-    """All of it."""
+    """The results of a campaign."""
 
     results_version: int = 1
     campaign: str

@@ -1,5 +1,4 @@
-"""Whether a process was killed for lack of memory, by what the kernel reports before and after: counters, limits, its
-log.
+"""Whether a process was killed for lack of memory, by the kernel's counters, limits and log, before and after.
 
 | source | what it has |
 |---|---|

@@ -1,5 +1,4 @@
-"""Compares what the probes found with the plan. Pure. Each kind of difference is reported once, for however many
-ranks."""
+"""Compares what the probes found with the plan: one difference for each thing that is wrong, for all ranks. Pure."""
 
 from __future__ import annotations
 

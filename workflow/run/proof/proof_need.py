@@ -1,5 +1,4 @@
-"""Whether the placement of a run must be checked. A module of its own, so that runs on one machine do not import the
-proof."""
+"""Whether the placement of a run must be proved. Runs on one machine import only this, and not the proof."""
 
 from __future__ import annotations
 

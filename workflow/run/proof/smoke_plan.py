@@ -1,5 +1,4 @@
-"""Which streams are tested by a smoke stream, and how its ends are started, where the stages' first ranks will be.
-Pure."""
+"""Which streams are tested by a smoke stream, and how its ends are started on the nodes of the stages. Pure."""
 
 from __future__ import annotations
 
