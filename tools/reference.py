@@ -33,26 +33,27 @@ JSON_RULES = """`--json` prints one document to standard output. Errors of the c
 files that do not exist, are messages on standard error with exit code 2; only `wf check` and `wf campaign plan` put
 their messages into the document. Exit codes are those without `--json`.
 
-Names of fields stay. A new field may come at any time; where one is renamed or means something else, the number of the
-document's `…_version` grows. Names that end in `_s` are seconds; sizes are bytes.
-`wf status --json` and `wf report --json` print [the report](report.md), of a run that goes on the report so far.
+Names of fields are stable. New fields may be added at any time; if a field is renamed or changes its meaning, the
+number of the document's `…_version` increases. Names that end in `_s` are seconds; sizes are bytes.
+`wf status --json` and `wf report --json` print [the report](report.md), for a run in progress the report so far.
 `wf plan --json` prints the plan, the same text as `plan.json` of a run; with `--portable` the plan
 without its machine ([dry runs in CI](../how-to/dry-runs-in-ci.md)).
 """
-CAMPAIGN_RULES = """[Your first campaign](../how-to/first-campaign.md) explains it with an example. Unknown keys are
-refused. Durations carry units: `10 min`, `30 s`. Keys of the pipeline are written as for `--set`: `stages.sim.ranks`,
+CAMPAIGN_RULES = """[Your first campaign](../how-to/first-campaign.md) is an introduction with an example. Unknown keys
+are refused. Durations are written with units: `10 min`, `30 s`. Keys of the pipeline are written as for `--set`:
+`stages.sim.ranks`,
 `streams.*.via`.
 """
 EXIT_CODES = f"""## Exit codes
 
 | code | meaning |
 |---|---|
-| {EXIT_OK} | it worked; of a run: *succeeded* |
+| {EXIT_OK} | the command worked; the run *succeeded* |
 | {EXIT_RUN_FAILED} | a run failed, or is lost; a campaign is not complete; data differ; \
 something could not be ended or removed |
 | {EXIT_BAD_INPUT} | bad input: the command line, a file, this machine; nothing was started |
-| {EXIT_VIOLATED} | [an expectation](../how-to/performance-gate.md#a-gate-for-a-single-run) was not met: of a run \
-that succeeded, or of a campaign that is complete |
+| {EXIT_VIOLATED} | [an expectation](../how-to/performance-gate.md#a-gate-for-a-single-run) was not met, by a \
+run that succeeded or by a complete campaign |
 | {EXIT_REGRESSED} | the gate of a campaign: a metric has regressed, or is not measured any more |
 | {EXIT_UNDECIDED} | the gate of a campaign with `--strict`: nothing has regressed, and a metric is undecided, or a \
 trial is missing |
@@ -69,14 +70,15 @@ profile or by `--set`, removes an expectation. [How-to](../how-to/performance-ga
 FIGURE_RULES = """What `metrics` may name: fields of [the report](report.md) of a run; `step_rate`, its `steps_out`
 divided by its `wall_s`; `step_s`, its `compute_s`, `io_s` and `wait_s` together, divided by its steps; `compute_share`,
 `io_share` and `wait_share`, these divided by its `wall_s`; `load_s` and `load_rate`, the `io_s` and the `transfer_rate`
-of the slowest reader of the stream; `dropped`, the steps that the reader which dropped most did not read; and
-`perceived_throughput`, which needs a `baseline`. Those that are not known of every program need `workflow.stage` in it,
-as all components have.
+of the slowest reader of the stream; `dropped`, the largest number of steps that a reader did not read; and
+`perceived_throughput`, which needs a `baseline`. Figures that are not known for every program need a program that uses
+`workflow.stage`, as all components do.
 `stages.NAME.figures.X` is the number `X` in the `figures.json` that the program of the stage wrote into its working
 directory.
 """
 SITE_RULES = """What a site file may say ([how-to](../how-to/your-own-machine.md)). Unknown keys are refused.
-What is left out is not known; `auto` is found on the machine where `wf` runs. Sets of cores are written `0-7,16`:
+A key that is left out is not known; the value of `auto` is found on the machine where `wf` runs. Sets of cores are
+written `0-7,16`:
 numbers of physical cores on the node, from 0.
 """
 MADE = "<!-- written by `make docs`; do not edit -->\n"
@@ -120,9 +122,11 @@ def pipeline_page() -> str:
     from workflow.spec.models.pipeline import PipelineSpec
 
     lines = ["# The pipeline file", MADE]
-    lines.append("Unknown keys are refused. Durations and sizes carry units: `10 min`, `30 s`, `2 GiB`, `16 MB`.\n")
+    lines.append(
+        "Unknown keys are refused. Durations and sizes are written with units: `10 min`, `30 s`, `2 GiB`, `16 MB`.\n"
+    )
     lines += [*_keys(PipelineSpec, first=("stages", "streams")), "## Expectations", "", EXPECT_RULES]
-    lines.append("| `expect` of | figure | for example | known of every program |\n|---|---|---|---|")
+    lines.append("| `expect` of | figure | for example | known for every program |\n|---|---|---|---|")
     for owner, figures in (("the run", RUN), ("a stage", STAGE), ("a stream", STREAM)):
         for name, figure in figures.items():
             known = "yes" if figure.own_program else "no"
@@ -136,7 +140,7 @@ def campaign_page() -> str:
     from workflow.report_figures import RUN, STAGE_FIGURES, STREAM
 
     lines = ["# The campaign file", MADE, CAMPAIGN_RULES, *_keys(CampaignSpec), "## Figures", "", FIGURE_RULES]
-    lines.append("| figure | unit | better | known of every program |\n|---|---|---|---|")
+    lines.append("| figure | unit | better | known for every program |\n|---|---|---|---|")
     for start, fields in (("run", RUN), ("stages.NAME", STAGE_FIGURES), ("streams.NAME", STREAM)):
         for name, (unit, better, own_program) in fields.items():
             lines.append(f"| `{start}.{name}` | {unit} | {better} | {'yes' if own_program else 'no'} |")
@@ -302,7 +306,7 @@ def commands_page() -> str:
     """`--help` of every verb."""
     from workflow.cli.main import wf
 
-    lines = ["# Commands", MADE, "`--help` of each command. They end with these codes:\n", EXIT_CODES]
+    lines = ["# Commands", MADE, "The output of `--help` for each command, and their exit codes.\n", EXIT_CODES]
     verbs = dict(wf.commands)
     for name, group in wf.commands.items():
         verbs |= {f"{name} {each}": verb for each, verb in getattr(group, "commands", {}).items()}

@@ -73,7 +73,7 @@ def to_notes(texts: Iterable[str]) -> list[Problem]:
 
 
 class WfError(Exception):
-    """Base of all errors meant for the user's eyes: `problems` holds all that is wrong."""
+    """Base class of all errors that are shown to the user: `problems` lists everything that is wrong."""
 
     exit_code = EXIT_BAD_INPUT
 

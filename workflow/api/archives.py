@@ -20,17 +20,17 @@ def archive_run(
     largest: int | None = None,
     license: str | None = None,
 ) -> tuple[Path, ArchiveContents]:
-    """Write all that repeats a run into one archive, which is a Workflow Run RO-Crate; returns its path and contents.
+    """Write a run into one archive, a Workflow Run RO-Crate, to repeat it; returns its path and contents.
 
     Args:
         run: as for `read_report`.
         archive: a name that ends in `.zip`, or that of a folder; by default NAME.zip in the current directory.
-        data: with what the stages wrote.
+        data: include the data that the stages wrote.
         largest: bytes; larger inputs and records are left out (default: 100 MiB).
         license: of the archive, as text or URL.
 
     Raises:
-        RunError: there is no such run, it goes on, or the archive exists.
+        RunError: there is no such run, it is in progress, or the archive exists.
         WfError: rocrate is not installed.
     """
     from workflow.crate.archive_run import archive_run as write
@@ -50,7 +50,7 @@ def archive_campaign(
     largest: int | None = None,
     license: str | None = None,
 ) -> tuple[Path, ArchiveContents]:
-    """Write all that repeats a campaign into one archive; returns its path and contents.
+    """Write a campaign into one archive, to repeat it; returns its path and contents.
 
     The campaign is named by its file, its directory, or its name below `campaigns/`; the rest is as for `archive_run`.
 

@@ -32,11 +32,11 @@ def calibrate_site(
         site: a name, the path of a file, or `auto`.
         folder: on the file system that is measured; files are written there, and removed.
         parts: what is measured; by default everything.
-        data: what is compressed; by default data of the component gray_scott.
+        data: the data to compress; by default data of the component gray_scott.
         quick: fewer sizes, everything once.
         new: forget what was known before.
         despite_load: measure also where other programs use more than a quarter of the cores.
-        show: gets a line before each measurement.
+        show: is called with a line of text before each measurement.
 
     Raises:
         WfError: nothing can be measured here, or other programs use too much of the machine.

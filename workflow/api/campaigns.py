@@ -38,10 +38,11 @@ def plan_campaign(
     site: str | os.PathLike[str] | None = None,
     as_written: bool = False,
 ) -> tuple[PlannedCampaign, list[Problem], PackedCampaign | None]:
-    """The trials of a campaign with their plans, what to know about it as a whole, and how they run; starts nothing.
+    """The trials of a campaign with their plans, messages about the campaign, and how the trials would run; starts
+    nothing.
 
-    Trials that cannot be planned are in `refused`, with the reasons. How they run is None where none can, or where the
-    site does not take the jobs. The arguments are those of `run_campaign`.
+    Trials that cannot be planned are in `refused`, with the reasons. The last item is None if no trial can run, or if
+    the site does not accept the jobs. The arguments are those of `run_campaign`.
 
     Raises:
         SpecError: the campaign file is wrong, or gives no trials.
@@ -146,18 +147,18 @@ def run_campaign(
     show: ShowEnded | None = None,
     say: Say | None = None,
 ) -> CampaignOutcome:
-    """Run what is not finished of a campaign, on this machine, the nodes of the job around this process, or in jobs.
+    """Run the unfinished repetitions of a campaign: on this machine, on the nodes of the current job, or in new jobs.
 
     Args:
         path: the campaign file, or for one that has run its directory or its name below `campaigns/`.
         directory: where it runs; by default `campaigns/NAME` below the current directory.
-        sets: `KEY=VALUE` each, over keys of the campaign file: `repetitions=20`, `scale=frontier`.
+        sets: strings `KEY=VALUE` for keys of the campaign file: `repetitions=20`, `scale=frontier`.
         profiles: profiles of the pipeline for all trials, after those of the file.
         site: the machine, by name or by path.
-        as_written: without the options of the last run, which else are kept.
-        only_failed: run again what failed, and nothing else.
-        remeasure_reference: measure again what new trials are compared with, beside them; and what was not measured in
-            turns with it. Comparisons use what was measured side by side.
+        as_written: without the options of the last run, which are otherwise kept.
+        only_failed: run only the repetitions that failed.
+        remeasure_reference: measure the trials again with which new ones are compared, beside these; and those that
+        were not interleaved. Comparisons use the measurements that are nearest in time.
         show: is called with each repetition that ended.
         say: is called with what happens to pilots and jobs.
 
@@ -254,11 +255,11 @@ def detach_campaign(
 ) -> tuple[Path, bool]:
     """Start a campaign as `run_campaign` does, in a process of its own that outlives this one.
 
-    Returns its directory when the process has begun, and whether there was anything left to run.
+    Returns the campaign's directory when the process has begun, and whether there is anything left to run.
 
     Raises:
         SpecError: as for `run_campaign`.
-        RunError: a process runs the campaign already, or the new one does not begin.
+        RunError: another process already runs the campaign, or the new one does not begin.
     """
     import time
 
@@ -303,11 +304,11 @@ def campaign_status(
 def report_campaign(
     campaign: str | os.PathLike[str], directory: str | os.PathLike[str] | None = None, *, sets: Sequence[str] = ()
 ) -> tuple[CampaignResults, list[Path]]:
-    """What a campaign found so far; writes its table and report, and returns these files, too.
+    """The results of a campaign so far; also writes its table and report, and returns the paths of these files.
 
     The campaign is named as for `campaign_status`.
 
-    `sets` lays values over its file for this report only: `threshold=0.02`.
+    `sets` overrides values of its file for this report only: `threshold=0.02`.
 
     Raises:
         RunError: it has not been run.
@@ -367,11 +368,11 @@ def compare_campaigns(
     metrics: Sequence[str] = (),
     tolerance: float | None = None,
 ) -> CampaignChanges:
-    """What changed from one campaign to another: of two machines, dates, or versions of a program.
+    """The differences between two campaigns: of two machines, dates, or versions of a program.
 
     Args:
         base: a campaign's file, directory or name, or its report.json or table.csv.
-        new: what is compared with it, named in the same way.
+        new: the campaign that is compared with it, named in the same way.
         metrics: names of metrics; all that both have where none is given.
         tolerance: smallest relative difference that counts; by default the threshold of each metric in `new`.
 

@@ -1,4 +1,4 @@
-"""The gate: two versions of a program run in turns, in one campaign, and compared."""
+"""The gate: two versions of a program run interleaved, in one campaign, and compared."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ def gate_campaign(
     show: ShowEnded | None = None,
     say: Say | None = None,
 ) -> tuple[CampaignOutcome, CampaignChanges | None]:
-    """Run two versions of a program in turns, in one campaign, and compare them; None when a repetition failed.
+    """Run two versions of a program interleaved, in one campaign, and compare them; None if a repetition failed.
 
     Args:
         old: what is compared with.
-        new: what the verdicts are about. Its file says how often, in which order, and what is measured.
+        new: the version that the verdicts are about. Its file states the repetitions, their order and the metrics.
         directory: where they run; by default `campaigns/NAME-gate` below the current directory.
         profiles: profiles of both pipelines.
         site: the machine, by name or by path.
-        metrics: names of metrics; all of `new` where none is given.
+        metrics: names of metrics; by default all of `new`.
         tolerance: smallest relative difference that counts; by default the threshold of each metric in `new`.
         show: is called with each repetition that ended.
         say: is called with what happens to pilots and jobs.

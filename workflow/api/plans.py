@@ -75,7 +75,7 @@ def find_site(loaded: Loaded, allocation: Allocation | None = None, settings: Se
 
 
 def portable_plan(loaded: Loaded) -> str:
-    """The plan of a pipeline without its machine, as JSON: the same text on every machine.
+    """The plan of a pipeline without the facts of a machine, as JSON: the same text on every machine.
 
     Raises:
         SpecError: all that is wrong, with places in the pipeline file.
@@ -133,7 +133,7 @@ def show_warnings(warnings: list[Problem]) -> None:
 
 
 def notes_on(plan: Plan, loaded: Loaded) -> list[Problem]:
-    """The advice of a plan as notes, with their places in the pipeline file."""
+    """The advice on a plan as notes, with their places in the pipeline file."""
     from workflow.plan.plan_notes import located
     from workflow.plan.topology.implicit_stages import complete_pipeline
 
@@ -148,7 +148,7 @@ def job_notes(plan: Plan, site: Site) -> list[Problem]:
 
 
 def forecast_plan(plan: Plan) -> Forecast | None:
-    """What a run of this plan will take; None where its site has not been calibrated (`wf calibrate`).
+    """The expected time per step of a run of this plan; None if its site has not been calibrated (`wf calibrate`).
 
     Raises:
         WfError: the file of the site's calibration is wrong, or of a newer wf.

@@ -141,7 +141,7 @@ def start_run(
 ) -> tuple[Path, Generator[RunState, None, None]]:
     """Write the run directory; return it and the states of the run, which starts when the first one is taken.
 
-    From then on it does not wait for the caller: each state taken is the newest. Closing the generator ends the run.
+    The run does not wait for the caller: each state taken is the newest. Closing the generator ends the run.
     It uses the hosts of `allocation`, by default of the batch job that this process is part of, else this machine;
     in a batch job those that no other run uses.
     """
@@ -158,7 +158,7 @@ def detach_run(
 ) -> Path:
     """Write the run directory and start its supervisor as a process of its own, which outlives this one.
 
-    Returns the run directory when the supervisor has taken the run. Raises RunError when it does not.
+    Returns the run directory when the supervisor has begun. Raises RunError if it does not begin.
     """
     from workflow.run.detached import start_detached
 
@@ -170,7 +170,7 @@ def detach_run(
 def create_run(
     loaded: Loaded, plan: Plan, run_dir: str | os.PathLike[str] | None = None, tags: Sequence[str] = ()
 ) -> Path:
-    """Write the directory of a run that somebody else is to start, for example a batch job.
+    """Write the directory of a run that something else starts, for example a batch job.
 
     Raises WfError for a bad tag, before anything is written.
     """
@@ -212,7 +212,7 @@ def run_pipeline(
     progress: bool | None = None,
     tags: Sequence[str] = (),
 ) -> RunReport:
-    """Run a pipeline to its end and return the report. A failed run is a report too: see `report.run.state`.
+    """Run a pipeline to its end and return the report, also if the run failed: see `report.run.state`.
 
     Args:
         path: the pipeline file.
@@ -220,7 +220,7 @@ def run_pipeline(
         run_dir: the run directory to create; by default a new one below `runs/`.
         progress: whether to show the progress while it runs, redrawn in a notebook and on a terminal, as lines on
             standard error elsewhere; None: in a notebook and on a terminal only.
-        tags: words to put on the run, by which `wf runs --tag` finds it.
+        tags: tags of the run: `wf runs --tag` finds it by them.
 
     Ctrl-C, or an interrupt of the kernel, stops the run cleanly: its state is then `interrupted`. On a site with a
     scheduler, outside of its jobs, the run is submitted as one job, which an interrupt leaves alone.

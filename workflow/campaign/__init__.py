@@ -1,1 +1,1 @@
-"""Many runs from one file: its trials, their execution, the table of what was measured, statistics and the report."""
+"""Campaigns, many runs described by one file: trials, execution, results, statistics and the report."""

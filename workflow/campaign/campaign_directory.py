@@ -1,4 +1,4 @@
-"""The directory of a campaign: found, created, and what it holds.
+"""The directory of a campaign: finding it, creating it, and the files in it.
 
 campaign.yaml schedule.json ledger.jsonl runs/<key>-r<number>/ table.csv table.parquet report.json report.html pictures/
 """

@@ -1,4 +1,4 @@
-"""A planned campaign → its directory, and the repetitions that are not finished."""
+"""Run a planned campaign: write its directory and run the repetitions that are not finished."""
 
 from __future__ import annotations
 

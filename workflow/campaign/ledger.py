@@ -1,4 +1,4 @@
-"""What has been run: `ledger.jsonl`, to which a campaign only appends, one line when a repetition starts or ends.
+"""The ledger of a campaign, `ledger.jsonl`, append-only: one line when a repetition starts, and one when it ends.
 
 A killed campaign leaves whole lines, at most one cut off at the end. Reading it again takes time in proportion to its
 length.

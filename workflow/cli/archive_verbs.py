@@ -43,7 +43,7 @@ def archive_options(function: F) -> F:
 @run_argument
 @archive_options
 def archive(run: Path | None, output: Path | None, data: bool, largest: int | None, license: str | None) -> None:
-    """Write all that repeats a run into one file (an RO-Crate).
+    """Write a run into one file (an RO-Crate), to repeat it.
 
     RUN is the name of a run below runs/ (its beginning or its id is enough), a path, or `latest` (default: the newest
     run). Its README has the command that repeats the run, and lists what was left out.
@@ -60,7 +60,7 @@ def archive(run: Path | None, output: Path | None, data: bool, largest: int | No
 def archive_of_campaign(
     name: Path, directory: Path | None, output: Path | None, data: bool, largest: int | None, license: str | None
 ) -> None:
-    """Write all that repeats a campaign into one file (an RO-Crate).
+    """Write a campaign into one file (an RO-Crate), to repeat it.
 
     CAMPAIGN is its file, its directory, or its name below campaigns/. Its README has the command that repeats the
     campaign, and lists what was left out.

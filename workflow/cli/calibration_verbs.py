@@ -37,7 +37,7 @@ PARTS = ("memory", "transports", "launch", "file_system", "compressors")
     default=Path(),
     help="A folder of the file system to measure (default: the current one)",
 )
-@click.option("--data", metavar="FILE.bp:VARIABLE", help="What is compressed (default: data of component gray_scott)")
+@click.option("--data", metavar="FILE.bp:VARIABLE", help="The data to compress (default: data of component gray_scott)")
 @click.option("--quick", is_flag=True, help="Fewer sizes, one repetition of each: less than a minute")
 @click.option(
     "--from",
@@ -64,9 +64,10 @@ def calibrate(
 ) -> None:
     """Measure this machine, so that `wf plan` can forecast runs.
 
-    Measured are memory, file system, transports, compressors and launchers. `wf plan` then shows what a run will take,
-    and its report what it took beside it. The figures are kept in calibration/SITE.json beside your sites. Takes a few
-    minutes; Ctrl-C keeps what was measured. Exits with 130 then. Refuses to measure while other programs use more than
+    It measures memory, file system, transports, compressors and launchers. `wf plan` then shows how long a run will
+    take, and its report compares this with the times measured. The figures are kept in calibration/SITE.json beside
+    your sites. It takes a few minutes; Ctrl-C keeps what was measured, and exits with 130. Refuses to measure while
+    other programs use more than
     a quarter of the cores.
     """
     from workflow.api import calibrate_site

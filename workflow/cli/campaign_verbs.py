@@ -151,15 +151,15 @@ def run(
     quiet: bool,
     junit: Path | None,
 ) -> None:
-    """Run what is not finished of a campaign.
+    """Run the repetitions of a campaign that are not finished.
 
     Trials run side by side where there is room, otherwise one by one.
 
-    CAMPAIGN is the YAML file; of a campaign that has run also its directory, or its name below campaigns/. What has
-    been measured is not run again: a campaign that was stopped or killed goes on, and one whose file has grown runs
-    only what is new. New trials are then compared with what was measured at another time, and get no verdict:
-    --remeasure-reference runs what they are compared with again, beside them. A campaign keeps its options: they need
-    not be given again. Exits with 0 when all repetitions succeeded, 1 when some failed or the budget was spent, 2 when
+    CAMPAIGN is the YAML file; of a campaign that has run also its directory, or its name below campaigns/. Finished
+    repetitions are not run again: a campaign that was stopped or killed continues, and if values were added to its
+    file, only these are run. Comparisons of new trials with ones that were measured at another time get no verdict;
+    --remeasure-reference runs the latter again, beside the new trials. A campaign keeps its options: they need not be
+    given again. Exits with 0 when all repetitions succeeded, 1 when some failed or the budget was spent, 2 when
     a trial cannot run, 3 when all succeeded and some did not meet an expectation of the pipeline, and 130 when it was
     interrupted. Ctrl-C ends it cleanly, unless it was started with --detach: see `wf campaign watch` and
     `wf campaign cancel`.
@@ -232,8 +232,9 @@ def cancel(name: Path, directory: Path | None, now: bool) -> None:
 
     Works on any host that sees the directory of the campaign.
 
-    CAMPAIGN is its file, its directory, or its name below campaigns/. What runs is interrupted, and recorded as that;
-    `wf campaign run` goes on later. What a campaign whose process has died has left is ended, too.
+    CAMPAIGN is its file, its directory, or its name below campaigns/. Running repetitions are interrupted and recorded
+    as such; `wf campaign run` continues the campaign later. If the process of the campaign has died, this ends the runs
+    that it has left.
     """
     from workflow.cli.following import cancel_campaign
 
@@ -249,7 +250,7 @@ def cancel(name: Path, directory: Path | None, now: bool) -> None:
 def list_all(lines: int, as_json: bool, wide: bool) -> None:
     """List the campaigns below campaigns/, the newest first.
 
-    A campaign is `lost` when the process that ran it has died; `wf campaign run` goes on.
+    A campaign is `lost` when the process that ran it has died; `wf campaign run` continues it.
     """
     from workflow.campaign.control.campaign_state import known_campaigns, list_campaigns
     from workflow.campaign.results.campaign_tables import campaign_list_table
@@ -399,8 +400,8 @@ def compare(
     from elsewhere. Trials are matched by the values that vary. A metric has regressed when it is significantly worse
     and by more than the tolerance, which is the metric's threshold unless it is given.
 
-    Exits with 0, and with 2 when there is nothing to compare; with --gate with 4 when a metric has regressed, and with
-    --strict with 5 when none has, and one is undecided.
+    Exits with 0, or with 2 when there is nothing to compare. With --gate, exits with 4 when a metric has regressed.
+    With --strict, also exits with 5 when none has regressed but one is undecided.
     """
     from workflow.api import compare_campaigns
 
@@ -454,14 +455,14 @@ def gate(
     The two versions of a program run alternately, so the result holds on a busy machine, too.
 
     OLD and NEW are the campaign files of two checkouts; a folder stands for the file in it with the name of NEW.
-    Without NEW both versions have the file OLD, and differ in --old-set and --new-set (two commands, two values) or in
-    --old-python and --new-python (two environments). NEW's file says how often, and what is measured. In each block
-    both versions of each trial run once, in random order. What has been measured so is not run again.
+    Without NEW both versions use the file OLD, and differ in --old-set and --new-set (two commands, two values) or in
+    --old-python and --new-python (two environments). NEW's file sets the repetitions and the metrics. In each block
+    both versions of each trial run once, in random order. Finished repetitions are not run again.
 
-    Exits with 0 when no metric has regressed, with 4 when one has: significantly worse, and by more than the
-    tolerance, which is the metric's threshold unless it is given; with --strict with 5 when none has, and one is
-    undecided. With 1 when a repetition failed, 2 for bad input, 3 when NEW did not meet an expectation of its
-    pipeline, and 130 when it was interrupted: the same command continues.
+    Exits with 0 when no metric has regressed, and with 4 when one has: it is significantly worse, and by more than the
+    tolerance (default: the metric's threshold). With --strict, exits with 5 when none has regressed but one is
+    undecided. Exits with 1 when a repetition failed, 2 for bad input, 3 when NEW did not meet an expectation of its
+    pipeline, and 130 when it was interrupted: the same command then continues.
     """
     from workflow.api import GateVersion, gate_campaign
     from workflow.campaign.show_campaign import ProgressLines, show_end

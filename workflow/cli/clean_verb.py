@@ -74,9 +74,10 @@ def clean(
 ) -> None:
     """List runs that have ended, ask, and remove them.
 
-    The list says what each holds on disk. RUN is the whole name of a run below runs/, a path, or `latest`; without any,
-    all below runs/ but the newest five are meant. Only what was listed is removed, and only as long as it is as it was
-    listed. What stays: a run without a verdict, one in use, and the repetitions of campaigns. Exits with 1 when a run
+    The list shows the size of each on disk. RUN is the whole name of a run below runs/, a path, or `latest` (default:
+    all runs below runs/ except the newest five). Only runs that were listed are removed, and only if they have not
+    changed since. Runs without a verdict, runs in use, and the repetitions of campaigns are never removed. Exits with 1
+    when a run
     could not be removed.
     """
     from workflow.campaign.ledger import LEDGER_FILE

@@ -40,9 +40,9 @@ SUFFIXES: dict[str, Form] = {".svg": "svg", ".png": "png", ".mmd": "mermaid", ".
 def graph(given: GivenPipeline, form: Form | None, output: Path | None, direction: Direction) -> None:
     """Draw a pipeline: its stages, streams and files; start nothing.
 
-    PIPELINE is the YAML file. What is drawn is the plan: the stages that wf adds are in it, transports and queues are
-    those that a run would have. A dashed arrow is a stream whose reader starts after its writer; a dashed outline a
-    stage that wf adds. Mermaid's text is drawn by GitHub and GitLab in Markdown.
+    PIPELINE is the YAML file. The drawing shows the plan: it includes stages that wf adds, and the transports and
+    queues that a run would have. A dashed arrow is a stream whose reader starts after its writer; a dashed outline a
+    stage that wf adds. GitHub and GitLab draw Mermaid text in Markdown.
     """
     from workflow.api import make_plan
     from workflow.api.plans import find_site

@@ -36,7 +36,7 @@ class JsonDocument(BaseModel):
 
 
 class ProblemPart(JsonDocument):
-    """An error, a warning or a note. What it does not have is null."""
+    """An error, a warning or a note. Parts that it does not have are null."""
 
     level: Severity = Field(description="error: nothing starts; warning: it may fail; note: good to know")
     file: str | None = Field(description="the file as it was named on the command line")
@@ -72,7 +72,7 @@ class CheckResult(JsonDocument):
     pipeline: str = Field(description="the file as it was named on the command line")
     ok: bool = Field(description="whether there is no error")
     stages: list[str] | None = Field(
-        description="names of the stages, those that wf adds included; null where mistakes allow no plan"
+        description="names of the stages, including those that wf adds; null if mistakes prevent a plan"
     )
     streams: list[str] | None = Field(description="names of the streams; null as for stages")
     problems: list[ProblemPart] = Field(description="in the order of the file where there are errors")
@@ -97,14 +97,14 @@ class ComponentList(JsonDocument):
 
 
 class SiteLine(BaseModel):
-    """One site. null is what is not known, or what its file leaves to the machine where wf runs."""
+    """One site. null: not known, or left by its file to the machine where wf runs."""
 
     model_config = ConfigDict(frozen=True)
 
     name: str
-    here: bool = Field(description="whether this machine is recognised as it")
+    here: bool = Field(description="whether this machine belongs to it")
     files: list[str] = Field(description="the one that counts first")
-    summary: str | None = Field(description="null where the file is wrong")
+    summary: str | None = Field(description="null if the file has mistakes")
     nodes: int | None
     cores_per_node: int | None
     usable_cores: int | None = Field(description="cores of a node that stages may get")
@@ -160,7 +160,7 @@ class NoteList(JsonDocument):
 
 
 class CleanedRun(JsonDocument):
-    """A run, and what becomes of it."""
+    """A run, and what was done with it."""
 
     name: str = Field(description="name of the run directory")
     directory: str
@@ -171,7 +171,7 @@ class CleanedRun(JsonDocument):
 
 
 class CleanedRest(JsonDocument):
-    """What is left of a run whose removal was interrupted, and what becomes of it."""
+    """What is left of a run whose removal was interrupted, and what was done with it."""
 
     name: str = Field(description="of the run; a very long one is cut off")
     directory: str
@@ -184,7 +184,7 @@ class CleanResult(JsonDocument):
     """The runs that were looked at, the newest first."""
 
     clean_version: Literal[1] = 1
-    removed_bytes: int = Field(description="of all runs that were removed")
+    removed_bytes: int = Field(description="bytes of all runs that were removed")
     runs: list[CleanedRun]
     rests: list[CleanedRest] = Field(description="what is left of runs whose removal was interrupted")
 
@@ -230,14 +230,14 @@ class PlannedTrial(JsonDocument):
 
     trial: str | None = Field(description="its content key; null where it cannot run")
     parameters: dict[str, object] = Field(description="the values that vary")
-    baseline: bool = Field(False, description="whether it is the trial without I/O, with which others are compared")
+    baseline: bool = Field(False, description="whether it is the trial without I/O that `perceived_throughput` needs")
     stages: int | None = Field(None, description="null where it cannot run")
     nodes: int | None = Field(None, description="null where it cannot run")
     problems: list[ProblemPart] = Field([], description="why it cannot run")
 
 
 class CampaignPlan(JsonDocument):
-    """The trials of a campaign, and what those that are not finished would take. null is what is not known."""
+    """The trials of a campaign, with the time and cost of those that are not finished. null: not known."""
 
     campaign_plan_version: Literal[1] = 1
     campaign: str
@@ -245,13 +245,11 @@ class CampaignPlan(JsonDocument):
     repetitions: int = Field(description="of all trials that can run, those for warm-up included")
     finished: int | None = Field(description="repetitions that need not run")
     left: int | None = Field(description="repetitions that are not finished")
-    at_once: int | None = Field(
-        description="how many of these would run at the same time; null where the queue decides"
-    )
-    time_s: float | None = Field(description="what these would take together, without the time in the queue")
-    node_hours: float | None = Field(description="what these would cost")
+    at_once: int | None = Field(description="how many of these would run at the same time; null if the queue decides")
+    time_s: float | None = Field(description="total time of these, without the time in the queue")
+    node_hours: float | None = Field(description="cost of these")
     known_by: Literal["measured", "expected", "deadline"] | None = Field(
-        description="where time and cost are from; deadline: they are not known"
+        description="what time and cost are based on; deadline: they are not known"
     )
     trials: list[PlannedTrial] = Field(description="those that can run first")
     problems: list[ProblemPart] = Field(description="errors, warnings and notes on the campaign as a whole")

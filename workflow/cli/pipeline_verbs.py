@@ -232,7 +232,7 @@ def run(
     it succeeded but did not meet an expectation (`expect`), 130 when it was interrupted, and 75 when it was
     stopped cleanly because its allocation was about to end. Ctrl-C and a closed terminal stop the run, unless it was
     started with --detach: see `wf watch` and `wf cancel`. On a site with a scheduler, outside of its jobs, the run is
-    submitted as one job, which goes on without this terminal.
+    submitted as one job, which continues without this terminal.
     """
     from workflow.api import detach_run
     from workflow.api.plans import show_warnings

@@ -124,8 +124,8 @@ def report(run: Path | None, as_json: bool, wide: bool, junit: Path | None) -> N
 def compare(run_a: Path, run_b: Path, tolerance: float, as_json: bool, wide: bool) -> None:
     """Compare the data of two runs or of two files.
 
-    RUN_A and RUN_B are two runs (the name below runs/, of which its beginning or its id is enough, a path, or
-    `latest`), or two BP or HDF5 files. Exits with 0 when the data are equal, 1 when they differ, 2 when there is
+    RUN_A and RUN_B are two runs (each the name below runs/, or its beginning or its id, a path, or `latest`), or two BP
+    or HDF5 files. Exits with 0 when the data are equal, 1 when they differ, 2 when there is
     nothing to compare.
     """
     from workflow.compare.compare_runs import compare_runs

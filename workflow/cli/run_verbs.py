@@ -78,7 +78,8 @@ def cancel(run: Path | None, now: bool) -> None:
     """End a run, and wait for its end.
 
     Works on any host that sees the directory of the run. RUN is the whole name of a run below runs/, a path, or
-    `latest` (default: the newest run). What is left on this host of a run whose supervisor has died is ended, too.
+    `latest` (default: the newest run). If the supervisor of the run has died, this ends the processes that are left on
+    this host.
     Exits with 1 when something could not be ended.
     """
     from workflow.cli.following import cancel_run
@@ -96,7 +97,7 @@ def note(run: Path, text: str | None, tags: tuple[str, ...], as_json: bool) -> N
     """Put a note or tags on a run, or show them.
 
     RUN is the name of a run below runs/ (its beginning or its id is enough), a path, or `latest`. TEXT is added to its
-    notes; without TEXT and --tag they are shown. Notes can be added at any time, also while the run goes on.
+    notes; without TEXT and --tag they are shown. Notes can be added at any time, also while the run is in progress.
     """
     from workflow.run.run_names import find_run
     from workflow.run.run_notes import add_note, read_notes

@@ -20,7 +20,7 @@ class Difference(Spec):
     steps: int = Field(1, description="how many steps differ")
     message: str = Field(description="the first difference in words: A's side, then B's")
     values: int = Field(0, description="how many values differ, over all steps")
-    of: int = Field(0, description="how many values these steps hold")
+    of: int = Field(0, description="number of values in these steps")
     max_abs: float | None = Field(None, description="largest |a - b|; None: NaN against a number, or no numbers")
     max_rel: float | None = Field(None, description="largest |a - b| / max(|a|, |b|)")
     where: list[int] = Field(default_factory=list, description="index of the largest difference of the first step")
@@ -48,11 +48,13 @@ class Comparison(Spec):
     comparison_version: Literal[1] = 1
     a: str = Field(description="the first run or file, as it was named")
     b: str = Field(description="the second one")
-    tolerance: float = Field(description="largest relative difference of equal values")
+    tolerance: float = Field(description="largest relative difference between values that count as equal")
     files: list[FileComparison] = Field(description="files that both sides have")
     only_a: list[str] = Field(default_factory=list, description="files that B does not have")
     only_b: list[str] = Field(default_factory=list, description="files that A does not have")
-    notes: list[str] = Field(default_factory=list, description="what to consider, e.g. that a run did not succeed")
+    notes: list[str] = Field(
+        default_factory=list, description="remarks on the comparison, e.g. that a run did not succeed"
+    )
 
     @computed_field  # type: ignore[prop-decorator]
     @property

@@ -38,9 +38,9 @@ class MeasuringConditions(CalibrationPart):
     adios2: str = Field(description="its version; empty: no adios2")
     parallel_adios2: bool | None = Field(description="whether that ADIOS2 is built with MPI")
     quick: bool = Field(description="`--quick`: fewer sizes, everything once")
-    complete: bool = Field(True, description="false: the measurement was ended before its end")
+    complete: bool = Field(True, description="false: the measurement was interrupted")
     others: float | None = Field(
-        None, description="cores of `host` that other programs used meanwhile, on average; null: not known"
+        None, description="cores of `host` that other programs used during the measurement, on average; null: not known"
     )
 
     @property
@@ -55,10 +55,10 @@ class MeasuringConditions(CalibrationPart):
 
 
 class StreamPoint(CalibrationPart):
-    """What one step of one size takes."""
+    """Times of a step of one size."""
 
     bytes: int = Field(description="of the step, all ranks")
-    step_s: Quartiles = Field(description="from step to step when both ends do nothing but move data")
+    step_s: Quartiles = Field(description="time per step when both ends do nothing but move data")
     write_s: Quartiles = Field(
         description="of the writer, from begin_step to the return of end_step, in a stream at rest"
     )
@@ -67,13 +67,13 @@ class StreamPoint(CalibrationPart):
     read_cpu_s: Quartiles
     behind_s: Quartiles | None = Field(
         None,
-        description="of a file that is written by a thread: how much longer the writer's ranks compute meanwhile, each "
-        "on a core of its own, which the thread shares",
+        description="for a file that is written by a thread: how much longer the writer's ranks compute meanwhile, "
+        "if each has one core, which the thread shares",
     )
 
 
 class StreamRates(CalibrationPart):
-    """A stream of one kind between so many ranks."""
+    """A stream of one kind between given numbers of ranks."""
 
     via: str
     engine: str
@@ -118,7 +118,7 @@ class PortRecord(CalibrationPart):
 
 
 class StageRecord(CalibrationPart):
-    """What a stage took in a former run: its computing, without moving data and waiting."""
+    """The computing time of a stage in a former run, without moving data and waiting."""
 
     program: str = Field(description="component, or command line")
     parameters: dict[str, Any] = Field(description="of the component, without those that only say how many steps")
@@ -131,7 +131,7 @@ class StageRecord(CalibrationPart):
 
 
 class Calibration(CalibrationPart):
-    """All that is known of a site."""
+    """Everything that is known about a site."""
 
     calibration_version: int = CALIBRATION_VERSION
     site: str

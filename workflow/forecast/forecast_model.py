@@ -28,7 +28,7 @@ class Term(ForecastPart):
     name: TermName
     stream: str = Field("", description="which it moves; empty: computing")
     seconds: Quartiles
-    source: str = Field(description="what it was taken from")
+    source: str = Field(description="the source of the value")
 
 
 class StageForecast(ForecastPart):
@@ -36,9 +36,9 @@ class StageForecast(ForecastPart):
 
     name: str
     terms: list[Term]
-    work: Quartiles = Field(description="the terms together: what a step takes when the stage never waits")
+    work: Quartiles = Field(description="sum of the terms: the time per step if the stage never waits")
     cpu: Quartiles | None = Field(description="CPU time of all its ranks; null: not known")
-    complete: bool = Field(description="false: a term is not known, and `work` is less than it takes")
+    complete: bool = Field(description="false: a term is not known, so `work` is too small")
     step: Quartiles = Field(description="time per step in the pipeline, waiting included")
     steps_per_step: float = Field(description="its steps for each step of the pipeline's source")
 
@@ -48,23 +48,25 @@ class StreamForecast(ForecastPart):
 
     name: str
     bytes: float | None = Field(description="of a step; null: not known")
-    source: str = Field("", description="where the size is known from")
+    source: str = Field("", description="where the size comes from")
     throughput: Quartiles | None = Field(description="bytes ÷ time per step of its writer")
-    capacity: Quartiles | None = Field(description="what the transport or file system gave when nothing else was done")
+    capacity: Quartiles | None = Field(
+        description="throughput of the transport or file system when nothing else was done"
+    )
     queue_memory: float | None = Field(description="that its writer may hold on a node; null: no queue, or not known")
 
 
 class GroupForecast(ForecastPart):
-    """Stages that wait for each other, and so make their steps at one pace."""
+    """Stages that wait for each other, and therefore have the same pace."""
 
     stages: list[str]
     step: Quartiles = Field(description="time per step of the pipeline's source")
-    complete: bool = Field(description="false: a stage is not known, and it may take longer")
+    complete: bool = Field(description="false: a stage is not known, so the time may be longer")
     limited_by: str = Field(description="stage NAME, CPU of stage NAME, stream NAME, or cores of node N")
 
 
 class Forecast(ForecastPart):
-    """All of it."""
+    """The forecast of a run."""
 
     forecast_version: int = FORECAST_VERSION
     site: str

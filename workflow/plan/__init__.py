@@ -1,1 +1,1 @@
-"""Decisions, pure: from what the user wrote to the plan."""
+"""From what the user wrote to the plan: all decisions about a run. Pure."""

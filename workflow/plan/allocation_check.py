@@ -1,4 +1,4 @@
-"""Received = requested: what the job, or this machine, really has against what the plan needs. Pure."""
+"""Compares the nodes and cores of the job, or of this machine, with those that the plan needs. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`wf plan --explain KEY`: what a value is, where it was written, and why the plan set what was not written."""
+"""`wf plan --explain KEY`: a value, where it was written, or why the plan chose it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked of the batch system: the pipeline's `allocation:` over the site's rules. Pure."""
+"""The request to the batch system: `allocation:` of the pipeline, checked by the rules of the site. Pure."""
 
 from __future__ import annotations
 

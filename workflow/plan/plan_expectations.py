@@ -1,4 +1,4 @@
-"""What the pipeline expects of the report of its run, as the plan keeps it; refused where it can never be measured."""
+"""The expectations of a pipeline in its plan; those that can never be measured are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plan: everything decided, as data. JSON both ways; no methods that act.
+"""The plan: everything decided, as data. It is read from and written to JSON, and has no effects.
 
 Paths inside the run directory start with the one placeholder that is left, `${{ run.dir }}`: the plan of a dry run and
 of the run that follows are therefore the same bytes, but for the texts of the user's `files:`, which plan.json does not

@@ -1,4 +1,4 @@
-"""What the passes of the plan note beside their results: reasons, advice, and mistakes with their places.
+"""What the passes of the plan report besides their results: reasons, advice, and mistakes with their places.
 
 Mistakes are collected, so that all of them are shown at once.
 """

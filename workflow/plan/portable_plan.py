@@ -1,4 +1,4 @@
-"""The plan without its machine: equal for the same pipeline on every machine, so that CI can compare it. Pure.
+"""The plan without the facts of a machine: equal on every machine, so that CI can compare it. Pure.
 
 It is made by the same passes as any plan, from a site whose `auto` facts have fixed values (`site.load_site`) and from
 paths that stand for those of this machine. Use it to compare plans; it cannot be executed.

@@ -27,7 +27,7 @@ class GitState(ProvenancePart):
     remote: str = Field("", description="URL, without user name, password and query")
     folder: str = Field(description="the pipeline's folder inside the repository; `.` is its top")
     dirty: bool | None = Field(
-        None, description="whether files of that folder which git tracks differ from the commit; null: git did not say"
+        None, description="whether tracked files of that folder differ from the commit; null: not known"
     )
     diff_sha256: str = Field("", description="SHA-256 of `git diff HEAD -- FOLDER`; empty where nothing differs")
 
@@ -48,11 +48,11 @@ class FileRecord(ProvenancePart):
 
 
 class StagePython(ProvenancePart):
-    """A Python that is not that of wf, and the stages that it executes."""
+    """A Python other than that of wf, and the stages that it executes."""
 
     python: str
     stages: list[str]
-    versions: dict[str, str] = Field(description="found in the folders of its packages; it was not started")
+    versions: dict[str, str] = Field(description="versions found in the folders of its packages, without starting it")
 
 
 class HostContext(ProvenancePart):
@@ -64,8 +64,8 @@ class HostContext(ProvenancePart):
     """
 
     host: str = Field(
-        description="where the run was supervised; of a batch job of its own that was killed, or has not ended, where "
-        "it was submitted"
+        description="host of the supervisor; if the run's batch job was killed or has not ended, the host where it "
+        "was submitted"
     )
     user: str
     python: str
@@ -96,7 +96,7 @@ class Provenance(StartContext):
 
     provenance_version: Literal[1] = 1
     created: float = Field(description="Unix seconds")
-    options: list[str] = Field(default_factory=list, description="what was laid over the pipeline: `--set`, …")
+    options: list[str] = Field(default_factory=list, description="options that changed the pipeline: `--set`, …")
     stage_pythons: list[StagePython] = Field(default_factory=list)
     files: list[FileRecord] = Field(default_factory=list)
 

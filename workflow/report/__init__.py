@@ -1,1 +1,1 @@
-"""What happened: the report, the comparison of runs, and all that is drawn on terminals and pages."""
+"""The report of a run, and everything that is shown on terminals and pages."""

@@ -35,7 +35,7 @@ def report_tables(report: Report) -> dict[str, pandas.DataFrame]:
 def steps_table(run: str | os.PathLike[str] | None = None) -> pandas.DataFrame:
     """One row per step and end: stage, stream, side, step, t (Unix s, its end), bytes, wait_s, io_s, compute_s, count.
 
-    Of a long run later rows hold the sums of `count` steps, of which `step` is the last. A run is named by its path,
+    In a long run, later rows hold the sums over `count` steps; `step` is the last of them. A run is named by its path,
     by its name below `runs/`, or as `latest`, the default.
 
     Raises:

@@ -44,29 +44,29 @@ class RunPart(ReportPart):
     exit_code: int
     reason: str = ""
     cause: RunCause = Field(
-        "", description="what ended it, where that is more than the failure of a program; empty where it is not"
+        "", description="what ended the run, if it was something else than the failure of a program; otherwise empty"
     )
-    words: list[str] = Field(default_factory=list, description="what the scheduler and the launcher have said of it")
+    words: list[str] = Field(default_factory=list, description="messages of the scheduler and the launcher about it")
     stage: str = Field("", description="the stage that failed first")
     started: Real | None
-    ended: Real | None = Field(description="the last event of a run that goes on")
+    ended: Real | None = Field(description="the last event, for a run in progress")
     wall_s: Real | None
     host: str = ""
     pid: int | None = None
-    job: str = Field("", description="of a run that was submitted: `slurm job 12`")
+    job: str = Field("", description="job of a submitted run: `slurm job 12`")
     site: str = ""
     wf_version: str = ""
     overlap: Real | None = Field(
         None,
-        description="time that the stage `limited_by` did not wait ÷ wall_s: 1 when it hides all other work; None "
-        "where that stage is not known",
+        description="time that the stage `limited_by` did not wait ÷ wall_s: 1 if it hides all other work; None if "
+        "that stage is not known",
     )
     limited_by: str = Field(
         "",
-        description="the stage that works while the others wait; empty where the records do not show it "
-        "(`limit_unknown`), without live streams, or when the run did not succeed",
+        description="the stage that works while the others wait; empty if the records do not show it "
+        "(`limit_unknown`), without live streams, or if the run did not succeed",
     )
-    limit_unknown: str = Field("", description="why `limited_by` is not known; empty where it is, or does not apply")
+    limit_unknown: str = Field("", description="why `limited_by` is not known; empty if it is known, or does not apply")
     limit_evidence: str = Field("", description="how long `limited_by` and the others waited, and how sure that is")
 
 
@@ -75,21 +75,21 @@ class RunLine(ReportPart):
 
     name: str = Field(description="name of the run directory; its path, where it is not below runs/")
     state: RunVerdict
-    violated: int = Field(0, description="of a run that succeeded: how many expectations it did not meet")
-    reason: str = Field("", description="why it did not succeed, or how it is known that it is lost")
+    violated: int = Field(0, description="for a run that succeeded: number of expectations that it did not meet")
+    reason: str = Field("", description="why it did not succeed, or why it counts as lost")
     started: Real | None = Field(None, description="Unix seconds")
     wall_s: Real | None = Field(None, description="until its last event")
     host: str = Field("", description="where its supervisor runs, or ran")
-    job: str = Field("", description="in which it runs or ran, or for which it waits: `slurm job 12`")
+    job: str = Field("", description="job in which it runs or ran, or for which it waits: `slurm job 12`")
     site: str = ""
     tags: list[str] = Field(default_factory=list, description="tags that users have added to the run")
-    note: str = Field("", description="the newest note of a user on the run")
+    note: str = Field("", description="the newest note on the run")
 
 
 class StagePart(ReportPart):
     """One stage. wall_s = open_s + compute_s + io_s + wait_s + other_s (start, imports, the end).
 
-    Of a stage without metrics these are None; `cpu_s` tells how busy it was.
+    For a stage without metrics these are None; `cpu_s` tells how busy it was.
     """
 
     name: str
@@ -113,7 +113,8 @@ class StagePart(ReportPart):
         None, description="CPU time of all its processes, also of those that poll; None where the system does not tell"
     )
     ready_s: Real | None = Field(
-        None, description="of a stage without metrics: ready to run while other processes had the CPU"
+        None,
+        description="for a stage without metrics: time in which it was ready to run while other processes had the CPU",
     )
     steps_in: int | None = None
     steps_out: int | None = None
@@ -122,9 +123,11 @@ class StagePart(ReportPart):
     overlap: Real | None = Field(None, description="share of wall_s during which another stage ran too")
     observed: Literal["metrics", "evidence"] = "metrics"
     figures: dict[str, float] = Field(
-        default_factory=dict, description="what the program measured itself, from its figures.json"
+        default_factory=dict, description="figures that the program measured itself, from its figures.json"
     )
-    last_lines: list[str] = Field(default_factory=list, description="end of stderr of a stage that did not succeed")
+    last_lines: list[str] = Field(
+        default_factory=list, description="last lines of stderr of a stage that did not succeed"
+    )
 
     def seconds(self, activity: Activity) -> float | None:
         """Time that the stage spent on this activity."""
@@ -168,15 +171,18 @@ class ReaderPart(ReportPart):
     steps: int | None = Field(description="read; None: unknown, because the program does not use workflow.stage")
     bytes: int | None
     io_s: Real | None = None
-    wait_s: Real | None = Field(None, description="in begin_step, for the writer's next step")
+    wait_s: Real | None = Field(None, description="time spent waiting in begin_step for the writer's next step")
     throughput: Real | None = Field(None, description="bytes ÷ time from opening the stream to its close or last step")
     transfer_rate: Real | None = Field(None, description="bytes ÷ io_s (loads and end_step, not the waiting)")
     dropped: int | None = Field(None, description="steps written but never read; None while the stream is open")
     lost: int | None = Field(
-        None, description="of a live reader that is gone and left the stream open: steps that never arrived; else None"
+        None,
+        description="for a live reader that ended without closing the stream: steps that never arrived; otherwise None",
     )
     complete: bool | None = Field(None, description="read to the end of the stream; None while it is open")
-    accuracy: list[AccuracyPart] = Field(default_factory=list, description="of the compressed variables that it read")
+    accuracy: list[AccuracyPart] = Field(
+        default_factory=list, description="errors of the compressed variables that it read"
+    )
 
 
 class StreamPart(ReportPart):
@@ -199,13 +205,14 @@ class StreamPart(ReportPart):
     bytes: int | None = Field(None, description="moved through the stream, see `bytes_are`")
     bytes_are: Literal["written", "read", "at_least", "unknown"] = Field(
         "unknown",
-        description="written: recorded by the writer, or the size of its file; read: what the reader that read most "
-        "got; at_least: what the first rank of such a reader got; unknown: nobody counted them, or they are 0",
+        description="written: recorded by the writer, or the size of its file; read: bytes that the reader that read "
+        "most received; at_least: bytes that the first rank of such a reader received; unknown: nobody counted them, "
+        "or they are 0",
     )
     stored: int | None = Field(None, description="bytes on disk of a compressed file that still exists")
     unread: list[str] = Field(default_factory=list, description="compressed variables that no stage read")
     io_s: Real | None = None
-    wait_s: Real | None = Field(None, description="of the writer, for room in the queue")
+    wait_s: Real | None = Field(None, description="time that the writer waited for room in the queue")
     throughput: Real | None = Field(
         None, description="bytes ÷ time of the stream: from its opening by the writer to its close or last step"
     )
@@ -218,9 +225,11 @@ class StreamPart(ReportPart):
     first_step: Real | None = Field(None, description="when the writer ended its first step")
     last_step: Real | None = None
     idle: Real | None = Field(None, description="share of the writer's time from open to close spent waiting")
-    limited_by: str = Field("", description="the end that the others wait for; empty where it is not known")
-    limit_unknown: str = Field("", description="why `limited_by` is not known; empty where it is, or does not apply")
-    longest_queue: int | None = Field(None, description="most steps written and not yet read by the slowest reader")
+    limited_by: str = Field("", description="the end that the others wait for; empty if it is not known")
+    limit_unknown: str = Field("", description="why `limited_by` is not known; empty if it is known, or does not apply")
+    longest_queue: int | None = Field(
+        None, description="largest number of steps written and not yet read by the slowest reader"
+    )
     readers: list[ReaderPart] = Field(default_factory=list)
 
 
@@ -233,7 +242,7 @@ class ExpectationPart(ReportPart):
     unit: str = Field(description="of the figure: s, B, B/s, steps, steps/s, 1 for shares; empty: not known")
     measured: float | None = Field(None, description="None: the run did not measure it, so the expectation is not met")
     state: ExpectationState = Field(
-        description="not_checked: the run goes on, or did not succeed; then only its verdict counts"
+        description="not_checked: the run is in progress, or did not succeed; then only its verdict counts"
     )
     key: str = Field(description="of the pipeline file")
     place: str = Field(description="where it is written: `pipeline.yaml:14:9`, or the option")
@@ -245,14 +254,14 @@ class ExpectationPart(ReportPart):
 
 
 class ForecastLine(ReportPart):
-    """One figure of the forecast that was made before the run, and what it came to."""
+    """One figure of the forecast that was made before the run, and the measured value."""
 
     what: str = Field(description="`time per step of sim`, `sim: write data`, `throughput of data`")
     unit: Literal["s", "B/s"]
     forecast: float
     low: float
     high: float
-    complete: bool = Field(True, description="false: parts were not known, and the forecast is a bound")
+    complete: bool = Field(True, description="false: some terms were not known, so the forecast is only a bound")
     measured: float | None = Field(description="median over the steps; None: not recorded")
     difference: float | None = Field(description="forecast ÷ measured − 1")
 
@@ -270,19 +279,19 @@ class Report(ReportPart):
     stages: list[StagePart]
     streams: list[StreamPart]
     forecast: list[ForecastLine] = Field(
-        default_factory=list, description="empty: none was made, because the site was not calibrated"
+        default_factory=list, description="empty: there was no forecast, because the site is not calibrated"
     )
     expectations: list[ExpectationPart] = Field(
         default_factory=list, description="in the order of the pipeline file; one that is not met makes `exit_code` 3"
     )
-    off: str = Field("", description="the term of the forecast that differs most from what was measured")
+    off: str = Field("", description="the term of the forecast that differs most from the measurement")
     notes: list[str] = Field(default_factory=list, description="what to consider when reading these numbers")
     unfinished_files: list[str] = Field(
         default_factory=list,
-        description="files that stages had not finished at the end: where they are, how many steps",
+        description="files that stages had not finished at the end of the run: paths and numbers of steps",
     )
     warnings: list[str] = Field(
-        default_factory=list, description="of a run that goes on: which stages the others have waited for, and how long"
+        default_factory=list, description="for a run in progress: which stages the others have waited for, and how long"
     )
 
     def stage(self, name: str) -> StagePart:

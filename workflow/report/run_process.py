@@ -1,4 +1,4 @@
-"""The process of a run that is detached or submitted: its supervisor, then its report with what was expected of it.
+"""The process of a detached or submitted run: supervises the run, then writes its report and expectations.
 
 `python -m workflow.report.run_process RUN_DIR`
 """

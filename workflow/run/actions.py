@@ -1,4 +1,4 @@
-"""What is to be done now, as `workflow.run.lifecycle` decides it: the supervisor performs these actions. Pure."""
+"""The actions that `workflow.run.lifecycle` decides on, and that the supervisor performs. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ends a run from outside: through its control file; when its supervisor has died, what is left of it on this host."""
+"""`wf cancel`: end a run through its control file; if its supervisor has died, end what is left of it on this host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run as others see it: its states by its events and its lease, from any host that sees its directory."""
+"""Follows a run from another process, by its events and its lease, on any host that sees its directory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run has received, as launch lines need it: hosts, and how the plan's cores are numbered on this machine."""
+"""The nodes granted to a run, as launch lines need them: hosts, and the numbers of the plan's cores on this machine."""
 
 from __future__ import annotations
 

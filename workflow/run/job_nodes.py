@@ -1,7 +1,7 @@
-"""Which nodes of a batch job its runs use: of two runs in one job, the second gets nodes that the first leaves free.
+"""Divides the nodes of a batch job among the runs in it: a second run gets nodes that the first leaves free.
 
 A run claims its nodes by a record below the user's state directory, `wf/jobs/slurm-12/3.json`. It counts while the
-supervisor of its run lives, and may be removed at any time. Who cannot write one claims nothing.
+supervisor of its run lives, and may be removed at any time. A run that cannot write one claims nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The verdict of a run whose supervisor left none, written by those who find that out."""
+"""The verdict of a run whose supervisor died without one, written by the process that notices it."""
 
 from __future__ import annotations
 

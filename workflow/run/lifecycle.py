@@ -1,4 +1,4 @@
-"""How a run goes on: `step(state, event)` → the state after the event and what is to be done now.
+"""The lifecycle of a run: `step(state, *events)` → the state after these events, and the actions to take.
 
 Pure: no clock, no processes; time arrives in the events. The supervisor performs the actions and brings
 back what came of them as further events. Every deadlock or wrong verdict becomes a test of this first.

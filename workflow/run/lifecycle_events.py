@@ -1,4 +1,4 @@
-"""What `workflow.run.lifecycle` has decided, as typed events: the fate of each stage, and the verdict of the run."""
+"""What `workflow.run.lifecycle` has decided, as typed events: the outcome of each stage, and the verdict of the run."""
 
 from __future__ import annotations
 

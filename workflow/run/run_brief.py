@@ -1,4 +1,4 @@
-"""What the first event of a run and its verdict tell: cheap enough to ask often, and of many runs.
+"""A summary of a run from its first event and its verdict: cheap enough for many runs, and to be read often.
 
 Nothing is written after the verdict. Where something is all the same, the first verdict counts, as in `state_reducer`.
 """

@@ -1,4 +1,4 @@
-"""How a run that is to stop comes to its end: who is signalled when, and when the verdict is due. Pure."""
+"""The end of a run that is stopped: which stages are signalled when, and when the verdict is due. Pure."""
 
 from __future__ import annotations
 

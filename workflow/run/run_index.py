@@ -1,7 +1,7 @@
 """Where runs with a directory of their own (`--run-dir`) are: a file of hints below the user's state directory.
 
-A line for each such run: its directory, and the folder in which it was started. A run does not depend on it: who cannot
-write it writes nothing, what it names is looked at before it is believed, and it may be removed at any time.
+A line for each such run: its directory, and the folder in which it was started. A run does not depend on it: if it
+cannot be written, it is left as it is; what it names is checked before it is used, and it may be removed at any time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a run looks like at one moment: a fold of its events over its plan. Frozen; all that a display needs."""
+"""The state of a run at one moment: a fold of its events over its plan. Frozen; it has all that a display needs."""
 
 from __future__ import annotations
 

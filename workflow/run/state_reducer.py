@@ -1,4 +1,4 @@
-"""Events into the run state: `apply(state, event)` is the state after one more event. Pure; decides nothing."""
+"""The reducer of the run state: `apply(state, event)` is the state after one more event. Pure; it decides nothing."""
 
 from __future__ import annotations
 

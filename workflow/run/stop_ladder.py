@@ -1,4 +1,4 @@
-"""How the stages are ended when a run stops: which of them is told or signalled when. Pure."""
+"""The order in which stages are asked, and then forced, to end when a run stops. Pure."""
 
 from __future__ import annotations
 

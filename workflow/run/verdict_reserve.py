@@ -1,6 +1,7 @@
-"""Room for the verdict of a run whose disk is full: `verdict.reserved`, blank until it is needed.
+"""Space reserved for the verdict of a run whose disk is full: `verdict.reserved`, blank until it is needed.
 
-What a file has already can be overwritten where nothing can be appended. The file is there from the start of a run to
+On a full disk nothing can be appended to a file, but its content can be overwritten. The file is there from the start
+of a run to
 its verdict, and after it only where `events.jsonl` could not take the verdict.
 """
 

@@ -43,28 +43,32 @@ NodeBounds = Annotated[tuple[int, int], AfterValidator(_ordered)]
 class QueueLimit(Spec):
     """A limit on jobs of some sizes."""
 
-    nodes: NodeBounds = Field(description="the jobs meant: the fewest and the most nodes")
-    walltime: Duration = Field(description="the longest that they may run")
+    nodes: NodeBounds = Field(description="the jobs to which it applies: the fewest and the most nodes")
+    walltime: Duration = Field(description="the longest time that they may run")
 
 
 class SiteQueue(Spec):
-    """One queue. Its name is Slurm's partition unless it says otherwise. What is left out is not known, not checked."""
+    """One queue. Its name is Slurm's partition, unless `partition` or `qos` is given. Limits that are left out are not
+    checked."""
 
     partition: str | None = Field(None, description="Slurm's partition, where it has another name")
     qos: str | None = Field(None, description="Slurm's QOS; without `partition`, the queue is this QOS alone")
     nodes: NodeBounds | None = Field(None, description="the fewest and the most nodes of a job")
-    walltime: Duration | None = Field(None, description="the longest that a job may run")
-    min_walltime: Duration | None = Field(None, description="the shortest that a job may ask for")
+    walltime: Duration | None = Field(None, description="the longest time that a job may run")
+    min_walltime: Duration | None = Field(None, description="the shortest time that a job may request")
     limits: list[QueueLimit] = Field(
-        default_factory=list, description="shorter limits for jobs of some sizes; of a routing queue: all that it takes"
+        default_factory=list,
+        description="shorter limits for jobs of some sizes; for a routing queue: all jobs that it accepts",
     )
-    routing: bool = Field(False, description="passes jobs on to other queues, and drops those that none of them takes")
+    routing: bool = Field(
+        False, description="passes jobs on to other queues, and rejects those that none of them accepts"
+    )
     default: bool = Field(False, description="the queue of jobs that name none")
     note: str | None = Field(None, description="what users should know of it")
 
 
 class SubmitRules(Spec):
-    """What every job of the site says to the scheduler."""
+    """Options of every job of the site."""
 
     directives: list[str] = Field(
         default_factory=list, description="options of the scheduler, one a line: `-l filesystems=home`"
@@ -73,7 +77,9 @@ class SubmitRules(Spec):
     account_needed: bool = Field(False, description="whether jobs must name an account")
     constraint: str | None = Field(None, description="the node type, where the scheduler asks for one (Slurm: -C)")
     account_suffix: str | None = Field(None, description="what the site appends to the account: `_g`")
-    max_queued: Annotated[int, Field(ge=1)] | None = Field(None, description="the most jobs of a user in the queues")
+    max_queued: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="the largest number of jobs of a user in the queues"
+    )
 
 
 class SiteCost(Spec):
@@ -88,16 +94,16 @@ class Workaround(Spec):
 
     env: dict[str, str] = Field(description="variables and their values")
     reason: str = Field(description="what goes wrong without them")
-    source: str | None = Field(None, description="where this is written")
+    source: str | None = Field(None, description="where this is documented")
     when: Literal["always", "mpi", "stream", "symptom"] = Field(
         "always",
-        description="for which stages: all, those of several ranks, those with an SST stream; symptom: not set, for "
-        "those who see it",
+        description="the stages that get it: all, those of several ranks, those with an SST stream; symptom: none, "
+        "set it yourself if you see the problem",
     )
 
 
 class Detect(Spec):
-    """One way to recognise the machine: all that is given must hold."""
+    """One way to recognise the machine: all keys that are given must apply."""
 
     variable: str | None = Field(None, description="an environment variable that the site sets")
     value: str | None = Field(None, description="its value, or a pattern (`*.aurora-pbs-*`); by default any")

@@ -69,43 +69,48 @@ class SiteFile(Spec):
         None, description="another site: what this file does not say is taken from it; a file may extend its namesake"
     )
     nodes: Nodes | Literal["auto"] = Field(
-        1, description="of the largest partition; auto: those of the allocation, as many as needed outside of one"
+        1,
+        description="number of nodes of the largest partition; auto: those of the allocation; outside of an "
+        "allocation as many as needed",
     )
     cores_per_node: CoresOfNode | Literal["auto"] = Field("auto", description="physical cores")
     threads_per_core: int = Field(1, ge=1, le=1024, description="hardware threads of a core")
     reserved_cores: Cores = Field(
-        default=(), description="cores that the site keeps for the system: no stage gets one; `0,8,16`"
+        default=(), description="cores that the site reserves for the system, and that stages do not use: `0,8,16`"
     )
     numa: list[Cores] = Field(default_factory=list, description="cores of each NUMA domain; []: not known")
-    l3: list[Cores] = Field(default_factory=list, description="cores that share an L3 cache, each; []: not known")
+    l3: list[Cores] = Field(default_factory=list, description="cores of each L3 cache; []: not known")
     memory_per_node: Size | Literal["auto"] = "auto"
     gpus_per_node: int = Field(0, ge=0, le=10_000, description="devices that a rank may have for itself")
-    gpus: list[Gpu] = Field(default_factory=list, description="each of them, by device index; []: not known")
+    gpus: list[Gpu] = Field(default_factory=list, description="the GPUs, by device index; []: not known")
     gpu_variable: str | None = Field(
         None, description="the variable that restricts a rank to its GPUs: `ROCR_VISIBLE_DEVICES`"
     )
     nics_per_node: int = Field(0, ge=0, le=10_000, description="network adapters; 0: not known")
-    nics: list[Nic] = Field(default_factory=list, description="each of them; []: not known")
+    nics: list[Nic] = Field(default_factory=list, description="the network adapters; []: not known")
     launcher: Annotated[str, AfterValidator(known_launcher)] = Field(
         DEFAULT, description="starts stages of more than one rank"
     )
     launcher_path: str = Field(
         "auto",
-        description="its executable; auto: the one of wf's Python environment, else the one on PATH",
+        description="its executable; auto: the one of wf's Python environment, otherwise the one on PATH",
     )
     launcher_args: list[str] = Field(default_factory=list, description="added to every launch")
-    launcher_version: str | None = Field(None, description="its version, `24.05`, where its options depend on that")
+    launcher_version: str | None = Field(
+        None, description="version of the launcher, e.g. `24.05`, if its options depend on it"
+    )
     launch_single: bool = Field(False, description="use the launcher for one-rank stages too")
     interface: str | None = Field(None, description="network interface that SST listens on")
     planes: list[Transport] | Literal["auto"] = Field(
         "auto",
-        description="SST transports of this machine's ADIOS2; auto: from what its library links",
+        description="SST transports of this machine's ADIOS2; auto: found from the libraries that it links",
     )
     fabric: bool | Literal["auto"] | None = Field(
         "auto", description="whether an RDMA network (InfiniBand, Slingshot, …) joins the nodes"
     )
     parallel_adios2: bool | Literal["auto"] | None = Field(
-        "auto", description="whether this machine's ADIOS2 is built with MPI; auto: from the files beside its library"
+        "auto",
+        description="whether this machine's ADIOS2 is built with MPI; auto: found from the files beside its library",
     )
     random_sst_ids: bool | Literal["auto"] = Field(
         "auto",
@@ -121,19 +126,25 @@ class SiteFile(Spec):
         description="whether processes of one node may read each other's memory (process_vm_readv), as UCX must there",
     )
     memory_policy: list[MemoryPolicy] | Literal["auto"] = Field(
-        "auto", description="what stages with streams do about memory by default; [] is nothing"
+        "auto", description="default memory policy of stages with streams; []: none"
     )
     glibc: str = Field("auto", description="version of the C library, which decides how its allocator is configured")
-    scheduler: SchedulerName | None = Field(None, description="what jobs are submitted to; without one wf submits none")
+    scheduler: SchedulerName | None = Field(
+        None, description="scheduler to which jobs are submitted; without one wf submits no jobs"
+    )
     queues: dict[str, SiteQueue] = Field(default_factory=dict, description="name → its limits")
-    submit: SubmitRules = Field(default_factory=SubmitRules, description="what every job says to the scheduler")
+    submit: SubmitRules = Field(default_factory=SubmitRules, description="options of every job")
     modules: list[str] = Field(
         default_factory=list, description="lines of shell that a job runs before wf: `module load …`"
     )
     env: dict[str, str] = Field(default_factory=dict, description="environment of every stage")
-    workarounds: list[Workaround] = Field(default_factory=list, description="more environment, with its reasons")
-    detect: list[Detect] = Field(default_factory=list, description="how to recognise the machine: one of these holds")
-    cost: SiteCost | None = Field(None, description="what the site charges for a node")
+    workarounds: list[Workaround] = Field(
+        default_factory=list, description="environment variables that the site needs, with the reasons"
+    )
+    detect: list[Detect] = Field(
+        default_factory=list, description="how to recognise the machine: one of these must apply"
+    )
+    cost: SiteCost | None = Field(None, description="what the site charges for nodes")
 
 
 class Site(SiteFile):

@@ -27,7 +27,7 @@ MAX_TEMPLATE_BYTES = 10_000_000
 
 @dataclass(frozen=True)
 class Loaded:
-    """A pipeline that passed every check which needs no decision. With the site, all that the plan is made from."""
+    """A pipeline file that was read and checked. The plan is made from this and the site."""
 
     spec: PipelineSpec = field(repr=False)
     path: Path
@@ -69,12 +69,12 @@ def load_pipeline(
 
     Args:
         path: the file; its name in messages is `path` as given.
-        profiles: profiles of the file to apply, or the only one; a later one overrides an earlier one.
-        sets: `KEY=VALUE` each, the value in YAML; stronger than everything else.
-        via: an engine for every stream (but those of engine `file`); stronger than profiles.
-        site: the machine, by name or by path; stronger than profiles.
-        settings: the values of a trial of a campaign; stronger than all of these but `sets`.
-        library: what other trials of the same file have read already.
+        profiles: profiles of the file to apply, or the name of one; a later one overrides an earlier one.
+        sets: strings `KEY=VALUE`, the value in YAML; they override everything else.
+        via: an engine for every stream (except those of engine `file`); overrides profiles.
+        site: the machine, by name or by path; overrides profiles.
+        settings: the values of a trial of a campaign; override all of these except `sets`.
+        library: files that other trials of the same campaign have already read.
 
     Raises:
         SpecError: all that is wrong, in the file's order, profiles that were not chosen included.

@@ -49,9 +49,9 @@ class BoundExceeded(StageError):  # noqa: N818
 
 
 class RunStopped(SystemExit):
-    """The run is to be stopped before its allocation ends, and this program to end now, with exit code 0.
+    """The run is being stopped, and this program must end now, with exit code 0.
 
-    Raised on every rank, at the beginning of a step. Blocks `with` are left as at their end: streams are closed.
+    Raised on every rank, at the beginning of a step. `with` blocks are left as at their end: streams are closed.
     """
 
     def __init__(self) -> None:

@@ -23,7 +23,7 @@ class SideMedian(ResultsPart):
     """One metric of one trial in one of the two campaigns."""
 
     count: int = Field(description="measured repetitions that succeeded and have a value")
-    undefined: int = Field(0, description="those that have none because they were not slower than the baseline")
+    undefined: int = Field(0, description="repetitions without a value, because they were not slower than the baseline")
     median: float | None
     low: float | None = Field(description="bounds of the 95 % interval of the median; None below 6 values")
     high: float | None
@@ -66,23 +66,23 @@ class TrialChange(ResultsPart):
 
 
 class UnmatchedTrial(ResultsPart):
-    """A trial that one campaign alone has."""
+    """A trial that only one of the campaigns has."""
 
     side: Literal["base", "new"]
     parameters: dict[str, object]
 
 
 class CampaignChanges(ResultsPart):
-    """All of it."""
+    """The differences between two campaigns."""
 
     changes_version: int = 1
     base: str = Field(description="as it was named on the command line")
     new: str
-    facts: list[FactChange] = Field(description="what is known of both campaigns, whether it differs or not")
+    facts: list[FactChange] = Field(description="facts that are known about both campaigns, whether they differ or not")
     metrics: list[MetricFacts] = Field(description="those compared; `threshold` is the tolerance")
     changes: list[TrialChange]
     unmatched: list[UnmatchedTrial]
     unmatched_metrics: dict[str, Literal["base", "new"]] = Field(
-        description="metrics that one campaign alone has; empty where the metrics were chosen"
+        description="metrics that only one of the campaigns has; empty if metrics were chosen"
     )
     notes: list[str] = Field(description="what to consider when reading these numbers")

@@ -1,6 +1,6 @@
 """The campaign of a gate → what changed from the old version to the new one. Pure.
 
-The verdicts are those of the campaign's own comparisons, whose repetitions ran in turns.
+The verdicts are those of the campaign's own comparisons, whose repetitions ran interleaved.
 """
 
 from __future__ import annotations

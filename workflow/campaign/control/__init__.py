@@ -1,1 +1,1 @@
-"""A campaign from outside: its state, watched, ended, and started as a process of its own."""
+"""Control of a campaign from other processes: show its state, watch it, cancel it, start it detached."""

@@ -1,4 +1,4 @@
-"""Ends a campaign from outside: through its control file; when its process has died, what is left of its runs."""
+"""`wf campaign cancel`: ends a campaign through its control file, or what a dead driver has left of its runs."""
 
 from __future__ import annotations
 

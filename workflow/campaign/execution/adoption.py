@@ -1,4 +1,4 @@
-"""What became of the attempts that a killed campaign has left: looked up in their run directories, not run again.
+"""The attempts that a killed campaign has left: reads their outcome from their run directories.
 
 A run that ended is taken into the ledger as it is. One that still runs belongs to a worker whose campaign is dead, and
 is ended, because nobody knows any more which nodes it uses; one that is a batch job of its own goes on.

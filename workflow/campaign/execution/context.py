@@ -1,4 +1,4 @@
-"""Where and with what a campaign was started: the same for all its repetitions."""
+"""Where and with what a campaign was started. It is the same for all its repetitions."""
 
 from __future__ import annotations
 

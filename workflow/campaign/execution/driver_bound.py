@@ -1,4 +1,4 @@
-"""Runs a command as long as the driver of the campaign lives: what a killed driver has started ends, on every host.
+"""Runs a command that must end when the driver of the campaign dies, on whatever host the command runs.
 
 `python -m workflow.campaign.execution.driver_bound FOLDER -- COMMAND…`, where FOLDER is that of a pilot, below the
 campaign's directory. It holds the lease of the driver that has made it, and a file `end` once the pilot is to end.

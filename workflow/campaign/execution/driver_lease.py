@@ -1,4 +1,4 @@
-"""The process that runs a campaign, as others see it: its lease, and the requests to stop that it takes.
+"""The lease of the driver of a campaign, by which other processes see that it lives, and the requests to stop it.
 
 The driver keeps `lease.json` in the campaign's directory as a supervisor does in that of its run, so that workers on
 other hosts know when it has died. `control.jsonl` takes requests from any host.

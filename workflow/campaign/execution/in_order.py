@@ -1,4 +1,4 @@
-"""Runs the repetitions of a campaign in this process, one after the other: nothing else disturbs what is measured.
+"""Runs the repetitions of a campaign in this process, one after the other, so that none disturbs another.
 
 What a supervisor imports is imported once.
 """

@@ -1,7 +1,8 @@
 """Worker processes of one pilot, by Parsl's HighThroughputExecutor: the only file that imports Parsl.
 
-What is used of it: the transport of tasks and results, encrypted, between this process and workers on other nodes, and
-that lost workers are noticed. Placement, and when jobs start and end, are decided here: so there is no DataFlowKernel
+Two things of it are used: the encrypted transport of tasks and results between this process and workers on other nodes,
+and the detection of lost workers. Placement, and when jobs start and end, are decided here: so there is no
+DataFlowKernel
 (docs/decisions/0035-pilots.md).
 """
 

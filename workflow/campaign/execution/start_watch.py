@@ -1,4 +1,4 @@
-"""Repetitions of which no node answers, although others that began later have succeeded: their nodes are lost.
+"""Detects lost nodes: no node of a repetition answers, although repetitions that began later have succeeded.
 
 A launcher waits for minutes for a node that is lost while it starts there, and so does a run, for as long as its
 `deadlines: {start: …}` allows: alone it cannot know how long launchers take here. Beside other repetitions it shows.

@@ -1,1 +1,1 @@
-"""What a campaign file says: its models, its trials, and the figures that it may name."""
+"""The campaign file: its models, and the trials that follow from it."""

@@ -1,4 +1,4 @@
-"""A scale, `--site`, `--profile` and `--set` laid over a campaign file; every value keeps its place. Pure.
+"""Applies a scale, `--site`, `--profile` and `--set` to a campaign file; every value keeps its place. Pure.
 
 Strongest first: `--set`, `--site` and `--profile`, the scale, the file.
 """

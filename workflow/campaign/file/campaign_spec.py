@@ -18,7 +18,7 @@ from workflow.spec.models.units import Duration, Spec
 
 Scaling = Literal["strong", "weak", "none"]
 Values = Annotated[list[Any], Field(min_length=1)]
-_SETTINGS = "keys of the pipeline, as `--set` takes them, or `site.KEY`, with their values"
+_SETTINGS = "keys of the pipeline, as for `--set`, or `site.KEY`, with their values"
 
 
 class RunOrder(Spec):
@@ -29,26 +29,29 @@ class RunOrder(Spec):
         description="blocks: every trial once in random order, then every trial again, so that a slow drift of the "
         "machine affects all alike; file: as written, all repetitions of a trial together",
     )
-    seed: int = Field(0, ge=0, description="of the random order; another one gives another order")
+    seed: int = Field(0, ge=0, description="seed of the random order")
 
 
 class Budget(Spec):
     """What the campaign may cost. No repetition starts when it would exceed it."""
 
-    time: Duration | None = Field(None, examples=["30 min"], description="wall time of all repetitions together")
-    node_hours: float | None = Field(None, gt=0, allow_inf_nan=False, description="nodes × time, of all repetitions")
+    time: Duration | None = Field(None, examples=["30 min"], description="total wall time of all repetitions")
+    node_hours: float | None = Field(
+        None, gt=0, allow_inf_nan=False, description="total of nodes × time of all repetitions"
+    )
 
 
 class JobsRequest(AllocationRequest):
-    """The batch jobs of a campaign that is started on a login node; all other keys are those of `allocation:`."""
+    """The batch jobs of a campaign that is started on a login node. Keys other than `nodes`, `time`, `mode` and `count`
+    mean the same as in `allocation:`."""
 
     mode: Literal["pilots", "each"] = Field(
         "pilots",
         description="pilots: jobs that run many repetitions each, on nodes of their own; each: a job per repetition",
     )
-    count: int = Field(1, ge=1, le=1000, description="pilots at the same time, at most")
+    count: int = Field(1, ge=1, le=1000, description="largest number of pilots at the same time")
     nodes: Annotated[int, Field(ge=1)] | None = Field(
-        None, description="of each pilot (default: those of the largest trial)"
+        None, description="nodes of each pilot (default: as many as the largest trial needs)"
     )
     walltime: Duration | None = Field(
         None, alias="time", description="of each job (default: 30 min, or what the queue allows)", examples=["2 h"]
@@ -56,13 +59,13 @@ class JobsRequest(AllocationRequest):
 
 
 class Baseline(Spec):
-    """The same trials without I/O, for `perceived_throughput`."""
+    """The trials without I/O that `perceived_throughput` needs."""
 
     set_: dict[str, Any] = Field(alias="set", min_length=1, description=_SETTINGS)
 
 
 class Metric(Spec):
-    """One thing that is measured."""
+    """A metric: one figure that is measured."""
 
     of: str = Field(
         description="a figure of the report: `run.wall_s`, `stages.NAME.compute_s`, `streams.NAME.throughput`, …",
@@ -70,10 +73,17 @@ class Metric(Spec):
     )
     better: Better | None = Field(None, description="whether less or more of it is better (default: by the figure)")
     unit: str | None = Field(
-        None, min_length=1, max_length=20, examples=["B/s"], description="of a figure of the program's own"
+        None,
+        min_length=1,
+        max_length=20,
+        examples=["B/s"],
+        description="unit, for a figure that the program measures itself",
     )
     threshold: float | None = Field(
-        None, gt=0, lt=1, description="smallest relative difference that matters (default: that of the campaign)"
+        None,
+        gt=0,
+        lt=1,
+        description="smallest relative difference that matters in practice (default: `threshold` of the campaign)",
     )
 
 
@@ -93,7 +103,7 @@ MetricOrText = Annotated[Metric, BeforeValidator(_figure), _OrText()]
 
 
 class ComparisonRequest(Spec):
-    """A comparison between the trials that differ in one key only."""
+    """A comparison of trials that differ in one key only."""
 
     vary: str = Field(
         description="a key of the matrix, of `zip` or of `include`; keys of `zip` that change with it count as the "
@@ -109,9 +119,9 @@ class CampaignSpec(Spec):
 
     wf: Literal[1] = Field(description="version of this file format")
     campaign: Name = Field(description="the name of its directory below `campaigns/`")
-    description: str = Field("", description="for people; the first lines of the report")
+    description: str = Field("", description="text for people, shown at the top of the report")
     pipeline: str = Field(min_length=1, description="the pipeline file, relative to this file")
-    profiles: list[Name] = Field(default_factory=list, description="profiles of the pipeline that all trials have")
+    profiles: list[Name] = Field(default_factory=list, description="profiles of the pipeline that apply to all trials")
     site: str | None = Field(None, min_length=1, description="the machine (default: that of the pipeline)")
     set_: dict[str, Any] = Field(default_factory=dict, alias="set", description=f"of all trials: {_SETTINGS}")
     matrix: dict[str, Values] = Field(
@@ -130,7 +140,7 @@ class CampaignSpec(Spec):
         default_factory=list, description=f"one more trial each: {_SETTINGS}"
     )
     exclude: list[Annotated[dict[str, Any], Field(min_length=1)]] = Field(
-        default_factory=list, description="trials to leave out: those that have all these values"
+        default_factory=list, description="trials to leave out: for each entry, those that have all its values"
     )
     scales: dict[Name, dict[str, Any]] = Field(
         default_factory=dict,
@@ -138,14 +148,17 @@ class CampaignSpec(Spec):
     )
     scale: Name | None = Field(None, description="the scale to apply; `--set scale=NAME` chooses another one")
     repetitions: int = Field(
-        10, ge=1, le=10_000, description="measured repetitions of each trial; an interval needs 6, and 8 are advised"
+        10,
+        ge=1,
+        le=10_000,
+        description="measured repetitions of each trial; an interval needs 6; 8 or more are recommended",
     )
-    warmup: int = Field(1, ge=0, le=1000, description="repetitions of each trial before these, not measured")
+    warmup: int = Field(1, ge=0, le=1000, description="repetitions of each trial that run first and are not measured")
     order: RunOrder = Field(default_factory=RunOrder, description="in which order the repetitions run")
     side_by_side: Literal["nodes", "cores", "no"] = Field(
         "nodes",
-        description="what a repetition does not share with those that run at the same time. nodes: its nodes; cores: "
-        "its cores, so that small repetitions share a node and disturb each other; no: one runs at a time",
+        description="what each repetition has for itself when several run at the same time. nodes: its nodes; cores: "
+        "its cores, so that small repetitions can share a node and may disturb each other; no: only one runs at a time",
     )
     jobs: JobsRequest = Field(
         default_factory=lambda: JobsRequest(), description="the batch jobs, if the campaign is started on a login node"
@@ -154,7 +167,9 @@ class CampaignSpec(Spec):
         None, examples=["20 s"], description="how long a repetition takes, for `wf campaign plan` and the budget"
     )
     deadline: Duration = Field(
-        600.0, examples=["10 min"], description="kills a repetition that takes longer; it then counts as failed"
+        600.0,
+        examples=["10 min"],
+        description="longest time of a repetition; one that takes longer is killed and counts as failed",
     )
     retries: int = Field(1, ge=0, le=100, description="how often a failed repetition is tried again")
     keep: Literal["records", "all"] = Field(
@@ -163,18 +178,19 @@ class CampaignSpec(Spec):
         "data that the stages wrote",
     )
     budget: Budget = Field(default_factory=lambda: Budget(), description="what the campaign may cost")
-    baseline: Baseline | None = Field(None, description="the same trials without I/O, for `perceived_throughput`")
+    baseline: Baseline | None = Field(None, description="the trials without I/O that `perceived_throughput` needs")
     metrics: Annotated[dict[Name, MetricOrText], Field(min_length=1)] = Field(
         default_factory=lambda: {"time": Metric(of="run.wall_s")},
-        description="what is measured, by a name each: `NAME: FIGURE` (default: `time: run.wall_s`)",
+        description="what is measured, by name: `NAME: FIGURE` (default: `time: run.wall_s`)",
     )
     threshold: float = Field(
-        0.05, gt=0, lt=1, description="smallest relative difference of two medians that matters in practice"
+        0.05, gt=0, lt=1, description="smallest relative difference between two medians that matters in practice"
     )
     scaling: Scaling | None = Field(
         None,
-        description="the ideal line of pictures over `stages.NAME.ranks`. strong: the same work for more ranks; weak: "
-        "as much for each; none: no line (default: weak where a parameter of the component is in `zip` with the ranks "
+        description="the ideal line in pictures over `stages.NAME.ranks`. strong: the total work is the same for all "
+        "numbers of ranks; weak: the work of each rank is the same; none: no line (default: weak where a parameter "
+        "of the component is in `zip` with the ranks "
         "and grows with them, strong where none is)",
     )
     comparisons: list[ComparisonRequest] = Field(

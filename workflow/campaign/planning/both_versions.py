@@ -1,6 +1,6 @@
-"""Two versions of a program as one campaign, whose trials run in turns: that of `wf campaign gate`. Pure.
+"""The campaign of `wf campaign gate`: two versions of a program, whose trials run interleaved. Pure.
 
-Each trial is there twice, with `version: old` and `version: new` among its values.
+Each trial appears twice, with `version: old` and `version: new` among its values.
 """
 
 from __future__ import annotations

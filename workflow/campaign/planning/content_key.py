@@ -1,4 +1,4 @@
-"""What a trial depends on, as one key: the same key means that running it again would measure the same thing.
+"""The content key of a trial, computed from all that it depends on: trials with equal keys measure the same thing.
 
 Paths are left out: a campaign directory can be moved, and a second clone of the pipeline has the same keys.
 """

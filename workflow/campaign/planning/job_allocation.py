@@ -1,4 +1,4 @@
-"""What a campaign asks of the batch system: its `jobs:` over what the pipeline asks for one run. Pure."""
+"""What a campaign requests from the batch system: `jobs:` of its file, then `allocation:` of the pipeline. Pure."""
 
 from __future__ import annotations
 

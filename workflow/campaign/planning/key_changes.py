@@ -1,4 +1,4 @@
-"""Why finished repetitions do not match a campaign any more: which part of their trial's key is another one. Pure."""
+"""Why finished repetitions no longer match a campaign: which part of their trial's content key has changed. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A campaign packed into the pilots that it has: how many run at once, for how long, on how many nodes. Pure."""
+"""The size of a campaign on its pilots: how many repetitions run at once, for how long, on how many nodes. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the repetitions of a campaign ask of a pilot: their nodes and cores, duration, and place in the order. Pure."""
+"""What each repetition requests from a pilot: nodes, cores and duration, and its position in the order. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The repetitions of a campaign that wait for room, in the order in which they are wanted. Pure."""
+"""The queue of repetitions that wait for free nodes, in the order in which they should start. Pure."""
 
 from __future__ import annotations
 

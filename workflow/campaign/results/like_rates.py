@@ -1,4 +1,4 @@
-"""Whether the same figure of two trials is of the same thing: the rate of a file is not that of a stream. Pure."""
+"""Whether a figure of two trials can be compared: the rate of a file and that of a stream cannot. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Notes on a campaign whose repetitions did not all run in the same way: its figures mix two things. Pure."""
+"""Notes on trials whose repetitions ran under different conditions, so that their medians mix these. Pure."""
 
 from __future__ import annotations
 

@@ -42,13 +42,14 @@ class TrialResult(ResultsPart):
     metric: str
     values: list[float] = Field(description="of the measured repetitions that succeeded, in their order")
     repetitions: list[int] = Field(
-        default_factory=list, description="the number of the repetition of each value: those of one number are a block"
+        default_factory=list,
+        description="the number of the repetition of each value; repetitions with the same number are a block",
     )
     outliers: list[bool] = Field(description="which of these are far from the others; they are not removed")
     undefined: int = Field(
         0,
         description="repetitions that are not in `values` because they were not slower than the baseline: their "
-        "perceived throughput was higher than the others', `median` is a lower bound, and there is no verdict",
+        "perceived throughput is higher than that of the others, so `median` is a lower bound and there is no verdict",
     )
     median: float | None
     low: float | None = Field(description="bounds of the 95 % interval of the median; None below 6 values")
@@ -117,8 +118,10 @@ class TrialViolation(ResultsPart):
     limit: float = Field(description="its quantity, in `unit`")
     unit: str
     count: int = Field(description="measured repetitions that did not meet it")
-    worst: float | None = Field(description="what the one measured that is farthest from it; None: nothing")
-    run: str = Field(description="that one's run directory below `runs/`")
+    worst: float | None = Field(
+        description="the measured value that is farthest from the limit; None: nothing was measured"
+    )
+    run: str = Field(description="run directory of that repetition, below `runs/`")
 
 
 class TrialCount(ResultsPart):
@@ -140,7 +143,7 @@ class DriverPart(ResultsPart):
 
     host: str
     pid: int
-    alive: bool = Field(description="false: it has died, and nobody runs the campaign now")
+    alive: bool = Field(description="false: it has died, and no process runs the campaign now")
 
 
 class RunningRepetition(ResultsPart):
@@ -152,7 +155,7 @@ class RunningRepetition(ResultsPart):
     attempt: int
     run: str = Field(description="name of its run directory below `runs/`")
     started: float = Field(description="Unix time")
-    place: str = Field(description="its hosts and cores; empty where nothing runs beside it")
+    place: str = Field(description="its hosts and cores; empty if nothing runs beside it")
 
 
 class CampaignStatus(ResultsPart):
@@ -167,7 +170,7 @@ class CampaignStatus(ResultsPart):
     driver: DriverPart | None = Field(None, description="null: no process runs it now")
     running: list[RunningRepetition] = Field(default_factory=list, description="at the moment")
     notes: list[str] = Field(
-        default_factory=list, description="finished repetitions that belong to no trial any more, and why"
+        default_factory=list, description="finished repetitions that no longer belong to a trial, and why"
     )
 
     @property
@@ -205,7 +208,7 @@ class CampaignLine(ResultsPart):
     running: int = Field(0, description="repetitions at the moment")
     spent_s: float = Field(0.0, description="time of all repetitions so far")
     changed: float | None = Field(None, description="Unix time of the last entry")
-    host: str = Field("", description="of the process that runs it, or ran it last")
+    host: str = Field("", description="host of the process that runs it, or ran it last")
     site: str = ""
 
 
@@ -217,14 +220,14 @@ class CampaignList(ResultsPart):
 
 
 class CampaignResults(ResultsPart):
-    """All of it."""
+    """The results of a campaign."""
 
     results_version: int = 1
     campaign: str
     description: str
     site: str
     host: str
-    cores: int = Field(0, description="that the campaign could use on this host; 0: not known")
+    cores: int = Field(0, description="cores that the campaign could use on this host; 0: not known")
     versions: dict[str, str]
     checksums: dict[str, str] = Field(default_factory=dict, description="campaign and pipeline → SHA-256 of the file")
     seed: int

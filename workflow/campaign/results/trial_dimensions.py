@@ -1,4 +1,4 @@
-"""In how many independent ways the trials of a campaign differ: what pictures have as axes, lines and colours. Pure."""
+"""The dimensions in which the trials of a campaign differ, which become axes, lines and colours of pictures. Pure."""
 
 from __future__ import annotations
 

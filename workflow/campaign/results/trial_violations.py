@@ -1,4 +1,4 @@
-"""Which repetitions of a trial have not shown what its pipeline expects. Pure."""
+"""The repetitions of a trial that did not meet the expectations of its pipeline. Pure."""
 
 from __future__ import annotations
 

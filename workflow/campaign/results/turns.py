@@ -1,4 +1,4 @@
-"""Whether two trials were measured in turns, so that a drift of the machine affected both alike. Pure.
+"""Whether the measurements of two trials were interleaved, so that a drift of the machine affected both alike. Pure.
 
 The numbers are those of repetitions. A repetition may have been measured more than once, by `--remeasure-reference`.
 """

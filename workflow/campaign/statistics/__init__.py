@@ -1,1 +1,2 @@
-"""What the repetitions of a campaign allow to say. Pure; docs/explanation/statistics.md explains each figure."""
+"""The statistics of a campaign: intervals, tests and verdicts. Pure; docs/explanation/statistics.md explains each
+figure."""

@@ -1,4 +1,4 @@
-"""The median with a confidence interval that assumes nothing of the distribution but that values are independent.
+"""The median with its confidence interval. It assumes independent values, and nothing about their distribution.
 
 From 8 values on: Hettmansperger and Sheather 1986, doi:10.1016/0167-7152(86)90021-0, who interpolate between two pairs
 of order statistics. For 6 and 7 values: the smallest and the largest, which cover 96.9 and 98.4 %. Fewer values have no

@@ -1,4 +1,4 @@
-"""What comparisons say: better, worse, the same within the threshold, or undecided."""
+"""The verdicts of comparisons: better, worse, the same within the threshold, or undecided."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stages that have a node each and would fit on one: what a job of whole nodes need not hold."""
+"""Advice on stages that have a node each but would fit on one, which would need a smaller job."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What is started for each stage, and the files that it finds in its directory."""
+"""The program that is started for each stage, and the files in the stage's directory."""

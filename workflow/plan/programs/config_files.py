@@ -1,4 +1,4 @@
-"""What is written into a stage's directory before it starts: configs, and the user's own files."""
+"""The files that are written into a stage's directory before it starts: configurations, and `files:` of the user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is put into the environment of a stage: variables of its site, workarounds, and its memory policy."""
+"""The environment of a stage: variables of its site, workarounds, and its memory policy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stages → what is started: program, environment, directory, files."""
+"""Stages → what is started for each: program, environment, directory, files."""
 
 from __future__ import annotations
 

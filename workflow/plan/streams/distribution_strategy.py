@@ -1,4 +1,4 @@
-"""Who reads what of each stream: the strategy of every reading end, and the nodes of both sides for it.
+"""Which rank reads what of each stream: the strategy of every reading end, and the nodes that it needs to know.
 
 The strategies are in `workflow.distribution`; blocks are known only when they are written, so `workflow.stage` deals
 them out, from what is decided here. The reasons: docs/decisions/0010-who-reads-what.md.

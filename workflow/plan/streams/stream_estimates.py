@@ -1,4 +1,4 @@
-"""What is known of a stream's amounts before it runs: bytes of a step, memory of the queue, data files. Pure."""
+"""Estimates for a stream before it runs: bytes of a step, memory of the queue, number of data files. Pure."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Who is joined to whom, and in which order: ports, streams, couplings, start order."""
+"""How stages are connected: ports, streams, couplings, and the order in which stages start."""

@@ -1,6 +1,6 @@
-"""The pipeline that the plan is made of: what the user wrote, with its pipes, relays and taps as stages and streams.
+"""The pipeline from which the plan is made: what the user wrote, with pipes, relays and taps as stages and streams.
 
-Then each of its stages with what it refers to: component, parameters, files.
+Also each of its stages with what it refers to: component, parameters, files.
 """
 
 from __future__ import annotations

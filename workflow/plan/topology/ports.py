@@ -1,4 +1,4 @@
-"""What each stage can read and write, by the ports of its component or program, and the streams that join them."""
+"""What each stage can read and write, by the ports of its component or program, and the streams that connect them."""
 
 from __future__ import annotations
 

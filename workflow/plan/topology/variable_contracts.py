@@ -1,4 +1,4 @@
-"""Compares what the two ends of a stream declare of its variables, before anything starts.
+"""Compares what the two ends of a stream declare about its variables, before anything starts.
 
 Only what is certain is refused: a name that the writer does not have, types that exclude each other,
 another number of dimensions, other fixed sizes, other units. The rest is checked when the first step is read.

@@ -1,1 +1,1 @@
-"""Records as a report. Pure."""
+"""From the records of a run to its report. Pure."""

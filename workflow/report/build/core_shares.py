@@ -1,5 +1,5 @@
-"""How far stages had the cores that they needed: on a machine with more work than cores they compute half of the time
-and are ready to compute in the other half. Pure.
+"""How much of the CPU time that they needed the stages had. Pure. On a machine with more work than cores, a stage may
+compute half of the time and be ready to compute in the other half.
 
 The evidence is what `/proc` says of the processes of a stage: the time on a CPU, and the time in which their main
 threads were ready to run while other processes had it. Stages whose processes are on other nodes have neither.

@@ -1,4 +1,4 @@
-"""Whether the report of a run shows what its pipeline expects. Pure."""
+"""Whether a run met the expectations of its pipeline. Pure."""
 
 from __future__ import annotations
 

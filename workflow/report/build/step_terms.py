@@ -1,4 +1,4 @@
-"""What one step of a stage took, term by term, from the records of the stage. Pure."""
+"""The terms of the time per step of a stage, from its records. Pure."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The pipeline as a drawing: what is drawn, where it goes, and the forms it is written in."""
+"""The pipeline as a drawing: what is drawn, where it is placed, and the formats."""

@@ -1,4 +1,4 @@
-"""Where the nodes of a small graph without circles go, in layers along its flow. Pure.
+"""Layout of a small acyclic graph, in layers along its flow. Pure.
 
 The method is that of Sugiyama, Tagawa and Toda (1981). A node is one layer behind the last of those that lead to it; an
 edge over several layers passes through points between their nodes. Sweeps order the nodes of a layer by the mean place

@@ -1,4 +1,4 @@
-"""The pipeline in the head of report.html: from left to right where there is room, else from top to bottom."""
+"""The pipeline at the top of report.html: from left to right if there is room, otherwise from top to bottom."""
 
 from __future__ import annotations
 

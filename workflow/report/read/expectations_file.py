@@ -1,6 +1,6 @@
-"""What became of the expectations of a run, as found when it ended: `expectations.json` in its directory.
+"""Whether a run met its expectations, as found when it ended: `expectations.json` in its directory.
 
-Later on it could not be found again: data may have been removed, and another host may see records late.
+It is stored because it could not be determined again later: data may be removed, and another host may see records late.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""proof.json of a run, as far as the report shows it."""
+"""Reads proof.json of a run, as far as the report shows it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All that a run left for its report, read once."""
+"""All records of a run that its report needs, read once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether anybody still works on a run."""
+"""Whether a process still works on a run."""
 
 from __future__ import annotations
 

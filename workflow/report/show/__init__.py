@@ -1,1 +1,1 @@
-"""What is printed on a terminal."""
+"""Output for terminals: tables, progress and messages."""

@@ -1,6 +1,6 @@
 """A run in a paragraph: what it is, what its stages do or did, what limits it and why, what to do next. Pure.
 
-Nothing is found out here: the waits are those of `run.verdict.wait_diagnosis`, the limit is that of `report.build`.
+It only words what others found: the waits come from `run.verdict.wait_diagnosis`, the limit from `report.build`.
 """
 
 from __future__ import annotations

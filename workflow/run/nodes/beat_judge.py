@@ -1,8 +1,8 @@
-"""Has the supervisor of the run died? By its beats in the lease and in the guard's own pipe. Pure.
+"""Decides whether the supervisor of a run has died, by its beats in the lease and in the guard's own pipe. Pure.
 
 Nobody's clock is compared: the guard counts its own seconds between changes of the counter. Seconds in which it could
 not look, because it was suspended or its file system hung, do not count: the file may have changed meanwhile.
-Where the file system shows the beats late, the silence that is allowed is longer by what was the longest so far.
+Where the file system shows the beats late, the longest delay so far is added to the silence that is allowed.
 
 A file system may hide the beats for minutes while all processes live. A supervisor whose beats come through the
 launcher of the guards lives, whatever the lease says. Not all launchers pass them to all nodes: without any such beat

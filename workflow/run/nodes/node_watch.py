@@ -1,4 +1,4 @@
-"""What the guards of the nodes have said, and which node is silent. Pure: lines and times come in, events come out."""
+"""The state of the nodes according to their guards, and which nodes are silent. Pure: lines and times → events."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What the stages do, read from the files that they and ADIOS2 write."""
+"""Observes the stages by the files that they and ADIOS2 write."""

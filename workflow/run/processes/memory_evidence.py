@@ -1,4 +1,4 @@
-"""Was a process killed for lack of memory? What the kernel reports, before and after: counters, limits, its log.
+"""Whether a process was killed for lack of memory, by the kernel's counters, limits and log, before and after.
 
 | source | what it has |
 |---|---|
@@ -8,7 +8,7 @@
 | cgroup v2, memory.max; v1, memory.limit_in_bytes | its limit |
 | `/dev/kmsg` | which processes; often only root may read it |
 
-Nobody else can tell: who sends SIGKILL is not recorded. Sources: proc_vmstat(5), cgroups(7) and the kernel's
+There is no other evidence: who sends SIGKILL is not recorded. Sources: proc_vmstat(5), cgroups(7) and the kernel's
 Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst.
 """
 

@@ -1,4 +1,4 @@
-"""The processes of a run: find all of them, end all of them.
+"""Finds and ends all processes of a run.
 
 Launchers put their ranks into sessions of their own, and a process that outlives its parent is adopted by init, so
 neither process groups nor parents lead to all processes. All inherit the environment: WF_RUN_DIR names the run.

@@ -1,4 +1,4 @@
-"""Asks the scheduler, in a thread, what it says of the job that the run is in.
+"""Asks the scheduler, in a thread, about the state of the job that the run is in.
 
 What is asked at the end of a job may be ended with it: its command runs in a session of its own, and where it gave no
 answer it is asked again.

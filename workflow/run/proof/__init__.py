@@ -1,1 +1,1 @@
-"""Is the placement what the plan says, and do the streams cross? Proved before the stages start."""
+"""The proof of the placement: before the stages start, checks where ranks run and that live streams deliver steps."""

@@ -1,5 +1,4 @@
-"""What the probes found against what the plan says. Pure: one difference for each thing that is wrong, of however many
-ranks."""
+"""Compares what the probes found with the plan: one difference for each thing that is wrong, for all ranks. Pure."""
 
 from __future__ import annotations
 

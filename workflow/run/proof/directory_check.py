@@ -1,4 +1,4 @@
-"""Does each node see the run's directory, and how late does it see there what others have changed?
+"""Checks that each node sees the run directory, and how late it sees changes that others make there.
 
 Both ends are timed by this process alone: it knows when it replaced the pulse, and when a line of a probe came. The
 time that the line needed is part of the figure, which is therefore a bound.

@@ -1,4 +1,4 @@
-"""The launch lines of a plan with the probe in the place of the programs, and where their ranks must be. Pure."""
+"""The launch lines of a plan with the probe in place of the programs, and where their ranks must be. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Must the placement of a run be proved? Apart from the proof itself, which runs on one machine need not import."""
+"""Whether the placement of a run must be proved. Runs on one machine import only this, and not the proof."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Short programs, of which some run at once, read as they print; those that take too long are killed."""
+"""Runs short programs, a limited number at a time, and reads their output; kills those that take too long."""
 
 from __future__ import annotations
 

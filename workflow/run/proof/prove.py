@@ -1,4 +1,4 @@
-"""The proof, taken: probes under the stages' own launch lines and smoke streams, all at once, in a thread."""
+"""Runs the proof: probes under the stages' own launch lines, and smoke streams, all at once, in a thread."""
 
 from __future__ import annotations
 

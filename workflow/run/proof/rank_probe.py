@@ -1,4 +1,4 @@
-"""What one rank finds where its launcher has put it, a program: it runs in the place of a stage's program.
+"""The probe, a program that runs in place of a stage's program and reports where the launcher has put its rank.
 
 `python -I -S rank_probe.py PROOF_DIR STAGE FIRST_RANK RANK_VARIABLE LOCAL_RANK_VARIABLE LOOKERS` prints one JSON object
 a line: one of its rank, and from the first rank of each node one of the node. FIRST_RANK is that of the stage in its

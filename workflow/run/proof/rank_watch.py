@@ -1,4 +1,4 @@
-"""The real ranks against the plan, as the guards of the nodes see them. Pure.
+"""Compares the ranks of the running stages, as the guards see them, with the plan. Pure.
 
 The probe is another launch than that of the stages, and an OpenMP runtime may bind a rank itself. Which of them did it
 is not seen: a difference is a warning, once for each stage on each node.

@@ -1,4 +1,4 @@
-"""Which streams a smoke stream is tried for, and what starts its ends: where the stage's first rank will be. Pure."""
+"""Which streams are tested by a smoke stream, and how its ends are started on the nodes of the stages. Pure."""
 
 from __future__ import annotations
 

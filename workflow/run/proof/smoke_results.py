@@ -1,4 +1,4 @@
-"""What came of a smoke stream, by the lines and the logs of its ends. Pure."""
+"""The result of a smoke stream, from the output and the logs of its ends. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Did a stage do what the plan says? By its exit and by counts: steps read = steps written. Pure.
+"""Whether a stage did what the plan says, by its exit code and by counts: steps read = steps written. Pure.
 
 An exit code of 0 proves little: a writer whose reader died goes on and exits 0, and ADIOS2's own Python
 loop ends quietly, with exit code 0, when the writer died.

@@ -1,4 +1,4 @@
-"""Which stage a failure began with, and the evidence that settles it. Pure.
+"""The stage with which a failure began, and the evidence for it. Pure.
 
 Failure travels downstream: a reader ends because its writer has died, and its own end may be noticed first: a launcher
 needs a while to report the death of its ranks. So a failed reader is not blamed while its writer may have been first.

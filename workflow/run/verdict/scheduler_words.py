@@ -1,4 +1,4 @@
-"""What is said to users of the end of a job. Pure. What a scheduler's words mean is in its own module."""
+"""Messages to users about the end of a job. Pure. The meaning of a scheduler's output is in the scheduler's module."""
 
 from __future__ import annotations
 

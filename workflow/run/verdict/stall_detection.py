@@ -1,4 +1,4 @@
-"""Which stage has made no step for too long? Pure.
+"""Finds stages that have made no step for too long. Pure.
 
 Only what can be seen counts: a stage that waits for one that cannot be seen looks like one that hangs.
 """

@@ -1,6 +1,4 @@
-"""Is the transport that runs the one that was asked for, and does it arrive? By ADIOS2's log, never by its
-configuration. Pure.
-"""
+"""Checks by ADIOS2's log that a stream uses the requested transport and delivers data. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which stage has closed its streams, and neither ends nor works? Pure.
+"""Finds stages that have closed their streams, and neither end nor use CPU time. Pure.
 
 It may hang in MPI_Finalize, in the teardown of a GPU, in a flush; or somebody has stopped it. One that uses CPU time
 works: it may write its own files. So an MPI that spins while it waits looks busy here.

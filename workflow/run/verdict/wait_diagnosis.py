@@ -1,4 +1,4 @@
-"""Who waits for whom, read off open ends, counts and queues. Pure.
+"""Which stage waits for which, determined from open ends, counts and queues. Pure.
 
 ADIOS2 reports nothing while it waits: a writer in open for its readers, a reader for the next step, a writer
 for room in its queue all look like a process that sleeps.

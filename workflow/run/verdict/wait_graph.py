@@ -1,4 +1,5 @@
-"""The wait-for graph: which stage waits for which, where that leads, and circles. Pure: names of stages and texts only.
+"""The wait-for graph: which stage waits for which, where a chain of waits ends, and cycles. Pure: names of stages and
+texts only.
 
 A stage that waits for several others needs all of them. So the cause is found along any wait: it is a stage that waits
 for nobody, or a circle. The results depend on the graph and on the order of its entries, not on the order of events.

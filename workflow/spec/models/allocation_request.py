@@ -81,10 +81,14 @@ def _as_list(value: Any) -> Any:
 
 
 class AllocationRequest(Spec):
-    """The job that a run is in, where wf submits one. What is left out is the site's, or follows from the stages."""
+    """The batch job that wf submits for a run. What is left out is taken from the site, or follows from the stages."""
 
-    nodes: Annotated[int, Field(ge=1)] | None = Field(None, description="how many; the fewest that the stages need")
-    spare_nodes: int = Field(0, ge=0, description="more than the stages need, in place of nodes that fail")
+    nodes: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="number of nodes (default: as few as the stages need)"
+    )
+    spare_nodes: int = Field(
+        0, ge=0, description="nodes in addition to those that the stages need, to replace nodes that fail"
+    )
     walltime: Duration | None = Field(
         None,
         description="the longest that the job may run (default: 30 min, or what the queue allows)",
@@ -92,14 +96,16 @@ class AllocationRequest(Spec):
     )
     queue: SchedulerWord | None = Field(None, description="one of the site's queues (Slurm: partition)")
     account: SchedulerWord | None = Field(None, description="who is charged")
-    reservation: SchedulerWord | None = Field(None, description="of nodes, by its name")
+    reservation: SchedulerWord | None = Field(None, description="name of a reservation of nodes")
     constraints: Annotated[list[Constraint], BeforeValidator(_as_list)] = Field(
         default_factory=list,
         description="properties of the nodes, all required (Slurm: features; PBS: resources of the chunk)",
     )
     exclusive: bool = Field(True, description="no other job on its nodes")
     grace: Duration | None = Field(
-        None, description="how long before its end the run is stopped (default: 2 min, at most a tenth of the walltime)"
+        None,
+        description="how long before the end of the job the run is stopped (default: 2 min, at most a tenth of the "
+        "walltime)",
     )
     directives: list[Annotated[str, AfterValidator(_directive)]] = Field(
         default_factory=list, description="more options of the scheduler, each as in a job script, without `#SBATCH`"

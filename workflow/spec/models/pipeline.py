@@ -58,7 +58,7 @@ class SubmittersVariable(Spec):
 
 
 class Secret(Spec):
-    """A value that no file of the run holds: it is read when the stage starts."""
+    """A value that is read when the stage starts, and that no file of the run contains."""
 
     secret: Annotated[str, StringConstraints(min_length=1)] | SubmittersVariable = Field(
         description="the file that holds it, relative to the pipeline file, or `{env: NAME}`: a variable of the "
@@ -85,19 +85,20 @@ class Variable(TypeAndShape):
     unit: str = Field(
         "",
         examples=["angstrom/ps"],
-        description="of its values, for pictures, archives and the report; one that is in the data comes first",
+        description="unit of its values, for pictures, archives and the report; a unit in the data takes precedence",
     )
 
 
 class StagePlace(Spec):
     """Where the ranks of a stage go."""
 
-    nodes: Annotated[int, Field(ge=1)] | None = Field(None, description="how many; the fewest that fit by default")
+    nodes: Annotated[int, Field(ge=1)] | None = Field(None, description="number of nodes (default: as few as fit)")
     ranks_per_node: Annotated[int, Field(ge=1)] | None = Field(
-        None, description="how many ranks on each node; by default as many as `nodes` needs, or as fit"
+        None, description="number of ranks on each node (default: what `nodes` requires, otherwise as many as fit)"
     )
     cores_per_rank: Annotated[int, Field(ge=0)] | None = Field(
-        None, description="0: the stage takes no core of its own (default for sinks); 1 otherwise"
+        None,
+        description="cores for each rank; 0: the stage gets no cores of its own (default: 0 for sinks, otherwise 1)",
     )
     threads_per_rank: Annotated[int, Field(ge=1)] | None = Field(
         None, description="OMP_NUM_THREADS; by default `cores_per_rank` for components, and not set for a command"
@@ -111,13 +112,14 @@ class StagePlace(Spec):
     nic: str = Field(
         "auto",
         min_length=1,
-        description="network adapter of a rank for SST's RDMA: auto, the one nearest to its GPU or its cores; a name; "
-        "none, the choice of libfabric",
+        description="network adapter of a rank for SST's RDMA. auto: the one nearest to its GPU or its cores; none: "
+        "libfabric chooses; or the name of one",
     )
     order: Literal["pack", "spread"] = Field(
-        "pack", description="ranks of a node on the lowest cores, or evenly over the node"
+        "pack",
+        description="pack: the ranks of a node use its lowest cores; spread: they are distributed evenly over the node",
     )
-    share: Name | None = Field(None, description="another stage: same nodes, other cores")
+    share: Name | None = Field(None, description="another stage, whose nodes this stage uses too, on other cores")
 
 
 class Pipe(Spec):
@@ -141,11 +143,11 @@ class OutputPolicy(Spec):
         "off",
         alias="async",
         description="overlap file writing with computing: BP5's AsyncWrite (guided, naive); or pipe: a stage that wf "
-        "adds takes the steps by SST and writes the files",
+        "adds receives the steps by SST and writes the files",
     )
     compression: Compression = Field(default_factory=dict, description="operators, per variable of what is written")
     files: Literal["one", "each_step"] = Field(
-        "one", description="of BP streams: all steps in one output, or an output for each step"
+        "one", description="for BP files: all steps in one output, or an output for each step"
     )
     pipe: Pipe = Field(default_factory=lambda: Pipe(), description="the stage that `async: pipe` adds")
 
@@ -153,12 +155,13 @@ class OutputPolicy(Spec):
 class ProgramPort(Spec):
     """One input or output of the user's program, and how the program gets its engine.
 
-    Empty, `{}`, it is a port that the program opens through `workflow.stage`.
+    An empty one, `{}`, is a port that the program opens through `workflow.stage`.
     """
 
     io: str | None = Field(
         None,
-        description="the name that the program gives to DeclareIO; of WarpX the diagnostic; openPMD programs and those "
+        description="the name that the program gives to DeclareIO; for WarpX the name of the diagnostic; openPMD "
+        "programs and those "
         "that use workflow.stage have none",
     )
     config: str | None = Field(
@@ -202,7 +205,9 @@ class StageSpec(Spec):
     """One program of a pipeline with its ranks."""
 
     component: ComponentName | None = Field(
-        None, description="one that comes with wf (`wf components` lists them), or the folder of your own: `./mine`"
+        None,
+        description="a component that comes with wf (`wf components` lists them), or the folder of your own one: "
+        "`./mine`",
     )
     command: list[Scalar] | None = Field(None, description="any program and its arguments; it is started unchanged")
     with_: dict[str, Any] = Field(default_factory=dict, alias="with", description="the component's parameters")
@@ -223,7 +228,7 @@ class StageSpec(Spec):
     )
     memory: MemoryOrBool = Field(
         default_factory=Memory,
-        description="memory policy of its processes; by default on, where the site can, for stages with streams",
+        description="memory policy of its processes; on by default for stages with streams, if the site supports it",
     )
     expect: Expectations = Field(
         default_factory=dict,
@@ -231,9 +236,9 @@ class StageSpec(Spec):
     )
     stop_signal: StopSignal | None = Field(
         None,
-        description="signal that it gets when the run is stopped, before its allocation ends or because another stage "
-        "has failed: for a program that writes a checkpoint then, and ends (default: none; programs that use "
-        "workflow.stage end by themselves)",
+        description="signal that the program receives when the run is stopped, because its allocation ends soon or "
+        "another stage has failed: for programs that then write a checkpoint and end (default: none; programs that "
+        "use workflow.stage end by themselves)",
     )
 
     @property
@@ -262,12 +267,16 @@ class StageSpec(Spec):
 
 
 class ProofByAspect(Spec):
-    """What a difference does to the run, by what differs. An aspect that is not named is `strict`."""
+    """What happens if ranks or streams differ from the plan, by aspect. Aspects that are not named are `strict`."""
 
     placement: ProofPolicy = Field("strict", description="ranks that did not start, and ranks on other nodes")
     binding: ProofPolicy = Field("strict", description="cores, GPUs and NUMA domains of the ranks")
-    directory: ProofPolicy = Field("strict", description="nodes that do not see the run directory, or see it late")
-    streams: ProofPolicy = Field("strict", description="live streams whose steps do not cross, or by another transport")
+    directory: ProofPolicy = Field(
+        "strict", description="nodes that do not see the run directory, or see its changes late"
+    )
+    streams: ProofPolicy = Field(
+        "strict", description="live streams whose steps do not arrive, or that use another transport"
+    )
 
 
 def proof_policy(proof: ProofPolicy | ProofByAspect, aspect: ProofAspect) -> ProofPolicy:
@@ -291,21 +300,25 @@ class TapQueue(Queue):
     """Steps that are held for a tap."""
 
     when_full: Literal["block", "discard"] = Field(
-        "discard", description="discard: the newest step is dropped for the tap, and counted; block: all wait for it"
+        "discard",
+        description="discard: the newest step is dropped for the tap, and counted; block: the other "
+        "stages wait for the tap (default for streams through files, where only wf's relay waits)",
     )
 
 
 class Tap(Spec):
-    """An additional reader of a stream. The stages of the stream stay unchanged and are not slowed."""
+    """An additional reader of a stream. The stages of the stream stay unchanged, and are not slowed down by default."""
 
-    component: ComponentName = Field(description="what reads: plot, archive, null, …, or the folder of your own")
-    with_: dict[str, Any] = Field(default_factory=dict, alias="with", description="the component's parameters")
-    every: int = Field(1, ge=1, description="it gets every Nth step, beginning with the first")
-    required: bool = Field(
-        False, description="the run fails when it fails; by default the others go on, and that it failed is a warning"
+    component: ComponentName = Field(
+        description="the component that reads: plot, archive, null, …, or the folder of your own one"
     )
-    latest: bool = Field(False, description="at each read it gets the newest step, never an older one")
-    queue: TapQueue = Field(default_factory=TapQueue, description="steps held for it")
+    with_: dict[str, Any] = Field(default_factory=dict, alias="with", description="the component's parameters")
+    every: int = Field(1, ge=1, description="it receives every Nth step, beginning with the first")
+    required: bool = Field(
+        False, description="the run fails if the tap fails; by default the run continues, with a warning"
+    )
+    latest: bool = Field(False, description="each read returns the newest step; older steps are skipped")
+    queue: TapQueue = Field(default_factory=TapQueue, description="steps that are held for the tap")
     ranks: int = Field(1, ge=1, description="MPI ranks")
     place: StagePlace = Field(default_factory=StagePlace, description="where the ranks go")
     env: dict[str, EnvValue] = Field(
@@ -322,7 +335,7 @@ class Tap(Spec):
 
 
 class StreamSpec(Spec):
-    """A named, step-wise data connection from one stage to one or several."""
+    """A named connection that transfers data in steps from one stage to one or more others."""
 
     from_: EndName = Field(alias="from", description="the writing stage, or `stage.port`")
     to: Annotated[list[EndName], Field(min_length=1)] | EndName = Field(
@@ -341,8 +354,8 @@ class StreamSpec(Spec):
     interface: str | None = Field(None, description="network interface that SST listens on, e.g. ib0 (default: site's)")
     strategy: ReadStrategy = Field(
         "auto",
-        description="which rank of a reading stage reads what, for programs that take any share (`step.share` of "
-        "workflow.stage). auto: by nodes and numbers of ranks",
+        description="which rank of a reading stage reads what, for programs that can work on any share (`step.share` "
+        "of workflow.stage). auto: chosen by the nodes and numbers of ranks",
     )
     step_size: Annotated[Size, Field(ge=1)] | None = Field(
         None,
@@ -358,7 +371,9 @@ class StreamSpec(Spec):
         description="figure of its report → condition, `{steps: 41}`; if one is not met, `wf run` exits with 3",
     )
     tap: dict[Name, Tap] = Field(
-        default_factory=dict, description="additional readers, which never slow down the others"
+        default_factory=dict,
+        description="additional readers, which do not slow down the others (unless `queue: {when_full: block}` is "
+        "set for one)",
     )
 
     @property
@@ -403,7 +418,7 @@ class Deadlines(Spec):
 class PipelineParameter(Spec):
     """A value of the pipeline that can be changed from outside: `${{ params.NAME }}` stands for it."""
 
-    value: Scalar = Field(description="its default; values that replace it have the same type")
+    value: Scalar = Field(description="its default; a value that replaces it must have the same type")
     unit: str = Field("", examples=["m"], description="of the value, for people")
     minimum: int | float | None = Field(None, description="least value allowed, of a number")
     maximum: int | float | None = Field(None, description="largest value allowed, of a number")
@@ -451,33 +466,34 @@ class PipelineSpec(Spec):
         "local",
         min_length=1,
         description="machine description: a name from configs/sites, the path of a file, or `auto`: the known site "
-        "that this machine is, else the nodes of the batch job that wf is in, else this machine",
+        "that this machine belongs to, otherwise the nodes of the current batch job, otherwise this machine",
     )
     oversubscribe: bool = Field(False, description="allow more ranks than cores")
     params: dict[Name, ParameterOrValue] = Field(
         default_factory=dict,
-        description="values that `--set params.NAME=VALUE`, profiles and campaigns change, by a name each: "
-        "`NAME: 32`; `${{ params.NAME }}` stands for it anywhere below",
+        description="values that `--set params.NAME=VALUE`, profiles and campaigns can change, by name: `NAME: 32`; "
+        "`${{ params.NAME }}` stands for it anywhere below",
     )
     stages: Annotated[dict[Name, StageSpec], Field(min_length=1)] = Field(
-        description="the programs, by a name each: `NAME: {component: …}` or `NAME: {command: […]}`"
+        description="the programs, by name: `NAME: {component: …}` or `NAME: {command: […]}`"
     )
     streams: dict[Name, StreamSpec] = Field(
-        default_factory=dict, description="the data between them, by a name each: `NAME: {from: STAGE, to: STAGE}`"
+        default_factory=dict, description="the data between them, by name: `NAME: {from: STAGE, to: STAGE}`"
     )
-    deadlines: Deadlines = Field(default_factory=Deadlines, description="how long a run may be silent")
+    deadlines: Deadlines = Field(default_factory=Deadlines, description="how long a run may go on without progress")
     allocation: AllocationOrNone | None = Field(
         None, description="the job that wf submits, on a site with a scheduler: nodes, walltime, queue, …"
     )
     proof: ProofPolicy | ProofByAspect = Field(
         "strict",
-        description="on several nodes, before the stages start: check that ranks run where the plan says and that live "
-        "streams cross. strict: a difference ends the run; warn: it is a warning, except for a stream that does not "
-        "cross; off: no check; or by aspect: `{binding: warn}`",
+        description="on several nodes, before the stages start: check that ranks run where the plan says and that "
+        "steps of live streams arrive. strict: a difference ends the run; warn: it gives a warning, except for a "
+        "stream whose steps do not arrive; off: no check; or by aspect: `{binding: warn}`",
     )
     expect: Expectations = Field(
         default_factory=dict,
-        description='of the run as a whole: figure of the report → condition, `{wall_s: "< 10 min"}`; if one is not '
+        description='conditions on the run as a whole: figure of the report → condition, `{wall_s: "< 10 min"}`; if '
+        "one is not "
         "met, `wf run` exits with 3",
     )
     share: Literal["none", "group"] = Field(

@@ -20,19 +20,22 @@ _COUNTS = ("per_node", "per_gpu", "count", "ratio")
 class Aggregation(Spec):
     """How many ranks of a stage write files for the others: `auto`, or one of per_node, per_gpu, count, ratio."""
 
-    auto: bool = Field(False, description="what the word `auto` means")
+    auto: bool = Field(False, description="true: the same as `aggregation: auto`")
     per_node: Positive | None = Field(None, description="this many aggregators on each node")
     per_gpu: Positive | None = Field(None, description="this many aggregators for each GPU of the site's nodes")
     count: Positive | None = Field(None, description="this many aggregators in all")
     ratio: Positive | None = Field(None, description="one aggregator for this many ranks")
     strategy: AggregationStrategy | None = Field(
         None,
-        description="BP5's way: to the aggregators through shared memory (TwoLevelShm, its default), all ranks at once "
+        description="how BP5 moves the data: to the aggregators through shared memory (TwoLevelShm, its default), "
+        "all ranks at once "
         "or in turn into the file of its aggregator (EveryoneWrites, EveryoneWritesSerial), or in turn into files of "
         "equal size (DataSizeBased)",
     )
     subfiles: Positive | None = Field(
-        None, description="data files, where several aggregators write one (TwoLevelShm); default: one each"
+        None,
+        description="number of data files; several aggregators can share one (TwoLevelShm). Default: one for each "
+        "aggregator",
     )
 
     @model_validator(mode="after")
@@ -73,9 +76,10 @@ class Blosc(Spec):
     )
     level: int = Field(5, ge=0, le=9, description="0: none; 9: smallest and slowest")
     shuffle: Literal["none", "shuffle", "bitshuffle"] = Field(
-        "bitshuffle", description="bytes, or bits, of equal weight together first: numbers get smaller"
+        "bitshuffle",
+        description="first group the bytes, or bits, of equal significance, so that numbers compress better",
     )
-    threads: int = Field(1, ge=1, description="of each rank; spare cores are needed for more than one")
+    threads: int = Field(1, ge=1, description="threads of each rank; more than one needs spare cores")
 
 
 class Zfp(Spec):
@@ -97,7 +101,9 @@ class Compressor(Spec):
     zfp: Zfp | None = Field(None, description="lossy, for floating point: `{accuracy: 1e-3}`")
     bzip2: Bzip2 | None = Field(None, description="lossless, small and slow; fails on data that does not get smaller")
     bound: float | None = Field(
-        None, ge=0, description="largest error that may arrive, or the run fails; default: the accuracy"
+        None,
+        ge=0,
+        description="largest error allowed at the reader: the run fails if it is exceeded (default: the accuracy)",
     )
 
     @property
@@ -125,16 +131,16 @@ Compression = Annotated[
 
 
 class Memory(Spec):
-    """What the allocator of a stage's processes does with big buffers. Every step needs some, and frees them."""
+    """How the allocator of a stage's processes treats the large buffers that each step allocates and frees."""
 
     huge_pages: bool | None = Field(
         None,
-        description="transparent huge pages for malloc (glibc 2.35 or newer). Default: where the site can",
+        description="transparent huge pages for malloc (glibc 2.35 or newer). Default: if the site supports it",
     )
     keep_freed: bool | Size | None = Field(
         None,
         description="how much freed memory a rank keeps for its next step instead of giving it back to the system; "
-        "true: its share of a quarter of the node. Default: where the site can",
+        "true: its share of a quarter of the node's memory. Default: if the site supports it",
     )
 
 

@@ -102,7 +102,7 @@ class Reader:
         self._metrics.close(self.name, "read", steps=self.steps, error=error, nbytes=nbytes, ended=self._ended)
 
     def release_step(self) -> None:
-        """End the current step now, so that the writer need not keep it until the next step is asked for."""
+        """End the current step now, so that the writer need not keep it until the next step is requested."""
         if self._step is not None:
             self._finish_step()
 

@@ -79,7 +79,7 @@ class Step:
         return self._read([selection(name, self.info(name).shape, start, count)])[0]
 
     def read_many(self, wanted: Iterable[str] | Mapping[str, StartAndCount | None]) -> dict[str, Array]:
-        """Read several variables in one exchange, which is faster than one by one.
+        """Read several variables together, which is faster than reading them one by one.
 
         `wanted`: names; or name → (start, count), with None for the whole variable. Returns name → array, each as
         `read` returns it, and raises what `read` raises.
@@ -98,15 +98,15 @@ class Step:
     def shares(
         self, names: Iterable[str], strategy: str | None = None, like: str | None = None
     ) -> dict[str, list[Piece]]:
-        """Read this rank's share of several variables in one exchange, for programs that can work on any part.
+        """Read this rank's share of several variables together, for programs that can work on any part.
 
         Returns name → pieces. Each piece has `values`, a new array of shape [n, m, …], and `start`, the index in the
         global array at which it begins. The pieces of all ranks together cover the variable exactly once (with the
         strategy `all`: once per rank). All ranks get the same number of pieces, at least one; some may be empty. So a
         loop over the pieces can make collective calls.
 
-        `strategy`: which rank gets what; by default `strategy:` of the stream in the pipeline, and without a run
-        slabs along the first axis. `like`: one of `names`; the other variables must have the same first axis and are
+        `strategy`: which rank reads what; by default `strategy:` of the stream in the pipeline, and without a run slabs
+        along the first axis. `like`: one of `names`; the other variables must have the same first axis and are
         read in the same rows as this one.
 
         >>> atoms = step.shares(["position", "type"], like="position")
@@ -139,10 +139,11 @@ class Step:
         return label_of(name, self._attributes())
 
     def unit(self, name: str) -> str:
-        """A variable's unit as text, e.g. `angstrom/ps`; "" where none is known.
+        """A variable's unit as text, e.g. `angstrom/ps`; "" if none is known.
 
-        That of the data comes first: the attribute `unit`, or openPMD's unitSI and unitDimension, which give
-        `5.47e-24 kg*m/s` where the values are in units of the program's own. Else the pipeline's or the component's.
+        The unit in the data takes precedence: the attribute `unit`, or openPMD's unitSI and unitDimension, which give
+        e.g. `5.47e-24 kg*m/s` if the values are in the program's own units. Otherwise it is the unit that the pipeline
+        or the component declares.
         """
         return unit_of(name, self._attributes())
 

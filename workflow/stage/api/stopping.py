@@ -19,8 +19,8 @@ _recorded = False
 def stop_requested() -> bool:
     """Whether the run is to be stopped soon (its allocation ends, or `wf cancel`): for programs that save a checkpoint.
 
-    Collective: call it on all ranks, for example once a step. After it was True once the program should end; at the
-    next step of a stream it does so by RunStopped, unless it reads live streams, which end first.
+    Collective: call it on all ranks, for example once a step. Once it has returned True the program should end. Its
+    next step of a stream raises RunStopped, unless it reads live streams, which end first.
     """
     request = process_stop_request()
     if request is None or not request.ask():

@@ -30,8 +30,8 @@ class Writer:
 
     `name`: of the stream; `steps`: how many steps are written so far. Call its methods on all ranks.
 
-    A `with` block that is left normally closes the stream, and its readers see the end. One that is left by an
-    exception does not: live readers raise StreamFailed.
+    Leaving the `with` block normally closes the stream, and its readers see the end. Leaving it by an exception does
+    not: live readers raise StreamFailed.
     """
 
     def __init__(self, end: StreamEnd, engine: WriteEngine, stage: str) -> None:
