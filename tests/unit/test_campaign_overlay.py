@@ -113,3 +113,10 @@ def test_editors_know_the_keys_of_a_scale() -> None:
     (scale,) = scales["patternProperties"].values()
     known = {info.alias or name for name, info in CampaignSpec.model_fields.items()}
     assert set(scale["properties"]) == known - {"wf", "scale", "scales"} and not scale["additionalProperties"]
+
+
+def test_a_campaign_that_is_missing_is_pointed_to_the_page_about_campaigns(tmp_path: Path) -> None:
+    with pytest.raises(SpecError) as caught:
+        load_campaign(tmp_path / "gone.yaml")
+    (problem,) = caught.value.problems
+    assert (problem.message, problem.hint) == ("no such file", "docs/how-to/first-campaign.md shows how to write one")

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from tests.support.sample_run import write_sample
 from workflow.cli.main import wf
 from workflow.errors import RunError, WfError
+from workflow.formats.job_end_file import JOB_END_FILE
 from workflow.report.report_files import compute_report, read_report, write_report
 from workflow.run.run_notes import LONGEST_TEXT, NOTES_FILE, add_note, check_tags, read_notes
 from workflow.run.written_data import written_data
@@ -118,6 +119,7 @@ def test_runs_are_listed_by_tag_with_columns_only_where_there_is_something() -> 
     assert isinstance(error, RunError) and "no run here has the tag trial and none" in str(error)
 
 
-def test_notes_are_a_record_and_no_data(run: Path) -> None:
+def test_notes_and_the_end_of_the_job_are_records_and_no_data(run: Path) -> None:
     add_note(run, "stays")
-    assert run / NOTES_FILE not in set(written_data(run))
+    (run / JOB_END_FILE).write_text("{}")
+    assert not {run / NOTES_FILE, run / JOB_END_FILE} & set(written_data(run))

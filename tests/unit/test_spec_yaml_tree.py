@@ -241,7 +241,7 @@ def test_an_empty_document_is_nothing_at_its_beginning(text: str) -> None:
 @pytest.mark.parametrize(
     ("name", "message", "hint"),
     [
-        ("empty.yaml", "the file is empty", "`wf init my-first` writes a working one"),
+        ("empty.yaml", "the file is empty", "`wf init my-first` writes a working pipeline"),
         ("nowhere", "no such file", "`wf init my-first` writes a working pipeline"),
         ("several", "is a directory, not a file", "name the file in it"),
         ("large.yaml", "larger than 2 MB", "is this the right file?"),

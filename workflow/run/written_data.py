@@ -9,8 +9,8 @@ from workflow.run.run_directory import OWN_FIGURES_FILE, STREAMS
 
 _RECORDS = {
     "plan.json", "pipeline.yaml", "provenance.json", "allocation.json", "events.jsonl", "proof.json", "lease.json",
-    "job.json", "job.sh", "psij", "control.jsonl", "stop", "supervisor.log", "guards.log", "proof", "forecast.json",
-    "expectations.json", "notes.jsonl",
+    "job.json", "job_end.json", "job.sh", "psij", "control.jsonl", "stop", "supervisor.log", "guards.log", "proof",
+    "forecast.json", "expectations.json", "notes.jsonl",
     "report.json", "report.html", "stages", "launches", STREAMS,
 }  # fmt: skip
 

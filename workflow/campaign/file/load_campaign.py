@@ -54,7 +54,7 @@ def load_campaign(path: str | os.PathLike[str], options: CampaignOptions = NO_OP
         SpecError: all that is wrong, in the file's order, scales that were not chosen included.
     """
     file = Path(path)
-    root, text = read_yaml(file, os.fspath(path))
+    root, text = read_yaml(file, os.fspath(path), "docs/how-to/first-campaign.md shows how to write one")
     overlaid = lay_options(root, options)
     spec, problems = _checked(overlaid.root)
     problems = [*overlaid.problems, *problems, *_other_scales(root, spec.scale if spec is not None else None)]

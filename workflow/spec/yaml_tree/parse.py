@@ -75,22 +75,27 @@ MAX_BYTES = 10_000_000
 MAX_NODES = 200_000
 MAX_DEPTH = 60
 
+# The hint for a file that is missing or empty, unless its reader has another one.
+BEGIN = "`wf init my-first` writes a working pipeline"
+
 _TAG = "tag:yaml.org,2002:"
 _UNPRINTABLE: re.Pattern[str] = yaml.reader.Reader.NON_PRINTABLE  # YAML 1.2.2, section 5.1; compiled with yaml
 _Parser: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-def read_yaml(path: Path, source: str = "") -> tuple[Node, bytes]:
-    """The file's tree and its bytes. `source` is its name in messages (default: `path` as given).
+def read_yaml(path: Path, source: str = "", begin: str = BEGIN) -> tuple[Node, bytes]:
+    """The file's tree and its bytes.
+
+    `source` is its name in messages (default: `path` as given); `begin` says how to get such a file if there is none.
 
     Raises:
         SpecError: the file cannot be read, is empty, or is not one YAML mapping of text keys.
     """
     source = source or str(path)
-    text = _read(path, source)
+    text = _read(path, source, begin)
     root = _parsed(text, source)
     if root.value is None:
-        raise _refusal(SourcePosition(source), "the file is empty", "`wf init my-first` writes a working one")
+        raise _refusal(SourcePosition(source), "the file is empty", begin)
     if not isinstance(root.value, dict):
         message = "expected `key: value` lines at the top of the file"
         raise _refusal(root.place, message, "begin with `wf: 1`")
@@ -108,12 +113,12 @@ def _parsed(text: bytes, source: str) -> Node:
     return parse_yaml(text, source)
 
 
-def _read(path: Path, source: str) -> bytes:
+def _read(path: Path, source: str, begin: str) -> bytes:
     try:
         with path.open("rb") as file:
             text = file.read(MAX_BYTES + 1)
     except OSError as error:
-        raise _refusal(SourcePosition(source), *_why_unreadable(path, error)) from None
+        raise _refusal(SourcePosition(source), *_why_unreadable(path, error, begin)) from None
     except ValueError as error:  # a NUL byte in the path
         raise _refusal(SourcePosition(source), f"cannot be read: {error}", "check the path") from None
     if len(text) > MAX_BYTES:
@@ -121,7 +126,7 @@ def _read(path: Path, source: str) -> bytes:
     return text
 
 
-def _why_unreadable(path: Path, error: OSError) -> tuple[str, str]:
+def _why_unreadable(path: Path, error: OSError, begin: str) -> tuple[str, str]:
     if isinstance(error, IsADirectoryError):
         inside = sorted(path.glob("*.yaml"))
         hint = f"did you mean `{inside[0]}`?" if len(inside) == 1 else "name the file in it"
@@ -131,8 +136,7 @@ def _why_unreadable(path: Path, error: OSError) -> tuple[str, str]:
 
         here = {each.stem: each for each in path.parent.glob("*.y*ml")}
         near = nearest_name(path.stem, here)
-        hint = "`wf init my-first` writes a working pipeline" if near is None else f"did you mean `{here[near]}`?"
-        return "no such file", hint
+        return "no such file", begin if near is None else f"did you mean `{here[near]}`?"
     return f"cannot be read: {error.strerror}", "check the path and its permissions"
 
 
