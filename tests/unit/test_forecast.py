@@ -22,6 +22,7 @@ from workflow.forecast.calibration_model import (
     StreamPoint,
     StreamRates,
 )
+from workflow.forecast.forecast_model import StageForecast
 from workflow.forecast.forecast_notes import calibrated_text
 from workflow.forecast.known_stages import step_ratios, stream_sizes
 from workflow.forecast.make_forecast import coupled_stages, make_forecast
@@ -33,7 +34,7 @@ from workflow.plan.plan_model import EndPlan, OperatorPlan, Plan, StagePlan
 from workflow.report.read.metrics_file import read_metrics
 from workflow.report.read.run_records import read_records
 from workflow.report.report_files import compute_report
-from workflow.report.show.forecast_tables import pace_lines
+from workflow.report.show.forecast_tables import forecast_tables, pace_lines
 
 MEASURED = MeasuringConditions(
     date="2026-11-22T10:00:00+00:00", host="node1", cores=4, wf_version="0.1.0", python="3.11", adios2="2.12.1",
@@ -124,6 +125,13 @@ def test_a_sum_with_a_part_that_is_not_known_is_a_bound_that_a_run_can_keep(tmp_
     least = forecast.groups[0].step.low
     assert least < 0.06 < forecast.groups[0].step.median
     assert line.startswith(f"time per step: at least {least * 1e3:.1f} ms, limited by "), line
+    assert [stream.throughput for stream in forecast.streams] == [None, None]
+    first = forecast_tables(forecast.model_copy(update={"stages": [_nothing_known(forecast.stage("md"))]}))[0]
+    assert first.rows[0][2] == "-"
+
+
+def _nothing_known(stage: StageForecast) -> StageForecast:
+    return stage.model_copy(update={"terms": [], "work": exactly(0.0), "complete": False})
 
 
 def test_a_bound_has_no_difference_from_what_was_measured(tmp_path: Path) -> None:

@@ -49,7 +49,9 @@ class StreamForecast(ForecastPart):
     name: str
     bytes: float | None = Field(description="of a step; null: not known")
     source: str = Field("", description="where the size comes from")
-    throughput: Quartiles | None = Field(description="bytes ÷ time per step of its writer")
+    throughput: Quartiles | None = Field(
+        description="bytes ÷ time per step of its writer; None where only a bound of that time is known"
+    )
     capacity: Quartiles | None = Field(
         description="throughput of the transport or file system when nothing else was done"
     )

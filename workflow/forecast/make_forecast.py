@@ -87,13 +87,13 @@ def make_forecast(plan: Plan, calibration: Calibration) -> Forecast:
     knowledge = Knowledge(plan, compute, sizes, terms, stage_steps, stream_steps)
     work = {stage.name: _work(stage, knowledge) for stage in plan.stages}
     groups = _groups(plan, work, knowledge)
-    step_of = {name: group.step for group in groups for name in group.stages}
-    streams = [_stream(stream, step_of[stream.writer], knowledge) for stream in plan.streams]
+    group_of = {name: group for group in groups for name in group.stages}
+    streams = [_stream(stream, group_of[stream.writer], knowledge) for stream in plan.streams]
     return Forecast(
         site=plan.site,
         calibrated=calibrated_text(calibration),
         groups=groups,
-        stages=[_stage(stage.name, work[stage.name], step_of[stage.name], knowledge) for stage in plan.stages],
+        stages=[_stage(stage.name, work[stage.name], group_of[stage.name].step, knowledge) for stage in plan.stages],
         streams=streams,
         missing=missing,
         warnings=_warnings(streams, knowledge),
@@ -243,10 +243,11 @@ def _stage(name: str, work: Work, step: Quartiles, known: Knowledge) -> StageFor
     )  # fmt: skip
 
 
-def _stream(stream: StreamPlan, step: Quartiles, known: Knowledge) -> StreamForecast:
+def _stream(stream: StreamPlan, writing: GroupForecast, known: Knowledge) -> StreamForecast:
+    """Its throughput at the pace of the group that writes it; a pace that is only a bound gives none."""
     size, terms = known.sizes.get(stream.name), known.terms.get(stream.name)
-    per_stream_step = step * (1 / known.stream_steps[stream.name])
-    moves = size is not None and per_stream_step.low > 0
+    per_stream_step = writing.step * (1 / known.stream_steps[stream.name])
+    moves = writing.complete and per_stream_step.low > 0
     return StreamForecast(
         name=stream.name,
         bytes=None if size is None else size.bytes,

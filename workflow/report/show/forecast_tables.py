@@ -56,7 +56,7 @@ def term_text(term: Term) -> str:
 
 def at_least(low: float) -> str:
     """A sum of which parts are not known bounds the time from below: with the lower ends of the parts that are."""
-    return f"at least {short_time(low)}"
+    return f"at least {short_time(low)}" if low else NOTHING
 
 
 def _value(line: ForecastLine, value: float | None) -> str:
