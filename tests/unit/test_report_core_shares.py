@@ -46,6 +46,15 @@ def test_more_ranks_than_cores_are_named_as_the_cause(tmp_path: Path) -> None:
     ]
 
 
+def test_stages_that_waited_for_the_same_cause_are_in_one_text(tmp_path: Path) -> None:
+    use = [event("stage_cpu", t, stage=name, cpu_s=0.3 * t, ready_s=0.66 * t) for t in TIMES for name in ("md", "one")]
+    metrics = {"md": written(TIMES), "one": taken(TIMES, wait_s=0.5), "two": taken(TIMES, wait_s=0.5)}
+    plan = fan().model_copy(update={"node": NodePlan(cores=64)})
+    assert shortages(records_of(tmp_path, plan, metrics, use)) == [
+        "md had a core for 30 % of the time and waited for one for 66 %; one 30 % and 66 %: the machine was busy"
+    ]
+
+
 @pytest.mark.parametrize(("had", "ready"), [(0.95, 0.05), (0.3, 0.05)])
 def test_a_stage_that_had_its_core_or_did_not_want_it_lacks_nothing(tmp_path: Path, had: float, ready: float) -> None:
     # One that sleeps, or computes on a GPU, uses little CPU time and is not ready to run.

@@ -7,6 +7,7 @@ threads were ready to run while other processes had it. Stages whose processes a
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from workflow.formatting import percent, plural
@@ -40,21 +41,34 @@ def core_share(name: str, records: Records, start: float, end: float) -> CoreSha
 def shortage(name: str, records: Records, start: float, end: float) -> str:
     """`md had a core for 30 % of the time and waited for one for 66 %: the machine was busy`; empty where it had what
     it needed, or is not known."""
-    share = core_share(name, records, start, end)
-    if share is None or share.ready < MUCH_READY:
-        return ""
-    shares = f"{name} had a core for {percent(share.had)} of the time and waited for one for {percent(share.ready)}"
-    return f"{shares}: {_why(name, records, start, end)}"
+    return "".join(_texts([(name, start, end)], records))
 
 
 def shortages(records: Records) -> list[str]:
-    """The stages that lacked a core while they ran."""
-    texts = []
-    for name, stage in records.state.stages.items():
-        if stage.started is not None:
-            ended = records.state.t if stage.exited is None else stage.exited
-            texts.append(shortage(name, records, stage.started, ended))
-    return [text for text in texts if text]
+    """The stages that lacked a core while they ran: a text for each cause.
+
+    `md had a core for 30 % of the time and waited for one for 66 %; xrd 5 % and 23 %: the machine was busy`
+    """
+    stages = records.state.stages.items()
+    ended = {name: records.state.t if stage.exited is None else stage.exited for name, stage in stages}
+    return _texts([(name, stage.started, ended[name]) for name, stage in stages if stage.started is not None], records)
+
+
+def _texts(stages: Iterable[tuple[str, float, float]], records: Records) -> list[str]:
+    """Of stages, each from its start to its end: those that waited, by cause."""
+    by_cause: dict[str, list[str]] = {}
+    for name, start, end in stages:
+        share = core_share(name, records, start, end)
+        if share is None or share.ready < MUCH_READY:
+            continue
+        same = by_cause.setdefault(_why(name, records, start, end), [])
+        had, waited = percent(share.had), percent(share.ready)
+        same.append(
+            f"{name} {had} and {waited}"
+            if same
+            else f"{name} had a core for {had} of the time and waited for one for {waited}"
+        )
+    return [f"{'; '.join(same)}: {cause}" for cause, same in by_cause.items()]
 
 
 def _why(name: str, records: Records, start: float, end: float) -> str:

@@ -43,7 +43,9 @@ def explanation(report: Report, records: Records) -> list[str]:
     if report.run.state == "failed":
         sentences.insert(1, _last_line(report))
     if report.run.state == "succeeded":
-        sentences += [_limit(report), *shortages(records), expectations_text(report)]
+        # The text before is about the time in which data moved.
+        lacked = [f"From start to end, {text}" for text in shortages(records)]
+        sentences += [_limit(report), *lacked, expectations_text(report)]
     return [_sentence(text) for text in [*sentences, _next(report, records)] if text]
 
 
