@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal
 
 import pytest
 
 from tests.support.chains import chain, make_end, make_plan, make_stage, make_stream
 from workflow.plan.plan_model import Plan
 from workflow.run.events import (
+    AllocationReceived,
     Cleaned,
     Event,
     Interrupted,
+    NodeLost,
+    NodeSeen,
+    NodeSilent,
+    ProofTaken,
+    RanksEnded,
     RecordsLost,
+    Requested,
     RunStarted,
+    SchedulerSaid,
+    StageCut,
     StageExited,
     StageStarted,
+    StageWorked,
+    StopPlanned,
+    StrangeReader,
     StreamClosed,
     StreamOffered,
     StreamOpened,
@@ -37,9 +50,9 @@ from workflow.run.lifecycle_events import (
     StageSucceeded,
     StopRequested,
 )
-from workflow.run.state import KEPT_WARNINGS, EndKey, EndState, RunState, initial_state
-from workflow.run.state_reducer import apply, fold, with_stage
-from workflow.spec.models.pipeline import Deadlines
+from workflow.run.state import KEPT_WARNINGS, Behind, EndKey, EndState, RunState, initial_state
+from workflow.run.state_reducer import CANCELS_S, apply, fold, with_stage
+from workflow.spec.models.pipeline import Deadlines, Queue
 
 BEGIN: list[Event] = [RunStarted(0.5, "run-1", 1, 77, "here")]
 
@@ -362,3 +375,106 @@ def test_since_when_the_run_fails_follows_from_the_stages_that_failed() -> None:
     state = with_hung_tap()
     failed = replace(state.stages["sim"], status="failed", failed=6)
     assert replace(state, stages={**state.stages, "sim": failed}, failed=("tap", "sim")).failing == 6
+
+
+STOP = StopRequested(6.0, "saxs failed", "saxs")
+
+
+def test_what_the_run_was_given_and_when_it_is_to_stop() -> None:
+    received, said = AllocationReceived(1, "slurm", "17", 2, 100.0), SchedulerSaid(2, "17", "RUNNING")
+    state = chained(received, StopPlanned(1, 90.0, 100.0), said)
+    assert (state.received, state.stop_at, state.ends_at, state.scheduler) == (received, 90.0, 100.0, said)
+
+
+def test_a_run_is_proving_until_the_proof_is_taken() -> None:
+    proof = ProofTaken(3, "proved", 2, 4, 0.5)
+    proving = fold(initial_state(chain("sst")), [RunStarted(0.5, "run-1", 1, 77, "here", proves=True)])
+    assert (proving.proving, proving.proof) == (True, None)
+    proved = apply(proving, proof)
+    assert (proved.proving, proved.proof) == (False, proof)
+
+
+def test_nodes_are_silent_until_they_are_seen_or_lost() -> None:
+    silent = chained(NodeSilent(2, 0, "a"), NodeSilent(3, 1, "b"))
+    assert silent.silent == {0, 1}
+    assert apply(silent, NodeSeen(4, 0, "a")).silent == {1}
+    lost = NodeLost(5, 1, "b", 10.0, "md")
+    later = fold(silent, [lost, NodeLost(6, 0, "a", 10.0, "saxs")])
+    assert (later.silent, later.lost[0], len(later.lost)) == (frozenset(), lost, 2)
+
+
+@pytest.mark.parametrize(("request_", "cancelled"), [("stop", True), ("kill", False)])
+def test_a_request_is_the_reason_of_a_stop_unless_the_run_stops_already(
+    request_: Literal["stop", "kill"], cancelled: bool
+) -> None:
+    asked = Requested(7, request_, "me on here")
+    state = chained(asked)
+    assert (state.interrupted, state.cancelled) == ("`wf cancel` (me on here)", cancelled)
+    late = chained(STOP, asked)
+    assert (late.interrupted, late.cancelled) == ("", False)
+
+
+def test_after_the_verdict_only_lost_records_count() -> None:
+    verdict = RunFinished(9, "succeeded", 0, "", "")
+    lost = RecordsLost(10, "", "no space")
+    state = chained(verdict, lost, progress(11, 3, 300), Cleaned(12, ["a"]))
+    assert (state.t, state.finished, state.cleaned, state.warnings) == (10, verdict, (), (lost,))
+    assert end(state, "atoms", "md").steps == 0
+    assert apply(state, progress(11, 3, 300)) == state, "also when the state is taken up again"
+
+
+def test_what_a_stage_does_without_a_step() -> None:
+    silence = StageSilent(4, "md", 3.0, "no step")
+    state = chained(StageStarted(1, "md", 9), silence, StageWorked(5, "md"), StageCut(6, "md"))
+    assert (state.stages["md"].worked, state.stages["md"].silence, state.stages["md"].cut) == (5, None, True)
+    assert not state.stages["saxs"].cut
+    assert state.warnings == (silence,)
+
+
+def test_warnings_about_nodes_are_kept_in_their_order() -> None:
+    first, second = (StrangeReader(t, "md", ["atoms"], "10.0.0.7:4711") for t in (2.0, 3.0))
+    assert chained(first, second).warnings == (first, second)
+
+
+def test_what_a_launcher_says_of_its_ranks_is_kept_until_the_run_stops() -> None:
+    first, second = (
+        RanksEnded(3, "md", "killed", "rank 0 was killed"),
+        RanksEnded(7, "md", "killed", "rank 1 was killed"),
+    )
+    state = chained(StageStarted(1, "md", 9), first, STOP, second)
+    assert state.stages["md"].said == (first,)
+    assert chained(RanksEnded(3, "nobody", "killed", "x")).stages == chained().stages
+    assert state.ended_steps == (), "a rank that is killed is not the scheduler's end"
+
+
+@pytest.mark.parametrize(
+    ("t", "kept"), [(5.0, True), (6.0 + CANCELS_S, True), (6.1 + CANCELS_S, False)], ids=["before", "soon", "late"]
+)
+def test_steps_that_are_cancelled_long_after_a_stop_are_its_consequence(t: float, kept: bool) -> None:
+    other = RanksEnded(1, "saxs", "time_limit", "DUE TO TIME LIMIT")
+    ended = RanksEnded(t, "md", "cancelled", "CANCELLED AT")
+    events = sorted([other, STOP, ended], key=lambda event: event.t)
+    assert chained(*events).ended_steps == ((other, ended) if kept else (other,))
+    late = RanksEnded(t, "md", "time_limit", "DUE TO TIME LIMIT")
+    assert chained(*sorted([STOP, late], key=lambda event: event.t)).ended_steps == (late,)
+
+
+def test_a_reader_is_behind_while_its_writer_is_further_than_the_queue() -> None:
+    queue = chain("sst").stream("atoms").queue
+    assert queue is not None
+    most, key = queue.limit + 1, ("atoms", "saxs", "read")
+    assert chained(progress(3, most, 8)).behind == {}
+    behind = chained(progress(3, most, 8), progress(4, most + 1, 9))
+    assert behind.behind == {key: Behind(0, 4)}
+    assert apply(behind, progress(5, most + 2, 10)).behind == {key: Behind(0, 4)}, "since the first such step"
+    assert apply(behind, progress(6, 1, 1, "saxs")).behind == {}, "within its queue again"
+    still = fold(behind, [progress(5, most + 4, 10), progress(6, 1, 1, "saxs")])
+    assert still.behind == {key: Behind(1, 6)}, "anew since its last step"
+
+
+@pytest.mark.parametrize("queue", [None, Queue(limit=2, when_full="discard")])
+def test_no_reader_is_behind_a_queue_that_does_not_block(queue: Queue | None) -> None:
+    plan = chain("sst")
+    streams = [each.model_copy(update={"queue": queue}) for each in plan.streams]
+    free = initial_state(plan.model_copy(update={"streams": streams}))
+    assert fold(free, [*BEGIN, progress(3, 99, 8)]).behind == {}
