@@ -392,6 +392,7 @@ def test_a_run_is_proving_until_the_proof_is_taken() -> None:
     assert (proving.proving, proving.proof) == (True, None)
     proved = apply(proving, proof)
     assert (proved.proving, proved.proof) == (False, proof)
+    assert chained(proof).run == "run-1", "what was taken together with it counts too"
 
 
 def test_nodes_are_silent_until_they_are_seen_or_lost() -> None:
@@ -401,6 +402,7 @@ def test_nodes_are_silent_until_they_are_seen_or_lost() -> None:
     lost = NodeLost(5, 1, "b", 10.0, "md")
     later = fold(silent, [lost, NodeLost(6, 0, "a", 10.0, "saxs")])
     assert (later.silent, later.lost[0], len(later.lost)) == (frozenset(), lost, 2)
+    assert chained(lost).run == "run-1"
 
 
 @pytest.mark.parametrize(("request_", "cancelled"), [("stop", True), ("kill", False)])
@@ -409,7 +411,7 @@ def test_a_request_is_the_reason_of_a_stop_unless_the_run_stops_already(
 ) -> None:
     asked = Requested(7, request_, "me on here")
     state = chained(asked)
-    assert (state.interrupted, state.cancelled) == ("`wf cancel` (me on here)", cancelled)
+    assert (state.run, state.interrupted, state.cancelled) == ("run-1", "`wf cancel` (me on here)", cancelled)
     late = chained(STOP, asked)
     assert (late.interrupted, late.cancelled) == ("", False)
 
