@@ -31,6 +31,8 @@ from workflow.campaign.results.picture_canvas import (
     new_canvas,
     set_finding,
     set_legend,
+    set_logarithmic,
+    to_pdf,
     to_svg,
 )
 from workflow.campaign.results.results_model import CampaignResults
@@ -55,8 +57,10 @@ CLOSE = 0.2
 """A predicted Γ that is nearer to the measured one is called confirmed."""
 KINDS = {"lossless": (COLOURS[0], "o"), "with loss": (COLOURS[5], "s")}
 LOSSY = "zfp"
-APART, BETWEEN, LABELS_ABOVE = 1.8, 0.14, 0.45
-"""The least factor between labels of curves; decades between those of marks; their room above, in axes."""
+APART, BETWEEN, LABELS_ABOVE = 0.05, 0.05, 0.5
+"""Shares of the axis between labels of curves, and between those of marks; their room above, in axes."""
+BESIDE, FAR = 1.5, 10.0
+"""Room beside the marks, as a factor. A compressor that much slower than the others is beyond the axis."""
 GIB = 2.0**30
 TITAN = OutputPath(memcpy=6.0 * GIB, file_system=0.055 * GIB, preparation=1 / (4 * GIB))
 """Table 1 and section 3.1 of the paper."""
@@ -263,63 +267,92 @@ def _seconds(value: float) -> str:
     return f"{value * 1000:.3g} ms"
 
 
-def iso_compression(
-    name: str, title: str, path: OutputPath, shown: Sequence[tuple[str, Reduction, float | None]]
-) -> ResultsPicture:
-    """Figure 5 of the paper: Γ over T_C ÷ T_memcpy, a line for each f_C; the compressors on it, and as measured."""
+Shown = tuple[str, Reduction, float | None]
+"""A compressor, what it is alone, and Γ as measured."""
+
+
+def iso_compression(name: str, where: str, path: OutputPath, shown: Sequence[Shown]) -> ResultsPicture:
+    """Figure 5 of the paper: Γ over T_C ÷ T_memcpy, a line for each f_C; the compressors on it, and as measured.
+
+    One that is far slower than all others is named at the edge, so that the others have the room.
+    """
     canvas, axes = new_canvas(5.0)
-    relative = [10 ** (-3 + 3 * index / 90) for index in range(91)]
+    slowest, *faster = sorted(shown, key=lambda each: each[1].throughput)
+    inside = faster if slowest[1].throughput * FAR < faster[0][1].throughput else [slowest, *faster]
+    throughputs = [each.throughput / path.memcpy for _, each, _ in inside]
+    left, right = min(throughputs) / BESIDE, max(throughputs) * BESIDE
+    relative = [left * (right / left) ** (index / 90) for index in range(91)]
+    gammas = [gamma for _, each, measured in inside for gamma in (relative_overhead(path, each), measured) if gamma]
+    low, high = min(1.0, *gammas) / BESIDE, max(1.0, *gammas) * BESIDE
+    top = high * (high / low) ** LABELS_ABOVE
+    axes.set(xscale="log", yscale="log", xlim=(left, right), ylim=(low, top))
     data: list[list[str | float | None]] = []
-    labelled = 0.0
+    labelled = math.inf
     for number, ratio in enumerate((1.0, 0.8, 0.6, 0.4, 0.2, 0.0)):
-        gammas = [relative_overhead(path, Reduction(ratio, each * path.memcpy)) for each in relative]
-        axes.plot(relative, gammas, color=BLACK, alpha=0.75 - 0.12 * number, linewidth=1, zorder=1)
-        if not labelled or labelled / gammas[-1] > APART:  # others would lie on one another
-            axes.annotate(f"f_C = {ratio:g}", (relative[-1], gammas[-1]), xytext=(4, -3), textcoords="offset points")
-            labelled = gammas[-1]
-        data += [[f"f_C = {ratio:g}", x, y, None] for x, y in zip(relative, gammas, strict=True)]
-    axes.plot([relative[0], relative[-1]], [1.0, 1.0], "--", color=BLACK, linewidth=1)
-    places = label_places([math.log10(each.throughput / path.memcpy) for _, each, _ in shown])
-    for (label, reduction, measured), place in zip(shown, places, strict=True):
+        line = [relative_overhead(path, Reduction(ratio, each * path.memcpy)) for each in relative]
+        axes.plot(relative, line, color=BLACK, alpha=0.75 - 0.12 * number, linewidth=1, zorder=1)
+        # Others would lie on one another, or below the picture.
+        if labelled / line[-1] > (top / low) ** APART and line[-1] > low:
+            axes.annotate(f"f_C = {ratio:g}", (right, line[-1]), xytext=(4, -3), textcoords="offset points")
+            labelled = line[-1]
+        data += [[f"f_C = {ratio:g}", x, y, None] for x, y in zip(relative, line, strict=True)]
+    axes.axhline(1.0, linestyle="--", color=BLACK, linewidth=1, label="without compression")
+    places = label_places([math.log(x / left) / math.log(right / left) for x in throughputs])
+    marks = dict(zip((label for label, _, _ in inside), places, strict=True))
+    for label, reduction, measured in shown:
         x, predicted = reduction.throughput / path.memcpy, relative_overhead(path, reduction)
         colour, marker = KINDS["with loss" if label.startswith(LOSSY) else "lossless"]
+        data.append([label, x, predicted, measured])
+        text = f"{label} ({reduction.ratio:.2f})"
+        if label not in marks:
+            beyond = f"◂ {text}: Γ = {measured or predicted:.2g}"
+            axes.text(0.02, 0.03, beyond, transform=axes.transAxes, color=colour, fontsize=9)
+            continue
         axes.plot(x, predicted, marker, color=colour)
         if measured is not None:
             axes.plot([x, x], [predicted, measured], "-", color=colour, linewidth=1)
             axes.plot(x, measured, "_", color=colour, markersize=9, markeredgewidth=2)
         axes.annotate(
-            f"{label} ({reduction.ratio:.2f})", (x, predicted), (10**place, 0.99), rotation=90, va="top", ha="center",
-            textcoords=axes.get_xaxis_transform(), color=colour, fontsize=9,
+            text, (x, predicted), (marks[label], 0.99), rotation=90, va="top", ha="center",
+            textcoords=axes.transAxes, color=colour, fontsize=9,
             arrowprops={"arrowstyle": "-", "color": COLOURS[6], "linewidth": 0.6, "relpos": (0.5, 0.0), "shrinkB": 3},
         )  # fmt: skip
-        data.append([label, x, predicted, measured])
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    low, high = axes.get_ylim()
-    axes.set_ylim(low, high * (high / low) ** LABELS_ABOVE)
+    set_logarithmic(axes, "x", relative)
+    set_logarithmic(axes, "y", [low, top])
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(lambda value, _: f"{value:g}")
-    axes.set_xlabel("throughput of the compressor ÷ memcpy")
-    axes.set_ylabel("Γ: time of output ÷\ntime without compression")
+    axes.set_xlabel("throughput of the compressor ÷ memcpy, more is better")
+    axes.set_ylabel("Γ: time of output ÷ time without\ncompression, less is better")
     for kind, (colour, marker) in KINDS.items():
-        axes.plot([], [], marker, color=colour, label=kind)
+        axes.plot([], [], marker, color=colour, label=f"{kind}, predicted")
+    if any(measured is not None for _, _, measured in shown):
+        axes.plot([], [], "_", color=BLACK, markersize=9, markeredgewidth=2, label="measured")
     set_legend(canvas, axes)
+    title = iso_finding(where, path, shown)
+    set_finding(axes, [title])
+    columns = ["curve", "throughput", "predicted", "measured"]
+    return ResultsPicture(name, title, to_svg(canvas), to_pdf(canvas), columns, data)
+
+
+def iso_finding(where: str, path: OutputPath, shown: Sequence[Shown]) -> str:
+    """How many compressors save time, and the ends of what they cost."""
     how = "predicted" if all(measured is None for _, _, measured in shown) else "measured"
-    gammas = [measured or relative_overhead(path, reduction) for _, reduction, measured in shown]
-    gains = sum(gamma < 1 for gamma in gammas)
-    set_finding(axes, [title, f"{gains} of {len(shown)} save time: Γ < 1, as {how}"])
-    return ResultsPicture(name, title, to_svg(canvas), ["curve", "throughput", "predicted", "measured"], data)
+    gammas = sorted((measured or relative_overhead(path, reduction), label) for label, reduction, measured in shown)
+    gains = sum(gamma < 1 for gamma, _ in gammas)
+    count = f"{gains or 'None'} of {len(gammas)} compressors {'saves' if gains < 2 else 'save'} time {where}"
+    (best, first), (worst, last) = gammas[0], gammas[-1]
+    return f"{count}: Γ = {best:.2g} ({first}) to {worst:.2g} ({last}), as {how}"
 
 
 def label_places(wanted: Sequence[float]) -> list[float]:
-    """Where labels stand beside one another: as near as there is room to where they are wanted, in the same order."""
+    """Where labels stand beside one another, from 0 to 1: in their order, as near as there is room to the wanted."""
     order = sorted(range(len(wanted)), key=lambda index: wanted[index])
     places = [0.0] * len(wanted)
     # All to the right of the one before, and then back from the right end.
     at = -math.inf
     for index in order:
         at = places[index] = max(wanted[index], at + BETWEEN)
-    at = BETWEEN / 2
+    at = 1 + BETWEEN / 2
     for index in reversed(order):
         at = places[index] = min(places[index], at - BETWEEN)
     return places
@@ -330,8 +363,8 @@ def pictures(single: SingleMeasurements, results: CampaignResults) -> list[Resul
     found = predict(single, results)
     here = [(each.name, each.single, each.measured) for each in found]
     return [
-        iso_compression("here", "Γ of the compressors here", single.path, here),
-        iso_compression("titan", "Γ on Titan", TITAN, [(each.name, each.single, None) for each in found]),
+        iso_compression("here", "here", single.path, here),
+        iso_compression("titan", "on Titan", TITAN, [(each.name, each.single, None) for each in found]),
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from textwrap import wrap
@@ -29,6 +30,7 @@ WIDTH = 5.4  # inches: the letters can be read in a column of 370 pixels, too, w
 ACROSS = 3  # images side by side at most
 LONGEST_TITLE = 50  # letters of a line of the title
 LONGEST_LABEL = 24  # letters beside a colour scale; of longer ones the unit is in a line of its own
+SHADE = 0.01  # share of the colour scale: an image with smaller differences shows nothing
 GAP = 0.09  # inches above and below a panel: twice that between the label of an axis and the title under it
 KEPT = 256  # steps of a variable kept for the summary; of more steps every second one is dropped
 STYLE: Any = {
@@ -227,8 +229,7 @@ def draw_images(figure: Figure, cell: SubplotSpec, shown: Shown, args: SimpleNam
     """Snapshots of a 2-D variable, or of the slice of a 3-D one, in rows, with one colour scale."""
     panel = shown.panel
     scale, number = colours(panel, args), images_of(panel, args)
-    last = len(panel.shots) - 1
-    chosen = [round(i * last / (number - 1)) for i in range(number)] if number > 1 else [last]
+    chosen = image_steps([is_plain(shot.values, scale) for shot in panel.shots], number)
     rows, columns = rows_and_columns(number)
     places = cell.subgridspec(rows, columns)
     # Blocks where values are much larger than pixels, else smooth: no row or column of values is left out.
@@ -250,6 +251,23 @@ def draw_images(figure: Figure, cell: SubplotSpec, shown: Shown, args: SimpleNam
     figure.colorbar(
         scale, ax=images, label=beside_scale(shown.value), pad=0.02, aspect=aspect, extend=beyond(panel, args)
     )
+
+
+def is_plain(values: Floats, scale: ScalarMappable) -> bool:
+    """Whether an image of these values would have one colour."""
+    shades = np.clip(np.ma.filled(np.ma.masked_invalid(scale.norm(values)), 0.0), 0.0, 1.0)
+    return float(np.ptp(shades)) < SHADE
+
+
+def image_steps(plain: Sequence[bool], number: int) -> list[int]:
+    """Which steps the images show, spread evenly: from the first, or after those at the beginning that are plain."""
+    last = len(plain) - 1
+    if number == 1:
+        return [last]
+    begin = next((step for step, is_so in enumerate(plain) if not is_so), 0)
+    if begin == 0 or last - begin < number:
+        return [round(index * last / (number - 1)) for index in range(number)]
+    return [begin + round((index + 1) * (last - begin) / number) for index in range(number)]
 
 
 def images_of(panel: Panel, args: SimpleNamespace) -> int:

@@ -1,11 +1,12 @@
-"""SST's transports between programs on one node, and what the memory policy gains.
+"""SST's transports between programs on one node: as wf plans them, and with ADIOS2's defaults.
 
 Raw adios2 programs, started with the engine parameters and the environment that `wf plan` makes for the same ranks;
-"by default" is the same program with none of both but `DataTransport` and a bound on the queue; "by workflow.stage" is
-as planned, but written with `workflow.stage`: it reads into fresh memory as it is, where `adios2.Stream.read` fills it
-with zeros first; this one is held against the targets. Throughput is the bytes of a step ÷ the median time from step to
-step, seen by the first reader, after some steps of warming up. All ways take turns; a value is the median over the
-turns, a ratio is taken within each turn.
+"by default" is the same program with none of both but `DataTransport` and a bound on the queue, so that a ratio of the
+two is the gain of parameters and memory policy together; of BP5, which has the same parameters in both, it is that of
+the environment, the memory policy, alone; "by workflow.stage" is as planned, but written with `workflow.stage`: it
+reads into fresh memory as it is, where `adios2.Stream.read` fills it with zeros first; this one is held against the
+targets. Throughput is the bytes of a step ÷ the median time from step to step, seen by the first reader, after some
+steps of warming up. All ways take turns; a value is the median over the turns, a ratio is taken within each turn.
 `memcpy` is numpy's copy of one array. "plain MPI" is messages between the same ranks of one MPI job, from one array
 into one array again and again, so that small ones stay in the processor's cache; "plain MPI, copied" copies first,
 which no stream can save whose writer goes on computing meanwhile. Where a cache holds all that plain MPI moves (2→2,

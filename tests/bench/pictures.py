@@ -3,12 +3,15 @@
     python tests/bench/pictures.py [--from docs/benchmarks.json] [--to docs/pictures] [--format svg]
 
 A benchmark's row says with `picture`, `curve` and `x` where it belongs; bars of a range are its lowest and highest.
+The title of a picture is what its rows show (`FINDINGS`): no figure of it is typed.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
+import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,14 +25,19 @@ from matplotlib.axes import Axes
 ROOT = Path(__file__).parents[2]
 WIDTH = 5.0
 """Inches: letters are large enough in a column of 368 pixels, which is what a phone has, too."""
+TITLE = 56
+"""Letters in a line of the title."""
+FAR = 1.5
+"""A repetition beyond that many times the largest median is named at the edge: it does not set the scale."""
 # Text as outlines, and no date: the same figures give the same file on every machine.
 STYLE: Any = {
     "svg.hashsalt": "wf", "figure.dpi": 110, "font.size": 9.5, "axes.spines.top": False, "axes.spines.right": False,
     "axes.grid": True, "grid.alpha": 0.3, "axes.axisbelow": True, "legend.frameon": False, "axes.titlesize": 10,
+    "figure.titlesize": 10,
 }  # fmt: skip
 COLOURS = {
     "tcp by default": "#999999", "tcp": "#0072b2", "ucx": "#d55e00", "rdma": "#009e73", "plain MPI": "#000000",
-    "without": "#999999", "with": "#d55e00", "TwoLevelShm": "#999999", "EveryoneWrites": "#0072b2",
+    "defaults": "#999999", "planned": "#d55e00", "TwoLevelShm": "#999999", "EveryoneWrites": "#0072b2",
     "reader now and then slow, block": "#0072b2", "reader always slower, block": "#d55e00",
     "reader always slower, discard": "#009e73", "stream (sst)": "#d55e00", "file (bp5), reading": "#0072b2",
     "raw": "#999999", "workflow.stage": "#0072b2", "pipe": "#d55e00",
@@ -38,14 +46,15 @@ COLOURS = {
 # What a curve is called in a legend, where its name in the figures is short.
 LEGENDS = {
     "tcp by default": "tcp, ADIOS2's defaults", "tcp": "tcp, as wf plans it", "ucx": "ucx, as wf plans it",
-    "rdma": "rdma, as wf plans it", "without": "without the memory policy", "with": "with the memory policy",
-    "raw": "adios2 alone",
+    "rdma": "rdma, as wf plans it", "defaults": "ADIOS2's defaults", "planned": "as wf plans it", "raw": "adios2 alone",
 }  # fmt: skip
 # Curves that lie on one another are told apart by these.
 MARKERS = {
     "tcp": ("s", "-"), "ucx": ("^", "-"), "rdma": ("v", "--"), "plain MPI": ("D", "-"),
     "reader always slower, block": ("s", "--"), "reader always slower, discard": ("^", "-"),
 }  # fmt: skip
+# A curve that others lie on is seen below them by its wide marks.
+BELOW = "reader now and then slow, block"
 # Points from the mark to its label, and which part of the label is there.
 LABELS = {"zfp 1e-2": ((0, 8), "left"), "zfp 1e-3": ((0, -15), "center"), "none": ((0, 8), "center")}
 
@@ -67,24 +76,29 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if own:
             with pyplot.rc_context(STYLE):
                 figure = draw(own)
+                figure.suptitle(_wrapped(FINDINGS[name](own)))
                 metadata = {"Date": None} if args.format == "svg" else None
                 figure.savefig(args.to / f"{name}.{args.format}", metadata=metadata, bbox_inches="tight")
             pyplot.close(figure)
 
 
-def transports(rows: Rows) -> Any:
-    """The memory policy: bars with and without, for one writer and one reader and for BP5."""
+def _pairs(rows: Rows) -> dict[str, dict[str, dict[str, Any]]]:
+    """By transport, and for BP5: as ADIOS2 does it by default, and as planned."""
     found = {(row["group"], row["curve"]): row for row in rows}
     shape = "1→1, 64 MB"
     pairs = {f"sst {each}": ((shape, f"{each} by default"), (shape, each)) for each in ("tcp", "ucx", "rdma")}
     pairs["bp5, writing"] = ("BP5 writing, 64 MB", "by default"), ("BP5 writing, 64 MB", "as planned")
-    bars = {
-        name: {"without": found[without], "with": found[planned]}
-        for name, (without, planned) in pairs.items() if without in found and planned in found
+    return {
+        name: {"defaults": found[defaults], "planned": found[planned]}
+        for name, (defaults, planned) in pairs.items() if defaults in found and planned in found
     }  # fmt: skip
+
+
+def transports(rows: Rows) -> Any:
+    """ADIOS2's defaults and what wf plans, for one writer and one reader and for BP5."""
     figure, axes = pyplot.subplots(figsize=(WIDTH, 3.2), layout="constrained")
-    _grouped(axes, bars)
-    axes.set(ylabel="GB/s", title="64 MB steps from one rank to another:\nwhat the memory policy gains")
+    _grouped(axes, _pairs(rows))
+    axes.set(ylabel="GB/s, more is better", xlabel="64 MB steps from one rank to another, or into a file in memory")
     _name(figure, axes)
     return figure
 
@@ -94,10 +108,9 @@ def sizes(rows: Rows) -> Any:
     figure, axes = pyplot.subplots(figsize=(WIDTH, 3.6), layout="constrained")
     _curves(axes, rows)
     axes.set(
-        xscale="log", yscale="log", xlabel="size of a step", ylabel="GB/s",
-        title="One writer, one reader, one node:\ntransports by size",
-    )  # fmt: skip
-    axes.xaxis.set_major_formatter(lambda value, _: f"{value / 1e6:g} MB" if value >= 1e6 else f"{value / 1e3:g} kB")
+        xscale="log", yscale="log", xlabel="size of a step, from one rank to another", ylabel="GB/s, more is better"
+    )
+    axes.xaxis.set_major_formatter(lambda value, _: _bytes(value))
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     _name(figure, axes)
     return figure
@@ -112,29 +125,40 @@ def aggregation(rows: Rows) -> Any:
         own = [row for row in rows if row["x"] == count]
         bars[f"aggregators: {count},\ndata files: {own[0]['files']}"] = {row["curve"]: row for row in own}
     _grouped(axes, bars)
-    axes.set(ylabel="ms per step (slowest rank)", title="Four ranks write 16 MB each into memory (BP5)")
+    axes.set(
+        ylabel="ms per step (slowest rank),\nless is better", xlabel="four ranks write 16 MB each into memory (BP5)"
+    )
     _name(figure, axes)
     return figure
 
 
 def asynchronous(rows: Rows) -> Any:
     """What the writer waits per step."""
-    figure, axes = pyplot.subplots(figsize=(WIDTH, 3.2), layout="constrained")
+    figure, axes = pyplot.subplots(figsize=(WIDTH, 3.7), layout="constrained")
     groups = list(dict.fromkeys(row["group"] for row in rows))
     kinds = list(dict.fromkeys(row["curve"] for row in rows))
     # The repetitions differ by more than the settings: a point each, not a bar with one far end.
+    largest = FAR * max(row["value"] for row in rows)
+    top = 1.12 * max(end for row in rows for end in (row["value"], row["low"], row["high"]) if end <= largest)
     for row in rows:
         place = groups.index(row["group"]) + (kinds.index(row["curve"]) - (len(kinds) - 1) / 2) * 0.25
-        axes.plot([place] * 2, [row["low"], row["high"]], "o", color=COLOURS[row["curve"]], fillstyle="none")
+        for end in (row["low"], row["high"]):
+            if end <= largest:
+                axes.plot(place, end, "o", color=COLOURS[row["curve"]], fillstyle="none")
+            else:
+                axes.plot(place, top, "^", color=COLOURS[row["curve"]], clip_on=False)
+                axes.annotate(f"{end:.0f} ms", (place, top), (8, -4), textcoords="offset points")
         axes.plot(place, row["value"], "_", markersize=18, markeredgewidth=2.5, color=COLOURS[row["curve"]])
     for kind in kinds:
         axes.plot([], [], "_", markersize=12, markeredgewidth=2.5, color=COLOURS[kind], label=f"async: {kind}")
     axes.plot([], [], "o", color="#000000", fillstyle="none", label="lowest, highest")
+    if any(row["high"] > largest for row in rows):
+        axes.plot([], [], "^", color="#000000", label="beyond the axis")
     axes.set_xticks(range(len(groups)), groups)
     axes.grid(axis="x", visible=False)
     axes.set(
-        ylabel="ms that a step costs the writer", ylim=(0, None), xlim=(-0.6, len(groups) - 0.4),
-        title="64 MB a step, 100 ms of computing between (BP5):\nmedian, lowest and highest repetition",
+        ylabel="ms that a step costs\nthe writer, less is better", ylim=(0, top), xlim=(-0.6, len(groups) - 0.4),
+        xlabel="64 MB a step, 100 ms of computing between (BP5)",
     )  # fmt: skip
     _name(figure, axes, columns=2)
     return figure
@@ -151,8 +175,8 @@ def compression(rows: Rows) -> Any:
         at = (row["x"], row["value"])
         axes.annotate(row["curve"], at, place, textcoords="offset points", color=colour, horizontalalignment=part)
     axes.set(
-        yscale="log", xlim=(0, 1.15), xlabel="size on disk ÷ size of the data", ylabel="GB/s of data written",
-        title="A smooth float32 field, written by one rank:\nspeed against size",
+        yscale="log", xlim=(0, 1.15), ylabel="GB/s of data written, more is better",
+        xlabel="size on disk ÷ size of the data, less is better\n(a smooth float32 field, written by one rank)",
     )  # fmt: skip
     axes.set_ylim(top=2 * max(row["value"] for row in rows))
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
@@ -163,10 +187,13 @@ def queue(rows: Rows) -> Any:
     """Holding the writer, and dropping steps, by the limit."""
     figure, (upper, lower) = pyplot.subplots(2, 1, figsize=(WIDTH, 5.2), layout="constrained", sharex=True)
     _curves(upper, rows)
-    upper.set(ylabel="ms that a step\nholds the writer", title="A longer queue hides pauses, not a slow reader")
+    upper.set(ylabel="ms that a step holds\nthe writer, less is better")
     dropped = [{**row, "value": row["lost"], "low": row["lost"], "high": row["lost"]} for row in rows]
     _curves(lower, dropped)
-    lower.set(xlabel="queue limit (steps)", ylabel="% of the steps", title="Only discard drops steps", ylim=(0, 60))
+    most = max(row["lost"] for row in rows)
+    lower.set(
+        xlabel="queue limit (steps)", ylabel="% of the steps dropped,\nless is better", ylim=(-0.08 * most, 1.15 * most)
+    )
     upper.set_ylim(bottom=0)
     lower.set_xticks(sorted({row["x"] for row in rows}))
     _name(figure, upper, columns=1)
@@ -177,7 +204,7 @@ def latency(rows: Rows) -> Any:
     """Time of a small step by engine and transport."""
     figure, axes = pyplot.subplots(figsize=(WIDTH, 3.2), layout="constrained")
     _grouped(axes, _by_group(rows))
-    axes.set(ylabel="µs per step", title="10 kB steps from one rank to another")
+    axes.set(ylabel="µs per step, less is better", xlabel="10 kB steps from one rank to another")
     _name(figure, axes)
     return figure
 
@@ -186,7 +213,7 @@ def pipe(rows: Rows) -> Any:
     """What is left of the file writing for the simulation."""
     figure, axes = pyplot.subplots(figsize=(WIDTH, 3.2), layout="constrained")
     _grouped(axes, {f"dumps of {name}": own for name, own in _by_group(rows).items()})
-    axes.set(ylabel="s in a run of 12 dumps", title="Time of file writing that the simulation sees")
+    axes.set(ylabel="s of file writing that the simulation\nsees in 12 dumps, less is better")
     _name(figure, axes, key="async")
     return figure
 
@@ -196,7 +223,7 @@ def cut(rows: Rows) -> Any:
     figure, axes = pyplot.subplots(figsize=(WIDTH, 3.2), layout="constrained")
     names = {0: "axis 0, slowest\n(as the writers)", 1: "axis 1", 2: "axis 2, fastest"}
     _grouped(axes, {name: {row["curve"]: row for row in rows if row["x"] == axis} for axis, name in names.items()})
-    axes.set(ylabel="ms per step", title="Two readers of a 200³ grid (64 MB):\nalong which axis they cut it")
+    axes.set(ylabel="ms per step, less is better", xlabel="axis along which two readers cut a 200³ grid (64 MB)")
     _name(figure, axes)
     return figure
 
@@ -206,6 +233,122 @@ PICTURES: dict[str, Callable[[Rows], Any]] = {
     "compression": compression, "queue": queue, "cut": cut,
     "latency": latency, "pipe": pipe,
 }  # fmt: skip
+
+
+def transports_finding(rows: Rows) -> str:
+    """How much more goes through as planned."""
+    gains = [_ratio(pair["planned"], pair["defaults"]) for pair in _pairs(rows).values()]
+    return f"As wf plans it, 64 MB steps are {_span(gains)} × as fast as with ADIOS2's defaults"
+
+
+def sizes_finding(rows: Rows) -> str:
+    """The fastest transport of the smallest and of the largest steps, and where tcp as planned loses."""
+    by_size = _by(rows, "x")
+    told = []
+    for size in (min(by_size), max(by_size)):
+        own = by_size[size]
+        fastest = max((each for each in ("tcp", "ucx", "rdma") if each in own), key=lambda each: own[each]["value"])
+        told.append(f"{fastest} is {_ratio(own[fastest], own['tcp by default']):.2g} × ({_bytes(size)})")
+    slower = [size for size, own in by_size.items() if own["tcp"]["value"] < own["tcp by default"]["value"]]
+    loss = f"; tcp as wf plans it is slower up to {_bytes(max(slower))}" if slower else ""
+    return f"{' and '.join(told)} as fast as tcp with ADIOS2's defaults{loss}"
+
+
+def aggregation_finding(rows: Rows) -> str:
+    """How much faster the most aggregators are than the fewest."""
+    counts = _by(rows, "x")
+    fewest, most = min(counts), max(counts)
+    gains = [_ratio(counts[fewest][curve], counts[most][curve]) for curve in counts[most]]
+    return f"A step is written {_span(gains)} × as fast by {most} aggregators as by {fewest}"
+
+
+def async_finding(rows: Rows) -> str:
+    """What the fastest of the asynchronous ways costs, in each group."""
+    told = []
+    for group, own in _by_group(rows).items():
+        best = min((kind for kind in own if kind != "off"), key=lambda kind: own[kind]["value"])
+        told.append(f"{_ratio(own[best], own['off']):.2g} × as much {group} ({best})")
+    return f"A step with async costs the writer {' and '.join(told)} as with async: off"
+
+
+def compression_finding(rows: Rows) -> str:
+    """The fastest operator and the one that leaves least, against none."""
+    own = {row["curve"]: row for row in rows}
+    plain = own.pop("none")
+    fastest = max(own.values(), key=lambda row: float(row["value"]))
+    smallest = min(own.values(), key=lambda row: float(row["x"]))
+    return (
+        f"The fastest operator, {fastest['curve']}, is {_ratio(fastest, plain):.2g} × as fast as none; "
+        f"{smallest['curve']} leaves {100 * smallest['x']:.2g} % of the data"
+    )
+
+
+def queue_finding(rows: Rows) -> str:
+    """What a longer queue does to each reader, and who drops steps."""
+    limits = _by(rows, "x")
+    short, long = min(limits), max(limits)
+    times = {curve: _ratio(limits[long][curve], limits[short][curve]) for curve in limits[short]}
+    told = [
+        f"{time:.2g} × as long ({curve.removesuffix(', block')})" for curve, time in times.items() if "block" in curve
+    ]
+    dropping = dict.fromkeys(row["curve"].rpartition(", ")[2] for row in rows if row["lost"])
+    drops = f"; steps are dropped by {' and '.join(dropping)} only" if dropping else ""
+    return f"A queue of {long} instead of {short} holds the writer {', '.join(told)}{drops}"
+
+
+def latency_finding(rows: Rows) -> str:
+    """SSC against the fastest SST, by each way of writing."""
+    groups = _by_group(rows)
+    ssc = groups.pop("ssc")
+    told = []
+    for curve in ssc:
+        fastest = min((own[curve] for own in groups.values()), key=lambda row: float(row["value"]))
+        told.append(f"{_ratio(ssc[curve], fastest):.2g} × ({LEGENDS.get(curve, curve)})")
+    return f"A small step by SSC takes {' and '.join(told)} the time of the fastest SST"
+
+
+def pipe_finding(rows: Rows) -> str:
+    """What is left for the simulation."""
+    left = [_ratio(own["pipe"], own["off"]) for own in _by_group(rows).values()]
+    return f"With a pipe the simulation sees {_span(left)} × the time of file writing"
+
+
+def cut_finding(rows: Rows) -> str:
+    """The last axis against the first."""
+    axes = _by(rows, "x")
+    first, last = min(axes), max(axes)
+    told = [
+        f"{_ratio(axes[last][curve], axes[first][curve]):.2g} × as long by {curve.partition(' (')[0]}"
+        for curve in axes[last]
+    ]
+    return f"Cut along axis {last} instead of {first}, a step takes {' and '.join(told)}"
+
+
+FINDINGS: dict[str, Callable[[Rows], str]] = {
+    "transports": transports_finding, "sizes": sizes_finding, "aggregation": aggregation_finding,
+    "async": async_finding, "compression": compression_finding, "queue": queue_finding, "cut": cut_finding,
+    "latency": latency_finding, "pipe": pipe_finding,
+}  # fmt: skip
+"""The title of each picture, from its rows."""
+
+
+def _ratio(one: dict[str, Any], other: dict[str, Any]) -> float:
+    return float(one["value"]) / float(other["value"])
+
+
+def _span(ratios: Sequence[float]) -> str:
+    """`1.6 to 3.8`."""
+    return " to ".join(dict.fromkeys(f"{each:.2g}" for each in (min(ratios), max(ratios))))
+
+
+def _wrapped(title: str) -> str:
+    """In lines; a number stays with its unit."""
+    whole = re.sub(r"(?<=\d) (?=[×%kM])", "\u00a0", title)
+    return textwrap.fill(whole, TITLE, break_on_hyphens=False)
+
+
+def _bytes(size: float) -> str:
+    return f"{size / 1e6:g} MB" if size >= 1e6 else f"{size / 1e3:g} kB"
 
 
 def _name(figure: Any, axes: Axes, key: str = "", columns: int = 0) -> None:
@@ -220,16 +363,23 @@ def _curves(axes: Axes, rows: Rows) -> None:
         own = sorted((row for row in rows if row["curve"] == name), key=lambda row: float(row["x"]))
         low, high = ([abs(row["value"] - row[end]) for row in own] for end in ("low", "high"))
         marker, line = MARKERS.get(name, ("o", "-"))
+        wide, zorder = (10, 2.5) if name == BELOW else (4, 3)
         axes.errorbar(
             [row["x"] for row in own], [row["value"] for row in own], yerr=[low, high], marker=marker, linestyle=line,
-            markersize=4, capsize=2.5, label=LEGENDS.get(name, name), color=COLOURS[name], clip_on=False, zorder=3,
+            markersize=wide, capsize=2.5, label=LEGENDS.get(name, name), color=COLOURS[name], clip_on=False,
+            fillstyle="none" if name == BELOW else "full", linewidth=3.5 if name == BELOW else 1.5, zorder=zorder,
         )  # fmt: skip
 
 
 def _by_group(rows: Rows) -> dict[str, dict[str, dict[str, Any]]]:
-    found: dict[str, dict[str, dict[str, Any]]] = {}
+    return _by(rows, "group")
+
+
+def _by(rows: Rows, key: str) -> dict[Any, dict[str, dict[str, Any]]]:
+    """A value of this key → curve → its row."""
+    found: dict[Any, dict[str, dict[str, Any]]] = {}
     for row in rows:
-        found.setdefault(row["group"], {})[row["curve"]] = row
+        found.setdefault(row[key], {})[row["curve"]] = row
     return found
 
 

@@ -11,9 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from tools.data_reduction import BETWEEN, FIELDS, SingleMeasurements, inputs, label_places, pictures, predict
+from tools.data_reduction import (
+    BETWEEN,
+    FIELDS,
+    SingleMeasurements,
+    inputs,
+    iso_finding,
+    label_places,
+    pictures,
+    predict,
+)
 from workflow.campaign.results.results_model import CampaignResults
-from workflow.forecast.compression_break_even import break_even_threshold
+from workflow.forecast.compression_break_even import OutputPath, Reduction, break_even_threshold
 
 ROOT = Path(__file__).parents[2]
 CAMPAIGN = ROOT / "examples/campaigns/data-reduction/campaign.yaml"
@@ -80,9 +89,24 @@ def test_the_pictures_have_their_data_beside_them(measured: tuple[SingleMeasurem
         assert file.read_bytes() == picture.csv() and file.with_suffix(".svg").is_file()
 
 
+def test_the_title_is_what_the_compressors_show_and_the_legend_has_all_marks(
+    measured: tuple[SingleMeasurements, CampaignResults],
+) -> None:
+    path = OutputPath(memcpy=8e9, file_system=1e8)
+    fast, slow = Reduction(0.5, 4e9), Reduction(0.9, 1e6)
+    shown = [("slow", slow, 80.0), ("zfp", fast, 0.5)]
+    title = iso_finding("here", path, shown)
+    assert title == "1 of 2 compressors saves time here: Γ = 0.5 (zfp) to 80 (slow), as measured"
+    predicted = [("slow", slow, None), ("slower", slow, None)]
+    assert iso_finding("there", path, predicted).startswith("None of 2 compressors saves time there: ")
+    here, titan = (picture.svg.decode() for picture in pictures(*measured))
+    assert ">measured<" in here and ">measured<" not in titan
+    assert "lossless, predicted" in here and "◂ bzip2" in here
+
+
 def test_labels_beside_one_another_keep_their_order_and_their_distance() -> None:
     """Three marks at one place, one far to the left, and one at the right end of the axis."""
-    places = label_places([-1.0, -2.5, -1.0, 0.0, -1.0])
-    assert places[1] == -2.5 and places[0] < places[2] < places[4] < places[3] < 0.0
+    places = label_places([0.7, 0.1, 0.7, 1.0, 0.7])
+    assert places[1] == 0.1 and places[0] < places[2] < places[4] < places[3] < 1.0
     ordered = sorted(places)
     assert all(later - earlier >= BETWEEN * 0.999 for earlier, later in pairwise(ordered))

@@ -349,7 +349,7 @@ def test_the_gate_on_the_command_line(folder: Path, compare: Compare) -> None:
     assert names == ["via=sst ranks=2: time", "via=sst ranks=2: rate"]
     page = (folder / "page.html").read_text()
     assert "data:image/svg+xml;base64," in page and 'src="http' not in page and "slower" in page
-    assert (folder / "page.svg").exists() and (folder / "page.csv").exists()
+    assert all((folder / f"page.{form}").exists() for form in ("svg", "pdf", "csv"))
     assert compare("old.json new.json --gate --tolerance 60%").exit_code == 0
     assert compare("old.json old.json --strict").exit_code == 0
     fewer = dict(list(POINTS.items())[1:])

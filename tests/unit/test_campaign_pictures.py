@@ -18,12 +18,14 @@ from workflow.campaign.ledger import History, Repetition
 from workflow.campaign.results.campaign_page import trial_drawing, write_page
 from workflow.campaign.results.make_results import make_results
 from workflow.campaign.results.operation_pictures import make_box
-from workflow.campaign.results.picture_canvas import COLOURS, axis_unit
-from workflow.campaign.results.picture_labels import in_words, short_labels
+from workflow.campaign.results.picture_canvas import COLOURS, axis_unit, new_canvas, set_finding
+from workflow.campaign.results.picture_labels import in_words, short_labels, wrapped
 from workflow.campaign.results.ratio_picture import RatioRow, ratio_axis, ratio_picture
-from workflow.campaign.results.results_pictures import make_pictures
+from workflow.campaign.results.results_model import ComparisonResult, MetricFacts
+from workflow.campaign.results.results_pictures import finding, make_pictures
 from workflow.campaign.results.scaling_picture import ValueColours
-from workflow.campaign.results.trial_dimensions import find_dimensions, find_scaling, ideal_factor
+from workflow.campaign.results.trial_dimensions import find_dimensions, find_scaling, ideal_factor, meaningful
+from workflow.campaign.statistics.verdicts import Decision
 
 
 def test_pictures_have_their_data_and_equal_results_give_equal_bytes() -> None:
@@ -34,10 +36,14 @@ def test_pictures_have_their_data_and_equal_results_give_equal_bytes() -> None:
         root = ElementTree.fromstring(picture.svg)
         assert root.tag.endswith("svg")
         assert picture.rows and all(len(row) == len(picture.columns) for row in picture.rows)
+        pdf = picture.pdf()
+        assert pdf == picture.pdf() and pdf.startswith(b"%PDF-") and b"/FontFile2" in pdf, (
+            "for papers: with its letters"
+        )
     assert [picture.svg for picture in pictures] == [picture.svg for picture in make_pictures(results)]
     assert "ideal strong scaling" in pictures[1].svg.decode()
     ideal = {(row[0], row[1]): row[-1] for row in pictures[1].rows}
-    assert ideal["via=sst", 1.0] == pytest.approx(10.045) and ideal["via=sst", 2.0] == pytest.approx(10.045 / 2)
+    assert ideal["via sst", 1.0] == pytest.approx(10.045) and ideal["via sst", 2.0] == pytest.approx(10.045 / 2)
 
 
 @pytest.mark.filterwarnings("error")
@@ -80,7 +86,7 @@ def test_values_have_the_finding_as_title_words_as_labels_and_compared_rows_adja
     picture = make_pictures(results)[0]
     root = ElementTree.fromstring(picture.svg)
     texts = ["".join(each.itertext()) for each in root.iter() if each.tag.endswith("}text")]
-    assert any("against" in text and ("better" in text or "worse" in text) for text in texts), texts
+    assert "time, largest: bp5 is 2 × worse than sst (1 rank)" in texts, texts
     assert "via sst, 1 rank" in texts, texts
     assert {each.vary for each in results.comparisons} == {"streams.d.via"}
     ranks = [trial.split("ranks=")[1] for trial in dict.fromkeys(str(row[0]) for row in picture.rows)]
@@ -90,6 +96,63 @@ def test_values_have_the_finding_as_title_words_as_labels_and_compared_rows_adja
 def test_a_key_and_its_value_in_words() -> None:
     words = [in_words("ranks", 1), in_words("ranks", 2), in_words("size", [96, 96])]
     assert words == ["1 rank", "2 ranks", "size 96×96"]
+    assert in_words("aggregation", {"ratio": 4}) == "aggregation ratio 4" and in_words("profile", None) == "no profile"
+
+
+def compared(value: object, ratio: float, decision: Decision, **at: object) -> ComparisonResult:
+    """With `off`, of a rate."""
+    return ComparisonResult(
+        metric="steps", vary="stages.s.output.async", value=value, against="off",
+        at={f"stages.s.{key}": given for key, given in at.items()},
+        count=8, count_against=8, ratio=ratio, low=None, high=None, test="pairs", p=None, corrected_p=None,
+        decision=decision, in_turns=None,
+    )  # fmt: skip
+
+
+STEPS = MetricFacts(name="steps", of="stages.s.step_rate", unit="steps/s", better="more", threshold=0.05)
+
+
+def test_a_finding_says_where_it_holds_and_that_it_does_not_elsewhere() -> None:
+    one, two = {"ranks": 1, "size": [96, 96]}, {"ranks": 2, "size": [192, 96]}
+    results = [
+        compared("guided", 0.98, "undecided", **one), compared("pipe", 1.14, "faster", **one),
+        compared("guided", 0.97, "slower", **two), compared("pipe", 0.888, "slower", **two),
+    ]  # fmt: skip
+    assert finding(STEPS, [], results) == [
+        "steps, largest: pipe is 1.14 × better than off (1 rank)",
+        "but also pipe is 1.13 × worse than off (2 ranks)",
+        "of 4 comparisons: 1 better, 2 worse, 1 undecided",
+    ]
+    assert finding(STEPS, [], results[:2])[0] == "steps, largest: pipe is 1.14 × better than off", "at one place only"
+    (first, _) = finding(STEPS, [], [compared({"ratio": 4}, 0.5, "slower")])
+    assert first == "steps, largest: ratio 4 is 2 × worse than off"
+
+
+def test_a_long_finding_is_wrapped_with_its_names_whole() -> None:
+    text = "transport, largest: file-after is 3.45 × worse than memory (PLANES 100, on two nodes)"
+    lines = ["transport, largest: file-after is 3.45 × worse than memory", "(PLANES 100, on two nodes)"]
+    assert wrapped(text, 58, 2) == lines
+    assert wrapped(f"a {'b' * 200} c", 58, 2)[0] == "a" and max(map(len, wrapped(f"a {'b' * 200} c", 58, 2))) == 58
+    canvas, axes = new_canvas(3.0)
+    set_finding(axes, [text, "of 6 comparisons"])
+    assert canvas.get_suptitle().splitlines() == [*lines, "of 6 comparisons"] and canvas.get_figheight() > 3.0
+
+
+def test_a_value_that_means_nothing_for_a_trial_is_not_in_its_label() -> None:
+    """A file has no transport; trials that would be the same without it keep it."""
+    via, transport = "streams.d.via", "streams.d.transport"
+    points = [{via: "sst", transport: "tcp"}, {via: "sst", transport: "ucx"}, {via: "bp5", transport: "tcp"}]
+    assert meaningful(points) == [*points[:2], {via: "bp5"}]
+    both = [*points, {via: "bp5", transport: "ucx"}]
+    assert meaningful(both) == both
+    assert meaningful([{via: "my-preset", transport: "tcp"}, {transport: "ucx"}])[0][transport] == "tcp"
+    assert meaningful([{via: "ssc", "streams.d.queue.limit": 2}]) == [{via: "ssc"}]
+    trials = [
+        each.model_copy(update={"parameters": {**each.parameters, transport: "tcp"}}) for each in schedule_of().trials
+    ]
+    results = make_results(spec_of(), schedule_of().model_copy(update={"trials": trials}), history_of())
+    drawn = make_pictures(results)[0].svg.decode()
+    assert "via sst, 1 rank, transport tcp" in drawn and ">via bp5, 1 rank<" in drawn
 
 
 def test_long_labels_lose_what_they_share_and_stay_different() -> None:
@@ -244,7 +307,9 @@ def test_the_ideal_of_four_times_the_ranks(figure: str, scaling: Scaling, factor
 def test_a_value_has_one_colour_in_all_pictures() -> None:
     points = [dict(zip(("stages.s.ranks", "streams.d.via"), each, strict=True)) for each in product((1, 2), "abc")]
     colours = ValueColours(points)
+    by_ranks = ValueColours(points, ["streams.d.via", *["stages.s.ranks"] * 2])
+    assert [by_ranks.colour(each) for each in points[::3]] == list(COLOURS[:2]), "most comparisons vary the ranks"
     ranks, via = find_dimensions(points)
     assert [colours.colour(each) for each in points[:3]] == list(COLOURS[:3])
     assert [colours.line_style(each, ranks).colour for each in points] == [colours.colour(each) for each in points]
-    assert [colours.line_label(each, via) for each in points[::3]] == ["ranks=1", "ranks=2"]
+    assert [colours.line_label(each, via) for each in points[::3]] == ["1 rank", "2 ranks"]

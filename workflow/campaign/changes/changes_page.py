@@ -1,4 +1,4 @@
-"""The page of `wf campaign compare -o FILE.html`, in one file; its picture also as SVG with its data beside it."""
+"""The page of `wf campaign compare -o FILE.html`, in one file; its picture and the data of it lie beside it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from workflow.report.html.page import TEMPLATES
 
 
 def write_changes_page(path: Path, changes: CampaignChanges) -> list[Path]:
-    """Write the page, and beside it the picture as SVG and CSV; returns what was written.
+    """Write the page, and beside it the picture as SVG, PDF and CSV; returns what was written.
 
     Raises:
         RunError: a file cannot be written; ModuleNotFoundError: matplotlib is not installed.
@@ -32,7 +32,7 @@ def write_changes_page(path: Path, changes: CampaignChanges) -> list[Path]:
     picture = changes_picture(path.stem, changes)
     texts = {path: make_changes_page(changes, picture).encode()}
     if picture is not None:
-        texts |= {path.with_suffix(".svg"): picture.svg, path.with_suffix(".csv"): picture.csv()}
+        texts |= {path.with_suffix(suffix): content for suffix, content in picture.files().items()}
     try:
         for file, text in texts.items():
             replace_file(file, text)

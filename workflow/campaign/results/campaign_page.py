@@ -1,4 +1,4 @@
-"""report.html of a campaign, in one file with its pictures; each picture also as SVG with its data beside it."""
+"""report.html of a campaign, in one file with its pictures; each picture also as files, with its data."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def write_page(directory: Path, results: CampaignResults) -> list[Path]:
     folder = directory / PICTURES
     folder.mkdir(exist_ok=True)
     for picture in pictures:
-        replace_file(folder / f"{picture.name}.svg", picture.svg)
-        replace_file(folder / f"{picture.name}.csv", picture.csv())
-    kept = {picture.name for picture in pictures}
-    for old in [*folder.glob("*.svg"), *folder.glob("*.csv")]:
-        if old.stem not in kept:
+        for suffix, content in picture.files().items():
+            replace_file(folder / f"{picture.name}{suffix}", content)
+    kept = {f"{picture.name}{suffix}" for picture in pictures for suffix in picture.files()}
+    for old in [path for suffix in (".svg", ".pdf", ".csv") for path in folder.glob(f"*{suffix}")]:
+        if old.name not in kept:
             old.unlink(missing_ok=True)
     page = directory / "report.html"
     replace_file(page, make_page(results, pictures, trial_drawing(directory, results)).encode())

@@ -17,6 +17,7 @@ from workflow.campaign.results.picture_canvas import (
     new_row_canvas,
     set_legend,
     shown_rows,
+    to_pdf,
     to_svg,
 )
 from workflow.campaign.results.picture_labels import RowLabels
@@ -89,7 +90,7 @@ def operation_picture(stage: str, times: Sequence[OperationTimes]) -> ResultsPic
     )
     columns = ["trial", "operation", "number", "value", "low", "first_quartile", "median", "third_quartile", "high"]
     return ResultsPicture(
-        f"operations-{stage}", title + shown_rows(len(trials), "trials"), to_svg(canvas), columns, data
+        f"operations-{stage}", title + shown_rows(len(trials), "trials"), to_svg(canvas), to_pdf(canvas), columns, data
     )
 
 

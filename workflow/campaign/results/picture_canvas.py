@@ -1,4 +1,4 @@
-"""What all pictures of campaigns share: canvas, colours, data and SVG. The only module that uses matplotlib.
+"""What all pictures of campaigns share: canvas, colours, data, SVG and PDF. The only module that uses matplotlib.
 
 The colours are those of Okabe and Ito, which all kinds of colour vision tell apart. The canvas is so narrow that its
 letters can be read on a phone, too. Equal data give equal bytes.
@@ -10,11 +10,12 @@ import csv
 import io
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from workflow.campaign.results.picture_labels import cut_middle, short_labels
+from workflow.campaign.results.picture_labels import short_labels, wrapped
 from workflow.campaign.results.results_model import MetricFacts
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ LONGEST = 20
 """Letters of a label beside its row: they take about a third of the picture."""
 WIDEST = 58
 """Letters in one line of a picture."""
+MOST_LINES, LINE = 2, 0.16
+"""Lines of a sentence of the title, and inches of each."""
 LOGARITHMIC = 20.0
 """From this ratio of the largest to the smallest value on their axis is logarithmic."""
 TIMES = ((1e-6, "µs"), (1e-3, "ms"))
@@ -54,6 +57,7 @@ class ResultsPicture:
     name: str
     title: str
     svg: bytes
+    pdf: Callable[[], bytes]
     columns: Sequence[str]
     rows: Sequence[DataRow]
 
@@ -64,6 +68,10 @@ class ResultsPicture:
         writer.writerow(self.columns)
         writer.writerows(self.rows)
         return text.getvalue().encode()
+
+    def files(self) -> dict[str, bytes]:
+        """What is written beside a page, by suffix: SVG for screens, PDF for LaTeX, and the numbers."""
+        return {".svg": self.svg, ".pdf": self.pdf(), ".csv": self.csv()}
 
 
 def new_canvas(height: float) -> tuple[Canvas, Axes]:
@@ -176,9 +184,12 @@ def set_ratio_axis(axes: Axes, low: float, high: float, marks: Sequence[float]) 
 
 
 def set_finding(axes: Axes, lines: Sequence[str]) -> None:
-    """What the picture shows, above it: a reader sees it first."""
-    text = "\n".join(cut_middle(each, WIDEST) for each in lines)
-    axes.figure.suptitle(text, fontsize=TITLE_SIZE)
+    """What the picture shows, above it: a reader sees it first. More than two lines make the picture higher."""
+    text = [line for each in lines for line in wrapped(each, WIDEST, MOST_LINES)]
+    canvas = axes.get_figure(root=True)
+    assert canvas is not None
+    canvas.set_figheight(canvas.get_figheight() + LINE * max(0, len(text) - 2))
+    canvas.suptitle("\n".join(text), fontsize=TITLE_SIZE)
 
 
 def set_legend(canvas: Canvas, axes: Axes) -> None:
@@ -199,10 +210,20 @@ def shown_rows(count: int, of: str) -> str:
 
 
 def to_svg(canvas: Canvas) -> bytes:
-    """With texts as texts, and without a date or random names.
+    """With texts as texts, and without a date or random names."""
+    return _saved(canvas, "svg", {"Date": None})
 
-    A `$` in a value is no formula, and what matplotlib warns of (too little room, letters that its font lacks) the user
-    of a report can do nothing about: the page and the data are whole without it.
+
+def to_pdf(canvas: Canvas) -> Callable[[], bytes]:
+    """With its letters, as publishers ask for, and without a date. Drawn when it is called: that takes longer than SVG,
+    and only what writes files needs it.
+    """
+    return partial(_saved, canvas, "pdf", {"CreationDate": None})
+
+
+def _saved(canvas: Canvas, form: Literal["svg", "pdf"], metadata: dict[str, None]) -> bytes:
+    """A `$` in a value is no formula, and what matplotlib warns of (too little room, letters that its font lacks) the
+    user of a report can do nothing about: the page and the data are whole without it.
     """
     import matplotlib
     from matplotlib.text import Text
@@ -211,9 +232,11 @@ def to_svg(canvas: Canvas) -> bytes:
         text.set_parse_math(False)
     stream = io.BytesIO()
     with (
-        matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "wf", "text.parse_math": False}),
+        matplotlib.rc_context(
+            {"svg.fonttype": "none", "svg.hashsalt": "wf", "pdf.fonttype": 42, "text.parse_math": False}
+        ),
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("ignore")
-        canvas.savefig(stream, format="svg", metadata={"Date": None})
+        canvas.savefig(stream, format=form, metadata=metadata)
     return stream.getvalue()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import textwrap
 from collections import Counter
 from collections.abc import Sequence
 
@@ -12,6 +14,7 @@ from workflow.formatting import plural
 
 CUT = "…"
 FEWEST = 8
+NO_BREAK = "\u00a0"
 """Letters on each side of what all labels share that are kept: they say what the rest belongs to."""
 
 
@@ -61,6 +64,16 @@ def cut_middle(text: str, most: int) -> str:
     return text[:front].rstrip() + CUT + text[len(text) - back :].lstrip()
 
 
+def wrapped(text: str, width: int, most: int) -> list[str]:
+    """A text in about `most` lines of at most so many letters, broken between its words but not in brackets.
+
+    Of a longer one the middle goes.
+    """
+    whole = re.sub(rf"\([^()]{{,{width - 2}}}\)", lambda found: found[0].replace(" ", NO_BREAK), text)
+    lines = textwrap.wrap(cut_middle(whole, width * most), width, break_long_words=False, break_on_hyphens=False)
+    return [cut_middle(line.replace(NO_BREAK, " "), width) for line in lines]
+
+
 class RowLabels:
     """`via sst, 2 ranks`; where one key varies its value alone, and its name once, as the title of the axis."""
 
@@ -79,7 +92,7 @@ class RowLabels:
         """The label of a trial."""
         shown = {key: parameters[key] for key in self._keys if key in parameters}
         if self.title and shown:
-            return value_text(next(iter(shown.values())))
+            return value_in_words(self.title, next(iter(shown.values())))
         return ", ".join(in_words(self._names[key], value) for key, value in shown.items())
 
     def whole(self, parameters: Parameters) -> str:
@@ -88,9 +101,19 @@ class RowLabels:
 
 
 def in_words(name: str, value: object) -> str:
-    """A key with its value: `2 ranks`, `size 96×96`, `via sst`."""
+    """A key with its value: `2 ranks`, `size 96×96`, `via sst`, `no profile`."""
     if name == "ranks" and isinstance(value, int):
         return plural(value, "rank")
+    words = value_in_words(name, value)
+    return words if value is None else f"{name} {words}"
+
+
+def value_in_words(name: str, value: object) -> str:
+    """A value beside which its key is not said, or said elsewhere: `96×96`, `ratio 4`, `no profile`, `sst`."""
+    if value is None:
+        return f"no {name}"
     if isinstance(value, list) and value and all(isinstance(each, int | float) for each in value):
-        return f"{name} {'×'.join(map(value_text, value))}"
-    return f"{name} {value_text(value)}"
+        return "×".join(map(value_text, value))
+    if isinstance(value, dict) and value:
+        return ", ".join(in_words(str(key), each) for key, each in value.items())
+    return value_text(value)

@@ -18,6 +18,7 @@ from workflow.campaign.results.picture_canvas import (
     set_legend,
     set_ratio_axis,
     shown_rows,
+    to_pdf,
     to_svg,
 )
 from workflow.campaign.statistics.verdicts import Decision
@@ -88,7 +89,7 @@ def ratio_picture(name: str, title: str, rows: Sequence[RatioRow]) -> ResultsPic
         "comparison", "ratio", "low", "high", "corrected_p", "verdict", "threshold", "gain", "gain_low", "gain_high"
     ]  # fmt: skip
     data = [[e.label, e.ratio, e.low, e.high, e.corrected_p, e.decision, e.threshold, *gain] for e, gain in shown]
-    return ResultsPicture(name, title + shown_rows(len(rows), "ratios"), to_svg(canvas), columns, data)
+    return ResultsPicture(name, title + shown_rows(len(rows), "ratios"), to_svg(canvas), to_pdf(canvas), columns, data)
 
 
 def ratio_axis(low: float, high: float) -> tuple[float, float, list[float]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,9 +19,10 @@ from workflow.campaign.results.picture_canvas import (
     new_canvas,
     set_legend,
     set_logarithmic,
+    to_pdf,
     to_svg,
 )
-from workflow.campaign.results.picture_labels import short_labels
+from workflow.campaign.results.picture_labels import in_words, short_labels
 from workflow.campaign.results.results_model import MetricFacts, TrialResult
 from workflow.campaign.results.trial_dimensions import (
     Dimension,
@@ -51,13 +53,17 @@ class LineStyle(NamedTuple):
 
 
 class ValueColours:
-    """The first dimension that is no number has the colours, or the first of all where all are numbers."""
+    """The dimension of which most values are compared has the colours; without comparisons the first that is no
+    number, or the first of all."""
 
-    def __init__(self, points: Sequence[Parameters]) -> None:
+    def __init__(self, points: Sequence[Parameters], compared: Sequence[str] = ()) -> None:
+        """`compared`: the key of each comparison."""
         self.dimensions = find_dimensions(points)
         self._names = short_names([key for each in self.dimensions for key in each.keys])
         words = [each for each in self.dimensions if number_key(each, points) is None]
-        self._first: Dimension | None = next(iter([*words, *self.dimensions]), None)
+        most = [key for key, _ in Counter(compared).most_common()]
+        first = [each for key in most for each in self.dimensions if key in each.keys]
+        self._first: Dimension | None = next(iter([*first, *words, *self.dimensions]), None)
 
     def colour(self, parameters: Parameters) -> str:
         """The colour of a trial; one for all where their labels say the same."""
@@ -66,12 +72,13 @@ class ValueColours:
         return COLOURS[self._first.values.index(self._first.value(parameters)) % len(COLOURS)]
 
     def line_label(self, parameters: Parameters, across: Dimension) -> str:
-        """`via=sst size=[64]`: what a line over the dimension `across` has in common; empty for the only line."""
-        return " ".join(
-            f"{self._names[key]}={value}"
+        """`via sst, size 64`: what a line over the dimension `across` has in common; empty for the only line."""
+        return ", ".join(
+            in_words(self._names[key], parameters[key])
             for each in self.dimensions
             if each != across
-            for key, value in [(each.keys[0], each.value(parameters))]
+            for key in each.keys
+            if key in parameters
         )
 
     def line_style(self, parameters: Parameters, across: Dimension) -> LineStyle:
@@ -141,7 +148,9 @@ def scaling_picture(
     title = f"{metric.name} by {name}: medians and their 95 % intervals"
     title += f"; dotted: ideal {scaling} scaling from the first point of each line" if has_ideal else ""
     columns = ["line", name, "trial", "median", "low", "high", "ideal"]
-    return ResultsPicture(f"{metric.name}-by-{name.replace('.', '-')}", title, to_svg(canvas), columns, data)
+    return ResultsPicture(
+        f"{metric.name}-by-{name.replace('.', '-')}", title, to_svg(canvas), to_pdf(canvas), columns, data
+    )
 
 
 def _ideal(figure: str, key: str, scaling: Scaling, factor: float, first: float) -> float | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from workflow.campaign.file.campaign_spec import Scaling
 from workflow.campaign.file.trials import value_text
 from workflow.campaign.results.campaign_tables import varied
+from workflow.engines import ENGINES, traits_of
 
 Parameters = Mapping[str, object]
 
@@ -28,6 +29,25 @@ class Dimension:
     def number(self, parameters: Parameters, key: str) -> float:
         """Where a trial is on the axis of a key that is a number."""
         return float(str(parameters[key]))
+
+
+def meaningful(points: Sequence[Parameters]) -> list[Parameters]:
+    """Each point without the values that mean nothing for it: a file has neither a transport nor a queue.
+
+    Where two points would then be the same, all stay as they are.
+    """
+    kept = [{key: value for key, value in point.items() if _has_meaning(key, point)} for point in points]
+    is_unique = len({repr(point) for point in kept}) == len({repr(dict(point)) for point in points})
+    return [*kept] if is_unique else [*points]
+
+
+def _has_meaning(key: str, point: Parameters) -> bool:
+    words = key.split(".")
+    via = point.get(".".join([*words[:2], "via"]))
+    if words[0] != "streams" or len(words) < 3 or not isinstance(via, str) or via.upper() not in ENGINES:
+        return True
+    engine = traits_of(via)
+    return {"transport": engine.over_network, "queue": engine.queued}.get(words[2], True)
 
 
 def find_dimensions(points: Sequence[Parameters]) -> list[Dimension]:
