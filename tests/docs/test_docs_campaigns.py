@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from tests.support.campaigns import CampaignFolder
 from tools.studies import is_current, to_page
@@ -15,6 +16,7 @@ from workflow import report_campaign, run_campaign
 from workflow.api import plan_campaign
 from workflow.campaign.campaign_advice import advise_campaign
 from workflow.campaign.statistics.significance import repetitions_needed, smallest_p
+from workflow.cli.main import wf
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "examples/campaigns"
@@ -43,6 +45,24 @@ def test_the_first_campaign_runs_as_written(tmp_path: Path, monkeypatch: pytest.
     results, _ = report_campaign("stream-or-file")
     assert [len(each.values) for each in results.results] == [1] * 8
     assert len(results.comparisons) == 4
+
+
+def test_the_plan_of_the_first_campaign_is_as_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "first").mkdir()
+    (tmp_path / "first/pipeline.yaml").write_text(STARTER)
+    (tmp_path / "first/campaign.yaml").write_text(first_campaign())
+    page = (ROOT / "docs/how-to/first-campaign.md").read_text()
+    (shown,) = re.findall(r"^\$ (wf campaign plan first/campaign.yaml)\n(stream-or-file: .*?)^```", page, re.M | re.S)
+    command, said = shown
+    planned = CliRunner().invoke(wf, command.split()[1:])
+    assert planned.exit_code == 0, planned.output
+
+    def without_keys(text: str) -> str:
+        # They depend on the versions of what is installed.
+        return re.sub(r"^[0-9a-f]{12}", "KEY", text, flags=re.MULTILINE)
+
+    assert without_keys(planned.stdout) == without_keys(said)
 
 
 def test_the_first_campaign_can_decide_something(tmp_path: Path) -> None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
+from tests.support.pipelines import run
 from workflow import run_pipeline
 from workflow.cli.main import main
 from workflow.errors import EXIT_VIOLATED
@@ -83,14 +88,23 @@ def test_own_component_runs_as_written(tmp_path: Path, monkeypatch: pytest.Monke
     assert all(power[0] > power[-1] >= 0 for power in powers), "more power in long waves"
 
 
+def starter_with_a_picture() -> dict[str, Any]:
+    """The starter, as the tutorial changes it."""
+    (text,) = blocks("docs/tutorial.md", "yaml", "fragment: stages of first/pipeline.yaml")
+    starter: dict[str, Any] = yaml.safe_load((ROOT / "examples/00-starter/pipeline.yaml").read_text())
+    starter["stages"] |= yaml.safe_load(text)
+    starter["streams"]["pdf"]["to"] = ["keep", "picture"]
+    return starter
+
+
 def test_expectations_of_the_tutorial_end_a_run_as_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (fragment,) = blocks("docs/tutorial.md", "yaml", "fragment: streams of first/pipeline.yaml")
     found = BLOCK.findall((ROOT / "docs/tutorial.md").read_text())
-    (shown,) = [text for kind, text in found if kind == "text" and "expect" in text]
-    starter = yaml.safe_load((ROOT / "examples/00-starter/pipeline.yaml").read_text())
+    (shown,) = [text for kind, text in found if kind == "text" and "not met" in text]
+    starter = starter_with_a_picture()
     starter["streams"] |= yaml.safe_load(fragment)
     (tmp_path / "pipeline.yaml").write_text(yaml.safe_dump(starter | {"oversubscribe": True}))
     command, *said = shown.splitlines()
@@ -107,12 +121,32 @@ def test_expectations_of_the_tutorial_end_a_run_as_shown(
     assert without_times((printed.out + printed.err).splitlines()) == without_times(said)
 
 
+def test_a_run_is_followed_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (program,) = blocks("docs/how-to/follow-events.md", "python", "program: follow.py")
+    (tmp_path / "follow.py").write_text(program)
+    done = run(tmp_path, 'stages: {only: {command: ["true"]}}\n')
+    assert done.code == 0, done.said
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
+    followed = subprocess.run([sys.executable, tmp_path / "follow.py", done.folder], capture_output=True, text=True)
+    assert (followed.returncode, followed.stdout) == (0, "the run succeeded, exit code 0\n"), followed.stderr
+
+
 def test_tutorial_fragment_fits_the_starter(tmp_path: Path) -> None:
-    (text,) = blocks("docs/tutorial.md", "yaml", "fragment: stages of first/pipeline.yaml")
-    starter = yaml.safe_load((ROOT / "examples/00-starter/pipeline.yaml").read_text())
-    starter["stages"] |= yaml.safe_load(text)
-    starter["streams"]["pdf"]["to"] = ["keep", "picture"]
-    (tmp_path / "pipeline.yaml").write_text(yaml.safe_dump(starter))
+    (tmp_path / "pipeline.yaml").write_text(yaml.safe_dump(starter_with_a_picture()))
     site = load_site("local").model_copy(update={"cores_per_node": 4})
     plan = make_plan(load_pipeline(tmp_path / "pipeline.yaml"), site, python="python", wf_version="0")
     assert plan.stream("pdf").readers == ["keep", "picture"]
+
+
+def test_own_program_of_the_tutorial_runs_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (program,) = blocks("docs/tutorial.md", "python", "program: first/wave.py")
+    (pipeline,) = blocks("docs/tutorial.md", "yaml", "pipeline: first/wave.yaml")
+    (tmp_path / "wave.py").write_text(program)
+    (tmp_path / "wave.yaml").write_text(pipeline)
+    for via in ("sst", "bp5"):
+        report = run_pipeline("wave.yaml", run_dir=via, via=via)
+        assert report.run.state == "succeeded", report.run.reason
+        assert report.stream("height").steps == 20
+        assert (tmp_path / via / "pictures/summary.png").is_file()
+        assert (tmp_path / via / "stages/string/work/adios2.xml").is_file()

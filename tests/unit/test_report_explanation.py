@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.sample_run import START, make_events, make_plan, simulate, write_run, write_sample
+from workflow.compare.data_files import find_data
 from workflow.report.build.make_report import make_report
 from workflow.report.read.run_records import read_records
 from workflow.report.report_files import compute_report
@@ -16,9 +17,8 @@ from workflow.report.show.explanation import explanation
 def explained(run_dir: Path, **run: object) -> str:
     """The paragraph; `run`: what was found out about the run besides its records."""
     report = compute_report(run_dir)
-    return " ".join(
-        explanation(report.model_copy(update={"run": report.run.model_copy(update=run)}), read_records(run_dir))
-    )
+    report = report.model_copy(update={"run": report.run.model_copy(update=run)})
+    return " ".join(explanation(report, read_records(run_dir), has_data=bool(find_data(run_dir))))
 
 
 def going_on(run_dir: Path, at: float) -> Path:
@@ -51,6 +51,15 @@ def test_a_run_that_succeeded(tmp_path: Path) -> None:
     assert text.endswith("to make saxs faster, see docs/how-to/slow-stream.md.")
 
 
+def test_the_data_are_looked_at_only_where_there_are_some(tmp_path: Path) -> None:
+    """`wf look` of a run that left no data is an error."""
+    run_dir = write_sample(tmp_path / "good")
+    assert "Next: `wf report good` has all figures; to make saxs faster, " in explained(run_dir)
+    (run_dir / "saxs.bp").mkdir()
+    (run_dir / "saxs.bp/md.idx").touch()
+    assert "Next: `wf report good` has all figures, `wf look good` draws the data; to make " in explained(run_dir)
+
+
 def test_a_run_that_failed(tmp_path: Path) -> None:
     metrics = simulate(5, 0.05, 0.05, 0.01)
     run_dir = write_run(tmp_path / "bad", make_plan(), make_events(metrics, "failed", "saxs", "killed"), metrics)
@@ -66,7 +75,7 @@ def test_a_run_that_goes_on(tmp_path: Path) -> None:
     records = read_records(run_dir).at(START + 4.05)
     report = make_report(records)
     running = report.model_copy(update={"run": report.run.model_copy(update={"state": "running"})})
-    sentences = explanation(running, records)
+    sentences = explanation(running, records, has_data=False)
     assert sentences[0].startswith("now is running on node1 since ") and sentences[0].endswith("for 4.05 s so far.")
     assert sentences[1].startswith("md waits for saxs to take step "), sentences
     assert sentences[2].startswith("saxs has been computing for "), sentences

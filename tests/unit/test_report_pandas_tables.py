@@ -30,6 +30,14 @@ def test_tables_of_a_run_that_never_started(tmp_path: Path) -> None:
     assert len(steps_table(tmp_path / "run")) == 0
 
 
+def test_a_file_of_a_sink_has_the_name_that_it_ends_with(tmp_path: Path) -> None:
+    """While it is written it is `pdf.bp.partial`, and stages note that."""
+    run_dir = write_sample(tmp_path / "run", steps=10)
+    metrics = run_dir / "stages/saxs/metrics.jsonl"
+    metrics.write_text(metrics.read_text().replace('"stream": "pattern"', '"stream": "pattern.bp.partial"'))
+    assert set(steps_table(run_dir)["stream"]) == {"atoms", "pattern", "pattern.bp"}
+
+
 def test_steps_table(tmp_path: Path) -> None:
     table = steps_table(write_sample(tmp_path / "run", steps=10))
     assert len(table) == 4 * 10

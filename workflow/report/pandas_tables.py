@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from workflow.errors import WfError
 from workflow.installation import install_command
 from workflow.report.read.metrics_file import read_metrics
+from workflow.report.read.run_records import SUFFIX
 from workflow.report.report_model import ReaderPart, Report, StagePart, StreamPart
 from workflow.run.run_names import find_run
 
@@ -35,8 +36,9 @@ def report_tables(report: Report) -> dict[str, pandas.DataFrame]:
 def steps_table(run: str | os.PathLike[str] | None = None) -> pandas.DataFrame:
     """One row per step and end: stage, stream, side, step, t (Unix s, its end), bytes, wait_s, io_s, compute_s, count.
 
-    In a long run, later rows hold the sums over `count` steps; `step` is the last of them. A run is named by its path,
-    by its name below `runs/`, or as `latest`, the default.
+    The file of a sink has rows as a stream has, by its name. In a long run, later rows hold the sums over `count`
+    steps; `step` is the last of them. A run is named by its path, by its name below `runs/`, or as `latest`, the
+    default.
 
     Raises:
         RunError: there is no such run.
@@ -44,7 +46,7 @@ def steps_table(run: str | os.PathLike[str] | None = None) -> pandas.DataFrame:
     """
     columns = ["stage", "stream", "side", "step", "t", "bytes", "wait_s", "io_s", "compute_s", "count"]
     rows = [
-        [path.parent.name, *(getattr(step, column) for column in columns[1:])]
+        [path.parent.name, step.stream.removesuffix(SUFFIX), *(getattr(step, column) for column in columns[2:])]
         for path in sorted((find_run(run) / "stages").glob("*/metrics.jsonl"))
         for step in read_metrics(path).steps
     ]

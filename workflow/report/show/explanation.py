@@ -27,12 +27,13 @@ WORK: dict[Activity, str] = {
 }  # fmt: skip
 
 
-def explanation(report: Report, records: Records) -> list[str]:
+def explanation(report: Report, records: Records, has_data: bool) -> list[str]:
     """The sentences.
 
     Args:
         report: of the run now.
         records: of a run that goes on as they are now.
+        has_data: there are files that `wf look` can draw.
     """
     sentences = [_what_it_is(report)]
     if report.run.state == "running":
@@ -46,7 +47,7 @@ def explanation(report: Report, records: Records) -> list[str]:
         # The text before is about the time in which data moved.
         lacked = [f"From start to end, {text}" for text in shortages(records)]
         sentences += [_limit(report), *lacked, expectations_text(report)]
-    return [_sentence(text) for text in [*sentences, _next(report, records)] if text]
+    return [_sentence(text) for text in [*sentences, _next(report, records, has_data)] if text]
 
 
 def _what_it_is(report: Report) -> str:
@@ -114,7 +115,7 @@ def _limit_text(limit: Limit, by: str) -> str:
     return f"what limits it is not known: {limit.why_unknown}" if limit.why_unknown else ""
 
 
-def _next(report: Report, records: Records) -> str:
+def _next(report: Report, records: Records, has_data: bool) -> str:
     """The command that helps most."""
     run, pipeline = report.run, shlex.quote(records.plan.pipeline_file)
     name = shlex.quote(run.directory)
@@ -129,7 +130,8 @@ def _next(report: Report, records: Records) -> str:
             return f"next: `wf cancel {name}` ends what is left of it; then `wf run {pipeline}` starts a new run"
         case "succeeded":
             faster = f"; to make {run.limited_by} faster, see docs/how-to/slow-stream.md" if run.limited_by else ""
-            return f"next: `wf report {name}` has all figures, `wf look {name}` draws the data{faster}"
+            look = f", `wf look {name}` draws the data" if has_data else ""
+            return f"next: `wf report {name}` has all figures{look}{faster}"
         case "failed":
             logs = f"`wf logs {shlex.quote(run.stage)} --run {name}`" if run.stage else f"`wf logs --run {name}`"
             return f"next: {logs} shows what it printed; correct the error and start a new run: `wf run {pipeline}`"
